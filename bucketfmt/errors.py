@@ -1,0 +1,152 @@
+"""Every error bucketfmt raises about a table, its bytes or its store.
+
+One root, and a subtype only where a caller would act differently. Mistakes of
+the caller (a wrong argument) stay `ValueError` and `TypeError`.
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+__all__ = [
+    "BucketfmtError",
+    "ChecksumError",
+    "CommitUnknownError",
+    "ConflictError",
+    "CorruptError",
+    "IndexUnknownError",
+    "KeyEncodingError",
+    "LimitError",
+    "LockTimeoutError",
+    "SchemaError",
+    "StorageError",
+    "TableNotFoundError",
+    "TruncatedError",
+    "UnsafePathError",
+    "UnsupportedError",
+]
+
+_E = TypeVar("_E", bound="BucketfmtError")
+
+
+class BucketfmtError(Exception):
+    """Base of all errors about a table. The message ends with what to do.
+
+    Attributes:
+        path: The file concerned, relative to the table root; None where it is no file.
+        offset: Byte offset in `path` where the fault was seen.
+        partition: Partition path concerned ("" is the root of an unpartitioned table).
+        bucket: Bucket id concerned.
+        rule: The spec rule that was broken, for example "LOG-7".
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        path: str | None = None,
+        offset: int | None = None,
+        partition: str | None = None,
+        bucket: int | None = None,
+        rule: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.path = path
+        self.offset = offset
+        self.partition = partition
+        self.bucket = bucket
+        self.rule = rule
+
+    def within(
+        self: _E,
+        *,
+        path: str | None = None,
+        base_offset: int = 0,
+        partition: str | None = None,
+        bucket: int | None = None,
+    ) -> _E:
+        """Return this error with the places a caller further out knows filled in.
+
+        `base_offset` is where the decoded bytes begin in the file; it is added once,
+        by whoever first names the file.
+        """
+        if self.path is None and path is not None:
+            self.path = path
+            if self.offset is not None:
+                self.offset += base_offset
+        if self.partition is None:
+            self.partition = partition
+        if self.bucket is None:
+            self.bucket = bucket
+        return self
+
+    def __str__(self) -> str:
+        places = []
+        if self.path is not None:
+            places.append(self.path)
+        if self.offset is not None:
+            places.append(f"offset {self.offset}")
+        if self.partition is not None and self.path is None:
+            places.append(f"partition {self.partition!r}")
+        if self.bucket is not None:
+            places.append(f"bucket {self.bucket}")
+        where = ", ".join(places)
+        rule = f" [{self.rule}]" if self.rule else ""
+        return f"{where}: {self.message}{rule}" if where else f"{self.message}{rule}"
+
+
+class CorruptError(BucketfmtError):
+    """Bytes or names break the format. Restore the file; `bucketfmt check` tells what else is."""
+
+
+class TruncatedError(CorruptError):
+    """A file or a span ends before the format says it does."""
+
+
+class ChecksumError(CorruptError):
+    """A stored checksum disagrees with the bytes it covers."""
+
+
+class UnsupportedError(BucketfmtError):
+    """Well formed, but newer than this release or deliberately not built. Never guessed at."""
+
+
+class LimitError(BucketfmtError):
+    """Obeying the bytes would exceed a bound of `bucketfmt.Limits`. Raise that limit knowingly."""
+
+
+class UnsafePathError(BucketfmtError):
+    """A name found in a table would leave the table root. Treat the table as hostile."""
+
+
+class TableNotFoundError(BucketfmtError):
+    """There is no Hudi table at the given place."""
+
+
+class IndexUnknownError(BucketfmtError):
+    """The table does not say how keys map to buckets. Pass `index=`."""
+
+
+class KeyEncodingError(BucketfmtError):
+    """A record key cannot be turned into hash fields under the table's dialect."""
+
+
+class SchemaError(BucketfmtError):
+    """Data and table schema disagree, or a column is unknown."""
+
+
+class ConflictError(BucketfmtError):
+    """Another commit touched the same (partition, bucket). Refresh and retry."""
+
+
+class LockTimeoutError(BucketfmtError):
+    """The table lock was not to be had in time. Retry later."""
+
+
+class CommitUnknownError(BucketfmtError):
+    """Whether the commit took effect is unknown. Look at the timeline; clean up nothing."""
+
+
+class StorageError(BucketfmtError):
+    """The store failed and nothing was changed. Retry."""

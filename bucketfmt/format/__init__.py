@@ -1,0 +1,1 @@
+"""Bytes and text to values and back. Pure: no I/O, clock, randomness or logging."""

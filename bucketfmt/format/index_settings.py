@@ -1,0 +1,104 @@
+"""What properties say about a table's index: hoodie.properties, or the options of a writer.
+
+Pure. Hudi keeps these keys only where somebody put them, so every value may be None. Besides
+the keys of the releases, the names of the RFCs are understood (RFC-29: bucket index, RFC-42:
+consistent hashing). Source: `HoodieIndexConfig`, `HoodieIndex.BucketIndexEngineType`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from bucketfmt.errors import CorruptError, IndexUnknownError, UnsupportedError
+from bucketfmt.limits import DEFAULT_LIMITS, Limits
+
+__all__ = ["IndexSettings"]
+
+_INDEX_TYPE = ("hoodie.index.type",)
+_ENGINE = ("hoodie.index.bucket.engine",)
+_NUM_BUCKETS = ("hoodie.bucket.index.num.buckets", "hoodie.hash.index.bucket.num")
+_MIN_NUM_BUCKETS = ("hoodie.bucket.index.min.num.buckets",)
+_MAX_NUM_BUCKETS = ("hoodie.bucket.index.max.num.buckets",)
+_HASH_FIELDS = ("hoodie.bucket.index.hash.field", "hoodie.datasource.write.indexkey.field")
+_EXPRESSIONS = ("hoodie.bucket.index.partition.expressions",)
+_RULE_TYPE = ("hoodie.bucket.index.partition.rule.type",)
+
+_TYPE_ALIASES = {"BUCKET_HASH_INDEX": "BUCKET"}
+_ENGINES = {
+    "SIMPLE": "SIMPLE",
+    "SIMPLE_HASHING": "SIMPLE",
+    "CONSISTENT_HASHING": "CONSISTENT_HASHING",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class IndexSettings:
+    """The index as far as properties state it; None is what they do not say."""
+
+    index_type: str | None = None  # HoodieIndex.IndexType: BUCKET, BLOOM, RECORD_INDEX, ...
+    engine: str | None = None  # SIMPLE or CONSISTENT_HASHING
+    num_buckets: int | None = None  # of consistent hashing: at first
+    min_num_buckets: int | None = None
+    max_num_buckets: int | None = None
+    hash_fields: tuple[str, ...] | None = None  # as written: Hudi does not trim them
+    partition_expressions: str | None = None
+    partition_rule_type: str | None = None
+
+    @classmethod
+    def from_properties(
+        cls, properties: Mapping[str, str], limits: Limits = DEFAULT_LIMITS
+    ) -> IndexSettings:
+        """Return what the properties say.
+
+        The engine counts, and must be known, only for a bucket index or where the index type
+        is not stated.
+
+        Raises:
+            CorruptError: a number of buckets is no positive number.
+            IndexUnknownError: a setting is given under two names with different values.
+            LimitError: a number of buckets is too large.
+            UnsupportedError: the bucket engine is unknown, or EXTENDIBLE_HASHING.
+        """
+        index_type = _find(properties, _INDEX_TYPE)
+        if index_type is not None:
+            index_type = _TYPE_ALIASES.get(index_type.upper(), index_type.upper())
+        engine = _find(properties, _ENGINE) if index_type in {None, "BUCKET"} else None
+        if engine is not None:
+            if engine.upper() not in _ENGINES:
+                raise UnsupportedError(
+                    f"bucket index engine {engine!r} (in {_ENGINE[0]}); "
+                    f"{' and '.join(sorted(set(_ENGINES.values())))} are supported"
+                )
+            engine = _ENGINES[engine.upper()]
+        hash_fields = _find(properties, _HASH_FIELDS)
+        return cls(
+            index_type=index_type,
+            engine=engine,
+            num_buckets=_find_number(properties, _NUM_BUCKETS, limits),
+            min_num_buckets=_find_number(properties, _MIN_NUM_BUCKETS, limits),
+            max_num_buckets=_find_number(properties, _MAX_NUM_BUCKETS, limits),
+            hash_fields=None if hash_fields is None else tuple(hash_fields.split(",")),
+            partition_expressions=_find(properties, _EXPRESSIONS),
+            partition_rule_type=_find(properties, _RULE_TYPE),
+        )
+
+
+def _find(properties: Mapping[str, str], names: tuple[str, ...]) -> str | None:
+    """Return the one value given under `names`; None where there is none, or it is empty."""
+    values = {name: properties[name] for name in names if properties.get(name)}
+    if len(set(values.values())) > 1:
+        stated = ", ".join(f"{name}={value}" for name, value in values.items())
+        raise IndexUnknownError(f"the properties contradict each other: {stated}; pass index=")
+    return next(iter(values.values()), None)
+
+
+def _find_number(
+    properties: Mapping[str, str], names: tuple[str, ...], limits: Limits
+) -> int | None:
+    text = _find(properties, names)
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) <= 10 and int(text) > 0):
+        raise CorruptError(f"{names[0]}: {text!r} is no positive number")
+    return limits.check("num_buckets_max", int(text))

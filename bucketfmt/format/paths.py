@@ -1,0 +1,165 @@
+"""Checked relative paths, and partition paths <-> partition values.
+
+Pure. A path found in a table is untrusted: `check_relative_path` is the gate every such
+path passes before it is joined to the table root. Source of the escaping and of partition
+paths: Hudi's `PartitionPathEncodeUtils` and `KeyGenUtils.getRecordPartitionPath`.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Sequence
+
+from bucketfmt.errors import CorruptError, UnsafePathError
+from bucketfmt.limits import DEFAULT_LIMITS, Limits
+
+__all__ = [
+    "DEFAULT_PARTITION",
+    "check_relative_path",
+    "escape_partition_value",
+    "format_partition_path",
+    "join_path",
+    "parse_partition_path",
+    "unescape_partition_value",
+]
+
+DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
+"""Stands for a null or empty partition value."""
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+_SEPARATOR = re.compile(r"[/\\]")
+_ESCAPED = re.compile("%([0-9a-fA-F]{2})")
+_TO_ESCAPE = re.compile(r"""[\x00-\x1f"#%'*/:=?\\\x7f{\[\]^]""")
+
+
+def check_relative_path(text: str, limits: Limits = DEFAULT_LIMITS) -> str:
+    r"""Return `text` if joining it to the table root stays below the root.
+
+    There is one spelling per file: the path comes back as it is, or not at all. "" is the
+    root itself. Refused are absolute paths, empty components, components of dots and spaces
+    only (`.`, `..`, `.. `), backslashes, control characters, a colon in the first component
+    (a drive or a URL scheme; Hudi cannot write one either) and text that is not Unicode.
+    What would be `.` or `..` after one URL decoding or Unicode compatibility folding
+    (`%2e%2e`, `a%2F..`, fullwidth dots) is refused too, for the sake of stores that do
+    either. Other escapes are ordinary partition values: `region=us%2Fca` passes.
+
+    Raises:
+        UnsafePathError: for any of these.
+        LimitError: the path is longer than `limits.path_bytes_max` bytes of UTF-8.
+    """
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError:
+        raise _unsafe(text, "it holds an unpaired surrogate") from None
+    limits.check("path_bytes_max", size)
+    if not text:
+        return text
+    if _CONTROL.search(text):
+        raise _unsafe(text, "it holds a control character")
+    if "\\" in text:
+        raise _unsafe(text, "it holds a backslash")
+    if text.startswith("/"):
+        raise _unsafe(text, "it is absolute")
+    components = text.split("/")
+    if ":" in components[0]:
+        raise _unsafe(text, "it begins with a drive or a URL scheme")
+    for component in components:
+        if not component:
+            raise _unsafe(text, "it has an empty component")
+        if _climbs(component):
+            raise _unsafe(text, f"{component!r} points to another folder")
+    return text
+
+
+def _unsafe(text: str, reason: str) -> UnsafePathError:
+    shown = text if len(text) <= 120 else f"{text[:120]}..."
+    return UnsafePathError(
+        f"path {shown!r} is refused: {reason}; treat the table as hostile or damaged"
+    )
+
+
+def _climbs(component: str) -> bool:
+    """Whether a component is, or hides, one that is made of dots and spaces only."""
+    if component.isascii() and "%" not in component:
+        return "." in component and not component.strip(". ")
+    decoded = unescape_partition_value(unicodedata.normalize("NFKC", component))
+    return any("." in part and not part.strip(". ") for part in _SEPARATOR.split(decoded))
+
+
+def join_path(*parts: str) -> str:
+    """Return the parts joined by "/", leaving out empty ones (the root partition is "")."""
+    return "/".join(part for part in parts if part)
+
+
+def escape_partition_value(text: str | None) -> str:
+    """Return `text` with Hive's special characters as `%XX`; null and "" as `DEFAULT_PARTITION`.
+
+    Source: `PartitionPathEncodeUtils.escapePathName`.
+    """
+    if not text:
+        return DEFAULT_PARTITION
+    return _TO_ESCAPE.sub(lambda found: f"%{ord(found[0]):02X}", text)
+
+
+def unescape_partition_value(text: str) -> str:
+    """Return `text` with each `%XX` replaced by that character; a stray `%` stays.
+
+    Source: `PartitionPathEncodeUtils.unescapePathName`.
+    """
+    return _ESCAPED.sub(lambda found: chr(int(found[1], 16)), text)
+
+
+def parse_partition_path(
+    path: str, fields: Sequence[str], hive_style: bool, url_encoded: bool
+) -> tuple[str | None, ...]:
+    """Return one partition value per field, as text; None for a null or empty value.
+
+    A single field may span several components (an unescaped "/" in its value): then the
+    whole path is its value, as Hudi takes it. Ask only where the path holds the columns'
+    values at all: `TableConfig.partition_path_holds_values`.
+
+    Raises:
+        CorruptError: the path does not fit the fields.
+    """
+    if not fields:
+        if path:
+            raise CorruptError(f"partition path {path!r} in a table without partition fields")
+        return ()
+    components = path.split("/") if len(fields) > 1 else [path]
+    if not path or len(components) != len(fields):
+        raise CorruptError(
+            f"partition path {path!r} does not hold one value for each of {', '.join(fields)}"
+        )
+    return tuple(
+        _parse_component(component, field, hive_style, url_encoded)
+        for component, field in zip(components, fields, strict=True)
+    )
+
+
+def _parse_component(text: str, field: str, hive_style: bool, url_encoded: bool) -> str | None:
+    if hive_style:
+        if not text.startswith(f"{field}="):
+            raise CorruptError(f"partition path component {text!r} does not begin with {field}=")
+        text = text[len(field) + 1 :]
+    if text == DEFAULT_PARTITION:
+        return None
+    return unescape_partition_value(text) if url_encoded else text
+
+
+def format_partition_path(
+    values: Sequence[str | None], fields: Sequence[str], hive_style: bool, url_encoded: bool
+) -> str:
+    """Return the partition path of `values`, one per field; "" for a table without fields.
+
+    Source: `KeyGenUtils.getRecordPartitionPath`.
+
+    Raises:
+        UnsafePathError: a value that is not URL-encoded would leave the table root or make
+            an empty component.
+    """
+    components = []
+    for value, field in zip(values, fields, strict=True):
+        text = escape_partition_value(value) if url_encoded else value or DEFAULT_PARTITION
+        components.append(f"{field}={text}" if hive_style else text)
+    return check_relative_path("/".join(components))
