@@ -1,0 +1,70 @@
+"""Apache Hudi bucket-index tables from plain Python: read, locate, look up, look into.
+
+>>> import bucketfmt as bf
+>>> t = bf.open("warehouse/trips")                         # doctest: +SKIP
+>>> t.scan(filter=[("city", "=", "sf")]).to_arrow()        # doctest: +SKIP
+>>> t.lookup(["trip-000017"])                              # doctest: +SKIP
+"""
+
+from bucketfmt.errors import (
+    BucketfmtError,
+    ChecksumError,
+    CommitUnknownError,
+    ConflictError,
+    CorruptError,
+    IndexUnknownError,
+    KeyEncodingError,
+    LimitError,
+    LockTimeoutError,
+    SchemaError,
+    StorageError,
+    TableNotFoundError,
+    TruncatedError,
+    UnsafePathError,
+    UnsupportedError,
+)
+from bucketfmt.index.model import (
+    BloomIndex,
+    ConsistentHashingIndex,
+    Index,
+    PartitionBucketIndex,
+    RecordIndex,
+    SimpleBucketIndex,
+)
+from bucketfmt.limits import Limits
+from bucketfmt.table.plan_read import ScanPlan
+from bucketfmt.table.scan import Scan
+from bucketfmt.table.table import Table
+from bucketfmt.table.table import open_table as open  # noqa: A004  (bucketfmt.open, as asked)
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "BloomIndex",
+    "BucketfmtError",
+    "ChecksumError",
+    "CommitUnknownError",
+    "ConflictError",
+    "ConsistentHashingIndex",
+    "CorruptError",
+    "Index",
+    "IndexUnknownError",
+    "KeyEncodingError",
+    "LimitError",
+    "Limits",
+    "LockTimeoutError",
+    "PartitionBucketIndex",
+    "RecordIndex",
+    "Scan",
+    "ScanPlan",
+    "SchemaError",
+    "SimpleBucketIndex",
+    "StorageError",
+    "Table",
+    "TableNotFoundError",
+    "TruncatedError",
+    "UnsafePathError",
+    "UnsupportedError",
+    "__version__",
+    "open",
+]

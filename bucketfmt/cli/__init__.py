@@ -1,0 +1,1 @@
+"""The command line: arguments in, the public API, text or JSON out. No logic of its own."""

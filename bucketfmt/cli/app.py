@@ -1,0 +1,133 @@
+"""The command line's frame: the app, options every command shares, and exit codes."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from enum import Enum, IntEnum
+from typing import Annotated, Any
+
+import typer
+
+import bucketfmt
+from bucketfmt.errors import BucketfmtError, UnsupportedError
+
+__all__ = ["ExitCode", "IndexOption", "Output", "OutputOption", "StorageOption", "TableArgument"]
+__all__ += ["app", "main", "open_table", "parse_index"]
+
+# typer carries click within itself and exports this subclass only.
+UsageError = typer.BadParameter.__mro__[1]
+
+app = typer.Typer(
+    name="bucketfmt",
+    help="Look into Apache Hudi bucket-index tables without a JVM.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+class ExitCode(IntEnum):
+    """What a run ended with."""
+
+    OK = 0
+    FINDINGS = 1
+    FAILED = 2
+    UNSUPPORTED = 3
+    USAGE = 64
+
+
+class Output(str, Enum):
+    """How a command prints."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+TableArgument = Annotated[
+    str, typer.Argument(metavar="TABLE", help="Path or URL of the table's root folder.")
+]
+OutputOption = Annotated[
+    Output, typer.Option("--output", help="text for people, json for programs.")
+]
+StorageOption = Annotated[
+    list[str] | None,
+    typer.Option("--storage-option", metavar="KEY=VALUE", help="Passed to fsspec; repeatable."),
+]
+IndexOption = Annotated[
+    str | None,
+    typer.Option(
+        "--index",
+        metavar="INDEX",
+        help="simple:N[:FIELDS], partition:N:RULES, or consistent:N, where the table does not say.",
+    ),
+]
+
+
+def parse_index(text: str) -> bucketfmt.Index:
+    """Return the index a `--index` option names.
+
+    Raises:
+        typer.BadParameter: it names none.
+    """
+    kind, _, rest = text.partition(":")
+    number, _, detail = rest.partition(":")
+    try:
+        if kind == "simple":
+            fields = tuple(detail.split(",")) if detail else None
+            return bucketfmt.SimpleBucketIndex(int(number), fields)
+        if kind == "partition" and detail:
+            return bucketfmt.PartitionBucketIndex(int(number), detail)
+        if kind == "consistent":
+            return bucketfmt.ConsistentHashingIndex(int(number))
+    except ValueError as error:
+        raise typer.BadParameter(f"--index {text}: {error}") from error
+    raise typer.BadParameter(
+        f"--index {text}: want simple:N[:FIELD,FIELD], partition:N:REGEX,N;..., or consistent:N"
+    )
+
+
+def open_table(
+    uri: str, storage_option: list[str] | None = None, index: str | None = None
+) -> bucketfmt.Table:
+    """Open the table a command was given."""
+    options: dict[str, Any] = {}
+    for pair in storage_option or ():
+        key, separator, value = pair.partition("=")
+        if not separator:
+            raise typer.BadParameter(f"--storage-option {pair}: want KEY=VALUE")
+        try:
+            options[key] = json.loads(value)  # so that {"client_kwargs": ...} can be said
+        except ValueError:
+            options[key] = value
+    return bucketfmt.open(
+        uri, storage_options=options or None, index=parse_index(index) if index else None
+    )
+
+
+def main() -> None:
+    """Run the command line and exit with an `ExitCode`. Errors are one line on stderr."""
+    try:
+        result = app(standalone_mode=False)
+        code = result if isinstance(result, int) else ExitCode.OK
+    except typer.Exit as error:
+        code = error.exit_code
+    except (typer.Abort, KeyboardInterrupt):
+        print("bucketfmt: stopped", file=sys.stderr)
+        code = 130
+    except UnsupportedError as error:
+        print(f"bucketfmt: not supported: {error}", file=sys.stderr)
+        code = ExitCode.UNSUPPORTED
+    except BucketfmtError as error:
+        print(f"bucketfmt: {error}", file=sys.stderr)
+        code = ExitCode.FAILED
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the flush at exit
+        code = ExitCode.OK
+    except (UsageError, ValueError, TypeError) as error:
+        message = getattr(error, "format_message", error.__str__)()
+        print(f"bucketfmt: {message}", file=sys.stderr)
+        code = ExitCode.USAGE
+    sys.exit(code)

@@ -1,0 +1,238 @@
+"""Commands about rows and keys: read, locate, lookup."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterator
+from enum import Enum
+from pathlib import Path
+from typing import Annotated, Any
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import typer
+
+from bucketfmt.cli.app import (
+    IndexOption,
+    StorageOption,
+    TableArgument,
+    app,
+    open_table,
+)
+from bucketfmt.cli.render import print_table
+
+__all__ = ["locate", "lookup", "read"]
+
+_ROWS_SHOWN = 100
+_CONDITION = re.compile(r"^\s*(.+?)\s*(==|!=|<=|>=|=|<|>|\bnot in\b|\bin\b)\s*(.*?)\s*$", re.DOTALL)
+
+
+class RowOutput(str, Enum):
+    """How rows are written."""
+
+    TEXT = "text"
+    JSON = "json"
+    CSV = "csv"
+    PARQUET = "parquet"
+
+
+Columns = Annotated[
+    str | None, typer.Option("--columns", "-c", metavar="A,B", help="Only these columns.")
+]
+Filter = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--filter",
+        "-f",
+        metavar="'COLUMN OP VALUE'",
+        help="OP is = != < <= > >= in, not in; VALUE is JSON or text; repeated, all must hold.",
+    ),
+]
+AsOf = Annotated[
+    str | None, typer.Option("--as-of", metavar="TIME", help="Instant or ISO time to read at.")
+]
+OutFile = Annotated[
+    Path | None,
+    typer.Option("-o", "--out", metavar="FILE", help="Write here; - is standard output."),
+]
+RowOutputOption = Annotated[
+    RowOutput, typer.Option("--output", help="text, json (lines), csv, parquet.")
+]
+Keys = Annotated[
+    list[str] | None, typer.Argument(metavar="KEY...", help="Record keys, as Hudi stores them.")
+]
+KeysFrom = Annotated[
+    Path | None,
+    typer.Option("--keys-from", metavar="FILE", help="A file with one record key a line."),
+]
+
+
+def parse_condition(text: str, schema: pa.Schema) -> tuple[str, str, Any]:
+    """Return (column, op, value) of a `--filter`, the value typed as its column is.
+
+    Raises:
+        typer.BadParameter: it is no condition, or its column does not exist.
+    """
+    match = _CONDITION.match(text)
+    if match is None:
+        raise typer.BadParameter(f"--filter {text!r}: want COLUMN OP VALUE, for example 'qty >= 3'")
+    column, op, literal = match.groups()
+    if column not in schema.names:
+        names = ", ".join(schema.names)
+        raise typer.BadParameter(f"--filter {text!r}: no column {column!r}; there are {names}")
+    try:
+        value = json.loads(literal)
+    except ValueError:
+        value = literal
+    target = schema.field(column).type
+    if pa.types.is_string(target) and not isinstance(value, str | list):
+        value = literal  # the text 7, not the number
+    try:
+        if isinstance(value, list):
+            value = pa.array(value).cast(target).to_pylist()
+        elif value is not None:
+            value = pa.scalar(value).cast(target).as_py()
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+        raise typer.BadParameter(f"--filter {text!r}: {column} is {target}: {error}") from error
+    return column, op, value
+
+
+@app.command()
+def read(
+    table: TableArgument,
+    columns: Columns = None,
+    filter_: Filter = None,
+    as_of: AsOf = None,
+    read_optimized: Annotated[
+        bool, typer.Option("--read-optimized", help="Base files only: faster, without the newest.")
+    ] = False,
+    meta_columns: Annotated[bool, typer.Option("--meta", help="Hudi's own columns too.")] = False,
+    limit: Annotated[
+        int | None, typer.Option("--limit", "-n", min=0, help="At most so many rows.")
+    ] = None,
+    output: RowOutputOption = RowOutput.TEXT,
+    out: OutFile = None,
+    storage_option: StorageOption = None,
+    index: IndexOption = None,
+) -> None:
+    """Read rows as Hudi reads them."""
+    opened = open_table(table, storage_option, index)
+    if output is RowOutput.TEXT and limit is None:
+        limit = _ROWS_SHOWN
+    scan = opened.scan(
+        columns=columns.split(",") if columns else None,
+        filter=[parse_condition(text, opened.schema) for text in filter_ or ()] or None,
+        as_of=as_of,
+        read_optimized=read_optimized,
+        meta_columns=meta_columns,
+        limit=limit,
+    )
+    write_rows(scan.schema, scan.to_batches(), output, out)
+
+
+@app.command()
+def locate(
+    table: TableArgument,
+    keys: Keys = None,
+    keys_from: KeysFrom = None,
+    partition: Annotated[
+        list[str] | None, typer.Option("--partition", metavar="PATH", help="Only here; repeatable.")
+    ] = None,
+    output: RowOutputOption = RowOutput.TEXT,
+    out: OutFile = None,
+    storage_option: StorageOption = None,
+    index: IndexOption = None,
+) -> None:
+    """Say which bucket and files hold keys, opening no data file."""
+    opened = open_table(table, storage_option, index)
+    located = opened.locate(_keys(keys, keys_from), partitions=partition or None)
+    write_rows(located.schema, iter(located.to_batches()), output, out)
+
+
+@app.command()
+def lookup(
+    table: TableArgument,
+    keys: Keys = None,
+    keys_from: KeysFrom = None,
+    columns: Columns = None,
+    output: RowOutputOption = RowOutput.TEXT,
+    out: OutFile = None,
+    storage_option: StorageOption = None,
+    index: IndexOption = None,
+) -> None:
+    """Read the rows of given keys, opening only their buckets."""
+    opened = open_table(table, storage_option, index)
+    rows = opened.lookup(_keys(keys, keys_from), columns=columns.split(",") if columns else None)
+    write_rows(rows.schema, iter(rows.to_batches()), output, out)
+
+
+def _keys(keys: list[str] | None, keys_from: Path | None) -> list[str]:
+    found = list(keys or ())
+    if keys_from is not None:
+        try:
+            found += keys_from.read_text(encoding="utf-8").splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            raise typer.BadParameter(f"--keys-from {keys_from}: {error}") from error
+    if not found:
+        raise typer.BadParameter("give at least one KEY, or --keys-from FILE")
+    return found
+
+
+def write_rows(
+    schema: pa.Schema,
+    batches: Iterator[pa.RecordBatch],
+    output: RowOutput,
+    out: Path | None,
+) -> None:
+    """Write rows in the wanted form, batch by batch where the form allows."""
+    if output is RowOutput.TEXT and out is None:
+        print_table(pa.Table.from_batches(batches, schema))
+        return
+    if output is RowOutput.PARQUET and (out is None or str(out) == "-"):
+        raise typer.BadParameter("--output parquet wants -o FILE")
+    sink: Any = sys.stdout.buffer if out is None or str(out) == "-" else out.open("wb")
+    try:
+        if output is RowOutput.PARQUET:
+            with pq.ParquetWriter(sink, schema) as parquet:
+                for batch in batches:
+                    parquet.write_batch(batch)
+        elif output is RowOutput.CSV:
+            with pyarrow.csv.CSVWriter(sink, _csv_schema(schema)) as writer:
+                for batch in batches:
+                    writer.write_batch(_csv_batch(batch))
+        else:
+            for batch in batches:
+                for row in batch.to_pylist():
+                    line = json.dumps(row, ensure_ascii=False, default=str)
+                    sink.write(line.encode("utf-8", "surrogatepass") + b"\n")
+    finally:
+        if sink is not sys.stdout.buffer:
+            sink.close()
+        else:
+            sink.flush()
+
+
+def _csv_schema(schema: pa.Schema) -> pa.Schema:
+    return pa.schema(
+        pa.field(f.name, pa.string() if pa.types.is_nested(f.type) else f.type) for f in schema
+    )
+
+
+def _csv_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """CSV has no form for nested values: they become JSON text."""
+    columns = [
+        pa.array(
+            [
+                None if v is None else json.dumps(v, ensure_ascii=False, default=str)
+                for v in column.to_pylist()
+            ],
+            pa.string(),
+        )
+        if pa.types.is_nested(column.type)
+        else column
+        for column in batch.columns
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=_csv_schema(batch.schema))

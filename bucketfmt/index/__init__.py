@@ -1,0 +1,1 @@
+"""Which file group holds a key. Pure."""

@@ -1,0 +1,85 @@
+"""The index engines as values: how a table maps a record key to a file group.
+
+Pure. Source: HoodieIndex.IndexType, HoodieIndex.BucketIndexEngineType.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = [
+    "BloomIndex",
+    "BucketIndex",
+    "ConsistentHashingIndex",
+    "Index",
+    "PartitionBucketIndex",
+    "RecordIndex",
+    "SimpleBucketIndex",
+]
+
+
+def _check_num_buckets(name: str, value: int) -> None:
+    if not 1 <= value <= 99_999_999:
+        raise ValueError(f"{name} is 1 to 99,999,999 (a bucket id has eight digits), not {value}")
+
+
+@dataclass(frozen=True, slots=True)
+class SimpleBucketIndex:
+    """A fixed number of buckets in every partition.
+
+    `hash_fields` None means all record key fields, as Hudi has it when
+    `hoodie.bucket.index.hash.field` is not set.
+    """
+
+    num_buckets: int
+    hash_fields: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        _check_num_buckets("num_buckets", self.num_buckets)
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionBucketIndex:
+    """A fixed number of buckets by partition: regex rules, first match wins (Hudi 1.1+, RFC-89).
+
+    `rules` is Hudi's expression text, `regex,number;regex,number`; a partition that no
+    rule matches has `default` buckets.
+    """
+
+    default: int
+    rules: str
+    hash_fields: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        _check_num_buckets("default", self.default)
+
+
+@dataclass(frozen=True, slots=True)
+class ConsistentHashingIndex:
+    """A ring of buckets by partition that is split and merged as it grows (RFC-42, MOR only).
+
+    `num_buckets` is the initial number; the ring in force stands in the table's hashing
+    metadata. Without `min_buckets` and `max_buckets` Hudi never resizes.
+    """
+
+    num_buckets: int
+    min_buckets: int | None = None
+    max_buckets: int | None = None
+    hash_fields: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        _check_num_buckets("num_buckets", self.num_buckets)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordIndex:
+    """Locations kept key by key in the metadata table. File ids say nothing about keys."""
+
+
+@dataclass(frozen=True, slots=True)
+class BloomIndex:
+    """Bloom filters and key ranges in base file footers. File ids say nothing about keys."""
+
+
+BucketIndex = SimpleBucketIndex | PartitionBucketIndex | ConsistentHashingIndex
+Index = BucketIndex | RecordIndex | BloomIndex

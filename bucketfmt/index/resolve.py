@@ -1,0 +1,127 @@
+"""Which index a table has, and how we know.
+
+Hudi keeps the index settings out of hoodie.properties unless someone put them there, so
+the answer comes with its source: the caller, the properties, files of the index, or keys.
+Pure. Source: HoodieIndexConfig; PartitionBucketIndexHashingConfig.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from bucketfmt.format.index_settings import IndexSettings
+from bucketfmt.format.partition_rules import PartitionBucketRules
+from bucketfmt.index.model import (
+    BloomIndex,
+    BucketIndex,
+    ConsistentHashingIndex,
+    Index,
+    PartitionBucketIndex,
+    RecordIndex,
+    SimpleBucketIndex,
+)
+
+__all__ = ["IndexSource", "ResolvedIndex", "check_index_argument", "find_declared_index"]
+
+IndexSource = Literal["argument", "properties", "index files", "file ids and keys", "unknown"]
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedIndex:
+    """An index and the reason to believe in it.
+
+    Attributes:
+        index: None when nothing proves one: reads work, pruning is off, writes are refused.
+        source: Where the answer came from.
+        evidence: One sentence a person can check.
+    """
+
+    index: Index | None
+    source: IndexSource
+    evidence: str
+
+    @property
+    def is_declared(self) -> bool:
+        """Whether somebody stated the index, so that pruning by it is sound."""
+        return self.index is not None and self.source in ("argument", "properties", "index files")
+
+
+def find_declared_index(
+    settings: IndexSettings,
+    rules: PartitionBucketRules | None,
+    has_hashing_metadata: bool,
+) -> ResolvedIndex:
+    """Return the index that properties and index files state; `unknown` if they do not.
+
+    Args:
+        settings: What hoodie.properties says.
+        rules: The partition rules in force (`.hashing_config`), if the table has any.
+        has_hashing_metadata: Whether the table has consistent hashing metadata.
+    """
+    hash_fields = settings.hash_fields
+    if rules is not None:
+        index: Index = PartitionBucketIndex(
+            rules.default_num_buckets, rules.expressions, hash_fields
+        )
+        return ResolvedIndex(index, "index files", f"hashing config of instant {rules.instant}")
+    if settings.engine == "CONSISTENT_HASHING" or has_hashing_metadata:
+        num_buckets = settings.num_buckets or 256
+        index = ConsistentHashingIndex(
+            num_buckets, settings.min_num_buckets, settings.max_num_buckets, hash_fields
+        )
+        source: IndexSource = "index files" if has_hashing_metadata else "properties"
+        found = "consistent hashing metadata" if has_hashing_metadata else "hoodie.properties"
+        return ResolvedIndex(index, source, f"the table has {found}")
+    if settings.index_type == "BUCKET" and settings.num_buckets is not None:
+        stated = f"hoodie.properties states {settings.num_buckets} buckets"
+        if settings.partition_expressions:
+            index = PartitionBucketIndex(
+                settings.num_buckets, settings.partition_expressions, hash_fields
+            )
+            return ResolvedIndex(index, "properties", f"{stated} and partition rules")
+        index = SimpleBucketIndex(settings.num_buckets, hash_fields)
+        return ResolvedIndex(index, "properties", stated)
+    if settings.index_type in ("RECORD_INDEX", "GLOBAL_RECORD_LEVEL_INDEX", "RECORD_LEVEL_INDEX"):
+        return ResolvedIndex(RecordIndex(), "properties", "hoodie.properties states it")
+    if settings.index_type in ("BLOOM", "GLOBAL_BLOOM"):
+        return ResolvedIndex(BloomIndex(), "properties", "hoodie.properties states it")
+    return ResolvedIndex(None, "unknown", "hoodie.properties does not state an index")
+
+
+def check_index_argument(argument: Index, declared: ResolvedIndex) -> ResolvedIndex:
+    """Return the caller's index, once it does not contradict what the table states.
+
+    Raises:
+        ValueError: the argument and the table disagree.
+    """
+    if not isinstance(argument, Index):
+        raise TypeError(f"index= takes a value such as SimpleBucketIndex(16), not {argument!r}")
+    if declared.is_declared and not _agree(argument, declared.index):
+        raise ValueError(
+            f"index={argument} contradicts the table, which has {declared.index} "
+            f"({declared.evidence}); leave index= out, or open the table it belongs to"
+        )
+    return ResolvedIndex(argument, "argument", "given by the caller")
+
+
+def _agree(argument: Index, declared: Index | None) -> bool:
+    if type(argument) is not type(declared):
+        return False
+    if isinstance(argument, ConsistentHashingIndex):
+        # The ring is in the table; the numbers only steer later resizing.
+        return True
+    if isinstance(argument, BucketIndex) and isinstance(declared, BucketIndex):
+        same_fields = None in (argument.hash_fields, declared.hash_fields) or (
+            argument.hash_fields == declared.hash_fields
+        )
+        return same_fields and _numbers(argument) == _numbers(declared)
+    return True
+
+
+def _numbers(index: BucketIndex) -> tuple[object, ...]:
+    if isinstance(index, SimpleBucketIndex):
+        return (index.num_buckets,)
+    if isinstance(index, PartitionBucketIndex):
+        return (index.default, index.rules)
+    return ()

@@ -1,0 +1,1 @@
+"""Data blocks and base files to Arrow and back, and the merge rules. Pure."""

@@ -1,0 +1,285 @@
+"""A base file: parquet rows, and what Hudi keeps in the footer to find a key.
+
+Reads only the source it is given. Sources: HoodieBloomFilterWriteSupport.finalizeMetadata,
+HoodieAvroWriteSupport (footer), BloomIndexFileInfo (use).
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from bucketfmt.errors import BucketfmtError, CorruptError, UnsupportedError
+from bucketfmt.format.bloom import BloomFilter, decode_bloom_filter
+from bucketfmt.limits import DEFAULT_LIMITS, Limits
+from bucketfmt.rows.conform import conform
+from bucketfmt.rows.filters import Filter
+from bucketfmt.rows.meta_columns import RECORD_KEY
+
+__all__ = ["BATCH_ROWS", "BaseFileReader"]
+
+BATCH_ROWS = 131_072
+"""Rows of a batch where the caller does not say: some megabytes of an ordinary row."""
+
+_AVRO_SCHEMA_KEYS = ("parquet.avro.schema", "avro.schema")
+_BLOOM_KEYS = ("org.apache.hudi.bloomfilter", "com.uber.hoodie.bloomfilter")
+_BLOOM_TYPE_KEY = "hoodie_bloom_filter_type_code"
+_MIN_KEY, _MAX_KEY = "hoodie_min_record_key", "hoodie_max_record_key"
+_OPENING = inspect.signature(pq.ParquetFile.__init__).parameters
+# Java compares keys by UTF-16 units, Spark by UTF-8 bytes; below this character they agree.
+_FIRST_DISPUTED_CHARACTER = "\ue000"
+
+
+@contextmanager
+def _folded(what: str) -> Iterator[None]:
+    """Turn whatever pyarrow raises on damaged bytes into CorruptError."""
+    try:
+        yield
+    except BucketfmtError:
+        raise
+    except (pa.ArrowNotImplementedError, NotImplementedError) as error:
+        raise UnsupportedError(f"{what}: {error}; rewrite the file by a clustering") from error
+    except (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError) as error:
+        # KeyError, IndexError and UnicodeError are among these by inheritance or by wrapping.
+        raise CorruptError(f"{what}: {error}") from error
+
+
+class BaseFileReader:
+    """The rows and the footer of one parquet base file.
+
+    Attributes:
+        metadata: The parquet footer.
+        schema: Columns of the file. Timestamps stored as INT96 are microseconds in UTC; lists
+            and maps written by Avro or Spark, with two levels or three, are plain lists and maps.
+        key_values: Footer entries, as text.
+    """
+
+    def __init__(self, source: pa.NativeFile | pa.Buffer, limits: Limits = DEFAULT_LIMITS) -> None:
+        """Open the file and check its footer; reads no rows.
+
+        Raises:
+            CorruptError: it is not parquet, or the footer contradicts itself.
+            UnsupportedError: a parquet feature pyarrow does not read (encryption, a codec).
+            LimitError: a row group, the file or the schema is larger than `limits` allow.
+        """
+        self._limits = limits
+        options: dict[str, Any] = {
+            "coerce_int96_timestamp_unit": "us",
+            "page_checksum_verification": True,  # costs a few per cent
+            "thrift_string_size_limit": 2 * limits.bloom_filter_bytes_max,  # it is base64 there
+        }
+        if "arrow_extensions_enabled" in _OPENING:  # pyarrow >= 21
+            options["arrow_extensions_enabled"] = False
+        if "schema_depth_limit" in _OPENING:
+            options["schema_depth_limit"] = limits.schema_depth_max
+        with _folded("parquet footer"):
+            self._file = pq.ParquetFile(source, **options)
+            self.metadata: pq.FileMetaData = self._file.metadata
+            stored: pa.Schema = self._file.schema_arrow
+        if len(set(stored.names)) < len(stored.names):
+            raise CorruptError("parquet footer: two columns have the same name")
+        self._check_sizes()
+        leaves = iter(range(self.metadata.num_columns))
+        self.schema = pa.schema([self._presented(field, leaves) for field in stored])
+        self.key_values = _decode_key_values(self.metadata.metadata or {})
+
+    @property
+    def num_rows(self) -> int:
+        """Rows of the file."""
+        return int(self.metadata.num_rows)
+
+    @property
+    def avro_schema(self) -> str | None:
+        """The Avro schema (JSON) the writer recorded, with meta columns; None if it did not."""
+        found = (self.key_values.get(key) for key in _AVRO_SCHEMA_KEYS)
+        return next((text for text in found if text is not None), None)
+
+    @property
+    def key_range(self) -> tuple[str, str] | None:
+        """Least and greatest record key the writer recorded; None if it did not."""
+        low, high = self.key_values.get(_MIN_KEY), self.key_values.get(_MAX_KEY)
+        return None if low is None or high is None else (low, high)
+
+    @cached_property
+    def bloom_filter(self) -> BloomFilter | None:
+        """The bloom filter over record keys; None if the file has none.
+
+        Raises:
+            CorruptError: the filter does not decode.
+        """
+        for key in _BLOOM_KEYS:
+            if key in self.key_values:
+                code = self.key_values.get(_BLOOM_TYPE_KEY)
+                return decode_bloom_filter(self.key_values[key], code, self._limits)
+        return None
+
+    def read(
+        self,
+        columns: Sequence[str] | None = None,
+        row_groups: Sequence[int] | None = None,
+        use_threads: bool = True,
+    ) -> pa.Table:
+        """Return rows of the given row groups (all by default), in the file's order.
+
+        Columns the file does not have are left out; the caller conforms the rows.
+
+        Raises:
+            CorruptError: the pages do not decode, or their checksum is wrong.
+        """
+        groups = range(self.metadata.num_row_groups) if row_groups is None else row_groups
+        names = None if columns is None else list(columns)
+        with _folded("parquet rows"):
+            rows = self._file.read_row_groups(list(groups), names, use_threads=use_threads)
+        return conform(rows, self._selected(rows.schema))
+
+    def iter_batches(
+        self,
+        columns: Sequence[str] | None = None,
+        row_groups: Sequence[int] | None = None,
+        batch_rows: int = BATCH_ROWS,
+        use_threads: bool = True,
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield what `read` returns, at most `batch_rows` rows at a time.
+
+        Raises:
+            CorruptError: the pages do not decode, or their checksum is wrong.
+        """
+        names = None if columns is None else list(columns)
+        groups = None if row_groups is None else list(row_groups)
+        with _folded("parquet rows"):
+            batches = self._file.iter_batches(
+                batch_rows, row_groups=groups, columns=names, use_threads=use_threads
+            )
+        while True:
+            with _folded("parquet rows"):
+                batch = next(batches, None)
+            if batch is None:
+                return
+            yield conform(batch, self._selected(batch.schema))
+
+    def find_row_groups(self, wanted: Filter, table_schema: pa.Schema) -> list[int]:
+        """Return the row groups that may hold a row `wanted` holds for.
+
+        `table_schema` is the schema the rows will be conformed to before they are filtered.
+        """
+        return wanted.row_groups(self.metadata, self.schema, table_schema)
+
+    def may_hold_keys(self, record_keys: pa.Array) -> np.ndarray[Any, np.dtype[np.bool_]]:
+        """Return for each record key whether the file may hold it; False is certain.
+
+        By the recorded key range and the bloom filter, as Hudi's bloom index does.
+
+        Raises:
+            CorruptError: the bloom filter does not decode.
+        """
+        possible = np.ones(len(record_keys), np.bool_)
+        if self.key_range is not None:
+            low, high = self.key_range
+            if max(low, default="") < _FIRST_DISPUTED_CHARACTER:
+                possible &= _truth(pc.greater_equal(record_keys, low))
+            if max(high, default="") < _FIRST_DISPUTED_CHARACTER:
+                possible &= _truth(pc.less_equal(record_keys, high))
+        if possible.any() and self.bloom_filter is not None:
+            candidates = record_keys.filter(pa.array(possible))
+            possible[possible] = self.bloom_filter.might_contain_many(candidates)
+        return possible
+
+    def find_row_groups_of_keys(self, record_keys: pa.Array) -> list[int]:
+        """Return the row groups that may hold any of the keys, by the statistics of the key column.
+
+        Raises:
+            CorruptError: the bloom filter does not decode.
+        """
+        candidates = record_keys.filter(pa.array(self.may_hold_keys(record_keys)))
+        if not len(candidates):
+            return []
+        position = self._leaf_of_record_key()
+        groups = range(self.metadata.num_row_groups)
+        if position is None:
+            return list(groups)
+        return [group for group in groups if self._group_may_hold(group, position, candidates)]
+
+    def _group_may_hold(self, group: int, position: int, record_keys: pa.Array) -> bool:
+        with _folded("parquet statistics"):
+            statistics = self.metadata.row_group(group).column(position).statistics
+            if statistics is None or not statistics.has_min_max:
+                return True
+            low, high = statistics.min, statistics.max
+        if not isinstance(low, str) or not isinstance(high, str):
+            return True
+        # The greatest may have been cut short by the writer: then it is a prefix.
+        below = pc.or_(pc.less_equal(record_keys, high), pc.starts_with(record_keys, high))
+        return bool(pc.any(pc.and_(pc.greater_equal(record_keys, low), below)).as_py())
+
+    def _leaf_of_record_key(self) -> int | None:
+        for index in range(self.metadata.num_columns):
+            if self.metadata.schema.column(index).path == RECORD_KEY:
+                return index
+        return None
+
+    def _selected(self, schema: pa.Schema) -> pa.Schema:
+        """The presented fields of the columns of `schema`."""
+        return pa.schema([self.schema.field(name) for name in schema.names])
+
+    def _check_sizes(self) -> None:
+        limits, metadata = self._limits, self.metadata
+        limits.check("base_file_rows_max", metadata.num_rows)
+        limits.check("schema_fields_max", metadata.num_columns)
+        total = 0
+        for number in range(metadata.num_row_groups):
+            group = metadata.row_group(number)
+            if group.num_rows < 0 or group.total_byte_size < 0:
+                raise CorruptError(f"parquet footer: row group {number} has a negative size")
+            limits.check("row_group_rows_max", group.num_rows)
+            limits.check("row_group_bytes_max", group.total_byte_size)
+            total += group.num_rows
+        if total != metadata.num_rows:
+            raise CorruptError(
+                f"parquet footer: {metadata.num_rows} rows in all, {total} in its row groups"
+            )
+
+    def _presented(self, field: pa.Field, leaves: Iterator[int]) -> pa.Field:
+        """Return `field` with plain lists and values, and UTC on timestamps stored as INT96."""
+        kind = field.type
+        if pa.types.is_struct(kind):
+            return field.with_type(pa.struct([self._presented(child, leaves) for child in kind]))
+        if pa.types.is_map(kind):
+            key = self._presented(kind.key_field, leaves)
+            return field.with_type(pa.map_(key, self._presented(kind.item_field, leaves)))
+        if (
+            pa.types.is_list(kind)
+            or pa.types.is_large_list(kind)
+            or pa.types.is_fixed_size_list(kind)
+        ):
+            return field.with_type(pa.list_(self._presented(kind.value_field, leaves)))
+        if pa.types.is_nested(kind):
+            raise UnsupportedError(f"column {field.name}: {kind} is no type of Hudi's")
+        leaf = next(leaves, None)
+        if leaf is None:
+            raise CorruptError("parquet footer: fewer columns than its Arrow schema has")
+        if self.metadata.schema.column(leaf).physical_type == "INT96":
+            return field.with_type(pa.timestamp("us", "UTC"))
+        return field.with_type(kind.value_type) if pa.types.is_dictionary(kind) else field
+
+
+def _truth(answer: pa.Array) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """A boolean array as numpy, null as False."""
+    truth: np.ndarray[Any, np.dtype[np.bool_]] = answer.fill_null(False).to_numpy(
+        zero_copy_only=False
+    )
+    return truth
+
+
+def _decode_key_values(raw: dict[bytes, bytes]) -> dict[str, str]:
+    """Return the entries as text; undecodable bytes are replaced, so such a key is not Hudi's."""
+    return {
+        key.decode(errors="replace"): value.decode(errors="replace") for key, value in raw.items()
+    }

@@ -1,0 +1,308 @@
+"""A filter on rows, and what it proves about row groups and buckets.
+
+Pure. A filter is a list of (column, operator, value), all of which must hold, or a list of
+such lists, one of which must hold, as `pyarrow.parquet` takes it; or a pyarrow expression,
+which is applied but proves nothing. Nulls compare as in pyarrow: a comparison with null holds
+for no row, `in` finds null only if null is in the list. What is pruned is proved: doubt keeps.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
+from functools import reduce
+from itertools import product
+from operator import and_, eq, ge, gt, le, lt, ne, or_
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from bucketfmt.errors import SchemaError
+from bucketfmt.rows.java_text import java_strings
+
+__all__ = ["Filter", "FilterLike", "Predicate", "parse_filter"]
+
+FilterLike: TypeAlias = (
+    "pc.Expression | Sequence[tuple[str, str, Any]] | Sequence[Sequence[tuple[str, str, Any]]]"
+)
+
+_COMPARISONS = {"==": eq, "!=": ne, "<": lt, "<=": le, ">": gt, ">=": ge}
+_OPERATORS = {"=": "==", **{name: name for name in (*_COMPARISONS, "in", "not in")}}
+_KEY_VALUES_MAX = 100_000  # more keys than this prune nothing worth the product
+
+
+@dataclass(frozen=True, slots=True)
+class Predicate:
+    """One comparison. `value` is a tuple for `in` and `not in`; `operator` is never `=`."""
+
+    column: str
+    operator: str
+    value: Any
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Filter:
+    """A filter that can be applied, and asked what it excludes.
+
+    Attributes:
+        expression: What holds for the rows to keep.
+        alternatives: Any of these conjunctions must hold; None if only the expression is known.
+    """
+
+    expression: pc.Expression
+    alternatives: tuple[tuple[Predicate, ...], ...] | None
+
+    @property
+    def columns(self) -> tuple[str, ...] | None:
+        """Names of the columns it looks at; None if they cannot be known."""
+        if self.alternatives is None:
+            return None
+        names = (predicate.column for group in self.alternatives for predicate in group)
+        return tuple(dict.fromkeys(names))
+
+    def apply(self, rows: pa.Table) -> pa.Table:
+        """Return the rows the filter holds for.
+
+        Raises:
+            SchemaError: an unknown column, or a value its type cannot be compared with.
+        """
+        try:
+            return rows.filter(self.expression)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
+            raise SchemaError(f"the filter does not fit the table's columns: {error}") from error
+
+    def row_groups(
+        self, metadata: pq.FileMetaData, file_schema: pa.Schema, table_schema: pa.Schema
+    ) -> list[int]:
+        """Return the indexes of the row groups that may hold a row the filter holds for.
+
+        A column whose type changed since the file was written prunes nothing, and neither
+        does a nested one.
+        """
+        everything = list(range(metadata.num_row_groups))
+        if self.alternatives is None:
+            return everything
+        leaves: dict[str, tuple[int, pa.DataType]] = {}
+        for index in range(metadata.num_columns):
+            leaf = metadata.schema.column(index)
+            position = file_schema.get_field_index(leaf.path)
+            target = table_schema.get_field_index(leaf.path)
+            if "." in leaf.path or leaf.max_repetition_level or min(position, target) < 0:
+                continue
+            if leaf.physical_type == "INT96":  # its statistics have no agreed order
+                continue
+            kind = file_schema.field(position).type
+            if kind.equals(table_schema.field(target).type) and not pa.types.is_nested(kind):
+                leaves[leaf.path] = index, kind
+        return [
+            number
+            for number in everything
+            if any(
+                all(_may_hold(part, metadata.row_group(number), leaves) for part in group)
+                for group in self.alternatives
+            )
+        ]
+
+    def key_values(
+        self, fields: Sequence[str], schema: pa.Schema
+    ) -> frozenset[tuple[str | None, ...]] | None:
+        """Return every value the filter allows for `fields`, as the text Hudi hashes.
+
+        One tuple per combination, one text (None for null) per field, in the order of
+        `fields`; empty if no row can pass. None: not restricted, or not provably so.
+        """
+        if self.alternatives is None:
+            return None
+        found: set[tuple[str | None, ...]] = set()
+        for group in self.alternatives:
+            allowed = [_allowed_texts(group, field, schema) for field in fields]
+            sets = [texts for texts in allowed if texts is not None]
+            if len(sets) < len(fields):
+                return None
+            if len(found) + math.prod(map(len, sets)) > _KEY_VALUES_MAX:
+                return None
+            found.update(product(*sets))
+        return frozenset(found)
+
+
+def parse_filter(given: FilterLike) -> Filter:
+    """Return the filter that `given` describes.
+
+    Raises:
+        ValueError: it is neither an expression nor a non-empty list of (column, operator,
+            value) or of lists of these, an operator is unknown, or a value has no Arrow type.
+    """
+    if isinstance(given, pc.Expression):
+        return Filter(given, None)
+    groups: Iterable[Any] = [given] if given and isinstance(given[0], tuple) else given
+    alternatives = tuple(tuple(_parse_predicate(part) for part in group) for group in groups)
+    if not alternatives or not all(alternatives):
+        raise ValueError("an empty filter; pass None to keep all rows")
+    try:
+        conjunctions = [reduce(and_, map(_expression, group)) for group in alternatives]
+    except (pa.ArrowException, OverflowError) as error:
+        raise ValueError(f"a value of the filter has no Arrow type: {error}") from error
+    return Filter(reduce(or_, conjunctions), alternatives)
+
+
+def _expression(part: Predicate) -> pc.Expression:
+    field = pc.field(part.column)
+    if part.operator in _COMPARISONS:
+        return _COMPARISONS[part.operator](field, pc.scalar(part.value))
+    known = [value for value in part.value if value is not None]
+    found = field.isin(known) if known else pc.scalar(False)
+    if len(known) < len(part.value):
+        found |= field.is_null()
+    return found if part.operator == "in" else ~found
+
+
+def _parse_predicate(part: Any) -> Predicate:
+    if not isinstance(part, tuple) or len(part) != 3 or not isinstance(part[0], str):
+        raise ValueError(f"{part!r} is not a (column, operator, value)")
+    column, operator, value = part
+    if operator not in _OPERATORS:
+        raise ValueError(f"{operator!r} is none of {', '.join(_OPERATORS)}")
+    if operator in ("in", "not in"):
+        if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
+            raise ValueError(f"{column} {operator} needs a list of values, not {value!r}")
+        return Predicate(column, operator, tuple(_plain(item) for item in value))
+    return Predicate(column, _OPERATORS[operator], _plain(value))
+
+
+def _plain(value: Any) -> Any:
+    """The Python value of an Arrow or numpy scalar."""
+    if isinstance(value, pa.Scalar):
+        return value.as_py()
+    if isinstance(value, np.generic) and not isinstance(value, (np.datetime64, np.timedelta64)):
+        return value.item()
+    return value
+
+
+def _comparable(value: Any, kind: pa.DataType) -> Any:
+    """Return `value` where Python compares it with such a column as Arrow does, else None."""
+    is_number = isinstance(value, (int, float, Decimal)) and not isinstance(value, bool)
+    if pa.types.is_integer(kind):
+        fits = is_number and isinstance(value, int)
+    elif pa.types.is_float32(kind) or pa.types.is_float64(kind):
+        if not is_number or isinstance(value, Decimal):
+            return None
+        value = float(value)
+        # `in` rounds to the column's type and `==` does not, so only exact values are clear
+        is_float = pa.types.is_float32(kind)
+        fits = float(np.float32(value)) == value if is_float else not math.isnan(value)
+    elif pa.types.is_decimal(kind):
+        fits = is_number and not isinstance(value, float)
+    elif pa.types.is_boolean(kind):
+        fits = isinstance(value, bool)
+    elif pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        fits = isinstance(value, str)
+    elif pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+        fits = isinstance(value, bytes)
+    elif pa.types.is_date32(kind):
+        fits = type(value) is date
+    elif pa.types.is_timestamp(kind) and kind.unit != "ns":  # Python's datetime ends at micros
+        fits = isinstance(value, datetime) and (value.tzinfo is None) == (kind.tz is None)
+    else:
+        fits = False
+    return value if fits else None
+
+
+def _may_hold(
+    part: Predicate, group: pq.RowGroupMetaData, leaves: dict[str, tuple[int, pa.DataType]]
+) -> bool:
+    """Whether the statistics leave it open that `part` holds for some row of the group."""
+    if part.column not in leaves or part.operator == "not in":
+        return True
+    index, kind = leaves[part.column]
+    try:
+        statistics = group.column(index).statistics
+        if statistics is None:
+            return True
+        nulls = statistics.null_count if statistics.has_null_count else None
+        wanted = part.value if part.operator == "in" else (part.value,)
+        if part.operator == "in" and None in wanted and nulls != 0:
+            return True
+        if nulls == group.num_rows:
+            return False  # null compares with nothing
+        if not statistics.has_min_max:
+            return True
+        low, high = statistics.min, statistics.max
+        operator = "==" if part.operator == "in" else part.operator
+        return any(
+            _bounds_allow(operator, _comparable(value, kind), low, high)
+            for value in wanted
+            if value is not None
+        )
+    except (TypeError, ValueError, OverflowError, NotImplementedError, pa.ArrowException):
+        return True  # statistics pyarrow cannot read, or of another type: they prove nothing
+
+
+def _bounds_allow(operator: str, value: Any, low: Any, high: Any) -> bool:
+    if value is None:
+        return True
+    if isinstance(low, float) and (math.isnan(low) or math.isnan(high)):
+        return True
+    # A writer may cut long bounds short: the least stays a bound, the greatest is a prefix.
+    is_text = isinstance(value, (str, bytes))
+    below_high = value < high or (is_text and value.startswith(high))
+    if operator == "==":
+        return bool(low <= value and (below_high or value == high))
+    if operator == "!=":
+        # NaN is outside the bounds and unequal to everything.
+        return is_text or isinstance(value, float) or not low == value == high
+    if operator in ("<", "<="):
+        return bool(low < value or (operator == "<=" and low == value))
+    return bool(below_high or (operator == ">=" and value == high))
+
+
+def _allowed_texts(
+    group: tuple[Predicate, ...], field: str, schema: pa.Schema
+) -> set[str | None] | None:
+    """Return the texts `field` may have where all of `group` holds; None if any."""
+    position = schema.get_field_index(field)
+    if position < 0:
+        return None
+    kind = schema.field(position).type
+    allowed: set[str | None] | None = None
+    for part in group:
+        if part.column != field or part.operator not in ("==", "in"):
+            continue
+        values = part.value if part.operator == "in" else (part.value,)
+        texts: set[str | None] = set()
+        for value in values:
+            if value is None:
+                texts.update([None] if part.operator == "in" else [])
+                continue
+            written = _texts_of(value, kind)
+            if written is None:
+                break
+            texts.update(written)
+        else:
+            allowed = texts if allowed is None else allowed & texts
+    return allowed
+
+
+def _texts_of(value: Any, kind: pa.DataType) -> list[str] | None:
+    """Return each text Hudi may have written for a value equal to `value`; None if unsure."""
+    value = _comparable(value, kind)
+    if value is None or isinstance(value, bytes):
+        return None
+    if isinstance(value, float):
+        if value == 0:
+            return ["0.0", "-0.0"]
+        # Outside of these bounds Java releases disagree about the text.
+        high = 1e7 if pa.types.is_float32(kind) else 1e16
+        if not 1e-30 < abs(value) < high:
+            return None
+    try:
+        array = pa.array([value], kind)
+        exact = array[0].as_py() == value or isinstance(value, float)
+    except (pa.ArrowException, OverflowError, ValueError):
+        return None
+    return [java_strings(array)[0].as_py()] if exact else None

@@ -1,0 +1,125 @@
+"""Record keys and partition paths of rows, from the columns they are made of.
+
+Tables with `hoodie.populate.meta.fields=false` do not store them. Pure and vectorised.
+Sources: KeyGenUtils, KeyGenerator.constructRecordKey, RecordContext.virtualKeyExtractor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from bucketfmt.errors import KeyEncodingError, SchemaError, UnsupportedError
+from bucketfmt.format.paths import DEFAULT_PARTITION, check_relative_path, escape_partition_value
+from bucketfmt.format.record_keys import EMPTY_PLACEHOLDER, NULL_PLACEHOLDER, KeyEncoding
+from bucketfmt.format.table_config import KeyGenerator, TableConfig
+from bucketfmt.rows.column_paths import find_column
+from bucketfmt.rows.java_text import java_strings
+
+__all__ = ["partition_paths", "record_keys"]
+
+_GENERATORS = {
+    KeyGenerator.SIMPLE,
+    KeyGenerator.TIMESTAMP,
+    KeyGenerator.NON_PARTITION,
+    KeyGenerator.CUSTOM,
+    KeyGenerator.COMPLEX,
+    KeyGenerator.GLOBAL_DELETE,
+}
+
+
+def record_keys(
+    rows: pa.Table, config: TableConfig, encoding: KeyEncoding | None = None
+) -> pa.ChunkedArray:
+    """Return the record key of each row, as `format_record_key` would write it.
+
+    Args:
+        rows: With the table's record key fields; a dot in a field leads into a struct.
+        config: Which fields, and which key generator.
+        encoding: What a complex key generator makes of a single field. None: what Hudi writes
+            to a table of this version, NAMED from 9 on.
+
+    Raises:
+        KeyEncodingError: a key whose only value, or all of whose values, are null or empty.
+        SchemaError: a key field is not among the columns.
+        UnsupportedError: keys of this generator do not follow from columns, or a key field has
+            a type without text.
+    """
+    fields, generator = config.record_key_fields, config.key_generator
+    if generator not in _GENERATORS or not fields:
+        raise UnsupportedError(
+            f"record keys of the key generator {generator.value} cannot be made from columns; "
+            "pass the record keys themselves"
+        )
+    if encoding is None:
+        encoding = KeyEncoding.NAMED if config.table_version >= 9 else KeyEncoding.VALUE
+    is_named = (
+        len(fields) > 1
+        or generator is KeyGenerator.GLOBAL_DELETE
+        or (generator is KeyGenerator.COMPLEX and encoding is KeyEncoding.NAMED)
+    )
+    texts = [_texts(rows, field) for field in fields]
+    unset = [pc.fill_null(pc.equal(text, ""), True) for text in texts]
+    bare = unset[0]
+    for mask in unset[1:]:
+        bare = pc.and_(bare, mask)
+    if pc.any(bare).as_py():
+        row = pc.index(bare, True).as_py()
+        raise KeyEncodingError(
+            f"row {row}: the record key fields {', '.join(fields)} are null or empty; "
+            "Hudi takes no such row"
+        )
+    if not is_named:
+        return texts[0]
+    parts = []
+    for field, text in zip(fields, texts, strict=True):
+        written = pc.if_else(pc.equal(text, ""), EMPTY_PLACEHOLDER, text)
+        written = pc.fill_null(written, NULL_PLACEHOLDER)
+        parts.append(pc.binary_join_element_wise(field, written, ":"))
+    return _column(pc.binary_join_element_wise(*parts, ","))
+
+
+def partition_paths(rows: pa.Table, config: TableConfig) -> pa.ChunkedArray:
+    """Return the partition path of each row, as `format_partition_path` would write it.
+
+    Raises:
+        SchemaError: a partition field is not among the columns.
+        UnsupportedError: the table's partition paths are not made of its columns' values, or a
+            partition field has a type without text.
+        UnsafePathError: a value would lead out of the table.
+    """
+    if not config.partition_path_holds_values:
+        raise UnsupportedError(
+            "the table's partition paths are not made of its columns' values; "
+            "pass the partition paths themselves"
+        )
+    if not config.partition_fields:
+        return pa.chunked_array([pa.repeat(pa.scalar("", pa.string()), rows.num_rows)])
+    parts = []
+    for field in config.partition_fields:
+        text = _texts(rows, field)
+        text = _map_distinct(text, escape_partition_value) if config.url_encode else text
+        text = pc.if_else(pc.fill_null(pc.equal(text, ""), True), DEFAULT_PARTITION, text)
+        parts.append(pc.binary_join_element_wise(field, text, "=") if config.hive_style else text)
+    return _map_distinct(_column(pc.binary_join_element_wise(*parts, "/")), check_relative_path)
+
+
+def _texts(rows: pa.Table, field: str) -> pa.ChunkedArray:
+    column = find_column(rows, field)
+    if column is None:
+        raise SchemaError(f"the rows have no column {field}, which keys and partitions are made of")
+    chunks = [java_strings(chunk).cast(pa.string()) for chunk in column.chunks]
+    return pa.chunked_array(chunks, pa.string())
+
+
+def _map_distinct(column: pa.ChunkedArray, function: Callable[[str], str]) -> pa.ChunkedArray:
+    """Return `function` of each text; it sees each text once."""
+    encoded = column.combine_chunks().dictionary_encode()
+    texts = [None if text is None else function(text) for text in encoded.dictionary.to_pylist()]
+    return _column(pa.array(texts, pa.string()).take(encoded.indices))
+
+
+def _column(values: pa.Array | pa.ChunkedArray) -> pa.ChunkedArray:
+    return values if isinstance(values, pa.ChunkedArray) else pa.chunked_array([values])

@@ -1,0 +1,275 @@
+"""A `Store` over any fsspec file system: object stores, memory, HTTP.
+
+Does I/O. Object stores show an object only when it is complete, so creating one is
+atomic as soon as the store can be told "unless it is there"; only file systems known to
+do that (`_CONDITIONAL_PROTOCOLS`) may create files.
+"""
+
+from __future__ import annotations
+
+import builtins
+import errno
+import inspect
+import io
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from datetime import datetime
+from typing import Any
+
+import fsspec
+import pyarrow as pa
+from fsspec.implementations.memory import MemoryFileSystem
+
+from bucketfmt.errors import (
+    BucketfmtError,
+    LimitError,
+    StorageError,
+    TruncatedError,
+    UnsupportedError,
+)
+from bucketfmt.format.cursor import Buffer
+from bucketfmt.format.paths import check_relative_path
+from bucketfmt.limits import DEFAULT_LIMITS, Limits
+from bucketfmt.storage.store import FileInfo, NotFoundError
+
+__all__ = ["FsspecStore"]
+
+_CONDITIONAL_PROTOCOLS = frozenset({"s3", "s3a", "gs", "gcs", "memory"})
+_MODIFIED_KEYS = ("mtime", "LastModified", "last_modified", "modified", "updated", "created")
+_READ_AHEAD_BYTES = 512 << 10
+_MEMORY_LOCK = threading.Lock()  # fsspec's memory file system looks first and stores after
+
+
+class FsspecStore:
+    """The files below one fsspec URL. See `Store` for the verbs."""
+
+    def __init__(
+        self, url: str, storage_options: Mapping[str, Any], limits: Limits = DEFAULT_LIMITS
+    ) -> None:
+        """Set up the file system of `url`.
+
+        Raises:
+            ValueError: fsspec knows no such protocol.
+            StorageError: the file system could not be set up.
+        """
+        protocol = url.partition("://")[0]  # of a chained URL all of them, which is none known
+        try:
+            self._fs, root = fsspec.core.url_to_fs(url, **storage_options)
+        except ImportError as error:
+            extra = "bucketfmt[s3]" if protocol in {"s3", "s3a"} else f"the package for {protocol}"
+            raise StorageError(f"{error}; install {extra}, for example with pip") from error
+        except (ValueError, TypeError):
+            raise  # the caller's URL or options
+        except Exception as error:
+            raise _folded(error, url) from error
+        self._url = url.rstrip("/")
+        self._root = root.rstrip("/")
+        self._protocol = protocol
+        self._limits = limits
+
+    @property
+    def uri(self) -> str:
+        """The URL of the root, without the storage options."""
+        return self._url
+
+    def __repr__(self) -> str:
+        return f"FsspecStore({self._url!r})"
+
+    def read(self, path: str, limit_bytes: int) -> bytes:
+        """Return the whole file, as `Store.read` says."""
+        with self._located(path) as full:
+            size = self._size(full)
+            if size > limit_bytes:
+                raise LimitError(
+                    f"{size} bytes, and the limit for this kind of file is {limit_bytes}; "
+                    "if the table is trusted, open it with larger limits"
+                )
+            return bytes(self._fs.cat_file(full))
+
+    def read_range(self, path: str, start: int, length: int) -> bytes:
+        """Return exactly `length` bytes from `start`, as `Store.read_range` says."""
+        with self._located(path) as full:
+            size = self._size(full)
+            if start < 0 or length < 0 or start + length > size:
+                raise TruncatedError(
+                    f"{length} bytes wanted of a file of {size} bytes", offset=start
+                )
+            if not length:
+                return b""
+            data = bytes(self._fs.cat_file(full, start=start, end=start + length))
+            if len(data) != length:
+                raise TruncatedError(f"{length} bytes wanted, {len(data)} given", offset=start)
+            return data
+
+    def open_arrow(self, path: str) -> pa.NativeFile:
+        """Return the file for random reads: each read is a ranged request with some read-ahead."""
+        with self._located(path) as full:
+            if isinstance(self._fs, MemoryFileSystem):
+                return pa.BufferReader(self._fs.cat_file(full))  # its open files share a position
+            self._size(full)
+            file = self._fs.open(full, "rb", block_size=_READ_AHEAD_BYTES, cache_type="readahead")
+            return pa.PythonFile(_FoldingFile(file, path), mode="r")
+
+    def list(self, path: str) -> builtins.list[FileInfo]:
+        """Return the entries of one folder, as `Store.list` says."""
+        with self._located(path) as full:
+            self._fs.invalidate_cache(full)
+            try:
+                entries = self._fs.ls(full, detail=True)
+            except (FileNotFoundError, NotADirectoryError):
+                return []
+            prefix = f"{path}/" if path else ""
+            infos = []
+            for entry in entries:
+                folder, _, name = entry["name"].rstrip("/").rpartition("/")
+                # An object store may list the folder itself, as the empty object that marks it.
+                if name and folder.strip("/") == full.strip("/"):
+                    infos.append(_file_info(prefix + name, entry))
+        infos.sort(key=lambda info: info.path)
+        return infos
+
+    def info(self, path: str) -> FileInfo | None:
+        """Return the entry for one path, as `Store.info` says."""
+        with self._located(path) as full:
+            self._fs.invalidate_cache(full)
+            try:
+                return _file_info(path, self._fs.info(full))
+            except (FileNotFoundError, NotADirectoryError):
+                return None
+
+    def put_if_absent(self, path: str, data: Buffer) -> bool:
+        """Create the file unless it is there, as `Store.put_if_absent` says."""
+        with self._located(path, to_write=True) as full:
+            pipe = getattr(self._fs, "_pipe_file", self._fs.pipe_file)
+            if (
+                self._protocol not in _CONDITIONAL_PROTOCOLS
+                or "mode" not in inspect.signature(pipe).parameters
+            ):
+                raise UnsupportedError(
+                    f"no known way to create a file atomically over {self._protocol} "
+                    f"(fsspec {fsspec.__version__}); update fsspec and the package behind it, "
+                    "or keep the table on a local disk or on S3"
+                )
+            try:
+                with _MEMORY_LOCK if self._protocol == "memory" else nullcontext():
+                    self._fs.pipe_file(full, bytes(data), mode="create")
+            except FileExistsError:
+                return False
+            except OSError as error:
+                if not _is_precondition_failed(error):
+                    raise
+                return False
+            return True
+
+    def replace(self, path: str, data: Buffer) -> None:
+        """Set the content of the file, as `Store.replace` says."""
+        with self._located(path, to_write=True) as full:
+            self._fs.pipe_file(full, bytes(data))
+
+    def delete(self, path: str) -> None:
+        """Remove one file. Nothing happens if it is not there."""
+        with self._located(path, to_write=True) as full:
+            try:
+                self._fs.rm_file(full)
+            except FileNotFoundError:
+                return
+
+    def delete_tree(self, path: str) -> None:
+        """Remove a folder and all in it."""
+        with self._located(path, to_write=True) as full:
+            self._fs.invalidate_cache(full)
+            try:
+                self._fs.rm(full, recursive=True)
+            except FileNotFoundError:
+                return
+
+    def _size(self, full: str) -> int:
+        try:
+            info = self._fs.info(full)
+        except FileNotFoundError:
+            # A cached listing of the folder may be older than the file.
+            self._fs.invalidate_cache(full)
+            info = self._fs.info(full)
+        if info["type"] == "directory":
+            raise FileNotFoundError(full)
+        return int(info["size"])
+
+    @contextmanager
+    def _located(self, path: str, *, to_write: bool = False) -> Iterator[str]:
+        """Yield the file system's name for `path`, and fold what it raises."""
+        if to_write and not path:
+            raise ValueError("the root of a table is neither written nor deleted")
+        try:
+            check_relative_path(path, self._limits)
+            yield f"{self._root}/{path}" if path else self._root
+        except BucketfmtError as error:
+            error.within(path=path)
+            raise
+        except Exception as error:
+            raise _folded(error, path) from error
+
+
+class _FoldingFile(io.RawIOBase):
+    """An open fsspec file whose failures are `StorageError`, for readers that hold it long."""
+
+    def __init__(self, file: Any, path: str) -> None:
+        self._file = file
+        self._path = path
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        return int(self._file.seek(offset, whence))
+
+    def tell(self) -> int:
+        return int(self._file.tell())
+
+    def read(self, size: int = -1) -> bytes:
+        try:
+            return bytes(self._file.read(size))
+        except Exception as error:
+            raise _folded(error, self._path) from error
+
+    def close(self) -> None:
+        if not self.closed:
+            self._file.close()
+        super().close()
+
+
+def _file_info(path: str, entry: Mapping[str, Any]) -> FileInfo:
+    modified = next((entry[key] for key in _MODIFIED_KEYS if entry.get(key)), None)
+    if isinstance(modified, str):
+        try:
+            modified = datetime.fromisoformat(modified.replace("Z", "+00:00"))
+        except ValueError:
+            modified = None
+    if isinstance(modified, datetime):
+        modified = modified.timestamp()
+    is_dir = entry["type"] == "directory"
+    return FileInfo(path, 0 if is_dir else int(entry["size"] or 0), modified, is_dir)
+
+
+def _is_precondition_failed(error: OSError) -> bool:
+    """Whether S3 said 412, which s3fs does not tell apart from other bad requests."""
+    response = getattr(error.__cause__, "response", {})
+    return error.errno == errno.EINVAL and response.get("Error", {}).get("Code") in {
+        "PreconditionFailed",
+        "412",
+    }
+
+
+def _folded(error: Exception, path: str) -> StorageError:
+    """Return this package's error for what a file system raised: they raise almost anything."""
+    if isinstance(error, FileNotFoundError):
+        return NotFoundError("no such file", path=path)
+    if isinstance(error, PermissionError):
+        return StorageError(f"{error}; check the credentials and what they may do", path=path)
+    return StorageError(
+        f"{type(error).__name__}: {error}; check that the store can be reached, then retry",
+        path=path,
+    )

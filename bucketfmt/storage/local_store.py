@@ -1,0 +1,271 @@
+"""A `Store` on a local (POSIX) disk: atomic, durable, and closed within its root.
+
+Does I/O. A file appears under its name only when complete and on disk: it is written
+under a temporary name Hudi ignores, synced, then linked (create) or renamed (replace),
+and the folder is synced. Hudi: `HoodieStorage.createImmutableFileInPath`.
+"""
+
+from __future__ import annotations
+
+import builtins
+import errno
+import os
+import shutil
+import stat
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+import pyarrow as pa
+
+from bucketfmt.errors import (
+    BucketfmtError,
+    LimitError,
+    StorageError,
+    TruncatedError,
+    UnsafePathError,
+    UnsupportedError,
+)
+from bucketfmt.format.cursor import Buffer
+from bucketfmt.format.paths import check_relative_path
+from bucketfmt.limits import DEFAULT_LIMITS, Limits
+from bucketfmt.storage.store import FileInfo, NotFoundError
+
+__all__ = ["LocalStore"]
+
+_TEMPORARY_PREFIX = ".bucketfmt-"  # no instant, data file or partition metafile begins so
+_NO_HARD_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
+_READ_BYTES_MAX = 1 << 30  # one read(2) returns less than 2 GiB
+
+
+class LocalStore:
+    """The files below one local folder. See `Store` for the verbs."""
+
+    def __init__(self, root: str, limits: Limits = DEFAULT_LIMITS) -> None:
+        # Resolved once: the root itself may be a link, what is below may not lead out of it.
+        self._root = os.path.realpath(os.path.expanduser(root))
+        self._limits = limits
+
+    @property
+    def uri(self) -> str:
+        """The absolute path of the root."""
+        return self._root
+
+    def __repr__(self) -> str:
+        return f"LocalStore({self._root!r})"
+
+    def read(self, path: str, limit_bytes: int) -> bytes:
+        """Return the whole file, as `Store.read` says."""
+        with _errors_folded(path), self._opened(path) as (descriptor, size):
+            if size > limit_bytes:
+                raise LimitError(
+                    f"{size} bytes, and the limit for this kind of file is {limit_bytes}; "
+                    "if the table is trusted, open it with larger limits"
+                )
+            return _read_exactly(descriptor, 0, size)
+
+    def read_range(self, path: str, start: int, length: int) -> bytes:
+        """Return exactly `length` bytes from `start`, as `Store.read_range` says."""
+        with _errors_folded(path), self._opened(path) as (descriptor, size):
+            if start < 0 or length < 0 or start + length > size:
+                raise TruncatedError(
+                    f"{length} bytes wanted of a file of {size} bytes", offset=start
+                )
+            return _read_exactly(descriptor, start, length)
+
+    def open_arrow(self, path: str) -> pa.NativeFile:
+        """Return the file as a `pyarrow.OSFile`."""
+        with _errors_folded(path):
+            full = self._resolve(path)
+            _check_regular(os.stat(full).st_mode)
+            return pa.OSFile(full, "rb")
+
+    def list(self, path: str) -> builtins.list[FileInfo]:
+        """Return the entries of one folder, as `Store.list` says."""
+        with _errors_folded(path):
+            full = self._resolve(path)
+            prefix = f"{path}/" if path else ""
+            infos = []
+            try:
+                with os.scandir(full) as entries:
+                    for entry in entries:
+                        if entry.is_symlink():
+                            self._resolve(prefix + entry.name)
+                        try:
+                            status = entry.stat()
+                        except FileNotFoundError:
+                            continue  # removed meanwhile, or a link to nothing
+                        infos.append(_file_info(prefix + entry.name, status))
+            except (FileNotFoundError, NotADirectoryError):
+                return []
+        infos.sort(key=lambda info: info.path)
+        return infos
+
+    def info(self, path: str) -> FileInfo | None:
+        """Return the entry for one path, as `Store.info` says."""
+        with _errors_folded(path):
+            try:
+                return _file_info(path, os.stat(self._resolve(path)))
+            except (FileNotFoundError, NotADirectoryError):
+                return None
+
+    def put_if_absent(self, path: str, data: Buffer) -> bool:
+        """Create the file unless it is there, as `Store.put_if_absent` says."""
+        with _errors_folded(path), self._written_beside(path, data) as (temporary, full):
+            try:
+                os.link(temporary, full)
+            except FileExistsError:
+                return False
+            except OSError as error:
+                if error.errno not in _NO_HARD_LINKS:
+                    raise
+                raise UnsupportedError(
+                    "this file system has no hard links, so files cannot be created atomically; "
+                    "keep the table on another one"
+                ) from error
+        return True
+
+    def replace(self, path: str, data: Buffer) -> None:
+        """Set the content of the file, as `Store.replace` says."""
+        with _errors_folded(path), self._written_beside(path, data) as (temporary, full):
+            os.replace(temporary, full)
+
+    def delete(self, path: str) -> None:
+        """Remove one file, durably. Nothing happens if it is not there."""
+        with _errors_folded(path):
+            full = self._resolve_parent(path)
+            try:
+                os.unlink(full)
+            except (FileNotFoundError, NotADirectoryError):
+                return
+            _sync_folder(os.path.dirname(full))
+
+    def delete_tree(self, path: str) -> None:
+        """Remove a folder and all in it, following no link."""
+        with _errors_folded(path):
+            full = self._resolve_parent(path)
+            try:
+                shutil.rmtree(full)
+            except FileNotFoundError:
+                return
+            _sync_folder(os.path.dirname(full))
+
+    def _resolve(self, path: str) -> str:
+        """Return the absolute path, all links resolved."""
+        if not path:
+            return self._root
+        full = os.path.realpath(os.path.join(self._root, check_relative_path(path, self._limits)))
+        if not full.startswith(self._root.rstrip("/") + "/"):
+            raise UnsafePathError(
+                f"a symbolic link leads out of the table, to {full}; "
+                "copy the file into the table, or treat the table as hostile",
+                path=path,
+            )
+        return full
+
+    def _resolve_parent(self, path: str) -> str:
+        """Return the absolute path, links resolved in all but the last component.
+
+        For the verbs that change a name: they replace or remove a link, not its target.
+        """
+        if not path:
+            raise ValueError("the root of a table is neither written nor deleted")
+        folder, _, name = check_relative_path(path, self._limits).rpartition("/")
+        return os.path.join(self._resolve(folder), name)
+
+    @contextmanager
+    def _opened(self, path: str) -> Iterator[tuple[int, int]]:
+        """Yield a descriptor and the size of a regular file."""
+        # Not blocking: opening a named pipe would otherwise wait for a writer for ever.
+        descriptor = os.open(self._resolve(path), os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        try:
+            status = os.fstat(descriptor)
+            _check_regular(status.st_mode)
+            yield descriptor, status.st_size
+        finally:
+            os.close(descriptor)
+
+    @contextmanager
+    def _written_beside(self, path: str, data: Buffer) -> Iterator[tuple[str, str]]:
+        """Yield a synced temporary file with this content and the path it is meant for.
+
+        When the block ends well the temporary name is gone and the folder is synced.
+        """
+        full = self._resolve_parent(path)
+        folder = os.path.dirname(full)
+        _make_folders(folder)
+        temporary = os.path.join(folder, f"{_TEMPORARY_PREFIX}{uuid.uuid4().hex}.tmp")
+        try:
+            with open(temporary, "xb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            yield temporary, full
+        finally:
+            with suppress(FileNotFoundError):
+                os.unlink(temporary)
+        _sync_folder(folder)
+
+
+def _file_info(path: str, status: os.stat_result) -> FileInfo:
+    if stat.S_ISDIR(status.st_mode):
+        return FileInfo(path, 0, status.st_mtime, is_dir=True)
+    return FileInfo(path, status.st_size, status.st_mtime)
+
+
+def _check_regular(mode: int) -> None:
+    if stat.S_ISDIR(mode):
+        raise NotFoundError("no such file: a folder has that name")
+    if not stat.S_ISREG(mode):
+        raise StorageError("not a regular file; remove it from the table")
+
+
+def _read_exactly(descriptor: int, start: int, length: int) -> bytes:
+    parts = []
+    position, end = start, start + length
+    while position < end:
+        part = os.pread(descriptor, min(end - position, _READ_BYTES_MAX), position)
+        if not part:
+            raise TruncatedError("the file became shorter while it was read", offset=position)
+        parts.append(part)
+        position += len(part)
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _make_folders(folder: str) -> None:
+    """Make a folder and those above it, each durable."""
+    missing = []
+    while not os.path.isdir(folder):
+        missing.append(folder)
+        folder = os.path.dirname(folder)
+    for made in reversed(missing):
+        os.makedirs(made, exist_ok=True)
+        _sync_folder(os.path.dirname(made))
+
+
+def _sync_folder(folder: str) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _errors_folded(path: str) -> Iterator[None]:
+    """Turn what the operating system raises into this package's errors, naming the path."""
+    try:
+        yield
+    except BucketfmtError as error:
+        error.within(path=path)
+        raise
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise NotFoundError("no such file", path=path) from error
+    except PermissionError as error:
+        raise StorageError(
+            "permission denied; check who owns the table's files", path=path
+        ) from error
+    except OSError as error:
+        raise StorageError(
+            f"{error.strerror or error}; check the disk and retry", path=path
+        ) from error

@@ -1,0 +1,162 @@
+"""The `Store` protocol: every operation bucketfmt makes on a table's files.
+
+Does no I/O itself; `open_store` picks the implementation. Paths are relative to the
+table root, with "/" between components and "" for the root. Counterpart of Hudi's
+`HoodieStorage`, cut down to what a table format needs.
+"""
+
+from __future__ import annotations
+
+import builtins
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import pyarrow as pa
+
+from bucketfmt.errors import StorageError
+from bucketfmt.format.cursor import Buffer
+from bucketfmt.limits import DEFAULT_LIMITS, Limits
+
+__all__ = ["WRITE_VERBS", "FileInfo", "NotFoundError", "Store", "open_store"]
+
+WRITE_VERBS = frozenset({"put_if_absent", "replace", "delete", "delete_tree"})
+"""The verbs of `Store` that change something."""
+
+
+class NotFoundError(StorageError):
+    """A file that was to be read is not there.
+
+    Only the caller knows what that means: no table at all, a table that changed while it
+    was read (open it again), or one that lost a file.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class FileInfo:
+    """One entry of a folder.
+
+    Attributes:
+        path: Relative to the table root.
+        size: Bytes; 0 for a folder.
+        modified: Seconds since the epoch; None where the store does not tell.
+        is_dir: A folder (or what an object store shows as one).
+    """
+
+    path: str
+    size: int
+    modified: float | None
+    is_dir: bool = False
+
+    @property
+    def name(self) -> str:
+        """The last component of `path`."""
+        return self.path.rpartition("/")[2]
+
+
+@runtime_checkable
+class Store(Protocol):
+    """A table's files. Every verb is safe to call from many threads.
+
+    All verbs raise `UnsafePathError` for a path that would leave the root (on a local
+    disk also through a symbolic link) and `StorageError` when the store fails. A verb
+    that reads raises `NotFoundError` for a missing file.
+    """
+
+    @property
+    def uri(self) -> str:
+        """Where the root is, for messages and for opening the same table elsewhere."""
+        ...
+
+    def read(self, path: str, limit_bytes: int) -> bytes:
+        """Return the whole file.
+
+        Raises:
+            LimitError: it is larger than `limit_bytes`; it has not been read then.
+        """
+        ...
+
+    def read_range(self, path: str, start: int, length: int) -> bytes:
+        """Return exactly `length` bytes from offset `start`.
+
+        Raises:
+            TruncatedError: the file ends before that. Nothing was allocated for it.
+        """
+        ...
+
+    def open_arrow(self, path: str) -> pa.NativeFile:
+        """Return the file opened for random reads by pyarrow. The caller closes it."""
+        ...
+
+    def list(self, path: str) -> builtins.list[FileInfo]:
+        """Return the entries of one folder, sorted by path; [] for a folder that is not there.
+
+        Always asks the store anew, so that a commit made since is seen.
+        """
+        ...
+
+    def info(self, path: str) -> FileInfo | None:
+        """Return the entry for one path as it is now; None if there is nothing."""
+        ...
+
+    def put_if_absent(self, path: str, data: Buffer) -> bool:
+        """Create the file with this content unless one is there; return whether it was created.
+
+        Atomic and durable: of several callers one gets True, no reader ever sees a part,
+        and after True a crash keeps it. Folders above are made as needed.
+
+        Raises:
+            UnsupportedError: this kind of store has no known way to do that.
+            StorageError: it failed; over a network it may nonetheless have taken effect.
+        """
+        ...
+
+    def replace(self, path: str, data: Buffer) -> None:
+        """Set the content of the file, new or not. Atomic and durable; the last caller wins."""
+        ...
+
+    def delete(self, path: str) -> None:
+        """Remove one file. Nothing happens if it is not there."""
+        ...
+
+    def delete_tree(self, path: str) -> None:
+        """Remove a folder and all in it. Nothing happens if it is not there.
+
+        Raises:
+            ValueError: `path` is the root.
+        """
+        ...
+
+
+def open_store(
+    uri: str | os.PathLike[str],
+    storage_options: Mapping[str, Any] | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+) -> Store:
+    """Return a store whose root is `uri`. Reads and creates nothing yet.
+
+    A path, a `pathlib.Path` and a `file:` URL are local; anything else goes through
+    fsspec with `storage_options` (`s3://`, `gs://`, `memory://`, ...).
+
+    Raises:
+        TypeError: `uri` is neither text nor a path.
+        ValueError: fsspec knows no such protocol, or options were given for a local path.
+        StorageError: the file system of that protocol could not be set up.
+    """
+    # Imported here: fsspec and its file systems are slow to import and local tables need none.
+    from bucketfmt.storage.fsspec_store import FsspecStore  # noqa: PLC0415
+    from bucketfmt.storage.local_store import LocalStore  # noqa: PLC0415
+
+    text = os.fspath(uri)
+    if not isinstance(text, str):
+        raise TypeError(f"a table is named by text or a path, not by {type(text).__name__}")
+    is_url = "://" in text or "::" in text
+    for prefix in ("file://", "local://", "file:"):
+        if "::" not in text and text.startswith(prefix):
+            text, is_url = text[len(prefix) :], False
+    if is_url:
+        return FsspecStore(text, storage_options or {}, limits)
+    if storage_options:
+        raise ValueError("storage_options are for remote stores; a local path takes none")
+    return LocalStore(text, limits)

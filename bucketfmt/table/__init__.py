@@ -1,0 +1,1 @@
+"""Snapshots of a table, and reading them."""

@@ -1,0 +1,267 @@
+"""Tables about a table: what was done to it, and what it is made of. Each is a `pa.Table`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from bucketfmt.errors import BucketfmtError
+from bucketfmt.format.log_block import CorruptSpan, HeaderKey
+from bucketfmt.format.log_file import decode_log_file
+from bucketfmt.format.names import find_bucket_id
+from bucketfmt.table.files import FileSlice
+from bucketfmt.table.find_index import IndexFinder
+from bucketfmt.table.hashing_files import load_hashing_metadata
+from bucketfmt.table.snapshot import Snapshot
+from bucketfmt.table.state import TableState
+
+__all__ = ["Inspect"]
+
+_COMMITS = pa.schema(
+    {
+        "requested_time": pa.string(),
+        "completion_time": pa.string(),
+        "action": pa.string(),
+        "state": pa.string(),
+        "operation_type": pa.string(),
+        "files": pa.int64(),
+        "file_groups_replaced": pa.int64(),
+        "bytes": pa.int64(),
+    }
+)
+_FILES = pa.schema(
+    {
+        "partition_path": pa.string(),
+        "file_id": pa.string(),
+        "bucket_id": pa.int32(),
+        "base_instant": pa.string(),
+        "kind": pa.string(),
+        "path": pa.string(),
+        "size": pa.int64(),
+    }
+)
+_FILE_GROUPS = pa.schema(
+    {
+        "partition_path": pa.string(),
+        "file_id": pa.string(),
+        "bucket_id": pa.int32(),
+        "base_instant": pa.string(),
+        "base_file": pa.string(),
+        "base_size": pa.int64(),
+        "log_files": pa.int64(),
+        "log_size": pa.int64(),
+    }
+)
+_BUCKETS = pa.schema(
+    {
+        "partition_path": pa.string(),
+        "bucket_id": pa.int32(),
+        "file_id": pa.string(),
+        "size": pa.int64(),
+        "log_files": pa.int64(),
+    }
+)
+_PARTITIONS = pa.schema(
+    {
+        "partition_path": pa.string(),
+        "file_groups": pa.int64(),
+        "base_files": pa.int64(),
+        "log_files": pa.int64(),
+        "size": pa.int64(),
+    }
+)
+_HASHING_METADATA = pa.schema(
+    {
+        "partition_path": pa.string(),
+        "instant": pa.string(),
+        "seq_no": pa.int32(),
+        "initial_buckets": pa.int32(),
+        "value": pa.int32(),
+        "file_id_prefix": pa.string(),
+        "tag": pa.string(),
+    }
+)
+_LOG_BLOCKS = pa.schema(
+    {
+        "offset": pa.int64(),
+        "end": pa.int64(),
+        "block_type": pa.string(),
+        "instant_time": pa.string(),
+        "content_bytes": pa.int64(),
+        "header": pa.map_(pa.string(), pa.string()),
+        "damage": pa.string(),
+    }
+)
+
+
+class Inspect:
+    """The state a table was in when `Table.inspect` was asked for."""
+
+    def __init__(self, state: TableState, index_finder: IndexFinder) -> None:
+        self._state = state
+        self._snapshot = Snapshot(state)
+        self._index_finder = index_finder
+
+    def commits(self, archived: bool = False) -> pa.Table:
+        """Return the instants of the timeline, oldest first; the archived ones too if asked."""
+        records = {record.requested_time: record for record in self._state.commits}
+        instants = list(self._state.timeline.instants)
+        if archived:
+            active = {(i.requested_time, i.action) for i in instants}
+            history = self._state.archived_instants
+            instants = [
+                *(i for i in history if (i.requested_time, i.action) not in active),
+                *instants,
+            ]
+        rows = []
+        for instant in instants:
+            record = records.get(instant.requested_time) if instant.is_completed else None
+            rows.append(
+                {
+                    "requested_time": instant.requested_time,
+                    "completion_time": instant.completion_time,
+                    "action": instant.action,
+                    "state": instant.state.name,
+                    "operation_type": record.operation_type if record else None,
+                    "files": len(record.files) if record else None,
+                    "file_groups_replaced": len(record.replaced) if record else None,
+                    "bytes": sum(file[-1] for file in record.files) if record else None,
+                }
+            )
+        return pa.Table.from_pylist(rows, _COMMITS)
+
+    def files(self) -> pa.Table:
+        """Return the files a reader opens: of each file group the newest slice."""
+        rows = []
+        for file_slice in self._slices():
+            for file in file_slice.files:
+                rows.append(
+                    {
+                        "partition_path": file_slice.partition_path,
+                        "file_id": file_slice.file_id,
+                        "bucket_id": find_bucket_id(file_slice.file_id),
+                        "base_instant": file_slice.base_instant,
+                        "kind": "base" if file is file_slice.base_file else "log",
+                        "path": file.path,
+                        "size": file.size,
+                    }
+                )
+        return pa.Table.from_pylist(rows, _FILES)
+
+    def file_groups(self) -> pa.Table:
+        """Return the file groups, each with its newest slice."""
+        rows = [
+            {
+                "partition_path": file_slice.partition_path,
+                "file_id": file_slice.file_id,
+                "bucket_id": find_bucket_id(file_slice.file_id),
+                "base_instant": file_slice.base_instant,
+                "base_file": file_slice.base_file.path if file_slice.base_file else None,
+                "base_size": file_slice.base_file.size if file_slice.base_file else None,
+                "log_files": len(file_slice.log_files),
+                "log_size": sum(file.size or 0 for file in file_slice.log_files),
+            }
+            for file_slice in self._slices()
+        ]
+        return pa.Table.from_pylist(rows, _FILE_GROUPS)
+
+    def buckets(self) -> pa.Table:
+        """Return the size of every bucket.
+
+        Buckets without a file group are there too, with null file_id, where the index is known.
+        On a consistent hashing ring, bucket_id is the ring value of the node.
+        """
+        resolved = self._index_finder.resolve(self._snapshot)
+        rows: list[dict[str, Any]] = []
+        for path in self._snapshot.partitions:
+            buckets = None
+            if resolved.index is not None:
+                buckets = self._index_finder.buckets(self._snapshot, resolved, path)
+            own: list[dict[str, Any]] = []
+            for file_slice in self._snapshot.slices(path):
+                bucket_of = buckets.bucket_of if buckets else find_bucket_id
+                own.append(
+                    {
+                        "partition_path": path,
+                        "bucket_id": bucket_of(file_slice.file_id),
+                        "file_id": file_slice.file_id,
+                        "size": file_slice.size,
+                        "log_files": len(file_slice.log_files),
+                    }
+                )
+            if buckets is not None:
+                there = {row["bucket_id"] for row in own}
+                for bucket_id in buckets.bucket_ids:
+                    if bucket_id not in there:
+                        empty = {"partition_path": path, "bucket_id": bucket_id, "size": 0}
+                        own.append({**empty, "log_files": 0})
+            rows += sorted(own, key=lambda r: (r["bucket_id"] is None, r["bucket_id"]))
+        return pa.Table.from_pylist(rows, _BUCKETS)
+
+    def partitions(self) -> pa.Table:
+        """Return the partitions with what is in them."""
+        rows = []
+        for path in self._snapshot.partitions:
+            slices = self._snapshot.slices(path)
+            rows.append(
+                {
+                    "partition_path": path,
+                    "file_groups": len(slices),
+                    "base_files": sum(s.base_file is not None for s in slices),
+                    "log_files": sum(len(s.log_files) for s in slices),
+                    "size": sum(s.size for s in slices),
+                }
+            )
+        return pa.Table.from_pylist(rows, _PARTITIONS)
+
+    def hashing_metadata(self) -> pa.Table:
+        """Return the nodes of the consistent hashing ring in force, partition by partition."""
+        rows = []
+        for path in self._snapshot.partitions:
+            metadata = load_hashing_metadata(self._state, path)
+            for node in metadata.nodes if metadata else ():
+                rows.append(
+                    {
+                        "partition_path": path,
+                        "instant": metadata.instant if metadata else None,
+                        "seq_no": metadata.seq_no if metadata else None,
+                        "initial_buckets": metadata.num_buckets if metadata else None,
+                        "value": node.value,
+                        "file_id_prefix": node.file_id_prefix,
+                        "tag": node.tag,
+                    }
+                )
+        return pa.Table.from_pylist(rows, _HASHING_METADATA)
+
+    def log_blocks(self, path: str) -> pa.Table:
+        """Return the blocks of one log file; what is no sound block has its damage told.
+
+        Raises:
+            NotFoundError: there is no such file.
+        """
+        limits = self._state.limits
+        data = self._state.store.read(path, limits.log_file_bytes_max)
+        try:
+            rows = [_block_row(span) for span in decode_log_file(data, limits)]
+        except BucketfmtError as error:
+            raise error.within(path=path) from None
+        return pa.Table.from_pylist(rows, _LOG_BLOCKS)
+
+    def _slices(self) -> Iterator[FileSlice]:
+        yield from self._snapshot.slices_of(self._snapshot.partitions)
+
+
+def _block_row(span: Any) -> dict[str, Any]:
+    if isinstance(span, CorruptSpan):
+        return {"offset": span.offset, "end": span.end, "damage": span.reason}
+    names = {key.value: key.name for key in HeaderKey}
+    return {
+        "offset": span.offset,
+        "end": span.end,
+        "block_type": span.block_type.name,
+        "instant_time": span.header.get(HeaderKey.INSTANT_TIME),
+        "content_bytes": len(span.content),
+        "header": [(names.get(key, str(key)), value) for key, value in span.header.items()],
+    }

@@ -1,0 +1,187 @@
+"""Where keys live, and their rows.
+
+I/O: `locate_keys` lists; `lookup_rows` opens only the buckets of its keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from bucketfmt.errors import CorruptError, IndexUnknownError
+from bucketfmt.index.assign import Buckets
+from bucketfmt.index.resolve import ResolvedIndex
+from bucketfmt.table.files import FileSlice
+from bucketfmt.table.find_index import IndexFinder
+from bucketfmt.table.keys import KeySet
+from bucketfmt.table.scan import output_schema
+from bucketfmt.table.slice_reader import RowSpec, SliceReader
+from bucketfmt.table.snapshot import Snapshot
+from bucketfmt.table.streams import merge_streams, worker_count
+
+__all__ = ["LOCATION_SCHEMA", "locate_keys", "lookup_rows"]
+
+LOCATION_SCHEMA = pa.schema(
+    {
+        "record_key": pa.string(),
+        "partition_path": pa.string(),
+        "bucket_id": pa.int32(),
+        "file_id": pa.string(),
+        "base_file": pa.string(),
+        "log_files": pa.list_(pa.string()),
+    }
+)
+
+
+def locate_keys(
+    snapshot: Snapshot,
+    index_finder: IndexFinder,
+    keys: KeySet,
+    partitions: Sequence[str] | None = None,
+) -> pa.Table:
+    """Return the bucket and the files of each key. As `Table.locate`.
+
+    Raises:
+        IndexUnknownError: the index is unknown or keeps no buckets.
+        CorruptError: a key's bucket has two file groups.
+    """
+    resolved = index_finder.resolve(snapshot)
+    located = []
+    for path, record_keys in _by_partition(snapshot, keys, partitions):
+        buckets = index_finder.buckets(snapshot, resolved, path)
+        if buckets is None:
+            raise IndexUnknownError(
+                f"{resolved.index} does not tell a file group from a key; lookup() finds the rows"
+            )
+        bucket_ids = buckets.assign(record_keys)
+        located.append(_locations(snapshot.slices(path), buckets, path, record_keys, bucket_ids))
+    return pa.concat_tables(located) if located else LOCATION_SCHEMA.empty_table()
+
+
+def _by_partition(
+    snapshot: Snapshot, keys: KeySet, partitions: Sequence[str] | None
+) -> Iterator[tuple[str, pa.ChunkedArray]]:
+    """Yield (partition path, its keys)."""
+    if keys.partition_paths is None:
+        for path in snapshot.partitions if partitions is None else partitions:
+            yield path, keys.record_keys
+        return
+    if partitions is not None:
+        raise ValueError("the keys tell their partitions already; leave partitions= out")
+    encoded = keys.partition_paths.combine_chunks().dictionary_encode()
+    if len(encoded.dictionary) == 1:
+        yield encoded.dictionary[0].as_py(), keys.record_keys
+        return
+    for code, path in enumerate(encoded.dictionary.to_pylist()):
+        yield path, keys.record_keys.filter(pc.equal(encoded.indices, code))
+
+
+def _locations(
+    slices: Sequence[FileSlice],
+    buckets: Buckets,
+    partition_path: str,
+    record_keys: pa.ChunkedArray,
+    bucket_ids: np.ndarray,
+) -> pa.Table:
+    of_bucket = _slice_of_each_bucket(slices, buckets, np.unique(bucket_ids))
+    found = sorted(of_bucket)
+    # Row 0 of this small table stands for a bucket without a file group.
+    groups = pa.table(
+        {
+            "file_id": [None, *(of_bucket[b].file_id for b in found)],
+            "base_file": [None, *(_base_path(of_bucket[b]) for b in found)],
+            "log_files": [
+                None,
+                *([file.path for file in of_bucket[b].log_files] for b in found),
+            ],
+        },
+        pa.schema([LOCATION_SCHEMA.field(n) for n in ("file_id", "base_file", "log_files")]),
+    )
+    at = np.searchsorted(found, bucket_ids)
+    is_found = np.isin(bucket_ids, found)
+    rows = groups.take(pa.array(np.where(is_found, at + 1, 0)))
+    partition = pa.repeat(pa.scalar(partition_path, pa.string()), len(bucket_ids))
+    columns = [record_keys, partition, pa.array(bucket_ids, pa.int32()), *rows.columns]
+    return pa.table(columns, schema=LOCATION_SCHEMA)
+
+
+def _base_path(file_slice: FileSlice) -> str | None:
+    return file_slice.base_file.path if file_slice.base_file else None
+
+
+def _slice_of_each_bucket(
+    slices: Sequence[FileSlice], buckets: Buckets, wanted: np.ndarray
+) -> dict[int, FileSlice]:
+    """Return the file slice of each wanted bucket that has one.
+
+    Raises:
+        CorruptError: one of them has two.
+    """
+    asked = set(wanted.tolist())
+    found: dict[int, FileSlice] = {}
+    for file_slice in slices:
+        bucket_id = buckets.bucket_of(file_slice.file_id)
+        if bucket_id is None or bucket_id not in asked:
+            continue
+        if bucket_id in found:
+            raise CorruptError(
+                f"two file groups in one bucket, {found[bucket_id].file_id} and "
+                f"{file_slice.file_id}: a scan returns the rows of both; run bucketfmt check",
+                partition=file_slice.partition_path,
+                bucket=bucket_id,
+            )
+        found[bucket_id] = file_slice
+    return found
+
+
+def lookup_rows(
+    snapshot: Snapshot,
+    index_finder: IndexFinder,
+    keys: KeySet,
+    columns: Sequence[str] | None = None,
+) -> pa.Table:
+    """Return the rows of keys. As `Table.lookup`."""
+    resolved = index_finder.resolve(snapshot)
+    table = snapshot.schema
+    output = output_schema(table, columns, meta_columns=False)
+    streams = []
+    for path, record_keys in _by_partition(snapshot, keys, None):
+        for file_slice, own in _slices_of_keys(snapshot, index_finder, resolved, path, record_keys):
+            spec = RowSpec(table=table, output=output, keys=own)
+            streams.append(partial(SliceReader(snapshot, spec).read, file_slice, None))
+    found = list(merge_streams(streams, worker_count(), buffered=worker_count()))
+    return pa.concat_tables([output.empty_table(), *found])
+
+
+def _slices_of_keys(
+    snapshot: Snapshot,
+    index_finder: IndexFinder,
+    resolved: ResolvedIndex,
+    partition_path: str,
+    record_keys: pa.ChunkedArray,
+) -> Iterator[tuple[FileSlice, pa.Array]]:
+    """Yield the slices that may hold keys, each with those keys.
+
+    A file group that is in no bucket (or any, where the index is unknown) may hold all of them.
+    """
+    distinct = pc.unique(record_keys)
+    slices = snapshot.slices(partition_path)
+    if resolved.index is None:
+        yield from ((file_slice, distinct) for file_slice in slices)
+        return
+    buckets = index_finder.buckets(snapshot, resolved, partition_path)
+    if buckets is None:
+        yield from ((file_slice, distinct) for file_slice in slices)
+        return
+    bucket_ids = buckets.assign(distinct)
+    asked = set(bucket_ids.tolist())
+    for file_slice in slices:
+        bucket_id = buckets.bucket_of(file_slice.file_id)
+        if bucket_id is None:
+            yield file_slice, distinct
+        elif bucket_id in asked:
+            yield file_slice, distinct.filter(pa.array(bucket_ids == bucket_id))

@@ -1,0 +1,251 @@
+"""A planned read: what it opens, and its rows in whatever form is wanted.
+
+I/O happens when rows are asked for; the plan only lists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from bucketfmt.errors import SchemaError, UnsupportedError
+from bucketfmt.index.resolve import ResolvedIndex
+from bucketfmt.rows.filters import Filter
+from bucketfmt.table.find_index import IndexFinder
+from bucketfmt.table.plan_read import ScanPlan, find_buckets, plan_partitions, plan_slices
+from bucketfmt.table.schema import TableSchema
+from bucketfmt.table.slice_reader import RowSpec, SliceReader
+from bucketfmt.table.snapshot import Snapshot
+from bucketfmt.table.state import TableState
+from bucketfmt.table.streams import merge_streams, worker_count
+
+if TYPE_CHECKING:
+    import duckdb
+    import pandas
+    import polars
+
+__all__ = ["Scan", "output_schema", "plan_changes", "plan_scan"]
+
+_BATCH_ROWS = 65_536
+
+
+class Scan:
+    """Rows of a table at one moment. Reading it again reads the same files again.
+
+    Attributes:
+        schema: The columns it returns.
+    """
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        spec: RowSpec,
+        index_finder: IndexFinder,
+        limit: int | None = None,
+    ) -> None:
+        self.schema = spec.output
+        self._snapshot = snapshot
+        self._spec = spec
+        self._index_finder = index_finder
+        self._limit = limit
+
+    def __repr__(self) -> str:
+        return f"<bucketfmt.Scan: {self.plan()}>"
+
+    def plan(self) -> ScanPlan:
+        """Return the file slices to open, and how many the filter made needless."""
+        return self._plan
+
+    @cached_property
+    def _plan(self) -> ScanPlan:
+        snapshot, row_filter = self._snapshot, self._spec.row_filter
+        config, schema = snapshot.state.config, self._spec.table.data
+        partitions = plan_partitions(snapshot.partitions, config, schema, row_filter)
+        slices = snapshot.slices_of(partitions)
+        if self._spec.read_optimized:
+            slices = [s for s in slices if s.base_file is not None]
+        declared = self._index_finder.declared(snapshot)
+        kept = slices
+        if row_filter is not None and declared.index is not None:
+            kept = [
+                file_slice
+                for path in partitions
+                for file_slice in self._prune(declared, path, slices)
+            ]
+        return ScanPlan(
+            tuple(kept), len(snapshot.partitions) - len(partitions), len(slices) - len(kept)
+        )
+
+    def _prune(self, declared: ResolvedIndex, path: str, slices: list[Any]) -> list[Any]:
+        own = [file_slice for file_slice in slices if file_slice.partition_path == path]
+        buckets = self._index_finder.buckets(self._snapshot, declared, path)
+        if buckets is None:
+            return own
+        config, schema = self._snapshot.state.config, self._spec.table.data
+        return plan_slices(
+            own, buckets, find_buckets(self._spec.row_filter, config, schema, buckets)
+        )
+
+    def to_batches(self, batch_rows: int = _BATCH_ROWS) -> Iterator[pa.RecordBatch]:
+        """Yield the rows in batches of at most `batch_rows`, in no promised order.
+
+        File slices are read side by side; memory follows the slices in work, not the table.
+        """
+        for rows in self._limited(self._stream(batch_rows)):
+            yield from rows.to_batches(batch_rows)
+
+    def to_arrow(self) -> pa.Table:
+        """Return all rows as one table."""
+        tables = list(self._limited(self._stream(None)))
+        return pa.concat_tables([self.schema.empty_table(), *tables])
+
+    def count(self) -> int:
+        """Return the number of rows, reading no more columns than the filter and merging need."""
+        if self._limit is not None or self._spec.row_filter is not None:
+            return sum(rows.num_rows for rows in self._limited(self._stream(_BATCH_ROWS)))
+        reader = SliceReader(self._snapshot, self._spec.counting())
+        counts = [partial(_count, reader, file_slice) for file_slice in self.plan().slices]
+        return sum(merge_streams(counts, worker_count(), buffered=64))
+
+    def _stream(self, batch_rows: int | None) -> Iterator[pa.Table]:
+        reader = SliceReader(self._snapshot, self._spec)
+        streams = [partial(reader.read, s, batch_rows) for s in self.plan().slices]
+        return merge_streams(streams, worker_count(), buffered=worker_count())
+
+    def _limited(self, tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
+        left = self._limit
+        for rows in tables:
+            if left is not None:
+                rows = rows.slice(0, left)  # noqa: PLW2901
+                left -= rows.num_rows
+            if rows.num_rows:
+                yield rows
+            if left == 0:
+                break
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Export the rows as an Arrow C stream, which any Arrow library reads."""
+        return self.to_reader().__arrow_c_stream__(requested_schema)
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        """Return a reader over `to_batches`."""
+        return pa.RecordBatchReader.from_batches(self.schema, self.to_batches())
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """Return the rows as a pandas DataFrame. Wants the `pandas` extra."""
+        return self.to_arrow().to_pandas()
+
+    def to_polars(self) -> polars.DataFrame:
+        """Return the rows as a polars DataFrame. Wants the `polars` extra."""
+        import polars  # noqa: PLC0415  (an optional dependency)
+
+        return polars.DataFrame(self.to_arrow())
+
+    def to_duckdb(
+        self, connection: duckdb.DuckDBPyConnection, name: str
+    ) -> duckdb.DuckDBPyConnection:
+        """Register the rows under `name` in a DuckDB connection, and return the connection."""
+        return connection.register(name, self.to_arrow())
+
+
+def _count(reader: SliceReader, file_slice: Any) -> Iterator[int]:
+    yield reader.count(file_slice)
+
+
+def plan_scan(
+    snapshot: Snapshot,
+    index_finder: IndexFinder,
+    *,
+    columns: Sequence[str] | None = None,
+    row_filter: Filter | None = None,
+    read_optimized: bool = False,
+    meta_columns: bool = False,
+    limit: int | None = None,
+    commit_times: frozenset[str] | None = None,
+) -> Scan:
+    """Return a scan of a snapshot. Arguments as in `Table.scan`.
+
+    Raises:
+        SchemaError: an unknown column.
+        ValueError: a negative limit.
+    """
+    if limit is not None and limit < 0:
+        raise ValueError(f"limit is a number of rows, not {limit}")
+    table = snapshot.schema
+    output = output_schema(table, columns, meta_columns)
+    if row_filter is not None:
+        for name in row_filter.columns or ():
+            table.field(name)
+    spec = RowSpec(
+        table=table,
+        output=output,
+        row_filter=row_filter,
+        read_optimized=read_optimized,
+        commit_times=commit_times,
+    )
+    return Scan(snapshot, spec, index_finder, limit)
+
+
+def output_schema(
+    table: TableSchema, columns: Sequence[str] | None, meta_columns: bool
+) -> pa.Schema:
+    """Return the columns a caller asked for.
+
+    Raises:
+        SchemaError: an unknown column, or one twice.
+    """
+    names = list(columns) if columns is not None else list(table.data.names)
+    if len(set(names)) < len(names):
+        raise SchemaError("a column is named twice")
+    if meta_columns:
+        meta = table.meta_columns
+        names = [*meta, *(name for name in names if name not in meta)]
+    return pa.schema([table.field(name) for name in names])
+
+
+def plan_changes(
+    state: TableState,
+    index_finder: IndexFinder,
+    *,
+    since: str | None,
+    until: str | None,
+    columns: Sequence[str] | None = None,
+    row_filter: Filter | None = None,
+    meta_columns: bool = False,
+    limit: int | None = None,
+) -> Scan:
+    """Return a scan of the rows that instants in (since, until] wrote. As in `Table.changes`.
+
+    Raises:
+        UnsupportedError: the table keeps no commit times in its rows.
+    """
+    if not state.config.populate_meta_fields:
+        raise UnsupportedError(
+            "the table keeps no meta columns, so its rows do not tell when they were written; "
+            "compare two scans with as_of= instead"
+        )
+    by_completion = state.config.table_version >= 8
+    written = None
+    if since is not None:
+        written = frozenset(
+            requested
+            for requested, completed in state.write_times(since)
+            if (completed if by_completion else requested) > since
+        )
+    snapshot = Snapshot(
+        state,
+        as_of=None if by_completion else until,
+        completed_until=until if by_completion else None,
+    )
+    return plan_scan(
+        snapshot,
+        index_finder,
+        columns=columns,
+        row_filter=row_filter,
+        meta_columns=meta_columns,
+        limit=limit,
+        commit_times=written,
+    )

@@ -1,0 +1,105 @@
+"""The schema of a table at a snapshot, and the names its columns had in older files.
+
+Pure. Source: TableSchemaResolver.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from bucketfmt.errors import BucketfmtError, CorruptError, SchemaError
+from bucketfmt.format.internal_schema import InternalSchema, parse_internal_schema
+from bucketfmt.format.table_config import TableConfig
+from bucketfmt.limits import Limits
+from bucketfmt.rows.avro_schema import arrow_schema, parse_avro_schema
+from bucketfmt.table.written_files import CommitRecord
+
+__all__ = ["META_COLUMNS", "OPERATION_COLUMN", "TableSchema", "find_stated_schema", "without_meta"]
+
+META_COLUMNS = (
+    "_hoodie_commit_time",
+    "_hoodie_commit_seqno",
+    "_hoodie_record_key",
+    "_hoodie_partition_path",
+    "_hoodie_file_name",
+)
+OPERATION_COLUMN = "_hoodie_operation"
+
+# These rewrite rows and say nothing new about the schema.
+_SERVICE_OPERATIONS = frozenset({"CLUSTER", "COMPACT", "LOG_COMPACT", "INDEX"})
+
+
+@dataclass(frozen=True)
+class TableSchema:
+    """The columns of a table.
+
+    Attributes:
+        data: The user's columns, in table order.
+        internal: The same with column ids, where the table keeps them; None where columns go
+            by name.
+        meta_columns: Hudi's own columns; none where keys are virtual
+            (`hoodie.populate.meta.fields=false`).
+    """
+
+    data: pa.Schema
+    internal: InternalSchema | None = None
+    meta_columns: tuple[str, ...] = META_COLUMNS
+
+    @property
+    def with_meta(self) -> pa.Schema:
+        """All of Hudi's own columns, then the user's: what rows are merged and filtered in."""
+        meta = [pa.field(name, pa.string()) for name in META_COLUMNS]
+        return pa.schema([*meta, *self.data])
+
+    def field(self, name: str) -> pa.Field:
+        """Return a column by name.
+
+        Raises:
+            SchemaError: there is none; the message lists those there are.
+        """
+        schema = self.with_meta
+        index = schema.get_field_index(name)
+        if index < 0 or (name in META_COLUMNS and name not in self.meta_columns):
+            raise SchemaError(f"no column {name!r}; the table has {', '.join(self.data.names)}")
+        return schema.field(index)
+
+
+def find_stated_schema(
+    commits: Sequence[CommitRecord], config: TableConfig, limits: Limits
+) -> TableSchema | None:
+    """Return the schema that the newest commit or the table's creation states.
+
+    None when neither states one: then only a data file can tell.
+
+    Raises:
+        CorruptError: the stated schema does not parse.
+    """
+    latest_schema = None
+    for commit in reversed(commits):
+        latest_schema = latest_schema or commit.latest_schema
+        if commit.schema and commit.operation_type not in _SERVICE_OPERATIONS:
+            text, origin = commit.schema, f"commit {commit.requested_time}"
+            break
+    else:
+        if config.create_schema is None:
+            return None
+        text, origin = config.create_schema, "hoodie.table.create.schema"
+    try:
+        schema = arrow_schema(parse_avro_schema(text, limits))
+    except CorruptError as error:
+        raise CorruptError(f"table schema of {origin}: {error.message}") from error
+    except BucketfmtError as error:
+        error.message = f"table schema of {origin}: {error.message}"
+        raise
+    internal = parse_internal_schema(latest_schema, limits) if latest_schema else None
+    meta_columns = META_COLUMNS if config.populate_meta_fields else ()
+    return TableSchema(without_meta(schema), internal, meta_columns)
+
+
+def without_meta(schema: pa.Schema) -> pa.Schema:
+    """Return the schema without Hudi's own columns."""
+    own = {*META_COLUMNS, OPERATION_COLUMN}
+    return pa.schema([field for field in schema if field.name not in own])

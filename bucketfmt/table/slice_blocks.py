@@ -1,0 +1,78 @@
+"""The log blocks to merge over a file slice's base file.
+
+I/O: reads the log files whole. Damage in what a commit wrote is an error here, where Hudi
+passes over it (docs/decisions/0003).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from bucketfmt.errors import BucketfmtError, CorruptError
+from bucketfmt.format.log_block import CorruptSpan, LogBlock
+from bucketfmt.format.log_file import decode_log_file, select_blocks
+from bucketfmt.limits import Limits
+from bucketfmt.storage.store import Store
+from bucketfmt.table.files import DataFile, FileSlice
+
+__all__ = ["load_blocks"]
+
+
+def load_blocks(
+    store: Store,
+    file_slice: FileSlice,
+    limits: Limits,
+    latest_instant: str | None,
+    is_valid_instant: Callable[[str], bool] | None,
+) -> list[LogBlock]:
+    """Return the data and delete blocks of a slice, oldest first.
+
+    `latest_instant` and `is_valid_instant` are those of `select_blocks`.
+
+    Raises:
+        CorruptError: a log file is missing, shorter than recorded, or damaged where a commit
+            wrote it.
+    """
+    files = [load_log_file(store, file, limits) for file in file_slice.log_files]
+    try:
+        return select_blocks(
+            files, latest_instant=latest_instant, is_valid_instant=is_valid_instant
+        )
+    except BucketfmtError as error:
+        places = ", ".join(file.path for file in file_slice.log_files)
+        raise error.within(path=places, partition=file_slice.partition_path) from None
+
+
+def load_log_file(store: Store, file: DataFile, limits: Limits) -> list[LogBlock | CorruptSpan]:
+    """Return the blocks of one log file; every corrupt span left in it was never committed.
+
+    Raises:
+        CorruptError: as `load_blocks` says.
+    """
+    file.check_whole()
+    try:
+        spans = list(decode_log_file(store.read(file.path, limits.log_file_bytes_max), limits))
+        check_spans(spans, file.written.spans if file.written else None)
+    except BucketfmtError as error:
+        raise error.within(path=file.path) from None
+    return spans
+
+
+def check_spans(
+    spans: Iterable[LogBlock | CorruptSpan], committed: tuple[tuple[int, int], ...] | None
+) -> None:
+    """Refuse a corrupt span in the byte ranges that commits wrote; None: nobody knows them.
+
+    Raises:
+        CorruptError: there is one.
+    """
+    for span in spans:
+        if isinstance(span, CorruptSpan) and (
+            committed is None
+            or any(span.offset < end and start < span.end for start, end in committed)
+        ):
+            raise CorruptError(
+                f"{span.end - span.offset} bytes of a committed log file are no sound block: "
+                f"{span.reason}; restore the file",
+                offset=span.offset,
+            )

@@ -1,0 +1,329 @@
+"""The rows of one file slice: base file and log merged, filtered, in the table's columns.
+
+I/O: opens the slice's files. Source: HoodieFileGroupReader.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import groupby
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from bucketfmt.errors import BucketfmtError, UnsupportedError
+from bucketfmt.format.delete_records import decode_delete_block
+from bucketfmt.format.log_block import BlockType, HeaderKey, LogBlock
+from bucketfmt.format.paths import parse_partition_path
+from bucketfmt.rows.avro_decode import decode_avro_blocks
+from bucketfmt.rows.avro_schema import arrow_schema, parse_avro_schema
+from bucketfmt.rows.base_file import BaseFileReader
+from bucketfmt.rows.conform import Renames, conform
+from bucketfmt.rows.filters import Filter
+from bucketfmt.rows.log_entries import DeleteRun, RowRun, Run, find_merge_columns
+from bucketfmt.rows.merge import MergedLog, merge_log
+from bucketfmt.rows.merge_rules import MergeRules, find_merge_rules
+from bucketfmt.rows.meta_columns import OPERATION, RECORD_KEY
+from bucketfmt.rows.virtual_keys import record_keys
+from bucketfmt.table.evolution import find_renames
+from bucketfmt.table.files import DataFile, FileSlice
+from bucketfmt.table.schema import TableSchema
+from bucketfmt.table.slice_blocks import load_blocks
+from bucketfmt.table.snapshot import Snapshot
+
+__all__ = ["RowSpec", "SliceReader"]
+
+COMMIT_TIME = "_hoodie_commit_time"
+_BATCH_ROWS = 131_072
+
+
+@dataclass(frozen=True)
+class RowSpec:
+    """Which rows and columns to read of every slice.
+
+    Attributes:
+        table: The table's columns.
+        output: The columns to return.
+        row_filter: What rows must pass, after merging.
+        read_optimized: Leave log files unread.
+        keys: Only rows of these record keys.
+        commit_times: Only rows these instants wrote.
+    """
+
+    table: TableSchema
+    output: pa.Schema
+    row_filter: Filter | None = None
+    read_optimized: bool = False
+    keys: pa.Array | None = None
+    commit_times: frozenset[str] | None = None
+
+    def counting(self) -> RowSpec:
+        """Return the same without columns: only the number of rows is wanted."""
+        return replace(self, output=pa.schema([]))
+
+
+class SliceReader:
+    """Reads file slices of one snapshot. Safe to use from several threads."""
+
+    def __init__(self, snapshot: Snapshot, spec: RowSpec) -> None:
+        self._state = snapshot.state
+        self._snapshot = snapshot
+        self._spec = spec
+
+    def count(self, file_slice: FileSlice) -> int:
+        """Return the number of rows; of a lone base file, as its footer has it."""
+        spec, file = self._spec, file_slice.base_file
+        narrowed = spec.row_filter is not None or spec.keys is not None
+        if self._logs_of(file_slice) or narrowed or spec.commit_times is not None or file is None:
+            return sum(rows.num_rows for rows in self.read(file_slice, None))
+        with self._opened(file) as reader:
+            return reader.num_rows
+
+    def read(self, file_slice: FileSlice, batch_rows: int | None) -> Iterator[pa.Table]:
+        """Yield the rows of a slice.
+
+        Args:
+            file_slice: What to read.
+            batch_rows: About how many rows to hold at a time; None for a row group or more.
+
+        Raises:
+            CorruptError: a file is missing, cut or damaged.
+            UnsupportedError: the slice has log files and the table merges in a way not built.
+        """
+        try:
+            if self._logs_of(file_slice):
+                yield from self._read_merged(file_slice)
+            else:
+                yield from self._read_base_only(file_slice, batch_rows)
+        except BucketfmtError as error:
+            raise error.within(partition=file_slice.partition_path) from None
+
+    def _logs_of(self, file_slice: FileSlice) -> bool:
+        return bool(file_slice.log_files) and not self._spec.read_optimized
+
+    @cached_property
+    def _rules(self) -> MergeRules:
+        return find_merge_rules(self._state.config)
+
+    # -- base file alone
+
+    def _read_base_only(self, file_slice: FileSlice, batch_rows: int | None) -> Iterator[pa.Table]:
+        working = self._working_schema(merging=False)
+        for rows in self._base_rows(file_slice, working, batch_rows, self._spec.row_filter):
+            yield self._finish(rows)
+
+    def _base_rows(
+        self,
+        file_slice: FileSlice,
+        working: pa.Schema,
+        batch_rows: int | None,
+        row_filter: Filter | None,
+    ) -> Iterator[pa.Table]:
+        """Yield the rows of the base file, in the working schema; a row group that no wanted
+        row can be in is not read.
+        """
+        file = file_slice.base_file
+        if file is None:
+            return
+        renames = self._renames(file.name.instant)
+        with self._opened(file) as reader:
+            groups = self._row_groups(reader, row_filter if renames is None else None)
+            names = _stored_names(working, reader.schema, renames)
+            for rows in _read_groups(reader, names, groups, batch_rows):
+                yield self._complete(conform(rows, working, renames), file_slice)
+
+    @contextmanager
+    def _opened(self, file: DataFile) -> Iterator[BaseFileReader]:
+        file.check_whole()
+        try:
+            with self._state.store.open_arrow(file.path) as source:
+                yield BaseFileReader(source, self._state.limits)
+        except BucketfmtError as error:
+            raise error.within(path=file.path) from None
+
+    def _row_groups(self, reader: BaseFileReader, row_filter: Filter | None) -> list[int]:
+        groups = list(range(reader.metadata.num_row_groups))
+        if row_filter is not None:
+            groups = reader.find_row_groups(row_filter, self._spec.table.with_meta)
+        if self._spec.keys is not None and self._state.config.populate_meta_fields:
+            with_keys = set(reader.find_row_groups_of_keys(self._spec.keys))
+            groups = [group for group in groups if group in with_keys]
+        return groups
+
+    # -- base file and log
+
+    def _read_merged(self, file_slice: FileSlice) -> Iterator[pa.Table]:
+        state, rules = self._state, self._rules
+        blocks = load_blocks(
+            state.store,
+            file_slice,
+            state.limits,
+            self._snapshot.as_of,
+            self._is_wanted_block,
+        )
+        marks_operations = any(
+            f'"{OPERATION}"' in b.header.get(HeaderKey.SCHEMA, "") for b in blocks
+        )
+        working = self._working_schema(merging=True, marks_operations=marks_operations)
+        merged = self._merge(file_slice, blocks, working)
+        # Where a base row can stand against its log record, it has to be read to be compared.
+        row_filter = None if rules.base_by_ordering else self._spec.row_filter
+        for rows in self._base_rows(file_slice, working, None, row_filter):
+            yield self._finish(merged.apply(self._of_commit_times(rows)))
+        yield self._finish(merged.remaining())
+
+    def _is_wanted_block(self, instant_time: str) -> bool:
+        """Whether blocks of an instant take part: committed, and of the range asked for."""
+        times = self._spec.commit_times
+        if times is not None and instant_time not in times:
+            return False
+        # From version 8 on, whether a log file is committed is told by its name.
+        timeline = self._state.timeline
+        return self._state.config.table_version >= 8 or timeline.is_block_committed(instant_time)
+
+    def _merge(
+        self, file_slice: FileSlice, blocks: Sequence[LogBlock], working: pa.Schema
+    ) -> MergedLog:
+        runs: list[Run] = []
+        try:
+            for kind, alike in groupby(blocks, self._run_key):
+                members = list(alike)
+                if kind[0] is BlockType.DELETE:
+                    runs += [
+                        DeleteRun(decode_delete_block(block.content, self._state.limits))
+                        for block in members
+                    ]
+                    continue
+                for rows in self._decode_rows(members, working):
+                    runs.append(
+                        RowRun(
+                            self._of_keys(self._complete(rows, file_slice)),
+                            members[0].header.get(HeaderKey.IS_PARTIAL) == "true",
+                        )
+                    )
+            return merge_log(runs, self._rules, working, self._state.limits)
+        except BucketfmtError as error:
+            places = ", ".join(file.path for file in file_slice.log_files)
+            error.offset = None  # it counts within a block, not within a file
+            raise error.within(path=places) from None
+
+    def _run_key(self, block: LogBlock) -> tuple[BlockType, str, str, str]:
+        """Blocks of one key decode together. The instant counts where names went by it."""
+        header = block.header
+        instant = block.instant_time if self._spec.table.internal is not None else ""
+        return (
+            block.block_type,
+            header.get(HeaderKey.SCHEMA, ""),
+            header.get(HeaderKey.IS_PARTIAL, ""),
+            instant,
+        )
+
+    def _decode_rows(self, blocks: Sequence[LogBlock], working: pa.Schema) -> Iterator[pa.Table]:
+        limits, first = self._state.limits, blocks[0]
+        renames = self._renames(first.instant_time)
+        if first.block_type is BlockType.AVRO_DATA:
+            written = parse_avro_schema(first.schema, limits)
+            names = _stored_names(working, arrow_schema(written), renames)
+            rows = decode_avro_blocks([b.content for b in blocks], written, limits, names)
+            yield conform(rows, working, renames)
+        elif first.block_type is BlockType.PARQUET_DATA:
+            for block in blocks:
+                if len(block.content):
+                    reader = BaseFileReader(pa.py_buffer(block.content), limits)
+                    names = _stored_names(working, reader.schema, renames)
+                    yield conform(reader.read(names), working, renames)
+        else:
+            raise UnsupportedError(
+                f"{first.block_type.name} log blocks of rows; compact the table with Hudi"
+            )
+
+    # -- columns
+
+    def _working_schema(self, *, merging: bool, marks_operations: bool = False) -> pa.Schema:
+        """The columns to read: those wanted, and those it takes to merge and to filter."""
+        spec, table = self._spec, self._spec.table.with_meta
+        if marks_operations:
+            table = table.append(pa.field(OPERATION, pa.string()))
+        names = list(spec.output.names)
+        if spec.row_filter is not None:
+            names += spec.row_filter.columns or spec.table.data.names
+        if spec.commit_times is not None:
+            names.append(COMMIT_TIME)
+        if merging:
+            names += find_merge_columns(self._rules, table)
+        if merging or spec.keys is not None:
+            names.append(RECORD_KEY)
+        if RECORD_KEY in names and not self._state.config.populate_meta_fields:
+            names += self._state.config.record_key_fields
+        return pa.schema([table.field(name) for name in dict.fromkeys(names)])
+
+    def _complete(self, rows: pa.Table, file_slice: FileSlice) -> pa.Table:
+        """Fill the columns that files leave out because something else tells them."""
+        config = self._state.config
+        if config.drop_partition_columns and config.partition_path_holds_values:
+            values = parse_partition_path(
+                file_slice.partition_path,
+                config.partition_fields,
+                config.hive_style,
+                config.url_encode,
+            )
+            for name, text in zip(config.partition_fields, values, strict=True):
+                index = rows.schema.get_field_index(name)
+                if index >= 0:
+                    field = rows.schema.field(index)
+                    value = pa.scalar(text, pa.string()).cast(field.type)
+                    rows = rows.set_column(index, field, pa.repeat(value, rows.num_rows))
+        index = rows.schema.get_field_index(RECORD_KEY)
+        if index >= 0 and not config.populate_meta_fields:
+            rows = rows.set_column(index, rows.schema.field(index), record_keys(rows, config))
+        return rows
+
+    def _renames(self, written_at: str) -> Renames | None:
+        return find_renames(self._spec.table.internal, self._state.schema_history, written_at)
+
+    def _of_keys(self, rows: pa.Table) -> pa.Table:
+        if self._spec.keys is None:
+            return rows
+        return rows.filter(pc.is_in(rows.column(RECORD_KEY), self._spec.keys))
+
+    def _of_commit_times(self, rows: pa.Table) -> pa.Table:
+        """Return only what the instants of the range wrote.
+
+        As in Hudi, their rows are merged among themselves alone: a late record is a change
+        although an older instant wrote a newer one, and the table shows that.
+        """
+        if self._spec.commit_times is None:
+            return rows
+        times = pa.array(sorted(self._spec.commit_times), pa.string())
+        return rows.filter(pc.is_in(rows.column(COMMIT_TIME), times))
+
+    def _finish(self, rows: pa.Table) -> pa.Table:
+        """Return the wanted rows, in the output's columns."""
+        spec = self._spec
+        rows = self._of_commit_times(self._of_keys(rows))
+        if spec.row_filter is not None:
+            rows = spec.row_filter.apply(rows)
+        return rows.select(spec.output.names)
+
+
+def _stored_names(working: pa.Schema, stored: pa.Schema, renames: Renames | None) -> list[str]:
+    """Return the columns to read of a file, under the names they have there."""
+    names = (name if renames is None else renames.get(name, name) for name in working.names)
+    return [name for name in names if name is not None and name in stored.names]
+
+
+def _read_groups(
+    reader: BaseFileReader, names: list[str], groups: list[int], batch_rows: int | None
+) -> Iterator[pa.Table]:
+    """Yield rows of row groups: all in one where few, else one by one or in batches."""
+    if not groups:
+        return
+    if batch_rows is not None:
+        for batch in reader.iter_batches(names, groups, max(batch_rows, _BATCH_ROWS)):
+            yield pa.Table.from_batches([batch])
+    else:
+        for group in groups:
+            yield reader.read(names, [group])

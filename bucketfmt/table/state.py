@@ -1,0 +1,173 @@
+"""A table as its timeline stands at one moment: loads what is asked for, and keeps it.
+
+I/O. Everything is read at most once: the timeline when the state is made, commit metadata
+and partition listings when first needed. A state never changes; `Table` makes a new one
+when the timeline has moved.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import NamedTuple
+
+from bucketfmt.errors import BucketfmtError
+from bucketfmt.format.instants import State, find_instant_file
+from bucketfmt.format.internal_schema import InternalSchema, decode_schema_history
+from bucketfmt.format.names import find_data_file_name
+from bucketfmt.format.table_config import TableConfig
+from bucketfmt.limits import Limits
+from bucketfmt.storage.store import FileInfo, Store
+from bucketfmt.table.file_slices import group_files
+from bucketfmt.table.files import DataFile
+from bucketfmt.table.streams import map_in_threads
+from bucketfmt.table.written_files import CommitRecord
+from bucketfmt.timeline.history import load_history
+from bucketfmt.timeline.load import FileGroupId, load_commit_metadata, load_pending_compactions
+from bucketfmt.timeline.timeline import Instant, Timeline
+
+__all__ = ["TableState"]
+
+_LISTING_THREADS = 8
+_SCHEMA_FOLDER = ".hoodie/.schema"
+_PARTITION_METADATA_PREFIX = ".hoodie_partition_metadata"
+
+
+class _Listing(NamedTuple):
+    data_files: dict[str, list[DataFile]]
+    other_files: list[str]
+
+
+class TableState:
+    """The files of a table under one timeline."""
+
+    def __init__(
+        self, store: Store, config: TableConfig, timeline: Timeline, limits: Limits
+    ) -> None:
+        self.store = store
+        self.config = config
+        self.timeline = timeline
+        self.limits = limits
+        self._lock = threading.Lock()
+        self._listings: dict[str, _Listing] = {}
+
+    @cached_property
+    def commits(self) -> tuple[CommitRecord, ...]:
+        """The completed write instants of the active timeline, by requested time."""
+        return tuple(
+            map_in_threads(
+                self._load_commit, self.timeline.writes.completed.instants, _LISTING_THREADS
+            )
+        )
+
+    def _load_commit(self, instant: Instant) -> CommitRecord:
+        metadata = load_commit_metadata(self.store, self.config, instant, self.limits)
+        # In layout 1 only a file's modification time would tell, which a copy does not keep.
+        tells = self.config.timeline_layout > 1 and not instant.legacy
+        completed = (instant.completion_time if tells else None) or instant.requested_time
+        return CommitRecord.from_metadata(instant.requested_time, completed, metadata, self.limits)
+
+    @cached_property
+    def pending_compactions(self) -> Mapping[FileGroupId, Instant]:
+        """The pending compaction of each file group that has one."""
+        return load_pending_compactions(self.store, self.config, self.timeline, self.limits)
+
+    @cached_property
+    def _timeline_with_history(self) -> Timeline:
+        history = load_history(self.store, self.config, self.limits)
+        return self.timeline.with_history(history)
+
+    @property
+    def archived_instants(self) -> Sequence[Instant]:
+        """The instants of the archived timeline, oldest first."""
+        return self._timeline_with_history.history
+
+    def completion_time(self, requested_time: str) -> str | None:
+        """Return when an instant completed, asking the archived timeline only if need be."""
+        if self.timeline.needs_history(requested_time):
+            return self._timeline_with_history.completion_time(requested_time)
+        return self.timeline.completion_time(requested_time)
+
+    def write_times(self, since: str) -> list[tuple[str, str]]:
+        """Return (requested, completion time) of completed writes, archived ones if `since` needs.
+
+        All writes after `since` are among them.
+        """
+        first = self.timeline.writes.first
+        instants = self.timeline.writes.completed.instants
+        if first is not None and since < first.requested_time:
+            archived = tuple(self.archived_instants)
+            instants = (
+                *Timeline(archived, self.timeline.layout).writes.completed.instants,
+                *instants,
+            )
+        return [(i.requested_time, i.completion_time or i.requested_time) for i in instants]
+
+    @cached_property
+    def schema_history(self) -> Sequence[InternalSchema]:
+        """Schemas with column ids, newest first; empty where the table keeps none."""
+        newest = ""
+        for entry in self.store.list(_SCHEMA_FOLDER):
+            found = find_instant_file(entry.name, self.config.timeline_layout)
+            if (
+                found is None
+                or found.action != "schemacommit"
+                or found.state is not State.COMPLETED
+            ):
+                continue
+            if self.timeline.is_completed(found.requested_time):
+                newest = max(newest, entry.path)
+        if not newest:
+            return ()
+        try:
+            data = self.store.read(newest, self.limits.timeline_file_bytes_max)
+            return decode_schema_history(data, self.limits)
+        except BucketfmtError as error:
+            raise error.within(path=newest) from None
+
+    @cached_property
+    def partitions(self) -> tuple[str, ...]:
+        """Every partition path, sorted; ("",) for a table without partitions.
+
+        A folder is a partition when it holds a partition metadata file, as Hudi has it.
+        """
+        found: list[str] = []
+        level = [""]
+        while level:
+            listings = map_in_threads(self.store.list, level, _LISTING_THREADS)
+            below: list[str] = []
+            for folder, entries in zip(level, listings, strict=True):
+                if any(e.name.startswith(_PARTITION_METADATA_PREFIX) for e in entries):
+                    found.append(folder)
+                    self._keep(folder, entries)
+                else:
+                    below += [e.path for e in entries if e.is_dir and e.path != ".hoodie"]
+            level = below
+        return tuple(sorted(found))
+
+    def _keep(self, partition_path: str, entries: Iterable[FileInfo]) -> _Listing:
+        files, others = [], []
+        for entry in entries:
+            name = None if entry.is_dir else find_data_file_name(entry.name)
+            if name is not None:
+                files.append(DataFile(entry.path, name, entry.size))
+            elif not entry.is_dir:
+                others.append(entry.name)
+        listing = _Listing(group_files(files), others)
+        with self._lock:
+            return self._listings.setdefault(partition_path, listing)
+
+    def _listing(self, partition_path: str) -> _Listing:
+        listing = self._listings.get(partition_path)
+        if listing is None:
+            listing = self._keep(partition_path, self.store.list(partition_path))
+        return listing
+
+    def listed_files(self, partition_path: str) -> Mapping[str, list[DataFile]]:
+        """Return the data files of one partition as listed, by file id."""
+        return self._listing(partition_path).data_files
+
+    def other_files(self, partition_path: str) -> Sequence[str]:
+        """Return the names of the files of one partition that are no data files."""
+        return self._listing(partition_path).other_files

@@ -1,0 +1,237 @@
+"""`open` and `Table`: the way in.
+
+I/O. Reading never writes: a table opened with read-only credentials reads as well.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+
+from bucketfmt.errors import BucketfmtError, TableNotFoundError
+from bucketfmt.format.instants import normalise_instant
+from bucketfmt.format.properties import decode_properties
+from bucketfmt.format.table_config import TableConfig
+from bucketfmt.index.model import Index
+from bucketfmt.index.resolve import ResolvedIndex
+from bucketfmt.limits import DEFAULT_LIMITS, Limits
+from bucketfmt.rows.filters import FilterLike, parse_filter
+from bucketfmt.storage.store import NotFoundError, Store, open_store
+from bucketfmt.table.find_index import IndexFinder
+from bucketfmt.table.inspect import Inspect
+from bucketfmt.table.keys import KeysLike, read_keys
+from bucketfmt.table.lookup import locate_keys, lookup_rows
+from bucketfmt.table.scan import Scan, plan_changes, plan_scan
+from bucketfmt.table.snapshot import Snapshot
+from bucketfmt.table.state import TableState
+from bucketfmt.timeline.load import load_timeline
+from bucketfmt.timeline.timeline import Timeline
+
+__all__ = ["Table", "open_table"]
+
+_PROPERTIES = ".hoodie/hoodie.properties"
+
+Moment = str | datetime
+"""An instant (`20240131120000000`), ISO text, or a datetime."""
+
+
+def open_table(
+    uri: str | os.PathLike[str],
+    storage_options: Mapping[str, Any] | None = None,
+    index: Index | None = None,
+    limits: Limits | None = None,
+) -> Table:
+    """Return the Hudi table at `uri`.
+
+    Args:
+        uri: A path, or any URL fsspec knows.
+        storage_options: Passed to fsspec.
+        index: How keys map to buckets, where the table does not record it.
+        limits: Bounds on what the table may make this process hold.
+
+    Raises:
+        TableNotFoundError: there is no `.hoodie/hoodie.properties` at `uri`.
+        UnsupportedError: the table is of a version or kind that this release does not read.
+        CorruptError: hoodie.properties is damaged.
+        ValueError: `index` contradicts what the table records.
+    """
+    limits = limits or DEFAULT_LIMITS
+    store = open_store(uri, storage_options, limits)
+    return Table(store, load_config(store, limits), limits, index)
+
+
+def load_config(store: Store, limits: Limits) -> TableConfig:
+    """Read hoodie.properties, or its backup while Hudi is replacing it."""
+    for path in (_PROPERTIES, _PROPERTIES + ".backup"):
+        try:
+            data = store.read(path, limits.properties_bytes_max)
+        except NotFoundError:
+            continue
+        try:
+            return TableConfig.from_properties(decode_properties(data, limits))
+        except BucketfmtError as error:
+            raise error.within(path=path) from None
+    raise TableNotFoundError(
+        f"no Hudi table at {store.uri}: {_PROPERTIES} is not there; give the folder above .hoodie"
+    )
+
+
+class Table:
+    """A Hudi table. Follows its timeline: each call sees the newest completed commit.
+
+    Safe to use from several threads.
+
+    Attributes:
+        config: The table's properties, typed.
+        limits: The bounds it was opened with.
+        store: Its files.
+    """
+
+    def __init__(
+        self, store: Store, config: TableConfig, limits: Limits, index: Index | None
+    ) -> None:
+        self.store = store
+        self.config = config
+        self.limits = limits
+        self._index_finder = IndexFinder(store, config, limits, index)
+        self._state: TableState | None = None
+        self._lock = threading.Lock()
+
+    def __repr__(self) -> str:
+        return f"<bucketfmt.Table {self.config.name} at {self.uri}>"
+
+    @property
+    def uri(self) -> str:
+        """Where the table is."""
+        return self.store.uri
+
+    @property
+    def state(self) -> TableState:
+        """The table as its timeline stands now: one listing, the rest is kept between calls."""
+        timeline = load_timeline(self.store, self.config, self.limits)
+        with self._lock:
+            if self._state is None or self._state.timeline.instants != timeline.instants:
+                self._state = TableState(self.store, self.config, timeline, self.limits)
+            return self._state
+
+    @property
+    def timeline(self) -> Timeline:
+        """The active timeline."""
+        return self.state.timeline
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The user's columns, as Arrow has them."""
+        return Snapshot(self.state).schema.data
+
+    @property
+    def resolved_index(self) -> ResolvedIndex:
+        """The table's index and how it is known. May sample keys, once, where nothing states it."""
+        return self._index_finder.resolve(Snapshot(self.state))
+
+    @property
+    def index(self) -> Index | None:
+        """How keys map to file groups; None where nothing proves it."""
+        return self.resolved_index.index
+
+    @property
+    def inspect(self) -> Inspect:
+        """Tables about the table."""
+        return Inspect(self.state, self._index_finder)
+
+    def scan(
+        self,
+        columns: Sequence[str] | None = None,
+        filter: FilterLike | None = None,  # noqa: A002  (the name users of pyarrow know)
+        as_of: Moment | None = None,
+        read_optimized: bool = False,
+        meta_columns: bool = False,
+        limit: int | None = None,
+    ) -> Scan:
+        """Plan a read of the table's rows.
+
+        Args:
+            columns: Names to return, in this order; all of the user's columns by default.
+            filter: (column, op, value) tuples that must all hold, a list of such lists of which
+                one must, or a pyarrow expression (applied, but no file group is pruned by it).
+            as_of: Read what was requested up to this moment, inclusive.
+            read_optimized: Base files only: what is in log files is not seen.
+            meta_columns: Hudi's own columns too, before the others.
+            limit: At most so many rows.
+
+        Raises:
+            SchemaError: an unknown column.
+            UnsupportedError: the table merges records in a way that is not built.
+        """
+        return plan_scan(
+            Snapshot(self.state, as_of=self._instant(as_of)),
+            self._index_finder,
+            columns=columns,
+            row_filter=parse_filter(filter) if filter is not None else None,
+            read_optimized=read_optimized,
+            meta_columns=meta_columns,
+            limit=limit,
+        )
+
+    def changes(
+        self,
+        since: Moment | None,
+        until: Moment | None = None,
+        columns: Sequence[str] | None = None,
+        filter: FilterLike | None = None,  # noqa: A002
+        meta_columns: bool = False,
+        limit: int | None = None,
+    ) -> Scan:
+        """Plan a read of the rows written after `since` (None: ever), up to `until` inclusive.
+
+        Each row as it stood at `until`; deleted rows are not told. Both moments are completion
+        times in tables of version 8 and later, requested times before, as in Hudi.
+        """
+        return plan_changes(
+            self.state,
+            self._index_finder,
+            since=self._instant(since),
+            until=self._instant(until),
+            columns=columns,
+            row_filter=parse_filter(filter) if filter is not None else None,
+            meta_columns=meta_columns,
+            limit=limit,
+        )
+
+    def locate(self, keys: KeysLike, partitions: Sequence[str] | None = None) -> pa.Table:
+        """Return where keys live or would live, by hashing alone: no data file is opened.
+
+        Args:
+            keys: Record keys (a list or an Arrow column of text), or rows with
+                `_hoodie_record_key` or the key fields, and with `_hoodie_partition_path` or the
+                partition fields if the table has partitions.
+            partitions: Partition paths to look in, where `keys` does not tell; all by default.
+
+        Returns:
+            record_key, partition_path, bucket_id, file_id, base_file, log_files: a row for each
+            key and partition. A bucket without a file group has null file_id. On a consistent
+            hashing ring, bucket_id is the ring value of the node.
+
+        Raises:
+            IndexUnknownError: nothing says how keys map to buckets, or the index has none.
+            KeyEncodingError: a key on which Hudi itself never returns.
+        """
+        snapshot = Snapshot(self.state)
+        return locate_keys(snapshot, self._index_finder, read_keys(keys, self.config), partitions)
+
+    def lookup(self, keys: KeysLike, columns: Sequence[str] | None = None) -> pa.Table:
+        """Return the rows of keys; opens only their buckets. Keys as in `locate`.
+
+        Where the index is unknown, or is none of buckets, all file groups of the keys'
+        partitions are looked at.
+        """
+        snapshot = Snapshot(self.state)
+        return lookup_rows(snapshot, self._index_finder, read_keys(keys, self.config), columns)
+
+    def _instant(self, moment: Moment | None) -> str | None:
+        return None if moment is None else normalise_instant(moment, self.config.timezone)

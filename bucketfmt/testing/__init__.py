@@ -1,0 +1,1 @@
+"""A kit for testing code that uses tables: stores that record and fail."""

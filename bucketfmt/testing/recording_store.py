@@ -1,0 +1,94 @@
+"""A `Store` that remembers what was asked of it.
+
+For tests that prove what code does not do: that reading writes nothing, that a lookup
+opens no data file. Does no I/O of its own.
+"""
+
+from __future__ import annotations
+
+import builtins
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from bucketfmt.format.cursor import Buffer
+from bucketfmt.storage.store import WRITE_VERBS, FileInfo, Store
+
+__all__ = ["Operation", "RecordingStore"]
+
+
+class Operation(NamedTuple):
+    """One call: the name of the `Store` verb and the path it was given."""
+
+    verb: str
+    path: str
+
+
+class RecordingStore:
+    """Passes every verb on to `store` and keeps the calls, in order, in `operations`.
+
+    An operation is recorded before it is tried, so failed ones are there too.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.operations: list[Operation] = []  # list.append is atomic: threads need no lock
+
+    @property
+    def uri(self) -> str:
+        """The URI of the store underneath."""
+        return self._store.uri
+
+    @property
+    def writes(self) -> builtins.list[Operation]:
+        """The operations that may have changed something."""
+        return [operation for operation in self.operations if operation.verb in WRITE_VERBS]
+
+    def paths(self, *verbs: str) -> builtins.list[str]:
+        """Return the paths these verbs were called with, in order."""
+        return [operation.path for operation in self.operations if operation.verb in verbs]
+
+    def read(self, path: str, limit_bytes: int) -> bytes:
+        """See `Store.read`."""
+        self.operations.append(Operation("read", path))
+        return self._store.read(path, limit_bytes)
+
+    def read_range(self, path: str, start: int, length: int) -> bytes:
+        """See `Store.read_range`."""
+        self.operations.append(Operation("read_range", path))
+        return self._store.read_range(path, start, length)
+
+    def open_arrow(self, path: str) -> pa.NativeFile:
+        """See `Store.open_arrow`. Reads of the open file are not recorded."""
+        self.operations.append(Operation("open_arrow", path))
+        return self._store.open_arrow(path)
+
+    def list(self, path: str) -> builtins.list[FileInfo]:
+        """See `Store.list`."""
+        self.operations.append(Operation("list", path))
+        return self._store.list(path)
+
+    def info(self, path: str) -> FileInfo | None:
+        """See `Store.info`."""
+        self.operations.append(Operation("info", path))
+        return self._store.info(path)
+
+    def put_if_absent(self, path: str, data: Buffer) -> bool:
+        """See `Store.put_if_absent`."""
+        self.operations.append(Operation("put_if_absent", path))
+        return self._store.put_if_absent(path, data)
+
+    def replace(self, path: str, data: Buffer) -> None:
+        """See `Store.replace`."""
+        self.operations.append(Operation("replace", path))
+        self._store.replace(path, data)
+
+    def delete(self, path: str) -> None:
+        """See `Store.delete`."""
+        self.operations.append(Operation("delete", path))
+        self._store.delete(path)
+
+    def delete_tree(self, path: str) -> None:
+        """See `Store.delete_tree`."""
+        self.operations.append(Operation("delete_tree", path))
+        self._store.delete_tree(path)

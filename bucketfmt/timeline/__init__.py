@@ -1,0 +1,1 @@
+"""Instants, the two timeline layouts, and history."""

@@ -1,0 +1,214 @@
+"""The archived timeline: instants that left the active one, read when someone asks.
+
+Does I/O, read only. Source: `ArchivedTimelineLoaderV1` (layout 1: log files
+`.commits_.archive.N`), `ArchivedTimelineLoaderV2` and `LSMTimeline` (layout 2: the parquet
+files that the manifest in force names).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from bucketfmt.errors import BucketfmtError, CorruptError, UnsupportedError
+from bucketfmt.format.archived_timeline import (
+    ArchivedInstant,
+    HistoryFile,
+    decode_archived_block,
+    decode_history_manifest,
+    decode_history_row,
+    decode_history_version,
+)
+from bucketfmt.format.avro_container import decode_container
+from bucketfmt.format.instants import State, comparable_action
+from bucketfmt.format.log_block import BlockType, CorruptSpan
+from bucketfmt.format.log_file import decode_log_file
+from bucketfmt.format.paths import join_path
+from bucketfmt.format.table_config import TableConfig
+from bucketfmt.limits import DEFAULT_LIMITS, Limits
+from bucketfmt.storage.store import NotFoundError, Store
+from bucketfmt.timeline.timeline import Instant
+
+__all__ = ["load_archived_instants", "load_history"]
+
+_STATES = tuple(State)
+_INSTANT_COLUMNS = pa.schema(
+    {
+        "instantTime": pa.string(),
+        "completionTime": pa.string(),
+        "action": pa.string(),
+        "version": pa.int32(),
+    }
+)
+_CONTENT_COLUMNS = pa.schema([*_INSTANT_COLUMNS, ("metadata", pa.binary()), ("plan", pa.binary())])
+_BATCH_ROWS = 256
+_ARCHIVE_FILE_NAME = re.compile(r"\.commits_\.archive\.[0-9]+.*")
+_MANIFEST_NAME = re.compile(r"manifest_([0-9]{1,9})")
+
+
+def load_history(
+    store: Store,
+    config: TableConfig,
+    limits: Limits = DEFAULT_LIMITS,
+    *,
+    since: str | None = None,
+    until: str | None = None,
+) -> tuple[Instant, ...]:
+    """Return the archived instants, sorted, at their highest state; () if there is no history.
+
+    `Instant.file_name` is the file of the history folder they are in. An instant can be in
+    the active timeline still, where archiving was interrupted.
+
+    Args:
+        store: The table's files.
+        config: The table's configuration.
+        limits: Bounds on what is read.
+        since: The earliest requested time wanted; None for the first.
+        until: The latest requested time wanted; None for the last.
+
+    Raises:
+        CorruptError: a file of the history does not decode.
+        NotFoundError: a file the manifest names is gone.
+        LimitError: there are more instants than `limits.timeline_instants_max`.
+    """
+    found: dict[tuple[str, str], Instant] = {}
+    for name, entry in _load_entries(store, config, limits, since, until, _INSTANT_COLUMNS):
+        key = (entry.requested_time, comparable_action(entry.action, config.timeline_layout))
+        known = found.get(key)
+        if known is not None and _STATES.index(known.state) >= _STATES.index(entry.state):
+            continue
+        completion_time = None
+        if entry.state is State.COMPLETED:
+            completion_time = entry.completion_time or entry.requested_time
+        found[key] = Instant(entry.requested_time, entry.action, entry.state, completion_time, name)
+        limits.check("timeline_instants_max", len(found))
+    return tuple(found[key] for key in sorted(found))
+
+
+def load_archived_instants(
+    store: Store,
+    config: TableConfig,
+    limits: Limits = DEFAULT_LIMITS,
+    *,
+    since: str | None = None,
+    until: str | None = None,
+) -> Iterator[ArchivedInstant]:
+    """Yield the archived instants with what they wrote and planned, file by file.
+
+    In layout 1 every archived state is an entry of its own, in no certain order. Arguments
+    and errors are those of `load_history`.
+    """
+    for _, entry in _load_entries(store, config, limits, since, until, _CONTENT_COLUMNS):
+        yield entry
+
+
+def _load_entries(
+    store: Store,
+    config: TableConfig,
+    limits: Limits,
+    since: str | None,
+    until: str | None,
+    columns: pa.Schema,
+) -> Iterator[tuple[str, ArchivedInstant]]:
+    """Yield (file name, entry) for the entries within the range."""
+    since, until = since or "", until or "~"  # "~" is above every digit
+    if config.timeline_layout == 1:
+        names = [i.name for i in store.list(config.history_path) if not i.is_dir]
+        names = [name for name in names if _ARCHIVE_FILE_NAME.fullmatch(name)]
+    else:
+        files = _load_history_files(store, config, limits)
+        names = [f.name for f in files if f.max_instant >= since and f.min_instant <= until]
+    for name in names:
+        path = join_path(config.history_path, name)
+        try:
+            if config.timeline_layout == 1:
+                entries = _load_archive_file(store, config, path, limits)
+            else:
+                entries = _load_history_file(store, path, columns, limits)
+            for entry in entries:
+                if since <= entry.requested_time <= until:
+                    yield name, entry
+        except BucketfmtError as error:
+            error.within(path=path)
+            raise
+
+
+def _load_archive_file(
+    store: Store, config: TableConfig, path: str, limits: Limits
+) -> Iterator[ArchivedInstant]:
+    data = store.read(path, limits.history_file_bytes_max)
+    for block in decode_log_file(data, limits):
+        if isinstance(block, CorruptSpan):
+            if _is_being_merged(store, config, path, limits):
+                return  # what it will hold is in the files it is merged from
+            raise CorruptError(
+                f"archived instants are lost: {block.reason}; restore the file",
+                offset=block.offset,
+            )
+        if block.block_type is BlockType.AVRO_DATA:
+            try:
+                yield from decode_archived_block(block.content, block.schema, limits)
+            except BucketfmtError as error:
+                error.within(path=path, base_offset=block.content_offset)
+                raise
+
+
+def _is_being_merged(store: Store, config: TableConfig, path: str, limits: Limits) -> bool:
+    """Whether a merge of small archive files, not finished, is writing this one."""
+    plan_path = join_path(config.history_path, "mergeArchivePlan")
+    try:
+        _, plans = decode_container(store.read(plan_path, limits.properties_bytes_max), limits)
+    except (NotFoundError, CorruptError, UnsupportedError):
+        return False
+    return any(plan.get("mergedArchiveFileName") == path.rpartition("/")[2] for plan in plans)
+
+
+def _load_history_files(
+    store: Store, config: TableConfig, limits: Limits
+) -> tuple[HistoryFile, ...]:
+    """Return the files of the manifest in force, oldest instants first."""
+    version = _load_history_version(store, config)
+    if version is None:
+        return ()
+    path = join_path(config.history_path, f"manifest_{version}")
+    data = store.read(path, limits.timeline_file_bytes_max)
+    try:
+        files = decode_history_manifest(data, limits)
+    except BucketfmtError as error:
+        error.within(path=path)
+        raise
+    return tuple(sorted(files, key=lambda file: file.min_instant))
+
+
+def _load_history_version(store: Store, config: TableConfig) -> int | None:
+    """Return N of the manifest in force: what `_version_` says, else the highest there is.
+
+    A writer replaces `_version_` in two steps, so it may be missing for a moment.
+    """
+    try:
+        return decode_history_version(store.read(join_path(config.history_path, "_version_"), 100))
+    except (NotFoundError, CorruptError):
+        names = (_MANIFEST_NAME.fullmatch(info.name) for info in store.list(config.history_path))
+        return max((int(name[1]) for name in names if name), default=None)
+
+
+def _load_history_file(
+    store: Store, path: str, columns: pa.Schema, limits: Limits
+) -> Iterator[ArchivedInstant]:
+    try:
+        with store.open_arrow(path) as file:
+            limits.check("history_file_bytes_max", file.size())
+            parquet = pq.ParquetFile(file)
+            limits.check("timeline_instants_max", parquet.metadata.num_rows)
+            for number in range(parquet.metadata.num_row_groups):
+                row_group = parquet.metadata.row_group(number)
+                limits.check("row_group_bytes_max", row_group.total_byte_size)
+            wanted = pa.schema([c for c in columns if c.name in parquet.schema_arrow.names])
+            for batch in parquet.iter_batches(_BATCH_ROWS, columns=wanted.names):
+                for row in batch.select(wanted.names).cast(wanted).to_pylist():
+                    yield decode_history_row(row, limits)
+    except (pa.ArrowException, OSError, ValueError, MemoryError, OverflowError) as error:
+        raise CorruptError(f"no parquet file of archived instants: {error}") from error

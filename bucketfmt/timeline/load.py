@@ -1,0 +1,231 @@
+"""Reading the active timeline: its listing, and the files of single instants.
+
+Does I/O, read only. Source: `HoodieTableMetaClient.scanHoodieInstantsFromFileSystem`,
+`CommitMetadataSerDeV1/V2`, `AbstractTableFileSystemView.init`, `CompactionUtils`,
+`ClusteringUtils`.
+
+A file the listing showed and that is gone when it is read (`NotFoundError`) means that a
+writer archived or rolled back meanwhile: load the timeline again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timezone
+from typing import TypeVar
+
+from bucketfmt.errors import BucketfmtError, CorruptError
+from bucketfmt.format.commit_metadata import CommitMetadata, decode_commit_metadata
+from bucketfmt.format.instant_content import InstantContent, decode_instant_content
+from bucketfmt.format.instants import State, format_instant_file_name
+from bucketfmt.format.paths import join_path
+from bucketfmt.format.plans import (
+    ClusteringPlan,
+    CompactionOperation,
+    CompactionPlan,
+    RequestedReplaceMetadata,
+    decode_compaction_plan,
+    decode_requested_replace_metadata,
+)
+from bucketfmt.format.table_config import TableConfig
+from bucketfmt.limits import DEFAULT_LIMITS, Limits
+from bucketfmt.storage.store import Store
+from bucketfmt.timeline.timeline import Instant, Timeline, plan_timeline
+
+__all__ = [
+    "FileGroupId",
+    "load_clustering_plan",
+    "load_commit_metadata",
+    "load_compaction_plan",
+    "load_instant_content",
+    "load_pending_clusterings",
+    "load_pending_compactions",
+    "load_replaced_file_groups",
+    "load_timeline",
+]
+
+FileGroupId = tuple[str, str]
+"""(partition path, file id)."""
+
+_PARALLEL_READS = 16  # for the latency of object stores
+
+_T = TypeVar("_T")
+
+
+def load_timeline(store: Store, config: TableConfig, limits: Limits = DEFAULT_LIMITS) -> Timeline:
+    """Return the active timeline, from one listing of its folder.
+
+    Raises:
+        LimitError: there are more instants than `limits.timeline_instants_max`.
+    """
+    zone = timezone.utc if config.timezone == "UTC" else None
+    files = [(f.name, f.modified) for f in store.list(config.timeline_path) if not f.is_dir]
+    timeline = plan_timeline(files, config.timeline_layout, zone)
+    limits.check("timeline_instants_max", len(timeline.instants))
+    return timeline
+
+
+def load_instant_content(
+    store: Store, config: TableConfig, instant: Instant, limits: Limits = DEFAULT_LIMITS
+) -> InstantContent | None:
+    """Return what the file of an active instant holds, whatever its action; None if it is empty.
+
+    Raises:
+        CorruptError: the file does not decode.
+        NotFoundError: the file is gone.
+    """
+    return _load(store, config, instant.file_name, decode_instant_content, limits)
+
+
+def load_commit_metadata(
+    store: Store, config: TableConfig, instant: Instant, limits: Limits = DEFAULT_LIMITS
+) -> CommitMetadata:
+    """Return what a commit, deltacommit or replacecommit wrote, or means to if it is inflight.
+
+    An empty file is empty metadata, as in Hudi.
+
+    Raises:
+        CorruptError: the file does not decode.
+        NotFoundError: the file is gone.
+    """
+    return _load(store, config, instant.file_name, decode_commit_metadata, limits)
+
+
+def load_compaction_plan(
+    store: Store, config: TableConfig, instant: Instant, limits: Limits = DEFAULT_LIMITS
+) -> CompactionPlan:
+    """Return the plan of a pending `compaction` or `logcompaction`.
+
+    Raises:
+        CorruptError: the plan does not decode.
+        NotFoundError: the plan is gone.
+    """
+    return _load(store, config, _requested_name(instant, config), decode_compaction_plan, limits)
+
+
+def load_clustering_plan(
+    store: Store, config: TableConfig, instant: Instant, limits: Limits = DEFAULT_LIMITS
+) -> ClusteringPlan | None:
+    """Return the plan of a pending `clustering` or `replacecommit`; None if that does not cluster.
+
+    In layout 1 a clustering is a replacecommit, and only its requested file tells. An empty
+    one does not cluster, as in Hudi.
+
+    Raises:
+        CorruptError: the file does not decode.
+        NotFoundError: the file is gone.
+    """
+    requested = _load(
+        store, config, _requested_name(instant, config), _decode_requested_replace, limits
+    )
+    return requested.clustering_plan if requested.operation_type == "CLUSTER" else None
+
+
+def load_replaced_file_groups(
+    store: Store, config: TableConfig, timeline: Timeline, limits: Limits = DEFAULT_LIMITS
+) -> dict[FileGroupId, Instant]:
+    """Return the file groups that completed replacecommits hide, each with the last that does.
+
+    A clustering is one. For a time before that instant the group is still to be seen.
+    """
+    replacing = timeline.completed.of("replacecommit").instants
+    replaced: dict[FileGroupId, Instant] = {}
+    for instant, metadata in _load_each(
+        replacing, lambda instant: load_commit_metadata(store, config, instant, limits)
+    ):
+        for partition_path, file_ids in metadata.partition_to_replace_file_ids.items():
+            replaced.update(((partition_path, file_id), instant) for file_id in file_ids)
+    return replaced
+
+
+def load_pending_compactions(
+    store: Store, config: TableConfig, timeline: Timeline, limits: Limits = DEFAULT_LIMITS
+) -> dict[FileGroupId, Instant]:
+    """Return the file groups that pending compactions have in plan, each with its compaction.
+
+    Raises:
+        CorruptError: two plans compact the same file group, each in its own way.
+    """
+    planned: dict[FileGroupId, Instant] = {}
+    operations: dict[FileGroupId, CompactionOperation] = {}
+    for instant, plan in _load_each(
+        timeline.pending.of("compaction").instants,
+        lambda instant: load_compaction_plan(store, config, instant, limits),
+    ):
+        for operation in plan.operations:
+            group = (operation.partition_path or "", operation.file_id or "")
+            if operations.setdefault(group, operation) != operation:
+                raise _planned_twice(group, planned[group], instant)
+            planned[group] = instant
+    return planned
+
+
+def load_pending_clusterings(
+    store: Store, config: TableConfig, timeline: Timeline, limits: Limits = DEFAULT_LIMITS
+) -> dict[FileGroupId, Instant]:
+    """Return the file groups that pending clusterings will replace, each with its clustering.
+
+    For a table with a consistent bucket index these are the buckets being resized.
+
+    Raises:
+        CorruptError: two plans cluster the same file group.
+    """
+    planned: dict[FileGroupId, Instant] = {}
+    for instant, plan in _load_each(
+        timeline.pending.of("clustering", "replacecommit").instants,
+        lambda instant: load_clustering_plan(store, config, instant, limits),
+    ):
+        groups = plan.input_groups if plan is not None else ()
+        for file_slice in (file_slice for group in groups for file_slice in group.slices):
+            group_id = (file_slice.partition_path or "", file_slice.file_id or "")
+            if group_id in planned:
+                raise _planned_twice(group_id, planned[group_id], instant)
+            planned[group_id] = instant
+    return planned
+
+
+def _decode_requested_replace(data: bytes, limits: Limits) -> RequestedReplaceMetadata:
+    if not data:
+        return RequestedReplaceMetadata()
+    return decode_requested_replace_metadata(data, limits)
+
+
+def _requested_name(instant: Instant, config: TableConfig) -> str:
+    return format_instant_file_name(
+        instant.requested_time, instant.action, State.REQUESTED, None, config.timeline_layout
+    )
+
+
+def _load(
+    store: Store,
+    config: TableConfig,
+    name: str,
+    decode: Callable[[bytes, Limits], _T],
+    limits: Limits,
+) -> _T:
+    path = join_path(config.timeline_path, name)
+    data = store.read(path, limits.timeline_file_bytes_max)
+    try:
+        return decode(data, limits)
+    except BucketfmtError as error:
+        error.within(path=path)
+        raise
+
+
+def _load_each(
+    instants: Iterable[Instant], load: Callable[[Instant], _T]
+) -> list[tuple[Instant, _T]]:
+    instants = list(instants)
+    if len(instants) < 2:
+        return [(instant, load(instant)) for instant in instants]
+    with ThreadPoolExecutor(_PARALLEL_READS) as pool:
+        return list(zip(instants, pool.map(load, instants), strict=True))
+
+
+def _planned_twice(group: FileGroupId, first: Instant, second: Instant) -> CorruptError:
+    return CorruptError(
+        f"file group {group[1]} is in the plans of both {first.file_name} and "
+        f"{second.file_name}; roll back the later one with Hudi",
+        partition=group[0],
+    )

@@ -1,0 +1,278 @@
+"""The timeline as a value: what was done to a table, in Hudi's order, and what that decides.
+
+Pure. Source: `TimelineLayout.filterHoodieInstantsByLatestState`, `BaseHoodieTimeline`,
+`CompletionTimeQueryViewV1/V2`. Times are instants (text) and compare as text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime, tzinfo
+from functools import cached_property
+
+from bucketfmt.format.instants import (
+    State,
+    comparable_action,
+    find_instant_file,
+    format_instant_time,
+)
+
+__all__ = ["Instant", "Timeline", "plan_timeline"]
+
+_COMMIT_ACTIONS = frozenset({"commit", "deltacommit", "replacecommit", "clustering"})
+_WRITE_ACTIONS = _COMMIT_ACTIONS | {"compaction", "logcompaction"}
+_STATES = tuple(State)
+_SECONDS_DIGITS, _MILLISECONDS_DIGITS = 14, 17
+_SHORT_TIME_DIGITS = 10  # below: no date, as in the metadata table's first instants
+
+
+@dataclass(frozen=True, slots=True)
+class Instant:
+    """One action on the table, at the state it has reached.
+
+    Attributes:
+        requested_time: When it began; with `action` it identifies the instant.
+        action: As its file spells it: a pending `compaction` is a `commit` once completed.
+        state: The highest of its files.
+        completion_time: When it became visible; None while it is pending. It is the file's
+            modification time in layout 1 and for a legacy file.
+        file_name: The file of that state, in the timeline folder; for an archived instant
+            the file in the history folder that holds it.
+        legacy: Completed, under a name without completion time.
+    """
+
+    requested_time: str
+    action: str
+    state: State
+    completion_time: str | None
+    file_name: str
+    legacy: bool = False
+
+    @property
+    def is_completed(self) -> bool:
+        """Whether its effects are visible."""
+        return self.state is State.COMPLETED
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """Instants in the order of (requested time, action, state), one per action.
+
+    A filter such as `completed` or `visible` is again a Timeline. Hudi asks each question
+    of a particular one, and the answers differ: "before the timeline starts" depends on
+    what is in it. The methods say which they are for.
+
+    Attributes:
+        instants: All of them, sorted.
+        layout: `TableConfig.timeline_layout`, 1 or 2.
+        history: Archived instants, where someone needed them (`needs_history`).
+    """
+
+    instants: tuple[Instant, ...]
+    layout: int
+    history: tuple[Instant, ...] = ()
+
+    @cached_property
+    def completed(self) -> Timeline:
+        """Only what is completed."""
+        return self._where(lambda instant: instant.is_completed)
+
+    @cached_property
+    def pending(self) -> Timeline:
+        """Only what is requested or inflight."""
+        return self._where(lambda instant: not instant.is_completed)
+
+    @cached_property
+    def commits(self) -> Timeline:
+        """Only writes and replacements, completed or not, without pending compactions."""
+        return self.of(*_COMMIT_ACTIONS)
+
+    @cached_property
+    def writes(self) -> Timeline:
+        """Only what adds data files: `commits` and compactions (`getWriteTimeline`)."""
+        return self.of(*_WRITE_ACTIONS)
+
+    @cached_property
+    def visible(self) -> Timeline:
+        """What decides which file slices are committed: `writes`, completed or compactions.
+
+        A pending compaction is in, since the slice it opened takes log files already.
+        """
+        return self.writes._where(
+            lambda instant: instant.is_completed or instant.action == "compaction"
+        )
+
+    def of(self, *actions: str) -> Timeline:
+        """Return only the instants of these actions, spelled as their files spell them."""
+        return self._where(lambda instant: instant.action in actions)
+
+    @property
+    def first(self) -> Instant | None:
+        """The instant that was requested first."""
+        return self.instants[0] if self.instants else None
+
+    @property
+    def last(self) -> Instant | None:
+        """The instant that was requested last."""
+        return self.instants[-1] if self.instants else None
+
+    @cached_property
+    def latest_completion_time(self) -> str | None:
+        """The greatest completion time; None if nothing is completed."""
+        return max((i.completion_time for i in self.instants if i.completion_time), default=None)
+
+    def contains(self, time: str) -> bool:
+        """Return whether an instant was requested at this time.
+
+        A time of 17 digits ending in 999 also finds an old instant of 14: Hudi adds the 999.
+        """
+        if time in self._requested_times:
+            return True
+        seconds, milliseconds = time[:_SECONDS_DIGITS], time[_SECONDS_DIGITS:]
+        return milliseconds == "999" and seconds in self._requested_times
+
+    def is_before_start(self, time: str) -> bool:
+        """Return whether this time is before the first instant that is no savepoint's.
+
+        Archival leaves savepointed commits behind, so they do not tell where it stopped. In
+        `writes` and `visible` there are no savepoints to know them by: there the rule is idle,
+        and so it is in Hudi.
+        """
+        return self._start is not None and time < self._start
+
+    def contains_or_before_start(self, time: str) -> bool:
+        """Return whether this time is an instant's, or so early that its instant is archived.
+
+        Asked of `visible`, for the base instant of a file slice: the slice is committed.
+        Source: `containsOrBeforeTimelineStarts`.
+        """
+        return self.contains(time) or self.is_before_start(time)
+
+    def is_block_committed(self, time: str) -> bool:
+        """Return whether log blocks with this INSTANT_TIME count. For the whole timeline.
+
+        Source: `BaseHoodieLogRecordReader`.
+        """
+        if self._inflight_commits.contains(time):
+            return False
+        return self.commits.completed.contains_or_before_start(time)
+
+    def is_completed(self, time: str) -> bool:
+        """Return whether files written at this time are committed. For the whole timeline.
+
+        Source: `CompletionTimeQueryView.isCompleted`.
+        """
+        return time in self._completion_times or self.writes.is_before_start(time)
+
+    def is_pending(self, time: str) -> bool:
+        """Return whether a write requested at this time is under way. For the whole timeline."""
+        return self.writes.contains(time) and not self.is_completed(time)
+
+    def completion_time(self, time: str, base_instant: str | None = None) -> str | None:
+        """Return when the instant requested at `time` became visible. For the whole timeline.
+
+        None means that it is pending, or that it is archived and `history` lacks it
+        (`needs_history`). In layout 1 an archived instant completed when it was requested.
+
+        Args:
+            time: A requested time.
+            base_instant: The base instant it is to be compared with. Completion times of
+                another length than that are no dates, and then `time` stands for itself.
+
+        Source: `CompletionTimeQueryViewV1/V2.getCompletionTime`.
+        """
+        if self.layout == 1 and len(time) < _SHORT_TIME_DIGITS:
+            return time
+        found = self._completion_times.get(time)
+        if found is None and self.layout == 1 and self.writes.is_before_start(time):
+            found = time
+        if found is not None and base_instant is not None and len(found) != len(base_instant):
+            return time
+        return found
+
+    def needs_history(self, time: str) -> bool:
+        """Return whether only the history knows when the instant requested at `time` completed.
+
+        Then load it and ask `with_history` again.
+        """
+        return (
+            self.layout != 1
+            and self.first is not None
+            and time < self.first.requested_time
+            and time not in self._completion_times
+        )
+
+    def with_history(self, history: Iterable[Instant]) -> Timeline:
+        """Return this timeline knowing the completion times of these archived instants."""
+        return replace(self, history=tuple(history))
+
+    def _where(self, holds: Callable[[Instant], bool]) -> Timeline:
+        return Timeline(tuple(filter(holds, self.instants)), self.layout)
+
+    @cached_property
+    def _inflight_commits(self) -> Timeline:
+        return self.commits._where(lambda instant: instant.state is State.INFLIGHT)
+
+    @cached_property
+    def _requested_times(self) -> frozenset[str]:
+        return frozenset(instant.requested_time for instant in self.instants)
+
+    @cached_property
+    def _start(self) -> str | None:
+        savepoints = {i.requested_time for i in self.instants if i.action == "savepoint"}
+        times = (instant.requested_time for instant in self.instants)
+        return next((time for time in times if time not in savepoints), None)
+
+    @cached_property
+    def _completion_times(self) -> dict[str, str]:
+        """Completion times by requested time. Of two actions then, the first by name counts."""
+        times: dict[str, str] = {}
+        for instant in (*self.instants, *self.history):
+            if instant.is_completed:
+                time = instant.completion_time or instant.requested_time
+                times.setdefault(instant.requested_time, time)
+        return times
+
+
+def plan_timeline(
+    files: Iterable[tuple[str, float | None]], layout: int, zone: tzinfo | None = None
+) -> Timeline:
+    """Return the timeline that the files of a timeline folder make up.
+
+    Files that are no instants are left out. Files of one instant (same requested time, and
+    actions that complete alike) make one, at their highest state; of equals the first by
+    name counts. What the name of a completed file does not tell, its modification time
+    does; where that is unknown too, it completed when it was requested.
+
+    Args:
+        files: (file name, modification time in seconds since the epoch or None).
+        layout: `TableConfig.timeline_layout`.
+        zone: The time zone of the table's instants; None for the system's.
+    """
+    instants: dict[tuple[str, str], Instant] = {}
+    for name, modified in sorted(files, key=lambda file: file[0]):
+        found = find_instant_file(name, layout)
+        if found is None:
+            continue
+        key = (found.requested_time, comparable_action(found.action, layout))
+        known = instants.get(key)
+        if known is not None and _STATES.index(known.state) >= _STATES.index(found.state):
+            continue
+        completion_time = found.completion_time
+        legacy = found.state is State.COMPLETED and completion_time is None
+        if legacy:
+            completion_time = _format_modified(modified, zone) or found.requested_time
+        instants[key] = Instant(
+            found.requested_time, found.action, found.state, completion_time, name, legacy
+        )
+    return Timeline(tuple(instants[key] for key in sorted(instants)), layout)
+
+
+def _format_modified(modified: float | None, zone: tzinfo | None) -> str | None:
+    if modified is None:
+        return None
+    try:
+        return format_instant_time(datetime.fromtimestamp(modified, zone).replace(tzinfo=None))
+    except (OverflowError, ValueError, OSError):  # a time no calendar has
+        return None

@@ -1,0 +1,241 @@
+from __future__ import annotations
+
+import datetime as dt
+import io
+from base64 import b64encode
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bucketfmt.errors import BucketfmtError, CorruptError, LimitError
+from bucketfmt.limits import Limits
+from bucketfmt.rows.base_file import BaseFileReader
+from bucketfmt.rows.filters import parse_filter
+from tests.golden import GOLDEN
+
+
+def written(rows: pa.Table, **options: Any) -> bytes:
+    sink = io.BytesIO()
+    pq.write_table(rows, sink, **{"store_schema": False, "row_group_size": 4, **options})
+    return sink.getvalue()
+
+
+def opened(data: bytes, limits: Limits | None = None) -> BaseFileReader:
+    return BaseFileReader(pa.py_buffer(data), limits or Limits())
+
+
+ROWS = pa.table(
+    {
+        "_hoodie_record_key": [f"k{number:02}" for number in range(10)],
+        "n": list(range(10)),
+        "f": [number / 2 for number in range(10)],
+    }
+)
+
+
+def test_reads_all_some_and_in_batches() -> None:
+    reader = opened(written(ROWS))
+    assert reader.num_rows == 10
+    assert reader.metadata.num_row_groups == 3
+    assert reader.schema == ROWS.schema
+    assert reader.read() == ROWS
+    assert reader.read(["n"], [2, 0], use_threads=False)["n"].to_pylist() == [8, 9, 0, 1, 2, 3]
+    assert reader.read(["n", "absent"]).schema.names == ["n"]
+    assert reader.read([]).num_rows == 10
+    assert reader.read(row_groups=[]).num_rows == 0
+    batches = list(reader.iter_batches(["n"], [0, 1], batch_rows=3))
+    assert [row for batch in batches for row in batch["n"].to_pylist()] == list(range(8))
+    assert all(isinstance(batch, pa.RecordBatch) and batch.num_rows <= 3 for batch in batches)
+    assert pa.Table.from_batches(reader.iter_batches()) == ROWS
+
+
+def test_reads_from_a_native_file(tmp_path: Path) -> None:
+    path = tmp_path / "file.parquet"
+    path.write_bytes(written(ROWS))
+    with pa.OSFile(str(path)) as source:
+        assert BaseFileReader(source).read() == ROWS
+
+
+def test_footer() -> None:
+    schema = ROWS.schema.with_metadata(
+        {
+            "parquet.avro.schema": '{"type": "record"}',
+            "hoodie_min_record_key": "k00",
+            "hoodie_max_record_key": "k09",
+            b"not text": b"\xff",
+        }
+    )
+    reader = opened(written(ROWS.cast(schema)))
+    assert reader.avro_schema == '{"type": "record"}'
+    assert reader.key_range == ("k00", "k09")
+    assert reader.bloom_filter is None
+    assert reader.schema.metadata is None
+    plain = opened(written(ROWS))
+    assert (plain.avro_schema, plain.key_range, plain.key_values) == (None, None, {})
+
+
+def test_row_groups_of_a_filter_and_of_keys() -> None:
+    reader = opened(written(ROWS))
+    assert reader.find_row_groups(parse_filter([("n", ">", 3)]), ROWS.schema) == [1, 2]
+    assert reader.find_row_groups_of_keys(pa.array(["k03", "k09"])) == [0, 2]
+    assert reader.find_row_groups_of_keys(pa.array(["", "zz"])) == []
+    assert reader.find_row_groups_of_keys(pa.array([], pa.string())) == []
+    unknown = opened(written(ROWS, write_statistics=False))
+    assert unknown.find_row_groups_of_keys(pa.array(["zz"])) == [0, 1, 2]
+    without = opened(written(ROWS.drop(["_hoodie_record_key"])))
+    assert without.find_row_groups_of_keys(pa.array(["k03"])) == [0, 1, 2]
+
+
+def test_key_range_excludes_only_where_all_writers_compare_alike() -> None:
+    def may_hold(low: str, high: str, keys: list[str]) -> list[bool]:
+        metadata = {"hoodie_min_record_key": low, "hoodie_max_record_key": high}
+        reader = opened(written(ROWS.replace_schema_metadata(metadata)))
+        return reader.may_hold_keys(pa.array(keys)).tolist()
+
+    assert may_hold("b", "d", ["a", "b", "c", "d", "da", "😀"]) == [False, True, True, True, False, False]
+    # U+FFFD sorts after 😀 by UTF-16 units, before it by bytes
+    assert may_hold("b", "\ufffd", ["a", "😀", "\ufffe"]) == [False, True, True]
+    assert may_hold("😀", "😀z", ["a", "\ufffd"]) == [True, True]
+
+
+@pytest.mark.parametrize(("version", "name"), GOLDEN)
+def test_base_files_of_hudi(version: str, name: str, golden: Callable[[str, str], Path]) -> None:
+    files = [
+        path
+        for path in golden(version, name).glob("**/*.parquet")
+        if ".hoodie" not in path.parts
+    ]
+    assert files
+    for path in files[:12]:
+        reader = opened(path.read_bytes())
+        rows = reader.read()
+        assert rows.num_rows == reader.num_rows
+        keys = rows["_hoodie_record_key"].combine_chunks()
+        assert reader.key_range == (min(keys.to_pylist()), max(keys.to_pylist()))
+        assert '"_hoodie_record_key"' in (reader.avro_schema or "")
+        assert reader.may_hold_keys(keys).all()
+        if keys:
+            missing = pa.array([f"{key}~" for key in keys.to_pylist()])
+            assert not reader.may_hold_keys(missing).any()
+            assert reader.find_row_groups_of_keys(missing) == []
+            assert reader.find_row_groups_of_keys(keys) == list(range(reader.metadata.num_row_groups))
+
+
+@pytest.mark.parametrize("version", ["0.15.0", "1.0.2", "1.2.0"])
+def test_types_hudi_writes(
+    version: str, golden: Callable[[str, str], Path], golden_expected: Callable[..., pa.Table]
+) -> None:
+    expected = {row["id"]: row for row in golden_expected(version, "intkey").to_pylist()}
+    found = 0
+    for path in golden(version, "intkey").glob("region=*/**/*.parquet"):
+        reader = opened(path.read_bytes())
+        assert reader.schema.field("v").type == pa.decimal128(18, 4)
+        assert reader.schema.field("t").type == pa.timestamp("us", "UTC")
+        for row in reader.read().to_pylist():
+            want = expected[row["id"]]
+            for column in ("v", "d", "tags", "m", "region", "_hoodie_record_key"):
+                assert row[column] == want[column], (row["id"], column)
+            assert row["t"].timestamp() == want["t"].replace(tzinfo=row["t"].tzinfo).timestamp()
+            found += 1
+    assert found == len(expected) == 300
+
+
+def test_int96_is_microseconds_in_utc_at_any_depth() -> None:
+    moment = dt.datetime(2024, 1, 2, 3, 4, 5, 678901)
+    stamp = pa.timestamp("ns")
+    rows = pa.table(
+        {
+            "t": pa.array([moment, None], stamp),
+            "plain": pa.array([moment, None], pa.timestamp("us")),
+            "deep": pa.array([[{"at": moment, "n": 1}], None], pa.list_(pa.struct([("at", stamp), ("n", pa.int32())]))),
+            "m": pa.array([[("k", moment)], None], pa.map_(pa.string(), stamp)),
+        }
+    )
+    sink = io.BytesIO()
+    pq.write_table(rows.select(["t", "deep", "m"]), sink, use_deprecated_int96_timestamps=True, store_schema=False)
+    reader = opened(sink.getvalue())
+    utc = pa.timestamp("us", "UTC")
+    assert reader.schema.field("t").type == utc
+    assert reader.schema.field("deep").type.value_type.field("at").type == utc
+    assert reader.schema.field("m").type.item_type == utc
+    aware = moment.replace(tzinfo=dt.timezone.utc)
+    (first, second), (batch,) = reader.read().to_pylist(), reader.iter_batches()
+    assert batch.to_pylist() == [first, second]
+    assert first == {"t": aware, "deep": [{"at": aware, "n": 1}], "m": [("k", aware)]}
+    assert second == {"t": None, "deep": None, "m": None}
+    assert opened(written(rows.select(["plain"]))).schema.field("plain").type == pa.timestamp("us")
+
+
+def test_arrow_types_a_writer_recorded_become_plain() -> None:
+    rows = pa.table(
+        {
+            "d": pa.array(["a", "b", "a"]).dictionary_encode(),
+            "l": pa.array([[1], None, []], pa.large_list(pa.int32())),
+        }
+    )
+    reader = opened(written(rows, store_schema=True))
+    assert reader.schema.types == [pa.string(), pa.list_(pa.int32())]
+    assert reader.read().to_pydict() == {"d": ["a", "b", "a"], "l": [[1], None, []]}
+
+
+def test_damage_is_a_corrupt_error() -> None:
+    data = written(ROWS)
+    for bad in (b"", b"PAR1", data[:-1], data[:-20] + b"\0" * 12 + data[-8:], b"x" * 100):
+        with pytest.raises(CorruptError):
+            opened(bad)
+    checked = bytearray(written(ROWS, write_page_checksum=True, compression="none"))
+    checked[60] ^= 1  # in the first page's data
+    with pytest.raises(CorruptError):
+        opened(bytes(checked)).read()
+    with pytest.raises(CorruptError):
+        list(opened(bytes(checked)).iter_batches())
+    with pytest.raises(CorruptError, match="same name"):
+        opened(written(pa.table([[1], [2]], names=["a", "a"])))
+    bad_bloom = ROWS.replace_schema_metadata({"org.apache.hudi.bloomfilter": b64encode(b"x").decode()})
+    with pytest.raises(CorruptError):
+        opened(written(bad_bloom)).may_hold_keys(pa.array(["k"]))
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [
+        Limits(base_file_rows_max=9),
+        Limits(row_group_rows_max=3),
+        Limits(row_group_bytes_max=10),
+        Limits(schema_fields_max=2),
+    ],
+)
+def test_limits(limits: Limits) -> None:
+    with pytest.raises(LimitError):
+        opened(written(ROWS), limits)
+
+
+SMALL = written(ROWS.slice(0, 4), compression="none")
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.integers(0, len(SMALL) - 1), st.integers(1, 255), st.integers(0, len(SMALL)))
+def test_any_bytes_read_or_fail_as_our_own(position: int, flip: int, cut: int) -> None:
+    damaged = bytearray(SMALL)
+    damaged[position] ^= flip
+    for data in (bytes(damaged), SMALL[:cut]):
+        try:
+            reader = opened(data, Limits(row_group_bytes_max=1 << 20, row_group_rows_max=1 << 16))
+            reader.read()
+            reader.find_row_groups_of_keys(pa.array(["k01"]))
+            list(reader.iter_batches())
+        except BucketfmtError:
+            pass
+
+
+def test_row_order_and_threads_agree() -> None:
+    rows = pa.table({"n": np.arange(100_000)})
+    reader = opened(written(rows, row_group_size=7_000))
+    assert reader.read(use_threads=True) == reader.read(use_threads=False) == rows

@@ -1,0 +1,338 @@
+from __future__ import annotations
+
+import datetime as dt
+import io
+import math
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bucketfmt.errors import SchemaError
+from bucketfmt.rows.filters import Filter, Predicate, parse_filter
+from bucketfmt.rows.java_text import java_strings
+
+ROWS = pa.table(
+    {"a": [1, 2, None, 4], "b": ["x", None, "y", "x"], "f": [1.5, math.nan, None, -0.0]}
+)
+
+
+def kept(given: Any, rows: pa.Table = ROWS) -> list[int]:
+    numbered = rows.append_column("n", pa.array(range(rows.num_rows)))
+    return parse_filter(given).apply(numbered).column("n").to_pylist()
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ([("a", "=", 2)], [1]),
+        ([("a", "==", 2)], [1]),
+        ([("a", "!=", 2)], [0, 3]),
+        ([("a", ">", 1), ("b", "=", "x")], [3]),
+        ([[("a", "<=", 1)], [("b", "=", "y")]], [0, 2]),
+        ([("a", "in", [1, 4, 9])], [0, 3]),
+        ([("a", "in", {1})], [0]),
+        ([("a", "in", pa.array([1]))], [0]),
+        ([("a", "in", [])], []),
+        ([("a", "not in", [1, 4])], [1, 2]),
+        ([("a", "in", [None])], [2]),
+        ([("b", "in", [None])], [1]),
+        ([("b", "not in", [None, "x"])], [2]),
+        ([("b", "not in", [])], [0, 1, 2, 3]),
+        ([("a", "=", None)], []),
+        ([("a", "=", pa.scalar(2))], [1]),
+        ([("a", "=", np.int64(2))], [1]),
+        ([("f", "=", 0.0)], [3]),
+        ([("f", "!=", 1.5)], [1, 3]),
+        (pc.field("a") > 3, [3]),
+        (pc.field("b").is_null(), [1]),
+    ],
+)
+def test_applies_as_pyarrow_does(given: Any, expected: list[int]) -> None:
+    assert kept(given) == expected
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        [],
+        [[]],
+        [("a", "=", 1), ("b", "=")],
+        [("a", "~", 1)],
+        [("a", "in", "abc")],
+        [("a", "in", 1)],
+        [("a", "in", [1, "x"])],
+        [("a", "=", 2**70)],
+        [("a", "=", object())],
+        [(1, "=", 1)],
+        [["a", "=", 1]],
+        "a = 1",
+    ],
+)
+def test_malformed(given: Any) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011
+        parse_filter(given)
+
+
+def test_what_does_not_fit_the_columns() -> None:
+    for given in ([("z", "=", 1)], [("a", "=", "text")], pc.field("z") == 1, [("a", "<", b"x")]):
+        with pytest.raises(SchemaError, match="filter does not fit"):
+            kept(given)
+
+
+def test_columns() -> None:
+    assert parse_filter([[("a", "=", 1), ("b", "=", 1)], [("a", ">", 1)]]).columns == ("a", "b")
+    assert parse_filter(pc.field("a") == 1).columns is None
+    assert parse_filter([("a", "=", 1)]).alternatives == ((Predicate("a", "==", 1),),)
+
+
+# ------------------------------------------------------------------------------ row groups
+
+
+def written(rows: pa.Table, row_group_size: int = 2, **options: Any) -> pq.FileMetaData:
+    sink = io.BytesIO()
+    pq.write_table(rows, sink, row_group_size=row_group_size, store_schema=False, **options)
+    return pq.ParquetFile(io.BytesIO(sink.getvalue())).metadata
+
+
+def groups(given: Any, rows: pa.Table, **options: Any) -> list[int]:
+    return parse_filter(given).row_groups(written(rows, **options), rows.schema, rows.schema)
+
+
+GROUPED = pa.table(
+    {
+        "i": [1, 2, 3, 4, None, None],
+        "s": ["a", "b", "c", "d", None, "e"],
+        "f": [1.0, 2.0, math.nan, 4.0, None, 5.0],
+        "d": [dt.date(2024, 1, day) for day in range(1, 7)],
+        "t": pa.array(
+            [dt.datetime(2024, 1, day) for day in range(1, 7)], pa.timestamp("us", "UTC")
+        ),
+        "m": pa.array([Decimal(n) for n in range(6)], pa.decimal128(10, 2)),
+        "o": [True, True, False, False, None, True],
+        "l": [[1], [2], [3], [4], [5], [6]],
+    }
+)
+UTC = dt.timezone.utc
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ([("i", "=", 2)], [0]),
+        ([("i", "=", 9)], []),
+        ([("i", "!=", 1)], [0, 1]),
+        ([("i", "<", 3)], [0]),
+        ([("i", "<=", 3)], [0, 1]),
+        ([("i", ">", 2)], [1]),
+        ([("i", ">=", 2)], [0, 1]),
+        ([("i", "in", [1, 9])], [0]),
+        ([("i", "in", [None])], [2]),
+        ([("i", "in", [])], []),
+        ([("i", "not in", [1, 2])], [0, 1, 2]),
+        ([("i", "=", None)], []),
+        ([("i", "=", 2.0)], [0, 1]),  # another type: only what is certain goes
+        ([("s", "=", "c")], [1]),
+        ([("s", ">", "d")], [1, 2]),  # the bound may be a prefix
+        ([("s", "<", "b")], [0]),
+        ([("f", "=", 2)], [0]),
+        ([("f", "!=", 1.0)], [0, 1, 2]),
+        ([("f", "=", math.nan)], [0, 1, 2]),
+        ([("d", "=", dt.date(2024, 1, 3))], [1]),
+        ([("t", ">", dt.datetime(2024, 1, 4, tzinfo=UTC))], [2]),
+        ([("t", ">", dt.datetime(2024, 1, 4))], [0, 1, 2]),
+        ([("m", ">=", Decimal("3.5"))], [2]),
+        ([("m", ">=", 4)], [2]),
+        ([("o", "=", False)], [1]),
+        ([("l", "=", 1)], [0, 1, 2]),
+        ([("i", "=", 1), ("s", "=", "d")], []),
+        ([[("i", "=", 1)], [("s", "=", "e")]], [0, 2]),
+        ([("unknown", "=", 1)], [0, 1, 2]),
+        (pc.field("i") == 1, [0, 1, 2]),
+    ],
+)
+def test_row_groups(given: Any, expected: list[int]) -> None:
+    assert groups(given, GROUPED) == expected
+
+
+def test_without_statistics_all_stay() -> None:
+    assert groups([("i", "=", 9)], GROUPED, write_statistics=False) == [0, 1, 2]
+
+
+def test_constant_group_and_unequal() -> None:
+    rows = pa.table({"i": [1, 1, 1, 2], "s": ["a", "a", "a", "b"], "f": [1.0, 1.0, 1.0, 2.0]})
+    assert groups([("i", "!=", 1)], rows) == [1]
+    assert groups([("s", "!=", "a")], rows) == [0, 1]  # bounds of text may be cut
+    assert groups([("f", "!=", 1.0)], rows) == [0, 1]  # NaN is in no bounds
+
+
+def test_a_column_that_changed_its_type_prunes_nothing() -> None:
+    rows = pa.table({"f": pa.array([1.1, 2.2], pa.float32())})
+    table_schema = pa.schema([("f", pa.float64())])  # 1.1f is read as 1.1
+    wanted = parse_filter([("f", "=", 1.1)])
+    assert wanted.row_groups(written(rows), rows.schema, table_schema) == [0]
+
+
+def test_a_prefix_as_greatest_value() -> None:
+    """Writers may cut bounds of text: then the greatest is only a prefix."""
+
+    class Statistics:
+        has_min_max, has_null_count, null_count, min, max = True, True, 0, "ab", "cd"
+
+    class Leaf:
+        statistics = Statistics
+
+    class Group:
+        num_rows = 5
+
+        def column(self, index: int) -> type:
+            return Leaf
+
+    class Column:
+        path, max_repetition_level, physical_type = "s", 0, "BYTE_ARRAY"
+
+    class Metadata:
+        num_row_groups = num_columns = 1
+        schema = type("Schema", (), {"column": lambda self, index: Column})()
+
+        def row_group(self, number: int) -> Group:
+            return Group()
+
+    schema = pa.schema([("s", pa.string())])
+    for value, operator, may in [
+        ("cde", "=", True),
+        ("cde", ">", True),
+        ("ce", "=", False),
+        ("ce", ">", False),
+        ("a", "=", False),
+        ("ab", "<", False),
+        ("ab", "<=", True),
+    ]:
+        wanted = parse_filter([("s", operator, value)])
+        assert bool(wanted.row_groups(Metadata(), schema, schema)) == may, (value, operator)  # type: ignore[arg-type]
+
+
+COLUMN = {
+    "i": (pa.int64(), st.integers(-3, 3)),
+    "s": (pa.string(), st.text("ab", max_size=2)),
+    "f": (pa.float64(), st.sampled_from([-1.5, -0.0, 0.0, 1.0, math.nan, math.inf])),
+    "g": (pa.float32(), st.sampled_from([-1.5, 0.1, float(np.float32(0.1)), math.nan])),
+    "o": (pa.bool_(), st.booleans()),
+    "d": (pa.date32(), st.dates(dt.date(2024, 1, 1), dt.date(2024, 1, 3))),
+    "m": (pa.decimal128(4, 1), st.sampled_from([Decimal("0.5"), Decimal("1.0"), Decimal(-2)])),
+}
+OPERATORS = ["=", "!=", "<", "<=", ">", ">=", "in", "not in"]
+
+
+@st.composite
+def predicates(draw: st.DrawFn) -> tuple[str, str, Any]:
+    name = draw(st.sampled_from(sorted(COLUMN)))
+    values = st.one_of(st.none(), COLUMN[name][1])
+    operator = draw(st.sampled_from(OPERATORS))
+    if operator in ("in", "not in"):
+        return name, operator, draw(st.lists(values, min_size=1, max_size=3))
+    return name, operator, draw(values)
+
+
+TABLES = st.lists(
+    st.tuples(*(st.one_of(st.none(), values) for _, values in COLUMN.values())),
+    min_size=1,
+    max_size=8,
+)
+FILTERS = st.lists(st.lists(predicates(), min_size=1, max_size=3), min_size=1, max_size=3)
+
+
+def table_of(rows: list[tuple]) -> pa.Table:
+    columns = zip(*rows, strict=True)
+    arrays = [
+        pa.array(list(c), kind) for c, (kind, _) in zip(columns, COLUMN.values(), strict=True)
+    ]
+    return pa.table(arrays, names=list(COLUMN))
+
+
+@settings(max_examples=150, deadline=None)
+@given(TABLES, FILTERS)
+def test_no_row_group_with_a_kept_row_is_pruned(rows: list[tuple], given: list) -> None:
+    table = table_of(rows)
+    wanted = parse_filter(given)
+    found = set(wanted.row_groups(written(table), table.schema, table.schema))
+    assert {row // 2 for row in kept(given, table)} <= found
+
+
+# ----------------------------------------------------------------------------- key values
+
+SCHEMA = pa.schema([(name, kind) for name, (kind, _) in COLUMN.items()])
+
+
+def values_of(given: Any, *fields: str) -> set | None:
+    found = parse_filter(given).key_values(fields, SCHEMA)
+    return None if found is None else set(found)
+
+
+def test_key_values() -> None:
+    assert values_of([("i", "=", 7)], "i") == {("7",)}
+    assert values_of([("i", "in", [1, 2])], "i") == {("1",), ("2",)}
+    assert values_of([("i", "in", [1, 2]), ("s", "=", "x")], "i", "s") == {("1", "x"), ("2", "x")}
+    assert values_of([("i", "in", [1, 2]), ("s", "=", "x")], "s", "i") == {("x", "1"), ("x", "2")}
+    assert values_of([("i", "in", [1, 2]), ("i", "in", [2, 3])], "i") == {("2",)}
+    assert values_of([("i", "in", [1, 2]), ("i", ">", 9)], "i") == {("1",), ("2",)}
+    assert values_of([[("i", "=", 1)], [("i", "=", 2)]], "i") == {("1",), ("2",)}
+    assert values_of([("i", "=", None)], "i") == set()
+    assert values_of([("i", "in", [None, 1])], "i") == {(None,), ("1",)}
+    assert values_of([("s", "=", "a,b:c")], "s") == {("a,b:c",)}
+    assert values_of([("d", "=", dt.date(2024, 1, 2))], "d") == {("2024-01-02",)}
+    assert values_of([("m", "=", Decimal("1.5"))], "m") == {("1.5",)}
+    assert values_of([("m", "=", 1)], "m") == {("1.0",)}
+    assert values_of([("o", "=", True)], "o") == {("true",)}
+    assert values_of([("f", "=", 0)], "f") == {("0.0",), ("-0.0",)}
+
+
+def test_what_is_not_proved_is_not_restricted() -> None:
+    assert values_of([[("i", "=", 1)], [("s", "=", "x")]], "i") is None
+    assert values_of([("i", "=", 1)], "i", "s") is None
+    assert values_of([("i", ">", 1)], "i") is None
+    assert values_of([("i", "not in", [1])], "i") is None
+    assert values_of(pc.field("i") == 1, "i") is None
+    assert values_of([("i", "=", 1.0)], "i") is None  # Arrow compares them as doubles
+    assert values_of([("i", "in", [True, False])], "i") is None
+    assert values_of([("g", "=", 0.1)], "g") is None  # no float is that double
+    assert values_of([("i", "=", True)], "i") is None
+    assert values_of([("m", "=", Decimal("0.15"))], "m") is None
+    assert values_of([("m", "=", 0.5)], "m") is None
+    assert values_of([("f", "=", 1e17)], "f") is None  # Java releases write it differently
+    assert values_of([("f", "=", math.nan)], "f") is None
+    assert values_of([("d", "=", dt.datetime(2024, 1, 2))], "d") is None
+    assert values_of([("unknown", "=", 1)], "unknown") is None
+    assert (
+        values_of(
+            [("i", "in", list(range(1000))), ("s", "in", [str(n) for n in range(1000)])], "i", "s"
+        )
+        is None
+    )
+    assert values_of([("i", "=", 1), ("i", "=", 1.0)], "i") == {("1",)}
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    TABLES, FILTERS, st.lists(st.sampled_from(sorted(COLUMN)), min_size=1, max_size=2, unique=True)
+)
+def test_key_values_hold_every_kept_row(rows: list[tuple], given: list, fields: list[str]) -> None:
+    table = table_of(rows)
+    found = parse_filter(given).key_values(fields, table.schema)
+    if found is None:
+        return
+    passed = table.take(pa.array(kept(given, table), pa.int64()))
+    texts = [java_strings(passed.column(field).combine_chunks()).to_pylist() for field in fields]
+    assert set(zip(*texts, strict=True)) <= found
+
+
+def test_filter_is_a_value_of_its_parts() -> None:
+    wanted = parse_filter([("a", "=", 1)])
+    assert isinstance(wanted, Filter)
+    assert isinstance(wanted.expression, pc.Expression)

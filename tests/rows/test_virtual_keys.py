@@ -1,0 +1,147 @@
+from __future__ import annotations
+
+import datetime as dt
+from decimal import Decimal
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bucketfmt.errors import KeyEncodingError, SchemaError, UnsafePathError, UnsupportedError
+from bucketfmt.format.paths import format_partition_path
+from bucketfmt.format.record_keys import KeyEncoding, format_record_key
+from bucketfmt.format.table_config import TableConfig
+from bucketfmt.rows.virtual_keys import partition_paths, record_keys
+
+
+def config(keys: str, partitions: str = "", generator: str = "", version: int = 9) -> TableConfig:
+    properties = {
+        "hoodie.table.name": "t",
+        "hoodie.table.version": str(version),
+        "hoodie.table.recordkey.fields": keys,
+        "hoodie.table.partition.fields": partitions,
+    }
+    if generator:
+        properties["hoodie.table.keygenerator.type"] = generator
+    return TableConfig.from_properties(properties)
+
+
+def test_simple_key_is_the_value_alone() -> None:
+    rows = pa.table({"id": [1, -2], "p": ["a", "b"]})
+    assert record_keys(rows, config("id", "p")).to_pylist() == ["1", "-2"]
+
+
+@pytest.mark.parametrize(
+    ("column", "key"),
+    [
+        (pa.array([dt.date(2024, 1, 2)]), "2024-01-02"),
+        (pa.array([Decimal("12.34")], pa.decimal128(10, 2)), "12.34"),
+        (pa.array([True]), "true"),
+        (pa.array([1.0]), "1.0"),
+        (pa.array([1.1], pa.float32()), "1.1"),
+        (pa.array([1_700_000_000_123_456], pa.timestamp("us", "UTC")), "1700000000123456"),
+        (pa.array(["x,y:z"]), "x,y:z"),
+    ],
+)
+def test_value_text(column: pa.Array, key: str) -> None:
+    assert record_keys(pa.table({"id": column}), config("id")).to_pylist() == [key]
+
+
+def test_several_fields_are_named_and_placeholders_stand_for_nothing() -> None:
+    rows = pa.table({"a": ["x", None, ""], "b": [1, 2, 3]})
+    expected = ["a:x,b:1", "a:__null__,b:2", "a:__empty__,b:3"]
+    assert record_keys(rows, config("a,b")).to_pylist() == expected
+    assert record_keys(rows, config("a,b", "b", "COMPLEX", 6)).to_pylist() == expected
+
+
+def test_complex_key_of_one_field_depends_on_the_release() -> None:
+    rows = pa.table({"id": [7]})
+    assert record_keys(rows, config("id", "id", "COMPLEX", 9)).to_pylist() == ["id:7"]
+    assert record_keys(rows, config("id", "id", "COMPLEX", 8)).to_pylist() == ["7"]
+    named = record_keys(rows, config("id", "id", "COMPLEX", 8), KeyEncoding.NAMED)
+    assert named.to_pylist() == ["id:7"]
+
+
+def test_nested_key_field() -> None:
+    rows = pa.table({"who": [{"id": 7}, {"id": 8}], "b": [1, None]})
+    assert record_keys(rows, config("who.id,b")).to_pylist() == [
+        "who.id:7,b:1",
+        "who.id:8,b:__null__",
+    ]
+
+
+def test_refusals() -> None:
+    for value in ("", None):
+        with pytest.raises(KeyEncodingError, match="row 1"):
+            record_keys(pa.table({"id": ["a", value]}), config("id"))
+    with pytest.raises(KeyEncodingError, match="row 0"):
+        record_keys(pa.table({"a": [None], "b": [""]}), config("a,b"))
+    with pytest.raises(SchemaError, match="no column id"):
+        record_keys(pa.table({"x": [1]}), config("id"))
+    with pytest.raises(UnsupportedError, match="AUTO_RECORD"):
+        record_keys(pa.table({"x": [1]}), config("x", generator="AUTO_RECORD"))
+    with pytest.raises(UnsupportedError, match="no text form"):
+        record_keys(pa.table({"x": [b"1"]}), config("x"))
+    with pytest.raises(UnsupportedError, match="not made of its columns"):
+        partition_paths(pa.table({"p": [1]}), config("x", "p:timestamp", "CUSTOM"))
+
+
+TEXTS = st.one_of(st.none(), st.text(st.characters(exclude_categories=["Cs"]), max_size=5))
+
+
+@given(st.lists(st.tuples(TEXTS, TEXTS), max_size=5), st.sampled_from([1, 2]))
+def test_agrees_with_the_scalar_form(values: list, width: int) -> None:
+    fields = ["a", "b"][:width]
+    settings = config(",".join(fields), "p")
+    rows = pa.table(
+        {name: pa.array([v[i] for v in values], pa.string()) for i, name in enumerate("ab")}
+    )
+    try:
+        expected = [
+            format_record_key(fields, v[:width], settings.key_generator, KeyEncoding.NAMED)
+            for v in values
+        ]
+    except KeyEncodingError:
+        with pytest.raises(KeyEncodingError):
+            record_keys(rows, settings)
+    else:
+        assert record_keys(rows, settings).to_pylist() == expected
+
+
+STYLES = st.tuples(st.booleans(), st.booleans())
+
+
+@given(st.lists(st.tuples(TEXTS, TEXTS), max_size=5), STYLES, st.sampled_from(["a", "a,b"]))
+def test_partition_paths_agree_with_the_scalar_form(
+    values: list, style: tuple, fields: str
+) -> None:
+    hive_style, url_encode = style
+    properties = {
+        **config("id", fields).properties,
+        "hoodie.datasource.write.partitionpath.urlencode": str(url_encode).lower(),
+        "hoodie.datasource.write.hive_style_partitioning": str(hive_style).lower(),
+    }
+    settings = TableConfig.from_properties(properties)
+    names = fields.split(",")
+    rows = pa.table(
+        {name: pa.array([v[i] for v in values], pa.string()) for i, name in enumerate("ab")}
+    )
+    try:
+        expected = [
+            format_partition_path(v[: len(names)], names, hive_style, url_encode) for v in values
+        ]
+    except UnsafePathError:
+        with pytest.raises(UnsafePathError):
+            partition_paths(rows, settings)
+    else:
+        assert partition_paths(rows, settings).to_pylist() == expected
+
+
+def test_partition_paths_of_other_types_and_none() -> None:
+    rows = pa.table({"d": pa.array([19000, None], pa.int32()).cast(pa.date32()), "n": [1, 2]})
+    assert partition_paths(rows, config("n", "d")).to_pylist() == [
+        "2022-01-08",
+        "__HIVE_DEFAULT_PARTITION__",
+    ]
+    assert partition_paths(rows, config("n")).to_pylist() == ["", ""]

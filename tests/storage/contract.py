@@ -1,0 +1,229 @@
+"""What every `Store` must do: subclassed once per kind of store."""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from bucketfmt.errors import LimitError, StorageError, TruncatedError, UnsafePathError
+from bucketfmt.storage.store import FileInfo, NotFoundError, Store
+
+UNSAFE_PATHS = ["../x", "a/../../x", "/etc/passwd", "a\0b", "..", "a/..", "s3://b/x", "a//b", "a/"]
+
+
+class StoreContract:
+    """Needs a fixture `store`: an empty store that can write."""
+
+    def test_is_a_store_and_tells_where(self, store: Store) -> None:
+        assert isinstance(store, Store)
+        assert store.uri
+
+    def test_reads_what_was_put(self, store: Store) -> None:
+        assert store.put_if_absent("a/b/c.bin", b"\x00\xffdata") is True
+        assert store.read("a/b/c.bin", 100) == b"\x00\xffdata"
+
+    def test_reads_an_empty_file(self, store: Store) -> None:
+        assert store.put_if_absent(".hoodie/1.commit.requested", b"") is True
+        assert store.read(".hoodie/1.commit.requested", 0) == b""
+        assert store.info(".hoodie/1.commit.requested").size == 0
+
+    @pytest.mark.parametrize("data", [bytearray(b"abc"), memoryview(b"xabcx")[1:4]])
+    def test_puts_any_buffer(self, store: Store, data: bytearray | memoryview) -> None:
+        store.put_if_absent("f", data)
+        store.replace("g", data)
+        assert store.read("f", 9) == store.read("g", 9) == b"abc"
+
+    def test_read_refuses_a_file_above_the_limit(self, store: Store) -> None:
+        store.put_if_absent("f", b"12345")
+        assert store.read("f", 5) == b"12345"
+        with pytest.raises(LimitError, match="5 bytes, and the limit") as caught:
+            store.read("f", 4)
+        assert caught.value.path == "f"
+
+    def test_missing_files(self, store: Store) -> None:
+        store.put_if_absent("folder/f", b"1")
+        for path in ("x", "folder/x", "x/y/z", "folder"):
+            for attempt in (
+                lambda path=path: store.read(path, 10),
+                lambda path=path: store.read_range(path, 0, 1),
+                lambda path=path: store.open_arrow(path),
+            ):
+                with pytest.raises(NotFoundError) as caught:
+                    attempt()
+                assert caught.value.path == path
+        assert store.info("x") is None
+        assert store.info("folder/x") is None
+
+    def test_reads_a_range(self, store: Store) -> None:
+        store.put_if_absent("f", b"0123456789")
+        assert store.read_range("f", 0, 10) == b"0123456789"
+        assert store.read_range("f", 3, 4) == b"3456"
+        assert store.read_range("f", 10, 0) == b""
+
+    @pytest.mark.parametrize(("start", "length"), [(0, 11), (10, 1), (5, 2**60), (-1, 2), (3, -1)])
+    def test_a_range_outside_the_file_is_truncation(
+        self, store: Store, start: int, length: int
+    ) -> None:
+        store.put_if_absent("f", b"0123456789")
+        with pytest.raises(TruncatedError) as caught:
+            store.read_range("f", start, length)
+        assert caught.value.path == "f"
+
+    def test_opens_for_arrow(self, store: Store) -> None:
+        table = pa.table({"x": list(range(1000)), "y": ["é"] * 1000})
+        sink = pa.BufferOutputStream()
+        pq.write_table(table, sink, row_group_size=100)
+        store.put_if_absent("p=1/data.parquet", sink.getvalue().to_pybytes())
+        with store.open_arrow("p=1/data.parquet") as file:
+            assert file.size() == sink.getvalue().size
+            file.seek(file.size() - 4)
+            assert file.read(4) == b"PAR1"
+            assert pq.ParquetFile(file).read() == table
+        with store.open_arrow("p=1/data.parquet") as file:
+            assert pq.ParquetFile(file, pre_buffer=True).read_row_group(7) == table.slice(700, 100)
+
+    def test_open_files_do_not_disturb_one_another(self, store: Store) -> None:
+        store.put_if_absent("f", bytes(range(256)) * 64)
+        files = [store.open_arrow("f") for _ in range(4)]
+        for at, file in enumerate(files):
+            file.seek(at)
+        assert [file.read(1) for file in files] == [b"\0", b"\1", b"\2", b"\3"]
+
+    def test_lists_one_level_sorted_with_sizes(self, store: Store) -> None:
+        before = time.time() - 2
+        for path, size in (("t/b", 2), ("t/a", 1), ("t/sub/c", 3), ("t/sub/d/e", 4), ("u", 5)):
+            store.put_if_absent(path, b"x" * size)
+        infos = store.list("t")
+        assert [(i.path, i.size, i.is_dir) for i in infos] == [
+            ("t/a", 1, False),
+            ("t/b", 2, False),
+            ("t/sub", 0, True),
+        ]
+        assert [i.name for i in infos] == ["a", "b", "sub"]
+        assert all(before <= i.modified <= time.time() + 2 for i in infos if not i.is_dir)
+        assert [i.path for i in store.list("t/sub")] == ["t/sub/c", "t/sub/d"]
+        assert [i.path for i in store.list("")] == ["t", "u"]
+
+    def test_lists_nothing_where_there_is_no_folder(self, store: Store) -> None:
+        store.put_if_absent("f", b"1")
+        assert store.list("missing") == []
+        assert store.list("f") == []
+        assert store.list("f/below") == []
+
+    def test_names_that_hive_partitions_have(self, store: Store) -> None:
+        path = "day=2024-01-01 00%3A00/ü=é &#?/x+y.parquet"
+        store.put_if_absent(path, b"1")
+        assert store.read(path, 1) == b"1"
+        assert [i.path for i in store.list("day=2024-01-01 00%3A00/ü=é &#?")] == [path]
+
+    def test_info(self, store: Store) -> None:
+        store.put_if_absent("d/f", b"123")
+        info = store.info("d/f")
+        assert info == FileInfo("d/f", 3, info.modified)
+        assert store.info("d").is_dir
+
+    def test_put_if_absent_keeps_the_first(self, store: Store) -> None:
+        assert store.put_if_absent("f", b"first") is True
+        assert store.put_if_absent("f", b"second") is False
+        assert store.read("f", 10) == b"first"
+
+    def test_put_if_absent_has_one_winner(self, store: Store) -> None:
+        start = threading.Barrier(8)
+
+        def put(number: int) -> bool:
+            start.wait()
+            return store.put_if_absent("race/f", b"%d" % number * 1000)
+
+        with ThreadPoolExecutor(8) as pool:
+            outcomes = list(pool.map(put, range(8)))
+        assert outcomes.count(True) == 1
+        assert store.read("race/f", 1000) == b"%d" % outcomes.index(True) * 1000
+        assert [i.name for i in store.list("race")] == ["f"]
+
+    def test_replace(self, store: Store) -> None:
+        store.replace("d/f", b"one")
+        store.replace("d/f", b"second")
+        assert store.read("d/f", 10) == b"second"
+        assert [i.size for i in store.list("d")] == [6]
+
+    def test_delete(self, store: Store) -> None:
+        store.put_if_absent("d/f", b"1")
+        store.put_if_absent("d/g", b"1")
+        store.delete("d/f")
+        store.delete("d/f")
+        store.delete("nowhere/f")
+        assert [i.path for i in store.list("d")] == ["d/g"]
+        assert store.put_if_absent("d/f", b"2") is True
+
+    def test_delete_tree(self, store: Store) -> None:
+        for path in ("t/a", "t/b/c", "tt"):
+            store.put_if_absent(path, b"1")
+        store.delete_tree("t")
+        store.delete_tree("t")
+        assert [i.path for i in store.list("")] == ["tt"]
+
+    def test_the_root_is_not_written(self, store: Store) -> None:
+        for attempt in (
+            lambda: store.put_if_absent("", b""),
+            lambda: store.replace("", b""),
+            lambda: store.delete(""),
+            lambda: store.delete_tree(""),
+        ):
+            with pytest.raises(ValueError, match="root"):
+                attempt()
+
+    @pytest.mark.parametrize("path", UNSAFE_PATHS)
+    def test_unsafe_paths_are_refused_by_every_verb(self, store: Store, path: str) -> None:
+        for attempt in (
+            lambda: store.read(path, 10),
+            lambda: store.read_range(path, 0, 1),
+            lambda: store.open_arrow(path),
+            lambda: store.list(path),
+            lambda: store.info(path),
+            lambda: store.put_if_absent(path, b""),
+            lambda: store.replace(path, b""),
+            lambda: store.delete(path),
+            lambda: store.delete_tree(path),
+        ):
+            with pytest.raises(UnsafePathError):
+                attempt()
+
+    def test_sees_what_others_commit(self, store: Store, other: Store) -> None:
+        """A listing or a size that was cached must not hide a later commit."""
+        store.put_if_absent("t/1", b"1")
+        assert [i.name for i in store.list("t")] == ["1"]
+        assert store.read("t/1", 9) == b"1"
+        other.put_if_absent("t/2", b"22")
+        assert store.read("t/2", 9) == b"22"
+        with store.open_arrow("t/2") as file:
+            assert file.read() == b"22"
+        assert [i.name for i in store.list("t")] == ["1", "2"]
+        other.replace("t/1", b"longer")
+        assert store.read("t/1", 9) == b"longer"
+        assert store.info("t/1").size == 6
+        other.delete("t/2")
+        assert store.info("t/2") is None
+        with pytest.raises(NotFoundError):
+            store.read("t/2", 9)
+
+    def test_many_threads_read(self, store: Store) -> None:
+        for number in range(8):
+            store.put_if_absent(f"t/{number}", b"%d" % number * 500)
+
+        def read(number: int) -> bool:
+            with store.open_arrow(f"t/{number}") as file:
+                whole = file.read()
+            return whole == store.read(f"t/{number}", 1000) == b"%d" % number * 500
+
+        with ThreadPoolExecutor(8) as pool:
+            assert all(pool.map(read, list(range(8)) * 3))
+
+    def test_errors_are_of_the_package(self, store: Store) -> None:
+        store.put_if_absent("f", b"1")
+        with pytest.raises(StorageError):
+            store.read("f/below", 10)

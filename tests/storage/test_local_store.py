@@ -1,0 +1,277 @@
+from __future__ import annotations
+
+import contextlib
+import os
+import pathlib
+import time
+
+import pytest
+
+from bucketfmt.errors import LimitError, StorageError, UnsafePathError, UnsupportedError
+from bucketfmt.format.instants import find_instant_file
+from bucketfmt.format.names import find_data_file_name
+from bucketfmt.storage.local_store import LocalStore
+from bucketfmt.storage.store import NotFoundError, Store, open_store
+from tests.storage.contract import StoreContract
+
+
+class TestLocalStore(StoreContract):
+    @pytest.fixture
+    def store(self, tmp_path: pathlib.Path) -> Store:
+        return open_store(tmp_path / "table")
+
+    @pytest.fixture
+    def other(self, tmp_path: pathlib.Path) -> Store:
+        return open_store(str(tmp_path / "table"))
+
+
+class _PathLike:
+    def __init__(self, path: pathlib.Path) -> None:
+        self.path = path
+
+    def __fspath__(self) -> str:
+        return str(self.path)
+
+
+@pytest.mark.parametrize("form", [str, pathlib.Path, _PathLike, "file://{}", "file:{}", "{}/"])
+def test_every_way_to_name_a_local_table(tmp_path: pathlib.Path, form: object) -> None:
+    (tmp_path / "f").write_bytes(b"1")
+    uri = form.format(tmp_path) if isinstance(form, str) else form(tmp_path)
+    store = open_store(uri)
+    assert isinstance(store, LocalStore)
+    assert store.uri == str(tmp_path)
+    assert store.read("f", 1) == b"1"
+
+
+def test_relative_and_home_paths(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert open_store("t").uri == str(tmp_path / "t")
+    store = open_store("~/t")
+    monkeypatch.chdir("/")
+    assert store.uri == str(tmp_path / "t")
+
+
+def test_wrong_arguments() -> None:
+    with pytest.raises(TypeError):
+        open_store(b"/tmp/x")
+    with pytest.raises(TypeError):
+        open_store(None)
+    with pytest.raises(ValueError, match="storage_options"):
+        open_store("/tmp/x", {"key": "k"})
+
+
+def test_opening_creates_nothing(tmp_path: pathlib.Path) -> None:
+    store = open_store(tmp_path / "none")
+    assert store.list("") == []
+    assert store.info("") is None
+    with pytest.raises(NotFoundError):
+        store.read(".hoodie/hoodie.properties", 10)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_root_may_be_a_link(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    store = open_store(tmp_path / "link")
+    assert store.put_if_absent("a/f", b"1")
+    assert (tmp_path / "real/a/f").read_bytes() == b"1"
+
+
+def test_links_must_not_lead_out(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "table/p").mkdir(parents=True)
+    (tmp_path / "table2").mkdir()  # shares the prefix of the root's name
+    (tmp_path / "table2/secret").write_bytes(b"secret")
+    (tmp_path / "table/p/file").symlink_to(tmp_path / "table2/secret")
+    (tmp_path / "table/folder").symlink_to(tmp_path / "table2")
+    store = open_store(tmp_path / "table")
+    for attempt in (
+        lambda: store.read("p/file", 10),
+        lambda: store.read_range("p/file", 0, 1),
+        lambda: store.open_arrow("p/file"),
+        lambda: store.info("p/file"),
+        lambda: store.list("p"),
+        lambda: store.list("folder"),
+        lambda: store.list(""),
+        lambda: store.read("folder/secret", 10),
+        lambda: store.put_if_absent("folder/new", b"1"),
+        lambda: store.replace("folder/secret", b"1"),
+        lambda: store.delete("folder/secret"),
+        lambda: store.delete_tree("folder/sub"),
+    ):
+        with pytest.raises(UnsafePathError, match="leads out"):
+            attempt()
+    with pytest.raises(StorageError):
+        store.delete_tree("folder")
+    store.delete("p/file")  # the link itself, not what it names
+    assert store.list("p") == []
+    assert (tmp_path / "table2/secret").read_bytes() == b"secret"
+
+
+def test_links_within_the_table_are_followed(tmp_path: pathlib.Path) -> None:
+    store = open_store(tmp_path)
+    store.put_if_absent("a/f", b"12")
+    (tmp_path / "b").symlink_to("a")
+    (tmp_path / "a/g").symlink_to("f")
+    (tmp_path / "a/broken").symlink_to("nothing")
+    assert store.read("b/g", 9) == b"12"
+    assert [(i.path, i.size) for i in store.list("b")] == [("b/f", 2), ("b/g", 2)]
+    store.replace("a/g", b"new")
+    assert store.read("a/f", 9) == b"12"
+
+
+def test_a_link_loop_is_a_storage_error(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "x").symlink_to("y")
+    (tmp_path / "y").symlink_to("x")
+    with pytest.raises(StorageError):
+        open_store(tmp_path).read("x", 10)
+
+
+def test_a_named_pipe_does_not_block(tmp_path: pathlib.Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    store = open_store(tmp_path)
+    for attempt in (
+        lambda: store.read("pipe", 10),
+        lambda: store.read_range("pipe", 0, 1),
+        lambda: store.open_arrow("pipe"),
+    ):
+        with pytest.raises(StorageError, match="regular"):
+            attempt()
+
+
+def test_names_no_file_can_have(tmp_path: pathlib.Path) -> None:
+    store = open_store(tmp_path)
+    for path, error in (
+        ("\ud800", UnsafePathError),
+        ("x" * 300, StorageError),
+        ("x" * 5000, LimitError),
+    ):
+        with pytest.raises(error):
+            store.read(path, 10)
+
+
+def test_a_disk_failure_is_a_storage_error(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = open_store(tmp_path)
+    store.put_if_absent("f", b"1")
+
+    def fail(*_args: object) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(os, "pread", fail)
+    with pytest.raises(StorageError, match=r"f: Input/output error.*retry"):
+        store.read("f", 10)
+
+
+def test_permission_denied_is_a_storage_error(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_args: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(os, "open", refuse)
+    with pytest.raises(StorageError, match="permission denied"):
+        open_store(tmp_path).read("f", 10)
+
+
+def test_a_disk_without_hard_links_is_unsupported(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_args: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", refuse)
+    with pytest.raises(UnsupportedError, match="hard links"):
+        open_store(tmp_path).put_if_absent("f", b"1")
+    assert list(tmp_path.iterdir()) == []
+
+
+class _Killed(BaseException):
+    """The process is gone: nothing below may clean up after it in a way that matters."""
+
+
+@pytest.mark.parametrize("verb", ["put_if_absent", "replace"])
+@pytest.mark.parametrize("call", ["open", "fsync", "link", "rename", "unlink"])
+def test_no_reader_sees_a_part(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, verb: str, call: str
+) -> None:
+    """Whichever system call is the last, the name holds all of the content or what it held."""
+    store = open_store(tmp_path)
+    store.replace("d/old", b"before")
+    path, before = ("d/new", None) if verb == "put_if_absent" else ("d/old", b"before")
+
+    def kill(*_args: object, **_kwargs: object) -> None:
+        raise _Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, {"rename": "replace"}.get(call, call), kill)
+        with contextlib.suppress(_Killed):
+            getattr(store, verb)(path, b"after" * 1000)
+    left = tmp_path / path
+    assert (left.read_bytes() if left.exists() else None) in (before, b"after" * 1000)
+
+
+def test_a_created_file_is_on_disk_before_it_has_its_name(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events: list[str] = []
+    synced, linked, opened = os.fsync, os.link, os.open
+    folders: set[int] = set()
+
+    def open_(path: str, flags: int, *args: int, **kwargs: object) -> int:
+        descriptor = opened(path, flags, *args, **kwargs)
+        if flags & os.O_DIRECTORY:
+            folders.add(descriptor)
+        return descriptor
+
+    def sync(descriptor: int) -> None:
+        events.append("sync folder" if descriptor in folders else "sync file")
+        synced(descriptor)
+
+    def link(source: str, target: str) -> None:
+        events.append("link")
+        linked(source, target)
+
+    (tmp_path / "d").mkdir()
+    monkeypatch.setattr(os, "fsync", sync)
+    monkeypatch.setattr(os, "link", link)
+    monkeypatch.setattr(os, "open", open_)
+    open_store(tmp_path).put_if_absent("d/f", b"1")
+    assert events == ["sync file", "link", "sync folder"]
+
+
+def test_what_a_crash_leaves_is_no_file_of_a_table(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def kill(*_args: object) -> None:
+        raise _Killed
+
+    store = open_store(tmp_path)
+    monkeypatch.setattr(os, "link", kill)
+    monkeypatch.setattr(os, "unlink", kill)
+    with contextlib.suppress(_Killed):
+        store.put_if_absent("20240101000000000.commit", b"1")
+    (left,) = store.list("")
+    assert find_data_file_name(left.name) is None
+    assert find_instant_file(left.name, 1) is None
+    assert find_instant_file(left.name, 2) is None
+
+
+def test_new_files_have_ordinary_permissions(tmp_path: pathlib.Path) -> None:
+    previous = os.umask(0o022)
+    try:
+        open_store(tmp_path).put_if_absent("f", b"1")
+    finally:
+        os.umask(previous)
+    assert (tmp_path / "f").stat().st_mode & 0o777 == 0o644
+
+
+def test_a_large_folder_lists_fast(tmp_path: pathlib.Path) -> None:
+    for number in range(20_000):
+        os.close(os.open(tmp_path / f"{number:08d}.parquet", os.O_CREAT | os.O_WRONLY))
+    store = open_store(tmp_path)
+    started = time.perf_counter()
+    infos = store.list("")
+    assert len(infos) == 20_000
+    assert time.perf_counter() - started < 1.0

@@ -1,0 +1,337 @@
+from __future__ import annotations
+
+from datetime import timedelta, timezone
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bucketfmt.format.instants import State
+from bucketfmt.timeline.timeline import Instant, Timeline, plan_timeline
+
+T = [f"2024010100000{n}000" for n in range(10)]
+
+
+def plan(*names: str, layout: int = 2) -> Timeline:
+    return plan_timeline([(name, None) for name in names], layout)
+
+
+def told(timeline: Timeline) -> list[tuple[str, str, str, str | None]]:
+    return [
+        (i.requested_time, i.action, i.state.name, i.completion_time) for i in timeline.instants
+    ]
+
+
+class TestPlan:
+    def test_the_highest_state_counts(self) -> None:
+        timeline = plan(
+            f"{T[1]}.commit.requested",
+            f"{T[1]}.inflight",
+            f"{T[1]}_{T[2]}.commit",
+            f"{T[3]}.deltacommit.requested",
+            f"{T[3]}.deltacommit.inflight",
+            f"{T[4]}.clean.requested",
+        )
+        assert timeline.instants == (
+            Instant(T[1], "commit", State.COMPLETED, T[2], f"{T[1]}_{T[2]}.commit"),
+            Instant(T[3], "deltacommit", State.INFLIGHT, None, f"{T[3]}.deltacommit.inflight"),
+            Instant(T[4], "clean", State.REQUESTED, None, f"{T[4]}.clean.requested"),
+        )
+
+    @pytest.mark.parametrize(
+        ("layout", "pending", "completed"),
+        [
+            (1, "compaction", "commit"),
+            (2, "compaction", "commit"),
+            (1, "logcompaction", "deltacommit"),
+            (2, "logcompaction", "deltacommit"),
+            (2, "clustering", "replacecommit"),
+            (1, "replacecommit", "replacecommit"),
+        ],
+    )
+    def test_services_complete_under_another_name(
+        self, layout: int, pending: str, completed: str
+    ) -> None:
+        done = f"{T[1]}.{completed}" if layout == 1 else f"{T[1]}_{T[2]}.{completed}"
+        files = [f"{T[1]}.{pending}.requested", f"{T[1]}.{pending}.inflight"]
+        assert told(plan(*files, layout=layout)) == [(T[1], pending, "INFLIGHT", None)]
+        assert [i.action for i in plan(*files, done, layout=layout).instants] == [completed]
+
+    def test_a_completed_file_alone_is_enough(self) -> None:
+        assert told(plan(f"{T[1]}_{T[2]}.commit")) == [(T[1], "commit", "COMPLETED", T[2])]
+
+    def test_a_savepoint_is_an_instant_beside_its_commit(self) -> None:
+        timeline = plan(
+            f"{T[1]}_{T[5]}.savepoint", f"{T[1]}_{T[2]}.commit", f"{T[1]}.savepoint.inflight"
+        )
+        assert told(timeline) == [
+            (T[1], "commit", "COMPLETED", T[2]),
+            (T[1], "savepoint", "COMPLETED", T[5]),
+        ]
+
+    def test_sorted_by_requested_time_then_comparable_action(self) -> None:
+        timeline = plan(
+            f"{T[2]}_{T[3]}.rollback",
+            f"{T[2]}.compaction.requested",
+            f"{T[1]}_{T[9]}.deltacommit",
+            f"{T[2]}_{T[4]}.clean",
+        )
+        # a compaction sorts as the commit it will be
+        assert [(i.requested_time, i.action) for i in timeline.instants] == [
+            (T[1], "deltacommit"),
+            (T[2], "clean"),
+            (T[2], "compaction"),
+            (T[2], "rollback"),
+        ]
+
+    def test_two_completions_of_one_instant_count_once(self) -> None:
+        timeline = plan(f"{T[1]}_{T[5]}.commit", f"{T[1]}_{T[3]}.commit")
+        assert told(timeline) == [(T[1], "commit", "COMPLETED", T[3])]
+
+    @pytest.mark.parametrize(
+        "name",
+        [
+            "hoodie.properties",
+            f".{T[1]}.commit.crc",
+            f"{T[1]}.commit.d0f5a6f3-7c2a-4d26-9a7c-1c3e2c1d0b4a",
+            f"{T[1]}.unknown",
+            f"{T[1]}.commit.done",
+            f"{T[1]}_{T[2]}_{T[3]}.commit",
+            "x.commit",
+            "",
+            "manifest_1",
+            f".bucketfmt-{'0' * 32}.tmp",
+        ],
+    )
+    def test_other_files_are_ignored(self, name: str) -> None:
+        assert plan(name, layout=1).instants == ()
+        assert plan(name, layout=2).instants == ()
+
+    def test_layout_1_completes_when_its_file_was_written(self) -> None:
+        files = [(f"{T[1]}.commit", 1704067200.25), (f"{T[2]}.inflight", 1704067201.0)]
+        timeline = plan_timeline(files, 1, timezone.utc)
+        assert told(timeline) == [
+            (T[1], "commit", "COMPLETED", "20240101000000250"),
+            (T[2], "commit", "INFLIGHT", None),
+        ]
+        assert [i.legacy for i in timeline.instants] == [True, False]
+        there = plan_timeline(files, 1, timezone(timedelta(hours=-5)))
+        assert there.instants[0].completion_time == "20231231190000250"
+
+    def test_layout_2_takes_the_files_left_by_an_upgrade(self) -> None:
+        timeline = plan_timeline(
+            [(f"{T[1]}.commit", 1704067200.0), (f"{T[3]}_{T[4]}.commit", 1.0)], 2, timezone.utc
+        )
+        assert told(timeline) == [
+            (T[1], "commit", "COMPLETED", "20240101000000000"),
+            (T[3], "commit", "COMPLETED", T[4]),
+        ]
+        assert [i.legacy for i in timeline.instants] == [True, False]
+
+    @pytest.mark.parametrize("modified", [None, float("inf"), float("nan"), 1e300, -1e300])
+    def test_without_a_modification_time_it_completes_when_requested(
+        self, modified: float | None
+    ) -> None:
+        timeline = plan_timeline([(f"{T[1]}.commit", modified)], 1)
+        assert timeline.instants[0].completion_time == T[1]
+
+    def test_the_order_of_a_listing_does_not_matter(self) -> None:
+        names = [
+            f"{T[1]}.commit.requested",
+            f"{T[1]}.inflight",
+            f"{T[1]}_{T[2]}.commit",
+            f"{T[1]}_{T[3]}.commit",
+            f"{T[2]}.compaction.requested",
+        ]
+        assert plan(*names) == plan(*reversed(names))
+
+    @settings(deadline=None)
+    @given(
+        st.lists(st.text(alphabet="0123_.commitpaenflgrqusd", max_size=30)), st.sampled_from([1, 2])
+    )
+    def test_any_names_make_a_sorted_timeline(self, names: list[str], layout: int) -> None:
+        timeline = plan(*names, layout=layout)
+        times = [i.requested_time for i in timeline.instants]
+        assert times == sorted(times)
+        assert {i.file_name for i in timeline.instants} <= set(names)
+        assert all((i.completion_time is None) == (not i.is_completed) for i in timeline.instants)
+
+
+@pytest.fixture
+def timeline() -> Timeline:
+    """A table of every kind of instant; the write at T[2] began first but is under way."""
+    return plan(
+        f"{T[1]}_{T[1]}5.clean",
+        f"{T[2]}.deltacommit.inflight",
+        f"{T[3]}_{T[5]}.deltacommit",
+        f"{T[4]}.compaction.requested",
+        f"{T[5]}.logcompaction.inflight",
+        f"{T[6]}_{T[8]}.replacecommit",
+        f"{T[7]}.clustering.requested",
+        f"{T[8]}.commit.requested",
+        f"{T[9]}_{T[9]}5.rollback",
+    )
+
+
+class TestViews:
+    def test_completed_and_pending(self, timeline: Timeline) -> None:
+        assert [i.requested_time for i in timeline.completed.instants] == [T[1], T[3], T[6], T[9]]
+        assert [i.requested_time for i in timeline.pending.instants] == [
+            T[2],
+            T[4],
+            T[5],
+            T[7],
+            T[8],
+        ]
+
+    def test_by_action(self, timeline: Timeline) -> None:
+        assert [i.action for i in timeline.writes.instants] == [
+            "deltacommit",
+            "deltacommit",
+            "compaction",
+            "logcompaction",
+            "replacecommit",
+            "clustering",
+            "commit",
+        ]
+        assert [i.requested_time for i in timeline.commits.instants] == [
+            T[2],
+            T[3],
+            T[6],
+            T[7],
+            T[8],
+        ]
+        assert [i.action for i in timeline.of("clean", "rollback").instants] == [
+            "clean",
+            "rollback",
+        ]
+        assert [i.requested_time for i in timeline.visible.instants] == [T[3], T[4], T[6]]
+
+    def test_ends(self, timeline: Timeline) -> None:
+        assert timeline.first.requested_time == T[1]
+        assert timeline.last.requested_time == T[9]
+        assert timeline.latest_completion_time == f"{T[9]}5"
+        empty = plan()
+        assert (empty.first, empty.last, empty.latest_completion_time) == (None, None, None)
+
+    def test_filters_compose(self, timeline: Timeline) -> None:
+        assert timeline.completed.writes == timeline.writes.completed
+        assert timeline.layout == timeline.completed.layout == 2
+
+
+class TestContains:
+    def test_contains_or_before_start(self, timeline: Timeline) -> None:
+        visible = timeline.visible  # starts at T[3]
+        assert visible.contains_or_before_start(T[3])
+        assert visible.contains_or_before_start(T[4]), "a pending compaction opens a slice"
+        assert visible.contains_or_before_start(T[2]), "before the first visible instant"
+        assert visible.contains_or_before_start(T[0])
+        assert not visible.contains_or_before_start(T[5])
+        assert not visible.contains_or_before_start(T[7])
+        assert not visible.contains_or_before_start(f"{T[6]}0")
+
+    def test_in_an_empty_timeline_nothing_is_before_the_start(self) -> None:
+        assert not plan().contains_or_before_start(T[0])
+        assert not plan().is_before_start("")
+        assert not plan().is_completed(T[0])
+
+    def test_savepointed_commits_are_not_the_start(self) -> None:
+        """Archival leaves them behind, and what lies between them and the start is archived."""
+        timeline = plan(
+            f"{T[1]}_{T[2]}.commit",
+            f"{T[1]}_{T[3]}.savepoint",
+            f"{T[5]}_{T[6]}.commit",
+        )
+        assert timeline.contains_or_before_start(T[4])
+        assert timeline.is_before_start(T[4])
+        assert not timeline.is_before_start(T[5])
+        assert not timeline.visible.contains_or_before_start(T[4]), "as Hudi's file system view"
+        only = plan(f"{T[1]}_{T[2]}.commit", f"{T[1]}_{T[3]}.savepoint")
+        assert not only.is_before_start(T[0])
+        assert not only.contains_or_before_start(T[4])
+
+    def test_old_instants_of_seconds_are_found_by_milliseconds(self) -> None:
+        timeline = plan("20240101000000.commit", layout=1)
+        assert timeline.contains("20240101000000")
+        assert timeline.contains("20240101000000999")
+        assert not timeline.contains("20240101000000998")
+        assert not plan("20240101000000999.commit", layout=1).contains("20240101000000")
+
+    def test_log_blocks(self, timeline: Timeline) -> None:
+        assert timeline.is_block_committed(T[3])
+        assert timeline.is_block_committed(T[6])
+        assert not timeline.is_block_committed(T[2]), "inflight, though before the first completed"
+        assert timeline.is_block_committed(T[1]), "no write's: taken for archived"
+        assert timeline.is_block_committed(T[0])
+        assert not timeline.is_block_committed(T[4]), "a compaction writes no log blocks"
+        assert not timeline.is_block_committed(T[7])
+        assert not timeline.is_block_committed("20250101000000000")
+
+
+class TestCompletion:
+    def test_is_completed(self, timeline: Timeline) -> None:
+        # here the start is that of all writes, pending ones too: T[2]
+        assert [timeline.is_completed(time) for time in T] == [
+            True,  # archived
+            True,
+            False,
+            True,
+            False,
+            False,
+            True,
+            False,
+            False,
+            True,
+        ]
+
+    def test_is_pending(self, timeline: Timeline) -> None:
+        pending = [time for time in T if timeline.is_pending(time)]
+        assert pending == [T[2], T[4], T[5], T[7], T[8]]
+        assert not timeline.is_pending("20250101000000000")
+
+    def test_completion_time(self, timeline: Timeline) -> None:
+        assert timeline.completion_time(T[3]) == T[5]
+        assert timeline.completion_time(T[2]) is None
+        assert timeline.completion_time(T[4]) is None
+        assert timeline.completion_time("20250101000000000") is None
+
+    def test_of_a_commit_and_its_savepoint_the_commit_counts(self) -> None:
+        timeline = plan(f"{T[1]}_{T[5]}.savepoint", f"{T[1]}_{T[2]}.deltacommit")
+        assert timeline.completion_time(T[1]) == T[2]
+
+    def test_times_of_another_length_stand_for_themselves(self) -> None:
+        timeline = plan("001_20240101000000000.commit")
+        assert timeline.completion_time("001") == "20240101000000000"
+        assert timeline.completion_time("001", base_instant="002") == "001"
+        assert timeline.completion_time("001", base_instant=T[1]) == "20240101000000000"
+
+    def test_layout_1_archived_instants_complete_when_requested(self) -> None:
+        timeline = plan_timeline([(f"{T[3]}.commit", 1704067209.0)], 1, timezone.utc)
+        assert timeline.completion_time(T[1]) == T[1]
+        assert timeline.completion_time(T[3]) == T[9]
+        assert timeline.completion_time(T[4]) is None
+        assert timeline.completion_time("0000001") == "0000001"
+        assert not timeline.needs_history(T[1])
+
+    def test_layout_2_archived_instants_need_history(self, timeline: Timeline) -> None:
+        assert timeline.needs_history(T[0])
+        assert not any(timeline.needs_history(time) for time in T[1:])
+        assert timeline.completion_time(T[0]) is None
+        archived = Instant(T[0], "deltacommit", State.COMPLETED, f"{T[0]}7", "x.parquet")
+        undone = Instant("20230101000000000", "commit", State.INFLIGHT, None, "x.parquet")
+        with_history = timeline.with_history([archived, undone])
+        assert with_history.completion_time(T[0]) == f"{T[0]}7"
+        assert not with_history.needs_history(T[0])
+        assert with_history.needs_history("20230101000000000")
+        assert with_history.instants == timeline.instants
+        assert timeline.completion_time(T[0]) is None
+
+    def test_what_is_active_still_overrules_history(self) -> None:
+        """Archiving that was interrupted leaves an instant in both."""
+        timeline = plan(f"{T[1]}_{T[2]}.commit").with_history(
+            [Instant(T[1], "commit", State.COMPLETED, T[5], "x.parquet")]
+        )
+        assert timeline.completion_time(T[1]) == T[2]
+
+    def test_an_empty_table_needs_no_history(self) -> None:
+        assert not plan().needs_history(T[1])
