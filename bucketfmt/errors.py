@@ -18,6 +18,7 @@ __all__ = [
     "KeyEncodingError",
     "LimitError",
     "LockTimeoutError",
+    "NotFoundError",
     "SchemaError",
     "StorageError",
     "TableNotFoundError",
@@ -150,3 +151,11 @@ class CommitUnknownError(BucketfmtError):
 
 class StorageError(BucketfmtError):
     """The store failed and nothing was changed. Retry."""
+
+
+class NotFoundError(StorageError):
+    """A file that was to be read is not there.
+
+    Only the reader knows what that means: no table at all, a table that changed while it was
+    read (read again), or one that lost a file.
+    """

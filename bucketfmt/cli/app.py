@@ -17,7 +17,7 @@ __all__ = ["ExitCode", "IndexOption", "Output", "OutputOption", "StorageOption",
 __all__ += ["app", "main", "open_table", "parse_index"]
 
 # typer carries click within itself and exports this subclass only.
-UsageError = typer.BadParameter.__mro__[1]
+UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
 app = typer.Typer(
     name="bucketfmt",

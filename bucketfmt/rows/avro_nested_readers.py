@@ -30,6 +30,7 @@ from bucketfmt.rows.avro_span import Cursor, Span
 __all__ = ["Meter", "make_reader"]
 
 _LANES_MIN = 48  # fewer lists than this are walked one by one: a numpy call costs as much
+_STRAYED = "a list claims more items than its row has bytes"
 
 
 class Meter:
@@ -155,62 +156,75 @@ class _List(Reader):
         return self._walk(span, cursor)[2]
 
     def skip_one(self, span: Span, position: int) -> int:
-        return self._walk_one(span, position)[1]
+        return self._walk_one(span, position, span.stop)[1]
 
     def _walk(self, span: Span, cursor: Cursor) -> tuple[Cursor, Cursor, Cursor]:
-        """Return where the items of all lists begin, the items per list, the ends of the lists."""
+        """Return where the items of all lists begin, the items per list, the ends of the lists.
+
+        A list ends before the next begins. That is checked on the way, for lists that strayed
+        into each other could hold any number of items.
+        """
         end, counts = cursor.copy(), np.zeros(len(cursor), np.int64)
+        limit = np.append(cursor[1:], span.stop)
         found: list[Cursor] = []
         lanes = np.arange(len(cursor))
         while lanes.size >= _LANES_MIN:
-            count, begin = self._counts_at(span, end[lanes])
+            count, begin = self._counts_at(span, end[lanes], limit[lanes])
             end[lanes] = begin
             filled = count > 0
             lanes, count, begin = lanes[filled], count[filled], begin[filled]
             counts[lanes] += count
-            end[lanes] = self._walk_block(span, count, begin, found)
+            end[lanes] = self._walk_block(span, count, begin, limit[lanes], found)
         for lane in lanes.tolist():
-            begins, end[lane] = self._walk_one(span, int(end[lane]))
-            counts[lane] += len(begins)
+            begins, stop = self._walk_one(span, int(end[lane]), int(limit[lane]))
             found.append(np.frombuffer(begins, np.int64))
+            counts[lane] += len(begins)
+            end[lane] = stop
+            if stop > limit[lane]:
+                raise CorruptError(_STRAYED, offset=int(cursor[lane]))
         # Rows ascend and so do the items of a row: sorted, each item is in its place.
         begin = np.sort(np.concatenate([*found, cursor[:0]]))
         return begin, counts, end
 
-    def _counts_at(self, span: Span, cursor: Cursor) -> tuple[Cursor, Cursor]:
+    def _counts_at(self, span: Span, cursor: Cursor, limit: Cursor) -> tuple[Cursor, Cursor]:
         """Return the item counts of the blocks that begin at the cursors, and the first items."""
         count, begin = span.varints_at(cursor)
         sized = np.flatnonzero(count < 0)
         if sized.size:
             _, begin[sized] = span.varints_at(begin[sized])
             count = np.abs(count)
-        room = (span.stop - begin) // self._items.bytes_min
-        wrong = (count < 0) | (count > room)
-        if wrong.any() or count.sum() * self._items.bytes_min > span.stop:
-            span.fail(wrong, cursor, "a list claims more items than there are bytes")
+        wrong = (count < 0) | (count > (limit - begin) // self._items.bytes_min)
+        if wrong.any():
+            span.fail(wrong, cursor, _STRAYED)
         return count, begin
 
-    def _walk_block(self, span: Span, count: Cursor, begin: Cursor, found: list[Cursor]) -> Cursor:
+    def _walk_block(
+        self, span: Span, count: Cursor, begin: Cursor, limit: Cursor, found: list[Cursor]
+    ) -> Cursor:
         """Return the ends of blocks of `count` items, adding to `found` where each item begins."""
         if self._items.width is not None:
             total = int(count.sum())
             first = np.repeat(np.cumsum(count) - count, count)
             found.append(np.repeat(begin, count) + (np.arange(total) - first) * self._items.width)
             return begin + count * self._items.width
-        end, lanes, done = begin.copy(), np.arange(len(begin)), 0
+        end: Cursor = begin.copy()
+        lanes, done = np.arange(len(begin)), 0
         while lanes.size >= _LANES_MIN:
             found.append(end[lanes])
             end[lanes] = self._items.skip(span, end[lanes])
+            if (end > limit).any():
+                span.fail(end > limit, begin, _STRAYED)
             done += 1
             lanes = lanes[count[lanes] > done]
         for lane in lanes.tolist():
             begins = array("q")
-            left = int(count[lane]) - done
-            end[lane] = self._walk_items(span, int(end[lane]), left, begins)
+            end[lane] = self._walk_items(span, int(end[lane]), int(count[lane]) - done, begins)
             found.append(np.frombuffer(begins, np.int64))
+            if end[lane] > limit[lane]:
+                raise CorruptError(_STRAYED, offset=int(begin[lane]))
         return end
 
-    def _walk_one(self, span: Span, position: int) -> tuple[array[int], int]:
+    def _walk_one(self, span: Span, position: int, limit: int) -> tuple[array[int], int]:
         """Return where the items of the one list at `position` begin, and where it ends."""
         found = array("q")
         while True:
@@ -219,8 +233,8 @@ class _List(Reader):
                 count, (_, begin) = -count, span.varint_at(begin)
             if count == 0:
                 return found, begin
-            if count * self._items.bytes_min > span.stop - begin:
-                raise CorruptError("a list claims more items than bytes", offset=position)
+            if count * self._items.bytes_min > limit - begin:
+                raise CorruptError(_STRAYED, offset=position)
             position = self._walk_items(span, begin, count, found)
 
     def _walk_items(self, span: Span, position: int, count: int, found: array[int]) -> int:

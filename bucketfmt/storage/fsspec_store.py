@@ -24,6 +24,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 from bucketfmt.errors import (
     BucketfmtError,
     LimitError,
+    NotFoundError,
     StorageError,
     TruncatedError,
     UnsupportedError,
@@ -31,7 +32,7 @@ from bucketfmt.errors import (
 from bucketfmt.format.cursor import Buffer
 from bucketfmt.format.paths import check_relative_path
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
-from bucketfmt.storage.store import FileInfo, NotFoundError
+from bucketfmt.storage.store import FileInfo
 
 __all__ = ["FsspecStore"]
 

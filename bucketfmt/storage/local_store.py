@@ -21,6 +21,7 @@ import pyarrow as pa
 from bucketfmt.errors import (
     BucketfmtError,
     LimitError,
+    NotFoundError,
     StorageError,
     TruncatedError,
     UnsafePathError,
@@ -29,7 +30,7 @@ from bucketfmt.errors import (
 from bucketfmt.format.cursor import Buffer
 from bucketfmt.format.paths import check_relative_path
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
-from bucketfmt.storage.store import FileInfo, NotFoundError
+from bucketfmt.storage.store import FileInfo
 
 __all__ = ["LocalStore"]
 

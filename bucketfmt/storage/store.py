@@ -1,6 +1,6 @@
 """The `Store` protocol: every operation bucketfmt makes on a table's files.
 
-Does no I/O itself; `open_store` picks the implementation. Paths are relative to the
+Does no I/O itself; `open.open_store` picks the implementation. Paths are relative to the
 table root, with "/" between components and "" for the root. Counterpart of Hudi's
 `HoodieStorage`, cut down to what a table format needs.
 """
@@ -8,29 +8,17 @@ table root, with "/" between components and "" for the root. Counterpart of Hudi
 from __future__ import annotations
 
 import builtins
-import os
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import pyarrow as pa
 
-from bucketfmt.errors import StorageError
 from bucketfmt.format.cursor import Buffer
-from bucketfmt.limits import DEFAULT_LIMITS, Limits
 
-__all__ = ["WRITE_VERBS", "FileInfo", "NotFoundError", "Store", "open_store"]
+__all__ = ["WRITE_VERBS", "FileInfo", "Store"]
 
 WRITE_VERBS = frozenset({"put_if_absent", "replace", "delete", "delete_tree"})
 """The verbs of `Store` that change something."""
-
-
-class NotFoundError(StorageError):
-    """A file that was to be read is not there.
-
-    Only the caller knows what that means: no table at all, a table that changed while it
-    was read (open it again), or one that lost a file.
-    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,36 +115,3 @@ class Store(Protocol):
             ValueError: `path` is the root.
         """
         ...
-
-
-def open_store(
-    uri: str | os.PathLike[str],
-    storage_options: Mapping[str, Any] | None = None,
-    limits: Limits = DEFAULT_LIMITS,
-) -> Store:
-    """Return a store whose root is `uri`. Reads and creates nothing yet.
-
-    A path, a `pathlib.Path` and a `file:` URL are local; anything else goes through
-    fsspec with `storage_options` (`s3://`, `gs://`, `memory://`, ...).
-
-    Raises:
-        TypeError: `uri` is neither text nor a path.
-        ValueError: fsspec knows no such protocol, or options were given for a local path.
-        StorageError: the file system of that protocol could not be set up.
-    """
-    # Imported here: fsspec and its file systems are slow to import and local tables need none.
-    from bucketfmt.storage.fsspec_store import FsspecStore  # noqa: PLC0415
-    from bucketfmt.storage.local_store import LocalStore  # noqa: PLC0415
-
-    text = os.fspath(uri)
-    if not isinstance(text, str):
-        raise TypeError(f"a table is named by text or a path, not by {type(text).__name__}")
-    is_url = "://" in text or "::" in text
-    for prefix in ("file://", "local://", "file:"):
-        if "::" not in text and text.startswith(prefix):
-            text, is_url = text[len(prefix) :], False
-    if is_url:
-        return FsspecStore(text, storage_options or {}, limits)
-    if storage_options:
-        raise ValueError("storage_options are for remote stores; a local path takes none")
-    return LocalStore(text, limits)

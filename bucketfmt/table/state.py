@@ -61,6 +61,14 @@ class TableState:
             )
         )
 
+    def load(self) -> None:
+        """Read the instants' files now, while they are as the timeline lists them.
+
+        Raises:
+            NotFoundError: one is gone since the listing.
+        """
+        _ = self.commits, self.pending_compactions
+
     def _load_commit(self, instant: Instant) -> CommitRecord:
         metadata = load_commit_metadata(self.store, self.config, instant, self.limits)
         # In layout 1 only a file's modification time would tell, which a copy does not keep.

@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from bucketfmt.errors import BucketfmtError, TableNotFoundError
+from bucketfmt.errors import BucketfmtError, NotFoundError, TableNotFoundError
 from bucketfmt.format.instants import normalise_instant
 from bucketfmt.format.properties import decode_properties
 from bucketfmt.format.table_config import TableConfig
@@ -21,7 +21,8 @@ from bucketfmt.index.model import Index
 from bucketfmt.index.resolve import ResolvedIndex
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
 from bucketfmt.rows.filters import FilterLike, parse_filter
-from bucketfmt.storage.store import NotFoundError, Store, open_store
+from bucketfmt.storage.open import open_store
+from bucketfmt.storage.store import Store
 from bucketfmt.table.find_index import IndexFinder
 from bucketfmt.table.inspect import Inspect
 from bucketfmt.table.keys import KeysLike, read_keys
@@ -113,11 +114,23 @@ class Table:
     @property
     def state(self) -> TableState:
         """The table as its timeline stands now: one listing, the rest is kept between calls."""
-        timeline = load_timeline(self.store, self.config, self.limits)
-        with self._lock:
-            if self._state is None or self._state.timeline.instants != timeline.instants:
-                self._state = TableState(self.store, self.config, timeline, self.limits)
-            return self._state
+        for attempts_left in (2, 1, 0):
+            timeline = load_timeline(self.store, self.config, self.limits)
+            with self._lock:
+                if self._state is not None and self._state.timeline.instants == timeline.instants:
+                    return self._state
+            state = TableState(self.store, self.config, timeline, self.limits)
+            try:
+                state.load()
+            except NotFoundError:
+                # A writer archived or rolled back between the listing and the reading.
+                if not attempts_left:
+                    raise
+                continue
+            with self._lock:
+                self._state = state
+            break
+        return state
 
     @property
     def timeline(self) -> Timeline:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bucketfmt.errors import BucketfmtError, CorruptError, UnsupportedError
+from bucketfmt.errors import BucketfmtError, CorruptError, NotFoundError, UnsupportedError
 from bucketfmt.format.archived_timeline import (
     ArchivedInstant,
     HistoryFile,
@@ -29,7 +29,7 @@ from bucketfmt.format.log_file import decode_log_file
 from bucketfmt.format.paths import join_path
 from bucketfmt.format.table_config import TableConfig
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
-from bucketfmt.storage.store import NotFoundError, Store
+from bucketfmt.storage.store import Store
 from bucketfmt.timeline.timeline import Instant
 
 __all__ = ["load_archived_instants", "load_history"]

@@ -10,8 +10,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from bucketfmt.errors import LimitError, StorageError, TruncatedError, UnsafePathError
-from bucketfmt.storage.store import FileInfo, NotFoundError, Store
+from bucketfmt.errors import (
+    LimitError,
+    NotFoundError,
+    StorageError,
+    TruncatedError,
+    UnsafePathError,
+)
+from bucketfmt.storage.store import FileInfo, Store
 
 UNSAFE_PATHS = ["../x", "a/../../x", "/etc/passwd", "a\0b", "..", "a/..", "s3://b/x", "a//b", "a/"]
 

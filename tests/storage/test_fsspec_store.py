@@ -7,9 +7,10 @@ import fsspec
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
-from bucketfmt.errors import StorageError, UnsupportedError
+from bucketfmt.errors import NotFoundError, StorageError, UnsupportedError
 from bucketfmt.storage.fsspec_store import FsspecStore
-from bucketfmt.storage.store import NotFoundError, Store, open_store
+from bucketfmt.storage.open import open_store
+from bucketfmt.storage.store import Store
 from tests.storage.contract import StoreContract
 
 

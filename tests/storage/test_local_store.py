@@ -7,11 +7,18 @@ import time
 
 import pytest
 
-from bucketfmt.errors import LimitError, StorageError, UnsafePathError, UnsupportedError
+from bucketfmt.errors import (
+    LimitError,
+    NotFoundError,
+    StorageError,
+    UnsafePathError,
+    UnsupportedError,
+)
 from bucketfmt.format.instants import find_instant_file
 from bucketfmt.format.names import find_data_file_name
 from bucketfmt.storage.local_store import LocalStore
-from bucketfmt.storage.store import NotFoundError, Store, open_store
+from bucketfmt.storage.open import open_store
+from bucketfmt.storage.store import Store
 from tests.storage.contract import StoreContract
 
 

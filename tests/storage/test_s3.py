@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from bucketfmt.errors import StorageError
-from bucketfmt.storage.store import Store, open_store
+from bucketfmt.storage.open import open_store
+from bucketfmt.storage.store import Store
 from tests.storage.contract import StoreContract
 
 s3fs = pytest.importorskip("s3fs")

@@ -4,7 +4,9 @@ import pathlib
 
 import pytest
 
-from bucketfmt.storage.store import WRITE_VERBS, NotFoundError, Store, open_store
+from bucketfmt.errors import NotFoundError
+from bucketfmt.storage.open import open_store
+from bucketfmt.storage.store import WRITE_VERBS, Store
 from bucketfmt.testing.recording_store import Operation, RecordingStore
 from tests.storage.contract import StoreContract
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from bucketfmt.format.properties import decode_properties
 from bucketfmt.format.table_config import TableConfig
-from bucketfmt.storage.store import Store, open_store
+from bucketfmt.storage.open import open_store
+from bucketfmt.storage.store import Store
 
 VERSION_OF_LAYOUT = {1: 6, 2: 8}
 

@@ -13,6 +13,7 @@ from bucketfmt.errors import (
     BucketfmtError,
     CorruptError,
     LimitError,
+    NotFoundError,
     UnsafePathError,
     UnsupportedError,
 )
@@ -27,7 +28,7 @@ from bucketfmt.format.instants import State
 from bucketfmt.format.plans import CleanerPlan, CompactionPlan
 from bucketfmt.format.service_metadata import CleanMetadata
 from bucketfmt.limits import Limits
-from bucketfmt.storage.store import NotFoundError, Store
+from bucketfmt.storage.store import Store
 from bucketfmt.testing.recording_store import RecordingStore
 from bucketfmt.timeline.history import load_archived_instants, load_history
 from bucketfmt.timeline.load import load_timeline

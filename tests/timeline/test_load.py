@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bucketfmt.errors import BucketfmtError, CorruptError, LimitError
+from bucketfmt.errors import BucketfmtError, CorruptError, LimitError, NotFoundError
 from bucketfmt.format.commit_metadata import (
     CommitMetadata,
     encode_commit_metadata_avro,
@@ -27,7 +27,8 @@ from bucketfmt.format.plans import (
 from bucketfmt.format.service_metadata import CleanMetadata, SavepointMetadata
 from bucketfmt.format.table_config import TableConfig
 from bucketfmt.limits import Limits
-from bucketfmt.storage.store import NotFoundError, Store, open_store
+from bucketfmt.storage.open import open_store
+from bucketfmt.storage.store import Store
 from bucketfmt.testing.recording_store import RecordingStore
 from bucketfmt.timeline.load import (
     load_clustering_plan,

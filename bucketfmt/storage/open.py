@@ -1,0 +1,43 @@
+"""Which store a path or URL means. Opens nothing yet."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from bucketfmt.limits import DEFAULT_LIMITS, Limits
+from bucketfmt.storage.fsspec_store import FsspecStore
+from bucketfmt.storage.local_store import LocalStore
+from bucketfmt.storage.store import Store
+
+__all__ = ["open_store"]
+
+
+def open_store(
+    uri: str | os.PathLike[str],
+    storage_options: Mapping[str, Any] | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+) -> Store:
+    """Return a store whose root is `uri`. Reads and creates nothing yet.
+
+    A path, a `pathlib.Path` and a `file:` URL are local; anything else goes through
+    fsspec with `storage_options` (`s3://`, `gs://`, `memory://`, ...).
+
+    Raises:
+        TypeError: `uri` is neither text nor a path.
+        ValueError: fsspec knows no such protocol, or options were given for a local path.
+        StorageError: the file system of that protocol could not be set up.
+    """
+    text = os.fspath(uri)
+    if not isinstance(text, str):
+        raise TypeError(f"a table is named by text or a path, not by {type(text).__name__}")
+    is_url = "://" in text or "::" in text
+    for prefix in ("file://", "local://", "file:"):
+        if "::" not in text and text.startswith(prefix):
+            text, is_url = text[len(prefix) :], False
+    if is_url:
+        return FsspecStore(text, storage_options or {}, limits)
+    if storage_options:
+        raise ValueError("storage_options are for remote stores; a local path takes none")
+    return LocalStore(text, limits)
