@@ -26,6 +26,7 @@ check: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/mkdocs build --strict --quiet
 
 bench: setup
 	$(BIN)/python -m benchmarks
