@@ -164,7 +164,8 @@ class _Block:
         self.stripes = self.lengths // stripe
         self.order: npt.NDArray[np.intp] | None = None
         if self.stripes.min() != self.stripes.max():
-            self.order = np.argsort(-self.stripes, kind="stable")
+            narrow = np.int16 if self.stripes.max() < 1 << 15 else np.int64  # int16: radix sort
+            self.order = np.argsort(-self.stripes.astype(narrow), kind="stable")
             self._starts = self._starts[self.order]
             self.lengths = self.lengths[self.order]
             self.stripes = self.stripes[self.order]

@@ -17,14 +17,15 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from bucketfmt.errors import CorruptError, SchemaError
+from bucketfmt.errors import BucketfmtError, CorruptError, SchemaError
 from bucketfmt.format.cursor import Buffer
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
 from bucketfmt.rows.avro_frames import find_frames
 from bucketfmt.rows.avro_nested_readers import Meter, make_reader
 from bucketfmt.rows.avro_readers import Reader
-from bucketfmt.rows.avro_schema import AvroRecord, arrow_schema
+from bucketfmt.rows.avro_schema import arrow_schema
 from bucketfmt.rows.avro_span import Span
+from bucketfmt.rows.avro_types import AvroRecord
 
 __all__ = ["decode_avro_blocks"]
 
@@ -132,7 +133,11 @@ def _steps(contents: Sequence[Buffer], limits: Limits) -> Iterator[list[_Piece]]
     rows = size = 0
     for block, content in enumerate(contents):
         data = np.frombuffer(content, np.uint8)
-        frames = find_frames(data, limits)
+        try:
+            frames = find_frames(data, limits)
+        except BucketfmtError as error:
+            error.message = f"data block {block}: {error.message}"
+            raise
         first, count = 0, len(frames) - 1
         while first < count:
             last = int(frames.searchsorted(frames[first] + _STEP_BYTES - size, "right")) - 1

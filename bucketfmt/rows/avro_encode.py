@@ -15,7 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bucketfmt.errors import SchemaError
-from bucketfmt.rows.avro_schema import (
+from bucketfmt.rows.avro_schema import arrow_type
+from bucketfmt.rows.avro_types import (
     AvroArray,
     AvroEnum,
     AvroFixed,
@@ -24,7 +25,6 @@ from bucketfmt.rows.avro_schema import (
     AvroPrimitive,
     AvroRecord,
     AvroSchema,
-    arrow_type,
 )
 
 __all__ = ["encode_avro_block"]

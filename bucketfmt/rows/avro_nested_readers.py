@@ -16,16 +16,16 @@ import pyarrow as pa
 from bucketfmt.errors import CorruptError
 from bucketfmt.limits import Limits
 from bucketfmt.rows.avro_readers import Reader, make_scalar_reader
-from bucketfmt.rows.avro_schema import (
+from bucketfmt.rows.avro_schema import arrow_type
+from bucketfmt.rows.avro_span import Cursor, Span
+from bucketfmt.rows.avro_types import (
     AvroArray,
     AvroMap,
     AvroNullable,
     AvroPrimitive,
     AvroRecord,
     AvroSchema,
-    arrow_type,
 )
-from bucketfmt.rows.avro_span import Cursor, Span
 
 __all__ = ["Meter", "make_reader"]
 

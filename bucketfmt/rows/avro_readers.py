@@ -15,8 +15,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from bucketfmt.errors import CorruptError, TruncatedError
-from bucketfmt.rows.avro_schema import AvroEnum, AvroFixed, AvroPrimitive, arrow_type
+from bucketfmt.rows.avro_schema import arrow_type
 from bucketfmt.rows.avro_span import Cursor, Span
+from bucketfmt.rows.avro_types import AvroEnum, AvroFixed, AvroPrimitive
 
 __all__ = ["Reader", "make_scalar_reader"]
 
@@ -223,7 +224,7 @@ def _decimals(arrow: pa.DataType, span: Span, begin: Cursor, end: Cursor) -> pa.
     parts: list[npt.NDArray[np.int64]] = []
     for limb in range(max(limbs, -(-longest // 8))):
         unused = 64 - 8 * np.clip(size - 8 * limb, 0, 8)
-        part = span.words_at(end - 8 * (limb + 1)).byteswap().view(np.int64)
+        part = span.words_at(end - 8 * (limb + 1)).view(">i8").astype(np.int64)
         part = (part << unused) >> unused  # the sign fills what is not this number's
         parts.append(np.where(unused == 64, parts[-1] >> 63, part) if limb else part)
     for part in parts[limbs:]:

@@ -1,120 +1,35 @@
-"""Avro schemas as Hudi stores them: JSON text -> values -> Arrow types, and Arrow -> JSON text.
+"""Avro schemas as Hudi stores them: JSON text -> values -> Arrow types.
 
-A table's schema, and the schema of every Avro log block, is Avro JSON. Hudi's tables use a
-small part of Avro: a union is "null and one other type", types are not recursive. The rest is
-refused by name rather than guessed at. Sources: the Avro 1.11 specification; Hudi
-`HoodieAvroUtils`, `HoodieSparkAvroSchemaConverters` (names of nested types, fixed decimals).
-Pure: no I/O.
+A table's schema, and the schema of every Avro log block, is Avro JSON. What Avro has beyond the
+values of `avro_types` is refused by name rather than guessed at. Source: the Avro 1.11
+specification. Pure: no I/O.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import pyarrow as pa
 
 from bucketfmt.errors import CorruptError, UnsupportedError
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
+from bucketfmt.rows.avro_types import (
+    AvroArray,
+    AvroEnum,
+    AvroField,
+    AvroFixed,
+    AvroMap,
+    AvroNullable,
+    AvroPrimitive,
+    AvroRecord,
+    AvroSchema,
+    LogicalType,
+)
 
-__all__ = [
-    "AvroArray",
-    "AvroEnum",
-    "AvroField",
-    "AvroFixed",
-    "AvroMap",
-    "AvroNullable",
-    "AvroPrimitive",
-    "AvroRecord",
-    "AvroSchema",
-    "LogicalType",
-    "arrow_schema",
-    "arrow_type",
-    "parse_avro_schema",
-]
+__all__ = ["arrow_schema", "arrow_type", "parse_avro_schema"]
 
-
-@dataclass(frozen=True, slots=True)
-class LogicalType:
-    """An Avro logical type; `precision` and `scale` are a decimal's and 0 otherwise."""
-
-    name: str
-    precision: int = 0
-    scale: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class AvroPrimitive:
-    """A built-in type: `kind` is null, boolean, int, long, float, double, bytes or string."""
-
-    kind: str
-    logical: LogicalType | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class AvroFixed:
-    """Exactly `size` bytes. `name` is the full name, as for every named type."""
-
-    name: str
-    size: int
-    logical: LogicalType | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class AvroEnum:
-    """One of `symbols`, stored as its index."""
-
-    name: str
-    symbols: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class AvroArray:
-    """A list of `items`."""
-
-    items: AvroSchema
-
-
-@dataclass(frozen=True, slots=True)
-class AvroMap:
-    """String keys with `values`."""
-
-    values: AvroSchema
-
-
-@dataclass(frozen=True, slots=True)
-class AvroNullable:
-    """The union of null and `value`; `null_index` is the branch (0 or 1) that is null."""
-
-    value: AvroSchema
-    null_index: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class AvroField:
-    """One field of a record. `default` is a JSON value, meaningless without `has_default`."""
-
-    name: str
-    schema: AvroSchema
-    has_default: bool = False
-    default: object = field(default=None, hash=False)
-    doc: str | None = None
-    aliases: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class AvroRecord:
-    """A record, the type of a row and of a nested row."""
-
-    name: str
-    fields: tuple[AvroField, ...]
-    doc: str | None = None
-    aliases: tuple[str, ...] = ()
-
-
-AvroSchema = AvroPrimitive | AvroFixed | AvroEnum | AvroArray | AvroMap | AvroNullable | AvroRecord
 
 _ARROW_PRIMITIVES: Mapping[str, pa.DataType] = {
     "null": pa.null(),

@@ -23,12 +23,15 @@ from bucketfmt.limits import DEFAULT_LIMITS, Limits
 from bucketfmt.rows.conform import conform
 from bucketfmt.rows.filters import Filter
 from bucketfmt.rows.meta_columns import RECORD_KEY
+from bucketfmt.rows.parquet_footer import ColumnRange, ParquetFooter, decode_footer
 
 __all__ = ["BATCH_ROWS", "BaseFileReader"]
 
 BATCH_ROWS = 131_072
 """Rows of a batch where the caller does not say: some megabytes of an ordinary row."""
 
+_MAGIC = b"PAR1"
+_FOOTER_GUESS = 64 * 1024  # what one read of the end brings; a bloom filter takes a second read
 _AVRO_SCHEMA_KEYS = ("parquet.avro.schema", "avro.schema")
 _BLOOM_KEYS = ("org.apache.hudi.bloomfilter", "com.uber.hoodie.bloomfilter")
 _BLOOM_TYPE_KEY = "hoodie_bloom_filter_type_code"
@@ -80,9 +83,13 @@ class BaseFileReader:
             options["arrow_extensions_enabled"] = False
         if "schema_depth_limit" in _OPENING:
             options["schema_depth_limit"] = limits.schema_depth_max
+        if isinstance(source, pa.Buffer):
+            source = pa.BufferReader(source)
         with _folded("parquet footer"):
-            self._file = pq.ParquetFile(source, **options)
-            self.metadata: pq.FileMetaData = self._file.metadata
+            self._footer_bytes, tail = _read_footer(source)
+            footer = pa.BufferReader(_MAGIC + self._footer_bytes + tail)
+            self.metadata: pq.FileMetaData = pq.ParquetFile(footer, **options).metadata
+            self._file = pq.ParquetFile(source, metadata=self.metadata, **options)
             stored: pa.Schema = self._file.schema_arrow
         if len(set(stored.names)) < len(stored.names):
             raise CorruptError("parquet footer: two columns have the same name")
@@ -168,9 +175,22 @@ class BaseFileReader:
     def find_row_groups(self, wanted: Filter, table_schema: pa.Schema) -> list[int]:
         """Return the row groups that may hold a row `wanted` holds for.
 
-        `table_schema` is the schema the rows will be conformed to before they are filtered.
+        `table_schema` is the schema the rows will be conformed to before they are filtered; a
+        column whose type changed since the file was written excludes nothing.
+
+        Raises:
+            CorruptError: the footer does not decode.
         """
-        return wanted.row_groups(self.metadata, self.schema, table_schema)
+        columns = self.schema.names if wanted.columns is None else wanted.columns
+        alike = [
+            field
+            for name in columns
+            if (field := self._field(name)) is not None
+            and table_schema.get_field_index(name) >= 0
+            and field.type.equals(table_schema.field(name).type)
+        ]
+        groups = self._footer.ranges(pa.schema(alike))
+        return [number for number, group in enumerate(groups) if wanted.may_match(group)]
 
     def may_hold_keys(self, record_keys: pa.Array) -> np.ndarray[Any, np.dtype[np.bool_]]:
         """Return for each record key whether the file may hold it; False is certain.
@@ -201,29 +221,21 @@ class BaseFileReader:
         candidates = record_keys.filter(pa.array(self.may_hold_keys(record_keys)))
         if not len(candidates):
             return []
-        position = self._leaf_of_record_key()
-        groups = range(self.metadata.num_row_groups)
-        if position is None:
-            return list(groups)
-        return [group for group in groups if self._group_may_hold(group, position, candidates)]
+        field = self._field(RECORD_KEY)
+        ranges = self._footer.ranges(pa.schema([] if field is None else [field]))
+        return [
+            number
+            for number, group in enumerate(ranges)
+            if _may_hold_key(group.columns.get(RECORD_KEY), candidates)
+        ]
 
-    def _group_may_hold(self, group: int, position: int, record_keys: pa.Array) -> bool:
-        with _folded("parquet statistics"):
-            statistics = self.metadata.row_group(group).column(position).statistics
-            if statistics is None or not statistics.has_min_max:
-                return True
-            low, high = statistics.min, statistics.max
-        if not isinstance(low, str) or not isinstance(high, str):
-            return True
-        # The greatest may have been cut short by the writer: then it is a prefix.
-        below = pc.or_(pc.less_equal(record_keys, high), pc.starts_with(record_keys, high))
-        return bool(pc.any(pc.and_(pc.greater_equal(record_keys, low), below)).as_py())
+    def _field(self, name: str) -> pa.Field | None:
+        index = self.schema.get_field_index(name)
+        return self.schema.field(index) if index >= 0 else None
 
-    def _leaf_of_record_key(self) -> int | None:
-        for index in range(self.metadata.num_columns):
-            if self.metadata.schema.column(index).path == RECORD_KEY:
-                return index
-        return None
+    @cached_property
+    def _footer(self) -> ParquetFooter:
+        return decode_footer(self._footer_bytes)
 
     def _selected(self, schema: pa.Schema) -> pa.Schema:
         """The presented fields of the columns of `schema`."""
@@ -268,6 +280,33 @@ class BaseFileReader:
         if self.metadata.schema.column(leaf).physical_type == "INT96":
             return field.with_type(pa.timestamp("us", "UTC"))
         return field.with_type(kind.value_type) if pa.types.is_dictionary(kind) else field
+
+
+def _read_footer(source: pa.NativeFile) -> tuple[bytes, bytes]:
+    """Return the FileMetaData, and the eight bytes behind it, in one or two reads."""
+    size = source.size()
+    start = max(size - _FOOTER_GUESS, 0)
+    source.seek(start)
+    end = source.read(size - start)
+    if end[-4:] == b"PARE":
+        raise UnsupportedError("the file is encrypted")
+    if size < 3 * len(_MAGIC) or end[-4:] != _MAGIC:
+        raise CorruptError("it does not end like a parquet file", offset=size)
+    length = int.from_bytes(end[-8:-4], "little")
+    if length > size - 3 * len(_MAGIC):
+        raise CorruptError("parquet footer: it would begin before the file", offset=size - 8)
+    if length > len(end) - 8:
+        source.seek(size - 8 - length)
+        end = source.read(length + 8)
+    return end[-8 - length : -8], end[-8:]
+
+
+def _may_hold_key(keys: ColumnRange | None, candidates: pa.Array) -> bool:
+    if keys is None or not isinstance(keys.low, str) or not isinstance(keys.high, str):
+        return True
+    # The greatest may have been cut short by the writer: then it is a prefix.
+    below = pc.or_(pc.less_equal(candidates, keys.high), pc.starts_with(candidates, keys.high))
+    return bool(pc.any(pc.and_(pc.greater_equal(candidates, keys.low), below)).as_py())
 
 
 def _truth(answer: pa.Array) -> np.ndarray[Any, np.dtype[np.bool_]]:

@@ -21,10 +21,10 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from bucketfmt.errors import SchemaError
 from bucketfmt.rows.java_text import java_strings
+from bucketfmt.rows.parquet_footer import RowGroupRanges
 
 __all__ = ["Filter", "FilterLike", "Predicate", "parse_filter"]
 
@@ -77,37 +77,14 @@ class Filter:
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
             raise SchemaError(f"the filter does not fit the table's columns: {error}") from error
 
-    def row_groups(
-        self, metadata: pq.FileMetaData, file_schema: pa.Schema, table_schema: pa.Schema
-    ) -> list[int]:
-        """Return the indexes of the row groups that may hold a row the filter holds for.
+    def may_match(self, group: RowGroupRanges) -> bool:
+        """Return whether some row of the row group may pass; False is proved.
 
-        A column whose type changed since the file was written prunes nothing, and neither
-        does a nested one.
+        A column may have a range only if its type in the file is that of the rows to filter.
         """
-        everything = list(range(metadata.num_row_groups))
-        if self.alternatives is None:
-            return everything
-        leaves: dict[str, tuple[int, pa.DataType]] = {}
-        for index in range(metadata.num_columns):
-            leaf = metadata.schema.column(index)
-            position = file_schema.get_field_index(leaf.path)
-            target = table_schema.get_field_index(leaf.path)
-            if "." in leaf.path or leaf.max_repetition_level or min(position, target) < 0:
-                continue
-            if leaf.physical_type == "INT96":  # its statistics have no agreed order
-                continue
-            kind = file_schema.field(position).type
-            if kind.equals(table_schema.field(target).type) and not pa.types.is_nested(kind):
-                leaves[leaf.path] = index, kind
-        return [
-            number
-            for number in everything
-            if any(
-                all(_may_hold(part, metadata.row_group(number), leaves) for part in group)
-                for group in self.alternatives
-            )
-        ]
+        return self.alternatives is None or any(
+            all(_may_hold(part, group) for part in parts) for parts in self.alternatives
+        )
 
     def key_values(
         self, fields: Sequence[str], schema: pa.Schema
@@ -213,48 +190,35 @@ def _comparable(value: Any, kind: pa.DataType) -> Any:
     return value if fits else None
 
 
-def _may_hold(
-    part: Predicate, group: pq.RowGroupMetaData, leaves: dict[str, tuple[int, pa.DataType]]
-) -> bool:
+def _may_hold(part: Predicate, group: RowGroupRanges) -> bool:
     """Whether the statistics leave it open that `part` holds for some row of the group."""
-    if part.column not in leaves or part.operator == "not in":
+    found = group.columns.get(part.column)
+    if found is None or part.operator == "not in":
         return True
-    index, kind = leaves[part.column]
-    try:
-        statistics = group.column(index).statistics
-        if statistics is None:
-            return True
-        nulls = statistics.null_count if statistics.has_null_count else None
-        wanted = part.value if part.operator == "in" else (part.value,)
-        if part.operator == "in" and None in wanted and nulls != 0:
-            return True
-        if nulls == group.num_rows:
-            return False  # null compares with nothing
-        if not statistics.has_min_max:
-            return True
-        low, high = statistics.min, statistics.max
-        operator = "==" if part.operator == "in" else part.operator
-        return any(
-            _bounds_allow(operator, _comparable(value, kind), low, high)
-            for value in wanted
-            if value is not None
-        )
-    except (TypeError, ValueError, OverflowError, NotImplementedError, pa.ArrowException):
-        return True  # statistics pyarrow cannot read, or of another type: they prove nothing
+    wanted = part.value if part.operator == "in" else (part.value,)
+    if part.operator == "in" and None in wanted and found.null_count != 0:
+        return True
+    if found.null_count == group.num_rows:
+        return False  # null compares with nothing
+    operator = "==" if part.operator == "in" else part.operator
+    return any(
+        _bounds_allow(operator, _comparable(value, found.type), found.low, found.high)
+        for value in wanted
+        if value is not None
+    )
 
 
 def _bounds_allow(operator: str, value: Any, low: Any, high: Any) -> bool:
-    if value is None:
+    """Whether a value within the bounds, or NaN, may compare so with `value`."""
+    if value is None or low is None or high is None:
         return True
     if isinstance(low, float) and (math.isnan(low) or math.isnan(high)):
         return True
-    # A writer may cut long bounds short: the least stays a bound, the greatest is a prefix.
     is_text = isinstance(value, (str, bytes))
     below_high = value < high or (is_text and value.startswith(high))
     if operator == "==":
         return bool(low <= value and (below_high or value == high))
     if operator == "!=":
-        # NaN is outside the bounds and unequal to everything.
         return is_text or isinstance(value, float) or not low == value == high
     if operator in ("<", "<="):
         return bool(low < value or (operator == "<=" and low == value))

@@ -69,7 +69,7 @@ def check_agreement(case: Case, blocks: int) -> None:
     assert rows_of(table) == expected
     for name in table.schema.names:
         one = decode_avro_blocks([content] * blocks, schema, columns=[name])
-        assert one.equals(table.select([name]))
+        assert rows_of(one) == rows_of(table.select([name]))
 
 
 @given(cases(), st.integers(1, 4))
@@ -202,6 +202,8 @@ def test_errors_name_block_column_and_offset() -> None:
         decode_avro_blocks([good, good, bad], TWO)
     assert info.value.offset is not None
     assert 8 <= info.value.offset < len(bad)
+    with pytest.raises(CorruptError, match="data block 1: record 1 of 2"):
+        decode_avro_blocks([good, good[:-1]], TWO)
 
 
 # -- values
@@ -307,6 +309,25 @@ def test_a_row_cannot_borrow_from_the_next() -> None:
         decode("string", b"\x10ab", b"\x00" * 20)
     with pytest.raises(CorruptError, match="end where"):
         decode("double", b"1234", b"123456789012")
+
+
+@pytest.mark.parametrize("lanes_min", [1, 48, 1000])
+@pytest.mark.parametrize(
+    ("items", "row"),
+    [
+        ("string", b"\x14" + b"\0" * 3),
+        ("string", b"\x06\x0e\0"),  # the length of the next row within a text
+        ("string", b"\x02\x0e"),
+        ("boolean", b"\x14" + b"\0" * 3),
+        ({"type": "array", "items": "string"}, b"\x02\x02\x12\0"),
+    ],
+)
+def test_a_list_cannot_run_into_the_next_row(
+    items: Any, row: bytes, lanes_min: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(avro_nested_readers, "_LANES_MIN", lanes_min)
+    with pytest.raises(CorruptError):
+        decode({"type": "array", "items": items}, *[row] * 100)
 
 
 @pytest.mark.parametrize("lanes_min", [1, 48])

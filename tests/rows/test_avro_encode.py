@@ -6,6 +6,7 @@ import datetime as dt
 import json
 from collections.abc import Callable
 from decimal import Decimal
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +52,7 @@ def test_rows_that_fastavro_reads(case: Case, first: int, less: int, step: int) 
 def test_blocks_of_hudi_byte_by_byte(
     golden: Callable[[str, str], Path], version: str, name: str
 ) -> None:
-    for block in avro_blocks(golden(version, name)):
+    for block in islice(avro_blocks(golden(version, name)), 50):
         schema = parse_avro_schema(block.schema)
         rows = decode_avro_blocks([block.content], schema)
         assert encode_avro_block(rows, schema) == block.content

@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 
 from bucketfmt.errors import BucketfmtError, CorruptError, LimitError, UnsupportedError
 from bucketfmt.limits import Limits
-from bucketfmt.rows.avro_schema import (
+from bucketfmt.rows.avro_schema import arrow_schema, arrow_type, parse_avro_schema
+from bucketfmt.rows.avro_schema_json import avro_schema_json
+from bucketfmt.rows.avro_types import (
     AvroArray,
     AvroField,
     AvroFixed,
@@ -22,11 +24,7 @@ from bucketfmt.rows.avro_schema import (
     AvroPrimitive,
     AvroRecord,
     LogicalType,
-    arrow_schema,
-    arrow_type,
-    parse_avro_schema,
 )
-from bucketfmt.rows.avro_schema_json import avro_schema_json
 from tests.rows.avro_cases import Case, cases
 
 
