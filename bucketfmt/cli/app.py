@@ -14,7 +14,7 @@ import bucketfmt
 from bucketfmt.errors import BucketfmtError, UnsupportedError
 
 __all__ = ["ExitCode", "IndexOption", "Output", "OutputOption", "StorageOption", "TableArgument"]
-__all__ += ["app", "main", "open_table", "parse_index"]
+__all__ += ["app", "main", "open_table", "parse_index", "parse_storage_options"]
 
 # typer carries click within itself and exports this subclass only.
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
@@ -93,8 +93,21 @@ def open_table(
     uri: str, storage_option: list[str] | None = None, index: str | None = None
 ) -> bucketfmt.Table:
     """Open the table a command was given."""
+    return bucketfmt.open(
+        uri,
+        storage_options=parse_storage_options(storage_option) or None,
+        index=parse_index(index) if index else None,
+    )
+
+
+def parse_storage_options(pairs: list[str] | None) -> dict[str, Any]:
+    """Return what `--storage-option` said; values are JSON where they can be.
+
+    Raises:
+        typer.BadParameter: one is no KEY=VALUE.
+    """
     options: dict[str, Any] = {}
-    for pair in storage_option or ():
+    for pair in pairs or ():
         key, separator, value = pair.partition("=")
         if not separator:
             raise typer.BadParameter(f"--storage-option {pair}: want KEY=VALUE")
@@ -102,9 +115,7 @@ def open_table(
             options[key] = json.loads(value)  # so that {"client_kwargs": ...} can be said
         except ValueError:
             options[key] = value
-    return bucketfmt.open(
-        uri, storage_options=options or None, index=parse_index(index) if index else None
-    )
+    return options
 
 
 def main() -> None:

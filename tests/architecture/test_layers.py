@@ -18,7 +18,7 @@ LAYERS = [
     {"timeline"},
     {"index"},
     {"table", "metadata_table"},
-    {"check"},
+    {"check", "dump"},
     {"testing", "__init__"},
     {"cli"},
 ]

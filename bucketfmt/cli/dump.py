@@ -1,0 +1,58 @@
+"""The `dump` command: a file of a table, field by field."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+from rich.table import Table as Grid
+from rich.text import Text
+
+from bucketfmt.cli.app import Output, OutputOption, StorageOption, app, parse_storage_options
+from bucketfmt.cli.render import console, print_json
+from bucketfmt.dump.annotation import Annotation
+from bucketfmt.dump.file import annotate_file
+from bucketfmt.limits import DEFAULT_LIMITS
+from bucketfmt.storage.open import open_store
+
+__all__ = ["dump"]
+
+
+@app.command()
+def dump(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="Path or URL of a file of a table.")],
+    records: Annotated[
+        int, typer.Option("--records", min=0, help="Rows to show of each data block.")
+    ] = 3,
+    output: OutputOption = Output.TEXT,
+    storage_option: StorageOption = None,
+) -> None:
+    """Show a file field by field: offsets, values, and the rules of the format.
+
+    For log files, timeline files, hashing metadata, properties and base files.
+    """
+    folder, _, name = file.rpartition("/")
+    store = open_store(folder or ".", parse_storage_options(storage_option))
+    data = store.read(name, DEFAULT_LIMITS.log_file_bytes_max)
+    annotations = annotate_file(name, data, DEFAULT_LIMITS, records)
+    if output is Output.JSON:
+        print_json([asdict(annotation) for annotation in annotations])
+        return
+    grid = Grid(box=None, pad_edge=False, header_style="bold")
+    grid.add_column("offset", justify="right")
+    grid.add_column("bytes", justify="right")
+    grid.add_column("field", overflow="fold")
+    grid.add_column("value", overflow="fold")
+    grid.add_column("rule")
+    for annotation in annotations:
+        grid.add_row(*_cells(annotation), style="red" if annotation.is_damage else None)
+    console.print(grid)
+    sys.stdout.flush()
+
+
+def _cells(annotation: Annotation) -> tuple[Text, ...]:
+    value = f"DAMAGED: {annotation.value}" if annotation.is_damage else annotation.value
+    texts = (f"{annotation.offset:#x}", str(annotation.length), annotation.field, value)
+    return tuple(Text(text) for text in (*texts, annotation.rule or ""))

@@ -1,0 +1,52 @@
+"""One annotated field, and what every annotator shares. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from bucketfmt.errors import BucketfmtError
+from bucketfmt.format.cursor import Cursor
+
+__all__ = ["Annotation", "annotated_damage", "text_of"]
+
+_TEXT_CHARS_MAX = 160
+
+
+@dataclass(frozen=True, slots=True)
+class Annotation:
+    """A field of a file.
+
+    Attributes:
+        offset: Where it begins, in bytes from the beginning of the file.
+        length: Its bytes.
+        field: Its place in the format, for example `block[0].header.INSTANT_TIME`.
+        value: What it says, shortened.
+        rule: The rule of the spec it stands under; None where there is none.
+        is_damage: The bytes are not what the format wants; `value` tells why.
+    """
+
+    offset: int
+    length: int
+    field: str
+    value: str
+    rule: str | None = None
+    is_damage: bool = False
+
+
+def annotated_damage(field: str, error: BucketfmtError, cursor: Cursor) -> Iterator[Annotation]:
+    """Yield the fault an annotator met, at the place where it met it."""
+    offset = cursor.position if error.offset is None else error.offset
+    length = max(0, cursor.end - offset)
+    yield Annotation(offset, length, field, error.message, error.rule, is_damage=True)
+
+
+def text_of(value: object) -> str:
+    """Return a value as text on one line: bytes as hex, long ones shortened."""
+    if isinstance(value, bytes | bytearray | memoryview):
+        text = bytes(value[:_TEXT_CHARS_MAX]).hex()
+    elif isinstance(value, str):
+        text = repr(value[: _TEXT_CHARS_MAX + 1])[1:-1]
+    else:
+        text = str(value)
+    return text if len(text) <= _TEXT_CHARS_MAX else text[: _TEXT_CHARS_MAX - 1] + "…"
