@@ -1,4 +1,4 @@
-"""Parquet base files annotated: the footer, and where each column chunk stands. Pure."""
+"""Parquet base files annotated: row groups, and what Hudi keeps in the footer. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MAGIC_BYTES = 4
 
 
 def annotate_base_file(data: Buffer, limits: Limits) -> Iterator[Annotation]:
-    """Yield the footer's entries and each row group's column chunks."""
+    """Yield the row groups and the footer's entries."""
     size = len(data)
     try:
         reader = BaseFileReader(pa.py_buffer(data), limits)
@@ -26,17 +26,12 @@ def annotate_base_file(data: Buffer, limits: Limits) -> Iterator[Annotation]:
         yield from annotated_damage("damage", error, Cursor(data))
         return
     yield Annotation(0, _MAGIC_BYTES, "magic", "PAR1")
+    # Not column by column: pyarrow ends the process over a damaged column chunk's metadata.
+    offset = _MAGIC_BYTES
     for number in range(reader.metadata.num_row_groups):
         group = reader.metadata.row_group(number)
-        name = f"row_group[{number}]"
-        for index in range(group.num_columns):
-            chunk = group.column(index)
-            offset = chunk.data_page_offset
-            if chunk.has_dictionary_page and chunk.dictionary_page_offset is not None:
-                offset = min(offset, chunk.dictionary_page_offset)
-            value = f"{chunk.num_values} values, {chunk.compression}"
-            length = chunk.total_compressed_size
-            yield Annotation(offset, length, f"{name}.{chunk.path_in_schema}", value)
+        value = f"{group.num_rows} rows, {group.num_columns} columns, {group.total_byte_size} bytes"
+        yield Annotation(offset, 0, f"row_group[{number}]", f"{value} uncompressed")
     footer_bytes = reader.metadata.serialized_size
     offset = size - footer_bytes - 2 * _MAGIC_BYTES
     yield Annotation(offset, footer_bytes, "footer", f"{reader.num_rows} rows")

@@ -51,7 +51,6 @@ def _folded(what: str) -> Iterator[None]:
     except (pa.ArrowNotImplementedError, NotImplementedError) as error:
         raise UnsupportedError(f"{what}: {error}; rewrite the file by a clustering") from error
     except (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError) as error:
-        # KeyError, IndexError and UnicodeError are among these by inheritance or by wrapping.
         raise CorruptError(f"{what}: {error}") from error
 
 
@@ -59,7 +58,8 @@ class BaseFileReader:
     """The rows and the footer of one parquet base file.
 
     Attributes:
-        metadata: The parquet footer.
+        metadata: The parquet footer, for its counts. Its accessors of columns and statistics
+            can end the process on a damaged file: use `find_row_groups`.
         schema: Columns of the file. Timestamps stored as INT96 are microseconds in UTC; lists
             and maps written by Avro or Spark, with two levels or three, are plain lists and maps.
         key_values: Footer entries, as text.
@@ -95,7 +95,8 @@ class BaseFileReader:
             raise CorruptError("parquet footer: two columns have the same name")
         self._check_sizes()
         leaves = iter(range(self.metadata.num_columns))
-        self.schema = pa.schema([self._presented(field, leaves) for field in stored])
+        presented = (self._presented(field, leaves) for field in stored)
+        self.schema = pa.schema([field.remove_metadata() for field in presented])
         self.key_values = _decode_key_values(self.metadata.metadata or {})
 
     @property
@@ -145,7 +146,9 @@ class BaseFileReader:
         names = None if columns is None else list(columns)
         with _folded("parquet rows"):
             rows = self._file.read_row_groups(list(groups), names, use_threads=use_threads)
-        return conform(rows, self._selected(rows.schema))
+        rows = conform(rows, self._selected(rows.schema))
+        # A table without columns would lose its number of rows.
+        return rows.replace_schema_metadata() if rows.num_columns else rows
 
     def iter_batches(
         self,
@@ -170,7 +173,7 @@ class BaseFileReader:
                 batch = next(batches, None)
             if batch is None:
                 return
-            yield conform(batch, self._selected(batch.schema))
+            yield conform(batch, self._selected(batch.schema)).replace_schema_metadata()
 
     def find_row_groups(self, wanted: Filter, table_schema: pa.Schema) -> list[int]:
         """Return the row groups that may hold a row `wanted` holds for.

@@ -214,8 +214,8 @@ def _find_marks(rows: pa.Table, rules: MergeRules) -> tuple[Mask, Mask]:
     column = None if rules.delete_field is None else find_column(rows, rules.delete_field)
     if column is not None:
         texts = pa.chunked_array([java_strings(chunk) for chunk in column.chunks], pa.string())
-        by_column |= pc.fill_null(pc.equal(texts, rules.delete_marker), False).to_numpy()
+        by_column |= pc.is_in(texts, pa.array(rules.delete_markers, pa.string())).to_numpy()
     if OPERATION in rows.schema.names:
-        marked = pc.is_in(rows.column(OPERATION), pa.array(rules.delete_operations, pa.string()))
-        by_operation |= pc.fill_null(marked, False).to_numpy()
+        operations = pa.array(rules.delete_operations, pa.string())
+        by_operation |= pc.is_in(rows.column(OPERATION), operations).to_numpy()
     return by_column, by_operation

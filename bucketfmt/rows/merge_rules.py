@@ -2,7 +2,7 @@
 
 Pure. Sources: BufferedRecordMergerFactory, DeleteContext (1.x, table versions 8 and 9);
 HoodieMergedLogRecordScanner, OverwriteWithLatestAvroPayload, DefaultHoodieRecordPayload,
-EventTimeAvroPayload, Iterators.scala (0.15, version 6).
+EventTimeAvroPayload, AWSDmsAvroPayload, Iterators.scala (0.15, version 6).
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ _PAYLOADS = "org.apache.hudi.common.model."
 _OVERWRITE = _PAYLOADS + "OverwriteWithLatestAvroPayload"
 _DEFAULT = _PAYLOADS + "DefaultHoodieRecordPayload"
 _EVENT_TIME = _PAYLOADS + "EventTimeAvroPayload"
+_DMS = _PAYLOADS + "AWSDmsAvroPayload"
 _EVENT_TIME_STRATEGY = "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5"
 _DELETE_FIELD, _DELETE_MARKER = "hoodie.payload.delete.field", "hoodie.payload.delete.marker"
 
@@ -39,8 +40,8 @@ class MergeRules:
         marked_deletes_overrule: A row marked as deleted by `_hoodie_is_deleted` on which the
             log settles removes the base row, whatever the ordering.
         delete_operations: Values of `_hoodie_operation` that mark a row as deleted.
-        delete_field: Column that marks a row as deleted where its text is `delete_marker`.
-        delete_marker: None exactly if `delete_field` is.
+        delete_field: Column that marks a row as deleted where its text is a delete marker.
+        delete_markers: These texts; empty exactly if there is no `delete_field`.
     """
 
     ordering_fields: tuple[str, ...]
@@ -50,7 +51,7 @@ class MergeRules:
     marked_deletes_overrule: bool = False
     delete_operations: tuple[str, ...] = ("D", "-U")
     delete_field: str | None = None
-    delete_marker: str | None = None
+    delete_markers: tuple[str, ...] = ()
 
 
 def find_merge_rules(config: TableConfig) -> MergeRules:
@@ -72,14 +73,19 @@ def find_merge_rules(config: TableConfig) -> MergeRules:
             f"the table merges by partial updates ({config.partial_update_mode.value}); "
             "compact it with Hudi and read it read-optimized"
         )
-    delete_field, delete_marker = _delete_marker(config)
     by_ordering = config.merge_mode is MergeMode.EVENT_TIME_ORDERING
+    found = {**config.properties, **config.merge_properties}
+    field, marker = found.get(_DELETE_FIELD), found.get(_DELETE_MARKER)
+    if bool(field) != bool(marker):
+        raise CorruptError(
+            f"only one of {_DELETE_FIELD} and {_DELETE_MARKER} is configured; set both or none"
+        )
     return MergeRules(
         ordering_fields=config.ordering_fields if by_ordering else (),
         log_by_ordering=by_ordering,
         base_by_ordering=by_ordering,
-        delete_field=delete_field,
-        delete_marker=delete_marker,
+        delete_field=field or None,
+        delete_markers=(marker,) if marker else (),
     )
 
 
@@ -87,7 +93,7 @@ def _rules_of_payload(config: TableConfig) -> MergeRules:
     """Return the rules of a version 6 table, which its payload class makes."""
     strategy = config.properties.get("hoodie.compaction.record.merger.strategy")
     payload_class = config.payload_class or _OVERWRITE
-    if payload_class not in (_OVERWRITE, _DEFAULT, _EVENT_TIME) or strategy not in (
+    if payload_class not in (_OVERWRITE, _DEFAULT, _EVENT_TIME, _DMS) or strategy not in (
         None,
         "",
         _EVENT_TIME_STRATEGY,
@@ -96,22 +102,14 @@ def _rules_of_payload(config: TableConfig) -> MergeRules:
             f"the table merges records by custom code ({payload_class}, merge strategy "
             f"{strategy}); compact it with Hudi and read it read-optimized"
         )
+    is_dms = payload_class == _DMS
     return MergeRules(
         ordering_fields=config.ordering_fields,
         log_by_ordering=True,
-        base_by_ordering=payload_class != _OVERWRITE,
+        base_by_ordering=payload_class in (_DEFAULT, _EVENT_TIME),
         legacy=True,
         marked_deletes_overrule=payload_class == _EVENT_TIME,
         delete_operations=("D",),
+        delete_field="Op" if is_dms else None,
+        delete_markers=("D", "d") if is_dms else (),
     )
-
-
-def _delete_marker(config: TableConfig) -> tuple[str | None, str | None]:
-    """Return the configured delete column and its marker (`DeleteContext`)."""
-    found = {**config.properties, **config.merge_properties}
-    field, marker = found.get(_DELETE_FIELD) or None, found.get(_DELETE_MARKER) or None
-    if (field is None) != (marker is None):
-        raise CorruptError(
-            f"only one of {_DELETE_FIELD} and {_DELETE_MARKER} is configured; set both or none"
-        )
-    return field, marker

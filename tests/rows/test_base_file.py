@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import io
 from base64 import b64encode
@@ -77,6 +78,8 @@ def test_footer() -> None:
     assert reader.key_range == ("k00", "k09")
     assert reader.bloom_filter is None
     assert reader.schema.metadata is None
+    assert reader.read().schema.metadata is None
+    assert [batch.schema.metadata for batch in reader.iter_batches()] == [None]
     plain = opened(written(ROWS))
     assert (plain.avro_schema, plain.key_range, plain.key_values) == (None, None, {})
 
@@ -93,13 +96,21 @@ def test_row_groups_of_a_filter_and_of_keys() -> None:
     assert without.find_row_groups_of_keys(pa.array(["k03"])) == [0, 1, 2]
 
 
+@pytest.mark.rule("BLOOM-11")
 def test_key_range_excludes_only_where_all_writers_compare_alike() -> None:
     def may_hold(low: str, high: str, keys: list[str]) -> list[bool]:
         metadata = {"hoodie_min_record_key": low, "hoodie_max_record_key": high}
         reader = opened(written(ROWS.replace_schema_metadata(metadata), store_schema=True))
         return reader.may_hold_keys(pa.array(keys)).tolist()
 
-    assert may_hold("b", "d", ["a", "b", "c", "d", "da", "😀"]) == [False, True, True, True, False, False]
+    assert may_hold("b", "d", ["a", "b", "c", "d", "da", "😀"]) == [
+        False,
+        True,
+        True,
+        True,
+        False,
+        False,
+    ]
     # U+FFFD sorts after 😀 by UTF-16 units, before it by bytes
     assert may_hold("b", "\ufffd", ["a", "😀", "\ufffe"]) == [False, True, True]
     assert may_hold("😀", "😀z", ["a", "\ufffd"]) == [True, True]
@@ -109,7 +120,7 @@ def test_key_range_excludes_only_where_all_writers_compare_alike() -> None:
 def test_base_files_of_hudi(version: str, name: str, golden: Callable[[str, str], Path]) -> None:
     paths = golden(version, name).glob("**/*.parquet")
     files = sorted(path for path in paths if ".hoodie" not in path.parts)
-    for path in files[:2]:
+    for path in files[:1]:
         reader = opened(path.read_bytes())
         rows = reader.read()
         assert rows.num_rows == reader.num_rows > 0
@@ -163,12 +174,20 @@ def test_int96_is_microseconds_in_utc_at_any_depth() -> None:
         {
             "t": pa.array([moment, None], stamp),
             "plain": pa.array([moment, None], pa.timestamp("us")),
-            "deep": pa.array([[{"at": moment, "n": 1}], None], pa.list_(pa.struct([("at", stamp), ("n", pa.int32())]))),
+            "deep": pa.array(
+                [[{"at": moment, "n": 1}], None],
+                pa.list_(pa.struct([("at", stamp), ("n", pa.int32())])),
+            ),
             "m": pa.array([[("k", moment)], None], pa.map_(pa.string(), stamp)),
         }
     )
     sink = io.BytesIO()
-    pq.write_table(rows.select(["t", "deep", "m"]), sink, use_deprecated_int96_timestamps=True, store_schema=False)
+    pq.write_table(
+        rows.select(["t", "deep", "m"]),
+        sink,
+        use_deprecated_int96_timestamps=True,
+        store_schema=False,
+    )
     reader = opened(sink.getvalue())
     utc = pa.timestamp("us", "UTC")
     assert reader.schema.field("t").type == utc
@@ -207,7 +226,9 @@ def test_damage_is_a_corrupt_error() -> None:
         list(opened(bytes(checked)).iter_batches())
     with pytest.raises(CorruptError, match="same name"):
         opened(written(pa.table([[1], [2]], names=["a", "a"])))
-    bad_bloom = ROWS.replace_schema_metadata({"org.apache.hudi.bloomfilter": b64encode(b"x").decode()})
+    bad_bloom = ROWS.replace_schema_metadata(
+        {"org.apache.hudi.bloomfilter": b64encode(b"x").decode()}
+    )
     with pytest.raises(CorruptError):
         opened(written(bad_bloom, store_schema=True)).may_hold_keys(pa.array(["k"]))
 
@@ -234,14 +255,18 @@ SMALL = written(ROWS.slice(0, 4), compression="none")
 def test_any_bytes_read_or_fail_as_our_own(position: int, flip: int, cut: int) -> None:
     damaged = bytearray(SMALL)
     damaged[position] ^= flip
-    for data in (bytes(damaged), SMALL[:cut]):
-        try:
-            reader = opened(data, Limits(row_group_bytes_max=1 << 20, row_group_rows_max=1 << 16))
-            reader.read()
-            reader.find_row_groups_of_keys(pa.array(["k01"]))
-            list(reader.iter_batches())
-        except BucketfmtError:
-            pass
+    read_or_refuse(bytes(damaged))
+    read_or_refuse(SMALL[:cut])
+
+
+def read_or_refuse(data: bytes) -> None:
+    limits = Limits(row_group_bytes_max=1 << 20, row_group_rows_max=1 << 16)
+    with contextlib.suppress(BucketfmtError):
+        reader = opened(data, limits)
+        reader.find_row_groups_of_keys(pa.array(["k01"]))
+        reader.find_row_groups(parse_filter([("n", "<", 3), ("f", ">", 0.5)]), ROWS.schema)
+        reader.read()
+        list(reader.iter_batches())
 
 
 def test_row_order_and_threads_agree() -> None:

@@ -43,23 +43,49 @@ LIST, MAP = pa.list_, pa.map_
         (pa.binary(), ["é".encode(), None], pa.string(), ["é", None]),
         (pa.binary(2), [b"ab", None], pa.binary(), [b"ab", None]),
         (pa.large_string(), ["a", None], pa.string(), ["a", None]),
-        (pa.decimal128(10, 2), [Decimal("1.50"), None], pa.decimal128(20, 4), [Decimal("1.5000"), None]),
+        (
+            pa.decimal128(10, 2),
+            [Decimal("1.50"), None],
+            pa.decimal128(20, 4),
+            [Decimal("1.5000"), None],
+        ),
         (pa.int64(), [12, None], pa.decimal128(10, 2), [Decimal("12.00"), None]),
         (pa.null(), [None, None], pa.int32(), [None, None]),
         (LIST(pa.int32()), [[1, None], None, []], LIST(pa.int64()), [[1, None], None, []]),
         (pa.large_list(pa.int32()), [[1], None], LIST(pa.int64()), [[1], None]),
-        (LIST(pa.field("array", pa.string(), False)), [["a"], None], LIST(pa.string()), [["a"], None]),
-        (MAP(pa.string(), pa.int32()), [[("a", 1)], None, []], MAP(pa.string(), pa.int64()),
-         [[("a", 1)], None, []]),
-        (pa.struct([("x", pa.int32()), ("gone", pa.int8())]), [{"x": 1, "gone": 2}, None, {"x": None, "gone": 0}],
-         pa.struct([("new", pa.string()), ("x", pa.int64())]), [{"new": None, "x": 1}, None, {"new": None, "x": None}]),
-        (LIST(pa.struct([("x", pa.float32())])), [[{"x": 1.1}], None],
-         LIST(pa.struct([("x", pa.float64()), ("y", pa.bool_())])), [[{"x": 1.1, "y": None}], None]),
-        (MAP(pa.string(), LIST(pa.struct([("x", pa.int32())]))), [[("k", [{"x": 1}])], None],
-         MAP(pa.string(), LIST(pa.struct([("x", pa.string())]))), [[("k", [{"x": "1"}])], None]),
+        (
+            LIST(pa.field("array", pa.string(), False)),
+            [["a"], None],
+            LIST(pa.string()),
+            [["a"], None],
+        ),
+        (
+            MAP(pa.string(), pa.int32()),
+            [[("a", 1)], None, []],
+            MAP(pa.string(), pa.int64()),
+            [[("a", 1)], None, []],
+        ),
+        (
+            pa.struct([("x", pa.int32()), ("gone", pa.int8())]),
+            [{"x": 1, "gone": 2}, None, {"x": None, "gone": 0}],
+            pa.struct([("new", pa.string()), ("x", pa.int64())]),
+            [{"new": None, "x": 1}, None, {"new": None, "x": None}],
+        ),
+        (
+            LIST(pa.struct([("x", pa.float32())])),
+            [[{"x": 1.1}], None],
+            LIST(pa.struct([("x", pa.float64()), ("y", pa.bool_())])),
+            [[{"x": 1.1, "y": None}], None],
+        ),
+        (
+            MAP(pa.string(), LIST(pa.struct([("x", pa.int32())]))),
+            [[("k", [{"x": 1}])], None],
+            MAP(pa.string(), LIST(pa.struct([("x", pa.string())]))),
+            [[("k", [{"x": "1"}])], None],
+        ),
         (pa.struct([("x", pa.int32())]), [{"x": 1}, None], pa.struct([]), [{}, None]),
     ],
-)  # fmt: skip
+)
 def test_allowed_changes(
     source: pa.DataType, values: list, target: pa.DataType, expected: list
 ) -> None:
@@ -124,9 +150,14 @@ def test_renames_by_path_and_fields_that_only_share_a_name() -> None:
     point = pa.struct([("left", pa.int64()), ("y", pa.int64())])
     named = pa.struct([("name", pa.int64())])
     target = pa.schema(
-        [("new", pa.int64()), ("point", point), ("tags", pa.list_(named)), ("m", pa.map_(pa.string(), named)),
-         ("again", pa.string())]
-    )  # fmt: skip
+        [
+            ("new", pa.int64()),
+            ("point", point),
+            ("tags", pa.list_(named)),
+            ("m", pa.map_(pa.string(), named)),
+            ("again", pa.string()),
+        ]
+    )
     renames = {
         "new": "old",
         "point.left": "x",
@@ -176,7 +207,7 @@ def test_other_changes_are_refused(column: pa.Array, target: pa.DataType) -> Non
 
 
 def test_bytes_that_are_no_text() -> None:
-    with pytest.raises(CorruptError, match="column c.*UTF-8"):
+    with pytest.raises(CorruptError, match=r"column c.*UTF-8"):
         conform(pa.table({"c": [b"\xff"]}), pa.schema([("c", pa.string())]))
 
 

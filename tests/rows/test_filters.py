@@ -82,9 +82,9 @@ def test_malformed(given: Any) -> None:
 
 
 def test_what_does_not_fit_the_columns() -> None:
-    for given in ([("z", "=", 1)], [("a", "=", "text")], pc.field("z") == 1, [("a", "<", b"x")]):
+    for odd in ([("z", "=", 1)], [("a", "=", "text")], pc.field("z") == 1, [("a", "<", b"x")]):
         with pytest.raises(SchemaError, match="filter does not fit"):
-            kept(given)
+            kept(odd)
 
 
 def test_columns() -> None:
@@ -192,9 +192,15 @@ def test_a_prefix_as_greatest_value() -> None:
 
 def test_unknown_bounds_and_null_counts_exclude_nothing() -> None:
     kinds = {"i": pa.int64(), "f": pa.float64()}
-    group = RowGroupRanges(5, {"i": ColumnRange(1, None, None, kinds["i"]), "f": ColumnRange(math.nan, 1.0, 0, kinds["f"])})
-    for given in ([("i", "=", 9)], [("i", "in", [None])], [("f", ">", 9.0)]):
-        assert parse_filter(given).may_match(group)
+    group = RowGroupRanges(
+        5,
+        {
+            "i": ColumnRange(1, None, None, kinds["i"]),
+            "f": ColumnRange(math.nan, 1.0, 0, kinds["f"]),
+        },
+    )
+    for unclear in ([("i", "=", 9)], [("i", "in", [None])], [("f", ">", 9.0)]):
+        assert parse_filter(unclear).may_match(group)
     assert not parse_filter([("f", "in", [None])]).may_match(group)
 
 

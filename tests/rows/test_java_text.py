@@ -54,6 +54,7 @@ FLOATS = [
 ]
 
 
+@pytest.mark.rule("KEY-4")
 def test_doubles_and_floats() -> None:
     for kind, vectors in ((pa.float64(), DOUBLES), (pa.float32(), FLOATS)):
         column = pa.array([*(value for value, _ in vectors), None], kind)
@@ -87,15 +88,17 @@ def test_text_of_a_float_reads_back(doubles: list[float], floats: list[float]) -
         (pa.array([True, False]), ["true", "false"]),
         (pa.array([Decimal("12.34"), Decimal("-0.10")], pa.decimal128(10, 2)), ["12.34", "-0.10"]),
         (pa.array([Decimal("1E-7"), Decimal(0)], pa.decimal128(20, 10)), ["1.000E-7", "0E-10"]),
-        (pa.array([0, 19000, 2932896, 2932897], pa.int32()).cast(pa.date32()),
-         ["1970-01-01", "2022-01-08", "9999-12-31", "+10000-01-01"]),
+        (
+            pa.array([0, 19000, 2932896, 2932897], pa.int32()).cast(pa.date32()),
+            ["1970-01-01", "2022-01-08", "9999-12-31", "+10000-01-01"],
+        ),
         (pa.array([1_700_000_000_123_456], pa.timestamp("us", "UTC")), ["1700000000123456"]),
         (pa.array([1_700_000_000_123], pa.timestamp("ms")), ["1700000000123"]),
         (pa.array(["a", None, "日本"]), ["a", None, "日本"]),
         (pa.array(["a", "b", "a"]).dictionary_encode(), ["a", "b", "a"]),
         (pa.nulls(2), [None, None]),
     ],
-)  # fmt: skip
+)
 def test_other_types(column: pa.Array, expected: list) -> None:
     assert java_strings(column).to_pylist() == expected
 

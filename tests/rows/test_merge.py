@@ -103,6 +103,7 @@ def test_deletes_of_a_real_batch() -> None:
     assert merged(rows(("k1", 10, 1), ("k2", 10, 2), ("k3", 10, 3)), log, EVENT_TIME) == [2, 4]
 
 
+@pytest.mark.rule("MERGE-6", "MERGE-8")
 def test_delete_without_ordering_wins_and_a_later_row_resurrects() -> None:
     log: list[Run] = [
         RowRun(rows(("a", 9, 1), ("b", 9, 2))),
@@ -119,6 +120,7 @@ def test_delete_block_entry_yields_to_an_unordered_delete() -> None:
     assert merged(rows(("a", 9, 0)), log, EVENT_TIME) == []
 
 
+@pytest.mark.rule("MERGE-6", "MERGE-10")
 def test_delete_of_another_class_wins() -> None:
     log: list[Run] = [
         RowRun(rows(("a", 9, 1))),
@@ -129,11 +131,13 @@ def test_delete_of_another_class_wins() -> None:
     assert merged(rows(("b", 99, 0)), log, EVENT_TIME) == []
 
 
+@pytest.mark.rule("DEL-4", "MERGE-6")
 def test_long_zero_is_an_ordering_value() -> None:
     log: list[Run] = [RowRun(rows(("a", 1, 1))), deletes(("a", long(0)))]
     assert merged(rows(), log, EVENT_TIME) == [1]
 
 
+@pytest.mark.rule("MERGE-12")
 def test_a_won_delete_removes_any_base_row_in_0_15() -> None:
     base, log = rows(("a", 9, 0)), [deletes(("a", long(3)))]
     assert merged(base, list(log), DEFAULT_PAYLOAD) == []
@@ -176,7 +180,7 @@ def test_custom_delete_marker(kind: pa.DataType, values: list, marker: str) -> N
     schema = SCHEMA.append(pa.field("op", pa.struct([("name", kind)])))
     column = pa.array([{"name": value} for value in values], schema.field("op").type)
     log = rows(("a", 1, 0), ("b", 1, 1), ("c", 1, 2)).append_column(schema.field("op"), column)
-    rules = MergeRules(("ts",), True, True, delete_field="op.name", delete_marker=marker)
+    rules = MergeRules(("ts",), True, True, delete_field="op.name", delete_markers=(marker,))
     assert merge_log([RowRun(log)], rules, schema).remaining()["row"].to_pylist() == [1, 2]
     assert find_merge_columns(rules, schema) == [
         "_hoodie_record_key",
@@ -292,6 +296,7 @@ def test_types_compare_as_in_java(kind: pa.DataType, ascending: list) -> None:
             assert merged(newer, [RowRun(older)], EVENT_TIME, schema) == [1]
 
 
+@pytest.mark.rule("MERGE-10")
 @pytest.mark.parametrize(
     ("kind", "value", "older", "newer"),
     [
@@ -400,7 +405,7 @@ def to_model(ordering: OrderingValue) -> model.Ordering:
 
 
 @pytest.mark.parametrize("name", RULES)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(data=st.data())
 def test_agrees_with_the_sequential_rules(name: str, data: st.DataObject) -> None:
     rules = RULES[name]
@@ -490,8 +495,8 @@ def test_one_key_many_times(name: str) -> None:
         else:
             log.append(RowRun(rows((key, ts, number))))
             records.append(model.Record(key, ordering, number))
-        _, remaining = model.merge([], records, rules)
         if number % 40 == 0 or number > 390:
+            _, remaining = model.merge([], records, rules)
             state = merge_log(log, rules, SCHEMA)
             assert sorted(state.remaining()["row"].to_pylist()) == sorted(remaining)
 

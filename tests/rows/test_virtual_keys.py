@@ -32,6 +32,7 @@ def test_simple_key_is_the_value_alone() -> None:
     assert record_keys(rows, config("id", "p")).to_pylist() == ["1", "-2"]
 
 
+@pytest.mark.rule("KEY-4")
 @pytest.mark.parametrize(
     ("column", "key"),
     [

@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import pytest
+
+from bucketfmt.errors import CorruptError, UnsupportedError
+from bucketfmt.format.table_config import TableConfig
+from bucketfmt.rows.merge_rules import MergeRules, find_merge_rules
+
+PAYLOADS = "org.apache.hudi.common.model."
+EVENT_TIME = "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5"
+
+
+def rules_of(version: int, **properties: str) -> MergeRules:
+    """Rules of a table with these properties, `__` for the dots in their names."""
+    given = {key.replace("__", "."): value for key, value in properties.items()}
+    return find_merge_rules(
+        TableConfig.from_properties(
+            {"hoodie.table.name": "t", "hoodie.table.version": str(version), **given}
+        )
+    )
+
+
+def legacy(payload: str | None, **more: str) -> MergeRules:
+    if payload is not None:
+        more["hoodie__compaction__payload__class"] = PAYLOADS + payload
+    return rules_of(6, hoodie__table__precombine__field="ts", **more)
+
+
+def test_versions_8_and_9() -> None:
+    event_time = MergeRules(("ts",), log_by_ordering=True, base_by_ordering=True)
+    newest = MergeRules((), log_by_ordering=False, base_by_ordering=False)
+    for version, field in (
+        (8, "hoodie__table__precombine__field"),
+        (9, "hoodie__table__ordering__fields"),
+    ):
+        ordering = {field: "ts"}
+        assert (
+            rules_of(version, hoodie__record__merge__mode="EVENT_TIME_ORDERING", **ordering)
+            == event_time
+        )
+        assert (
+            rules_of(version, hoodie__record__merge__mode="COMMIT_TIME_ORDERING", **ordering)
+            == newest
+        )
+        assert rules_of(version, **ordering) == event_time
+        assert rules_of(version) == newest
+    two = rules_of(
+        9,
+        hoodie__table__ordering__fields="ts,tie",
+        hoodie__record__merge__mode="EVENT_TIME_ORDERING",
+    )
+    assert two.ordering_fields == ("ts", "tie")
+
+
+def test_payload_classes_of_version_6() -> None:
+    ordered = MergeRules(("ts",), True, True, legacy=True, delete_operations=("D",))
+    overwrite = MergeRules(("ts",), True, False, legacy=True, delete_operations=("D",))
+    assert legacy("OverwriteWithLatestAvroPayload") == overwrite
+    assert legacy(None) == overwrite
+    # Hudi 0.15 writes the event time strategy next to any payload
+    strategy = {"hoodie__compaction__record__merger__strategy": EVENT_TIME}
+    assert legacy("OverwriteWithLatestAvroPayload", **strategy) == overwrite
+    assert legacy("DefaultHoodieRecordPayload") == ordered
+    assert legacy("EventTimeAvroPayload").marked_deletes_overrule
+    dms = legacy("AWSDmsAvroPayload")
+    assert (dms.base_by_ordering, dms.delete_field, dms.delete_markers) == (False, "Op", ("D", "d"))
+    uber = rules_of(
+        6,
+        hoodie__compaction__payload__class="com.uber.hoodie.common.model.DefaultHoodieRecordPayload",
+    )
+    assert uber.base_by_ordering
+    assert uber.ordering_fields == ()
+
+
+def test_delete_markers() -> None:
+    prefix = "hoodie__record__merge__property__hoodie__payload__delete__"
+    rules = rules_of(9, **{prefix + "field": "Op", prefix + "marker": "D"})
+    assert (rules.delete_field, rules.delete_markers) == ("Op", ("D",))
+    plain = rules_of(8, hoodie__payload__delete__field="x.y", hoodie__payload__delete__marker="1")
+    assert (plain.delete_field, plain.delete_markers) == ("x.y", ("1",))
+    for part in ("field", "marker"):
+        with pytest.raises(CorruptError, match="only one of"):
+            rules_of(9, **{prefix + part: "Op"})
+
+
+@pytest.mark.parametrize(
+    ("version", "properties", "named"),
+    [
+        (
+            9,
+            {
+                "hoodie__record__merge__mode": "CUSTOM",
+                "hoodie__compaction__payload__class": "org.x.Mine",
+            },
+            "org.x.Mine",
+        ),
+        (9, {"hoodie__record__merge__mode": "CUSTOM"}, "a merger"),
+        (8, {"hoodie__compaction__payload__class": PAYLOADS + "AWSDmsAvroPayload"}, "AWSDms"),
+        (9, {"hoodie__table__partial__update__mode": "IGNORE_DEFAULTS"}, "IGNORE_DEFAULTS"),
+        (9, {"hoodie__table__partial__update__mode": "FILL_UNAVAILABLE"}, "FILL_UNAVAILABLE"),
+        (
+            6,
+            {"hoodie__compaction__payload__class": PAYLOADS + "PartialUpdateAvroPayload"},
+            "PartialUpdate",
+        ),
+        (
+            6,
+            {"hoodie__compaction__record__merger__strategy": "1897ef5f-18bc-4557-939c"},
+            "1897ef5f",
+        ),
+    ],
+)
+def test_custom_merging_is_refused_by_name(
+    version: int, properties: dict[str, str], named: str
+) -> None:
+    with pytest.raises(UnsupportedError, match=f"{named}.*read-optimized"):
+        rules_of(version, **properties)
