@@ -65,6 +65,7 @@ def test_dynamic_filter_of_hudi() -> None:
     assert decode_bloom_filter(text.encode(), "dynamic_v0") == built
 
 
+@pytest.mark.rule("BLOOM-10")
 @pytest.mark.parametrize("count", VECTORS["dynamic_5_20"])
 def test_growth_of_dynamic_filters_of_hudi(count: str) -> None:
     keys = [f"key{i}" for i in range(int(count))]
@@ -95,6 +96,7 @@ def test_sizes_of_hudi(num_entries: int, rate: float, head: str) -> None:
     assert b64decode(text)[:13].hex() == head
 
 
+@pytest.mark.rule("BLOOM-1", "BLOOM-5")
 def test_footers_of_hudi(golden: Callable[[str, str], Path]) -> None:
     """Every key of a base file is in its filter; its keys make the same filter again."""
     tables = [
@@ -247,6 +249,7 @@ def test_no_base64(text: str) -> None:
         decode_bloom_filter(text, None)
 
 
+@pytest.mark.rule("BLOOM-9")
 def test_limit() -> None:
     text = VECTORS["simple_10_keys_0_7"]
     with pytest.raises(LimitError, match="bloom_filter_bytes_max"):

@@ -70,6 +70,7 @@ def test_every_file_hudi_wrote_reencodes_to_the_byte(
             assert initial == metadata
 
 
+@pytest.mark.rule("RING-18", "RING-20", "RING-21")
 @pytest.mark.parametrize("version", ["0.15.0", "1.0.2", "1.2.0"])
 def test_the_children_in_hudis_plans_make_the_rings_hudi_wrote_next(
     version: str, golden: Callable[[str, str], Path]
@@ -229,6 +230,7 @@ def test_any_bytes_decode_or_raise(data: bytes) -> None:
 T1, T2, T3 = "20260101000000001", "20260101000000002", "20260101000000003"
 
 
+@pytest.mark.rule("RING-13", "RING-14", "RING-15")
 @pytest.mark.parametrize(
     ("instants", "markers", "completed", "pending", "with_files", "chosen"),
     [
@@ -262,6 +264,7 @@ def test_choose_hashing_metadata(
     assert found == chosen
 
 
+@pytest.mark.rule("RING-16")
 def test_a_marker_without_its_file_is_corrupt() -> None:
     with pytest.raises(CorruptError, match=f"{T2} is marked"):
         choose_hashing_metadata([INIT, T1], [T2], [], [], lambda _: False)

@@ -215,6 +215,7 @@ def test_an_instant_has_no_time_zone_of_its_own() -> None:
         format_instant_time(datetime(2026, 1, 1, tzinfo=timezone.utc))
 
 
+@pytest.mark.rule("TL-3")
 @pytest.mark.parametrize(
     ("value", "expected"),
     [
@@ -249,6 +250,7 @@ def berlin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     time.tzset()
 
 
+@pytest.mark.rule("TL-3")
 def test_a_local_table_counts_in_the_systems_zone(berlin: None) -> None:
     summer = datetime(2026, 7, 1, 12, tzinfo=timezone.utc)
     winter = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)

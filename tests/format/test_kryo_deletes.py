@@ -283,6 +283,7 @@ FOREIGN_CLASSES = [
 ]
 
 
+@pytest.mark.rule("DEL-13")
 @pytest.mark.parametrize("name", FOREIGN_CLASSES)
 def test_foreign_classes_are_refused_before_they_are_read(name: str) -> None:
     payload = ONE_DELETE + java(name)

@@ -97,12 +97,14 @@ def test_any_bytes_decode_or_are_refused(data: bytes, framed: bool) -> None:
         decode(data)
 
 
+@pytest.mark.rule("LOG-2")
 def test_every_truncation_is_refused() -> None:
     for size in range(len(BLOCK)):
         with pytest.raises(TruncatedError):
             decode(BLOCK[:size])
 
 
+@pytest.mark.rule("LOG-2")
 def test_no_flipped_bit_of_the_frame_gives_the_same_block() -> None:
     content = range(len(BLOCK) - 19, len(BLOCK) - 12)  # has no checksum
     for bit in range(8 * len(BLOCK)):
@@ -148,6 +150,7 @@ def test_damage_is_named(
     assert caught.value.offset is not None
 
 
+@pytest.mark.rule("LOG-4")
 def test_header_is_bounded() -> None:
     with pytest.raises(LimitError, match="log_header_entries_max"):
         decode(BLOCK, Limits(log_header_entries_max=1))
@@ -170,6 +173,7 @@ def test_missing_header_values_are_refused_when_asked_for() -> None:
             getattr(block, name)
 
 
+@pytest.mark.rule("LOG-3")
 def test_a_block_longer_than_hudi_reads_is_not_written() -> None:
     with mmap.mmap(-1, 2**31) as content, pytest.raises(ValueError, match="2147483647"):
         encode_log_block(BlockType.AVRO_DATA, {}, memoryview(content))

@@ -86,6 +86,7 @@ def test_every_log_file_of_hudi(golden: Golden, version: str, name: str) -> None
                 assert deletes.record_keys == [record.record_key for record in deletes]
 
 
+@pytest.mark.rule("LOG-19")
 def test_rolled_back_blocks_of_hudi(golden: Golden) -> None:
     table = golden("0.15.0", "rolledback_mor")
     slices: dict[str, list[tuple[LogFileName, Path]]] = defaultdict(list)
@@ -194,6 +195,7 @@ def test_no_flipped_bit_of_a_frame_drops_a_block_unseen() -> None:
                 decode_delete_block(deletes.content)
 
 
+@pytest.mark.rule("LOG-15")
 @given(st.lists(st.sampled_from([A, B, C, MAGIC, b"#HUDI", b"\0" * 9, B[:40], B[3:]]), max_size=6))
 def test_any_pieces_are_covered(pieces: list[bytes]) -> None:
     spans_of(b"".join(pieces))

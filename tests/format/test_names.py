@@ -149,6 +149,7 @@ def test_other_files_are_no_data_files(name: str) -> None:
         parse_log_file_name(name)
 
 
+@pytest.mark.rule("NAME-8")
 def test_a_file_from_outside_hudi_is_not_passed_over() -> None:
     with pytest.raises(UnsupportedError, match="outside Hudi"):
         find_data_file_name("data.parquet_20240101000000_hudiext")
@@ -186,6 +187,7 @@ def test_malformed_write_tokens(text: str) -> None:
         parse_write_token(text)
 
 
+@pytest.mark.rule("NAME-10")
 @pytest.mark.parametrize(
     ("file_id", "bucket_id"),
     [
@@ -322,6 +324,7 @@ SIMPLE_BUCKETS = [
 ]
 
 
+@pytest.mark.rule("NAME-1", "NAME-3", "NAME-7")
 @pytest.mark.parametrize(("version", "table"), GOLDEN)
 def test_every_file_hudi_wrote(version: str, table: str, golden) -> None:
     root: Path = golden(version, table)

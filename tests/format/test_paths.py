@@ -133,6 +133,7 @@ def test_the_message_stays_short_and_printable() -> None:
     assert "\x1b" not in str(caught.value)
 
 
+@pytest.mark.rule("PATH-1", "PATH-2")
 @given(nasty_text | st.text())
 def test_no_accepted_path_leaves_the_root(text: str) -> None:
     try:
@@ -266,6 +267,7 @@ def test_every_path_hudi_wrote_passes(version: str, table: str, golden) -> None:
         assert check_relative_path(relative) == relative
 
 
+@pytest.mark.rule("PATH-6", "PATH-7")
 @pytest.mark.parametrize("version", ["0.15.0", "1.0.2", "1.2.0"])
 def test_escaped_partitions_of_a_real_table(version: str, golden) -> None:
     root: Path = golden(version, "intkey")

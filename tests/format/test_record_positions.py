@@ -49,6 +49,7 @@ def test_round_trip(positions: set[int]) -> None:
     assert decode_record_positions(text).tolist() == sorted(positions)
 
 
+@pytest.mark.rule("POS-5")
 def test_the_same_position_twice() -> None:
     with pytest.raises(ValueError, match="same position"):
         encode_record_positions(np.array([1, 2, 1], np.uint64))
@@ -100,6 +101,7 @@ def full_bitmap(groups: int) -> bytes:
     )
 
 
+@pytest.mark.rule("POS-4")
 def test_runs_are_not_spelled_out() -> None:
     text = b64encode(full_bitmap(2)).decode()
     with pytest.raises(LimitError, match=r"8589934592 .* record_positions_max"):

@@ -217,6 +217,7 @@ def test_children_that_leave_no_ring_are_corrupt(children: list[HashingNode], me
         apply_children(FOUR, children)
 
 
+@pytest.mark.rule("RING-3")
 @pytest.mark.parametrize(
     "nodes", [(), ring(5, 5), ring(6, 5), ring(-1, 5), ring(5, MAX + 1), (HashingNode(5, ""),)]
 )
@@ -225,6 +226,7 @@ def test_check_ring(nodes: tuple[HashingNode, ...]) -> None:
         check_ring(nodes)
 
 
+@pytest.mark.rule("RING-1", "RING-2")
 @pytest.mark.parametrize("version", ["0.15.0", "1.0.2", "1.2.0"])
 @pytest.mark.parametrize("name", ["ch_init", "ch_split"])
 def test_hudi_put_every_key_into_the_node_found_here(

@@ -127,6 +127,7 @@ def test_layout_1_keeps_its_timeline_in_the_meta_folder() -> None:
     assert from_changes(6, {"hoodie.archivelog.folder": ""}).history_path == ".hoodie"
 
 
+@pytest.mark.rule("PROP-6")
 @pytest.mark.parametrize(
     ("version", "advice"),
     [
@@ -142,6 +143,7 @@ def test_other_table_versions(version: str, advice: str) -> None:
         from_changes(9, {"hoodie.table.version": version})
 
 
+@pytest.mark.rule("PROP-6")
 @pytest.mark.parametrize("version", [None, ""])
 def test_a_missing_table_version_is_never_guessed(version: str | None) -> None:
     with pytest.raises(UnsupportedError, match=r"hoodie\.table\.version is missing.*put .* back"):
@@ -155,6 +157,7 @@ def test_numbers_are_decimal(text: str) -> None:
             from_changes(9, {key: text})
 
 
+@pytest.mark.rule("PROP-7")
 def test_layout_belongs_to_version() -> None:
     for version, layout in ((6, "2"), (8, "1"), (9, "0")):
         with pytest.raises(CorruptError, match="layout"):
@@ -186,6 +189,7 @@ def test_a_wrong_checksum_or_no_name() -> None:
         from_changes(9, {"hoodie.table.name": None})
 
 
+@pytest.mark.rule("PROP-9", "PATH-1")
 @pytest.mark.parametrize(
     "key",
     ["hoodie.timeline.path", "hoodie.timeline.history.path", "hoodie.archivelog.folder"],
@@ -196,6 +200,7 @@ def test_folders_stay_inside_the_table(key: str, value: str) -> None:
         from_changes(9, {key: value})
 
 
+@pytest.mark.rule("PROP-13")
 @pytest.mark.parametrize(
     ("version", "changes", "mode"),
     [
@@ -231,6 +236,7 @@ def test_merge_mode(version: int, changes: dict[str, str], mode: MergeMode) -> N
     assert from_changes(version, dict(changes)).merge_mode is mode
 
 
+@pytest.mark.rule("PROP-14")
 @pytest.mark.parametrize(
     ("version", "changes"),
     [
@@ -339,6 +345,7 @@ def test_key_generator_inferred_from_fields(key: str, partition: str, expected: 
     assert from_changes(6, {RECORD_KEY: key, PARTITION: partition}).key_generator == expected
 
 
+@pytest.mark.rule("PATH-9")
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [

@@ -183,6 +183,7 @@ class StoreContract:
             with pytest.raises(ValueError, match="root"):
                 attempt()
 
+    @pytest.mark.rule("PATH-1")
     @pytest.mark.parametrize("path", UNSAFE_PATHS)
     def test_unsafe_paths_are_refused_by_every_verb(self, store: Store, path: str) -> None:
         for attempt in (

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -12,24 +11,6 @@ from bucketfmt.storage.store import Store
 from tests.storage.contract import StoreContract
 
 s3fs = pytest.importorskip("s3fs")
-moto_server = pytest.importorskip("moto.server")
-
-
-@pytest.fixture(scope="module")
-def options() -> Iterator[dict[str, Any]]:
-    """Return the options that reach an S3 of our own, on a free port of this machine."""
-    server = moto_server.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    given = {
-        "endpoint_url": f"http://{host}:{port}",
-        "key": "testing",
-        "secret": "testing",
-        "client_kwargs": {"region_name": "eu-west-1"},
-    }
-    s3fs.S3FileSystem(**given).mkdir("tables")
-    yield given
-    server.stop()
 
 
 class TestS3Store(StoreContract):
@@ -38,27 +19,29 @@ class TestS3Store(StoreContract):
         return f"s3://tables/{uuid.uuid4().hex}/table"
 
     @pytest.fixture
-    def store(self, uri: str, options: dict[str, Any]) -> Store:
-        return open_store(uri, options)
+    def store(self, uri: str, s3_options: dict[str, Any]) -> Store:
+        return open_store(uri, s3_options)
 
     @pytest.fixture
-    def other(self, uri: str, options: dict[str, Any]) -> Store:
+    def other(self, uri: str, s3_options: dict[str, Any]) -> Store:
         # Another process would share no cache of listings; here another instance shares none.
-        return open_store(uri.replace("s3://", "s3a://"), {**options, "skip_instance_cache": True})
+        return open_store(
+            uri.replace("s3://", "s3a://"), {**s3_options, "skip_instance_cache": True}
+        )
 
 
-def test_a_folder_marker_is_not_an_entry(options: dict[str, Any]) -> None:
-    s3 = s3fs.S3FileSystem(**options)
+def test_a_folder_marker_is_not_an_entry(s3_options: dict[str, Any]) -> None:
+    s3 = s3fs.S3FileSystem(**s3_options)
     s3.pipe_file("tables/marked/p=1/", b"")
     s3.pipe_file("tables/marked/p=1/f", b"1")
-    store = open_store("s3://tables/marked", options)
+    store = open_store("s3://tables/marked", s3_options)
     assert [i.path for i in store.list("p=1")] == ["p=1/f"]
     assert [(i.path, i.is_dir) for i in store.list("")] == [("p=1", True)]
 
 
-def test_a_whole_bucket_can_be_a_table(options: dict[str, Any]) -> None:
-    s3fs.S3FileSystem(**options).mkdir("whole")
-    store = open_store("s3://whole", options)
+def test_a_whole_bucket_can_be_a_table(s3_options: dict[str, Any]) -> None:
+    s3fs.S3FileSystem(**s3_options).mkdir("whole")
+    store = open_store("s3://whole", s3_options)
     store.put_if_absent(".hoodie/hoodie.properties", b"x=1")
     assert [i.path for i in store.list("")] == [".hoodie"]
     assert store.read(".hoodie/hoodie.properties", 9) == b"x=1"
@@ -81,7 +64,7 @@ def test_an_unreachable_store_is_a_storage_error() -> None:
     assert "secret-value" not in str(caught.value)
 
 
-def test_a_missing_bucket_is_no_table(options: dict[str, Any]) -> None:
-    store = open_store("s3://no-such-bucket/t", options)
+def test_a_missing_bucket_is_no_table(s3_options: dict[str, Any]) -> None:
+    store = open_store("s3://no-such-bucket/t", s3_options)
     assert store.list("") == []
     assert store.info(".hoodie/hoodie.properties") is None

@@ -115,6 +115,7 @@ class TestGoldenTables:
             "1.2.0": "20261121044218100_20261121044219059_0.parquet",
         }
 
+    @pytest.mark.rule("TL-23")
     @pytest.mark.parametrize("version", ["1.0.2", "1.2.0"])
     def test_content_in_layout_2(self, golden: Golden, version: str) -> None:
         store, config = open_table(golden(version, "cleaned"))
@@ -161,6 +162,7 @@ class TestGoldenTables:
             entries = load_archived_instants(store, config, since=since, until=until)
             assert sorted({e.requested_time for e in entries}) == expected
 
+    @pytest.mark.rule("TL-22")
     def test_only_files_of_the_range_are_opened(self, golden: Golden) -> None:
         store, config = open_table(golden("1.2.0", "cleaned"))
         recording = RecordingStore(store)
@@ -253,6 +255,7 @@ def store() -> Store:
 
 
 class TestManifests:
+    @pytest.mark.rule("TL-21")
     def test_only_what_the_manifest_in_force_names_counts(self, store: Store) -> None:
         put_history(store, [row(1)], version=1)
         put_history(store, [row(2)], version=2)  # as if file 1 had been compacted away
@@ -260,6 +263,7 @@ class TestManifests:
         store.replace(f"{HISTORY}/_version_", b"1")
         assert times_of(store) == [T[1]]
 
+    @pytest.mark.rule("TL-20")
     @pytest.mark.parametrize("damage", [None, b"", b"x", b"-1", b"9" * 40])
     def test_without_a_version_the_highest_manifest_is_in_force(
         self, store: Store, damage: bytes | None
@@ -380,6 +384,7 @@ class TestParquetFiles:
         (entry,) = load_archived_instants(store, config_of(2))
         assert (entry.completion_time, entry.metadata.operation_type) == (T[2], "UPSERT")
 
+    @pytest.mark.rule("TL-23")
     def test_a_newer_row_is_unsupported(self, store: Store) -> None:
         put_history(store, [row(1, version=2)])
         with pytest.raises(UnsupportedError):
@@ -448,6 +453,7 @@ class TestArchiveFiles:
             store.replace(f"{ARCHIVED}/{name}", b"garbage")
         assert len(load_history(store, config_of(1))) == 2
 
+    @pytest.mark.rule("TL-19")
     @pytest.mark.parametrize("keep", [0.3, 0.999])
     def test_a_cut_file_is_named(self, store: Store, archive: list[bytes], keep: float) -> None:
         path = f"{ARCHIVED}/.commits_.archive.2_1-0-1"
@@ -465,6 +471,7 @@ class TestArchiveFiles:
             load_history(store, config_of(1))
         assert caught.value.path == path
 
+    @pytest.mark.rule("TL-19")
     def test_an_unfinished_merge_is_passed_over(self, store: Store, archive: list[bytes]) -> None:
         """The files it merges are still there, so nothing is lost."""
         store.replace(f"{ARCHIVED}/.commits_.archive.1_1-0-1", archive[0])

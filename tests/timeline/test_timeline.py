@@ -23,6 +23,7 @@ def told(timeline: Timeline) -> list[tuple[str, str, str, str | None]]:
 
 
 class TestPlan:
+    @pytest.mark.rule("TL-8")
     def test_the_highest_state_counts(self) -> None:
         timeline = plan(
             f"{T[1]}.commit.requested",
@@ -57,6 +58,7 @@ class TestPlan:
         assert told(plan(*files, layout=layout)) == [(T[1], pending, "INFLIGHT", None)]
         assert [i.action for i in plan(*files, done, layout=layout).instants] == [completed]
 
+    @pytest.mark.rule("TL-9")
     def test_a_completed_file_alone_is_enough(self) -> None:
         assert told(plan(f"{T[1]}_{T[2]}.commit")) == [(T[1], "commit", "COMPLETED", T[2])]
 
@@ -107,6 +109,7 @@ class TestPlan:
         assert plan(name, layout=1).instants == ()
         assert plan(name, layout=2).instants == ()
 
+    @pytest.mark.rule("TL-7")
     def test_layout_1_completes_when_its_file_was_written(self) -> None:
         files = [(f"{T[1]}.commit", 1704067200.25), (f"{T[2]}.inflight", 1704067201.0)]
         timeline = plan_timeline(files, 1, timezone.utc)
@@ -118,6 +121,7 @@ class TestPlan:
         there = plan_timeline(files, 1, timezone(timedelta(hours=-5)))
         assert there.instants[0].completion_time == "20231231190000250"
 
+    @pytest.mark.rule("TL-6")
     def test_layout_2_takes_the_files_left_by_an_upgrade(self) -> None:
         timeline = plan_timeline(
             [(f"{T[1]}.commit", 1704067200.0), (f"{T[3]}_{T[4]}.commit", 1.0)], 2, timezone.utc
@@ -184,6 +188,7 @@ class TestViews:
             T[8],
         ]
 
+    @pytest.mark.rule("TL-13")
     def test_by_action(self, timeline: Timeline) -> None:
         assert [i.action for i in timeline.writes.instants] == [
             "deltacommit",
@@ -220,6 +225,7 @@ class TestViews:
 
 
 class TestContains:
+    @pytest.mark.rule("TL-11")
     def test_contains_or_before_start(self, timeline: Timeline) -> None:
         visible = timeline.visible  # starts at T[3]
         assert visible.contains_or_before_start(T[3])
@@ -235,6 +241,7 @@ class TestContains:
         assert not plan().is_before_start("")
         assert not plan().is_completed(T[0])
 
+    @pytest.mark.rule("TL-11")
     def test_savepointed_commits_are_not_the_start(self) -> None:
         """Archival leaves them behind, and what lies between them and the start is archived."""
         timeline = plan(
@@ -250,6 +257,7 @@ class TestContains:
         assert not only.is_before_start(T[0])
         assert not only.contains_or_before_start(T[4])
 
+    @pytest.mark.rule("TL-14")
     def test_old_instants_of_seconds_are_found_by_milliseconds(self) -> None:
         timeline = plan("20240101000000.commit", layout=1)
         assert timeline.contains("20240101000000")
@@ -257,6 +265,7 @@ class TestContains:
         assert not timeline.contains("20240101000000998")
         assert not plan("20240101000000999.commit", layout=1).contains("20240101000000")
 
+    @pytest.mark.rule("LOG-18")
     def test_log_blocks(self, timeline: Timeline) -> None:
         assert timeline.is_block_committed(T[3])
         assert timeline.is_block_committed(T[6])
@@ -269,6 +278,7 @@ class TestContains:
 
 
 class TestCompletion:
+    @pytest.mark.rule("TL-12")
     def test_is_completed(self, timeline: Timeline) -> None:
         # here the start is that of all writes, pending ones too: T[2]
         assert [timeline.is_completed(time) for time in T] == [
@@ -326,6 +336,7 @@ class TestCompletion:
         assert with_history.instants == timeline.instants
         assert timeline.completion_time(T[0]) is None
 
+    @pytest.mark.rule("TL-24")
     def test_what_is_active_still_overrules_history(self) -> None:
         """Archiving that was interrupted leaves an instant in both."""
         timeline = plan(f"{T[1]}_{T[2]}.commit").with_history(

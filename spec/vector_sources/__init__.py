@@ -1,0 +1,37 @@
+"""The sources of the vectors: one module per topic, each a generator of `Vector`s."""
+
+from __future__ import annotations
+
+from spec.vector_sources import (
+    commits,
+    deletes,
+    footers,
+    hashing,
+    keys,
+    logs,
+    names,
+    paths,
+    properties,
+    rings,
+    rules,
+    slices,
+    timeline,
+)
+
+__all__ = ["SOURCES"]
+
+SOURCES = (
+    names.vectors,
+    paths.vectors,
+    timeline.vectors,
+    properties.vectors,
+    keys.vectors,
+    hashing.vectors,
+    rules.vectors,
+    rings.vectors,
+    logs.vectors,
+    deletes.vectors,
+    footers.vectors,
+    commits.vectors,
+    slices.vectors,
+)

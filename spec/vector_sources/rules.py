@@ -1,0 +1,186 @@
+"""Vectors of partition rules and of index settings."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from spec.vector_sources.vector import ListOf, Vector, golden
+
+__all__ = ["vectors"]
+
+_TEXT = "written for this text"
+_FOLDER = ".hoodie/.bucket_index/partition_bucket_index_meta/configs/"
+
+
+def _question(path: str, expressions: str, rule: str = "regex") -> dict[str, object]:
+    return {"path": path, "expressions": expressions, "default": 2, "rule": rule}
+
+
+def vectors() -> Iterator[Vector]:
+    """Yield them."""
+    table = golden("1.2.0", "partrules")
+    first, second = table.paths(_FOLDER)
+    for name, path in (("first", first), ("second", second)):
+        yield Vector(
+            f"hashing-config.{name}",
+            ["PBR-1"],
+            table.recipe(path),
+            table.files[path],
+            json.loads(table.files[path]),
+        )
+        yield Vector(
+            f"hashing-config-text.{name}",
+            ["PBR-1"],
+            table.recipe(path),
+            json.loads(table.files[path]),
+            table.files[path].decode(),
+        )
+    yield Vector(
+        "hashing-config.unknown-properties",
+        ["PBR-1"],
+        _TEXT,
+        '{"note":1,"instant":"00000000000000","version":1,"rule":"regex","defaultBucketNumber":2,'
+        '"expressions":""}',
+        {
+            "expressions": "",
+            "defaultBucketNumber": 2,
+            "rule": "regex",
+            "version": 1,
+            "instant": "00000000000000",
+        },
+    )
+    yield Vector(
+        "hashing-config.corrupt",
+        ["PBR-1"],
+        _TEXT,
+        ListOf(
+            ["", "[]", "{", '{"expressions":"a,1"}', '{"expressions":1,"defaultBucketNumber":2}']
+        ),
+        error="corrupt",
+    )
+    asked = [
+        (_question("p=2024-01-01", "2024-01,3;2024-02,1"), 3),
+        (_question("p=2024-02-01", "2024-01,3;2024-02,1"), 1),
+        (_question("p=2025-01-01", "2024-01,3;2024-02,1"), 2),
+        (_question("a", "^a$,5;b,3"), 5),
+        (_question("ab", "^a$,5;b,3"), 3),
+        (_question("us", " us , 8 ; eu , 4 ;;"), 8),
+        (_question("us/ca", "us,1;us/ca,7"), 1),
+        (_question("x", "x,-1"), 2),
+        (_question("us", "us,8", "REGEX"), 8),
+        (_question("d=15", r"d=\d{2}$,4"), 4),
+    ]
+    yield Vector(
+        "partition-buckets.rules",
+        ["PBR-3", "PBR-4", "PBR-6"],
+        "PartitionBucketIndexCalculator.computeNumBuckets (judge/Decisions.java, Hudi 1.2.0)",
+        ListOf([question for question, _ in asked]),
+        [number for _, number in asked],
+    )
+    yield Vector(
+        "partition-buckets.corrupt",
+        ["PBR-3", "PBR-6"],
+        _TEXT,
+        ListOf(
+            [
+                _question("us", "us"),
+                _question("us", "us,x"),
+                _question("us", "us,1,2"),
+                _question("us", "us,0"),
+                _question("us", "us,-2"),
+            ]
+        ),
+        error="corrupt",
+    )
+    yield Vector(
+        "partition-buckets.unsupported",
+        ["PBR-5", "PBR-6", "DEV-24"],
+        _TEXT,
+        ListOf(
+            [
+                _question("us", "us,1", "range"),
+                _question("us", "(?i)US,1"),
+                _question("us", "\\p{Lu},1"),
+                _question("us", "u++s,1"),
+                _question("us", "(,1"),
+                _question("a" * 200, "(a+)+$,1"),
+            ]
+        ),
+        error="unsupported",
+    )
+    configs = [first.rpartition("/")[2], second.rpartition("/")[2]]
+    instants = [name.removesuffix(".hashing_config") for name in configs]
+    chosen: list[tuple[dict[str, object], str | None]] = [
+        ({"instants": instants, "pending": []}, instants[1]),
+        ({"instants": instants, "pending": [instants[1]]}, instants[0]),
+        ({"instants": instants, "pending": instants}, None),
+        ({"instants": [], "pending": []}, None),
+        ({"instants": instants, "pending": [], "as_of": instants[0]}, instants[0]),
+        ({"instants": instants, "pending": [], "as_of": "2"}, None),
+        (
+            {"instants": instants, "pending": [], "archived": ["00000000000000"], "as_of": "2"},
+            "00000000000000",
+        ),
+    ]
+    yield Vector(
+        "hashing-config-choice.cases",
+        ["PBR-8", "PBR-9", "DEV-28"],
+        "PartitionBucketIndexHashingConfig.getLatestHashingConfig and loadHashingConfig, as read "
+        "in their sources; instants of table partrules (Hudi 1.2.0)",
+        ListOf([case for case, _ in chosen]),
+        [instant for _, instant in chosen],
+    )
+    yield from _settings()
+
+
+def _settings() -> Iterator[Vector]:
+    new = {
+        "hoodie.index.type": "BUCKET",
+        "hoodie.index.bucket.engine": "SIMPLE",
+        "hoodie.bucket.index.num.buckets": "16",
+        "hoodie.bucket.index.hash.field": "id,k",
+    }
+    rfc = {
+        "hoodie.index.type": "BUCKET_HASH_INDEX",
+        "hoodie.index.bucket.engine": "SIMPLE_HASHING",
+        "hoodie.hash.index.bucket.num": "16",
+        "hoodie.datasource.write.indexkey.field": "id,k",
+    }
+    stated = {"index_type": "BUCKET", "engine": "SIMPLE", "num_buckets": 16}
+    nothing = {"index_type": None, "engine": None, "num_buckets": None, "hash_fields": None}
+    yield Vector(
+        "index-settings.names",
+        ["DEV-1", "KEY-11", "HASH-5", "PROP-16"],
+        "HoodieIndexConfig of Hudi 0.15.0 to 1.2.0; RFC-29 and RFC-42",
+        ListOf(
+            [
+                new,
+                rfc,
+                {},
+                {"hoodie.index.type": "BLOOM"},
+                {"hoodie.bucket.index.hash.field": "id, k"},
+            ]
+        ),
+        [
+            {**stated, "hash_fields": ["id", "k"]},
+            {**stated, "hash_fields": ["id", "k"]},
+            nothing,
+            {**nothing, "index_type": "BLOOM"},
+            {**nothing, "hash_fields": ["id", " k"]},
+        ],
+    )
+    yield Vector(
+        "index-settings.engines",
+        ["DEV-5"],
+        "HoodieIndex.BucketIndexEngineType has SIMPLE and CONSISTENT_HASHING only",
+        ListOf([{**new, "hoodie.index.bucket.engine": "EXTENDIBLE_HASHING"}]),
+        error="unsupported",
+    )
+    yield Vector(
+        "index-settings.corrupt",
+        ["HASH-5"],
+        _TEXT,
+        ListOf([{"hoodie.bucket.index.num.buckets": text} for text in ("0", "-4", "x", "4.0")]),
+        error="corrupt",
+    )

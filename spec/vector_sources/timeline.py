@@ -1,0 +1,306 @@
+"""Vectors of instants, timeline files and archives."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Iterator
+from io import BytesIO
+
+import fastavro
+
+from spec.vector_sources.logs import parse_blocks
+from spec.vector_sources.vector import ListOf, Vector, golden
+
+__all__ = ["vectors"]
+
+_TEXT = "written for this text"
+_NAMES = "InstantFileNameGeneratorV1/V2; names in tables of Hudi 0.15.0 and 1.2.0"
+_T, _C = "20261121044145151", "20261121044151780"
+
+_BOTH_LAYOUTS = {
+    f"{_T}.commit.requested": ("commit", "REQUESTED"),
+    f"{_T}.inflight": ("commit", "INFLIGHT"),
+    f"{_T}.deltacommit.requested": ("deltacommit", "REQUESTED"),
+    f"{_T}.deltacommit.inflight": ("deltacommit", "INFLIGHT"),
+    f"{_T}.replacecommit.requested": ("replacecommit", "REQUESTED"),
+    f"{_T}.compaction.requested": ("compaction", "REQUESTED"),
+    f"{_T}.compaction.inflight": ("compaction", "INFLIGHT"),
+    f"{_T}.logcompaction.requested": ("logcompaction", "REQUESTED"),
+    f"{_T}.clean.requested": ("clean", "REQUESTED"),
+    f"{_T}.rollback.inflight": ("rollback", "INFLIGHT"),
+    f"{_T}.restore.requested": ("restore", "REQUESTED"),
+    f"{_T}.savepoint.inflight": ("savepoint", "INFLIGHT"),
+    f"{_T}.indexing.requested": ("indexing", "REQUESTED"),
+    f"{_T}.schemacommit.inflight": ("schemacommit", "INFLIGHT"),
+}
+_COMPLETED = ("commit", "deltacommit", "replacecommit", "clean", "rollback", "savepoint")
+_OTHERS = [
+    "hoodie.properties",
+    f".{_T}.commit.crc",
+    f"{_T}.commit.d0f5a6f3-7c2a-4d26-9a7c-1c3e2c1d0b4a",
+    f"{_T}.commit.inflight",
+    f"{_T}.savepoint.requested",
+    f"{_T}.unknown",
+    f"{_T}.compaction",
+    "x.commit",
+    "history",
+    "",
+]
+
+
+def _file(name: str, layout: int) -> dict[str, object]:
+    return {"name": name, "layout": layout}
+
+
+def _instant(
+    requested: str, completed: str | None, action: str, state: str
+) -> dict[str, str | None]:
+    return {
+        "requested_time": requested,
+        "completion_time": completed,
+        "action": action,
+        "state": state,
+    }
+
+
+def vectors() -> Iterator[Vector]:
+    """Yield them."""
+    yield from _instant_files()
+    yield from _times()
+    yield from _timelines()
+    yield from _archives()
+
+
+def _instant_files() -> Iterator[Vector]:
+    pending = {
+        (name, layout): _instant(_T, None, *meaning)
+        for name, meaning in _BOTH_LAYOUTS.items()
+        for layout in (1, 2)
+    }
+    pending[f"{_T}.clustering.requested", 2] = _instant(_T, None, "clustering", "REQUESTED")
+    yield Vector(
+        "instant-file.pending",
+        ["TL-4"],
+        _NAMES,
+        ListOf([_file(*key) for key in pending]),
+        list(pending.values()),
+    )
+    completed = {
+        (f"{_T}_{_C}.{action}", 2): _instant(_T, _C, action, "COMPLETED") for action in _COMPLETED
+    }
+    completed |= {
+        (f"{_T}.{action}", 1): _instant(_T, None, action, "COMPLETED") for action in _COMPLETED
+    }
+    yield Vector(
+        "instant-file.completed",
+        ["TL-4"],
+        _NAMES,
+        ListOf([_file(*key) for key in completed]),
+        list(completed.values()),
+    )
+    yield Vector(
+        "instant-file.legacy",
+        ["TL-6"],
+        "a completed file of layout 1 left in layout 2 by an upgrade",
+        _file(f"{_T}.commit", 2),
+        _instant(_T, None, "commit", "COMPLETED"),
+    )
+    others = [_file(name, layout) for name in _OTHERS for layout in (1, 2)]
+    others += [_file(f"{_T}.clustering.requested", 1), _file(f"{_T}_{_C}.commit", 1)]
+    yield Vector("instant-file.others", ["TL-5"], _TEXT, ListOf(others), [None] * len(others))
+    written = [
+        ("commit", "INFLIGHT", 1, f"{_T}.inflight"),
+        ("compaction", "COMPLETED", 1, f"{_T}.commit"),
+        ("compaction", "COMPLETED", 2, f"{_T}_{_C}.commit"),
+        ("logcompaction", "COMPLETED", 2, f"{_T}_{_C}.deltacommit"),
+        ("clustering", "REQUESTED", 1, f"{_T}.replacecommit.requested"),
+        ("clustering", "REQUESTED", 2, f"{_T}.clustering.requested"),
+        ("clustering", "COMPLETED", 2, f"{_T}_{_C}.replacecommit"),
+        ("savepoint", "COMPLETED", 2, f"{_T}_{_C}.savepoint"),
+    ]
+    yield Vector(
+        "instant-file-name.written",
+        ["TL-4"],
+        _NAMES,
+        ListOf(
+            [
+                {**_instant(_T, _C, action, state), "layout": layout}
+                for action, state, layout, _ in written
+            ]
+        ),
+        [row[3] for row in written],
+    )
+
+
+def _times() -> Iterator[Vector]:
+    dates = {
+        "20261121044145151": "2026-11-21T04:41:45.151",
+        "20261121044145": "2026-11-21T04:41:45.999",
+        "20261121044145151010": "2026-11-21T04:41:45.151",
+        "20240229000000000": "2024-02-29T00:00:00.000",
+    }
+    yield Vector(
+        "instant-time.dates",
+        ["TL-2"],
+        "HoodieInstantTimeGenerator.parseDateFromInstantTime (judge/Decisions.java, Hudi 1.2.0)",
+        ListOf(list(dates)),
+        list(dates.values()),
+    )
+    yield Vector(
+        "instant-time.no-dates",
+        ["TL-2"],
+        _TEXT,
+        ListOf(["00000000000000", "20230229000000000", "2026", "2026112104414515", "x" * 17, ""]),
+        error="corrupt",
+    )
+    instants = ["20261121044145151", "20261121044145", "00000000000000", "20261121044145151010"]
+    yield Vector(
+        "instant-order.text",
+        ["TL-1"],
+        "String.compareTo",
+        instants,
+        ["00000000000000", "20261121044145", "20261121044145151", "20261121044145151010"],
+    )
+
+
+def _timelines() -> Iterator[Vector]:
+    table = golden("1.2.0", "ch_split")
+    folder = ".hoodie/timeline/"
+    names = [path.removeprefix(folder) for path in table.paths(folder)]
+    completed = [name for name in names if "_" in name]
+    expected = []
+    for name in completed:
+        times, action = name.split(".")
+        expected.append([*times.split("_"), action, "COMPLETED"])
+    yield Vector(
+        "timeline.ch-split",
+        ["TL-8", "TL-10"],
+        table.recipe(folder, "the listing"),
+        {"layout": 2, "files": [[name, None] for name in names]},
+        sorted(expected),
+    )
+    t = [f"2024010100000{n}000" for n in range(10)]
+    yield Vector(
+        "timeline.layout-1",
+        ["TL-7", "TL-8", "TL-9"],
+        _TEXT + "; modification times in seconds since the epoch, zone UTC",
+        {
+            "layout": 1,
+            "files": [
+                [f"{t[1]}.commit", 1704067200.25],
+                [f"{t[2]}.replacecommit.requested", 1704067201.0],
+                [f"{t[2]}.replacecommit.inflight", 1704067201.0],
+                [f"{t[3]}.compaction.requested", 1704067201.0],
+                [f"{t[3]}.commit", 1704067202.5],
+                [f"{t[1]}.savepoint", 1704067203.0],
+            ],
+        },
+        [
+            [t[1], "20240101000000250", "commit", "COMPLETED"],
+            [t[1], "20240101000003000", "savepoint", "COMPLETED"],
+            [t[2], None, "replacecommit", "INFLIGHT"],
+            [t[3], "20240101000002500", "commit", "COMPLETED"],
+        ],
+    )
+    yield Vector(
+        "timeline.upgraded",
+        ["TL-6", "TL-8"],
+        _TEXT,
+        {
+            "layout": 2,
+            "files": [
+                [f"{t[1]}.commit", 1704067200.0],
+                [f"{t[3]}.clustering.requested", 1704067200.0],
+                [f"{t[3]}_{t[5]}.replacecommit", 1704067200.0],
+                [f"{t[2]}_{t[6]}.deltacommit", 1704067200.0],
+                [f"{t[2]}.deltacommit.inflight", 1704067200.0],
+            ],
+        },
+        [
+            [t[1], "20240101000000000", "commit", "COMPLETED"],
+            [t[2], t[6], "deltacommit", "COMPLETED"],
+            [t[3], t[5], "replacecommit", "COMPLETED"],
+        ],
+    )
+
+
+def _archives() -> Iterator[Vector]:
+    table = golden("0.15.0", "cleaned")
+    path = table.paths(".hoodie/archived/", contains=".commits_.archive.")[0]
+    block = parse_blocks(table.files[path])[0]
+    schema = fastavro.parse_schema(json.loads(block.header[2]))
+    yield Vector(
+        "archived-block.layout-1",
+        ["TL-18"],
+        table.recipe(path, "content and SCHEMA of the first block"),
+        {"content": block.content.hex(), "schema": block.header[2]},
+        [
+            [entry["commitTime"], entry["actionType"], entry["actionState"]]
+            for entry in _archived_entries(block.content, schema)
+        ],
+    )
+    yield Vector(
+        "archived-block.version",
+        ["TL-18"],
+        _TEXT,
+        {"content": "0000000400000000", "schema": block.header[2]},
+        error="unsupported",
+    )
+    table = golden("1.2.0", "cleaned")
+    folder = ".hoodie/timeline/history/"
+    yield Vector(
+        "history-version.cleaned",
+        ["TL-20"],
+        table.recipe(f"{folder}_version_"),
+        table.files[f"{folder}_version_"],
+        6,
+    )
+    yield Vector(
+        "history-version.malformed",
+        ["TL-20"],
+        _TEXT,
+        ListOf(["", "x", "-1", "6\n", "6 ", "٦"]),
+        error="corrupt",
+    )
+    manifest = table.files[f"{folder}manifest_6"]
+    files = json.loads(manifest)["files"]
+    yield Vector(
+        "history-manifest.cleaned",
+        ["TL-21", "TL-22"],
+        table.recipe(f"{folder}manifest_6"),
+        manifest,
+        [
+            {
+                "name": file["fileName"],
+                "size": file["fileLen"],
+                "min_instant": file["fileName"].split("_")[0],
+                "max_instant": file["fileName"].split("_")[1],
+                "layer": int(file["fileName"].split("_")[2].removesuffix(".parquet")),
+            }
+            for file in files
+        ],
+    )
+    yield Vector(
+        "history-manifest.foreign-names",
+        ["TL-21"],
+        _TEXT,
+        ListOf(
+            [
+                json.dumps({"files": [{"fileName": name, "fileLen": 1}]})
+                for name in ("../1_2_0.parquet", "1_2.parquet", "1_2_0.orc", "")
+            ]
+        ),
+        error="corrupt",
+    )
+
+
+def _archived_entries(content: bytes, schema: object) -> Iterator[dict[str, object]]:
+    _, count = struct.unpack_from(">ii", content)
+    position = 8
+    for _ in range(count):
+        (size,) = struct.unpack_from(">i", content, position)
+        yield fastavro.schemaless_reader(
+            BytesIO(content[position + 4 : position + 4 + size]), schema, None
+        )
+        position += 4 + size

@@ -1,0 +1,228 @@
+"""Formats of record keys, buckets, partition rules and rings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from bucketfmt.format.hashing import (
+    HASH_VALUE_MASK,
+    bucket_of_hash,
+    java_list_hash,
+    java_string_hash,
+    xxhash32,
+)
+from bucketfmt.format.hashing_kernels import java_list_hashes, java_string_hashes, xxhash32s
+from bucketfmt.format.hashing_metadata import (
+    HashingMetadata,
+    choose_hashing_metadata,
+    decode_hashing_metadata,
+    encode_hashing_metadata,
+    initial_hashing_metadata,
+    parse_child_nodes,
+)
+from bucketfmt.format.partition_rules import (
+    PartitionBucketRules,
+    choose_hashing_config,
+    decode_hashing_config,
+    encode_hashing_config,
+)
+from bucketfmt.format.record_keys import (
+    KeyDialect,
+    KeyEncoding,
+    dialect_for_table_version,
+    extract_hash_values,
+    format_record_key,
+)
+from bucketfmt.format.ring import (
+    HashingNode,
+    apply_children,
+    find_node,
+    find_node_indexes,
+    initial_ring,
+    merge_nodes,
+    split_node,
+)
+from bucketfmt.format.table_config import KeyGenerator
+from bucketfmt.index.assign import FixedBuckets, RingBuckets
+from bucketfmt.index.infer import infer_num_buckets
+from tests.spec.formats.values import Json, as_bytes
+
+__all__ = ["FORMATS"]
+
+
+def record_key(question: Json) -> Json:
+    return format_record_key(
+        question["fields"],
+        question["values"],
+        KeyGenerator(question["key_generator"]),
+        KeyEncoding(question["encoding"]),
+    )
+
+
+def hash_values(question: Json) -> Json:
+    dialect = KeyDialect(question["dialect"])
+    return extract_hash_values(question["key"], question["fields"], dialect)
+
+
+def java_string_hash_of_units(data: bytes) -> Json:
+    text = data.decode("utf-16-le")
+    assert java_string_hashes(pa.array([text])).tolist() == [java_string_hash(text)]
+    return java_string_hash(text)
+
+
+def java_list_hash_of(values: Json) -> Json:
+    columns = [pa.array([value], pa.string()) for value in values]
+    if columns:
+        assert java_list_hashes(columns).tolist() == [java_list_hash(values)]
+    return java_list_hash(values)
+
+
+def bucket_id(question: Json) -> Json:
+    fields, dialect = tuple(question["fields"]), KeyDialect(question["dialect"])
+    buckets = FixedBuckets(question["num_buckets"], fields, dialect)
+    values = extract_hash_values(question["key"], fields, dialect)
+    bucket = bucket_of_hash(java_list_hash(values), question["num_buckets"])
+    assert buckets.assign(pa.array([question["key"]])).tolist() == [bucket]
+    return bucket
+
+
+def infer(question: Json) -> Json:
+    return infer_num_buckets(
+        np.array(question["hashes"], np.int32),
+        np.array(question["buckets"], np.int64),
+        question["largest_bucket"],
+    )
+
+
+def hashing_config(data: bytes | str) -> Json:
+    return msgspec.to_builtins(decode_hashing_config(as_bytes(data)))
+
+
+def hashing_config_text(value: Json) -> Json:
+    return encode_hashing_config(msgspec.convert(value, PartitionBucketRules)).decode()
+
+
+def partition_buckets(question: Json) -> Json:
+    rules = PartitionBucketRules(question["expressions"], question["default"], question["rule"])
+    return rules.num_buckets_for(question["path"])
+
+
+def hashing_config_choice(question: Json) -> Json:
+    return choose_hashing_config(
+        question["instants"],
+        question["pending"],
+        question.get("archived", ()),
+        question.get("as_of"),
+    )
+
+
+def _ring(values: list[int]) -> list[HashingNode]:
+    return [HashingNode(value, f"f{value}") for value in values]
+
+
+def _nodes(nodes: Json) -> Json:
+    return None if nodes is None else msgspec.to_builtins(list(nodes))
+
+
+def ring_hash(values: Json) -> Json:
+    joined = "".join("null" if value is None else value for value in values)
+    hashed = xxhash32(joined.encode()) & HASH_VALUE_MASK
+    columns = [pa.array([value], pa.string()) for value in values]
+    assert (xxhash32s(columns) & HASH_VALUE_MASK).tolist() == [hashed]
+    return hashed
+
+
+def ring_node(question: Json) -> Json:
+    ring = question["ring"]
+    node = find_node(_ring(ring), question["hash"])
+    index = find_node_indexes(np.array(ring), np.array([question["hash"]]))
+    assert ring[index[0]] == node.value
+    return node.value
+
+
+def ring_node_of_key(question: Json) -> Json:
+    buckets = RingBuckets(
+        tuple(_ring(question["ring"])), tuple(question["fields"]), KeyDialect(question["dialect"])
+    )
+    return buckets.assign(pa.array([question["key"]])).tolist()[0]
+
+
+def ring_split(question: Json) -> Json:
+    first, second = question["prefixes"]
+    return _nodes(split_node(_ring(question["ring"]), question["value"], (first, second)))
+
+
+def ring_merge(question: Json) -> Json:
+    return _nodes(merge_nodes(_ring(question["ring"]), question["values"], question["prefix"]))
+
+
+def ring_apply(question: Json) -> Json:
+    nodes, children = (
+        msgspec.convert(question[name], list[HashingNode]) for name in ("nodes", "children")
+    )
+    return _nodes(apply_children(nodes, children))
+
+
+def resize(question: Json) -> Json:
+    metadata = msgspec.convert(question["metadata"], HashingMetadata)
+    children: list[HashingNode] = []
+    for group in question["groups"]:
+        assert int(group["clustering.group.sequence.no"]) == metadata.seq_no
+        children += parse_child_nodes(group["clustering.group.child.node"])
+    return _nodes(apply_children(metadata.nodes, children))
+
+
+def hashing_metadata(data: bytes | str) -> Json:
+    return msgspec.to_builtins(decode_hashing_metadata(as_bytes(data)))
+
+
+def hashing_metadata_text(value: Json) -> Json:
+    return encode_hashing_metadata(msgspec.convert(value, HashingMetadata)).decode()
+
+
+def initial_metadata(question: Json) -> Json:
+    metadata = initial_hashing_metadata(question["partition_path"], question["num_buckets"])
+    return encode_hashing_metadata(metadata).decode()
+
+
+def hashing_metadata_choice(question: Json) -> Json:
+    return choose_hashing_metadata(
+        question["instants"],
+        question["markers"],
+        question["completed"],
+        question["pending"],
+        question["with_base_file"].__contains__,
+    )
+
+
+FORMATS: dict[str, Callable[[Any], Json]] = {
+    "bucket-id": bucket_id,
+    "hash-values": hash_values,
+    "hashing-config": hashing_config,
+    "hashing-config-choice": hashing_config_choice,
+    "hashing-config-text": hashing_config_text,
+    "hashing-metadata": hashing_metadata,
+    "hashing-metadata-choice": hashing_metadata_choice,
+    "hashing-metadata-text": hashing_metadata_text,
+    "infer-num-buckets": infer,
+    "initial-hashing-metadata": initial_metadata,
+    "initial-ring": lambda q: _nodes(initial_ring(q["partition_path"], q["num_buckets"])),
+    "java-list-hash": java_list_hash_of,
+    "java-string-hash": java_string_hash_of_units,
+    "key-dialect": lambda version: dialect_for_table_version(version).value,
+    "partition-buckets": partition_buckets,
+    "record-key": record_key,
+    "resize": resize,
+    "ring-apply": ring_apply,
+    "ring-hash": ring_hash,
+    "ring-merge": ring_merge,
+    "ring-node": ring_node,
+    "ring-node-of-key": ring_node_of_key,
+    "ring-split": ring_split,
+    "xxhash32": lambda text: xxhash32(text.encode()),
+}
