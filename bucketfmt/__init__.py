@@ -1,11 +1,14 @@
-"""Apache Hudi bucket-index tables from plain Python: read, locate, look up, look into.
+"""Apache Hudi bucket-index tables from plain Python: read, locate, look up, look into, check.
 
 >>> import bucketfmt as bf
 >>> t = bf.open("warehouse/trips")                         # doctest: +SKIP
 >>> t.scan(filter=[("city", "=", "sf")]).to_arrow()        # doctest: +SKIP
 >>> t.lookup(["trip-000017"])                              # doctest: +SKIP
+>>> t.check(depth="full").findings                         # doctest: +SKIP
 """
 
+from bucketfmt.api import Table, open  # noqa: A004  (bucketfmt.open, as asked)
+from bucketfmt.check.report import CheckReport, Finding
 from bucketfmt.errors import (
     BucketfmtError,
     ChecksumError,
@@ -35,19 +38,19 @@ from bucketfmt.index.model import (
 from bucketfmt.limits import Limits
 from bucketfmt.table.plan_read import ScanPlan
 from bucketfmt.table.scan import Scan
-from bucketfmt.table.table import Table
-from bucketfmt.table.table import open_table as open  # noqa: A004  (bucketfmt.open, as asked)
 
 __version__ = "0.1.0"
 
 __all__ = [
     "BloomIndex",
     "BucketfmtError",
+    "CheckReport",
     "ChecksumError",
     "CommitUnknownError",
     "ConflictError",
     "ConsistentHashingIndex",
     "CorruptError",
+    "Finding",
     "Index",
     "IndexUnknownError",
     "KeyEncodingError",

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from typing import Any
 
+from bucketfmt.check.catalogue import CATALOGUE
+
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Replace `{{ cli }}` and `{{ findings }}` where a page asks for them."""
@@ -18,15 +20,14 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 
 def command_line() -> str:
     """The help of every command, as typer writes it out."""
-    words = ["-m", "typer", "bucketfmt.cli.__main__", "utils", "docs", "--name", "bucketfmt"]
-    done = subprocess.run([sys.executable, *words], capture_output=True, text=True, check=True)
+    words = ["-m", "typer", "--app", "app", "bucketfmt.cli.__main__"]
+    words += ["utils", "docs", "--name", "bucketfmt"]
+    done = subprocess.run([sys.executable, *words], capture_output=True, text=True, check=True)  # noqa: S603 - our own words
     return done.stdout.replace("# `bucketfmt`\n", "", 1)
 
 
 def findings() -> str:
     """Every finding `check` knows."""
-    from bucketfmt.check.catalogue import CATALOGUE
-
     parts = []
     for kind in CATALOGUE.values():
         parts.append(

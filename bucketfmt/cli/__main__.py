@@ -1,9 +1,9 @@
 """`python -m bucketfmt.cli` and the `bucketfmt` script."""
 
-from bucketfmt.cli import demo, dump, hashing, rows, tables  # noqa: F401  (they register commands)
-from bucketfmt.cli.app import main
+from bucketfmt.cli import check, demo, dump, hashing, rows, tables  # noqa: F401  (they register commands)
+from bucketfmt.cli.app import app, main
 
-__all__ = ["main"]
+__all__ = ["app", "main"]
 
 if __name__ == "__main__":
     main()

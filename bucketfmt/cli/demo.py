@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
 import tarfile
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import bucketfmt
 from bucketfmt.cli.app import app
+from bucketfmt.cli.check import print_report
 from bucketfmt.cli.render import console, print_facts, print_table, size_text
 from bucketfmt.cli.tables import describe_facts, draw_buckets
 from bucketfmt.table.skew import measure_skew
@@ -17,7 +20,7 @@ __all__ = ["demo"]
 
 @app.command()
 def demo() -> None:
-    """Open a table real Hudi wrote, locate and look up keys, draw its buckets."""
+    """Open a table real Hudi wrote, locate and look up keys, draw its buckets, check it."""
     packed = Path(__file__).with_name("demo_table.tar.xz")
     with tempfile.TemporaryDirectory(prefix="bucketfmt-demo-") as folder:
         with tarfile.open(packed) as archive:
@@ -53,6 +56,22 @@ def show(root: Path) -> None:
     for path in sorted({row["partition_path"] for row in sizes}):
         rows = [row for row in sizes if row["partition_path"] == path]
         draw_buckets(path, rows, measure_skew([row["size"] for row in rows]), largest)
+
+    _step("t.check(depth='full').status", "a file-system check, for tables")
+    console.print(table.check(depth="full").status)
+
+    lost, doubled = damage(root, located.to_pylist()[0])
+    _step(f"cut {lost}; copy {doubled}", "now a log file is cut, and a bucket gets a second group")
+    print_report(bucketfmt.open(root).check(depth="full"))
+
+
+def damage(root: Path, located: dict[str, Any]) -> tuple[str, str]:
+    """Cut one log file of a located key, and copy its base file under another file id."""
+    log_file, base_file = root / located["log_files"][-1], root / located["base_file"]
+    log_file.write_bytes(log_file.read_bytes()[:-100])
+    other_group = base_file.name[:9] + "dead-4bad-8bad-deadbeefdead" + base_file.name[36:]
+    shutil.copy(base_file, base_file.with_name(other_group))
+    return log_file.name, base_file.name
 
 
 def _step(code: str, comment: str) -> None:

@@ -19,6 +19,7 @@ LAYERS = [
     {"index"},
     {"table", "metadata_table"},
     {"check", "dump"},
+    {"api"},
     {"testing", "__init__"},
     {"cli"},
 ]

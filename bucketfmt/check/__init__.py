@@ -1,0 +1,1 @@
+"""Checks a table as fsck checks a file system: reads, never writes."""

@@ -1,0 +1,289 @@
+"""Every finding the check knows: what it means, where it comes from, what to do.
+
+Pure. The ids are stable: scripts and the documentation rely on them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+__all__ = ["CATALOGUE", "FindingKind", "Severity"]
+
+Severity = Literal["error", "warning", "info"]
+"""`info` is worth knowing and leaves the table clean."""
+
+
+@dataclass(frozen=True, slots=True)
+class FindingKind:
+    """One entry of the catalogue.
+
+    Attributes:
+        id: A letter for the family (Buckets, Consistent hashing, Partition rules, Timeline and
+            files) and a number.
+        title: What was found, in a few words.
+        severity: The usual one; a single finding may be milder.
+        cause: What usually led to it.
+        fix: What to do that is safe.
+        data_loss: Whether rows may be lost or wrong because of it.
+        issues: Where users reported it.
+    """
+
+    id: str
+    title: str
+    severity: Severity
+    cause: str
+    fix: str
+    data_loss: bool
+    issues: str
+
+
+_KINDS = (
+    FindingKind(
+        "B001",
+        "Two file groups in one bucket",
+        "error",
+        "Two writers, or a writer that was restarted, each made a file group for the bucket: "
+        "speculative or concurrent tasks, concurrent INSERT OVERWRITE, engines that name files "
+        "differently. Hudi's writers refuse to start on such a bucket.",
+        "Stop the writers. Merge the rows of both groups into one by the ordering field and "
+        "replace both with it, or rewrite the partition with INSERT OVERWRITE from a read of it.",
+        True,
+        "apache/hudi#7216, #11527, #5330, #8892, #10849, #10899, #10407, #7433, #10898, #6593, "
+        "#10894",
+    ),
+    FindingKind(
+        "B002",
+        "Files of a task that was tried twice",
+        "warning",
+        "A retried or speculative task left its files behind: the commit names the files of "
+        "the other attempt only, but readers that go by file names see both.",
+        "Delete the files that no commit names, after a backup.",
+        False,
+        "apache/hudi#11527, #18045, #5330, #8892, #9303, #10849",
+    ),
+    FindingKind(
+        "B003",
+        "File id of another kind of index",
+        "error",
+        "A writer with other index settings, or one that knows no bucket index, wrote to the "
+        "table. Records of such a file group are not found by their keys.",
+        "Stop that writer. Delete its commit by a rollback or restore and write its rows again "
+        "with the table's index.",
+        True,
+        "apache/hudi#10407, #11388, #8906, #9971, #12523, apache/hudi-rs#666",
+    ),
+    FindingKind(
+        "B004",
+        "Bucket number too large",
+        "error",
+        "The table was written with more buckets than are stated now. Updates of the keys in "
+        "these file groups go to other buckets.",
+        "State the number of buckets the table was written with, everywhere it is written from.",
+        True,
+        "apache/hudi#13241",
+    ),
+    FindingKind(
+        "B005",
+        "Stated number of buckets contradicts the keys",
+        "error",
+        "Hudi does not record the number of buckets, and it was changed between writes or is "
+        "stated wrongly. From then on keys are written to a second bucket.",
+        "State the number the keys prove. If writes with both numbers took place, rewrite the "
+        "table with one of them.",
+        True,
+        "apache/hudi#13241, #8310",
+    ),
+    FindingKind(
+        "B006",
+        "Keys in the wrong bucket",
+        "error",
+        "Another release, engine or hash field took the keys apart differently, or files were "
+        "moved between buckets. Updates and deletes of these keys miss their rows.",
+        "Find out which writer differs (the best fitting dialect is in the evidence), stop it, "
+        "and write the rows named again with the others' settings.",
+        True,
+        "apache/hudi#12155, #12120, #7894, #13650, #19304, #18223",
+    ),
+    FindingKind(
+        "B007",
+        "Keys that Hudi cannot hash as meant",
+        "warning",
+        "Record keys with ':' or ',' in their values: Hudi 1.x never returns from hashing one "
+        "whose last field is not a hash field and holds a ':'; Hudi 0.13 to 0.15 drops every "
+        "part with an unknown name before a ':', so that all such keys share one bucket.",
+        "Hash every key field, or put the hash fields last in the record key; keep ':' out of "
+        "key values.",
+        False,
+        "apache/hudi#8279, #12155",
+    ),
+    FindingKind(
+        "B008",
+        "One key in two buckets",
+        "error",
+        "The key was written under two numbers of buckets, dialects or hash fields. A scan "
+        "returns it twice, a look-up once.",
+        "Keep the row that the ordering field prefers and delete the other, after stopping the "
+        "writer that differs.",
+        True,
+        "apache/hudi#13241, #5074, #5812, #5658",
+    ),
+    FindingKind(
+        "B009",
+        "Record keys written in two ways",
+        "error",
+        "Releases differ in how a complex key generator writes a single field: `7` or `id:7`. "
+        "Spark SQL and Flink may differ too. One row then has two keys.",
+        "Fix the encoding for all writers (hoodie.write.complex.keygen.new.encoding) and write "
+        "the rows of the minority again.",
+        True,
+        "apache/hudi#5074, #5812, #5658, #19304, #13650, #18223",
+    ),
+    FindingKind(
+        "B010",
+        "Uneven buckets",
+        "warning",
+        "The number of buckets does not suit the partition, or a few keys hold most rows.",
+        "Rewrite the table with the suggested number of buckets, or use consistent hashing, "
+        "which splits large buckets.",
+        False,
+        "apache/hudi#6636, #8166, #7525, #12699, #11565",
+    ),
+    FindingKind(
+        "C001",
+        "Hashing metadata missing or damaged",
+        "error",
+        "The ring of the partition was lost: deleted, cut, or forgotten when the resize that "
+        "made it left the timeline. Hudi then falls back to the initial ring and writes "
+        "duplicates.",
+        "Stop the writers and restore the file; else rebuild the ring from the live file groups.",
+        True,
+        "apache/hudi#8479, #8503",
+    ),
+    FindingKind(
+        "C002",
+        "Resize without proof that it was committed",
+        "error",
+        "Hudi marks a committed ring with a .commit file only when somebody next reads it; "
+        "until then the timeline is the only proof, and it is archived.",
+        "If the resize is in the archived timeline, create the empty marker file "
+        "<instant>.commit beside the metadata; else delete the metadata file.",
+        True,
+        "apache/hudi#8479, #8503",
+    ),
+    FindingKind(
+        "C003",
+        "Hashing ring that contradicts itself",
+        "error",
+        "The metadata was edited, or written by a faulty tool: nodes out of order, a hash value "
+        "no node owns, or the wrong instant, partition or sequence number.",
+        "Restore the file; else rebuild the ring from the live file groups.",
+        True,
+        "apache/hudi#6698",
+    ),
+    FindingKind(
+        "C004",
+        "File group outside the hashing ring",
+        "error",
+        "The file group is live, but no node of the ring in force leads to it: a writer with "
+        "another index, or one that used an older ring.",
+        "Stop the writers and write its rows again; then replace the file group.",
+        True,
+        "apache/hudi#6698, #9679, #10407",
+    ),
+    FindingKind(
+        "C005",
+        "Number of live buckets",
+        "info",
+        "numBuckets in the metadata stays at the initial number; the nodes are what counts.",
+        "None needed.",
+        False,
+        "apache/hudi#18161",
+    ),
+    FindingKind(
+        "P001",
+        "Partition bucket rules that cannot be used",
+        "error",
+        "The hashing config is missing, damaged or malformed, or the buckets of a partition do "
+        "not fit the number its rule gives.",
+        "Restore the file, or set the rules anew with the procedure "
+        "partition_bucket_index_manager, which rewrites the partitions concerned.",
+        True,
+        "apache/hudi#13017, #19487",
+    ),
+    FindingKind(
+        "P002",
+        "Partition bucket rules that nothing committed",
+        "error",
+        "The rescale that wrote the rules failed or was rolled back, and the rules stayed: "
+        "writers obey them although the data does not.",
+        "Delete the file, or run the rescale again.",
+        True,
+        "apache/hudi#13017",
+    ),
+    FindingKind(
+        "T001",
+        "Instant that is stuck, empty or unreadable",
+        "error",
+        "A writer died in the middle of a write, or a file of the timeline was cut.",
+        "Roll back a stuck write with Hudi. Restore a file that is empty or unreadable: readers "
+        "take an empty commit for one that wrote nothing.",
+        True,
+        "apache/hudi#11527",
+    ),
+    FindingKind(
+        "T002",
+        "Files and commits disagree",
+        "error",
+        "A file was deleted, cut or overwritten behind Hudi's back, or a failed write was not "
+        "cleaned up.",
+        "Restore the file from a copy; else restore the table to a savepoint before it. Delete "
+        "a file that nothing refers to, after a backup.",
+        True,
+        "apache/hudi#11178, #9615",
+    ),
+    FindingKind(
+        "T003",
+        "File id both replaced and written to",
+        "error",
+        "An INSERT OVERWRITE wrote to the file id that it replaced, or a writer went on with a "
+        "replaced file group. Readers hide all of it.",
+        "Write the rows again under a new file id; they are still in the files named.",
+        True,
+        "apache/hudi#8072, #8073, #19791",
+    ),
+    FindingKind(
+        "T004",
+        "Log files in a copy-on-write table",
+        "error",
+        "A bulk insert without the row writer put log files into the table; readers of "
+        "copy-on-write tables do not open them.",
+        "Change the table type to MERGE_ON_READ and compact it, or write the rows again.",
+        True,
+        "apache/hudi#10894, #12133, #12245",
+    ),
+    FindingKind(
+        "T005",
+        "Partition without metadata file",
+        "warning",
+        ".hoodie_partition_metadata is missing: Hudi does not take the folder for a partition "
+        "when it lists the table without its metadata table.",
+        "Run the procedure repair_add_partition_metadata (hudi-cli: repair addpartitionmeta).",
+        True,
+        "hudi-cli: repair addpartitionmeta",
+    ),
+    FindingKind(
+        "T006",
+        "hoodie.properties damaged or half updated",
+        "error",
+        "An update of the properties was interrupted, or they were edited by hand.",
+        "Copy hoodie.properties.backup over hoodie.properties if that is damaged or missing; "
+        "then delete what else is left.",
+        False,
+        "apache/hudi#10404",
+    ),
+)
+
+CATALOGUE: Mapping[str, FindingKind] = {kind.id: kind for kind in _KINDS}
+"""By id, in the order of the documentation."""

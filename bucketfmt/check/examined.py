@@ -1,0 +1,215 @@
+"""A table's state for the check: what cannot be read becomes an event, and the rest is used.
+
+I/O, read only. Where `TableState` raises, because a reader must not go on without a commit or a
+partition, this one notes what is wrong and goes on.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+
+from bucketfmt.check.report import Event, Finding, NotChecked
+from bucketfmt.errors import (
+    BucketfmtError,
+    CorruptError,
+    KeyEncodingError,
+    NotFoundError,
+    SchemaError,
+    UnsafePathError,
+    UnsupportedError,
+)
+from bucketfmt.format.internal_schema import InternalSchema
+from bucketfmt.format.names import BaseFileName, LogFileName, find_data_file_name
+from bucketfmt.format.table_config import TableConfig
+from bucketfmt.limits import Limits
+from bucketfmt.storage.store import FileInfo, Store
+from bucketfmt.table.file_slices import group_files
+from bucketfmt.table.files import DataFile
+from bucketfmt.table.state import TableState
+from bucketfmt.table.streams import map_in_threads
+from bucketfmt.table.written_files import CommitRecord
+from bucketfmt.timeline.history import load_history
+from bucketfmt.timeline.load import FileGroupId, load_pending_compactions
+from bucketfmt.timeline.timeline import Instant, Timeline
+
+__all__ = ["ExaminedState", "event_of_error"]
+
+_LISTING_THREADS = 8
+_PARTITION_METADATA_PREFIX = ".hoodie_partition_metadata"
+_DAMAGE = (CorruptError, KeyEncodingError, SchemaError, UnsafePathError)
+
+
+def event_of_error(
+    error: Exception, finding_id: str, what: str, *, partition: str | None = None
+) -> Finding | NotChecked:
+    """Return what an error met on the way says: the table is damaged, or we could not look.
+
+    Bytes that break the format are a finding. What is not supported, larger than the limits, or
+    failed in the store is not checked; so is whatever nobody thought of.
+    """
+    if not isinstance(error, BucketfmtError):
+        why = f"the check itself failed ({type(error).__name__}: {error}); please report it"
+        return NotChecked(what, why)
+    if isinstance(error, NotFoundError):
+        return NotChecked(error.path or what, "gone since it was listed; check again")
+    if isinstance(error, _DAMAGE):
+        paths = [error.path] if error.path else []
+        return Finding.of(finding_id, str(error), partition=partition, paths=paths)
+    return NotChecked(error.path or what, error.message)
+
+
+class ExaminedState(TableState):
+    """A `TableState` that never raises for what is in the table.
+
+    Attributes:
+        events: What was wrong with what was loaded so far.
+        has_moved: A file of the timeline was gone when it was to be read: a writer archived or
+            rolled back meanwhile. Load the timeline again.
+    """
+
+    def __init__(
+        self, store: Store, config: TableConfig, timeline: Timeline, limits: Limits
+    ) -> None:
+        super().__init__(store, config, timeline, limits)
+        self.events: list[Event] = []
+        self.has_moved = False
+        self._found: dict[str, tuple[Mapping[str, list[DataFile]], list[str]]] = {}
+        self._guard = threading.Lock()
+
+    @cached_property
+    def commits(self) -> tuple[CommitRecord, ...]:
+        """The completed writes of the active timeline whose metadata can be read."""
+        instants = self.timeline.writes.completed.instants
+        records = map_in_threads(self._try_load_commit, instants, _LISTING_THREADS)
+        return tuple(record for record in records if record is not None)
+
+    def _try_load_commit(self, instant: Instant) -> CommitRecord | None:
+        try:
+            return self._load_commit(instant)
+        except BucketfmtError as error:
+            self.has_moved |= isinstance(error, NotFoundError)
+            self.events.append(event_of_error(error, "T001", instant.file_name))
+            return None
+
+    @cached_property
+    def pending_compactions(self) -> Mapping[FileGroupId, Instant]:
+        """The pending compaction of each file group, as far as the plans can be read."""
+        planned: dict[FileGroupId, Instant] = {}
+        for instant in self.timeline.pending.instants:
+            alone = Timeline((instant,), self.timeline.layout)
+            try:
+                planned |= load_pending_compactions(self.store, self.config, alone, self.limits)
+            except BucketfmtError as error:
+                self.has_moved |= isinstance(error, NotFoundError)
+                self.events.append(event_of_error(error, "T001", instant.file_name))
+        return planned
+
+    @cached_property
+    def archived_instants(self) -> Sequence[Instant]:
+        """The archived timeline; empty where it cannot be read."""
+        try:
+            return load_history(self.store, self.config, self.limits)
+        except BucketfmtError as error:
+            self.events.append(event_of_error(error, "T001", self.config.history_path))
+            return ()
+
+    @cached_property
+    def _timeline_with_archived(self) -> Timeline:
+        return self.timeline.with_history(self.archived_instants)
+
+    def completion_time(self, requested_time: str) -> str | None:
+        """Return when an instant completed; None where nothing readable tells."""
+        if self.timeline.needs_history(requested_time):
+            return self._timeline_with_archived.completion_time(requested_time)
+        return self.timeline.completion_time(requested_time)
+
+    @cached_property
+    def schema_history(self) -> Sequence[InternalSchema]:
+        """Schemas with column ids; none where they cannot be read."""
+        try:
+            return super().schema_history
+        except BucketfmtError as error:
+            self.events.append(event_of_error(error, "T001", ".hoodie/.schema"))
+            return ()
+
+    @cached_property
+    def partitions(self) -> tuple[str, ...]:
+        """Every folder that is a partition, or that should be one: it holds data files."""
+        found: list[str] = []
+        level = [""]
+        while level:
+            listings = map_in_threads(self._list, level, _LISTING_THREADS)
+            below: list[str] = []
+            for folder, entries in zip(level, listings, strict=True):
+                is_other_table = folder != "" and any(e.name == ".hoodie" for e in entries)
+                if is_other_table:
+                    self.events.append(
+                        NotChecked(folder, "a table of its own; check it separately", is_gap=False)
+                    )
+                elif self._is_partition(folder, entries):
+                    found.append(folder)
+                else:
+                    below += [e.path for e in entries if e.is_dir and e.path != ".hoodie"]
+            level = below
+        return tuple(sorted(found))
+
+    def _is_partition(self, folder: str, entries: Sequence[FileInfo]) -> bool:
+        files, _ = self._keep_files(folder, entries)
+        if any(entry.name.startswith(_PARTITION_METADATA_PREFIX) for entry in entries):
+            return True
+        if files:
+            some = next(iter(files.values()))
+            count = sum(map(len, files.values()))
+            self.events.append(
+                Finding.of(
+                    "T005",
+                    f"{count} data files and no {_PARTITION_METADATA_PREFIX}",
+                    partition=folder,
+                    paths=[file.path for file in some],
+                )
+            )
+        return bool(files)
+
+    def _list(self, folder: str) -> Sequence[FileInfo]:
+        try:
+            return self.store.list(folder)
+        except BucketfmtError as error:
+            self.events.append(event_of_error(error, "T002", folder, partition=folder))
+            return ()
+
+    def _keep_files(
+        self, folder: str, entries: Sequence[FileInfo]
+    ) -> tuple[Mapping[str, list[DataFile]], list[str]]:
+        files, others = [], []
+        for entry in entries:
+            if entry.is_dir:
+                continue
+            name = self._find_name(entry)
+            if name is None:
+                others.append(entry.name)
+            else:
+                files.append(DataFile(entry.path, name, entry.size))
+        kept = group_files(files), others
+        with self._guard:
+            return self._found.setdefault(folder, kept)
+
+    def _find_name(self, entry: FileInfo) -> BaseFileName | LogFileName | None:
+        try:
+            return find_data_file_name(entry.name)
+        except UnsupportedError as error:
+            self.events.append(NotChecked(entry.path, error.message))
+            return None
+
+    def listed_files(self, partition_path: str) -> Mapping[str, list[DataFile]]:
+        """Return the data files of a folder by file id."""
+        return self._listed(partition_path)[0]
+
+    def other_files(self, partition_path: str) -> Sequence[str]:
+        """Return the names of the other files of a folder."""
+        return self._listed(partition_path)[1]
+
+    def _listed(self, folder: str) -> tuple[Mapping[str, list[DataFile]], list[str]]:
+        kept = self._found.get(folder)
+        return kept if kept is not None else self._keep_files(folder, self._list(folder))

@@ -1,0 +1,153 @@
+"""One partition, by names and index files: everything that needs no data file opened.
+
+I/O: lists, and reads hashing metadata unless only names are wanted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from functools import cached_property
+
+from bucketfmt.check.buckets import (
+    DuplicateGroups,
+    find_duplicate_groups,
+    find_foreign_groups,
+    find_groups_beyond,
+    find_skew,
+)
+from bucketfmt.check.examined import ExaminedState
+from bucketfmt.check.files import (
+    WriteLedger,
+    find_leftovers,
+    find_log_files_in_cow,
+    find_lost_files,
+    find_wrong_sizes,
+)
+from bucketfmt.check.index_view import IndexView
+from bucketfmt.check.report import Counted, Event, NotChecked
+from bucketfmt.check.rings import (
+    Ring,
+    find_lost_ring,
+    find_off_ring_groups,
+    find_ring_faults,
+    load_ring,
+)
+from bucketfmt.errors import BucketfmtError
+from bucketfmt.index.assign import Buckets, RingBuckets
+from bucketfmt.table.files import FileSlice
+from bucketfmt.table.snapshot import Snapshot
+from bucketfmt.timeline.load import load_clustering_plan, load_timeline
+from bucketfmt.timeline.timeline import Instant
+
+__all__ = ["PartitionChecker"]
+
+
+class PartitionChecker:
+    """Checks partitions of one snapshot. Safe to use from several threads."""
+
+    def __init__(self, snapshot: Snapshot, view: IndexView, names_only: bool) -> None:
+        self._state: ExaminedState = snapshot.state  # type: ignore[assignment]
+        self._snapshot = snapshot
+        self._view = view
+        self._names_only = names_only
+        self._rings: dict[str, Ring] = {}
+        self._groups = sum(len(snapshot.slices(path)) for path in snapshot.partitions)
+        self._ledger = WriteLedger.of(
+            self._state.timeline, self._state.config.table_version, self._state.commits
+        )
+
+    def check(self, partition_path: str) -> Iterator[Event | DuplicateGroups]:
+        """Yield what is wrong; buckets with several file groups as such, to be looked into."""
+        state, view = self._state, self._view
+        slices = self._snapshot.slices(partition_path)
+        listed = state.listed_files(partition_path)
+        yield Counted("partitions")
+        yield Counted("file groups", len(slices))
+        yield Counted("files listed", sum(map(len, listed.values())))
+        explained: set[str] = set()
+        if view.is_ring:
+            yield from self._check_ring(partition_path, slices)
+        elif view.has_buckets:
+            for duplicate in find_duplicate_groups(slices, self._ledger):
+                explained.update(stray.file_id for stray in duplicate.strays)
+                yield duplicate
+            num_buckets = view.num_buckets(partition_path)
+            if num_buckets is not None and not view.is_contradicted:
+                yield from find_groups_beyond(slices, num_buckets, view.has_rules)
+        if not view.is_ring:
+            yield from find_foreign_groups(slices, view.has_buckets, self._groups)
+        if view.is_ring or view.has_buckets:
+            yield from find_skew(partition_path, slices)
+        yield from self._check_files(partition_path, slices, explained)
+
+    def buckets(self, partition_path: str) -> Buckets | None:
+        """Return the buckets to compare keys with; None where nobody can tell."""
+        if not self._view.is_ring:
+            return self._view.buckets(partition_path)
+        ring = self._rings.get(partition_path)
+        if ring is None or ring.metadata is None or ring.in_force in ring.unsound:
+            return None
+        return RingBuckets(ring.metadata.nodes, self._view.hash_fields, self._view.dialect)
+
+    def _check_files(
+        self, partition_path: str, slices: Sequence[FileSlice], explained: Collection[str]
+    ) -> Iterator[Event]:
+        lost = list(find_lost_files(slices))
+        if lost and self._has_moved():
+            why = "the table was written to while it was checked; check again"
+            yield NotChecked(lost[0].paths[0], why)
+        else:
+            yield from lost
+        yield from find_wrong_sizes(slices, self._state.config.table_version)
+        if self._state.config.table_type == "COPY_ON_WRITE":
+            yield from find_log_files_in_cow(partition_path, slices)
+        live = {file_slice.file_id for file_slice in slices}
+        listed = self._state.listed_files(partition_path)
+        yield from find_leftovers(listed, live, self._ledger, explained)
+
+    def _has_moved(self) -> bool:
+        state = self._state
+        now = load_timeline(state.store, state.config, state.limits)
+        return now.instants != state.timeline.instants
+
+    # -- rings
+
+    def _check_ring(self, partition_path: str, slices: Sequence[FileSlice]) -> Iterator[Event]:
+        events: list[Event] = []
+        ring = load_ring(self._state, partition_path, slices, events, self._names_only)
+        self._rings[partition_path] = ring
+        yield from events
+        yield from find_lost_ring(ring, slices)
+        if self._names_only:
+            return
+        timeline = self._state.timeline
+        yield from find_ring_faults(
+            ring,
+            slices,
+            completed={i.requested_time for i in timeline.commits.completed.instants},
+            pending_resizes=self._pending_resizes,
+            pending={i.requested_time for i in timeline.pending.instants},
+            archived={i.requested_time for i in self._state.archived_instants},
+        )
+        yield from find_off_ring_groups(ring, slices, self._replaced(partition_path))
+
+    def _replaced(self, partition_path: str) -> set[str]:
+        return {
+            file_id
+            for commit in self._state.commits
+            for path, file_id in commit.replaced
+            if path == partition_path
+        }
+
+    @cached_property
+    def _pending_resizes(self) -> frozenset[str]:
+        pending = self._state.timeline.pending.of("clustering", "replacecommit").instants
+        return frozenset(i.requested_time for i in pending if self._has_plan(i))
+
+    def _has_plan(self, instant: Instant) -> bool:
+        state = self._state
+        try:
+            plan = load_clustering_plan(state.store, state.config, instant, state.limits)
+        except BucketfmtError:
+            return True  # T001 tells
+        return plan is not None

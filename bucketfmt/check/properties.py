@@ -1,0 +1,44 @@
+"""Is hoodie.properties whole, and no update of it half done? T006. I/O, read only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta, timezone
+
+from bucketfmt.check.examined import event_of_error
+from bucketfmt.check.report import Event, Finding
+from bucketfmt.errors import BucketfmtError, NotFoundError
+from bucketfmt.format.properties import decode_properties
+from bucketfmt.format.table_config import TableConfig
+from bucketfmt.limits import Limits
+from bucketfmt.storage.store import Store
+
+__all__ = ["load_properties_faults"]
+
+_PROPERTIES = ".hoodie/hoodie.properties"
+_UPDATING = timedelta(minutes=10)  # an update takes seconds
+
+
+def load_properties_faults(store: Store, limits: Limits, now: datetime) -> Iterator[Event]:
+    """Yield T006 for properties that do not decode and for what an update left behind."""
+    try:
+        data = store.read(_PROPERTIES, limits.properties_bytes_max)
+        TableConfig.from_properties(decode_properties(data, limits))
+    except NotFoundError:
+        yield Finding.of("T006", "the file is missing; its backup was read", paths=[_PROPERTIES])
+    except BucketfmtError as error:
+        yield event_of_error(error.within(path=_PROPERTIES), "T006", _PROPERTIES)
+    for entry in store.list(".hoodie"):
+        if entry.is_dir or not entry.name.startswith("hoodie.properties."):
+            continue
+        changed = entry.modified
+        if changed is not None:
+            age = now - datetime.fromtimestamp(changed, timezone.utc)
+            if timedelta(0) <= age < _UPDATING:
+                continue  # somebody may be at it
+        yield Finding.of(
+            "T006",
+            "an update of the properties was not finished: this file is left",
+            paths=[entry.path],
+            severity="warning",
+        )

@@ -1,0 +1,234 @@
+"""What a check says: findings, counts, and what it did not look at. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+from bucketfmt.check.catalogue import CATALOGUE, Severity
+
+__all__ = ["CheckReport", "Counted", "Depth", "Event", "Finding", "NotChecked", "ReportBuilder"]
+
+Depth = Literal["quick", "default", "full"]
+
+_SEVERITIES: Mapping[Severity, int] = {"error": 0, "warning": 1, "info": 2}
+_PATHS_MAX = 20  # of one finding
+_REASONS_MAX = 100  # for not having checked something
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is wrong, or worth knowing.
+
+    Attributes:
+        id: Of the catalogue.
+        severity: error, warning or info.
+        partition: Partition path ("" of an unpartitioned table); None for the whole table.
+        bucket: Bucket id; on a ring the node's value. None where no single bucket is meant.
+        paths: Files concerned, relative to the table root; the first twenty.
+        instants: Requested times of the instants concerned.
+        evidence: What was seen, so that a person can look at it.
+        cause: What usually leads to it.
+        fix: What to do that is safe.
+        data_loss: Whether rows may be lost or wrong because of it.
+    """
+
+    id: str
+    severity: Severity
+    partition: str | None
+    bucket: int | None
+    paths: tuple[str, ...]
+    instants: tuple[str, ...]
+    evidence: str
+    cause: str
+    fix: str
+    data_loss: bool
+
+    @classmethod
+    def of(
+        cls,
+        finding_id: str,
+        evidence: str,
+        *,
+        partition: str | None = None,
+        bucket: int | None = None,
+        paths: Iterable[str] = (),
+        instants: Iterable[str] = (),
+        severity: Severity | None = None,
+        fix: str | None = None,
+        data_loss: bool | None = None,
+    ) -> Finding:
+        """Return a finding; what is not given is the catalogue's."""
+        kind = CATALOGUE[finding_id]
+        return cls(
+            id=finding_id,
+            severity=severity or kind.severity,
+            partition=partition,
+            bucket=bucket,
+            paths=tuple(dict.fromkeys(paths))[:_PATHS_MAX],
+            instants=tuple(sorted(set(instants))),
+            evidence=evidence,
+            cause=kind.cause,
+            fix=fix or kind.fix,
+            data_loss=kind.data_loss if data_loss is None else data_loss,
+        )
+
+    @property
+    def title(self) -> str:
+        """The catalogue's few words for it."""
+        return CATALOGUE[self.id].title
+
+    @property
+    def sort_key(self) -> tuple[int, str, str, int, tuple[str, ...], str]:
+        """Worst first, then by id and place."""
+        return (
+            _SEVERITIES[self.severity],
+            self.id,
+            self.partition or "",
+            -1 if self.bucket is None else self.bucket,
+            self.paths,
+            self.evidence,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class NotChecked:
+    """Something the check left out.
+
+    Attributes:
+        what: A place: a file, a partition. Several with one `why` are told together.
+        why: The reason, the rest of a sentence.
+        is_gap: It should have been looked at and was not, so the table cannot be called clean.
+    """
+
+    what: str
+    why: str
+    is_gap: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """So many more things of a kind were checked."""
+
+    what: str
+    number: int = 1
+
+
+Event = Finding | NotChecked | Counted
+"""What a part of the check hands over."""
+
+
+@dataclass(frozen=True)
+class CheckReport:
+    """The outcome of a check. True where the table is clean.
+
+    Attributes:
+        status: `clean`; `findings` where any is an error or a warning; else `incomplete` where
+            something was met that could not be checked.
+        depth: As asked for.
+        checked: How many things of each kind were looked at.
+        not_checked: What was left out and why, in sentences.
+        findings: Worst first.
+        interrupted: It was stopped by Ctrl-C.
+    """
+
+    status: Literal["clean", "findings", "incomplete"]
+    depth: Depth
+    checked: Mapping[str, int]
+    not_checked: tuple[str, ...]
+    findings: tuple[Finding, ...]
+    interrupted: bool = False
+
+    def __bool__(self) -> bool:
+        return self.status == "clean"
+
+    @property
+    def exit_code(self) -> int:
+        """What `bucketfmt check` exits with: 0 clean, 1 findings, 3 incomplete, 130 stopped."""
+        if self.interrupted:
+            return 130
+        return {"clean": 0, "findings": 1, "incomplete": 3}[self.status]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as `bucketfmt check --output json` prints it."""
+        return {
+            "status": self.status,
+            "depth": self.depth,
+            "checked": dict(self.checked),
+            "not_checked": list(self.not_checked),
+            "findings": [
+                asdict(finding) | {"paths": list(finding.paths), "instants": list(finding.instants)}
+                for finding in self.findings
+            ],
+        }
+
+
+@dataclass
+class ReportBuilder:
+    """Collects events into a report, keeping the worst `max_findings`."""
+
+    depth: Depth
+    max_findings: int
+    interrupted: bool = False
+    _findings: set[Finding] = field(default_factory=set)
+    _left_out: int = 0
+    _is_found: bool = False
+    _counts: Counter[str] = field(default_factory=Counter)
+    _is_gap: bool = False
+    _not_checked: dict[str, tuple[str, int]] = field(default_factory=dict)
+    _reasons_left_out: int = 0
+
+    def add(self, event: Event) -> None:
+        """Take one event."""
+        if isinstance(event, Counted):
+            self._counts[event.what] += event.number
+        elif isinstance(event, NotChecked):
+            self._add_not_checked(event)
+        elif event not in self._findings:
+            self._is_found |= event.severity != "info"
+            self._findings.add(event)
+            if len(self._findings) > 2 * self.max_findings:
+                self._keep_worst()
+
+    def build(self) -> CheckReport:
+        """Return the report of all events so far."""
+        self._keep_worst()
+        sentences = [
+            f"{first}{f' and {others} more' if others else ''}: {why}"
+            for why, (first, others) in self._not_checked.items()
+        ]
+        if self._reasons_left_out:
+            sentences.append(f"{self._reasons_left_out} further things, for other reasons")
+        if self._left_out:
+            sentences.append(f"{self._left_out} further findings are left out (max_findings)")
+        status: Literal["clean", "findings", "incomplete"] = "clean"
+        if self._is_found:
+            status = "findings"
+        elif self.interrupted or self._is_gap:
+            status = "incomplete"
+        return CheckReport(
+            status,
+            self.depth,
+            dict(sorted(self._counts.items())),
+            tuple(sentences),
+            tuple(sorted(self._findings, key=lambda finding: finding.sort_key)),
+            self.interrupted,
+        )
+
+    def _add_not_checked(self, event: NotChecked) -> None:
+        self._is_gap |= event.is_gap
+        if event.why in self._not_checked:
+            first, others = self._not_checked[event.why]
+            self._not_checked[event.why] = first, others + 1
+        elif len(self._not_checked) < _REASONS_MAX:
+            self._not_checked[event.why] = event.what, 0
+        else:
+            self._reasons_left_out += 1
+
+    def _keep_worst(self) -> None:
+        if len(self._findings) > self.max_findings:
+            worst = sorted(self._findings, key=lambda finding: finding.sort_key)
+            self._left_out += len(worst) - self.max_findings
+            self._findings = set(worst[: self.max_findings])

@@ -1,0 +1,377 @@
+"""Runs a check: stage by stage, each in threads, collecting the report.
+
+I/O, read only. Nothing met in the table ends a check: it becomes a finding, or is not checked.
+Ctrl-C ends it with a report of what was found until then.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from functools import partial
+from typing import TypeVar
+
+from bucketfmt.check.buckets import DuplicateGroups
+from bucketfmt.check.contents import SliceExaminer
+from bucketfmt.check.examined import ExaminedState, event_of_error
+from bucketfmt.check.files import find_reused_file_ids
+from bucketfmt.check.index_view import IndexView, compare_with_keys, load_index_view
+from bucketfmt.check.keys import (
+    KeyTally,
+    find_collapsing_keys,
+    find_endless_keys,
+    key_prefix,
+)
+from bucketfmt.check.partition import PartitionChecker
+from bucketfmt.check.partition_rules import load_rules_faults
+from bucketfmt.check.properties import load_properties_faults
+from bucketfmt.check.report import CheckReport, Depth, Event, Finding, NotChecked, ReportBuilder
+from bucketfmt.check.second_look import SecondLook
+from bucketfmt.check.timeline import load_timeline_faults
+from bucketfmt.format.table_config import TableConfig
+from bucketfmt.limits import Limits
+from bucketfmt.storage.store import Store
+from bucketfmt.table.files import FileSlice
+from bucketfmt.table.find_index import IndexFinder
+from bucketfmt.table.snapshot import Snapshot
+from bucketfmt.table.streams import merge_streams, worker_count
+from bucketfmt.timeline.load import load_timeline
+
+__all__ = ["Progress", "ProgressCallback", "check_table"]
+
+_T = TypeVar("_T")
+_E = TypeVar("_E")
+
+_RELOADS = 3
+_SLICES_KEPT = 8  # with keys of each encoding, for a second look
+_SUSPICIOUS_SLICES_MAX = 1_000  # that get a second look
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a check is: `done` of `total` things of a stage."""
+
+    stage: str
+    done: int
+    total: int
+
+
+ProgressCallback = Callable[[Progress], None]
+
+
+def check_table(
+    store: Store,
+    config: TableConfig,
+    limits: Limits,
+    finder: IndexFinder,
+    *,
+    depth: Depth = "default",
+    partitions: Sequence[str] | None = None,
+    since: str | None = None,
+    max_findings: int = 100,
+    progress: ProgressCallback | None = None,
+    now: datetime | None = None,
+) -> CheckReport:
+    """Check a table. Arguments as in `bucketfmt.Table.check`.
+
+    `now` (with a time zone) is what instants are called stale by.
+
+    Raises:
+        ValueError: an argument contradicts the table, or is none.
+    """
+    if depth not in ("quick", "default", "full"):
+        raise ValueError(f"depth is quick, default or full, not {depth!r}")
+    if max_findings < 1:
+        raise ValueError(f"max_findings is at least 1, not {max_findings}")
+    builder = ReportBuilder(depth, max_findings)
+    check = _Check(store, config, limits, finder, builder, progress)
+    check.now = now or datetime.now(timezone.utc)
+    try:
+        check.run(depth, partitions, since)
+    except KeyboardInterrupt:
+        builder.interrupted = True
+        builder.add(NotChecked(check.left, "the check was stopped"))
+    check.flush()
+    return builder.build()
+
+
+class _Check:
+    """One run. All events are added by the thread that called `run`."""
+
+    now: datetime
+
+    def __init__(
+        self,
+        store: Store,
+        config: TableConfig,
+        limits: Limits,
+        finder: IndexFinder,
+        builder: ReportBuilder,
+        progress: ProgressCallback | None,
+    ) -> None:
+        self._store, self._config, self._limits = store, config, limits
+        self._finder = finder
+        self._builder = builder
+        self._progress = progress
+        self._state: ExaminedState | None = None
+        self._duplicates: list[DuplicateGroups] = []
+        self.left = "everything"
+
+    def run(self, depth: Depth, partitions: Sequence[str] | None, since: str | None) -> None:
+        """Go through the stages of a depth."""
+        self._tell("timeline", 0, 1)
+        state = self._load_state()
+        self._take(load_properties_faults(self._store, self._limits, self.now), "properties")
+        self._take(load_timeline_faults(state, self.now), "the timeline")
+        self._take(find_reused_file_ids(state.commits), "replaced file groups")
+        self._tell("timeline", 1, 1)
+
+        self.left = "the partitions"
+        snapshot = Snapshot(state)
+        chosen = _choose(snapshot.partitions, partitions)
+        self._take(load_rules_faults(state, chosen), "partition bucket rules")
+        slices = {path: snapshot.slices(path) for path in chosen}
+        events: list[Event] = []
+        view = load_index_view(state, snapshot, self._finder, slices, events)
+        self._take(iter(events), "the index")
+        if depth != "quick":
+            view = self._compare_with_keys(view, snapshot, slices, depth == "full")
+        checker = PartitionChecker(snapshot, view, names_only=depth == "quick")
+        self._check_partitions(checker, view, chosen)
+        for sentence in _find_omissions(state, snapshot, view, depth, chosen):
+            self._builder.add(sentence)
+        if depth == "quick":
+            return
+
+        wanted = [s for path in chosen for s in slices[path]]
+        if since is not None:
+            touched = _find_touched(state, since)
+            left_out = len(wanted)
+            wanted = [s for s in wanted if _is_since(s, since, touched)]
+            left_out -= len(wanted)
+            text = f"not written to since {since}: only listed"
+            self._builder.add(NotChecked(f"{left_out} file groups", text, is_gap=False))
+        seen = self._examine(state, checker, wanted, with_keys=depth == "full")
+        if depth == "full":
+            self.left = "a second look at what seems misplaced"
+            self._look_again(snapshot, view, slices, seen)
+
+    def flush(self) -> None:
+        """Add what waits for a stage that did not come, and what was met by the way."""
+        for duplicate in self._duplicates:
+            self._builder.add(duplicate.finding())
+        self._duplicates.clear()
+        for event in self._state.events if self._state is not None else ():
+            self._builder.add(event)
+
+    # -- stages
+
+    def _load_state(self) -> ExaminedState:
+        for _ in range(_RELOADS):
+            timeline = load_timeline(self._store, self._config, self._limits)
+            state = ExaminedState(self._store, self._config, timeline, self._limits)
+            state.load()
+            if not state.has_moved:
+                break
+        self._state = state
+        return state
+
+    def _compare_with_keys(
+        self,
+        view: IndexView,
+        snapshot: Snapshot,
+        slices: dict[str, list[FileSlice]],
+        each_partition: bool,
+    ) -> IndexView:
+        compared = [view]
+
+        def compare() -> Iterator[Event]:
+            events: list[Event] = []
+            compared.append(compare_with_keys(view, snapshot, slices, each_partition, events))
+            yield from events
+
+        self._take(compare(), "the number of buckets")
+        return compared[-1]
+
+    def _check_partitions(
+        self, checker: PartitionChecker, view: IndexView, chosen: Sequence[str]
+    ) -> None:
+        streams = [partial(_guarded, checker.check, path, path) for path in chosen]
+        workers = worker_count() if view.is_ring else 1  # else there is nothing to wait for
+        done = 0
+        for event in merge_streams(streams, workers, buffered=256):
+            if event is None:
+                done += 1
+                self.left = f"{len(chosen) - done} of {len(chosen)} partitions, and all files"
+                self._tell("partitions", done, len(chosen))
+            elif isinstance(event, DuplicateGroups):
+                self._duplicates.append(event)
+            else:
+                self._builder.add(event)
+
+    def _examine(
+        self,
+        state: ExaminedState,
+        checker: PartitionChecker,
+        wanted: Sequence[FileSlice],
+        with_keys: bool,
+    ) -> _SeenKeys:
+        examiner = SliceExaminer(state, with_keys)
+        prefix = key_prefix(self._config) if self._config.populate_meta_fields else None
+        seen = _SeenKeys()
+
+        def examine(file_slice: FileSlice) -> Iterator[Event | KeyTally]:
+            buckets = checker.buckets(file_slice.partition_path) if with_keys else None
+            bucket_id = buckets.bucket_of(file_slice.file_id) if buckets is not None else None
+            tally = KeyTally(file_slice, buckets, bucket_id, prefix)
+            yield from examiner.examine(file_slice, tally)
+            yield from find_endless_keys(tally)
+            yield tally
+
+        streams = [
+            partial(_guarded, examine, file_slice, file_slice.file_id) for file_slice in wanted
+        ]
+        done, total = 0, len(wanted)
+        for event in merge_streams(streams, worker_count(), buffered=256):
+            if event is None:
+                done += 1
+                self.left = f"the files of {total - done} of {total} file groups"
+                self._tell("file groups", done, total)
+            elif isinstance(event, KeyTally):
+                seen.add(event)
+            else:
+                self._builder.add(event)
+        return seen
+
+    def _look_again(
+        self,
+        snapshot: Snapshot,
+        view: IndexView,
+        slices: dict[str, list[FileSlice]],
+        seen: _SeenKeys,
+    ) -> None:
+        look = SecondLook(snapshot)
+        self._take(find_collapsing_keys(seen.keys, seen.collapsed), "keys")
+        while self._duplicates:
+            duplicate = self._duplicates[0]
+            finding = duplicate.finding(look.count_shared_keys(duplicate.slices))
+            del self._duplicates[0]
+            self._builder.add(finding)
+        for done, (path, tallies) in enumerate(sorted(seen.suspicious.items())):
+            self._tell("misplaced keys", done, len(seen.suspicious))
+            self._take(look.look_at_partition(tallies, slices[path], view), path)
+        self._take(look.look_at_encodings(seen.named, seen.plain), "how keys are written")
+        if seen.left_out:
+            why = "too many have misplaced keys; those of the others were not followed up"
+            self._builder.add(NotChecked(f"{seen.left_out} file groups", why))
+
+    # -- events
+
+    def _take(self, events: Iterator[Event], what: str) -> None:
+        for event in _guarded(lambda _: events, None, what):
+            if event is not None:
+                self._builder.add(event)
+
+    def _tell(self, stage: str, done: int, total: int) -> None:
+        if self._progress is not None:
+            self._progress(Progress(stage, done, total))
+
+
+class _SeenKeys:
+    """What is kept of the tallies until all are there."""
+
+    def __init__(self) -> None:
+        self.keys: Counter[str] = Counter()
+        self.collapsed: Counter[str] = Counter()
+        self.named: dict[str, FileSlice] = {}
+        self.plain: dict[str, FileSlice] = {}
+        self.suspicious: dict[str, list[KeyTally]] = {}
+        self.left_out = 0
+
+    def add(self, tally: KeyTally) -> None:
+        file_slice = tally.file_slice
+        path = file_slice.partition_path
+        self.keys[path] += tally.keys
+        if tally.collapsed:
+            self.collapsed[path] += tally.collapsed
+        if tally.prefix is not None:
+            for slices, count in (
+                (self.named, tally.named),
+                (self.plain, tally.keys - tally.named),
+            ):
+                if count and len(slices) < _SLICES_KEPT:
+                    slices[f"{path}/{file_slice.file_id}"] = file_slice
+        if tally.misplaced:
+            if sum(map(len, self.suspicious.values())) < _SUSPICIOUS_SLICES_MAX:
+                self.suspicious.setdefault(path, []).append(tally)
+            else:
+                self.left_out += 1
+
+
+def _guarded(
+    run: Callable[[_T], Iterator[_E]], subject: _T, what: str
+) -> Iterator[_E | NotChecked | Finding | None]:
+    """Yield the events of one task and None at its end; an error becomes an event."""
+    try:
+        yield from run(subject)
+    except Exception as error:  # whatever a table holds, the check goes on
+        yield event_of_error(error, "T002", what)
+    yield None
+
+
+def _choose(present: Sequence[str], wanted: Sequence[str] | None) -> tuple[str, ...]:
+    if wanted is None:
+        return tuple(present)
+    unknown = sorted(set(wanted) - set(present))
+    if unknown:
+        raise ValueError(f"the table has no partition {unknown[0]!r}")
+    return tuple(path for path in present if path in set(wanted))
+
+
+def _find_touched(state: ExaminedState, since: str) -> set[tuple[str, str]]:
+    """Return the (partition, file id) that commits wrote which completed after `since`."""
+    return {
+        (partition_path, file_id)
+        for commit in state.commits
+        if commit.completion_time > since
+        for partition_path, file_id, *_ in commit.files
+    }
+
+
+def _is_since(file_slice: FileSlice, since: str, touched: set[tuple[str, str]]) -> bool:
+    if (file_slice.partition_path, file_slice.file_id) in touched:
+        return True
+    return any(file.name.instant > since for file in file_slice.files)
+
+
+def _find_omissions(
+    state: ExaminedState, snapshot: Snapshot, view: IndexView, depth: Depth, chosen: Sequence[str]
+) -> Iterator[NotChecked]:
+    """Yield what a check of this depth leaves out by design."""
+
+    def by_design(what: str, why: str) -> NotChecked:
+        return NotChecked(what, why, is_gap=False)
+
+    others = len(snapshot.partitions) - len(chosen)
+    if others:
+        yield by_design(f"{others} partitions", "not asked for")
+    if depth == "quick":
+        yield by_design("what is in data files", "depth quick opens none")
+    elif depth == "default":
+        yield by_design("keys and pages", "depth default reads footers, frames and headers")
+    elif len(chosen) > 1 and (view.is_ring or view.has_buckets):
+        why = "a bucket index keeps keys unique within each partition only"
+        yield by_design("keys that are in several partitions", why)
+    if not (view.is_ring or view.has_buckets):
+        index = view.index
+        why = f"the index is {index}" if index else "nothing states an index, and file ids hold no"
+        yield by_design("buckets", why if index else f"{why} bucket numbers")
+    elif depth == "full" and view.index is None and not view.inferred:
+        yield by_design("the bucket of each key", "the number of buckets is unknown; pass index=")
+    if state.config.metadata_partitions:
+        yield by_design("the metadata table", "this release does not compare it with the table")
+    if depth != "quick":
+        why = "older file slices are kept for time travel and were only listed"
+        yield by_design("files that no snapshot reads", why)

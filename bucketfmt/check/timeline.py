@@ -1,0 +1,193 @@
+"""The timeline: every instant whole, and none stuck.
+
+`find_*` are pure; `load_timeline_faults` reads the files of instants. T001.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta, timezone
+
+from bucketfmt.check.examined import ExaminedState, event_of_error
+from bucketfmt.check.report import Counted, Event, Finding
+from bucketfmt.errors import BucketfmtError, CorruptError
+from bucketfmt.format.instants import (
+    State,
+    comparable_action,
+    find_instant_file,
+    parse_instant_time,
+)
+from bucketfmt.format.paths import join_path
+from bucketfmt.storage.store import FileInfo
+from bucketfmt.table.streams import map_in_threads
+from bucketfmt.timeline.load import load_clustering_plan, load_instant_content
+from bucketfmt.timeline.timeline import Instant, Timeline
+
+__all__ = [
+    "STALE_AFTER",
+    "find_empty_commits",
+    "find_missing_requests",
+    "find_stale_instants",
+    "load_timeline_faults",
+]
+
+STALE_AFTER = timedelta(hours=24)
+"""How old a write that is not completed must be to count as stuck."""
+
+_THREADS = 8
+_HEARTBEATS = ".hoodie/.heartbeat"
+# These wait for whoever runs them next, for as long as it takes.
+_WAITING = frozenset({"compaction", "logcompaction", "clustering", "indexing", "clean"})
+_WRITES = frozenset({"commit", "deltacommit", "replacecommit"})
+
+
+def load_timeline_faults(state: ExaminedState, now: datetime) -> Iterator[Event]:
+    """Yield what is wrong with the timeline, up to the content of each instant's file.
+
+    `now` has a time zone.
+    """
+    folder = state.config.timeline_path
+    files = [entry for entry in state.store.list(folder) if not entry.is_dir]
+    timeline = state.timeline
+    yield Counted("instants", len(timeline.instants))
+    empty = list(find_empty_commits(files, state.config.timeline_layout))
+    yield from empty
+    yield from find_missing_requests(files, timeline, folder)
+    pending = [i for i in timeline.pending.instants if not _may_wait(state, i)]
+    heard = _signs_of_life(state, files)
+    yield from find_stale_instants(pending, heard, now, state.config.timezone, folder)
+
+    _ = state.commits, state.pending_compactions  # their damage is told through the state
+    others = [
+        instant
+        for instant in timeline.instants
+        if (instant.is_completed and instant.action not in _WRITES)
+        or (instant.state is State.REQUESTED and instant.action not in _WRITES | {"compaction"})
+    ]
+    for event in map_in_threads(lambda i: _content_fault(state, i), others, _THREADS):
+        if event is not None:
+            yield event
+
+
+def _may_wait(state: ExaminedState, instant: Instant) -> bool:
+    """Whether an instant may be pending for long. In layout 1 only its plan tells a clustering."""
+    if instant.action != "replacecommit" or state.config.timeline_layout != 1:
+        return instant.action in _WAITING
+    try:
+        return load_clustering_plan(state.store, state.config, instant, state.limits) is not None
+    except BucketfmtError as error:
+        state.events.append(event_of_error(error, "T001", instant.file_name))
+        return True
+
+
+def _signs_of_life(state: ExaminedState, files: Iterable[FileInfo]) -> Mapping[str, float]:
+    """Return when each instant was last heard of, in seconds since the epoch."""
+    heard: dict[str, float] = {}
+    for entry in files:
+        found = find_instant_file(entry.name, state.config.timeline_layout)
+        if found is not None and entry.modified is not None:
+            time = found.requested_time
+            heard[time] = max(entry.modified, heard.get(time, 0.0))
+    for entry in state.store.list(_HEARTBEATS):
+        if entry.modified is not None:
+            heard[entry.name] = max(entry.modified, heard.get(entry.name, 0.0))
+    return heard
+
+
+def _content_fault(state: ExaminedState, instant: Instant) -> Event | None:
+    try:
+        load_instant_content(state.store, state.config, instant, state.limits)
+    except BucketfmtError as error:
+        path = join_path(state.config.timeline_path, instant.file_name)
+        return event_of_error(error.within(path=path), "T001", instant.file_name)
+    return None
+
+
+def find_empty_commits(files: Sequence[FileInfo], layout: int) -> Iterator[Finding]:
+    """Yield T001 for completed instants whose file holds no bytes.
+
+    Args:
+        files: The timeline folder.
+        layout: `TableConfig.timeline_layout`.
+    """
+    for entry in files:
+        found = find_instant_file(entry.name, layout)
+        if found is not None and found.state is State.COMPLETED and entry.size == 0:
+            yield Finding.of(
+                "T001",
+                f"the completed {found.action} has an empty file: what it did is unknown",
+                paths=[entry.path],
+                instants=[found.requested_time],
+            )
+
+
+def find_missing_requests(
+    files: Sequence[FileInfo], timeline: Timeline, folder: str
+) -> Iterator[Finding]:
+    """Yield T001 for instants that are inflight and were never requested."""
+    requested = defaultdict(set)
+    for entry in files:
+        found = find_instant_file(entry.name, timeline.layout)
+        if found is not None and found.state is State.REQUESTED:
+            action = comparable_action(found.action, timeline.layout)
+            requested[found.requested_time].add(action)
+    for instant in timeline.pending.instants:
+        action = comparable_action(instant.action, timeline.layout)
+        is_missing = action not in requested[instant.requested_time]
+        if instant.state is State.INFLIGHT and instant.action != "savepoint" and is_missing:
+            yield Finding.of(
+                "T001",
+                f"the {instant.action} is inflight and its requested file is missing: nobody can "
+                "finish it or roll it back",
+                paths=[join_path(folder, instant.file_name)],
+                instants=[instant.requested_time],
+            )
+
+
+def find_stale_instants(
+    pending: Sequence[Instant],
+    heard: Mapping[str, float],
+    now: datetime,
+    table_timezone: str,
+    folder: str,
+) -> Iterator[Finding]:
+    """Yield T001 for pending instants that nobody has worked on for `STALE_AFTER`.
+
+    Args:
+        pending: Those that should end soon.
+        heard: When each was last heard of, in seconds since the epoch, as far as known.
+        now: With a time zone.
+        table_timezone: `TableConfig.timezone`; "LOCAL" is taken to be this machine's.
+        folder: The timeline folder.
+    """
+    for instant in pending:
+        age = _age(instant, heard, now, table_timezone)
+        if age is not None and age > STALE_AFTER:
+            hours = int(age / timedelta(hours=1))
+            yield Finding.of(
+                "T001",
+                f"the {instant.action} is {instant.state.name.lower()} and nothing was heard of "
+                f"it for {hours} hours",
+                paths=[join_path(folder, instant.file_name)],
+                instants=[instant.requested_time],
+                severity="warning",
+                data_loss=False,
+                fix="If no writer is at work on it, roll it back with Hudi. It holds back "
+                "cleaning and archiving until then.",
+            )
+
+
+def _age(
+    instant: Instant, heard: Mapping[str, float], now: datetime, table_timezone: str
+) -> timedelta | None:
+    zone = timezone.utc if table_timezone == "UTC" else None
+    signs: list[datetime] = []
+    try:
+        began = parse_instant_time(instant.requested_time)
+        signs.append(began.replace(tzinfo=zone).astimezone(timezone.utc))
+    except (CorruptError, OverflowError, ValueError, OSError):
+        pass  # an instant that is no date tells nothing
+    if instant.requested_time in heard:
+        signs.append(datetime.fromtimestamp(heard[instant.requested_time], timezone.utc))
+    return now - max(signs) if signs else None

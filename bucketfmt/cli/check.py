@@ -1,0 +1,132 @@
+"""The `check` command: a table checked as a file system is."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import Enum
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from bucketfmt.check.report import CheckReport, Finding
+from bucketfmt.check.run import Progress as Stage
+from bucketfmt.check.run import ProgressCallback
+from bucketfmt.cli.app import (
+    IndexOption,
+    Output,
+    OutputOption,
+    StorageOption,
+    TableArgument,
+    app,
+    open_table,
+)
+from bucketfmt.cli.render import console, print_json
+
+__all__ = ["check", "print_report"]
+
+_STYLES = {"error": "bold red", "warning": "yellow", "info": "dim"}
+
+
+class Depth(str, Enum):
+    """How deep to look."""
+
+    QUICK = "quick"
+    DEFAULT = "default"
+    FULL = "full"
+
+
+@app.command()
+def check(
+    table: TableArgument,
+    depth: Annotated[
+        Depth,
+        typer.Option(
+            "--depth",
+            help="quick: timeline, listings and names. default: also footers, log frames and "
+            "hashing metadata. full: also every page and every key.",
+        ),
+    ] = Depth.DEFAULT,
+    partition: Annotated[
+        list[str] | None,
+        typer.Option("--partition", metavar="PATH", help="Only this partition; repeatable."),
+    ] = None,
+    since: Annotated[
+        str | None,
+        typer.Option("--since", metavar="TIME", help="Open only what was written after this."),
+    ] = None,
+    max_findings: Annotated[
+        int, typer.Option("--max-findings", min=1, help="Keep so many findings, the worst.")
+    ] = 100,
+    output: OutputOption = Output.TEXT,
+    as_json: Annotated[bool, typer.Option("--json", help="The same as --output json.")] = False,
+    storage_option: StorageOption = None,
+    index: IndexOption = None,
+) -> None:
+    """Check a table and say what is wrong, why, and what to do. Writes nothing.
+
+    Exit codes: 0 clean, 1 findings, 2 could not check, 3 met something not supported.
+    """
+    opened = open_table(table, storage_option, index)
+    with _shown_progress() as progress:
+        report = opened.check(depth.value, partition, since, max_findings, progress)
+    if as_json or output is Output.JSON:
+        print_json(report.to_dict())
+    else:
+        print_report(report)
+    raise typer.Exit(report.exit_code)
+
+
+@contextmanager
+def _shown_progress() -> Iterator[ProgressCallback | None]:
+    """A bar a stage on standard error, where that is a terminal."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(
+        *columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True
+    ) as bars:
+        tasks = {}
+
+        def show(stage: Stage) -> None:
+            if stage.stage not in tasks:
+                tasks[stage.stage] = bars.add_task(stage.stage, total=stage.total)
+            bars.update(tasks[stage.stage], completed=stage.done, total=stage.total)
+
+        yield show
+
+
+def print_report(report: CheckReport) -> None:
+    """Print the findings, what was not checked, and the outcome."""
+    for finding in report.findings:
+        _print_finding(finding)
+    checked = ", ".join(f"{number} {what}" for what, number in report.checked.items())
+    console.print(f"checked ({report.depth}): {checked or 'nothing'}", markup=False)
+    for sentence in report.not_checked:
+        console.print(f"not checked: {sentence}", markup=False)
+    shown = {
+        "clean": "clean",
+        "findings": f"{len(report.findings)} findings",
+        "incomplete": "nothing found, but not all could be checked",
+    }
+    stopped = "stopped; " if report.interrupted else ""
+    console.print(stopped + shown[report.status], style="bold", markup=False)
+
+
+def _print_finding(finding: Finding) -> None:
+    place = "" if finding.partition is None else f" partition {finding.partition!r}"
+    place += "" if finding.bucket is None else f" bucket {finding.bucket}"
+    head = f"{finding.severity} {finding.id}: {finding.title}{place}"
+    console.print(head, style=_STYLES[finding.severity], markup=False)
+    lines = [f"what   {finding.evidence}"]
+    lines += [f"file   {path}" for path in finding.paths]
+    lines += [f"cause  {finding.cause}", f"fix    {finding.fix}"]
+    if finding.data_loss:
+        lines.append("       rows may be lost or wrong")
+    for line in lines:
+        console.print(f"    {line}", markup=False)
+    console.print()

@@ -1,0 +1,261 @@
+"""T002 to T005: files that the commits do not know, or that are not as the commits say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pyarrow.parquet as pq
+import pytest
+
+from bucketfmt.format.commit_metadata import CommitMetadata
+from bucketfmt.format.log_block import BlockType, HeaderKey, encode_log_block
+from tests.check.planting import Patient, check_soon, found
+
+Copy = Callable[[str, str], Path]
+VERSIONS = ["0.15.0", "1.0.2", "1.2.0"]
+
+
+def flip(path: Path, offset: int) -> None:
+    data = bytearray(path.read_bytes())
+    data[offset] ^= 0x10
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("kind", ["base", "log"])
+def test_t002_lost_file(golden_copy: Copy, version: str, kind: str) -> None:
+    patient = Patient(golden_copy(version, "mor"))
+    path = patient.base_file("us", 1) if kind == "base" else patient.log_file("us")
+    path.unlink()
+    for depth in ("quick", "default", "full"):
+        (finding,) = check_soon(patient.root, depth).findings
+        assert (finding.id, finding.severity, finding.partition) == ("T002", "error", "us")
+        assert finding.paths == (path.relative_to(patient.root).as_posix(),)
+        assert finding.data_loss
+
+
+def test_t002_lost_partition(golden_copy: Copy) -> None:
+    patient = Patient(golden_copy("1.2.0", "cow"))
+    for path in (patient.root / "us").iterdir():
+        path.unlink()
+    (patient.root / "us").rmdir()
+    assert found(check_soon(patient.root)) == {"T002"}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("kind", ["base", "log"])
+@pytest.mark.parametrize("left", [0, 4, -1])
+def test_t002_cut_file(golden_copy: Copy, version: str, kind: str, left: int) -> None:
+    patient = Patient(golden_copy(version, "mor"))
+    path = patient.base_file("us", 1) if kind == "base" else patient.log_file("us")
+    path.write_bytes(path.read_bytes()[:left])
+    for depth in ("quick", "full"):
+        (finding,) = check_soon(patient.root, depth).findings
+        assert (finding.id, finding.severity) == ("T002", "error")
+
+
+def test_t002_base_file_larger_than_recorded(golden_copy: Copy) -> None:
+    patient = Patient(golden_copy("1.2.0", "cow"))
+    path = patient.base_file("us", 1)
+    path.write_bytes(path.read_bytes() + b"PAR1")
+    assert found(check_soon(patient.root, "quick")) == {"T002"}
+
+
+def test_t002_log_file_larger_than_recorded(golden_copy: Copy) -> None:
+    """From table version 8 on a log file is written once; before, a failed append may stay."""
+    for version, expected in (("0.15.0", set()), ("1.2.0", {"T002"})):
+        patient = Patient(golden_copy(version, "mor"))
+        path = patient.log_file("us")
+        path.write_bytes(path.read_bytes() + b"#HUDI#\x00\x00\x00")
+        assert found(check_soon(patient.root)) == expected
+
+
+def test_t002_every_page_is_compared_with_its_checksum(golden_copy: Copy) -> None:
+    patient = Patient(golden_copy("1.2.0", "cow"))
+    path = patient.base_file("us", 1)
+    original = path.read_bytes()
+    metadata = pq.read_metadata(path)
+    for number in range(metadata.num_columns):
+        chunk = metadata.row_group(0).column(number)
+        start = chunk.dictionary_page_offset or chunk.data_page_offset
+        end = start + chunk.total_compressed_size
+        flip(path, end - 2)
+        assert found(check_soon(patient.root, "default")) == set()
+        (finding,) = check_soon(patient.root, "full").findings
+        assert (finding.id, finding.severity) == ("T002", "error")
+        assert chunk.path_in_schema in finding.evidence
+        path.write_bytes(original)
+
+
+@pytest.mark.parametrize("depth", ["default", "full"])
+def test_t002_damaged_footer(golden_copy: Copy, depth: str) -> None:
+    patient = Patient(golden_copy("0.15.0", "cow"))
+    path = patient.base_file("us", 1)
+    flip(path, path.stat().st_size - 6)
+    assert found(check_soon(patient.root, "quick")) == set()
+    assert found(check_soon(patient.root, depth)) == {"T002"}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_t002_damaged_log_block(golden_copy: Copy, version: str) -> None:
+    patient = Patient(golden_copy(version, "mor"))
+    path = patient.log_file("us")
+    flip(path, 9)  # in the length of the block
+    assert found(check_soon(patient.root, "quick")) == set()
+    for depth in ("default", "full"):
+        (finding,) = check_soon(patient.root, depth).findings
+        assert finding.id == "T002"
+        assert finding.paths == (path.relative_to(patient.root).as_posix(),)
+
+
+def test_t002_rows_of_a_log_block_do_not_decode(golden_copy: Copy) -> None:
+    patient = Patient(golden_copy("1.2.0", "mor"))
+    path = patient.log_file("us")
+    data = path.read_bytes()
+    start = data.index(b'"fields"') + 2_000  # far behind: in the content
+    start = data.rindex(b"}") + 1 + 8 + 8
+    flip(path, start)
+    assert found(check_soon(patient.root, "default")) == set()
+    assert found(check_soon(patient.root, "full")) <= {"T002"}
+
+
+def test_t002_file_of_a_write_nobody_knows(golden_copy: Copy) -> None:
+    patient = Patient(golden_copy("1.2.0", "cow"))
+    first, *_ = patient.instants
+    instant = str(int(first) + 1)
+    path = patient.base_file("us", 1)
+    stray = patient.copy_file(path, instant=instant)
+    for depth in ("quick", "full"):
+        (finding,) = check_soon(patient.root, depth).findings
+        assert (finding.id, finding.severity) == ("T002", "warning")
+        assert finding.paths == (stray.relative_to(patient.root).as_posix(),)
+        assert not finding.data_loss
+
+
+def test_files_of_a_write_that_begins_now_are_no_leftovers(golden_copy: Copy) -> None:
+    patient = Patient(golden_copy("1.2.0", "cow"))
+    patient.copy_file(patient.base_file("us", 1), instant="20991231235959999")
+    assert check_soon(patient.root, "quick").status == "clean"
+
+
+def test_t002_file_its_commit_does_not_name(golden_copy: Copy) -> None:
+    """In a table without buckets: readers see a file group that no commit wrote."""
+    patient = Patient(golden_copy("1.2.0", "bloom"))
+    (group,) = patient.slices("us").values()
+    path = patient.root / str(group["base_file"])
+    patient.copy_file(path, file_id="5a3c2b1d-1111-4222-8333-444455556666-0")
+    (finding,) = check_soon(patient.root).findings
+    assert (finding.id, finding.severity) == ("T002", "error")
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_t003_replaced_file_group_written_to(golden_copy: Copy, version: str) -> None:
+    patient = Patient(golden_copy(version, "overwritten"))
+    last = patient.instants[-1]
+    first = next(
+        path
+        for path in sorted((patient.root / "us").glob("*.parquet"))
+        if path.name.endswith(f"_{patient.instants[0]}.parquet")
+    )
+    like = next((patient.root / "us").glob(f"*_{last}.parquet"))
+    reused = patient.copy_file(first, instant=last)
+    patient.record(reused, like=like)
+    for depth in ("quick", "full"):
+        (finding,) = check_soon(patient.root, depth).findings
+        assert (finding.id, finding.severity, finding.partition) == ("T003", "error", "us")
+        assert last in finding.instants
+
+
+def test_t003_overwrite_that_keeps_the_file_id(golden_copy: Copy) -> None:
+    patient = Patient(golden_copy("0.15.0", "overwritten"))
+    overwrite = patient.instants[2]
+
+    def reusing(metadata: CommitMetadata) -> CommitMetadata:
+        (stats,) = metadata.partition_to_write_stats.values()
+        own = [stat.file_id for stat in stats]
+        return msgspec.structs.replace(metadata, partition_to_replace_file_ids={"us": own})
+
+    patient.edit_commit(overwrite, reusing)
+    assert "T003" in found(check_soon(patient.root, "quick"))
+
+
+def test_t004_log_file_in_a_copy_on_write_table(golden_copy: Copy, golden: Copy) -> None:
+    patient = Patient(golden_copy("0.15.0", "cow"))
+    base = patient.base_file("us", 1)
+    donor = Patient(golden("0.15.0", "mor"))
+    log = next(
+        path
+        for number in range(8)
+        if (path := donor.log_file("us", number)).name.startswith(".00000001")
+    )
+    file_id, _, instant = base.stem.split("_")
+    path = base.with_name(f".{file_id}_{instant}.log.1_1-0-1")
+    path.write_bytes(log.read_bytes())
+    patient.record(path, like=base)
+    for depth in ("quick", "default"):
+        (finding,) = check_soon(patient.root, depth).findings
+        assert (finding.id, finding.severity, finding.partition) == ("T004", "error", "us")
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_t005_partition_without_metadata_file(golden_copy: Copy, version: str) -> None:
+    patient = Patient(golden_copy(version, "mor"))
+    (patient.root / "eu/.hoodie_partition_metadata").unlink()
+    for depth in ("quick", "full"):
+        report = check_soon(patient.root, depth)
+        (finding,) = report.findings
+        assert (finding.id, finding.severity, finding.partition) == ("T005", "warning", "eu")
+        assert report.checked["partitions"] == 3
+
+
+def test_folders_that_are_no_partitions_are_left_alone(golden_copy: Copy) -> None:
+    root = golden_copy("1.2.0", "cow")
+    (root / "_tmp/deeper").mkdir(parents=True)
+    (root / "_tmp/deeper/part-00000-1.snappy.parquet").write_bytes(b"x")
+    golden_copy_inside = root / "archive"
+    (golden_copy_inside / ".hoodie").mkdir(parents=True)
+    some = next((root / "us").glob("*.parquet"))
+    (golden_copy_inside / some.name).write_bytes(some.read_bytes())
+    report = check_soon(root)
+    assert report.status == "clean"
+    assert any(s.startswith("archive: a table of its own") for s in report.not_checked)
+
+
+def block(kind: BlockType, **header: str) -> bytes:
+    return encode_log_block(kind, {HeaderKey[key]: value for key, value in header.items()}, b"")
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_what_is_not_supported_is_never_clean(golden_copy: Copy, version: str) -> None:
+    patient = Patient(golden_copy(version, "mor"))
+    path = patient.log_file("us")
+    instant = patient.instants[-1]
+    unknown_kind = bytearray(block(BlockType.DELETE, INSTANT_TIME=instant))
+    unknown_kind[21] = 17
+    newer_header = encode_log_block(BlockType.DELETE, {HeaderKey.INSTANT_TIME: instant, 99: "x"})
+    for data in (bytes(unknown_kind), newer_header):
+        path.write_bytes(data)
+        patient.record(path)
+        report = check_soon(patient.root)
+        assert (report.status, report.exit_code) == ("incomplete", 3)
+        assert not report
+
+
+def test_files_from_outside_hudi_are_not_supported(golden_copy: Copy) -> None:
+    root = golden_copy("1.2.0", "cow")
+    (root / "us/data.parquet_20260101000000000_hudiext").write_bytes(b"")
+    report = check_soon(root, "quick")
+    assert (report.status, report.exit_code) == ("incomplete", 3)
+
+
+def test_base_files_in_other_formats_are_not_supported(golden_copy: Copy) -> None:
+    patient = Patient(golden_copy("1.2.0", "cow"))
+    path = patient.base_file("us", 1)
+    patient.rename_group("us", path.name, path.name.replace(".parquet", ".orc"))
+    report = check_soon(patient.root)
+    assert report.status == "incomplete", report.findings
+
+
+UUID = "5a3c2b1d-1111-4222-8333-444455556666"
