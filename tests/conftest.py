@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import shutil
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -31,3 +33,35 @@ def golden_expected(
         return expected(golden(version, name).parent, name, suffix)
 
     return load
+
+
+@pytest.fixture
+def golden_copy(golden: Callable[[str, str], Path], tmp_path: Path) -> Callable[[str, str], Path]:
+    """Return the folder of a copy of such a table, for the test to change."""
+
+    def copy(version: str, name: str) -> Path:
+        return shutil.copytree(golden(version, name), tmp_path / version / name)
+
+    return copy
+
+
+@pytest.fixture(scope="session")
+def s3_options() -> Iterator[dict[str, Any]]:
+    """Return the options that reach an S3 of our own, on a free port of this machine.
+
+    It has one bucket, `tables`.
+    """
+    s3fs = pytest.importorskip("s3fs")
+    moto_server = pytest.importorskip("moto.server")
+    server = moto_server.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    given = {
+        "endpoint_url": f"http://{host}:{port}",
+        "key": "testing",
+        "secret": "testing",
+        "client_kwargs": {"region_name": "eu-west-1"},
+    }
+    s3fs.S3FileSystem(**given).mkdir("tables")
+    yield given
+    server.stop()

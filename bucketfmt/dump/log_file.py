@@ -119,9 +119,8 @@ def _annotate_deletes(cursor: Cursor, block: LogBlock, name: str) -> Iterator[An
     # Kryo shares objects by reference: a record has no bytes of its own.
     for index, record in enumerate(decode_delete_block(block.content, cursor.limits)):
         ordering = record.ordering_value
-        value = (
-            f"{record.record_key} in {record.partition_path}, {ordering.kind.name} {ordering.value}"
-        )
+        place = f"{record.record_key} in {record.partition_path}"
+        value = f"{place}, {ordering.kind.name} {ordering.value!r}"
         yield Annotation(
             cursor.position, cursor.remaining, f"{name}.record[{index}]", text_of(value), "DEL-11"
         )

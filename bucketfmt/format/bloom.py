@@ -163,6 +163,27 @@ class BloomFilterBuilder:
         self._keys_in_last_row = 0
         self._keys_in_turn: int | None = None  # keys added since the last row was full
 
+    @classmethod
+    def resume(cls, bloom_filter: BloomFilter, max_entries: int = 100_000) -> BloomFilterBuilder:
+        """Return a builder that has the keys of a filter and adds to them.
+
+        Raises:
+            UnsupportedError: a filter of before there were versions; make a new one.
+        """
+        if bloom_filter.hash_type is not HashType.MURMUR:
+            raise UnsupportedError("a bloom filter of Jenkins hashes cannot be added to")
+        keys_per_row, keys = bloom_filter.keys_per_row, bloom_filter.keys_in_last_row
+        builder = cls(bloom_filter.filter_type, keys_per_row or 1, max_entries=max_entries)
+        builder._num_bits, builder._num_hashes = bloom_filter.num_bits, bloom_filter.num_hashes
+        builder._rows = [
+            np.unpackbits(
+                np.frombuffer(row, np.uint8), count=bloom_filter.num_bits, bitorder="little"
+            ).view(np.bool_)
+            for row in bloom_filter.rows
+        ]
+        builder._keys_in_last_row = keys or 0
+        return builder
+
     def add(self, record_keys: pa.Array | pa.ChunkedArray) -> None:
         """Add every row of a column of strings.
 

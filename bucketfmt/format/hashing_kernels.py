@@ -47,7 +47,7 @@ _Offsets = npt.NDArray[np.int64]
 _U32s = npt.NDArray[np.uint32]
 
 _CHUNK_ROWS = 1 << 14
-_CHUNK_BYTES = 1 << 16  # a chunk's bytes, weights and products stay in the second-level cache
+_CHUNK_BYTES = 1 << 17  # a chunk's bytes, weights and products stay in the second-level cache
 
 
 def java_string_hashes(column: pa.Array | pa.ChunkedArray) -> npt.NDArray[np.int32]:
@@ -266,12 +266,13 @@ def _utf16_units(data: _Bytes, starts: _Offsets) -> tuple[npt.NDArray[np.uint16]
     if not leads[starts].all():
         raise CorruptError("a string column has a value that begins amid a UTF-8 character")
     try:
-        units = data.tobytes().decode("utf-8").encode("utf-16-le")
+        units = str(data.data, "utf-8").encode("utf-16-le")
     except UnicodeDecodeError as error:
         raise CorruptError(f"a string column holds bytes that are not UTF-8: {error}") from error
     per_byte = leads.view(np.uint8)
     per_byte += data >= 0xF0  # a character of four bytes is a surrogate pair
-    return np.frombuffer(units, "<u2"), np.add.reduceat(per_byte, starts, dtype=np.int64)
+    ends = np.cumsum(per_byte, dtype=np.int64)[np.append(starts[1:], len(data)) - 1]
+    return np.frombuffer(units, "<u2"), np.diff(ends, prepend=0)
 
 
 def _polynomials(units: npt.NDArray[Any], counts: _Offsets) -> _U32s:

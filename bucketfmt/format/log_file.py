@@ -25,7 +25,19 @@ __all__ = ["covers_file", "decode_log_file", "select_blocks"]
 
 _FIND_MAGIC = re.compile(re.escape(MAGIC))
 _ROLLBACK_BLOCK = "0"
-_KNOWN_KEYS = frozenset(HeaderKey)
+_INSTANT = re.compile(r"[0-9]+")
+_SYNTAX = {
+    HeaderKey.INSTANT_TIME: _INSTANT,
+    HeaderKey.TARGET_INSTANT_TIME: _INSTANT,
+    HeaderKey.SCHEMA: re.compile(".*", re.DOTALL),
+    HeaderKey.COMMAND_BLOCK_TYPE: re.compile(r"[0-9]+"),
+    HeaderKey.COMPACTED_BLOCK_TIMES: re.compile(r"[0-9]+(,[0-9]+)*"),
+    HeaderKey.RECORD_POSITIONS: re.compile(r"([A-Za-z0-9+/]{4}){2,}[A-Za-z0-9+/=]{4}"),
+    HeaderKey.BLOCK_IDENTIFIER: re.compile(r"[0-9]+,[0-9]+"),
+    HeaderKey.IS_PARTIAL: re.compile(r"true|false"),
+    HeaderKey.BASE_FILE_INSTANT_TIME_OF_RECORD_POSITIONS: _INSTANT,
+}
+_OF_COMMANDS = frozenset({HeaderKey.TARGET_INSTANT_TIME, HeaderKey.COMMAND_BLOCK_TYPE})
 
 
 def decode_log_file(
@@ -143,12 +155,21 @@ def select_blocks(
 
 
 def _check_mergeable(block: LogBlock) -> None:
-    unknown = block.header.keys() - _KNOWN_KEYS
-    if unknown:
-        raise UnsupportedError(
-            f"log block header key {min(unknown)}, which may change what the block means",
-            offset=block.offset,
-        )
+    for key, value in block.header.items():
+        try:
+            known = HeaderKey(key)
+        except ValueError:
+            raise UnsupportedError(
+                f"log block header key {key}, which may change what the block means",
+                offset=block.offset,
+            ) from None
+        of_commands = known in _OF_COMMANDS and block.block_type is not BlockType.COMMAND
+        if of_commands or _SYNTAX[known].fullmatch(value) is None:
+            raise CorruptError(
+                f"log block header {known.name} is {value[:40]!r} in a {block.block_type.name} "
+                "block; restore the file",
+                offset=block.offset,
+            )
     if block.block_type is BlockType.CDC_DATA:
         raise UnsupportedError("a CDC block outside a CDC file", offset=block.offset)
     if block.block_type is BlockType.COMMAND:

@@ -14,6 +14,8 @@ import re
 from dataclasses import dataclass
 from enum import Enum
 
+import msgspec
+
 from bucketfmt.errors import CorruptError, UnsupportedError
 from bucketfmt.format.paths import check_relative_path, join_path
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
@@ -83,8 +85,7 @@ class WriteToken:
         return str(self) < str(other)
 
 
-@dataclass(frozen=True, slots=True)
-class BaseFileName:
+class BaseFileName(msgspec.Struct, frozen=True, gc=False):
     """`<file_id>_<write_token>_<instant>.<extension>`; `str()` gives the name back."""
 
     file_id: str
@@ -96,8 +97,7 @@ class BaseFileName:
         return f"{self.file_id}_{self.write_token}_{self.instant}.{self.extension}"
 
 
-@dataclass(frozen=True, slots=True)
-class LogFileName:
+class LogFileName(msgspec.Struct, frozen=True, gc=False):
     """`.<file_id>_<instant>.log.<version>[_<write_token>[.cdc]]`; `str()` gives the name back.
 
     `instant` is the file slice's base instant in table version 6 and the deltacommit's own

@@ -27,6 +27,7 @@ __all__ = [
 _CHECKSUM_KEY = "hoodie.table.checksum"
 _WHITESPACE = " \t\f"
 _LINE_END = re.compile(r"\r\n|\r|\n")
+_SWALLOWED = re.compile(r"[^\s#!]hoodie\.[a-z_.]+=")  # behind a damaged end of a comment
 _KEY = re.compile(r"(?:[^\\=: \t\f]|\\.)*", re.DOTALL)
 _SEPARATOR = re.compile(r"[ \t\f]*(?:[=:][ \t\f]*)?")
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
@@ -66,6 +67,8 @@ def _logical_lines(text: str) -> Iterator[str]:
     for natural_line in _LINE_END.split(text):
         line = natural_line.lstrip(_WHITESPACE)
         if not pieces and line[:1] in ("", "#", "!"):
+            if _SWALLOWED.search(line):
+                raise CorruptError(f"a property is glued to a comment: {line[:120]!r}")
             continue
         is_continued = (len(line) - len(line.rstrip("\\"))) % 2 == 1
         line = line[:-1] if is_continued else line

@@ -12,6 +12,7 @@ from enum import Enum
 from typing import TypeVar
 
 from bucketfmt.errors import CorruptError, UnsupportedError
+from bucketfmt.format.damaged_names import check_property_names
 from bucketfmt.format.paths import check_relative_path, join_path
 from bucketfmt.format.properties import check_table_checksum
 
@@ -167,6 +168,7 @@ class TableConfig:
                 value this release does not know.
             UnsafePathError: a folder would lie outside the table.
         """
+        check_property_names(properties)
         check_table_checksum(properties)
         version = _table_version(properties)
         _check_supported(properties)
@@ -233,8 +235,11 @@ def _number(properties: Mapping[str, str], key: str, default: int) -> int:
 
 
 def _flag(properties: Mapping[str, str], key: str, default: bool = False) -> bool:
-    """What Java's `Boolean.parseBoolean` makes of it."""
-    return properties.get(key, str(default)).lower() == "true"
+    """True or false in any case; to Java all else is false, so that damage would turn it off."""
+    text = properties.get(key, str(default))
+    if text.lower() not in ("true", "false"):
+        raise CorruptError(f"{key} is {text[:40]!r}, neither true nor false")
+    return text.lower() == "true"
 
 
 def _one_of(properties: Mapping[str, str], key: str, values: tuple[str, ...]) -> str:

@@ -48,8 +48,9 @@ class FixedBuckets:
         return range(self.num_buckets)
 
     def bucket_of(self, file_id: str) -> int | None:
-        """Return the bucket a file group holds; None when its id is not bucket-shaped."""
-        return find_bucket_id(file_id)
+        """Return the bucket a file group holds; None when its id is that of no bucket here."""
+        bucket_id = find_bucket_id(file_id)
+        return bucket_id if bucket_id is not None and bucket_id < self.num_buckets else None
 
 
 @dataclass(frozen=True)

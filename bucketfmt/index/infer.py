@@ -7,7 +7,8 @@ keys leaves few candidates, and only a single one counts as proof. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -18,9 +19,10 @@ from bucketfmt.format.hashing_kernels import java_list_hashes
 from bucketfmt.format.names import find_bucket_id
 from bucketfmt.format.record_key_kernels import hash_value_columns
 from bucketfmt.format.record_keys import KeyDialect
+from bucketfmt.index.assign import Buckets
 from bucketfmt.index.model import SimpleBucketIndex
 
-__all__ = ["infer_num_buckets", "infer_simple_index", "largest_bucket_id"]
+__all__ = ["infer_hash_fields", "infer_num_buckets", "infer_simple_index", "largest_bucket_id"]
 
 _KEYS_MIN = 16
 """Fewer keys prove nothing worth relying on."""
@@ -59,28 +61,63 @@ def _divisors(number: int) -> list[int]:
 
 
 def infer_simple_index(
-    samples: Sequence[tuple[int, pa.Array]],
+    samples: Sequence[tuple[int, pa.ChunkedArray]],
     largest_bucket: int,
     record_key_fields: Sequence[str],
     dialect: KeyDialect,
 ) -> SimpleBucketIndex | None:
-    """Return the simple bucket index that the sampled keys prove, or None.
+    """Return the only simple bucket index that fits the sampled keys, or None.
 
-    `samples` holds (bucket id, record keys found in it). All key fields are tried first as
-    hash fields, as they are Hudi's default, then each subset in key order.
+    `samples` holds (bucket id, record keys found in it). Hash fields may be all key fields, as
+    is Hudi's default, or any of them. With one bucket, the fields make no difference.
     """
     if sum(len(keys) for _, keys in samples) < _KEYS_MIN:
         return None
-    keys = pa.chunked_array([keys for _, keys in samples])
-    buckets = np.concatenate([np.full(len(keys), bucket) for bucket, keys in samples])
-    count = len(record_key_fields)
-    for size in (count, *range(1, count)):
-        for hash_fields in combinations(record_key_fields, size):
-            try:
-                hashes = java_list_hashes(hash_value_columns(keys, hash_fields, dialect))
-            except KeyEncodingError:
-                continue
-            num_buckets = infer_num_buckets(hashes, buckets, largest_bucket)
-            if num_buckets is not None:
-                return SimpleBucketIndex(num_buckets, None if size == count else hash_fields)
-    return None
+    keys = pa.chunked_array([chunk for _, column in samples for chunk in column.chunks])
+    buckets = np.concatenate([np.full(len(column), bucket) for bucket, column in samples])
+    fitting: list[SimpleBucketIndex] = []
+    for hash_fields in _candidates(record_key_fields):
+        try:
+            hashes = java_list_hashes(hash_value_columns(keys, hash_fields, dialect))
+        except KeyEncodingError:
+            continue
+        num_buckets = infer_num_buckets(hashes, buckets, largest_bucket)
+        if num_buckets is not None:
+            is_default = len(hash_fields) == len(record_key_fields)
+            fitting.append(SimpleBucketIndex(num_buckets, None if is_default else hash_fields))
+    is_one = len(fitting) == 1 or (fitting and all(index.num_buckets == 1 for index in fitting))
+    return fitting[0] if is_one else None
+
+
+def infer_hash_fields(
+    samples: Sequence[tuple[Buckets, int, pa.ChunkedArray]], record_key_fields: Sequence[str]
+) -> tuple[str, ...] | None:
+    """Return the only hash fields under which the sampled keys are where they were found.
+
+    `samples` holds (buckets of the partition, bucket id, record keys found in it); which hash
+    fields those buckets have does not count. None where no hash fields fit, or several do.
+    """
+    if sum(len(keys) for _, _, keys in samples) < _KEYS_MIN:
+        return None
+    fitting = [
+        hash_fields
+        for hash_fields in _candidates(record_key_fields)
+        if all(_are_in_bucket(keys, bucket, of, hash_fields) for of, bucket, keys in samples)
+    ]
+    return fitting[0] if len(fitting) == 1 else None
+
+
+def _are_in_bucket(
+    keys: pa.ChunkedArray, bucket_id: int, buckets: Buckets, hash_fields: tuple[str, ...]
+) -> bool:
+    try:
+        assigned = replace(buckets, hash_fields=hash_fields).assign(keys)
+    except KeyEncodingError:
+        return False
+    return bool((assigned == bucket_id).all())
+
+
+def _candidates(record_key_fields: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """Yield all key fields, as is Hudi's default, and then fewer and fewer of them."""
+    for size in range(len(record_key_fields), 0, -1):
+        yield from combinations(record_key_fields, size)

@@ -7,11 +7,16 @@ Pure. Source: HoodieIndexConfig; PartitionBucketIndexHashingConfig.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
+
+import numpy as np
+import pyarrow as pa
 
 from bucketfmt.format.index_settings import IndexSettings
 from bucketfmt.format.partition_rules import PartitionBucketRules
+from bucketfmt.index.assign import Buckets
 from bucketfmt.index.model import (
     BloomIndex,
     BucketIndex,
@@ -22,7 +27,15 @@ from bucketfmt.index.model import (
     SimpleBucketIndex,
 )
 
-__all__ = ["IndexSource", "ResolvedIndex", "check_index_argument", "find_declared_index"]
+__all__ = [
+    "IndexSource",
+    "ResolvedIndex",
+    "check_file_ids",
+    "check_hash_fields",
+    "check_index_argument",
+    "check_keys",
+    "find_declared_index",
+]
 
 IndexSource = Literal["argument", "properties", "index files", "file ids and keys", "unknown"]
 
@@ -35,16 +48,19 @@ class ResolvedIndex:
         index: None when nothing proves one: reads work, pruning is off, writes are refused.
         source: Where the answer came from.
         evidence: One sentence a person can check.
+        lacks_hash_fields: The table states the index, but not which of its key fields are hashed.
     """
 
     index: Index | None
     source: IndexSource
     evidence: str
+    lacks_hash_fields: bool = False
 
     @property
     def is_declared(self) -> bool:
         """Whether somebody stated the index, so that pruning by it is sound."""
-        return self.index is not None and self.source in ("argument", "properties", "index files")
+        is_stated = self.source in ("argument", "properties", "index files")
+        return self.index is not None and is_stated and not self.lacks_hash_fields
 
 
 def find_declared_index(
@@ -92,6 +108,8 @@ def find_declared_index(
 def check_index_argument(argument: Index, declared: ResolvedIndex) -> ResolvedIndex:
     """Return the caller's index, once it does not contradict what the table states.
 
+    Hash fields that only the table states are taken from there.
+
     Raises:
         ValueError: the argument and the table disagree.
     """
@@ -102,7 +120,62 @@ def check_index_argument(argument: Index, declared: ResolvedIndex) -> ResolvedIn
             f"index={argument} contradicts the table, which has {declared.index} "
             f"({declared.evidence}); leave index= out, or open the table it belongs to"
         )
+    if isinstance(argument, BucketIndex) and isinstance(declared.index, BucketIndex):
+        argument = replace(argument, hash_fields=argument.hash_fields or declared.index.hash_fields)
     return ResolvedIndex(argument, "argument", "given by the caller")
+
+
+def check_hash_fields(argument: BucketIndex, record_key_fields: Sequence[str]) -> None:
+    """Refuse hash fields that are not among the table's key fields.
+
+    Raises:
+        ValueError: one is not.
+    """
+    unknown = [field for field in argument.hash_fields or () if field not in record_key_fields]
+    if unknown:
+        raise ValueError(
+            f"{argument}: hash field {unknown[0]!r} is not among the table's record key fields, "
+            f"{', '.join(record_key_fields) or 'of which it has none'}"
+        )
+
+
+def check_file_ids(
+    argument: BucketIndex, buckets: Buckets, partition_path: str, file_ids: Iterable[str]
+) -> None:
+    """Refuse the caller's index where a partition has file groups that are in none of its buckets.
+
+    Raises:
+        ValueError: it has.
+    """
+    for file_id in file_ids:
+        if buckets.bucket_of(file_id) is None:
+            raise ValueError(
+                f"index={argument} contradicts the table: file group {file_id} in partition "
+                f"{partition_path!r} is none of its buckets; pass the index the table was written "
+                "with, or none"
+            )
+
+
+def check_keys(
+    argument: Index | None,
+    buckets: Buckets,
+    partition_path: str,
+    file_id: str,
+    record_keys: pa.ChunkedArray,
+) -> None:
+    """Refuse the caller's index where a file group has keys that belong into another.
+
+    Raises:
+        ValueError: it has.
+    """
+    bucket_ids = buckets.assign(record_keys)
+    strays = np.flatnonzero(bucket_ids != buckets.bucket_of(file_id))
+    if len(strays):
+        raise ValueError(
+            f"index={argument} contradicts the table: it puts key {record_keys[strays[0]]} of "
+            f"partition {partition_path!r} into bucket {bucket_ids[strays[0]]}, and it is in file "
+            f"group {file_id}; pass the index the table was written with, or none"
+        )
 
 
 def _agree(argument: Index, declared: Index | None) -> bool:

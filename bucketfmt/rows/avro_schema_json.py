@@ -13,13 +13,10 @@ from collections.abc import Mapping
 import pyarrow as pa
 
 from bucketfmt.errors import UnsupportedError
+from bucketfmt.rows.meta_columns import META_COLUMNS
 
 __all__ = ["avro_schema_json"]
 
-_META_COLUMNS = frozenset(
-    f"_hoodie_{name}"
-    for name in ("commit_time", "commit_seqno", "record_key", "partition_path", "file_name")
-)
 _PLAIN: Mapping[pa.DataType, str] = {
     pa.null(): "null",
     pa.bool_(): "boolean",
@@ -68,7 +65,7 @@ def _record(fields: list[pa.Field], name: str, namespace: str) -> dict[str, obje
 
 def _field(field: pa.Field, namespace: str) -> dict[str, object]:
     kind = _nullable(field, field.name, namespace)
-    doc = {"doc": ""} if field.name in _META_COLUMNS else {}
+    doc = {"doc": ""} if field.name in META_COLUMNS else {}
     default = {"default": None} if isinstance(kind, list) else {}
     return {"name": field.name, "type": kind, **doc, **default}
 

@@ -25,6 +25,7 @@ __all__ = [
     "LogEntries",
     "RowRun",
     "Run",
+    "find_delete_marks",
     "find_merge_columns",
     "find_ordering_columns",
 ]
@@ -65,6 +66,7 @@ class LogEntries:
         is_marked: The entry is a row that is marked as deleted.
         is_overruling: ... in the way that `MergeRules.marked_deletes_overrule` is about.
         is_unordered: The entry is a delete that no record before it stands against.
+        is_foreign: ... because its ordering value is of another Java class than the rows' are.
         ordering: The ordering values; None if the rules compare none.
     """
 
@@ -75,6 +77,7 @@ class LogEntries:
     is_marked: Mask
     is_overruling: Mask
     is_unordered: Mask
+    is_foreign: Mask
     ordering: OrderingValues | None
 
     @classmethod
@@ -92,19 +95,20 @@ class LogEntries:
         from_rows = np.zeros(len(codes), np.bool_)
         for run, span in _spans(runs):
             from_rows[span] = isinstance(run, RowRun)
-        by_column, by_operation = _find_marks(rows, rules)
+        by_column, by_operation = find_delete_marks(rows, rules)
         is_overruling, is_marked = (np.zeros(len(codes), np.bool_) for _ in range(2))
         is_overruling[from_rows] = by_column
         is_marked[from_rows] = by_column | by_operation
-        is_unordered = np.zeros(len(codes), np.bool_)
+        is_unordered, is_foreign = (np.zeros(len(codes), np.bool_) for _ in range(2))
         ordering = None
         if rules.log_by_ordering:
             columns = find_ordering_columns(rows, rules)
             if not rules.legacy:
                 is_unordered[from_rows] = is_marked[from_rows] & _is_default(columns)
-            ordering = _find_ordering(runs, rules, columns, is_unordered)
+            ordering = _find_ordering(runs, rules, columns, is_unordered, is_foreign)
         row = np.where(from_rows, np.cumsum(from_rows) - 1, -1)
-        return cls(rows, keys, codes, row, is_marked, is_overruling, is_unordered, ordering)
+        marks = is_marked, is_overruling, is_unordered, is_foreign
+        return cls(rows, keys, codes, row, *marks, ordering)
 
 
 def find_merge_columns(rules: MergeRules, schema: pa.Schema) -> list[str]:
@@ -127,6 +131,23 @@ def find_ordering_columns(rows: pa.Table, rules: MergeRules) -> list[pa.ChunkedA
     return [zeros if column is None else column for column in columns] or [zeros]
 
 
+def find_delete_marks(rows: pa.Table, rules: MergeRules) -> tuple[Mask, Mask]:
+    """Return per row whether a column, and whether its operation, marks it as deleted."""
+    by_column, by_operation = (np.zeros(rows.num_rows, np.bool_) for _ in range(2))
+    if IS_DELETED in rows.schema.names:
+        marks = rows.column(IS_DELETED)
+        if pa.types.is_boolean(marks.type):
+            by_column |= pc.fill_null(marks, False).to_numpy()
+    column = None if rules.delete_field is None else find_column(rows, rules.delete_field)
+    if column is not None:
+        texts = pa.chunked_array([java_strings(chunk) for chunk in column.chunks], pa.string())
+        by_column |= pc.is_in(texts, pa.array(rules.delete_markers, pa.string())).to_numpy()
+    if OPERATION in rows.schema.names:
+        operations = pa.array(rules.delete_operations, pa.string())
+        by_operation |= pc.is_in(rows.column(OPERATION), operations).to_numpy()
+    return by_column, by_operation
+
+
 def _spans(runs: Sequence[Run]) -> Iterator[tuple[Run, slice]]:
     """Yield each run with the range of its entries."""
     start = 0
@@ -137,7 +158,11 @@ def _spans(runs: Sequence[Run]) -> Iterator[tuple[Run, slice]]:
 
 
 def _find_ordering(
-    runs: Sequence[Run], rules: MergeRules, columns: Sequence[pa.ChunkedArray], is_unordered: Mask
+    runs: Sequence[Run],
+    rules: MergeRules,
+    columns: Sequence[pa.ChunkedArray],
+    is_unordered: Mask,
+    is_foreign: Mask,
 ) -> OrderingValues:
     """Return the ordering values of all entries; marks the deletes that have none to compare."""
     types = [column.type for column in columns]
@@ -153,6 +178,7 @@ def _find_ordering(
         for found, values in zip(chunks, deletes.columns, strict=True):
             found.append(values)
         is_unordered[span] = deletes.is_default | ~deletes.is_comparable
+        is_foreign[span] = ~deletes.is_default & ~deletes.is_comparable
     whole = [pa.chunked_array(*pair) for pair in zip(chunks, types, strict=True)]
     return OrderingValues.of(whole, null_is_zero=not rules.legacy)
 
@@ -202,20 +228,3 @@ def _is_default(columns: Sequence[pa.ChunkedArray]) -> Mask:
     if pa.types.is_integer(column.type) and column.type.bit_width <= 32:
         is_default |= pc.fill_null(pc.equal(column, 0), False).to_numpy()
     return is_default
-
-
-def _find_marks(rows: pa.Table, rules: MergeRules) -> tuple[Mask, Mask]:
-    """Return per row whether a column, and whether its operation, marks it as deleted."""
-    by_column, by_operation = (np.zeros(rows.num_rows, np.bool_) for _ in range(2))
-    if IS_DELETED in rows.schema.names:
-        marks = rows.column(IS_DELETED)
-        if pa.types.is_boolean(marks.type):
-            by_column |= pc.fill_null(marks, False).to_numpy()
-    column = None if rules.delete_field is None else find_column(rows, rules.delete_field)
-    if column is not None:
-        texts = pa.chunked_array([java_strings(chunk) for chunk in column.chunks], pa.string())
-        by_column |= pc.is_in(texts, pa.array(rules.delete_markers, pa.string())).to_numpy()
-    if OPERATION in rows.schema.names:
-        operations = pa.array(rules.delete_operations, pa.string())
-        by_operation |= pc.is_in(rows.column(OPERATION), operations).to_numpy()
-    return by_column, by_operation

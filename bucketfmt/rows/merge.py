@@ -26,7 +26,7 @@ from bucketfmt.rows.merge_rules import MergeRules
 from bucketfmt.rows.meta_columns import RECORD_KEY
 from bucketfmt.rows.ordering import Indexes, Mask, OrderingValues
 
-__all__ = ["MergedLog", "merge_log"]
+__all__ = ["MergedLog", "find_winners", "merge_log"]
 
 _Rows = TypeVar("_Rows", pa.RecordBatch, pa.Table)
 
@@ -60,10 +60,15 @@ class MergedLog:
         chosen[row] = True
         everything = len(row) == entries.rows.num_rows
         kept = entries.rows if everything else entries.rows.filter(pa.array(chosen))
-        self._rows: pa.Table = kept.combine_chunks()
+        self._rows: pa.Table = kept
         self._row = np.full(len(winners), -1)
         self._row[self._has_row] = (np.cumsum(chosen) - 1)[row]
         self._is_matched: Mask = np.zeros(len(winners), np.bool_)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Schema of the log's rows, which base rows must have too."""
+        return self._rows.schema
 
     def apply(self, base: _Rows) -> _Rows:
         """Return the base rows that stand, followed by the log rows that replace others.
@@ -75,7 +80,7 @@ class MergedLog:
         Raises:
             ValueError: `base` has not the schema of the log's rows.
         """
-        if not base.schema.equals(self._rows.schema):
+        if not base.schema.equals(self.schema):
             raise ValueError("base rows of another schema than the log's; conform them first")
         hits, codes = self._find_matches(base)
         if not len(hits):
@@ -91,6 +96,7 @@ class MergedLog:
         kept[hits[replaced]] = False
         row = self._row[codes[replaced]]
         standing: _Rows = base.filter(pa.array(kept))
+        self._rows = self._rows.combine_chunks()  # copies once, and speeds up `take`
         updates: pa.Table = self._rows.take(pa.array(row[row >= 0]))
         if isinstance(base, pa.Table):
             return pa.concat_tables([standing, updates])
@@ -148,16 +154,20 @@ def merge_log(
     """
     entries = LogEntries.of(runs, rules, schema)
     limits.check("log_rows_bytes_max", entries.rows.nbytes)
+    return MergedLog(entries, find_winners(entries, rules), rules)
+
+
+def find_winners(entries: LogEntries, rules: MergeRules) -> Indexes:
+    """Return the entry that each of `entries.keys` is settled on."""
     size = len(entries.keys)
+    winners = np.zeros(size, np.int64)
     if size == len(entries.codes):
-        winners = np.empty(size, np.int64)
         winners[entries.codes] = np.arange(size)
     elif not rules.log_by_ordering or entries.ordering is None:
-        winners = np.zeros(size, np.int64)
         np.maximum.at(winners, entries.codes, np.arange(len(entries.codes)))
     else:
         winners = _settle(entries, entries.ordering, rules.legacy)
-    return MergedLog(entries, winners, rules)
+    return winners
 
 
 def _settle(entries: LogEntries, ordering: OrderingValues, legacy: bool) -> Indexes:
@@ -195,7 +205,7 @@ def _after_last_unordered(entries: LogEntries, legacy: bool) -> Indexes:
     """Return the entries that count: of each key, those since its last unordered delete.
 
     Nothing before such a delete stands. It counts itself only if nothing follows; in 1.x it also
-    stands against later entries of delete blocks, up to the next row.
+    stands against later entries of delete blocks, up to the next row, unless it is foreign.
     """
     everything = np.arange(len(entries.codes))
     if not entries.is_unordered.any():
@@ -204,7 +214,8 @@ def _after_last_unordered(entries: LogEntries, legacy: bool) -> Indexes:
     deletes = np.flatnonzero(entries.is_unordered)
     np.maximum.at(last, entries.codes[deletes], deletes)
     of_key = last[entries.codes]
-    follows = (everything > of_key) & (legacy | (of_key < 0) | (entries.row >= 0))
+    yields = legacy | (of_key < 0) | entries.is_foreign[of_key] | (entries.row >= 0)
+    follows = (everything > of_key) & yields
     first = np.full(len(entries.keys), len(everything))
     follower = np.flatnonzero(follows)
     np.minimum.at(first, entries.codes[follower], follower)

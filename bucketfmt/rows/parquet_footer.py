@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from bucketfmt.errors import CorruptError, TruncatedError
 
-__all__ = ["ColumnRange", "ParquetFooter", "RowGroupRanges", "decode_footer"]
+__all__ = ["ColumnRange", "ParquetFooter", "RowGroupRanges", "decode_footer", "read_struct"]
 
 _BOOLEAN, _INT32, _INT64, _, _FLOAT, _DOUBLE, _BYTE_ARRAY, _FIXED = range(8)
 _REPEATED = 2
@@ -95,7 +95,7 @@ def decode_footer(footer: bytes) -> ParquetFooter:
         CorruptError: they are none.
     """
     try:
-        metadata, _ = _read_struct(footer, 0, 0)
+        metadata, _ = read_struct(footer, 0, 0)
     except (IndexError, struct.error) as error:
         raise TruncatedError("parquet footer ends within a value") from error
     leaves = tuple(_leaves(_get(metadata, 2, list)))
@@ -190,7 +190,7 @@ def _value_of_integer(number: int, kind: pa.DataType) -> Any:
 # --------------------------------------------------------------- Thrift compact protocol
 
 
-def _read_struct(data: bytes, at: int, depth: int) -> tuple[dict[int, Any], int]:
+def read_struct(data: bytes, at: int, depth: int) -> tuple[dict[int, Any], int]:
     """Return a struct as field id -> value, and where it ends. Raises IndexError at the end."""
     if depth > _DEPTH_MAX:
         raise CorruptError("parquet footer: structures nest too deep", offset=at)
@@ -221,7 +221,7 @@ def _read_value(data: bytes, at: int, kind: int, depth: int) -> tuple[Any, int]:
             raise TruncatedError("parquet footer: a text is longer than the footer", offset=at)
         return data[at : at + size], at + size
     if kind == 12:
-        return _read_struct(data, at, depth + 1)
+        return read_struct(data, at, depth + 1)
     if kind == 9:
         return _read_list(data, at, depth)
     if kind in (1, 2, 3):  # within a list, one byte each

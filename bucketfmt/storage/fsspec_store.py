@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import builtins
 import errno
+import hashlib
 import inspect
 import io
 import threading
@@ -37,6 +38,7 @@ from bucketfmt.storage.store import FileInfo
 __all__ = ["FsspecStore"]
 
 _CONDITIONAL_PROTOCOLS = frozenset({"s3", "s3a", "gs", "gcs", "memory"})
+_VERSIONED_PROTOCOLS = frozenset({"s3", "s3a", "memory"})
 _MODIFIED_KEYS = ("mtime", "LastModified", "last_modified", "modified", "updated", "created")
 _READ_AHEAD_BYTES = 512 << 10
 _MEMORY_LOCK = threading.Lock()  # fsspec's memory file system looks first and stores after
@@ -74,6 +76,11 @@ class FsspecStore:
         """The URL of the root, without the storage options."""
         return self._url
 
+    @property
+    def failures_are_final(self) -> bool:
+        """False over a network: a request may arrive after its sender gave up."""
+        return self._protocol == "memory"
+
     def __repr__(self) -> str:
         return f"FsspecStore({self._url!r})"
 
@@ -87,6 +94,15 @@ class FsspecStore:
                     "if the table is trusted, open it with larger limits"
                 )
             return bytes(self._fs.cat_file(full))
+
+    def read_versioned(self, path: str, limit_bytes: int) -> tuple[bytes, str]:
+        """Return the whole file and its version, as `Store.read_versioned` says."""
+        with self._located(path) as full:
+            self._fs.invalidate_cache(full)
+            self._check_versioned()
+            # Before the content: if that is newer, a replacement on this condition fails.
+            version = self._version(full)
+            return self.read(path, limit_bytes), version
 
     def read_range(self, path: str, start: int, length: int) -> bytes:
         """Return exactly `length` bytes from `start`, as `Store.read_range` says."""
@@ -168,6 +184,26 @@ class FsspecStore:
         with self._located(path, to_write=True) as full:
             self._fs.pipe_file(full, bytes(data))
 
+    def replace_if(self, path: str, data: Buffer, version: str) -> bool:
+        """Set the content if the file is of this version, as `Store.replace_if` says."""
+        with self._located(path, to_write=True) as full:
+            self._check_versioned()
+            try:
+                if self._protocol == "memory":
+                    with _MEMORY_LOCK:
+                        if self._version(full) != version:
+                            return False
+                        self._fs.pipe_file(full, bytes(data))
+                else:
+                    self._fs.pipe_file(full, bytes(data), IfMatch=version)
+            except FileNotFoundError:
+                return False
+            except OSError as error:
+                if not _is_precondition_failed(error):
+                    raise
+                return False
+            return True
+
     def delete(self, path: str) -> None:
         """Remove one file. Nothing happens if it is not there."""
         with self._located(path, to_write=True) as full:
@@ -184,6 +220,21 @@ class FsspecStore:
                 self._fs.rm(full, recursive=True)
             except FileNotFoundError:
                 return
+
+    def _check_versioned(self) -> None:
+        if self._protocol not in _VERSIONED_PROTOCOLS:
+            raise UnsupportedError(
+                f"no known way to replace a file on condition over {self._protocol}; "
+                "keep the table on a local disk or on S3, or lock it by other means"
+            )
+
+    def _version(self, full: str) -> str:
+        info = self._fs.info(full)
+        if info["type"] == "directory":
+            raise FileNotFoundError(full)
+        if self._protocol == "memory":  # where every replacement is a new file with its time
+            return f"{info['created']}-{hashlib.sha256(self._fs.cat_file(full)).hexdigest()}"
+        return str(info["ETag"])
 
     def _size(self, full: str) -> int:
         try:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import builtins
 import errno
+import fcntl
+import hashlib
 import os
 import shutil
 import stat
@@ -52,18 +54,22 @@ class LocalStore:
         """The absolute path of the root."""
         return self._root
 
+    @property
+    def failures_are_final(self) -> bool:
+        """True: the operating system has answered."""
+        return True
+
     def __repr__(self) -> str:
         return f"LocalStore({self._root!r})"
 
     def read(self, path: str, limit_bytes: int) -> bytes:
         """Return the whole file, as `Store.read` says."""
-        with _errors_folded(path), self._opened(path) as (descriptor, size):
-            if size > limit_bytes:
-                raise LimitError(
-                    f"{size} bytes, and the limit for this kind of file is {limit_bytes}; "
-                    "if the table is trusted, open it with larger limits"
-                )
-            return _read_exactly(descriptor, 0, size)
+        return self._read_whole(path, limit_bytes)[0]
+
+    def read_versioned(self, path: str, limit_bytes: int) -> tuple[bytes, str]:
+        """Return the whole file and its version, as `Store.read_versioned` says."""
+        data, status = self._read_whole(path, limit_bytes)
+        return data, _version(status, data)
 
     def read_range(self, path: str, start: int, length: int) -> bytes:
         """Return exactly `length` bytes from `start`, as `Store.read_range` says."""
@@ -131,6 +137,21 @@ class LocalStore:
         with _errors_folded(path), self._written_beside(path, data) as (temporary, full):
             os.replace(temporary, full)
 
+    def replace_if(self, path: str, data: Buffer, version: str) -> bool:
+        """Set the content if the file is of this version, as `Store.replace_if` says.
+
+        The folder is locked meanwhile (flock), which other processes that use this verb heed
+        and which ends with the process.
+        """
+        with _errors_folded(path):
+            full = self._resolve_parent(path)
+            with _locked(os.path.dirname(full)):
+                if not self._is_of_version(path, version):
+                    return False
+                with self._written_beside(path, data) as (temporary, full):
+                    os.replace(temporary, full)
+        return True
+
     def delete(self, path: str) -> None:
         """Remove one file, durably. Nothing happens if it is not there."""
         with _errors_folded(path):
@@ -150,6 +171,15 @@ class LocalStore:
             except FileNotFoundError:
                 return
             _sync_folder(os.path.dirname(full))
+
+    def _read_whole(self, path: str, limit_bytes: int) -> tuple[bytes, os.stat_result]:
+        with _errors_folded(path), self._opened(path) as (descriptor, size):
+            if size > limit_bytes:
+                raise LimitError(
+                    f"{size} bytes, and the limit for this kind of file is {limit_bytes}; "
+                    "if the table is trusted, open it with larger limits"
+                )
+            return _read_exactly(descriptor, 0, size), os.fstat(descriptor)
 
     def _resolve(self, path: str) -> str:
         """Return the absolute path, all links resolved."""
@@ -173,6 +203,16 @@ class LocalStore:
             raise ValueError("the root of a table is neither written nor deleted")
         folder, _, name = check_relative_path(path, self._limits).rpartition("/")
         return os.path.join(self._resolve(folder), name)
+
+    def _is_of_version(self, path: str, version: str) -> bool:
+        try:
+            with self._opened(path) as (descriptor, size):
+                status = os.fstat(descriptor)
+                return version.startswith(_version_of_status(status)) and version == _version(
+                    status, _read_exactly(descriptor, 0, size)
+                )
+        except (FileNotFoundError, NotADirectoryError):
+            return False
 
     @contextmanager
     def _opened(self, path: str) -> Iterator[tuple[int, int]]:
@@ -212,6 +252,40 @@ def _file_info(path: str, status: os.stat_result) -> FileInfo:
     if stat.S_ISDIR(status.st_mode):
         return FileInfo(path, 0, status.st_mtime, is_dir=True)
     return FileInfo(path, status.st_size, status.st_mtime)
+
+
+def _version(status: os.stat_result, data: bytes) -> str:
+    """Return what tells two states of a file apart.
+
+    A renamed file is a new inode, but the numbers are used again, within the same tick of
+    the file system's clock even: so the content counts too.
+    """
+    return f"{_version_of_status(status)}{hashlib.sha256(data).hexdigest()}"
+
+
+def _version_of_status(status: os.stat_result) -> str:
+    return f"{status.st_ino:x}-{status.st_mtime_ns:x}-{status.st_size:x}-"
+
+
+@contextmanager
+def _locked(folder: str) -> Iterator[None]:
+    """Hold the lock of a folder against other callers, in this process and others."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except (FileNotFoundError, NotADirectoryError):
+        yield  # nothing below to protect
+        return
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        except OSError as error:
+            raise UnsupportedError(
+                "this file system cannot lock folders, so files cannot be replaced on condition; "
+                "keep the table on another one"
+            ) from error
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _check_regular(mode: int) -> None:

@@ -8,21 +8,20 @@ table root, with "/" between components and "" for the root. Counterpart of Hudi
 from __future__ import annotations
 
 import builtins
-from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
+import msgspec
 import pyarrow as pa
 
 from bucketfmt.format.cursor import Buffer
 
 __all__ = ["WRITE_VERBS", "FileInfo", "Store"]
 
-WRITE_VERBS = frozenset({"put_if_absent", "replace", "delete", "delete_tree"})
+WRITE_VERBS = frozenset({"put_if_absent", "replace", "replace_if", "delete", "delete_tree"})
 """The verbs of `Store` that change something."""
 
 
-@dataclass(frozen=True, slots=True)
-class FileInfo:
+class FileInfo(msgspec.Struct, frozen=True, gc=False):  # a folder may have 100,000 of them
     """One entry of a folder.
 
     Attributes:
@@ -57,11 +56,31 @@ class Store(Protocol):
         """Where the root is, for messages and for opening the same table elsewhere."""
         ...
 
+    @property
+    def failures_are_final(self) -> bool:
+        """Whether a verb that raised `StorageError` can no longer take effect.
+
+        A disk has answered by then. A request over a network may arrive after its sender
+        gave up, so that looking at the file proves nothing yet.
+        """
+        ...
+
     def read(self, path: str, limit_bytes: int) -> bytes:
         """Return the whole file.
 
         Raises:
             LimitError: it is larger than `limit_bytes`; it has not been read then.
+        """
+        ...
+
+    def read_versioned(self, path: str, limit_bytes: int) -> tuple[bytes, str]:
+        """Return the whole file and its version, for `replace_if`.
+
+        The version is opaque. Where another writer comes in between, it may be older than
+        the content, never newer.
+
+        Raises:
+            LimitError: it is larger than `limit_bytes`.
         """
         ...
 
@@ -102,6 +121,18 @@ class Store(Protocol):
 
     def replace(self, path: str, data: Buffer) -> None:
         """Set the content of the file, new or not. Atomic and durable; the last caller wins."""
+        ...
+
+    def replace_if(self, path: str, data: Buffer, version: str) -> bool:
+        """Set the content if the file is still of this version; return whether that was done.
+
+        Atomic and durable as `replace`. Of several callers with one version at most one gets
+        True. `replace`, `delete` and other programs do not take part in that.
+
+        Raises:
+            UnsupportedError: this kind of store has no known way to do that.
+            StorageError: it failed; over a network it may nonetheless have taken effect.
+        """
         ...
 
     def delete(self, path: str) -> None:

@@ -79,6 +79,7 @@ def find_slice_history(
             known = base_files.get(file.name.instant)
             base_files[file.name.instant] = _prefer(known, file) if known else file
     log_files.sort(key=lambda pair: pair[0].sort_key)
+    order = {file.path: number for number, (_, file) in enumerate(log_files)}
 
     assign = _assign_by_name if view.table_version < 8 else _assign_by_completion
     logs = assign(log_files, sorted(base_files), view, pending_compaction)
@@ -90,7 +91,8 @@ def find_slice_history(
         )
         if instant == pending_compaction and slices:
             # Not compacted yet: what was logged since the plan reads on top of the slice before.
-            slices[-1] = replace(slices[-1], log_files=slices[-1].log_files + own.log_files)
+            both = sorted(slices[-1].log_files + own.log_files, key=lambda file: order[file.path])
+            slices[-1] = replace(slices[-1], log_files=tuple(both))
         else:
             slices.append(own)
     return slices

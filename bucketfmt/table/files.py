@@ -6,11 +6,20 @@ Pure. Source: HoodieBaseFile, HoodieLogFile, FileSlice.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from bucketfmt.errors import CorruptError, TruncatedError
 from bucketfmt.format.names import BaseFileName, LogFileName
 
-__all__ = ["DataFile", "FileSlice", "WrittenFile"]
+__all__ = ["DataFile", "FileSlice", "RecordedCounts", "WrittenFile"]
+
+
+class RecordedCounts(NamedTuple):
+    """How many rows, and how many deletes, a commit recorded for one file."""
+
+    requested_time: str
+    rows: int
+    deletes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,13 +27,15 @@ class WrittenFile:
     """A file as completed commits recorded it.
 
     `size` is the largest size recorded, in bytes; `spans` are the (offset, end) ranges
-    commits wrote, several where a log file was appended to.
+    commits wrote, several where a log file was appended to. Flink adds up the sizes of a
+    group's flushes, so that the file may be shorter.
     """
 
     path: str
     name: BaseFileName | LogFileName
     size: int
     spans: tuple[tuple[int, int], ...] = ()
+    counts: tuple[RecordedCounts, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +54,11 @@ class DataFile:
     size: int | None
     written: WrittenFile | None = None
 
-    def check_whole(self) -> int:
-        """Return the listed size once it is sure that nothing a commit wrote is missing.
+    def check_exists(self) -> int:
+        """Return the listed size.
 
         Raises:
             CorruptError: a completed commit names the file and it is not there.
-            TruncatedError: the file is shorter than a completed commit recorded.
         """
         if self.size is None:
             raise CorruptError(
@@ -56,14 +66,39 @@ class DataFile:
                 "or read as of an instant before it was cleaned",
                 path=self.path,
             )
-        if self.written is not None and self.size < self.written.size:
-            raise TruncatedError(
+        return self.size
+
+    def check_whole(self) -> int:
+        """Return the listed size if the file is as long as recorded. See `is_short`.
+
+        Raises:
+            CorruptError: a completed commit names the file and it is not there.
+            TruncatedError: the file is shorter than a completed commit recorded.
+        """
+        size = self.check_exists()
+        if self.is_short:
+            raise self.explained(CorruptError("its end is missing"))
+        return size
+
+    @property
+    def is_short(self) -> bool:
+        """Whether the file is shorter than a completed commit recorded.
+
+        That alone proves no damage: Flink adds up the sizes of several flushes
+        (docs/decisions/0007). It is damage where something is missing in the file.
+        """
+        return (self.size or 0) < (self.written.size if self.written else 0)
+
+    def explained(self, error: CorruptError) -> CorruptError:
+        """Return an error met in the file; of a short file one that says so."""
+        if self.is_short and self.written is not None:
+            return TruncatedError(
                 f"{self.size} bytes, but a completed commit recorded {self.written.size}; "
-                "restore the file",
+                f"restore the file ({error.message})",
                 path=self.path,
                 offset=self.size,
             )
-        return self.size
+        return error
 
 
 @dataclass(frozen=True, slots=True)

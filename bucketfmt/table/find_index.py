@@ -1,16 +1,20 @@
 """Finds a table's index: in the caller's argument, the properties, index files, or keys.
 
-I/O: index files; and, where nothing states an index, the key column of a few base files.
+I/O: index files; and, where nothing states an index, a sample of keys.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from dataclasses import replace
 
-import pyarrow as pa
-
-from bucketfmt.errors import BucketfmtError, IndexUnknownError
+from bucketfmt.errors import (
+    BucketfmtError,
+    CorruptError,
+    IndexUnknownError,
+    LimitError,
+    UnsupportedError,
+)
 from bucketfmt.format.index_settings import IndexSettings
 from bucketfmt.format.names import find_bucket_id, parse_hashing_config_name
 from bucketfmt.format.partition_rules import (
@@ -22,27 +26,32 @@ from bucketfmt.format.record_keys import dialect_for_table_version
 from bucketfmt.format.ring import initial_ring
 from bucketfmt.format.table_config import TableConfig
 from bucketfmt.index.assign import Buckets, FixedBuckets, RingBuckets
-from bucketfmt.index.infer import infer_simple_index, largest_bucket_id
+from bucketfmt.index.infer import infer_hash_fields, infer_simple_index, largest_bucket_id
 from bucketfmt.index.model import (
+    BucketIndex,
     ConsistentHashingIndex,
     Index,
     PartitionBucketIndex,
     SimpleBucketIndex,
 )
-from bucketfmt.index.resolve import ResolvedIndex, check_index_argument, find_declared_index
+from bucketfmt.index.resolve import (
+    ResolvedIndex,
+    check_file_ids,
+    check_hash_fields,
+    check_index_argument,
+    check_keys,
+    find_declared_index,
+)
 from bucketfmt.limits import Limits
-from bucketfmt.rows.base_file import BaseFileReader
-from bucketfmt.rows.meta_columns import RECORD_KEY
 from bucketfmt.storage.store import Store
 from bucketfmt.table.hashing_files import has_hashing_metadata, load_hashing_metadata
+from bucketfmt.table.sample_keys import load_key_sample
 from bucketfmt.table.snapshot import Snapshot
 from bucketfmt.table.state import TableState
 
 __all__ = ["IndexFinder"]
 
 _HASHING_CONFIG_FOLDER = ".hoodie/.bucket_index/partition_bucket_index_meta/configs"
-_FILES_SAMPLED = 8
-_KEYS_SAMPLED = 2_000  # of each file
 
 
 class IndexFinder:
@@ -57,37 +66,82 @@ class IndexFinder:
         self._argument = argument
         self._lock = threading.Lock()
         self._declared: tuple[TableState, ResolvedIndex] | None = None
-        self._inferred: ResolvedIndex | None = None
+        self._inferred: tuple[TableState, ResolvedIndex] | None = None
+        self._checked: TableState | None = None
         self._dialect = dialect_for_table_version(config.table_version)
+        if isinstance(argument, BucketIndex):
+            check_hash_fields(argument, config.record_key_fields)
 
     def declared(self, snapshot: Snapshot) -> ResolvedIndex:
         """Return the index that somebody stated: it may prune. Reads index files only.
 
         Raises:
             ValueError: the caller's index contradicts the table's.
+            IndexUnknownError: hoodie.properties contradicts itself, and the caller gave no index.
+            UnsupportedError: the table states an index this release does not know.
+            CorruptError: what states the index is damaged.
         """
         with self._lock:
             if self._declared is None or self._declared[0] is not snapshot.state:
-                stated = find_declared_index(
-                    IndexSettings.from_properties(self._config.properties),
-                    self._load_rules(snapshot),
-                    has_hashing_metadata(snapshot.state),
-                )
+                stated = self._load_stated(snapshot)
                 if self._argument is not None:
                     stated = check_index_argument(self._argument, stated)
+                elif self._leaves_hash_fields_open(stated):
+                    stated = replace(stated, lacks_hash_fields=True)
                 self._declared = snapshot.state, stated
             return self._declared[1]
 
+    def _load_stated(self, snapshot: Snapshot) -> ResolvedIndex:
+        try:
+            settings = IndexSettings.from_properties(self._config.properties, self._limits)
+        except IndexUnknownError:
+            if self._argument is None:
+                raise
+            return ResolvedIndex(None, "unknown", "hoodie.properties contradicts itself")
+        return find_declared_index(
+            settings, self._load_rules(snapshot), has_hashing_metadata(snapshot.state)
+        )
+
+    def _leaves_hash_fields_open(self, stated: ResolvedIndex) -> bool:
+        """Whether index files state the index: they do not say which key fields are hashed."""
+        return (
+            stated.source == "index files"
+            and isinstance(stated.index, BucketIndex)
+            and stated.index.hash_fields is None
+            and len(self._config.record_key_fields) > 1
+        )
+
     def resolve(self, snapshot: Snapshot) -> ResolvedIndex:
-        """Return the stated index, or what the keys of a few base files prove."""
+        """Return the stated index, or what the keys of a few file groups prove."""
         declared = self.declared(snapshot)
-        if declared.index is not None:
+        if declared.is_declared:
             return declared
-        if self._inferred is None:
-            inferred = self._infer(snapshot)
-            with self._lock:
-                self._inferred = inferred
-        return self._inferred
+        inferred = self._inferred
+        if inferred is None or inferred[0] is not snapshot.state:
+            if isinstance(declared.index, BucketIndex):
+                found = self._infer_hash_fields(snapshot, declared, declared.index)
+            else:
+                found = self._infer(snapshot)
+            inferred = snapshot.state, found
+            self._inferred = inferred
+        return inferred[1]
+
+    def find_pruning_buckets(self, snapshot: Snapshot, partition_path: str) -> Buckets | None:
+        """Return the buckets that a scan may leave file groups out by; None for none.
+
+        Rows do not depend on the index: where it is unknown or damaged, reads go on, and
+        `locate`, `lookup` and `check` tell.
+
+        Raises:
+            ValueError: the caller's index contradicts the table's.
+        """
+        try:
+            declared = self.declared(snapshot)
+            if not declared.is_declared:
+                return None
+            return self.buckets_to_read(snapshot, declared, partition_path)
+        except (CorruptError, IndexUnknownError, LimitError, UnsupportedError):
+            return None
 
     def buckets(
         self, snapshot: Snapshot, resolved: ResolvedIndex, partition_path: str
@@ -97,6 +151,7 @@ class IndexFinder:
         Raises:
             IndexUnknownError: the index is unknown.
             CorruptError: the partition's hashing metadata is damaged.
+            ValueError: the caller's index contradicts the partition's file ids.
         """
         index = resolved.index
         if index is None:
@@ -104,21 +159,48 @@ class IndexFinder:
                 f"how keys map to file groups is unknown: {resolved.evidence}; pass index= "
                 "(--index), for example SimpleBucketIndex(num_buckets)"
             )
-        if isinstance(index, SimpleBucketIndex):
-            return FixedBuckets(index.num_buckets, self._hash_fields(index), self._dialect)
-        if isinstance(index, PartitionBucketIndex):
-            rules = PartitionBucketRules(expressions=index.rules, default_num_buckets=index.default)
-            num_buckets = rules.num_buckets_for(partition_path)
-            return FixedBuckets(num_buckets, self._hash_fields(index), self._dialect)
+        if isinstance(index, SimpleBucketIndex | PartitionBucketIndex):
+            num_buckets = self._num_buckets(index, partition_path)
+            buckets = FixedBuckets(num_buckets, self._hash_fields(index), self._dialect)
+            if resolved.source == "argument":
+                file_ids = [file_slice.file_id for file_slice in snapshot.slices(partition_path)]
+                check_file_ids(index, buckets, partition_path, file_ids)
+            return buckets
         if isinstance(index, ConsistentHashingIndex):
             metadata = load_hashing_metadata(snapshot.state, partition_path)
             nodes = metadata.nodes if metadata else initial_ring(partition_path, index.num_buckets)
             return RingBuckets(tuple(nodes), self._hash_fields(index), self._dialect)
         return None
 
-    def _hash_fields(
-        self, index: SimpleBucketIndex | PartitionBucketIndex | ConsistentHashingIndex
-    ) -> tuple[str, ...]:
+    def buckets_to_read(
+        self, snapshot: Snapshot, resolved: ResolvedIndex, partition_path: str
+    ) -> Buckets | None:
+        """Return what `buckets` does, for reading those of certain keys and no others.
+
+        Rows would be missed if the caller's index were wrong: some keys are read to see, once.
+
+        Raises:
+            ValueError: as for `buckets`, and where keys are in other buckets than they should.
+        """
+        buckets = self.buckets(snapshot, resolved, partition_path)
+        if buckets is None or resolved.source != "argument" or self._checked is snapshot.state:
+            return buckets
+        sample = load_key_sample(snapshot, snapshot.slices(partition_path))
+        for file_slice, keys in sample.found:
+            check_keys(self._argument, buckets, partition_path, file_slice.file_id, keys)
+        if sample.num_keys:
+            self._checked = snapshot.state
+        return buckets
+
+    def _num_buckets(
+        self, index: SimpleBucketIndex | PartitionBucketIndex, partition_path: str
+    ) -> int:
+        if isinstance(index, SimpleBucketIndex):
+            return index.num_buckets
+        rules = PartitionBucketRules(expressions=index.rules, default_num_buckets=index.default)
+        return rules.num_buckets_for(partition_path, self._limits)
+
+    def _hash_fields(self, index: BucketIndex) -> tuple[str, ...]:
         return index.hash_fields or self._config.record_key_fields
 
     def _load_rules(self, snapshot: Snapshot) -> PartitionBucketRules | None:
@@ -139,49 +221,60 @@ class IndexFinder:
 
     def _infer(self, snapshot: Snapshot) -> ResolvedIndex:
         unknown = "nothing states an index, and "
-        partitions = snapshot.partitions
-        slices = snapshot.slices_of(partitions)
+        slices = snapshot.slices_of(snapshot.partitions)
         largest = largest_bucket_id(file_slice.file_id for file_slice in slices)
         if largest is None:
             shaped = "there are no file groups" if not slices else "file ids hold no bucket ids"
             return ResolvedIndex(None, "unknown", unknown + shaped)
         fields = self._config.record_key_fields
-        samples = list(self._sample(snapshot, partitions))
-        index = infer_simple_index(samples, largest, fields, self._dialect) if fields else None
-        count = sum(len(keys) for _, keys in samples)
+        sample = load_key_sample(snapshot, slices)
+        found = [
+            (bucket_id, keys)
+            for file_slice, keys in sample.found
+            if (bucket_id := find_bucket_id(file_slice.file_id)) is not None
+        ]
+        index = infer_simple_index(found, largest, fields, self._dialect)
+        seen = (
+            f"{sample.num_keys} keys of {len(sample.found)} file groups "
+            f"with bucket ids up to {largest}"
+        )
         if index is None:
+            damage = f" ({sample.unreadable})" if sample.unreadable else ""
             return ResolvedIndex(
-                None,
-                "unknown",
-                f"{unknown}{count} keys of {len(samples)} base files with bucket ids up to "
-                f"{largest} do not prove a single number of buckets",
+                None, "unknown", f"{unknown}{seen} do not prove a single number of buckets{damage}"
             )
         fields_text = ", ".join(index.hash_fields or fields)
         return ResolvedIndex(
             index,
             "file ids and keys",
-            f"inferred: {index.num_buckets} buckets by {fields_text} is the only number that fits "
-            f"{count} keys of {len(samples)} base files with bucket ids up to {largest}",
+            f"inferred: {index.num_buckets} buckets by {fields_text} is the only number that "
+            f"fits {seen}",
         )
 
-    def _sample(
-        self, snapshot: Snapshot, partitions: tuple[str, ...]
-    ) -> Iterator[tuple[int, pa.Array]]:
-        """Yield (bucket id, some record keys) of base files, spread over partitions and buckets."""
-        with_base = [s for s in snapshot.slices_of(partitions) if s.base_file is not None]
-        step = max(1, len(with_base) // _FILES_SAMPLED)
-        for file_slice in with_base[::step][: _FILES_SAMPLED + 1]:
-            bucket_id, file = find_bucket_id(file_slice.file_id), file_slice.base_file
-            if bucket_id is None or file is None:
-                continue
-            file.check_whole()
-            try:
-                with self._store.open_arrow(file.path) as source:
-                    reader = BaseFileReader(source, self._limits)
-                    if RECORD_KEY not in reader.schema.names:
-                        return
-                    batch = next(reader.iter_batches([RECORD_KEY], batch_rows=_KEYS_SAMPLED), None)
-            except BucketfmtError as error:
-                raise error.within(path=file.path) from None
-            if batch is not None:
-                yield bucket_id, batch.column(0)
+    def _infer_hash_fields(
+        self, snapshot: Snapshot, declared: ResolvedIndex, index: BucketIndex
+    ) -> ResolvedIndex:
+        fields = self._config.record_key_fields
+        sample = load_key_sample(snapshot, snapshot.slices_of(snapshot.partitions))
+        found = []
+        for file_slice, keys in sample.found:
+            buckets = self.buckets(snapshot, declared, file_slice.partition_path)
+            bucket_id = buckets.bucket_of(file_slice.file_id) if buckets else None
+            if buckets is not None and bucket_id is not None:
+                found.append((buckets, bucket_id, keys))
+        hash_fields = infer_hash_fields(found, fields)
+        seen = f"{sample.num_keys} keys of {len(sample.found)} file groups"
+        if hash_fields is None:
+            damage = f" ({sample.unreadable})" if sample.unreadable else ""
+            return ResolvedIndex(
+                None,
+                "unknown",
+                f"{declared.evidence}, which does not say by which of {', '.join(fields)} keys are "
+                f"hashed, and {seen} do not prove it{damage}",
+            )
+        return ResolvedIndex(
+            replace(index, hash_fields=hash_fields),
+            "file ids and keys",
+            f"{declared.evidence}; inferred: hashed by {', '.join(hash_fields)}, which alone fits "
+            f"{seen}",
+        )

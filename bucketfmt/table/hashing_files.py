@@ -20,9 +20,9 @@ from bucketfmt.format.names import (
 from bucketfmt.format.paths import join_path
 from bucketfmt.table.state import TableState
 
-__all__ = ["has_hashing_metadata", "load_hashing_metadata"]
+__all__ = ["HASHING_METADATA_FOLDERS", "has_hashing_metadata", "load_hashing_metadata"]
 
-_FOLDERS = (
+HASHING_METADATA_FOLDERS = (
     ".hoodie/.bucket_index/consistent_hashing_metadata",
     ".hoodie/.hashing_meta",  # as RFC-42 has it
 )
@@ -33,7 +33,7 @@ def has_hashing_metadata(state: TableState) -> bool:
     """Return whether any partition has a ring."""
     return any(
         entry.is_dir or entry.name.endswith(_METADATA)
-        for folder in _FOLDERS
+        for folder in HASHING_METADATA_FOLDERS
         for entry in state.store.list(folder)
     )
 
@@ -44,7 +44,7 @@ def load_hashing_metadata(state: TableState, partition_path: str) -> HashingMeta
     Raises:
         CorruptError: the file does not decode, or a marker stands without its metadata.
     """
-    for root in _FOLDERS:
+    for root in HASHING_METADATA_FOLDERS:
         folder = join_path(root, partition_path)
         names = [entry.name for entry in state.store.list(folder) if not entry.is_dir]
         if any(name.endswith(_METADATA) for name in names):

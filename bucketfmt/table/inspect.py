@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -11,6 +12,7 @@ from bucketfmt.errors import BucketfmtError
 from bucketfmt.format.log_block import CorruptSpan, HeaderKey
 from bucketfmt.format.log_file import decode_log_file
 from bucketfmt.format.names import find_bucket_id
+from bucketfmt.index.infer import largest_bucket_id
 from bucketfmt.table.files import FileSlice
 from bucketfmt.table.find_index import IndexFinder
 from bucketfmt.table.hashing_files import load_hashing_metadata
@@ -127,7 +129,7 @@ class Inspect:
                     "operation_type": record.operation_type if record else None,
                     "files": len(record.files) if record else None,
                     "file_groups_replaced": len(record.replaced) if record else None,
-                    "bytes": sum(file[-1] for file in record.files) if record else None,
+                    "bytes": sum(size for *_, size, _, _ in record.files) if record else None,
                 }
             )
         return pa.Table.from_pylist(rows, _COMMITS)
@@ -135,13 +137,13 @@ class Inspect:
     def files(self) -> pa.Table:
         """Return the files a reader opens: of each file group the newest slice."""
         rows = []
-        for file_slice in self._slices():
+        for file_slice, bucket_id in self._slices():
             for file in file_slice.files:
                 rows.append(
                     {
                         "partition_path": file_slice.partition_path,
                         "file_id": file_slice.file_id,
-                        "bucket_id": find_bucket_id(file_slice.file_id),
+                        "bucket_id": bucket_id,
                         "base_instant": file_slice.base_instant,
                         "kind": "base" if file is file_slice.base_file else "log",
                         "path": file.path,
@@ -156,14 +158,14 @@ class Inspect:
             {
                 "partition_path": file_slice.partition_path,
                 "file_id": file_slice.file_id,
-                "bucket_id": find_bucket_id(file_slice.file_id),
+                "bucket_id": bucket_id,
                 "base_instant": file_slice.base_instant,
                 "base_file": file_slice.base_file.path if file_slice.base_file else None,
                 "base_size": file_slice.base_file.size if file_slice.base_file else None,
                 "log_files": len(file_slice.log_files),
                 "log_size": sum(file.size or 0 for file in file_slice.log_files),
             }
-            for file_slice in self._slices()
+            for file_slice, bucket_id in self._slices()
         ]
         return pa.Table.from_pylist(rows, _FILE_GROUPS)
 
@@ -179,18 +181,17 @@ class Inspect:
             buckets = None
             if resolved.index is not None:
                 buckets = self._index_finder.buckets(self._snapshot, resolved, path)
-            own: list[dict[str, Any]] = []
-            for file_slice in self._snapshot.slices(path):
-                bucket_of = buckets.bucket_of if buckets else find_bucket_id
-                own.append(
-                    {
-                        "partition_path": path,
-                        "bucket_id": bucket_of(file_slice.file_id),
-                        "file_id": file_slice.file_id,
-                        "size": file_slice.size,
-                        "log_files": len(file_slice.log_files),
-                    }
-                )
+            bucket_of = buckets.bucket_of if buckets else self._bucket_of(path)
+            own: list[dict[str, Any]] = [
+                {
+                    "partition_path": path,
+                    "bucket_id": bucket_of(file_slice.file_id),
+                    "file_id": file_slice.file_id,
+                    "size": file_slice.size,
+                    "log_files": len(file_slice.log_files),
+                }
+                for file_slice in self._snapshot.slices(path)
+            ]
             if buckets is not None:
                 there = {row["bucket_id"] for row in own}
                 for bucket_id in buckets.bucket_ids:
@@ -249,8 +250,34 @@ class Inspect:
             raise error.within(path=path) from None
         return pa.Table.from_pylist(rows, _LOG_BLOCKS)
 
-    def _slices(self) -> Iterator[FileSlice]:
-        yield from self._snapshot.slices_of(self._snapshot.partitions)
+    def _slices(self) -> Iterator[tuple[FileSlice, int | None]]:
+        """Yield the newest slice of every file group, and its bucket."""
+        self._snapshot.slices_of(self._snapshot.partitions)  # lists them side by side
+        for path in self._snapshot.partitions:
+            bucket_of = self._bucket_of(path)
+            for file_slice in self._snapshot.slices(path):
+                yield file_slice, bucket_of(file_slice.file_id)
+
+    def _bucket_of(self, partition_path: str) -> Callable[[str], int | None]:
+        """Return what tells the bucket of a file id: the stated index, else how file ids look."""
+        try:
+            declared = self._index_finder.declared(self._snapshot)
+            if declared.index is not None:
+                buckets = self._index_finder.buckets(self._snapshot, declared, partition_path)
+                return buckets.bucket_of if buckets else _in_no_bucket
+        except BucketfmtError:
+            return _in_no_bucket  # whoever needs the index is told what is wrong with it
+        return find_bucket_id if self._looks_bucketed else _in_no_bucket
+
+    @cached_property
+    def _looks_bucketed(self) -> bool:
+        """Whether all file ids begin with a bucket id; of random ones some few may."""
+        slices = self._snapshot.slices_of(self._snapshot.partitions)
+        return largest_bucket_id(file_slice.file_id for file_slice in slices) is not None
+
+
+def _in_no_bucket(file_id: str) -> None:
+    """Say of any file id that it is no bucket's."""
 
 
 def _block_row(span: Any) -> dict[str, Any]:

@@ -8,14 +8,17 @@ from typing import Any
 
 import pyarrow as pa
 
-from bucketfmt.format.table_config import TableConfig
+from bucketfmt.format.table_config import KeyGenerator, TableConfig
+from bucketfmt.rows.column_paths import find_column
 from bucketfmt.rows.meta_columns import PARTITION_PATH, RECORD_KEY
 from bucketfmt.rows.virtual_keys import partition_paths, record_keys
 
 __all__ = ["KeySet", "KeysLike", "read_keys"]
 
 KeysLike = Any
-"""A list of text, an Arrow array or column of text, or rows: anything with an Arrow C stream."""
+"""A list of text, a column of text, or rows: anything with an Arrow C stream."""
+
+_ARROW = (pa.Array, pa.ChunkedArray, pa.Table)
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,16 +47,15 @@ def read_keys(keys: KeysLike, config: TableConfig) -> KeySet:
     """
     if isinstance(keys, str):
         raise TypeError("keys is a list of record keys; for one key write [key]")
-    if isinstance(keys, pa.ChunkedArray | pa.Array):
-        return KeySet(_text_column(keys), _no_partition(config, len(keys)))
     if isinstance(keys, Sequence):
         try:
-            column = pa.chunked_array([pa.array(keys, pa.string())])
+            keys = pa.array(keys, pa.string())
         except (pa.ArrowTypeError, pa.ArrowInvalid, UnicodeEncodeError) as error:
             raise TypeError(f"a list of keys holds text only: {error}") from error
-        return KeySet(_text_column(column), _no_partition(config, len(keys)))
-    rows = keys if isinstance(keys, pa.Table) else _read_stream(keys)
-    return KeySet(_keys_of_rows(rows, config), _partitions_of_rows(rows, config))
+    given = keys if isinstance(keys, _ARROW) else _read_stream(keys)
+    if not isinstance(given, pa.Table):
+        return KeySet(_text_column(given, "a record key"), _no_partition(config, len(given)))
+    return KeySet(_keys_of_rows(given, config), _partitions_of_rows(given, config))
 
 
 def _no_partition(config: TableConfig, size: int) -> pa.ChunkedArray | None:
@@ -62,38 +64,46 @@ def _no_partition(config: TableConfig, size: int) -> pa.ChunkedArray | None:
     return pa.chunked_array([pa.repeat(pa.scalar("", pa.string()), size)])
 
 
-def _text_column(column: pa.Array | pa.ChunkedArray) -> pa.ChunkedArray:
+def _text_column(column: pa.Array | pa.ChunkedArray, what: str) -> pa.ChunkedArray:
     if isinstance(column, pa.Array):
         column = pa.chunked_array([column])
     if column.null_count:
-        raise ValueError("a key is null")
+        raise ValueError(f"{what} is null")
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     text = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
     if not any(is_text(column.type) for is_text in text):
-        raise TypeError(f"record keys are text as Hudi stores it, not {column.type}")
+        raise TypeError(f"{what} is text as Hudi stores it, not {column.type}")
     return column.cast(pa.string()) if not pa.types.is_string(column.type) else column
 
 
-def _read_stream(keys: object) -> pa.Table:
+def _read_stream(keys: object) -> pa.Table | pa.ChunkedArray:
+    if isinstance(keys, pa.RecordBatch):
+        return pa.Table.from_batches([keys])
     if not hasattr(keys, "__arrow_c_stream__"):
         raise TypeError(
-            f"keys are a list of text, an Arrow column, or rows with an Arrow C stream (a table, "
-            f"a polars or pandas data frame), not {type(keys).__name__}"
+            "keys are a list of text, a column of text, or rows (anything with an Arrow C stream, "
+            f"such as a polars or pandas data frame), not {type(keys).__name__}"
         )
-    return pa.RecordBatchReader.from_stream(keys).read_all()
+    column = pa.chunked_array(keys)
+    return pa.Table.from_struct_array(column) if pa.types.is_struct(column.type) else column
 
 
 def _keys_of_rows(rows: pa.Table, config: TableConfig) -> pa.ChunkedArray:
     for name in (RECORD_KEY, "record_key"):
         if name in rows.schema.names and name not in config.record_key_fields:
-            return _text_column(rows.column(name))
+            return _text_column(rows.column(name), "a record key")
     fields = config.record_key_fields
-    missing = [field for field in fields if field not in rows.schema.names]
-    if missing or not fields:
+    if not fields or any(find_column(rows, field) is None for field in fields):
         wanted = ", ".join(fields) or RECORD_KEY
         raise ValueError(f"rows to look up want the column {RECORD_KEY}, or all of: {wanted}")
-    return _text_column(record_keys(rows, config))
+    is_complex = config.key_generator is KeyGenerator.COMPLEX
+    if is_complex and len(fields) == 1 and config.table_version < 9:
+        raise ValueError(
+            f"Hudi releases write a complex key of one field as 7 or as {fields[0]}:7; "
+            f"give the column {RECORD_KEY} as the table has it"
+        )
+    return record_keys(rows, config)
 
 
 def _partitions_of_rows(rows: pa.Table, config: TableConfig) -> pa.ChunkedArray | None:
@@ -101,10 +111,10 @@ def _partitions_of_rows(rows: pa.Table, config: TableConfig) -> pa.ChunkedArray 
         return _no_partition(config, rows.num_rows)
     for name in (PARTITION_PATH, "partition_path"):
         if name in rows.schema.names and name not in config.partition_fields:
-            return _text_column(rows.column(name))
+            return _text_column(rows.column(name), "a partition path")
     if not config.partition_path_holds_values:
         return None
-    if any(field not in rows.schema.names for field in config.partition_fields):
+    if any(find_column(rows, field) is None for field in config.partition_fields):
         return None
     column = partition_paths(rows, config)
     return column if isinstance(column, pa.ChunkedArray) else pa.chunked_array([column])

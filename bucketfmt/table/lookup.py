@@ -46,38 +46,48 @@ def locate_keys(
     """Return the bucket and the files of each key. As `Table.locate`.
 
     Raises:
-        IndexUnknownError: the index is unknown or keeps no buckets.
+        IndexUnknownError: the index is unknown, keeps no buckets, or leaves out file groups.
         CorruptError: a key's bucket has two file groups.
     """
     resolved = index_finder.resolve(snapshot)
-    located = []
-    for path, record_keys in _by_partition(snapshot, keys, partitions):
+    located, rows = [], []
+    for path, record_keys, rows_of_keys in _by_partition(snapshot, keys, partitions):
         buckets = index_finder.buckets(snapshot, resolved, path)
         if buckets is None:
             raise IndexUnknownError(
                 f"{resolved.index} does not tell a file group from a key; lookup() finds the rows"
             )
         bucket_ids = buckets.assign(record_keys)
-        located.append(_locations(snapshot.slices(path), buckets, path, record_keys, bucket_ids))
-    return pa.concat_tables(located) if located else LOCATION_SCHEMA.empty_table()
+        slices = _slices_in_buckets(snapshot, path, buckets, bucket_ids)
+        located.append(_locations(slices, buckets, path, record_keys, bucket_ids))
+        rows.append(rows_of_keys)
+    if not located:
+        return LOCATION_SCHEMA.empty_table()
+    found = pa.concat_tables(located)
+    if len(located) == 1 or keys.partition_paths is None:
+        return found
+    return found.take(pa.array(np.argsort(np.concatenate(rows))))
 
 
 def _by_partition(
     snapshot: Snapshot, keys: KeySet, partitions: Sequence[str] | None
-) -> Iterator[tuple[str, pa.ChunkedArray]]:
-    """Yield (partition path, its keys)."""
+) -> Iterator[tuple[str, pa.ChunkedArray, np.ndarray]]:
+    """Yield (partition path, its keys, their rows among all keys)."""
+    every_row = np.arange(len(keys.record_keys))
     if keys.partition_paths is None:
         for path in snapshot.partitions if partitions is None else partitions:
-            yield path, keys.record_keys
+            yield path, keys.record_keys, every_row
         return
     if partitions is not None:
         raise ValueError("the keys tell their partitions already; leave partitions= out")
     encoded = keys.partition_paths.combine_chunks().dictionary_encode()
-    if len(encoded.dictionary) == 1:
-        yield encoded.dictionary[0].as_py(), keys.record_keys
+    paths, codes = encoded.dictionary.to_pylist(), encoded.indices.to_numpy()
+    if len(paths) < 2:
+        yield from ((path, keys.record_keys, every_row) for path in paths)
         return
-    for code, path in enumerate(encoded.dictionary.to_pylist()):
-        yield path, keys.record_keys.filter(pc.equal(encoded.indices, code))
+    order = np.argsort(codes, kind="stable")
+    for path, rows in zip(paths, np.split(order, np.cumsum(np.bincount(codes))[:-1]), strict=True):
+        yield path, keys.record_keys.take(pa.array(rows)), rows
 
 
 def _locations(
@@ -87,7 +97,7 @@ def _locations(
     record_keys: pa.ChunkedArray,
     bucket_ids: np.ndarray,
 ) -> pa.Table:
-    of_bucket = _slice_of_each_bucket(slices, buckets, np.unique(bucket_ids))
+    of_bucket = _by_bucket(slices, buckets)
     found = sorted(of_bucket)
     # Row 0 of this small table stands for a bucket without a file group.
     groups = pa.table(
@@ -113,20 +123,23 @@ def _base_path(file_slice: FileSlice) -> str | None:
     return file_slice.base_file.path if file_slice.base_file else None
 
 
-def _slice_of_each_bucket(
-    slices: Sequence[FileSlice], buckets: Buckets, wanted: np.ndarray
-) -> dict[int, FileSlice]:
-    """Return the file slice of each wanted bucket that has one.
+def _by_bucket(slices: Sequence[FileSlice], buckets: Buckets) -> dict[int, FileSlice]:
+    """Return the slices by their buckets.
 
     Raises:
-        CorruptError: one of them has two.
+        CorruptError: a bucket has two.
+        IndexUnknownError: a file group is in no bucket.
     """
-    asked = set(wanted.tolist())
     found: dict[int, FileSlice] = {}
     for file_slice in slices:
         bucket_id = buckets.bucket_of(file_slice.file_id)
-        if bucket_id is None or bucket_id not in asked:
-            continue
+        if bucket_id is None:
+            raise IndexUnknownError(
+                f"file group {file_slice.file_id} is in no bucket of the index, so hashing does "
+                "not tell whether it holds a key; pass the index= it was written with, or use "
+                "lookup(), which looks into it",
+                partition=file_slice.partition_path,
+            )
         if bucket_id in found:
             raise CorruptError(
                 f"two file groups in one bucket, {found[bucket_id].file_id} and "
@@ -149,7 +162,7 @@ def lookup_rows(
     table = snapshot.schema
     output = output_schema(table, columns, meta_columns=False)
     streams = []
-    for path, record_keys in _by_partition(snapshot, keys, None):
+    for path, record_keys, _ in _by_partition(snapshot, keys, None):
         for file_slice, own in _slices_of_keys(snapshot, index_finder, resolved, path, record_keys):
             spec = RowSpec(table=table, output=output, keys=own)
             streams.append(partial(SliceReader(snapshot, spec).read, file_slice, None))
@@ -169,19 +182,24 @@ def _slices_of_keys(
     A file group that is in no bucket (or any, where the index is unknown) may hold all of them.
     """
     distinct = pc.unique(record_keys)
-    slices = snapshot.slices(partition_path)
-    if resolved.index is None:
-        yield from ((file_slice, distinct) for file_slice in slices)
-        return
-    buckets = index_finder.buckets(snapshot, resolved, partition_path)
+    buckets = None
+    if resolved.index is not None:
+        buckets = index_finder.buckets_to_read(snapshot, resolved, partition_path)
     if buckets is None:
-        yield from ((file_slice, distinct) for file_slice in slices)
+        yield from ((file_slice, distinct) for file_slice in snapshot.slices(partition_path))
         return
     bucket_ids = buckets.assign(distinct)
-    asked = set(bucket_ids.tolist())
-    for file_slice in slices:
+    for file_slice in _slices_in_buckets(snapshot, partition_path, buckets, bucket_ids):
         bucket_id = buckets.bucket_of(file_slice.file_id)
         if bucket_id is None:
             yield file_slice, distinct
-        elif bucket_id in asked:
+        else:
             yield file_slice, distinct.filter(pa.array(bucket_ids == bucket_id))
+
+
+def _slices_in_buckets(
+    snapshot: Snapshot, partition_path: str, buckets: Buckets, bucket_ids: np.ndarray
+) -> list[FileSlice]:
+    """Return the slices in any of these buckets, and those in no bucket of the index."""
+    asked = {None, *pc.unique(pa.array(bucket_ids)).to_pylist()}
+    return snapshot.slices_where(partition_path, lambda id_: buckets.bucket_of(id_) in asked)

@@ -128,10 +128,10 @@ def _may_hold_a_comma(field: str, schema: pa.Schema) -> bool:
 
 
 def plan_slices(
-    slices: Sequence[FileSlice], buckets: Buckets | None, wanted: frozenset[int] | None
+    slices: Sequence[FileSlice], buckets: Buckets, wanted: frozenset[int] | None
 ) -> list[FileSlice]:
     """Return the slices in the wanted buckets. A file group of unknown bucket is kept."""
-    if buckets is None or wanted is None:
+    if wanted is None:
         return list(slices)
     kept = []
     for file_slice in slices:

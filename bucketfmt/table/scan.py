@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from itertools import groupby
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from bucketfmt.errors import SchemaError, UnsupportedError
-from bucketfmt.index.resolve import ResolvedIndex
 from bucketfmt.rows.filters import Filter
+from bucketfmt.table.files import FileSlice
 from bucketfmt.table.find_index import IndexFinder
 from bucketfmt.table.plan_read import ScanPlan, find_buckets, plan_partitions, plan_slices
 from bucketfmt.table.schema import TableSchema
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["Scan", "output_schema", "plan_changes", "plan_scan"]
 
 _BATCH_ROWS = 65_536
+_LOG_BYTES_IN_WORK = 128 << 20  # a log is merged in memory, and takes some times its size there
 
 
 class Scan:
@@ -67,32 +69,30 @@ class Scan:
         slices = snapshot.slices_of(partitions)
         if self._spec.read_optimized:
             slices = [s for s in slices if s.base_file is not None]
-        declared = self._index_finder.declared(snapshot)
         kept = slices
-        if row_filter is not None and declared.index is not None:
+        if row_filter is not None:
             kept = [
                 file_slice
-                for path in partitions
-                for file_slice in self._prune(declared, path, slices)
+                for path, own in groupby(slices, key=lambda s: s.partition_path)
+                for file_slice in self._prune(path, list(own))
             ]
         return ScanPlan(
             tuple(kept), len(snapshot.partitions) - len(partitions), len(slices) - len(kept)
         )
 
-    def _prune(self, declared: ResolvedIndex, path: str, slices: list[Any]) -> list[Any]:
-        own = [file_slice for file_slice in slices if file_slice.partition_path == path]
-        buckets = self._index_finder.buckets(self._snapshot, declared, path)
+    def _prune(self, path: str, slices: list[FileSlice]) -> list[FileSlice]:
+        buckets = self._index_finder.find_pruning_buckets(self._snapshot, path)
         if buckets is None:
-            return own
+            return slices
         config, schema = self._snapshot.state.config, self._spec.table.data
-        return plan_slices(
-            own, buckets, find_buckets(self._spec.row_filter, config, schema, buckets)
-        )
+        wanted = find_buckets(self._spec.row_filter, config, schema, buckets)
+        return plan_slices(slices, buckets, wanted)
 
     def to_batches(self, batch_rows: int = _BATCH_ROWS) -> Iterator[pa.RecordBatch]:
         """Yield the rows in batches of at most `batch_rows`, in no promised order.
 
-        File slices are read side by side; memory follows the slices in work, not the table.
+        File slices are read side by side, fewer where their logs are large; memory follows the
+        slices in work, not the table.
         """
         for rows in self._limited(self._stream(batch_rows)):
             yield from rows.to_batches(batch_rows)
@@ -112,8 +112,13 @@ class Scan:
 
     def _stream(self, batch_rows: int | None) -> Iterator[pa.Table]:
         reader = SliceReader(self._snapshot, self._spec)
-        streams = [partial(reader.read, s, batch_rows) for s in self.plan().slices]
-        return merge_streams(streams, worker_count(), buffered=worker_count())
+        slices = self.plan().slices
+        streams = [partial(reader.read, file_slice, batch_rows) for file_slice in slices]
+        workers = worker_count()
+        if batch_rows is None:  # everything is held in the end
+            return merge_streams(streams, workers, buffered=workers)
+        costs = [reader.log_size(file_slice) for file_slice in slices]
+        return merge_streams(streams, workers, workers, costs, _LOG_BYTES_IN_WORK)
 
     def _limited(self, tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
         left = self._limit
@@ -151,7 +156,7 @@ class Scan:
         return connection.register(name, self.to_arrow())
 
 
-def _count(reader: SliceReader, file_slice: Any) -> Iterator[int]:
+def _count(reader: SliceReader, file_slice: FileSlice) -> Iterator[int]:
     yield reader.count(file_slice)
 
 
@@ -195,11 +200,13 @@ def output_schema(
     """Return the columns a caller asked for.
 
     Raises:
-        SchemaError: an unknown column, or one twice.
+        SchemaError: an unknown column, one twice, or none.
     """
     names = list(columns) if columns is not None else list(table.data.names)
     if len(set(names)) < len(names):
         raise SchemaError("a column is named twice")
+    if not names and not meta_columns:
+        raise SchemaError("no columns are asked for; count() returns the number of rows")
     if meta_columns:
         meta = table.meta_columns
         names = [*meta, *(name for name in names if name not in meta)]

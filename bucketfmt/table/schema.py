@@ -15,18 +15,10 @@ from bucketfmt.format.internal_schema import InternalSchema, parse_internal_sche
 from bucketfmt.format.table_config import TableConfig
 from bucketfmt.limits import Limits
 from bucketfmt.rows.avro_schema import arrow_schema, parse_avro_schema
+from bucketfmt.rows.meta_columns import META_COLUMNS, OPERATION
 from bucketfmt.table.written_files import CommitRecord
 
-__all__ = ["META_COLUMNS", "OPERATION_COLUMN", "TableSchema", "find_stated_schema", "without_meta"]
-
-META_COLUMNS = (
-    "_hoodie_commit_time",
-    "_hoodie_commit_seqno",
-    "_hoodie_record_key",
-    "_hoodie_partition_path",
-    "_hoodie_file_name",
-)
-OPERATION_COLUMN = "_hoodie_operation"
+__all__ = ["META_COLUMNS", "TableSchema", "find_stated_schema", "without_meta"]
 
 # These rewrite rows and say nothing new about the schema.
 _SERVICE_OPERATIONS = frozenset({"CLUSTER", "COMPACT", "LOG_COMPACT", "INDEX"})
@@ -101,5 +93,5 @@ def find_stated_schema(
 
 def without_meta(schema: pa.Schema) -> pa.Schema:
     """Return the schema without Hudi's own columns."""
-    own = {*META_COLUMNS, OPERATION_COLUMN}
+    own = {*META_COLUMNS, OPERATION}
     return pa.schema([field for field in schema if field.name not in own])

@@ -6,7 +6,8 @@ passes over it (docs/decisions/0003).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
 
 from bucketfmt.errors import BucketfmtError, CorruptError
 from bucketfmt.format.log_block import CorruptSpan, LogBlock
@@ -15,7 +16,19 @@ from bucketfmt.limits import Limits
 from bucketfmt.storage.store import Store
 from bucketfmt.table.files import DataFile, FileSlice
 
-__all__ = ["load_blocks"]
+__all__ = ["SliceBlock", "load_blocks", "load_log_file"]
+
+
+class SliceBlock(NamedTuple):
+    """A block to merge and the log file it is in."""
+
+    path: str
+    block: LogBlock
+
+    def place(self, error: BucketfmtError) -> BucketfmtError:
+        """Return an error met in the content, naming the file and where the block begins."""
+        error.offset = self.block.offset
+        return error.within(path=self.path)
 
 
 def load_blocks(
@@ -24,7 +37,7 @@ def load_blocks(
     limits: Limits,
     latest_instant: str | None,
     is_valid_instant: Callable[[str], bool] | None,
-) -> list[LogBlock]:
+) -> list[SliceBlock]:
     """Return the data and delete blocks of a slice, oldest first.
 
     `latest_instant` and `is_valid_instant` are those of `select_blocks`.
@@ -33,14 +46,24 @@ def load_blocks(
         CorruptError: a log file is missing, shorter than recorded, or damaged where a commit
             wrote it.
     """
-    files = [load_log_file(store, file, limits) for file in file_slice.log_files]
+    paths: dict[int, str] = {}
+    path = ""
+
+    def files() -> Iterator[list[LogBlock | CorruptSpan]]:
+        nonlocal path
+        for file in file_slice.log_files:
+            path = file.path
+            spans = load_log_file(store, file, limits)
+            paths.update((id(span), path) for span in spans)
+            yield spans
+
     try:
-        return select_blocks(
-            files, latest_instant=latest_instant, is_valid_instant=is_valid_instant
+        selected = select_blocks(
+            files(), latest_instant=latest_instant, is_valid_instant=is_valid_instant
         )
     except BucketfmtError as error:
-        places = ", ".join(file.path for file in file_slice.log_files)
-        raise error.within(path=places, partition=file_slice.partition_path) from None
+        raise error.within(path=path, partition=file_slice.partition_path) from None
+    return [SliceBlock(paths[id(block)], block) for block in selected]
 
 
 def load_log_file(store: Store, file: DataFile, limits: Limits) -> list[LogBlock | CorruptSpan]:
@@ -49,10 +72,12 @@ def load_log_file(store: Store, file: DataFile, limits: Limits) -> list[LogBlock
     Raises:
         CorruptError: as `load_blocks` says.
     """
-    file.check_whole()
+    file.check_exists()
     try:
         spans = list(decode_log_file(store.read(file.path, limits.log_file_bytes_max), limits))
         check_spans(spans, file.written.spans if file.written else None)
+    except CorruptError as error:
+        raise file.explained(error).within(path=file.path) from None
     except BucketfmtError as error:
         raise error.within(path=file.path) from None
     return spans

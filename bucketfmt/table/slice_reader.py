@@ -5,6 +5,7 @@ I/O: opens the slice's files. Source: HoodieFileGroupReader.
 
 from __future__ import annotations
 
+from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -14,7 +15,7 @@ from itertools import groupby
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bucketfmt.errors import BucketfmtError, UnsupportedError
+from bucketfmt.errors import BucketfmtError, CorruptError, UnsupportedError
 from bucketfmt.format.delete_records import decode_delete_block
 from bucketfmt.format.log_block import BlockType, HeaderKey, LogBlock
 from bucketfmt.format.paths import parse_partition_path
@@ -28,10 +29,16 @@ from bucketfmt.rows.merge import MergedLog, merge_log
 from bucketfmt.rows.merge_rules import MergeRules, find_merge_rules
 from bucketfmt.rows.meta_columns import OPERATION, RECORD_KEY
 from bucketfmt.rows.virtual_keys import record_keys
+from bucketfmt.table.cross_checks import (
+    check_block_columns,
+    check_counts,
+    check_file_columns,
+    count_rows,
+)
 from bucketfmt.table.evolution import find_renames
 from bucketfmt.table.files import DataFile, FileSlice
 from bucketfmt.table.schema import TableSchema
-from bucketfmt.table.slice_blocks import load_blocks
+from bucketfmt.table.slice_blocks import SliceBlock, load_blocks
 from bucketfmt.table.snapshot import Snapshot
 
 __all__ = ["RowSpec", "SliceReader"]
@@ -95,14 +102,18 @@ class SliceReader:
         """
         try:
             if self._logs_of(file_slice):
-                yield from self._read_merged(file_slice)
+                yield from self._read_merged(file_slice, batch_rows)
             else:
                 yield from self._read_base_only(file_slice, batch_rows)
         except BucketfmtError as error:
             raise error.within(partition=file_slice.partition_path) from None
 
-    def _logs_of(self, file_slice: FileSlice) -> bool:
-        return bool(file_slice.log_files) and not self._spec.read_optimized
+    def log_size(self, file_slice: FileSlice) -> int:
+        """Return the bytes of the log files that are merged to read a slice."""
+        return sum(file.size or 0 for file in self._logs_of(file_slice))
+
+    def _logs_of(self, file_slice: FileSlice) -> tuple[DataFile, ...]:
+        return () if self._spec.read_optimized else file_slice.log_files
 
     @cached_property
     def _rules(self) -> MergeRules:
@@ -130,6 +141,7 @@ class SliceReader:
             return
         renames = self._renames(file.name.instant)
         with self._opened(file) as reader:
+            check_file_columns(reader.schema, self._snapshot.stated_columns(file.name.instant))
             groups = self._row_groups(reader, row_filter if renames is None else None)
             names = _stored_names(working, reader.schema, renames)
             for rows in _read_groups(reader, names, groups, batch_rows):
@@ -137,10 +149,12 @@ class SliceReader:
 
     @contextmanager
     def _opened(self, file: DataFile) -> Iterator[BaseFileReader]:
-        file.check_whole()
+        file.check_exists()
         try:
             with self._state.store.open_arrow(file.path) as source:
                 yield BaseFileReader(source, self._state.limits)
+        except CorruptError as error:
+            raise file.explained(error).within(path=file.path) from None
         except BucketfmtError as error:
             raise error.within(path=file.path) from None
 
@@ -155,25 +169,39 @@ class SliceReader:
 
     # -- base file and log
 
-    def _read_merged(self, file_slice: FileSlice) -> Iterator[pa.Table]:
-        state, rules = self._state, self._rules
+    def _read_merged(self, file_slice: FileSlice, batch_rows: int | None) -> Iterator[pa.Table]:
+        merged = self._load_log(file_slice)
+        # Where a base row can stand against its log record, it has to be read to be compared.
+        row_filter = None if self._rules.base_by_ordering else self._spec.row_filter
+        for rows in self._base_rows(file_slice, merged.schema, batch_rows, row_filter):
+            yield self._finish(merged.apply(self._of_commit_times(rows)))
+        rows = self._finish(merged.remaining())
+        for start in range(0, rows.num_rows, batch_rows or rows.num_rows or 1):
+            yield rows.slice(start, batch_rows)
+
+    def _load_log(self, file_slice: FileSlice) -> MergedLog:
+        """Return the merged log. What its files hold is let go before rows are merged."""
+        schema, runs = self._load_runs(file_slice)
+        try:
+            return merge_log(runs, self._rules, schema, self._state.limits)
+        except BucketfmtError as error:
+            error.message = f"file group {file_slice.file_id}: {error.message}"
+            raise
+
+    def _load_runs(self, file_slice: FileSlice) -> tuple[pa.Schema, list[Run]]:
+        """Return what the log files say, and the schema that their rows and the base's have."""
         blocks = load_blocks(
-            state.store,
+            self._state.store,
             file_slice,
-            state.limits,
+            self._state.limits,
             self._snapshot.as_of,
             self._is_wanted_block,
         )
         marks_operations = any(
-            f'"{OPERATION}"' in b.header.get(HeaderKey.SCHEMA, "") for b in blocks
+            f'"{OPERATION}"' in block.header.get(HeaderKey.SCHEMA, "") for _, block in blocks
         )
         working = self._working_schema(merging=True, marks_operations=marks_operations)
-        merged = self._merge(file_slice, blocks, working)
-        # Where a base row can stand against its log record, it has to be read to be compared.
-        row_filter = None if rules.base_by_ordering else self._spec.row_filter
-        for rows in self._base_rows(file_slice, working, None, row_filter):
-            yield self._finish(merged.apply(self._of_commit_times(rows)))
-        yield self._finish(merged.remaining())
+        return working, self._decode_blocks(file_slice, blocks, working)
 
     def _is_wanted_block(self, instant_time: str) -> bool:
         """Whether blocks of an instant take part: committed, and of the range asked for."""
@@ -184,31 +212,52 @@ class SliceReader:
         timeline = self._state.timeline
         return self._state.config.table_version >= 8 or timeline.is_block_committed(instant_time)
 
-    def _merge(
-        self, file_slice: FileSlice, blocks: Sequence[LogBlock], working: pa.Schema
-    ) -> MergedLog:
+    def _decode_blocks(
+        self, file_slice: FileSlice, blocks: Sequence[SliceBlock], working: pa.Schema
+    ) -> list[Run]:
         runs: list[Run] = []
+        rows_found: Counter[str] = Counter()
+        deletes_found: Counter[str] = Counter()
+        for kind, alike in groupby(blocks, lambda member: self._run_key(member.block)):
+            members = list(alike)
+            if kind[0] is BlockType.DELETE:
+                for member in members:
+                    run = self._decode_deletes(member)
+                    runs.append(run)
+                    deletes_found[member.block.instant_time] += len(run.block)
+                continue
+            is_partial = members[0].block.header.get(HeaderKey.IS_PARTIAL) == "true"
+            for rows in self._decode_members(members, working):
+                runs.append(RowRun(self._of_keys(self._complete(rows, file_slice)), is_partial))
+            for _, block in members:
+                rows_found[block.instant_time] += count_rows(block, self._state.limits)
+        check_counts(
+            file_slice,
+            [block for _, block in blocks],
+            rows_found,
+            deletes_found,
+            self._is_wanted_block,
+        )
+        return runs
+
+    def _decode_deletes(self, member: SliceBlock) -> DeleteRun:
         try:
-            for kind, alike in groupby(blocks, self._run_key):
-                members = list(alike)
-                if kind[0] is BlockType.DELETE:
-                    runs += [
-                        DeleteRun(decode_delete_block(block.content, self._state.limits))
-                        for block in members
-                    ]
-                    continue
-                for rows in self._decode_rows(members, working):
-                    runs.append(
-                        RowRun(
-                            self._of_keys(self._complete(rows, file_slice)),
-                            members[0].header.get(HeaderKey.IS_PARTIAL) == "true",
-                        )
-                    )
-            return merge_log(runs, self._rules, working, self._state.limits)
+            return DeleteRun(decode_delete_block(member.block.content, self._state.limits))
         except BucketfmtError as error:
-            places = ", ".join(file.path for file in file_slice.log_files)
-            error.offset = None  # it counts within a block, not within a file
-            raise error.within(path=places) from None
+            raise member.place(error) from None
+
+    def _decode_members(
+        self, members: Sequence[SliceBlock], working: pa.Schema
+    ) -> Iterator[pa.Table]:
+        """Yield the rows of blocks of one key; where that fails, say which block it is."""
+        try:
+            yield from self._decode_rows([member.block for member in members], working)
+        except BucketfmtError as error:
+            if len(members) == 1:
+                raise members[0].place(error) from None
+            for member in members:
+                deque(self._decode_members([member], working), maxlen=0)
+            raise
 
     def _run_key(self, block: LogBlock) -> tuple[BlockType, str, str, str]:
         """Blocks of one key decode together. The instant counts where names went by it."""
@@ -226,19 +275,28 @@ class SliceReader:
         renames = self._renames(first.instant_time)
         if first.block_type is BlockType.AVRO_DATA:
             written = parse_avro_schema(first.schema, limits)
-            names = _stored_names(working, arrow_schema(written), renames)
+            stored = arrow_schema(written)
+            self._check_columns(stored, blocks)
+            names = _stored_names(working, stored, renames)
             rows = decode_avro_blocks([b.content for b in blocks], written, limits, names)
             yield conform(rows, working, renames)
         elif first.block_type is BlockType.PARQUET_DATA:
             for block in blocks:
                 if len(block.content):
                     reader = BaseFileReader(pa.py_buffer(block.content), limits)
+                    check_file_columns(
+                        reader.schema, self._snapshot.stated_columns(block.instant_time)
+                    )
                     names = _stored_names(working, reader.schema, renames)
                     yield conform(reader.read(names), working, renames)
         else:
             raise UnsupportedError(
                 f"{first.block_type.name} log blocks of rows; compact the table with Hudi"
             )
+
+    def _check_columns(self, stored: pa.Schema, blocks: Sequence[LogBlock]) -> None:
+        for instant in dict.fromkeys(block.instant_time for block in blocks):
+            check_block_columns(stored, self._snapshot.stated_columns(instant))
 
     # -- columns
 

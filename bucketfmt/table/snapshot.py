@@ -7,17 +7,28 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 
+import pyarrow as pa
+
 from bucketfmt.errors import BucketfmtError, SchemaError
+from bucketfmt.format.log_block import HeaderKey, LogBlock
+from bucketfmt.format.names import BaseFileName
+from bucketfmt.rows.avro_schema import arrow_schema, parse_avro_schema
 from bucketfmt.rows.base_file import BaseFileReader
 from bucketfmt.table.file_slices import find_file_slices
-from bucketfmt.table.files import DataFile, FileSlice, WrittenFile
+from bucketfmt.table.files import DataFile, FileSlice
 from bucketfmt.table.schema import META_COLUMNS, TableSchema, find_stated_schema, without_meta
+from bucketfmt.table.slice_blocks import load_log_file
 from bucketfmt.table.state import TableState
 from bucketfmt.table.streams import map_in_threads
-from bucketfmt.table.written_files import CommitRecord, find_written_files
+from bucketfmt.table.written_files import (
+    CommitRecord,
+    CommittedFile,
+    find_written_files,
+    group_committed_files,
+)
 
 __all__ = ["Snapshot"]
 
@@ -42,6 +53,7 @@ class Snapshot:
         self.table_version = state.config.table_version
         self._slices: dict[str, list[FileSlice]] = {}
         self._lock = threading.Lock()
+        self._columns_of_text: dict[str, pa.Schema] = {}
 
     def is_visible(self, requested_time: str) -> bool:
         """Whether the write of that instant is completed, and not after the instant looked at."""
@@ -76,8 +88,8 @@ class Snapshot:
         return replaced
 
     @cached_property
-    def _written(self) -> Mapping[str, Mapping[str, WrittenFile]]:
-        return find_written_files(self.commits)
+    def _committed(self) -> Mapping[str, Mapping[str, Sequence[CommittedFile]]]:
+        return group_committed_files(self.commits)
 
     @cached_property
     def _pending_compactions(self) -> Mapping[str, Mapping[str, str]]:
@@ -90,12 +102,12 @@ class Snapshot:
     @cached_property
     def partitions(self) -> tuple[str, ...]:
         """Every partition path, sorted; also one that commits name and that is gone."""
-        named = (path for path, files in self._written.items() if self._has_live(path, files))
+        named = (
+            path
+            for path, groups in self._committed.items()
+            if not groups.keys() <= self._replaced.get(path, set())
+        )
         return tuple(sorted({*self.state.partitions, *named}))
-
-    def _has_live(self, partition_path: str, files: Mapping[str, WrittenFile]) -> bool:
-        replaced = self._replaced.get(partition_path, set())
-        return any(file.name.file_id not in replaced for file in files.values())
 
     @cached_property
     def schema(self) -> TableSchema:
@@ -108,56 +120,97 @@ class Snapshot:
         stated = find_stated_schema(self.commits, self.state.config, self.state.limits)
         return stated if stated is not None else self._schema_of_a_file()
 
+    def stated_columns(self, requested_time: str) -> pa.Schema | None:
+        """Return the user's columns as the commit of an instant states them.
+
+        None where the active timeline has no such commit, or it states none.
+
+        Raises:
+            CorruptError: the stated schema does not parse.
+        """
+        text = self._schema_texts.get(requested_time)
+        if not text:
+            return None
+        columns = self._columns_of_text.get(text)
+        if columns is None:
+            columns = without_meta(arrow_schema(parse_avro_schema(text, self.state.limits)))
+            self._columns_of_text[text] = columns
+        return columns
+
+    @cached_property
+    def _schema_texts(self) -> Mapping[str, str | None]:
+        return {commit.requested_time: commit.schema for commit in self.commits}
+
     def _schema_of_a_file(self) -> TableSchema:
-        for file_slice in self.slices_of(self.partitions):
-            if file_slice.base_file is not None:
-                path = file_slice.base_file.path
-                try:
-                    with self.state.store.open_arrow(path) as source:
-                        schema = without_meta(BaseFileReader(source).schema)
-                except BucketfmtError as error:
-                    raise error.within(path=path) from None
+        slices = self.slices_of(self.partitions)
+        for file in (file for file_slice in slices for file in file_slice.files):
+            stored = self._stored_schema(file)
+            if stored is not None:
                 has_meta = self.state.config.populate_meta_fields
-                return TableSchema(schema, meta_columns=META_COLUMNS if has_meta else ())
+                return TableSchema(
+                    without_meta(stored), meta_columns=META_COLUMNS if has_meta else ()
+                )
+        if self.as_of is not None or self.completed_until is not None:
+            return Snapshot(self.state).schema  # nothing was there yet: no rows, of these columns
         raise SchemaError(
             "neither a commit nor a file states the table's columns; write to it first"
         )
+
+    def _stored_schema(self, file: DataFile) -> pa.Schema | None:
+        """Return the columns a file states; None for a log file without whole rows."""
+        store, limits = self.state.store, self.state.limits
+        try:
+            if isinstance(file.name, BaseFileName):
+                file.check_exists()
+                with store.open_arrow(file.path) as source:
+                    return BaseFileReader(source, limits).schema
+            for block in load_log_file(store, file, limits):
+                if isinstance(block, LogBlock) and HeaderKey.IS_PARTIAL not in block.header:
+                    return arrow_schema(parse_avro_schema(block.schema, limits))
+        except BucketfmtError as error:
+            raise error.within(path=file.path) from None
+        return None
 
     def slices(self, partition_path: str) -> list[FileSlice]:
         """Return the slices to read of one partition, in file id order."""
         slices = self._slices.get(partition_path)
         if slices is None:
-            found = find_file_slices(
-                partition_path,
-                self._groups(partition_path),
-                self,
-                self._pending_compactions.get(partition_path, {}),
-            )
+            found = self._find_slices(partition_path, self._file_ids(partition_path))
             with self._lock:
                 slices = self._slices.setdefault(partition_path, found)
         return slices
+
+    def slices_where(
+        self, partition_path: str, is_wanted: Callable[[str], bool]
+    ) -> list[FileSlice]:
+        """Return those of `slices` whose file id is wanted, without making the others."""
+        slices = self._slices.get(partition_path)
+        if slices is not None:
+            return [file_slice for file_slice in slices if is_wanted(file_slice.file_id)]
+        return self._find_slices(partition_path, filter(is_wanted, self._file_ids(partition_path)))
+
+    def _find_slices(self, partition_path: str, file_ids: Iterable[str]) -> list[FileSlice]:
+        return find_file_slices(
+            partition_path,
+            {file_id: self._files_of(partition_path, file_id) for file_id in file_ids},
+            self,
+            self._pending_compactions.get(partition_path, {}),
+        )
 
     def slices_of(self, partition_paths: Sequence[str]) -> list[FileSlice]:
         """Return the slices of several partitions, listing them side by side."""
         slices = map_in_threads(self.slices, partition_paths, _LISTING_THREADS)
         return [file_slice for partition in slices for file_slice in partition]
 
-    def _groups(self, partition_path: str) -> dict[str, list[DataFile]]:
-        """Files by file id: those listed, and those that commits name and the listing has not."""
-        replaced = self._replaced.get(partition_path, set())
-        written = self._written.get(partition_path, {})
-        groups: dict[str, list[DataFile]] = {}
-        missing = set(written)
-        for file_id, files in self.state.listed_files(partition_path).items():
-            if file_id not in replaced:
-                groups[file_id] = [
-                    DataFile(file.path, file.name, file.size, written.get(file.path))
-                    for file in files
-                ]
-                missing.difference_update(file.path for file in files)
-        for path in missing:
-            name = written[path].name
-            if name.file_id not in replaced:
-                lost = DataFile(path, name, None, written[path])
-                groups.setdefault(name.file_id, []).append(lost)
-        return groups
+    def _file_ids(self, partition_path: str) -> list[str]:
+        """Every file group that is listed or named by commits, and not replaced, in order."""
+        listed = self.state.listed_files(partition_path).keys()
+        committed = self._committed.get(partition_path, {}).keys()
+        return sorted((listed | committed) - self._replaced.get(partition_path, set()))
+
+    def _files_of(self, partition_path: str, file_id: str) -> list[DataFile]:
+        """A group's files: those listed, and those that commits name and the listing has not."""
+        listed = self.state.listed_files(partition_path).get(file_id, ())
+        written = find_written_files(self._committed.get(partition_path, {}).get(file_id, ()))
+        there = [DataFile(f.path, f.name, f.size, written.pop(f.path, None)) for f in listed]
+        return there + [DataFile(lost.path, lost.name, None, lost) for lost in written.values()]

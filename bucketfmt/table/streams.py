@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import queue
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 __all__ = ["map_in_threads", "merge_streams", "worker_count"]
 
@@ -31,14 +32,20 @@ def map_in_threads(function: Callable[[_T], _R], items: Sequence[_T], workers: i
 
 
 def merge_streams(
-    streams: Sequence[Callable[[], Iterable[_T]]], workers: int, buffered: int
+    streams: Sequence[Callable[[], Iterable[_T]]],
+    workers: int,
+    buffered: int,
+    costs: Sequence[int] | None = None,
+    cost_max: int = 0,
 ) -> Iterator[_T]:
     """Yield the items of all streams, in no promised order across streams.
 
     At most `workers` streams are open at a time, each started in its turn, and at most
     `buffered` items wait for the consumer, so memory follows the streams in work and not
-    their number. An exception in a stream ends the iteration and is raised here. Closing
-    the iterator stops the workers.
+    their number. Where streams differ much in what they hold, `costs` has a number for each:
+    a stream then waits until those open and itself come to `cost_max`, or none is open. An
+    exception in a stream ends the iteration and is raised here. Closing the iterator stops the
+    workers.
     """
     if len(streams) <= 1 or workers <= 1:
         for stream in streams:
@@ -46,12 +53,10 @@ def merge_streams(
         return
 
     ready: queue.Queue[tuple[str, object]] = queue.Queue(buffered)
-    turns = iter(streams)
-    turn_lock = threading.Lock()
-    stopped = threading.Event()
+    turns = _Turns(streams, costs or [0] * len(streams), cost_max)
 
     def put(kind: str, value: object) -> bool:
-        while not stopped.is_set():
+        while not turns.are_over:
             try:
                 ready.put((kind, value), timeout=0.1)
             except queue.Full:
@@ -61,14 +66,12 @@ def merge_streams(
 
     def work() -> None:
         try:
-            while not stopped.is_set():
-                with turn_lock:
-                    stream = next(turns, None)
-                if stream is None:
-                    break
+            while (turn := turns.begin()) is not None:
+                stream, cost = turn
                 for item in stream():
                     if not put("item", item):
                         return
+                turns.end(cost)
             put("done", None)
         except BaseException as error:  # handed to the consumer, whatever it is
             put("error", error)
@@ -90,6 +93,46 @@ def merge_streams(
             else:
                 running -= 1
     finally:
-        stopped.set()
+        turns.stop()
         for thread in threads:
             thread.join()
+
+
+class _Turns(Generic[_T]):
+    """Hands out streams in order, each once there is room for what it costs."""
+
+    def __init__(
+        self, streams: Sequence[Callable[[], Iterable[_T]]], costs: Sequence[int], cost_max: int
+    ) -> None:
+        self._waiting = deque(zip(streams, costs, strict=True))
+        self._cost_max = cost_max
+        self._open: list[int] = []
+        self._changed = threading.Condition()
+        self.are_over = False
+
+    def begin(self) -> tuple[Callable[[], Iterable[_T]], int] | None:
+        """Wait for room and return the next stream and its cost; None when there is none left."""
+        with self._changed:
+            self._changed.wait_for(self._has_room)
+            if self.are_over or not self._waiting:
+                return None
+            turn = self._waiting.popleft()
+            self._open.append(turn[1])
+            return turn
+
+    def end(self, cost: int) -> None:
+        """Give back the room of a stream that has ended."""
+        with self._changed:
+            self._open.remove(cost)
+            self._changed.notify_all()
+
+    def stop(self) -> None:
+        """Hand out no more."""
+        with self._changed:
+            self.are_over = True
+            self._changed.notify_all()
+
+    def _has_room(self) -> bool:
+        if self.are_over or not self._waiting or not self._open:
+            return True
+        return sum(self._open) + self._waiting[0][1] <= self._cost_max

@@ -1,27 +1,24 @@
-"""`open` and `Table`: the way in.
+"""A table as it is read: `bucketfmt.Table` is this one and what else can be done with a table.
 
 I/O. Reading never writes: a table opened with read-only credentials reads as well.
 """
 
 from __future__ import annotations
 
-import os
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
 
 import pyarrow as pa
 
-from bucketfmt.errors import BucketfmtError, NotFoundError, TableNotFoundError
+from bucketfmt.errors import BucketfmtError, CorruptError, NotFoundError, TableNotFoundError
 from bucketfmt.format.instants import normalise_instant
 from bucketfmt.format.properties import decode_properties
 from bucketfmt.format.table_config import TableConfig
 from bucketfmt.index.model import Index
 from bucketfmt.index.resolve import ResolvedIndex
-from bucketfmt.limits import DEFAULT_LIMITS, Limits
+from bucketfmt.limits import Limits
 from bucketfmt.rows.filters import FilterLike, parse_filter
-from bucketfmt.storage.open import open_store
 from bucketfmt.storage.store import Store
 from bucketfmt.table.find_index import IndexFinder
 from bucketfmt.table.inspect import Inspect
@@ -33,7 +30,7 @@ from bucketfmt.table.state import TableState
 from bucketfmt.timeline.load import load_timeline
 from bucketfmt.timeline.timeline import Timeline
 
-__all__ = ["Table", "open_table"]
+__all__ = ["Moment", "Table", "load_config"]
 
 _PROPERTIES = ".hoodie/hoodie.properties"
 
@@ -41,45 +38,35 @@ Moment = str | datetime
 """An instant (`20240131120000000`), ISO text, or a datetime."""
 
 
-def open_table(
-    uri: str | os.PathLike[str],
-    storage_options: Mapping[str, Any] | None = None,
-    index: Index | None = None,
-    limits: Limits | None = None,
-) -> Table:
-    """Return the Hudi table at `uri`.
-
-    Args:
-        uri: A path, or any URL fsspec knows.
-        storage_options: Passed to fsspec.
-        index: How keys map to buckets, where the table does not record it.
-        limits: Bounds on what the table may make this process hold.
+def load_config(store: Store, limits: Limits) -> TableConfig:
+    """Return what hoodie.properties says; its backup where that is missing or damaged, as Hudi.
 
     Raises:
-        TableNotFoundError: there is no `.hoodie/hoodie.properties` at `uri`.
+        TableNotFoundError: neither is there.
+        CorruptError: what is there is damaged.
         UnsupportedError: the table is of a version or kind that this release does not read.
-        CorruptError: hoodie.properties is damaged.
-        ValueError: `index` contradicts what the table records.
     """
-    limits = limits or DEFAULT_LIMITS
-    store = open_store(uri, storage_options, limits)
-    return Table(store, load_config(store, limits), limits, index)
-
-
-def load_config(store: Store, limits: Limits) -> TableConfig:
-    """Read hoodie.properties, or its backup while Hudi is replacing it."""
-    for path in (_PROPERTIES, _PROPERTIES + ".backup"):
-        try:
-            data = store.read(path, limits.properties_bytes_max)
-        except NotFoundError:
-            continue
-        try:
-            return TableConfig.from_properties(decode_properties(data, limits))
-        except BucketfmtError as error:
-            raise error.within(path=path) from None
+    try:
+        return _load_properties(store, _PROPERTIES, limits)
+    except (CorruptError, NotFoundError) as error:
+        damage = error
+    try:
+        return _load_properties(store, _PROPERTIES + ".backup", limits)
+    except NotFoundError:
+        pass
+    if isinstance(damage, CorruptError):
+        raise damage
     raise TableNotFoundError(
         f"no Hudi table at {store.uri}: {_PROPERTIES} is not there; give the folder above .hoodie"
     )
+
+
+def _load_properties(store: Store, path: str, limits: Limits) -> TableConfig:
+    try:
+        data = store.read(path, limits.properties_bytes_max)
+        return TableConfig.from_properties(decode_properties(data, limits))
+    except BucketfmtError as error:
+        raise error.within(path=path) from None
 
 
 class Table:
@@ -101,6 +88,7 @@ class Table:
         self.limits = limits
         self._index_finder = IndexFinder(store, config, limits, index)
         self._state: TableState | None = None
+        self._newest: Snapshot | None = None
         self._lock = threading.Lock()
 
     def __repr__(self) -> str:
@@ -132,6 +120,14 @@ class Table:
             break
         return state
 
+    def _snapshot(self) -> Snapshot:
+        """The table as its timeline stands now; one object while it does not move."""
+        state = self.state
+        with self._lock:
+            if self._newest is None or self._newest.state is not state:
+                self._newest = Snapshot(state)
+            return self._newest
+
     @property
     def timeline(self) -> Timeline:
         """The active timeline."""
@@ -140,12 +136,12 @@ class Table:
     @property
     def schema(self) -> pa.Schema:
         """The user's columns, as Arrow has them."""
-        return Snapshot(self.state).schema.data
+        return self._snapshot().schema.data
 
     @property
     def resolved_index(self) -> ResolvedIndex:
         """The table's index and how it is known. May sample keys, once, where nothing states it."""
-        return self._index_finder.resolve(Snapshot(self.state))
+        return self._index_finder.resolve(self._snapshot())
 
     @property
     def index(self) -> Index | None:
@@ -182,7 +178,7 @@ class Table:
             UnsupportedError: the table merges records in a way that is not built.
         """
         return plan_scan(
-            Snapshot(self.state, as_of=self._instant(as_of)),
+            self._snapshot() if as_of is None else Snapshot(self.state, self._instant(as_of)),
             self._index_finder,
             columns=columns,
             row_filter=parse_filter(filter) if filter is not None else None,
@@ -227,14 +223,17 @@ class Table:
 
         Returns:
             record_key, partition_path, bucket_id, file_id, base_file, log_files: a row for each
-            key and partition. A bucket without a file group has null file_id. On a consistent
-            hashing ring, bucket_id is the ring value of the node.
+            key, in the order of `keys`; where they do not tell a partition, for each partition
+            and key. A bucket without a file group has null file_id. On a consistent hashing
+            ring, bucket_id is the ring value of the node.
 
         Raises:
             IndexUnknownError: nothing says how keys map to buckets, or the index has none.
             KeyEncodingError: a key on which Hudi itself never returns.
+            CorruptError: two file groups share the bucket of a key.
+            ValueError: `index` of `open` contradicts the table's file groups.
         """
-        snapshot = Snapshot(self.state)
+        snapshot = self._snapshot()
         return locate_keys(snapshot, self._index_finder, read_keys(keys, self.config), partitions)
 
     def lookup(self, keys: KeysLike, columns: Sequence[str] | None = None) -> pa.Table:
@@ -243,7 +242,7 @@ class Table:
         Where the index is unknown, or is none of buckets, all file groups of the keys'
         partitions are looked at.
         """
-        snapshot = Snapshot(self.state)
+        snapshot = self._snapshot()
         return lookup_rows(snapshot, self._index_finder, read_keys(keys, self.config), columns)
 
     def _instant(self, moment: Moment | None) -> str | None:

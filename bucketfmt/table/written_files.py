@@ -6,26 +6,40 @@ the commits can, because they record each file and its size.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from bucketfmt.format.commit_metadata import CommitMetadata
 from bucketfmt.format.names import BaseFileName, LogFileName, find_data_file_name
 from bucketfmt.format.paths import check_relative_path
 from bucketfmt.limits import Limits
-from bucketfmt.table.files import WrittenFile
+from bucketfmt.table.files import RecordedCounts, WrittenFile
 
-__all__ = ["CommitRecord", "find_written_files"]
+__all__ = ["CommitRecord", "CommittedFile", "find_written_files", "group_committed_files"]
 
 
-_NamedFile = tuple[str, str, str, BaseFileName | LogFileName, int, int]
+_NamedFile = tuple[str, str, str, BaseFileName | LogFileName, int, int, int, int]
+
+
+class CommittedFile(NamedTuple):
+    """One file as one commit recorded it; `offset` is where in a log file it began to write."""
+
+    requested_time: str
+    completion_time: str
+    path: str
+    name: BaseFileName | LogFileName
+    offset: int
+    size: int
+    num_writes: int
+    num_deletes: int
 
 
 @dataclass(frozen=True)
 class CommitRecord:
     """One completed write instant, reduced to what reading needs.
 
-    `files` holds (partition path, file id, path, parsed name, offset, size).
+    `files` holds (partition path, file id, path, parsed name, offset, size, rows, deletes).
     `replaced` holds the (partition path, file id) this instant replaced.
     """
 
@@ -61,7 +75,8 @@ class CommitRecord:
                     continue
                 offset = max(stat.log_offset or 0, 0)
                 size = max(stat.file_size_in_bytes or 0, 0)
-                files.append((partition_path, name.file_id, path, name, offset, size))
+                counts = (stat.num_writes, stat.num_deletes)
+                files.append((partition_path, name.file_id, path, name, offset, size, *counts))
         replaced = [
             (partition_path, file_id)
             for partition_path, file_ids in (metadata.partition_to_replace_file_ids or {}).items()
@@ -79,33 +94,43 @@ class CommitRecord:
         )
 
 
-def find_written_files(
+def group_committed_files(
     commits: Iterable[CommitRecord],
-) -> Mapping[str, dict[str, WrittenFile]]:
-    """Return the files the newest slices must have: {partition path: {path: WrittenFile}}.
-
-    What was written before a group's newest base file is left out: cleaning may have
-    removed it, and no reader of the newest slice needs it.
-    """
-    newest_base: dict[tuple[str, str], str] = {}
-    found: dict[str, dict[str, WrittenFile]] = {}
+) -> Mapping[str, Mapping[str, Sequence[CommittedFile]]]:
+    """Return what commits wrote, last completed first: {partition path: {file id: files}}."""
+    found: dict[str, dict[str, list[CommittedFile]]] = {}
     for commit in sorted(commits, key=lambda c: c.completion_time, reverse=True):
-        for partition_path, file_id, path, name, offset, size in commit.files:
-            group = (partition_path, file_id)
-            base_instant = newest_base.get(group)
-            if base_instant is not None and commit.completion_time < base_instant:
+        times = (commit.requested_time, commit.completion_time)
+        for partition_path, file_id, path, name, offset, size, rows, deletes in commit.files:
+            groups = found.setdefault(partition_path, {})
+            file = CommittedFile(*times, path, name, offset, size, rows, deletes)
+            groups.setdefault(file_id, []).append(file)
+    return found
+
+
+def find_written_files(committed: Iterable[CommittedFile]) -> dict[str, WrittenFile]:
+    """Return the files that the newest slices of one file group must have, by path.
+
+    What was written before the newest base file is left out: cleaning may have removed it,
+    and no reader of the newest slice needs it. `committed` comes last completed first.
+    """
+    base_instant = ""
+    found: dict[str, WrittenFile] = {}
+    for file in committed:
+        if file.completion_time < base_instant:
+            continue
+        if isinstance(file.name, BaseFileName):
+            if file.name.instant < base_instant:
                 continue
-            if isinstance(name, BaseFileName):
-                if base_instant is not None and name.instant < base_instant:
-                    continue
-                newest_base[group] = name.instant
-            partition = found.setdefault(partition_path, {})
-            known = partition.get(path)
-            spans = ((offset, size),) if size else ()
-            partition[path] = WrittenFile(
-                path,
-                name,
-                max(size, known.size if known else 0),
-                spans + (known.spans if known else ()),
-            )
+            base_instant = file.name.instant
+        known = found.get(file.path)
+        spans = ((file.offset, file.size),) if file.size else ()
+        counts = (RecordedCounts(file.requested_time, file.num_writes, file.num_deletes),)
+        found[file.path] = WrittenFile(
+            file.path,
+            file.name,
+            max(file.size, known.size if known else 0),
+            spans + (known.spans if known else ()),
+            counts + (known.counts if known else ()),
+        )
     return found

@@ -40,6 +40,11 @@ class RecordingStore:
         return self._store.uri
 
     @property
+    def failures_are_final(self) -> bool:
+        """As for the store underneath."""
+        return self._store.failures_are_final
+
+    @property
     def writes(self) -> builtins.list[Operation]:
         """The operations that may have changed something."""
         return [operation for operation in self.operations if operation.verb in WRITE_VERBS]
@@ -52,6 +57,11 @@ class RecordingStore:
         """See `Store.read`."""
         self.operations.append(Operation("read", path))
         return self._store.read(path, limit_bytes)
+
+    def read_versioned(self, path: str, limit_bytes: int) -> tuple[bytes, str]:
+        """See `Store.read_versioned`."""
+        self.operations.append(Operation("read_versioned", path))
+        return self._store.read_versioned(path, limit_bytes)
 
     def read_range(self, path: str, start: int, length: int) -> bytes:
         """See `Store.read_range`."""
@@ -82,6 +92,11 @@ class RecordingStore:
         """See `Store.replace`."""
         self.operations.append(Operation("replace", path))
         self._store.replace(path, data)
+
+    def replace_if(self, path: str, data: Buffer, version: str) -> bool:
+        """See `Store.replace_if`."""
+        self.operations.append(Operation("replace_if", path))
+        return self._store.replace_if(path, data, version)
 
     def delete(self, path: str) -> None:
         """See `Store.delete`."""

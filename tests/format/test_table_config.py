@@ -540,9 +540,21 @@ SPECIAL: dict[str, dict[str, Any]] = {
 }
 
 
+BEFORE_MERGE_MODES = {
+    # Hudi 0.15 knows no merge mode, and Hudi 1.0.2 none for this payload class.
+    ("0.15.0", "cow_commit"): {"merge_mode": EVENT, "payload_class": None},
+    ("0.15.0", "dms"): {"merge_mode": EVENT, "payload_class": None, "merge_properties": {}},
+    ("1.0.2", "dms"): {
+        "merge_mode": MergeMode.CUSTOM,
+        "payload_class": "org.apache.hudi.common.model.AWSDmsAvroPayload",
+    },
+}
+
+
 @pytest.mark.parametrize(
     ("version", "table"), [(version, table) for version, table in GOLDEN if table in SPECIAL]
 )
 def test_tables_with_special_settings(version: str, table: str, golden) -> None:
     found = fields_of(load(golden(version, table)))
-    assert {name: found[name] for name in SPECIAL[table]} == SPECIAL[table]
+    expected = BEFORE_MERGE_MODES.get((version, table), SPECIAL[table])
+    assert {name: found[name] for name in expected} == expected

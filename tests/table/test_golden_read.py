@@ -12,6 +12,7 @@ import pytest
 
 import bucketfmt as bf
 from tests.golden import GOLDEN, expected, folders
+from tests.same_rows import assert_same
 
 Golden = Callable[[str, str], Path]
 
@@ -24,41 +25,9 @@ SNAPSHOTS = [
 ]
 
 
-def canonical_type(kind: pa.DataType) -> pa.DataType:
-    """The type without what Spark's own parquet files change: field names inside lists, INT96."""
-    if pa.types.is_list(kind):
-        return pa.list_(canonical_type(kind.value_type))
-    if pa.types.is_map(kind):
-        return pa.map_(canonical_type(kind.key_type), canonical_type(kind.item_type))
-    if pa.types.is_struct(kind):
-        return pa.struct([(f.name, canonical_type(f.type)) for f in kind])
-    if pa.types.is_timestamp(kind) and kind.unit == "ns":
-        return pa.timestamp("us", "UTC")
-    return kind
-
-
-def canonical(table: pa.Table) -> tuple[dict[str, pa.DataType], list[str]]:
-    """Types by column, and rows in a fixed order, columns sorted by name.
-
-    Rows as text: NaN is not equal to itself, and 0.0 is to -0.0.
-    """
-    names = sorted(table.column_names)
-    types = {name: canonical_type(table.schema.field(name).type) for name in names}
-    columns = [table.column(name).cast(types[name]).to_pylist() for name in names]
-    return types, sorted(repr(row) for row in zip(*columns, strict=True))
-
-
-def assert_same(ours: pa.Table, hudis: pa.Table) -> None:
-    our_types, our_rows = canonical(ours)
-    their_types, their_rows = canonical(hudis)
-    assert our_types == their_types
-    assert our_rows == their_rows
-
-
 UNSUPPORTED = {
     # Merging that is not built must say so, and never return rows that may be wrong.
     "partial": "partial",
-    "dms_mor@0.15.0": "custom code",
     "dms_mor@1.0.2": "custom code",
 }
 
@@ -99,6 +68,18 @@ def as_hudi_1_0_reads_renamed_fields(ours: pa.Table, version: str, name: str) ->
     return pa.Table.from_pylist(rows, ours.schema)
 
 
+@pytest.mark.rule(
+    "SLICE-3",
+    "SLICE-4",
+    "SLICE-6",
+    "MERGE-2",
+    "MERGE-4",
+    "MERGE-7",
+    "MERGE-11",
+    "LOG-12",
+    "LOG-13",
+    "LOG-19",
+)
 @pytest.mark.parametrize(("version", "name", "folder"), SNAPSHOTS)
 def test_snapshot_reads_as_hudi_read_it(
     golden: Golden, version: str, name: str, folder: str
@@ -112,8 +93,8 @@ def test_snapshot_reads_as_hudi_read_it(
             scan.to_arrow()
         return
     hudis = expected(golden(version, name).parent, folder)
-    for ours in (scan.to_arrow(), scan.to_reader().read_all()):
-        ours = as_hudi_1_0_reads_renamed_fields(ours, version, name)
+    for read in (scan.to_arrow(), scan.to_reader().read_all()):
+        ours = as_hudi_1_0_reads_renamed_fields(read, version, name)
         assert_same(as_hudi_reads_partitions(ours, version, name), hudis)
     assert scan.count() == hudis.num_rows
 
@@ -126,6 +107,7 @@ TIME_TRAVEL = [
 ]
 
 
+@pytest.mark.rule("SLICE-7")
 @pytest.mark.parametrize(("version", "name", "folder"), TIME_TRAVEL)
 def test_time_travel_reads_as_hudi_read_it(
     golden: Golden, version: str, name: str, folder: str
@@ -151,6 +133,7 @@ INCREMENTAL = [
 ]
 
 
+@pytest.mark.rule("SLICE-7")
 @pytest.mark.parametrize(("version", "name", "folder"), INCREMENTAL)
 def test_changes_are_those_hudi_read(golden: Golden, version: str, name: str, folder: str) -> None:
     root = golden(version, name)

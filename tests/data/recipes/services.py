@@ -28,20 +28,18 @@ def pending_compaction(lab: Lab, name: str) -> None:
 @recipe("clustered", run=True)
 def pending_clustering(lab: Lab, name: str, run: bool = False) -> None:
     """A clustering is planned; the second table has it run. Bloom index: see the README."""
-    options = {**SMALL, "hoodie.index.type": "BLOOM", "hoodie.bucket.index.num.buckets": None}
-    options |= {
-        "hoodie.parquet.bloom.filter.enabled": None,
+    options = {
+        "hoodie.index.type": "BLOOM",
+        "hoodie.bucket.index.num.buckets": None,
         "hoodie.index.bloom.num_entries": "200",
+        "hoodie.parquet.small.file.limit": "0",  # so that each insert makes files
     }
-    options |= {"hoodie.parquet.small.file.limit": "0"}  # so that each insert makes files
     lab.write(lab.rows(0, 60, 1), name, "upsert", options)
-    plan = {
-        "hoodie.clustering.schedule.inline": "true",
-        "hoodie.clustering.inline.max.commits": "1",
-    }
-    lab.write(lab.rows(50, 80, 2, "u"), name, "upsert", {**options, **(NOW if run else plan)})
+    lab.write(lab.rows(50, 80, 2, "u"), name, "upsert", {**options, **(NOW if run else {})})
     if run:
         lab.write(lab.rows(75, 95, 3, "v"), name, "upsert", options)
+    else:
+        lab.call("run_clustering", name, "op => 'schedule'")
     lab.expect(name)
     lab.expect_as_of(name)
 

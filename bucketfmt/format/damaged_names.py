@@ -1,0 +1,89 @@
+"""Names that one damaged byte has turned into unknown ones, which readers would pass over.
+
+Pure. Readers skip the properties and fields they do not know, so that newer writers can add
+some. A damaged name is skipped likewise, and its default taken: a table loses its ordering
+field, a replacecommit what it replaced. A name that is one character away from a known one,
+which is itself missing, is no addition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+
+from bucketfmt.errors import CorruptError
+
+__all__ = ["check_names", "check_property_names"]
+
+_PROPERTIES = frozenset(
+    [
+        "hoodie.archivelog.folder",
+        "hoodie.bootstrap.base.path",
+        "hoodie.compaction.payload.class",
+        "hoodie.compaction.record.merger.strategy",
+        "hoodie.datasource.write.drop.partition.columns",
+        "hoodie.datasource.write.hive_style_partitioning",
+        "hoodie.datasource.write.partitionpath.urlencode",
+        "hoodie.datasource.write.slash.separated.date.partitioning",
+        "hoodie.populate.meta.fields",
+        "hoodie.record.merge.mode",
+        "hoodie.record.merge.strategy.id",
+        "hoodie.table.base.file.format",
+        "hoodie.table.cdc.enabled",
+        "hoodie.table.create.schema",
+        "hoodie.table.format",
+        "hoodie.table.initial.version",
+        "hoodie.table.keygenerator.class",
+        "hoodie.table.keygenerator.type",
+        "hoodie.table.metadata.partitions",
+        "hoodie.table.name",
+        "hoodie.table.ordering.fields",
+        "hoodie.table.partial.update.mode",
+        "hoodie.table.partition.fields",
+        "hoodie.table.precombine.field",
+        "hoodie.table.recordkey.fields",
+        "hoodie.table.timeline.timezone",
+        "hoodie.table.type",
+        "hoodie.table.version",
+        "hoodie.timeline.history.path",
+        "hoodie.timeline.layout.version",
+        "hoodie.timeline.path",
+    ]
+)
+"""What `TableConfig` reads."""
+
+
+def check_names(found: Iterable[str], known: Collection[str], what: str) -> None:
+    """Refuse names of which one is a known and missing name with one character changed.
+
+    Raises:
+        CorruptError: there is such a name.
+    """
+    names = set(found)
+    missing = [name for name in known if name not in names]
+    for name in names.difference(known):
+        for meant in missing:
+            if len(name) == len(meant) and _differing(name, meant) == 1:
+                raise CorruptError(
+                    f"{what}: {name[:80]!r} is damaged, and was {meant!r}; restore the file"
+                )
+
+
+def check_property_names(properties: Mapping[str, str]) -> None:
+    """Refuse properties that a damaged byte has hidden: in the name, in `=`, or in a line's end.
+
+    Raises:
+        CorruptError: a property that `TableConfig` reads is missing where its remains are.
+    """
+    check_names(properties, _PROPERTIES, "hoodie.properties")
+    for name in _PROPERTIES - properties.keys():
+        for key, value in properties.items():
+            separator = key[len(name) : len(name) + 1] if key.startswith(name) else ""
+            in_key = separator and (ord(separator) ^ ord("=")).bit_count() == 1
+            if in_key or f"{name}=" in value:
+                raise CorruptError(
+                    f"hoodie.properties: {name} is glued to {key[:80]!r}; restore the file"
+                )
+
+
+def _differing(first: str, second: str) -> int:
+    return sum(a != b for a, b in zip(first, second, strict=True))
