@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from typing import Any
 
 from bucketfmt.check.catalogue import CATALOGUE
+
+_LOSS = "Until then rows may be lost or wrong."
+_NO_LOSS = "No rows are lost or wrong by it."
+_ISSUE = re.compile(r"([\w.-]+/[\w.-]+)?#([0-9]+)")
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
@@ -28,13 +33,30 @@ def command_line() -> str:
 
 def findings() -> str:
     """Every finding `check` knows."""
-    parts = []
+    parts = ["| id | finding | severity |\n|---|---|---|"]
+    for kind in CATALOGUE.values():
+        anchor = f"{kind.id}-{kind.title}".lower().replace(" ", "-").replace(".", "")
+        parts[0] += f"\n| [{kind.id}](#{anchor}) | {kind.title} | {kind.severity} |"
+    parts[0] += "\n"
     for kind in CATALOGUE.values():
         parts.append(
             f"## {kind.id}: {kind.title}\n\n"
             f"Severity: {kind.severity}.\n\n"
             f"**Cause.** {kind.cause}\n\n"
-            f"**Fix.** {kind.fix}\n\n"
-            f"**Reported by users in** {kind.issues}.\n"
+            f"**Evidence.** {kind.evidence}\n\n"
+            f"**Fix.** {kind.fix} {_LOSS if kind.data_loss else _NO_LOSS}\n\n"
+            f"**Reported by users in** {_with_links(kind.issues)}.\n"
         )
     return "\n".join(parts)
+
+
+def _with_links(issues: str) -> str:
+    """Link `owner/name#1, #2` to the issues; a number alone is of the repository before it."""
+    repository = ""
+
+    def link(found: re.Match[str]) -> str:
+        nonlocal repository
+        repository = found[1] or repository
+        return f"[{found[0]}](https://github.com/{repository}/issues/{found[2]})"
+
+    return _ISSUE.sub(link, issues)

@@ -25,6 +25,7 @@ class FindingKind:
         title: What was found, in a few words.
         severity: The usual one; a single finding may be milder.
         cause: What usually led to it.
+        evidence: What a finding shows of it.
         fix: What to do that is safe.
         data_loss: Whether rows may be lost or wrong because of it.
         issues: Where users reported it.
@@ -34,6 +35,7 @@ class FindingKind:
     title: str
     severity: Severity
     cause: str
+    evidence: str
     fix: str
     data_loss: bool
     issues: str
@@ -47,6 +49,8 @@ _KINDS = (
         "Two writers, or a writer that was restarted, each made a file group for the bucket: "
         "speculative or concurrent tasks, concurrent INSERT OVERWRITE, engines that name files "
         "differently. Hudi's writers refuse to start on such a bucket.",
+        "The file groups with their sizes and instants; at depth full, how many keys are in "
+        "more than one of them.",
         "Stop the writers. Merge the rows of both groups into one by the ordering field and "
         "replace both with it, or rewrite the partition with INSERT OVERWRITE from a read of it.",
         True,
@@ -59,6 +63,8 @@ _KINDS = (
         "warning",
         "A retried or speculative task left its files behind: the commit names the files of "
         "the other attempt only, but readers that go by file names see both.",
+        "The file that the commit names in its place; or the file group that no commit "
+        "names, beside the one that commits do.",
         "Delete the files that no commit names, after a backup.",
         False,
         "apache/hudi#11527, #18045, #5330, #8892, #9303, #10849",
@@ -69,6 +75,7 @@ _KINDS = (
         "error",
         "A writer with other index settings, or one that knows no bucket index, wrote to the "
         "table. Records of such a file group are not found by their keys.",
+        "The file id, and whether the table has buckets.",
         "Stop that writer. Delete its commit by a rollback or restore and write its rows again "
         "with the table's index.",
         True,
@@ -80,6 +87,7 @@ _KINDS = (
         "error",
         "The table was written with more buckets than are stated now. Updates of the keys in "
         "these file groups go to other buckets.",
+        "The file group, its bucket number, and the number of buckets that is stated.",
         "State the number of buckets the table was written with, everywhere it is written from.",
         True,
         "apache/hudi#13241",
@@ -90,6 +98,9 @@ _KINDS = (
         "error",
         "Hudi does not record the number of buckets, and it was changed between writes or is "
         "stated wrongly. From then on keys are written to a second bucket.",
+        "The number that is stated, the only number that fits the keys read, how many keys "
+        "that were, and how many of them contradict the stated one. Or that no number fits "
+        "them.",
         "State the number the keys prove. If writes with both numbers took place, rewrite the "
         "table with one of them.",
         True,
@@ -101,6 +112,8 @@ _KINDS = (
         "error",
         "Another release, engine or hash field took the keys apart differently, or files were "
         "moved between buckets. Updates and deletes of these keys miss their rows.",
+        "How many keys, three of them, the bucket the first belongs in, and the release's "
+        "way of hashing and the hash fields under which most of them would be at home.",
         "Find out which writer differs (the best fitting dialect is in the evidence), stop it, "
         "and write the rows named again with the others' settings.",
         True,
@@ -113,6 +126,7 @@ _KINDS = (
         "Record keys with ':' or ',' in their values: Hudi 1.x never returns from hashing one "
         "whose last field is not a hash field and holds a ':'; Hudi 0.13 to 0.15 drops every "
         "part with an unknown name before a ':', so that all such keys share one bucket.",
+        "How many keys, and one of them; or how many keys of a partition give no value to hash.",
         "Hash every key field, or put the hash fields last in the record key; keep ':' out of "
         "key values.",
         False,
@@ -124,6 +138,7 @@ _KINDS = (
         "error",
         "The key was written under two numbers of buckets, dialects or hash fields. A scan "
         "returns it twice, a look-up once.",
+        "How many keys, three of them, and the files of both buckets.",
         "Keep the row that the ordering field prefers and delete the other, after stopping the "
         "writer that differs.",
         True,
@@ -135,6 +150,8 @@ _KINDS = (
         "error",
         "Releases differ in how a complex key generator writes a single field: `7` or `id:7`. "
         "Spark SQL and Flink may differ too. One row then has two keys.",
+        "The prefix that some keys have and others lack, or that the table's key generator "
+        "does not write.",
         "Fix the encoding for all writers (hoodie.write.complex.keygen.new.encoding) and write "
         "the rows of the minority again.",
         True,
@@ -145,6 +162,8 @@ _KINDS = (
         "Uneven buckets",
         "warning",
         "The number of buckets does not suit the partition, or a few keys hold most rows.",
+        "The number of buckets, the largest size, its ratio to the median, the Gini "
+        "coefficient, and a number of buckets that would suit.",
         "Rewrite the table with the suggested number of buckets, or use consistent hashing, "
         "which splits large buckets.",
         False,
@@ -157,6 +176,8 @@ _KINDS = (
         "The ring of the partition was lost: deleted, cut, or forgotten when the resize that "
         "made it left the timeline. Hudi then falls back to the initial ring and writes "
         "duplicates.",
+        "That there is no metadata, no bytes, or why they do not decode; or that only the "
+        "initial ring is left while its file groups were replaced.",
         "Stop the writers and restore the file; else rebuild the ring from the live file groups.",
         True,
         "apache/hudi#8479, #8503",
@@ -167,6 +188,8 @@ _KINDS = (
         "error",
         "Hudi marks a committed ring with a .commit file only when somebody next reads it; "
         "until then the timeline is the only proof, and it is archived.",
+        "The instant of the resize, and what of it is there: a pending instant without a "
+        "plan, base files on its ring, or none.",
         "If the resize is in the archived timeline, create the empty marker file "
         "<instant>.commit beside the metadata; else delete the metadata file.",
         True,
@@ -178,6 +201,8 @@ _KINDS = (
         "error",
         "The metadata was edited, or written by a faulty tool: nodes out of order, a hash value "
         "no node owns, or the wrong instant, partition or sequence number.",
+        "What contradicts what: the order of the nodes, their tags and file groups, the "
+        "instant, the partition, the sequence number.",
         "Restore the file; else rebuild the ring from the live file groups.",
         True,
         "apache/hudi#6698",
@@ -188,6 +213,7 @@ _KINDS = (
         "error",
         "The file group is live, but no node of the ring in force leads to it: a writer with "
         "another index, or one that used an older ring.",
+        "The file group, and the instant of the ring that does not lead to it.",
         "Stop the writers and write its rows again; then replace the file group.",
         True,
         "apache/hudi#6698, #9679, #10407",
@@ -197,6 +223,7 @@ _KINDS = (
         "Number of live buckets",
         "info",
         "numBuckets in the metadata stays at the initial number; the nodes are what counts.",
+        "The number of nodes of the ring in force, and numBuckets.",
         "None needed.",
         False,
         "apache/hudi#18161",
@@ -207,6 +234,8 @@ _KINDS = (
         "error",
         "The hashing config is missing, damaged or malformed, or the buckets of a partition do "
         "not fit the number its rule gives.",
+        "Why the rules cannot be used; or the file group beyond its partition's number; or "
+        "the number that a partition's keys prove.",
         "Restore the file, or set the rules anew with the procedure "
         "partition_bucket_index_manager, which rewrites the partitions concerned.",
         True,
@@ -218,6 +247,7 @@ _KINDS = (
         "error",
         "The rescale that wrote the rules failed or was rolled back, and the rules stayed: "
         "writers obey them although the data does not.",
+        "The rules and the instant they are of.",
         "Delete the file, or run the rescale again.",
         True,
         "apache/hudi#13017",
@@ -227,6 +257,8 @@ _KINDS = (
         "Instant that is stuck, empty or unreadable",
         "error",
         "A writer died in the middle of a write, or a file of the timeline was cut.",
+        "The state it is in and since when nothing was heard of it; or why its file does "
+        "not decode.",
         "Roll back a stuck write with Hudi. Restore a file that is empty or unreadable: readers "
         "take an empty commit for one that wrote nothing.",
         True,
@@ -238,6 +270,9 @@ _KINDS = (
         "error",
         "A file was deleted, cut or overwritten behind Hudi's back, or a failed write was not "
         "cleaned up.",
+        "The sizes on disk and in the commit; the page, block or column that is damaged and "
+        "where; the rows that a commit recorded and that are not there; or why nothing "
+        "refers to the file.",
         "Restore the file from a copy; else restore the table to a savepoint before it. Delete "
         "a file that nothing refers to, after a backup.",
         True,
@@ -249,6 +284,7 @@ _KINDS = (
         "error",
         "An INSERT OVERWRITE wrote to the file id that it replaced, or a writer went on with a "
         "replaced file group. Readers hide all of it.",
+        "The file id, the instant that replaced it, and the one that wrote to it.",
         "Write the rows again under a new file id; they are still in the files named.",
         True,
         "apache/hudi#8072, #8073, #19791",
@@ -259,6 +295,7 @@ _KINDS = (
         "error",
         "A bulk insert without the row writer put log files into the table; readers of "
         "copy-on-write tables do not open them.",
+        "How many log files the file slices to read have.",
         "Change the table type to MERGE_ON_READ and compact it, or write the rows again.",
         True,
         "apache/hudi#10894, #12133, #12245",
@@ -269,6 +306,7 @@ _KINDS = (
         "warning",
         ".hoodie_partition_metadata is missing: Hudi does not take the folder for a partition "
         "when it lists the table without its metadata table.",
+        "The number of data files in the folder.",
         "Run the procedure repair_add_partition_metadata (hudi-cli: repair addpartitionmeta).",
         True,
         "hudi-cli: repair addpartitionmeta",
@@ -278,6 +316,7 @@ _KINDS = (
         "hoodie.properties damaged or half updated",
         "error",
         "An update of the properties was interrupted, or they were edited by hand.",
+        "Why the file does not decode, that its checksum is wrong, or which file an update left.",
         "Copy hoodie.properties.backup over hoodie.properties if that is damaged or missing; "
         "then delete what else is left.",
         False,

@@ -1,19 +1,23 @@
-"""What is inside the files of a slice: footers and log framing, and at depth full every page
-checksum and every key.
+"""What is inside the files of a slice: footers, columns and log framing, and at depth full every
+page checksum and every key.
 
-I/O: opens the files of the slices readers see. T002; keys go to a `KeyTally`.
+I/O: opens the files of the slices readers see. T002; keys go to a `KeyTally`. What a reader would
+refuse is a finding here.
 """
 
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import lru_cache
+from dataclasses import dataclass, field, replace
+from functools import lru_cache, partial
 
 import pyarrow as pa
 
-from bucketfmt.check.examined import ExaminedState, event_of_error
+from bucketfmt.check.examined import event_of_error
+from bucketfmt.check.files import find_size_fault
 from bucketfmt.check.keys import KeyTally
 from bucketfmt.check.log_spans import iter_log_spans
 from bucketfmt.check.pages import check_pages
@@ -21,46 +25,79 @@ from bucketfmt.check.report import Counted, Event, Finding, NotChecked
 from bucketfmt.errors import BucketfmtError, CorruptError, UnsupportedError
 from bucketfmt.format.delete_records import decode_delete_block
 from bucketfmt.format.log_block import BlockType, CorruptSpan, HeaderKey, LogBlock
+from bucketfmt.format.log_file import check_block_header
 from bucketfmt.format.names import BaseFileName
+from bucketfmt.limits import Limits
 from bucketfmt.rows.avro_decode import decode_avro_blocks
 from bucketfmt.rows.avro_schema import arrow_schema, parse_avro_schema
+from bucketfmt.rows.avro_types import AvroRecord
 from bucketfmt.rows.base_file import BaseFileReader
 from bucketfmt.rows.meta_columns import RECORD_KEY
 from bucketfmt.rows.virtual_keys import record_keys
+from bucketfmt.table.cross_checks import (
+    check_block_columns,
+    check_counts,
+    check_file_columns,
+    count_rows,
+    find_nullability_changes,
+)
 from bucketfmt.table.files import DataFile, FileSlice
+from bucketfmt.table.snapshot import Snapshot
 
 __all__ = ["SliceExaminer"]
 
 _LOG_BYTES_AT_ONCE = 128 << 20  # of all threads together; a larger file is read alone
-_KNOWN_HEADER_KEYS = frozenset(HeaderKey)
+_NOTHING = memoryview(b"")
+
+
+@dataclass
+class _LogCounts:
+    """What the log files of a slice hold, to be compared with what commits recorded.
+
+    Blocks that a rollback took back are counted too: only what is missing tells something.
+    """
+
+    blocks: list[LogBlock] = field(default_factory=list)  # without their content
+    rows: Counter[str] = field(default_factory=Counter)
+    deletes: Counter[str] = field(default_factory=Counter)
 
 
 class SliceExaminer:
     """Opens the files of file slices. Safe to use from several threads."""
 
-    def __init__(self, state: ExaminedState, with_keys: bool) -> None:
-        self._state = state
+    def __init__(self, snapshot: Snapshot, with_keys: bool) -> None:
+        self._snapshot = snapshot
+        self._state = snapshot.state
         self._with_keys = with_keys
         self._budget = _ByteBudget(_LOG_BYTES_AT_ONCE)
-        self._parse_schema = lru_cache(maxsize=64)(
-            lambda text: parse_avro_schema(text, state.limits)
-        )
+        limits = snapshot.state.limits
+        self._parse_schema = lru_cache(maxsize=64)(partial(_parse_schema, limits=limits))
 
     def examine(self, file_slice: FileSlice, tally: KeyTally) -> Iterator[Event]:
         """Yield what is wrong with the files of a slice; its keys go to `tally`."""
+        counts, is_sound = _LogCounts(), True
         for file in file_slice.files:
-            if not _is_whole(file):
+            if find_size_fault(file, self._state.config.table_version) is not None:
+                is_sound = False
                 continue  # told by the listing
             is_base = isinstance(file.name, BaseFileName)
             try:
-                yield from (
-                    self._examine_base(file, tally) if is_base else self._examine_log(file, tally)
-                )
+                if is_base:
+                    yield from self._examine_base(file, tally)
+                else:
+                    yield from self._examine_log(file, tally, counts)
             except BucketfmtError as error:
+                is_sound = False
+                if isinstance(error, CorruptError):
+                    error = file.explained(error)
                 error.within(path=file.path)
                 yield event_of_error(error, "T002", file.path, partition=file_slice.partition_path)
             except OSError as error:
+                is_sound = False
                 yield NotChecked(file.path, f"the store failed: {error}")
+        # Log files do not belong into a copy-on-write table: T004 tells.
+        if is_sound and file_slice.log_files and self._state.config.table_type == "MERGE_ON_READ":
+            yield from self._compare_counts(file_slice, counts)
         if tally.nulls:
             yield Finding.of(
                 "T002",
@@ -77,6 +114,7 @@ class SliceExaminer:
         with self._state.store.open_arrow(file.path) as source:
             reader = BaseFileReader(source, self._state.limits)
             _ = reader.bloom_filter
+            self._check_columns(reader, file.name.instant)
             yield Counted("base files opened")
             if not self._with_keys:
                 return
@@ -86,6 +124,9 @@ class SliceExaminer:
                 yield NotChecked(
                     file.path, "pages without a checksum: only keys were decoded", is_gap=False
                 )
+            for group in range(reader.metadata.num_row_groups):
+                # Types and codecs have no checksum: does the beginning of each column decode?
+                next(reader.iter_batches(None, [group], 1, use_threads=False), None)
             columns = self._key_columns(reader.schema)
             for batch in reader.iter_batches(columns, use_threads=False):
                 self._add_keys(pa.Table.from_batches([batch]), tally)
@@ -93,7 +134,7 @@ class SliceExaminer:
 
     # -- log files
 
-    def _examine_log(self, file: DataFile, tally: KeyTally) -> Iterator[Event]:
+    def _examine_log(self, file: DataFile, tally: KeyTally, counts: _LogCounts) -> Iterator[Event]:
         size = file.size or 0
         committed = file.written.spans if file.written is not None else None
         yield Counted("log files read")
@@ -108,40 +149,76 @@ class SliceExaminer:
                     continue  # a write that failed
                 yield Counted("log blocks")
                 try:
-                    yield from self._examine_block(span, tally)
+                    yield from self._examine_block(span, tally, counts)
                 except BucketfmtError as error:
                     error.offset = span.offset  # it counts within the content
                     raise
 
-    def _examine_block(self, block: LogBlock, tally: KeyTally) -> Iterator[Event]:
-        if not _KNOWN_HEADER_KEYS.issuperset(block.header):
-            raise UnsupportedError("a log block header of a later release")
-        kind = block.block_type
+    def _examine_block(
+        self, block: LogBlock, tally: KeyTally, counts: _LogCounts
+    ) -> Iterator[Event]:
+        check_block_header(block)
+        kind, limits = block.block_type, self._state.limits
         if kind is BlockType.COMMAND:
             _ = block.target_instant_time
             return
         instant = block.instant_time
-        if kind in (BlockType.AVRO_DATA, BlockType.PARQUET_DATA):
-            _ = block.schema
-        if not self._with_keys or not self._is_committed(instant):
+        if not self._is_committed(instant):
             return
-        keys = tally.keys
+        counts.blocks.append(replace(block, content=_NOTHING))
+        keys, stated = tally.keys, self._stated_columns(instant)
         if kind is BlockType.DELETE:
-            deletes = decode_delete_block(block.content, self._state.limits)
-            tally.add(pa.array(deletes.record_keys, pa.string()))
+            if HeaderKey.SCHEMA in block.header:
+                check_block_columns(self._parse_schema(block.schema)[1], stated)
+            deletes = decode_delete_block(block.content, limits)
+            counts.deletes[instant] += len(deletes)
+            if self._with_keys:
+                tally.add(pa.array(deletes.record_keys, pa.string()))
         elif kind is BlockType.AVRO_DATA:
-            schema = self._parse_schema(block.schema)
-            columns = self._key_columns(arrow_schema(schema))
-            limits = self._state.limits
-            self._add_keys(decode_avro_blocks([block.content], schema, limits, columns), tally)
+            written, stored = self._parse_schema(block.schema)
+            check_block_columns(stored, stated)
+            if self._with_keys:
+                rows = decode_avro_blocks(
+                    [block.content], written, limits, self._key_columns(stored)
+                )
+                self._add_keys(rows, tally)
+            counts.rows[instant] += count_rows(block, limits)
         elif kind is BlockType.PARQUET_DATA:
+            _ = block.schema
             if len(block.content):
-                reader = BaseFileReader(pa.py_buffer(block.content), self._state.limits)
-                columns = self._key_columns(reader.schema)
-                self._add_keys(reader.read(columns, use_threads=False), tally)
+                reader = BaseFileReader(pa.py_buffer(block.content), limits)
+                self._check_columns(reader, instant)
+                if self._with_keys:
+                    columns = self._key_columns(reader.schema)
+                    self._add_keys(reader.read(columns, use_threads=False), tally)
+                counts.rows[instant] += reader.num_rows
         else:
             raise UnsupportedError(f"{kind.name} log blocks")
-        yield Counted("keys", tally.keys - keys)
+        if self._with_keys:
+            yield Counted("keys", tally.keys - keys)
+
+    def _compare_counts(self, file_slice: FileSlice, counts: _LogCounts) -> Iterator[Event]:
+        try:
+            check_counts(file_slice, counts.blocks, counts.rows, counts.deletes, self._is_committed)
+        except CorruptError as error:
+            yield Finding.of(
+                "T002",
+                error.message,
+                partition=file_slice.partition_path,
+                paths=[error.path] if error.path else [f.path for f in file_slice.log_files],
+            )
+
+    def _check_columns(self, reader: BaseFileReader, instant: str) -> None:
+        stated = self._stated_columns(instant)
+        if stated is not None:
+            check_file_columns(reader.schema, stated)
+            reader.check_nullable(find_nullability_changes(reader.schema, stated))
+
+    def _stated_columns(self, instant: str) -> pa.Schema | None:
+        try:
+            return self._snapshot.stated_columns(instant)
+        except BucketfmtError:
+            return None  # told of the commit
 
     def _is_committed(self, instant: str) -> bool:
         # From version 8 on, the name of the file tells.
@@ -176,11 +253,9 @@ class SliceExaminer:
             tally.add(chunk)
 
 
-def _is_whole(file: DataFile) -> bool:
-    try:
-        return file.check_whole() > 0
-    except CorruptError:
-        return False
+def _parse_schema(text: str, limits: Limits) -> tuple[AvroRecord, pa.Schema]:
+    schema = parse_avro_schema(text, limits)
+    return schema, arrow_schema(schema)
 
 
 def _touches(span: CorruptSpan, committed: tuple[tuple[int, int], ...]) -> bool:

@@ -15,6 +15,7 @@ import pyarrow as pa
 from bucketfmt.check.buckets import is_bucket_shaped
 from bucketfmt.check.examined import ExaminedState, event_of_error
 from bucketfmt.check.keys import is_misplaced
+from bucketfmt.check.partition_rules import find_unusable_rules
 from bucketfmt.check.report import Event, Finding, NotChecked
 from bucketfmt.errors import BucketfmtError, CorruptError, IndexUnknownError, KeyEncodingError
 from bucketfmt.format.hashing_kernels import java_list_hashes
@@ -54,6 +55,7 @@ class IndexView:
             compared with the one stated.
         dialect: How the table's releases take keys apart.
         hash_fields: What is hashed.
+        lacks_hash_fields: Nothing says which of the key fields are hashed: keys have no bucket.
         inferred: Where nothing is stated, the number of buckets each partition's keys prove.
         limits: Bounds on rules.
     """
@@ -65,6 +67,7 @@ class IndexView:
     dialect: KeyDialect
     hash_fields: tuple[str, ...]
     limits: Limits
+    lacks_hash_fields: bool = False
     inferred: Mapping[str, SimpleBucketIndex] = field(default_factory=dict)
 
     @property
@@ -93,7 +96,7 @@ class IndexView:
     def buckets(self, partition_path: str) -> FixedBuckets | None:
         """Return the numbered buckets that keys of a partition are to be compared with."""
         num_buckets = None if self.is_contradicted else self.num_buckets(partition_path)
-        if num_buckets is None:
+        if num_buckets is None or self.lacks_hash_fields:
             return None
         inferred = self.inferred.get(partition_path)
         fields = inferred.hash_fields if inferred is not None else None
@@ -121,10 +124,15 @@ def load_index_view(
     """
     config = state.config
     index: Index | None = None
+    lacks_hash_fields = False
     try:
-        index = finder.declared(snapshot).index
+        declared = finder.declared(snapshot)
+        index, lacks_hash_fields = declared.index, declared.lacks_hash_fields
+        if isinstance(index, PartitionBucketIndex) and declared.source == "properties":
+            rules = PartitionBucketRules(index.rules, index.default)
+            events += find_unusable_rules(rules, ".hoodie/hoodie.properties", [], list(slices))
     except CorruptError:
-        pass  # a hashing config that P001 tells of
+        pass  # T006 tells of properties, P001 of a hashing config
     except IndexUnknownError as error:
         events.append(Finding.of("B005", error.message, data_loss=False))
     except BucketfmtError as error:
@@ -140,12 +148,14 @@ def load_index_view(
         dialect=dialect_for_table_version(config.table_version),
         hash_fields=hash_fields or config.record_key_fields,
         limits=state.limits,
+        lacks_hash_fields=lacks_hash_fields,
     )
 
 
 def compare_with_keys(
     view: IndexView,
     snapshot: Snapshot,
+    finder: IndexFinder,
     slices: Mapping[str, Sequence[FileSlice]],
     each_partition: bool,
     events: list[Event],
@@ -155,15 +165,32 @@ def compare_with_keys(
     Args:
         view: What is stated.
         snapshot: The table.
+        finder: Finds out which fields are hashed, where nothing says it.
         slices: What readers see of each partition to be checked.
         each_partition: Where the table as a whole proves nothing, ask each partition.
         events: Takes what contradicts, and what remains unknown.
     """
+    if view.lacks_hash_fields:
+        return _infer_hash_fields(view, snapshot, finder, events)
     if isinstance(view.index, SimpleBucketIndex):
         return _compare(view, snapshot, view.index, slices, events)
     if view.index is None and view.has_buckets:
         return _infer(view, snapshot, slices, each_partition, events)
     return view
+
+
+def _infer_hash_fields(
+    view: IndexView, snapshot: Snapshot, finder: IndexFinder, events: list[Event]
+) -> IndexView:
+    """Take the hash fields that keys prove, where index files state all but them."""
+    resolved = finder.resolve(snapshot)
+    hash_fields = resolved.index.hash_fields if isinstance(resolved.index, BucketIndex) else None
+    if hash_fields is None:
+        events.append(NotChecked("the bucket of each key", resolved.evidence, is_gap=False))
+        return view
+    what = "whether the hash fields are those meant"
+    events.append(NotChecked(what, resolved.evidence, is_gap=False))
+    return replace(view, hash_fields=hash_fields, lacks_hash_fields=False)
 
 
 def _are_buckets(file_ids: Sequence[str]) -> bool:

@@ -5,7 +5,7 @@ I/O: lists, and reads hashing metadata unless only names are wanted.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 
 from bucketfmt.check.buckets import (
@@ -45,13 +45,19 @@ __all__ = ["PartitionChecker"]
 class PartitionChecker:
     """Checks partitions of one snapshot. Safe to use from several threads."""
 
-    def __init__(self, snapshot: Snapshot, view: IndexView, names_only: bool) -> None:
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        view: IndexView,
+        slices: Mapping[str, Sequence[FileSlice]],
+        names_only: bool,
+    ) -> None:
         self._state: ExaminedState = snapshot.state  # type: ignore[assignment]
-        self._snapshot = snapshot
+        self._slices = slices
         self._view = view
         self._names_only = names_only
         self._rings: dict[str, Ring] = {}
-        self._groups = sum(len(snapshot.slices(path)) for path in snapshot.partitions)
+        self._groups = sum(map(len, slices.values()))
         self._ledger = WriteLedger.of(
             self._state.timeline, self._state.config.table_version, self._state.commits
         )
@@ -59,7 +65,7 @@ class PartitionChecker:
     def check(self, partition_path: str) -> Iterator[Event | DuplicateGroups]:
         """Yield what is wrong; buckets with several file groups as such, to be looked into."""
         state, view = self._state, self._view
-        slices = self._snapshot.slices(partition_path)
+        slices = self._slices[partition_path]
         listed = state.listed_files(partition_path)
         yield Counted("partitions")
         yield Counted("file groups", len(slices))
@@ -85,7 +91,7 @@ class PartitionChecker:
         if not self._view.is_ring:
             return self._view.buckets(partition_path)
         ring = self._rings.get(partition_path)
-        if ring is None or ring.metadata is None or ring.in_force in ring.unsound:
+        if ring is None or ring.metadata is None or self._view.lacks_hash_fields:
             return None
         return RingBuckets(ring.metadata.nodes, self._view.hash_fields, self._view.dialect)
 
@@ -98,7 +104,7 @@ class PartitionChecker:
             yield NotChecked(lost[0].paths[0], why)
         else:
             yield from lost
-        yield from find_wrong_sizes(slices, self._state.config.table_version)
+        yield from find_wrong_sizes(slices, self._state.config.table_version, self._names_only)
         if self._state.config.table_type == "COPY_ON_WRITE":
             yield from find_log_files_in_cow(partition_path, slices)
         live = {file_slice.file_id for file_slice in slices}

@@ -6,7 +6,7 @@ Reads the config files; P001 and P002. Source: PartitionBucketIndexHashingConfig
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from bucketfmt.check.examined import ExaminedState, event_of_error
@@ -21,7 +21,7 @@ from bucketfmt.format.partition_rules import (
 )
 from bucketfmt.storage.store import FileInfo
 
-__all__ = ["load_rules_faults"]
+__all__ = ["find_unusable_rules", "load_rules_faults"]
 
 _PATTERN_CHARS_MAX = 256
 _FAULTS_IN_ANY_LANGUAGE = frozenset(
@@ -42,7 +42,7 @@ class _Config:
     rules: PartitionBucketRules
 
 
-def load_rules_faults(state: ExaminedState, partitions: tuple[str, ...]) -> Iterator[Event]:
+def load_rules_faults(state: ExaminedState, partitions: Sequence[str]) -> Iterator[Event]:
     """Yield P001 and P002 about the hashing configs of a table; nothing where it has none."""
     folders = [entry.path for entry in state.store.list(_INDEX_FOLDER) if entry.is_dir]
     configs_folder = f"{_INDEX_FOLDER}/configs"
@@ -75,7 +75,7 @@ def load_rules_faults(state: ExaminedState, partitions: tuple[str, ...]) -> Iter
     chosen = choose_hashing_config([config.instant for config in configs], list(pending))
     for config in configs:
         if config.instant == chosen:
-            yield from _find_unusable(config, partitions)
+            yield from find_unusable_rules(config.rules, config.path, [config.instant], partitions)
 
 
 def _load(state: ExaminedState, entry: FileInfo) -> _Config | Event:
@@ -105,18 +105,30 @@ def _is_uncommitted(state: ExaminedState, instant: str) -> bool:
     return bool(times) and instant >= min(times) and instant not in times
 
 
-def _find_unusable(config: _Config, partitions: tuple[str, ...]) -> Iterator[Event]:
-    """Yield P001 for rules in force that give a partition no number of buckets."""
+def find_unusable_rules(
+    rules: PartitionBucketRules, path: str, instants: Sequence[str], partitions: Sequence[str]
+) -> Iterator[Event]:
+    """Yield P001 for rules in force that give a partition no number of buckets.
+
+    Args:
+        rules: As stated.
+        path: The file that states them.
+        instants: Which it is of, if any.
+        partitions: Those they have to be good for.
+    """
+    default = rules.default_num_buckets
     try:
+        if default < 1:
+            raise CorruptError(f"the number of buckets where no rule holds is {default}")
         for partition_path in partitions:
-            config.rules.num_buckets_for(partition_path)
+            rules.num_buckets_for(partition_path)
     except (CorruptError, LimitError) as error:
-        yield Finding.of("P001", str(error), paths=[config.path], instants=[config.instant])
+        yield Finding.of("P001", str(error), paths=[path], instants=instants)
     except UnsupportedError as error:
-        if any(map(_is_no_pattern, config.rules.expressions.split(";"))):
-            yield Finding.of("P001", str(error), paths=[config.path], instants=[config.instant])
+        if any(map(_is_no_pattern, rules.expressions.split(";"))):
+            yield Finding.of("P001", str(error), paths=[path], instants=instants)
         else:
-            yield NotChecked(config.path, error.message)
+            yield NotChecked(path, error.message)
 
 
 def _is_no_pattern(rule: str) -> bool:

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import datetime, timedelta, timezone
 
 from bucketfmt.check.examined import event_of_error
 from bucketfmt.check.report import Event, Finding
-from bucketfmt.errors import BucketfmtError, NotFoundError
+from bucketfmt.errors import (
+    BucketfmtError,
+    IndexUnknownError,
+    NotFoundError,
+    UnsupportedError,
+)
+from bucketfmt.format.index_settings import IndexSettings
 from bucketfmt.format.properties import decode_properties
 from bucketfmt.format.table_config import TableConfig
 from bucketfmt.limits import Limits
+from bucketfmt.rows.avro_schema import parse_avro_schema
 from bucketfmt.storage.store import Store
 
 __all__ = ["load_properties_faults"]
@@ -23,7 +31,11 @@ def load_properties_faults(store: Store, limits: Limits, now: datetime) -> Itera
     """Yield T006 for properties that do not decode and for what an update left behind."""
     try:
         data = store.read(_PROPERTIES, limits.properties_bytes_max)
-        TableConfig.from_properties(decode_properties(data, limits))
+        config = TableConfig.from_properties(decode_properties(data, limits))
+        if config.create_schema is not None:
+            parse_avro_schema(config.create_schema, limits)
+        with suppress(IndexUnknownError, UnsupportedError):  # told of the index
+            IndexSettings.from_properties(config.properties, limits)
     except NotFoundError:
         yield Finding.of("T006", "the file is missing; its backup was read", paths=[_PROPERTIES])
     except BucketfmtError as error:

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from bucketfmt.check.examined import ExaminedState, event_of_error
-from bucketfmt.check.report import Counted, Event, Finding
+from bucketfmt.check.report import Counted, Event, Finding, NotChecked
 from bucketfmt.errors import BucketfmtError, CorruptError
 from bucketfmt.format.hashing import HASH_VALUE_MASK
 from bucketfmt.format.hashing_metadata import (
@@ -51,8 +51,10 @@ class Ring:
 
     @property
     def metadata(self) -> HashingMetadata | None:
-        """The ring in force."""
-        return self.loaded.get(self.in_force) if self.in_force is not None else None
+        """The ring in force, if it can be relied on."""
+        if self.in_force is None or self.in_force in self.unsound:
+            return None
+        return self.loaded.get(self.in_force)
 
 
 def load_ring(
@@ -233,7 +235,7 @@ def _find_contradictions(
 
 def find_off_ring_groups(
     ring: Ring, live: Sequence[FileSlice], resized: Collection[str]
-) -> Iterator[Finding]:
+) -> Iterator[Finding | NotChecked]:
     """Yield C004 for live file groups the ring in force does not lead to.
 
     C001 instead where the metadata of the resize that made them is missing: only the initial
@@ -245,6 +247,11 @@ def find_off_ring_groups(
         resized: File ids of the partition that completed commits replaced.
     """
     if ring.metadata is None:
+        if live:
+            why = (
+                "no hashing ring that can be relied on: neither file groups nor keys have a bucket"
+            )
+            yield NotChecked(f"the buckets of partition {ring.partition_path!r}", why)
         return
     own = _file_ids(ring.metadata)
     off = [file_slice for file_slice in live if file_slice.file_id not in own]

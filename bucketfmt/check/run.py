@@ -7,7 +7,7 @@ Ctrl-C ends it with a report of what was found until then.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from functools import partial
@@ -24,12 +24,14 @@ from bucketfmt.check.keys import (
     find_endless_keys,
     key_prefix,
 )
+from bucketfmt.check.omissions import find_omissions
 from bucketfmt.check.partition import PartitionChecker
 from bucketfmt.check.partition_rules import load_rules_faults
 from bucketfmt.check.properties import load_properties_faults
 from bucketfmt.check.report import CheckReport, Depth, Event, Finding, NotChecked, ReportBuilder
 from bucketfmt.check.second_look import SecondLook
-from bucketfmt.check.timeline import load_timeline_faults
+from bucketfmt.check.timeline import find_lost_timeline, load_timeline_faults
+from bucketfmt.errors import BucketfmtError
 from bucketfmt.format.table_config import TableConfig
 from bucketfmt.limits import Limits
 from bucketfmt.storage.store import Store
@@ -93,6 +95,10 @@ def check_table(
     except KeyboardInterrupt:
         builder.interrupted = True
         builder.add(NotChecked(check.left, "the check was stopped"))
+    except BucketfmtError as error:
+        if not check.has_begun:
+            raise
+        builder.add(event_of_error(error, "T002", check.left))
     check.flush()
     return builder.build()
 
@@ -128,24 +134,26 @@ class _Check:
         self._take(find_reused_file_ids(state.commits), "replaced file groups")
         self._tell("timeline", 1, 1)
 
-        self.left = "the partitions"
+        self.left = "all partitions and files"
         snapshot = Snapshot(state)
         chosen = _choose(snapshot.partitions, partitions)
         self._take(load_rules_faults(state, chosen), "partition bucket rules")
-        slices = {path: snapshot.slices(path) for path in chosen}
+        slices = self._find_slices(snapshot, chosen)
+        self._take(find_lost_timeline(state, chosen), "the timeline")
         events: list[Event] = []
         view = load_index_view(state, snapshot, self._finder, slices, events)
         self._take(iter(events), "the index")
         if depth != "quick":
             view = self._compare_with_keys(view, snapshot, slices, depth == "full")
-        checker = PartitionChecker(snapshot, view, names_only=depth == "quick")
-        self._check_partitions(checker, view, chosen)
-        for sentence in _find_omissions(state, snapshot, view, depth, chosen):
-            self._builder.add(sentence)
+        checker = PartitionChecker(snapshot, view, slices, names_only=depth == "quick")
+        self._check_partitions(checker, view, tuple(slices))
+        others = len(snapshot.partitions) - len(chosen)
+        for omission in find_omissions(self._config, view, depth, slices, others):
+            self._builder.add(omission)
         if depth == "quick":
             return
 
-        wanted = [s for path in chosen for s in slices[path]]
+        wanted = [file_slice for own in slices.values() for file_slice in own]
         if since is not None:
             touched = _find_touched(state, since)
             left_out = len(wanted)
@@ -153,10 +161,15 @@ class _Check:
             left_out -= len(wanted)
             text = f"not written to since {since}: only listed"
             self._builder.add(NotChecked(f"{left_out} file groups", text, is_gap=False))
-        seen = self._examine(state, checker, wanted, with_keys=depth == "full")
+        seen = self._examine(snapshot, checker, wanted, with_keys=depth == "full")
         if depth == "full":
             self.left = "a second look at what seems misplaced"
             self._look_again(snapshot, view, slices, seen)
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether the timeline was listed: from then on there is something to report."""
+        return self._state is not None
 
     def flush(self) -> None:
         """Add what waits for a stage that did not come, and what was met by the way."""
@@ -178,18 +191,36 @@ class _Check:
         self._state = state
         return state
 
+    def _find_slices(
+        self, snapshot: Snapshot, chosen: Sequence[str]
+    ) -> dict[str, Sequence[FileSlice]]:
+        """Return what readers see of each partition, but those whose commits do not tell."""
+        found = ((path, self._try_slices(snapshot, path)) for path in chosen)
+        return {path: slices for path, slices in found if slices is not None}
+
+    def _try_slices(self, snapshot: Snapshot, path: str) -> Sequence[FileSlice] | None:
+        try:
+            return snapshot.slices(path)
+        except BucketfmtError as error:
+            self._builder.add(event_of_error(error, "T001", path, partition=path))
+            why = "commits contradict each other about which file groups it has"
+            self._builder.add(NotChecked(f"partition {path!r}", why))
+            return None
+
     def _compare_with_keys(
         self,
         view: IndexView,
         snapshot: Snapshot,
-        slices: dict[str, list[FileSlice]],
+        slices: Mapping[str, Sequence[FileSlice]],
         each_partition: bool,
     ) -> IndexView:
         compared = [view]
 
         def compare() -> Iterator[Event]:
             events: list[Event] = []
-            compared.append(compare_with_keys(view, snapshot, slices, each_partition, events))
+            compared.append(
+                compare_with_keys(view, snapshot, self._finder, slices, each_partition, events)
+            )
             yield from events
 
         self._take(compare(), "the number of buckets")
@@ -204,7 +235,7 @@ class _Check:
         for event in merge_streams(streams, workers, buffered=256):
             if event is None:
                 done += 1
-                self.left = f"{len(chosen) - done} of {len(chosen)} partitions, and all files"
+                self.left = f"{len(chosen) - done} of {len(chosen)} partitions and all files"
                 self._tell("partitions", done, len(chosen))
             elif isinstance(event, DuplicateGroups):
                 self._duplicates.append(event)
@@ -213,12 +244,12 @@ class _Check:
 
     def _examine(
         self,
-        state: ExaminedState,
+        snapshot: Snapshot,
         checker: PartitionChecker,
         wanted: Sequence[FileSlice],
         with_keys: bool,
     ) -> _SeenKeys:
-        examiner = SliceExaminer(state, with_keys)
+        examiner = SliceExaminer(snapshot, with_keys)
         prefix = key_prefix(self._config) if self._config.populate_meta_fields else None
         seen = _SeenKeys()
 
@@ -249,7 +280,7 @@ class _Check:
         self,
         snapshot: Snapshot,
         view: IndexView,
-        slices: dict[str, list[FileSlice]],
+        slices: Mapping[str, Sequence[FileSlice]],
         seen: _SeenKeys,
     ) -> None:
         look = SecondLook(snapshot)
@@ -344,34 +375,3 @@ def _is_since(file_slice: FileSlice, since: str, touched: set[tuple[str, str]]) 
     if (file_slice.partition_path, file_slice.file_id) in touched:
         return True
     return any(file.name.instant > since for file in file_slice.files)
-
-
-def _find_omissions(
-    state: ExaminedState, snapshot: Snapshot, view: IndexView, depth: Depth, chosen: Sequence[str]
-) -> Iterator[NotChecked]:
-    """Yield what a check of this depth leaves out by design."""
-
-    def by_design(what: str, why: str) -> NotChecked:
-        return NotChecked(what, why, is_gap=False)
-
-    others = len(snapshot.partitions) - len(chosen)
-    if others:
-        yield by_design(f"{others} partitions", "not asked for")
-    if depth == "quick":
-        yield by_design("what is in data files", "depth quick opens none")
-    elif depth == "default":
-        yield by_design("keys and pages", "depth default reads footers, frames and headers")
-    elif len(chosen) > 1 and (view.is_ring or view.has_buckets):
-        why = "a bucket index keeps keys unique within each partition only"
-        yield by_design("keys that are in several partitions", why)
-    if not (view.is_ring or view.has_buckets):
-        index = view.index
-        why = f"the index is {index}" if index else "nothing states an index, and file ids hold no"
-        yield by_design("buckets", why if index else f"{why} bucket numbers")
-    elif depth == "full" and view.index is None and not view.inferred:
-        yield by_design("the bucket of each key", "the number of buckets is unknown; pass index=")
-    if state.config.metadata_partitions:
-        yield by_design("the metadata table", "this release does not compare it with the table")
-    if depth != "quick":
-        why = "older file slices are kept for time travel and were only listed"
-        yield by_design("files that no snapshot reads", why)

@@ -18,17 +18,23 @@ from bucketfmt.format.instants import (
     find_instant_file,
     parse_instant_time,
 )
+from bucketfmt.format.internal_schema import parse_internal_schema
 from bucketfmt.format.paths import join_path
+from bucketfmt.limits import Limits
+from bucketfmt.rows.avro_schema import arrow_schema, parse_avro_schema
 from bucketfmt.storage.store import FileInfo
 from bucketfmt.table.streams import map_in_threads
+from bucketfmt.table.written_files import CommitRecord
 from bucketfmt.timeline.load import load_clustering_plan, load_instant_content
 from bucketfmt.timeline.timeline import Instant, Timeline
 
 __all__ = [
     "STALE_AFTER",
     "find_empty_commits",
+    "find_lost_timeline",
     "find_missing_requests",
     "find_stale_instants",
+    "find_unreadable_schemas",
     "load_timeline_faults",
 ]
 
@@ -58,7 +64,9 @@ def load_timeline_faults(state: ExaminedState, now: datetime) -> Iterator[Event]
     heard = _signs_of_life(state, files)
     yield from find_stale_instants(pending, heard, now, state.config.timezone, folder)
 
-    _ = state.commits, state.pending_compactions  # their damage is told through the state
+    _ = state.pending_compactions  # their damage is told through the state, as that of commits
+    paths = {i.requested_time: join_path(folder, i.file_name) for i in timeline.instants}
+    yield from find_unreadable_schemas(state.commits, paths, state.limits)
     others = [
         instant
         for instant in timeline.instants
@@ -113,13 +121,60 @@ def find_empty_commits(files: Sequence[FileInfo], layout: int) -> Iterator[Findi
     """
     for entry in files:
         found = find_instant_file(entry.name, layout)
-        if found is not None and found.state is State.COMPLETED and entry.size == 0:
+        if found is None or found.action == "replacecommit":
+            continue  # an empty one of these is refused where it is read
+        if found.state is State.COMPLETED and entry.size == 0:
             yield Finding.of(
                 "T001",
                 f"the completed {found.action} has an empty file: what it did is unknown",
                 paths=[entry.path],
                 instants=[found.requested_time],
             )
+
+
+def find_lost_timeline(state: ExaminedState, partitions: Iterable[str]) -> Iterator[Finding]:
+    """Yield T001 where partitions hold data files and no instant is left to tell of them."""
+    if state.timeline.instants:
+        return
+    files = [f for path in partitions for own in state.listed_files(path).values() for f in own]
+    if files:
+        yield Finding.of(
+            "T001",
+            f"no instant is in the timeline, but {len(files)} data files are in the partitions: "
+            "readers see none of them",
+            paths=[state.config.timeline_path],
+        )
+
+
+def find_unreadable_schemas(
+    commits: Iterable[CommitRecord], paths: Mapping[str, str], limits: Limits
+) -> Iterator[Event]:
+    """Yield T001 for commits that state a schema nobody can read.
+
+    Args:
+        commits: What completed writes say.
+        paths: The file of each instant, by requested time.
+        limits: Bounds on schemas.
+    """
+    readable: set[str] = set()
+    for commit in commits:
+        for text, parse in (
+            (commit.schema, _parse_avro),
+            (commit.latest_schema, parse_internal_schema),
+        ):
+            if not text or text in readable:
+                continue
+            try:
+                parse(text, limits)
+                readable.add(text)
+            except BucketfmtError as error:
+                error.message = f"the schema it states: {error.message}"
+                path = paths.get(commit.requested_time, commit.requested_time)
+                yield event_of_error(error.within(path=path), "T001", path)
+
+
+def _parse_avro(text: str, limits: Limits) -> object:
+    return arrow_schema(parse_avro_schema(text, limits))
 
 
 def find_missing_requests(

@@ -29,6 +29,9 @@ app = typer.Typer(
 )
 
 
+_INTERRUPTED = 130  # as a shell has it of a process that SIGINT ended
+
+
 class ExitCode(IntEnum):
     """What a run ended with."""
 
@@ -123,20 +126,25 @@ def main() -> None:
     try:
         result = app(standalone_mode=False)
         code = result if isinstance(result, int) else ExitCode.OK
+        if code == _INTERRUPTED:  # typer has caught it
+            raise KeyboardInterrupt
     except typer.Exit as error:
         code = error.exit_code
     except (typer.Abort, KeyboardInterrupt):
         print("bucketfmt: stopped", file=sys.stderr)
-        code = 130
+        code = _INTERRUPTED
     except UnsupportedError as error:
         print(f"bucketfmt: not supported: {error}", file=sys.stderr)
         code = ExitCode.UNSUPPORTED
     except BucketfmtError as error:
         print(f"bucketfmt: {error}", file=sys.stderr)
         code = ExitCode.FAILED
-    except BrokenPipeError:
+    except (BrokenPipeError, SystemExit):  # typer exits where a pipe is closed, and only there
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the flush at exit
         code = ExitCode.OK
+    except OSError as error:  # of the output; the table's are BucketfmtErrors
+        print(f"bucketfmt: {error}", file=sys.stderr)
+        code = ExitCode.FAILED
     except (UsageError, ValueError, TypeError) as error:
         message = getattr(error, "format_message", error.__str__)()
         print(f"bucketfmt: {message}", file=sys.stderr)

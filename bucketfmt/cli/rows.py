@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from enum import Enum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, BinaryIO
 
 import pyarrow as pa
 import pyarrow.csv
@@ -22,7 +22,7 @@ from bucketfmt.cli.app import (
     app,
     open_table,
 )
-from bucketfmt.cli.render import print_table
+from bucketfmt.cli.render import json_text, print_table
 
 __all__ = ["locate", "lookup", "read"]
 
@@ -38,6 +38,13 @@ class RowOutput(str, Enum):
     CSV = "csv"
     PARQUET = "parquet"
 
+
+_FORMS = {
+    ".csv": RowOutput.CSV,
+    ".json": RowOutput.JSON,
+    ".jsonl": RowOutput.JSON,
+    ".parquet": RowOutput.PARQUET,
+}
 
 Columns = Annotated[
     str | None, typer.Option("--columns", "-c", metavar="A,B", help="Only these columns.")
@@ -59,7 +66,8 @@ OutFile = Annotated[
     typer.Option("-o", "--out", metavar="FILE", help="Write here; - is standard output."),
 ]
 RowOutputOption = Annotated[
-    RowOutput, typer.Option("--output", help="text, json (lines), csv, parquet.")
+    RowOutput | None,
+    typer.Option("--output", help="text, json (lines), csv, parquet; as FILE ends where not said."),
 ]
 Keys = Annotated[
     list[str] | None, typer.Argument(metavar="KEY...", help="Record keys, as Hudi stores them.")
@@ -113,14 +121,14 @@ def read(
     limit: Annotated[
         int | None, typer.Option("--limit", "-n", min=0, help="At most so many rows.")
     ] = None,
-    output: RowOutputOption = RowOutput.TEXT,
+    output: RowOutputOption = None,
     out: OutFile = None,
     storage_option: StorageOption = None,
     index: IndexOption = None,
 ) -> None:
     """Read rows as Hudi reads them."""
     opened = open_table(table, storage_option, index)
-    if output is RowOutput.TEXT and limit is None:
+    if choose_form(output, out) is RowOutput.TEXT and limit is None:
         limit = _ROWS_SHOWN
     scan = opened.scan(
         columns=columns.split(",") if columns else None,
@@ -141,7 +149,7 @@ def locate(
     partition: Annotated[
         list[str] | None, typer.Option("--partition", metavar="PATH", help="Only here; repeatable.")
     ] = None,
-    output: RowOutputOption = RowOutput.TEXT,
+    output: RowOutputOption = None,
     out: OutFile = None,
     storage_option: StorageOption = None,
     index: IndexOption = None,
@@ -158,7 +166,7 @@ def lookup(
     keys: Keys = None,
     keys_from: KeysFrom = None,
     columns: Columns = None,
-    output: RowOutputOption = RowOutput.TEXT,
+    output: RowOutputOption = None,
     out: OutFile = None,
     storage_option: StorageOption = None,
     index: IndexOption = None,
@@ -184,55 +192,91 @@ def _keys(keys: list[str] | None, keys_from: Path | None) -> list[str]:
 def write_rows(
     schema: pa.Schema,
     batches: Iterator[pa.RecordBatch],
-    output: RowOutput,
+    output: RowOutput | None,
     out: Path | None,
 ) -> None:
-    """Write rows in the wanted form, batch by batch where the form allows."""
-    if output is RowOutput.TEXT and out is None:
+    """Write rows in the wanted form, batch by batch where the form allows.
+
+    A file that could not be finished is removed: half a table is not to be taken for one.
+
+    Raises:
+        typer.BadParameter: the form and the place do not go together.
+    """
+    form = choose_form(output, out)
+    if form is RowOutput.TEXT:
         print_table(pa.Table.from_batches(batches, schema))
-        return
-    if output is RowOutput.PARQUET and (out is None or str(out) == "-"):
-        raise typer.BadParameter("--output parquet wants -o FILE")
-    sink: Any = sys.stdout.buffer if out is None or str(out) == "-" else out.open("wb")
-    try:
+    elif out is None or str(out) == "-":
+        _write_to(sys.stdout.buffer, form, schema, batches)
+        sys.stdout.buffer.flush()
+    else:
+        with out.open("wb") as sink:
+            try:
+                _write_to(sink, form, schema, batches)
+            except BaseException:
+                if out.is_file():  # and no pipe or terminal
+                    out.unlink()
+                raise
+
+
+def choose_form(output: RowOutput | None, out: Path | None) -> RowOutput:
+    """Return how to write to `out`: as was said, or else as the file's name ends.
+
+    Raises:
+        typer.BadParameter: that goes not together, or the name does not tell.
+    """
+    if out is None or str(out) == "-":
         if output is RowOutput.PARQUET:
-            with pq.ParquetWriter(sink, schema) as parquet:
-                for batch in batches:
-                    parquet.write_batch(batch)
-        elif output is RowOutput.CSV:
-            with pyarrow.csv.CSVWriter(sink, _csv_schema(schema)) as writer:
-                for batch in batches:
-                    writer.write_batch(_csv_batch(batch))
-        else:
+            raise typer.BadParameter("--output parquet wants -o FILE")
+        return output or (RowOutput.TEXT if out is None else RowOutput.JSON)
+    form = output or _FORMS.get(out.suffix.lower())
+    if form is None or form is RowOutput.TEXT:
+        raise typer.BadParameter(f"-o {out}: say --output json, csv or parquet")
+    return form
+
+
+def _write_to(
+    sink: BinaryIO, form: RowOutput, schema: pa.Schema, batches: Iterator[pa.RecordBatch]
+) -> None:
+    if form is RowOutput.PARQUET:
+        with pq.ParquetWriter(sink, schema) as parquet:
             for batch in batches:
-                for row in batch.to_pylist():
-                    line = json.dumps(row, ensure_ascii=False, default=str)
-                    sink.write(line.encode("utf-8", "surrogatepass") + b"\n")
-    finally:
-        if sink is not sys.stdout.buffer:
-            sink.close()
-        else:
-            sink.flush()
+                parquet.write_batch(batch)
+    elif form is RowOutput.CSV:
+        with pyarrow.csv.CSVWriter(sink, _csv_schema(schema)) as writer:
+            for batch in batches:
+                writer.write_batch(_csv_batch(batch))
+    else:
+        for batch in batches:
+            for row in batch.to_pylist():
+                sink.write(json_text(row).encode("utf-8", "surrogatepass") + b"\n")
 
 
 def _csv_schema(schema: pa.Schema) -> pa.Schema:
     return pa.schema(
-        pa.field(f.name, pa.string() if pa.types.is_nested(f.type) else f.type) for f in schema
+        pa.field(field.name, field.type if _fits_csv(field.type) else pa.string())
+        for field in schema
+    )
+
+
+def _fits_csv(kind: pa.DataType) -> bool:
+    return not (
+        pa.types.is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_fixed_size_binary(kind)
     )
 
 
 def _csv_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """CSV has no form for nested values: they become JSON text."""
+    """CSV has no form for nested values and bytes: they become what they are in JSON."""
     columns = [
-        pa.array(
-            [
-                None if v is None else json.dumps(v, ensure_ascii=False, default=str)
-                for v in column.to_pylist()
-            ],
-            pa.string(),
-        )
-        if pa.types.is_nested(column.type)
-        else column
+        column
+        if _fits_csv(column.type)
+        else pa.array(map(_csv_text, column.to_pylist()), pa.string())
         for column in batch.columns
     ]
     return pa.RecordBatch.from_arrays(columns, schema=_csv_schema(batch.schema))
+
+
+def _csv_text(value: Any) -> str | None:
+    if value is None:
+        return None
+    text = json_text(value)
+    return text.strip('"') if isinstance(value, bytes) else text

@@ -164,8 +164,8 @@ def draw_buckets(partition_path: str, rows: list[dict[str, Any]], skew: Skew, la
         console.print(f"{name}  {drawn} {size_text(row['size']):>10}{logs}", markup=False)
     console.print(
         f"{len(rows)} buckets, {size_text(skew.total_bytes)}; largest / median "
-        f"{skew.largest_to_median:.2f}, Gini {skew.gini:.2f}; suggested N {skew.suggested_buckets} "
-        f"(for {size_text(skew.target_bytes)} a bucket)",
+        f"{skew.largest_to_median:.2f}, Gini {skew.gini:.2f}\n"
+        f"suggested N {skew.suggested_buckets} (for {size_text(skew.target_bytes)} a bucket)",
         markup=False,
     )
     console.print()

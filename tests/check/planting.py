@@ -23,6 +23,8 @@ from bucketfmt.format.commit_metadata import (
 from bucketfmt.format.instants import parse_instant_time
 from bucketfmt.format.names import LogFileName, find_data_file_name
 from bucketfmt.table.find_index import IndexFinder
+from bucketfmt.timeline.load import load_timeline
+from bucketfmt.timeline.timeline import Timeline
 
 __all__ = ["Patient", "check_at", "check_soon", "found"]
 
@@ -42,13 +44,19 @@ def check_at(
 ) -> CheckReport:
     """Check a table so long after its last instant."""
     table = bf.open(root)
-    last = table.timeline.last
+    last = timeline_of(root).last
     assert last is not None
     now = parse_instant_time(last.requested_time).astimezone(timezone.utc) + later
     finder = IndexFinder(table.store, table.config, table.limits, index)
     return check_table(
         table.store, table.config, table.limits, finder, depth=depth, now=now.astimezone()
     )
+
+
+def timeline_of(root: Path) -> Timeline:
+    """The active timeline as listed: what its files say may be damaged."""
+    table = bf.open(root)
+    return load_timeline(table.store, table.config)
 
 
 class Patient:
@@ -62,7 +70,7 @@ class Patient:
         """The file of a completed write."""
         (instant,) = (
             i
-            for i in bf.open(self.root).timeline.writes.completed.instants
+            for i in timeline_of(self.root).writes.completed.instants
             if i.requested_time == requested_time
         )
         return self.root / self.config.timeline_path / instant.file_name
@@ -70,7 +78,7 @@ class Patient:
     @property
     def instants(self) -> list[str]:
         """Requested times of the completed writes."""
-        instants = bf.open(self.root).timeline.writes.completed.instants
+        instants = timeline_of(self.root).writes.completed.instants
         return [instant.requested_time for instant in instants]
 
     def edit_commit(

@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 import bucketfmt as bf
-from bucketfmt.check.buckets import is_bucket_shaped
+from bucketfmt.check.buckets import find_skew, is_bucket_shaped
 from bucketfmt.check.report import CheckReport
+from bucketfmt.format.names import BaseFileName
+from bucketfmt.table.files import DataFile, FileSlice
 from tests.check.planting import Patient, check_soon, found
 
 Copy = Callable[[str, str], Path]
@@ -155,19 +157,27 @@ def test_b010_one_bucket_holds_nearly_all(cow: Patient) -> None:
     assert "suggested number of buckets 16" in finding.evidence
 
 
-def test_b010_many_tiny_buckets_are_worth_knowing(golden_copy: Copy) -> None:
-    patient = Patient(golden_copy("0.15.0", "ch_split"))
-    for group in patient.slices("us").values():
-        path = patient.root / str(group["base_file"])
-        with path.open("ab") as file:
-            file.truncate((1 << 20) + (1 << 19))
-        patient.record(path)
-        for grown in (patient.root / "us").glob(f".{path.name.partition('_')[0]}*.log*"):
-            if not grown.name.endswith(".crc"):
-                with grown.open("ab") as file:
-                    file.truncate(3 << 20)
-    report = check_soon(patient.root, "quick")
-    assert {f.id for f in report.findings if f.partition == "us"} <= {"B010", "T002"}
+def slices_of(*sizes: int) -> list[FileSlice]:
+    slices = []
+    for bucket, size in enumerate(sizes):
+        name = BaseFileName(f"{bucket:08d}{UUID[8:]}", "0-1-2", "20260101000000000", "parquet")
+        file = DataFile(f"us/{name}", name, size)
+        slices.append(FileSlice("us", name.file_id, name.instant, file, ()))
+    return slices
+
+
+def test_b010_many_tiny_buckets_are_worth_knowing() -> None:
+    (finding,) = find_skew("us", slices_of(*[3 << 19] * 64))
+    assert (finding.id, finding.severity, finding.bucket) == ("B010", "info", None)
+    assert finding.evidence.startswith("tiny: 64 buckets, ")
+    assert "suggested number of buckets 1" in finding.evidence
+
+
+def test_buckets_of_a_small_table_are_no_b010() -> None:
+    assert not list(find_skew("us", slices_of(*[1 << 10] * 64)))  # a toy
+    assert not list(find_skew("us", slices_of(*[3 << 19] * 64, 60 << 20)))  # uneven, not large
+    assert not list(find_skew("us", slices_of(*[100 << 20] * 64)))
+    assert not list(find_skew("us", slices_of(300 << 20)))  # nothing to compare with
 
 
 def test_what_does_not_concern_buckets_is_said(golden_copy: Copy) -> None:

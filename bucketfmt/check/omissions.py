@@ -1,0 +1,61 @@
+"""What a check leaves out, so that "clean" is not taken for more than it says. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from bucketfmt.check.index_view import IndexView
+from bucketfmt.check.report import Depth, NotChecked
+from bucketfmt.errors import BucketfmtError
+from bucketfmt.format.table_config import TableConfig
+from bucketfmt.rows.merge_rules import find_merge_rules
+from bucketfmt.table.files import FileSlice
+
+__all__ = ["find_omissions"]
+
+
+def find_omissions(
+    config: TableConfig,
+    view: IndexView,
+    depth: Depth,
+    slices: Mapping[str, Sequence[FileSlice]],
+    others: int,
+) -> Iterator[NotChecked]:
+    """Yield what a check of this depth leaves out by design, and log files nobody can merge.
+
+    Args:
+        config: The table's.
+        view: Its index.
+        depth: As asked for.
+        slices: What readers see of each partition checked.
+        others: How many partitions were not asked for.
+    """
+
+    def by_design(what: str, why: str) -> NotChecked:
+        return NotChecked(what, why, is_gap=False)
+
+    if others:
+        yield by_design(f"{others} partitions", "not asked for")
+    if depth == "quick":
+        yield by_design("what is in data files", "depth quick opens none")
+    elif depth == "default":
+        yield by_design("keys and pages", "depth default reads footers, frames and headers")
+    elif len(slices) > 1 and (view.is_ring or view.has_buckets):
+        why = "a bucket index keeps keys unique within each partition only"
+        yield by_design("keys that are in several partitions", why)
+    if not (view.is_ring or view.has_buckets):
+        index = view.index
+        why = f"the index is {index}" if index else "nothing states an index, and file ids hold no"
+        yield by_design("buckets", why if index else f"{why} bucket numbers")
+    elif depth == "full" and view.index is None and not view.inferred:
+        yield by_design("the bucket of each key", "the number of buckets is unknown; pass index=")
+    if depth != "quick" and any(s.log_files for own in slices.values() for s in own):
+        try:
+            find_merge_rules(config)
+        except BucketfmtError as error:
+            yield by_design("how log files are merged", error.message)
+    if config.metadata_partitions:
+        yield by_design("the metadata table", "this release does not compare it with the table")
+    if depth != "quick":
+        why = "older file slices are kept for time travel and were only listed"
+        yield by_design("files that no snapshot reads", why)

@@ -1,0 +1,262 @@
+"""T001 and T006: instants that are stuck, empty or unreadable, and damaged properties."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+
+import msgspec
+import pytest
+
+import bucketfmt as bf
+from bucketfmt.check.report import Finding
+from bucketfmt.format.commit_metadata import CommitMetadata
+from bucketfmt.format.instants import State, format_instant_file_name
+from tests.check.planting import Patient, check_at, check_soon
+
+Copy = Callable[[str, str], Path]
+VERSIONS = ["0.15.0", "1.0.2", "1.2.0"]
+DEPTHS = ("quick", "default", "full")
+PROPERTIES = ".hoodie/hoodie.properties"
+
+
+@pytest.fixture(params=VERSIONS)
+def cow(golden_copy: Copy, request: pytest.FixtureRequest) -> Patient:
+    return Patient(golden_copy(request.param, "cow"))
+
+
+def check_says(patient: Patient, finding_id: str, path: Path, evidence: str) -> Finding:
+    """Every depth finds this and nothing else; return it."""
+    for depth in DEPTHS:
+        (finding,) = check_soon(patient.root, depth).findings
+        assert finding.id == finding_id
+        assert evidence in finding.evidence
+        assert finding.paths == (path.relative_to(patient.root).as_posix(),)
+        assert (finding.partition, finding.bucket) == (None, None)
+    return finding
+
+
+# -- T001
+
+
+def test_t001_empty_commit(cow: Patient) -> None:
+    """Hudi takes it for a commit that wrote nothing."""
+    path = cow.commit_path(cow.instants[-1])
+    path.write_bytes(b"")
+    finding = check_says(cow, "T001", path, "has an empty file")
+    assert (finding.severity, finding.instants) == ("error", (cow.instants[-1],))
+    assert finding.data_loss
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_t001_empty_replacecommit(golden_copy: Copy, version: str) -> None:
+    """What it replaced would be read a second time."""
+    patient = Patient(golden_copy(version, "overwritten"))
+    path = max((patient.root / patient.config.timeline_path).glob("*.replacecommit"))
+    path.write_bytes(b"")
+    for depth in DEPTHS:
+        findings = check_soon(patient.root, depth).findings
+        (finding,) = (f for f in findings if f.id == "T001")
+        assert finding.paths == (path.relative_to(patient.root).as_posix(),)
+        assert (finding.severity, finding.data_loss) == ("error", True)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_t001_timeline_is_gone(golden_copy: Copy, version: str) -> None:
+    root = golden_copy(version, "cow")
+    timeline = root / bf.open(root).config.timeline_path
+    for path in timeline.glob("2*"):
+        path.unlink()
+    for depth in DEPTHS:
+        (finding,) = bf.open(root).check(depth).findings
+        assert (finding.id, finding.severity, finding.data_loss) == ("T001", "error", True)
+        assert finding.evidence.startswith("no instant is in the timeline, but ")
+
+
+@pytest.mark.parametrize("kept", [1, 40, -3])
+def test_t001_cut_commit(cow: Patient, kept: int) -> None:
+    path = cow.commit_path(cow.instants[-1])
+    path.write_bytes(path.read_bytes()[:kept])
+    finding = check_says(cow, "T001", path, path.name)
+    assert finding.severity == "error"
+
+
+def test_t001_commit_of_other_bytes(cow: Patient) -> None:
+    path = cow.commit_path(cow.instants[0])
+    path.write_bytes(bytes(range(256)) * 8)
+    check_says(cow, "T001", path, path.name)
+
+
+def test_t001_schema_of_a_commit_does_not_parse(cow: Patient) -> None:
+    instant = cow.instants[-1]
+
+    def broken(metadata: CommitMetadata) -> CommitMetadata:
+        return msgspec.structs.replace(metadata, extra_metadata={"schema": '{"type": "rec'})
+
+    cow.edit_commit(instant, broken)
+    check_says(cow, "T001", cow.commit_path(instant), "the schema it states: ")
+
+
+def test_t001_path_in_a_commit_leaves_the_table(cow: Patient) -> None:
+    instant = cow.instants[-1]
+
+    def escaping(metadata: CommitMetadata) -> CommitMetadata:
+        text = msgspec.json.encode(metadata).replace(b'"path":"us/', b'"path":"../../us/')
+        return msgspec.json.decode(text, type=CommitMetadata)
+
+    cow.edit_commit(instant, escaping)
+    (finding,) = check_soon(cow.root, "quick").findings
+    assert finding.id == "T001"
+    assert ".." in finding.evidence
+
+
+def put_pending(patient: Patient, *states: State) -> Path:
+    """Begin a write right after the last one; return the file of its last state."""
+    instant = str(int(patient.instants[-1]) + 1)
+    for state in states:
+        name = format_instant_file_name(
+            instant, "commit", state, None, patient.config.timeline_layout
+        )
+        path = patient.root / patient.config.timeline_path / name
+        path.touch()
+        os.utime(path, (0, 0))
+    return path
+
+
+def test_t001_inflight_that_was_never_requested(cow: Patient) -> None:
+    path = put_pending(cow, State.INFLIGHT)
+    finding = check_says(cow, "T001", path, "its requested file is missing")
+    assert (finding.severity, len(finding.instants)) == ("error", 1)
+
+
+def test_t001_write_that_is_stuck(cow: Patient) -> None:
+    path = put_pending(cow, State.REQUESTED, State.INFLIGHT)
+    assert check_soon(cow.root, "quick").status == "clean"
+    (finding,) = check_at(cow.root, timedelta(hours=60), "quick").findings
+    assert (finding.id, finding.severity) == ("T001", "warning")
+    assert finding.paths == (path.relative_to(cow.root).as_posix(),)
+    assert "inflight and nothing was heard of it for " in finding.evidence
+    assert finding.fix.startswith("If no writer is at work on it, roll it back")
+    assert not finding.data_loss
+
+
+def test_a_heartbeat_is_a_sign_of_life(cow: Patient) -> None:
+    path = put_pending(cow, State.REQUESTED, State.INFLIGHT)
+    later = timedelta(hours=60)
+    assert check_at(cow.root, later, "quick").status == "findings"
+    beat = cow.root / ".hoodie/.heartbeat" / path.name.partition(".")[0]
+    beat.parent.mkdir(exist_ok=True)
+    beat.touch()  # now: after all that the table's instants say
+    assert check_at(cow.root, timedelta(0), "quick").status == "clean"
+
+
+@pytest.mark.parametrize(
+    ("version", "name", "pattern"),
+    [
+        ("1.0.2", "cleaned", "*.clean"),
+        ("1.2.0", "cleaned", "*.clean"),
+        *((version, "rolledback", "*.rollback") for version in VERSIONS),
+        *((version, "restored", "*.restore") for version in VERSIONS),
+        *((version, "savepointed", "*.savepoint") for version in VERSIONS),
+        *((version, "pending_clustering", "*.requested") for version in VERSIONS),
+    ],
+)
+def test_t001_unreadable_plans_and_services(
+    golden_copy: Copy, version: str, name: str, pattern: str
+) -> None:
+    patient = Patient(golden_copy(version, name))
+    folder = patient.root / patient.config.timeline_path
+    path = max(path for path in folder.glob(pattern) if path.stat().st_size)
+    path.write_bytes(path.read_bytes()[:-9])
+    check_says(patient, "T001", path, path.name)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_t001_unreadable_plan_of_a_compaction(golden_copy: Copy, version: str) -> None:
+    patient = Patient(golden_copy(version, "mor_compacted"))
+    folder = patient.root / patient.config.timeline_path
+    plan = max(folder.glob("*.compaction.requested"))
+    instant = plan.name.partition(".")[0]
+    for path in folder.glob(f"{instant}*"):
+        if path != plan:
+            path.unlink()
+    assert check_soon(patient.root).status == "clean"
+    plan.write_bytes(plan.read_bytes()[:-9])
+    finding = check_says(patient, "T001", plan, plan.name)
+    assert finding.severity == "error"
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_t001_archived_timeline_is_damaged(golden_copy: Copy, version: str) -> None:
+    """Only asked where the active timeline does not tell when a write completed."""
+    patient = Patient(golden_copy(version, "cleaned"))
+    pattern = "history/*.parquet" if version != "0.15.0" else "archived/.commits_*"
+    archived = [p for p in (patient.root / ".hoodie").rglob("*") if p.match(pattern)]
+    assert archived
+    for path in archived:
+        path.write_bytes(path.read_bytes()[:-5])
+    findings = check_soon(patient.root).findings
+    assert {finding.id for finding in findings} <= {"T001"}
+    assert all("archived" in f.evidence or "history" in f.evidence for f in findings)
+
+
+# -- T006
+
+
+def test_t006_backup_was_read_for_a_lost_file(cow: Patient) -> None:
+    path = cow.root / PROPERTIES
+    backup = path.with_name("hoodie.properties.backup")
+    path.rename(backup)
+    for depth in DEPTHS:
+        lost, left = check_soon(cow.root, depth).findings
+        assert (lost.id, lost.severity, lost.paths) == ("T006", "error", (PROPERTIES,))
+        assert lost.evidence == "the file is missing; its backup was read"
+        assert (left.id, left.severity) == ("T006", "warning")
+        assert left.paths == (f"{PROPERTIES}.backup",)
+        assert not lost.data_loss
+
+
+def test_t006_backup_was_read_for_a_damaged_file(cow: Patient) -> None:
+    path = cow.root / PROPERTIES
+    backup = path.with_name("hoodie.properties.backup")
+    backup.write_bytes(path.read_bytes())
+    text = path.read_text()
+    path.write_text(text.replace("hoodie.table.name=cow", "hoodie.table.name=cattle"))
+    damaged, left = check_soon(cow.root, "quick").findings
+    assert (damaged.id, damaged.severity, damaged.paths) == ("T006", "error", (PROPERTIES,))
+    assert "checksum" in damaged.evidence
+    assert left.paths == (f"{PROPERTIES}.backup",)
+
+
+@pytest.mark.parametrize("extension", ["backup", "updated"])
+def test_t006_update_was_not_finished(cow: Patient, extension: str) -> None:
+    left = cow.root / f"{PROPERTIES}.{extension}"
+    left.write_bytes((cow.root / PROPERTIES).read_bytes())
+    os.utime(left, (0, 0))
+    finding = check_says(cow, "T006", left, "an update of the properties was not finished")
+    assert finding.severity == "warning"
+
+
+def test_an_update_under_way_is_left_alone(cow: Patient) -> None:
+    left = cow.root / f"{PROPERTIES}.updated"
+    left.write_bytes(b"")
+    assert bf.open(cow.root).check("quick").status == "clean"
+
+
+@pytest.mark.parametrize("number", ["0", "-4", "many", "99999999999"])
+def test_t006_number_of_buckets_is_none(cow: Patient, number: str) -> None:
+    cow.state(hoodie__index__type="BUCKET", hoodie__bucket__index__num__buckets=number)
+    check_says(cow, "T006", cow.root / PROPERTIES, "is no positive number")
+
+
+def test_t006_schema_at_creation_does_not_parse(cow: Patient) -> None:
+    cow.state(hoodie__table__create__schema='{"type"')
+    check_says(cow, "T006", cow.root / PROPERTIES, "Avro schema: not JSON")
+
+
+def test_p001_rules_in_the_properties_are_malformed(cow: Patient) -> None:
+    cow.state_buckets(4)
+    cow.state(hoodie__bucket__index__partition__expressions="us")
+    check_says(cow, "P001", cow.root / PROPERTIES, "is not 'regex,number'")

@@ -1,0 +1,180 @@
+"""How a run ends: exit codes, one line on standard error, pipes that close, Ctrl-C."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from bucketfmt.cli.app import parse_storage_options
+from tests.cli.conftest import Cli
+from tests.table.tables import state_properties
+
+Golden = Callable[[str, str], Path]
+
+COMMAND = [sys.executable, "-m", "bucketfmt.cli"]
+
+
+WRONG_USAGE = [
+    [],
+    ["no-such-command"],
+    ["read"],
+    ["read", "{t}", "--no-such-option"],
+    ["read", "{t}", "--output", "xml"],
+    ["read", "{t}", "-n", "-1"],
+    ["read", "{t}", "-f", "qty"],
+    ["read", "{t}", "-f", "nope = 1"],
+    ["read", "{t}", "-f", "qty = many"],
+    ["read", "{t}", "--as-of", "yesterday"],
+    ["read", "{t}", "--output", "parquet"],
+    ["read", "{t}", "-o", "{t}/../rows.xls"],
+    ["read", "{t}", "--storage-option", "anon"],
+    ["read", "{t}", "--storage-option", "anon=true"],
+    ["read", "nosuchprotocol://x"],
+    ["locate", "{t}"],
+    ["locate", "{t}", "--keys-from", "{t}/no-such-file"],
+    ["lookup", "{t}", "k", "--index", "simple"],
+    ["lookup", "{t}", "k", "--index", "simple:0"],
+    ["lookup", "{t}", "k", "--index", "simple:many"],
+    ["hash", "k", "--buckets", "0"],
+    ["check", "{t}", "--depth", "deepest"],
+    ["check", "{t}", "--partition", "nowhere"],
+]
+
+
+@pytest.mark.parametrize("arguments", WRONG_USAGE, ids=" ".join)
+def test_wrong_usage(golden: Golden, cli: Cli, arguments: list[str]) -> None:
+    root = str(golden("1.2.0", "tiny_mor"))
+    run = cli(*(argument.format(t=root) for argument in arguments))
+    assert run.code == 64
+    if arguments:  # without any, the help is printed
+        assert run.out == ""
+        assert run.err.startswith("bucketfmt: ")
+        assert run.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["read", "-h"], ["check", "--help"]])
+def test_help(cli: Cli, arguments: list[str]) -> None:
+    run = cli(*arguments)
+    assert (run.code, run.err) == (0, "")
+    assert "Usage: " in run.out
+
+
+EACH = [
+    ["describe"],
+    ["history"],
+    ["files"],
+    ["buckets"],
+    ["read"],
+    ["locate", "k"],
+    ["lookup", "k"],
+    ["check"],
+]
+
+
+@pytest.mark.parametrize("arguments", EACH, ids=" ".join)
+def test_no_table(cli: Cli, tmp_path: Path, arguments: list[str]) -> None:
+    command, *rest = arguments
+    run = cli(command, tmp_path, *rest)
+    assert (run.code, run.out) == (2, "")
+    assert run.err.startswith(f"bucketfmt: no Hudi table at {tmp_path}")
+    assert run.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("arguments", EACH, ids=" ".join)
+def test_a_version_that_is_not_read(golden_copy: Golden, cli: Cli, arguments: list[str]) -> None:
+    root = state_properties(golden_copy("1.2.0", "tiny_mor"), {"hoodie.table.version": "99"})
+    command, *rest = arguments
+    run = cli(command, root, *rest)
+    assert (run.code, run.out) == (3, "")
+    assert run.err.startswith("bucketfmt: not supported: .hoodie/hoodie.properties: ")
+    assert run.err.count("\n") == 1
+
+
+def test_a_merge_that_is_not_built(golden: Golden, cli: Cli) -> None:
+    run = cli("read", golden("1.2.0", "partial"))
+    assert (run.code, run.out) == (3, "")
+    assert "partial" in run.err
+
+
+def test_damage(golden_copy: Golden, cli: Cli) -> None:
+    root = golden_copy("1.2.0", "tiny_mor")
+    (base_file,) = (root / "us").glob("*.parquet")
+    base_file.write_bytes(b"")
+    run = cli("read", root)
+    assert (run.code, run.out) == (2, "")
+    assert base_file.name in run.err
+    assert run.err.count("\n") == 1
+
+
+def test_a_place_that_cannot_be_written(golden: Golden, cli: Cli, tmp_path: Path) -> None:
+    for place in (tmp_path, tmp_path / "no/such/folder/rows.csv"):
+        run = cli("read", golden("1.2.0", "tiny_mor"), "--output", "csv", "-o", place)
+        assert (run.code, run.out) == (2, "")
+        assert run.err.startswith("bucketfmt: ")
+        assert run.err.count("\n") == 1
+
+
+def test_storage_options_are_json_where_they_can_be() -> None:
+    pairs = ['client_kwargs={"region_name": "eu-west-1"}', "anon=true", "key=a=b", "n=01"]
+    assert parse_storage_options(pairs) == {
+        "client_kwargs": {"region_name": "eu-west-1"},
+        "anon": True,
+        "key": "a=b",
+        "n": "01",
+    }
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["read", "{t}", "--output", "json"],
+        ["read", "{t}", "--output", "csv"],
+        ["read", "{t}", "-n", "100000"],
+        ["files", "{t}"],
+        ["files", "{t}", "--output", "json"],
+        ["describe", "{t}"],
+        ["buckets", "{t}"],
+        ["check", "{t}"],
+        ["hash", "a", "b"],
+    ],
+    ids=" ".join,
+)
+def test_a_pipe_that_is_closed_is_no_failure(golden: Golden, arguments: list[str]) -> None:
+    """As with `| head -1`, but closed before the first line."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [*COMMAND, *(a.format(t=golden("1.2.0", "mor")) for a in arguments)]
+    run = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, timeout=60, check=False)
+    os.close(writer)
+    assert (run.returncode, run.stderr) == (0, b"")
+
+
+def test_ctrl_c(golden: Golden, tmp_path: Path) -> None:
+    """While it waits for somebody to say the keys."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    command = [*COMMAND, "lookup", str(golden("1.2.0", "mor")), "--keys-from", str(pipe)]
+    run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    with pipe.open("wb"):  # once the command has opened it too
+        run.send_signal(signal.SIGINT)
+        out, err = run.communicate(timeout=60)
+    assert (run.returncode, out, err) == (130, b"", b"bucketfmt: stopped\n")
+
+
+def test_wide_rows_stand_one_below_the_other(golden: Golden) -> None:
+    """On a terminal too narrow for the grid; in a file or a pipe a row is a line."""
+    command = [*COMMAND, "files", str(golden("1.2.0", "tiny_mor"))]
+    piped = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
+    assert len(piped.splitlines()) == 1 + 3
+    terminal = {**os.environ, "FORCE_COLOR": "1", "NO_COLOR": "1", "COLUMNS": "80"}
+    shown = subprocess.run(
+        command, capture_output=True, text=True, timeout=60, check=True, env=terminal
+    ).stdout
+    assert all(len(line) <= 100 for line in shown.splitlines())
+    assert sum(line.count("partition_path") for line in shown.splitlines()) == 3

@@ -1,0 +1,107 @@
+"""hash, dump, check, demo."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import bucketfmt as bf
+from bucketfmt.format.hashing import bucket_of_hash, java_list_hash
+from tests.check.planting import Patient
+from tests.cli.conftest import Cli
+
+Golden = Callable[[str, str], Path]
+
+
+class TestHash:
+    def test_the_bucket_is_that_of_a_table(self, golden: Golden, cli: Cli) -> None:
+        located = bf.open(golden("0.15.0", "mor")).locate(["key-000125"], ["eu"]).to_pylist()
+        (row,) = cli("hash", "key-000125", "--buckets", 4, "--output", "json").json
+        assert row["bucket_id"] == located[0]["bucket_id"] == 1
+        assert row["hash_values"] == ["key-000125"]
+        assert row["java_hash"] == java_list_hash(["key-000125"])
+
+    def test_the_ring_position_is_that_of_a_table(self, golden: Golden, cli: Cli) -> None:
+        table = bf.open(golden("1.2.0", "tiny_ch"))
+        (located,) = table.locate(["key-000001"]).to_pylist()
+        nodes = [
+            node["value"]
+            for node in table.inspect.hashing_metadata().to_pylist()
+            if node["partition_path"] == located["partition_path"]
+        ]
+        (row,) = cli("hash", "key-000001", "--output", "json").json
+        behind = [value for value in sorted(nodes) if value >= row["ring_hash"]]
+        assert located["bucket_id"] == (behind or sorted(nodes))[0]
+
+    @pytest.mark.parametrize(
+        ("dialect", "values"), [("indexOf", ["a,b"]), ("split-filter", ["a", "b"])]
+    )
+    def test_a_field_of_a_complex_key(self, cli: Cli, dialect: str, values: list[str]) -> None:
+        """Where the value has a comma, Hudi's releases differ."""
+        key = "x:a,b,y:2"
+        (row,) = cli(
+            "hash", key, "--field", "x", "--dialect", dialect, "-n", 16, "--output", "json"
+        ).json
+        assert row["hash_values"] == values
+        assert row["bucket_id"] == bucket_of_hash(java_list_hash(values), 16)
+
+    def test_a_key_that_is_not_of_the_dialect(self, cli: Cli) -> None:
+        run = cli("hash", "x:a,b,y:2", "--field", "x", "--dialect", "colon-map")
+        assert (run.code, run.out) == (2, "")
+        assert run.err.count("\n") == 1
+
+    def test_text(self, cli: Cli) -> None:
+        head, line = cli("hash", "key-1").out.splitlines()
+        assert head.split() == ["record_key", "hash_values", "java_hash", "bucket_id", "ring_hash"]
+        assert line.split() == ["key-1", "key-1", "101943394", "98", "962816521"]
+
+
+class TestDump:
+    def test_a_log_file(self, golden: Golden, cli: Cli) -> None:
+        path = Patient(golden("1.2.0", "tiny_mor")).log_file("us")
+        run = cli("dump", path)
+        assert run.code == 0
+        assert "INSTANT_TIME" in run.out
+        fields = cli("dump", path, "--output", "json").json
+        assert fields[0]["offset"] == 0
+        assert {"INSTANT_TIME", "SCHEMA"} <= {str(f["field"]).split(".")[-1] for f in fields}
+
+    def test_a_file_that_is_not_there(self, cli: Cli, tmp_path: Path) -> None:
+        run = cli("dump", tmp_path / "nothing.commit")
+        assert (run.code, run.out) == (2, "")
+        assert "nothing.commit: no such file" in run.err
+
+
+class TestCheck:
+    def test_clean(self, golden: Golden, cli: Cli) -> None:
+        run = cli("check", golden("1.2.0", "tiny_mor"))
+        assert run.code == 0
+        assert run.out.splitlines()[-1] == "clean"
+
+    def test_findings(self, golden_copy: Golden, cli: Cli) -> None:
+        root = golden_copy("1.2.0", "tiny_mor")
+        path = Patient(root).log_file("us")
+        path.write_bytes(path.read_bytes()[:-1])
+        run = cli("check", root, "--json")
+        assert run.code == 1
+        report = run.json
+        assert (report["status"], report["depth"]) == ("findings", "default")
+        assert path.relative_to(root).as_posix() in report["findings"][0]["paths"]
+        shown = cli("check", root)
+        assert shown.code == 1
+        assert f"file   {path.relative_to(root).as_posix()}" in shown.out
+
+
+def test_demo(cli: Cli) -> None:
+    """The main job from end to end, on the table in the package."""
+    run = cli("demo")
+    assert (run.code, run.err) == (0, "")
+    assert "record key" in run.out
+    for step in ("t.locate(", "t.lookup(", "bucketfmt buckets", "t.check("):
+        assert f"\n>>> {step}" in run.out
+    assert "█" in run.out
+    assert "n125u" in run.out
+    assert "\nclean\n" in run.out
+    assert run.out.splitlines()[-1].endswith("findings")

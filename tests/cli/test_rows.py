@@ -1,0 +1,164 @@
+"""read, locate, lookup."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+
+import bucketfmt as bf
+from tests.cli.conftest import Cli
+from tests.same_rows import canonical
+
+Golden = Callable[[str, str], Path]
+
+
+@pytest.fixture
+def mor(golden: Golden) -> Path:
+    return golden("0.15.0", "mor")
+
+
+class TestRead:
+    def test_text(self, mor: Path, cli: Cli) -> None:
+        run = cli("read", mor, "-c", "id,qty", "-f", "id = key-000125", "-f", "region = ap")
+        assert (run.code, run.err) == (0, "")
+        assert [line.split() for line in run.out.splitlines()] == [
+            ["id", "qty"],
+            ["key-000125", "6"],
+        ]
+
+    def test_text_shows_a_hundred_rows(self, mor: Path, cli: Cli) -> None:
+        assert len(cli("read", mor).out.splitlines()) == 1 + 100
+        assert len(cli("read", mor, "-n", 300).out.splitlines()) == 1 + 300
+
+    def test_json_lines(self, mor: Path, cli: Cli) -> None:
+        rows = cli("read", mor, "--output", "json").rows
+        assert sorted(map(repr, rows)) == sorted(
+            map(repr, bf.open(mor).scan().to_arrow().to_pylist())
+        )
+
+    @pytest.mark.parametrize(
+        ("condition", "expected"),
+        [
+            ("qty >= 5", [("qty", ">=", 5)]),
+            ("qty=5", [("qty", "=", 5)]),
+            ("qty != 5", [("qty", "!=", 5)]),
+            ("qty in [1, 2]", [("qty", "in", [1, 2])]),
+            ('region not in ["eu", "us"]', [("region", "not in", ["eu", "us"])]),
+            ("price < 129.5", [("price", "<", 129.5)]),
+            ("name = n86", [("name", "=", "n86")]),
+        ],
+    )
+    def test_filters(self, mor: Path, cli: Cli, condition: str, expected: object) -> None:
+        rows = cli("read", mor, "-f", condition, "--output", "json").rows
+        assert rows
+        assert len(rows) == bf.open(mor).scan(filter=expected).count()
+
+    def test_as_of_meta_and_read_optimized(self, mor: Path, cli: Cli) -> None:
+        first = bf.open(mor).timeline.writes.completed.instants[0].requested_time
+        for option in (("--as-of", first), ("--read-optimized",)):
+            rows = cli("read", mor, "--meta", *option, "--output", "json").rows
+            assert {row["_hoodie_commit_time"] for row in rows} == {first}
+
+    def test_csv_on_standard_output(self, mor: Path, cli: Cli) -> None:
+        lines = cli("read", mor, "-n", "2", "--output", "csv").out.splitlines()
+        assert lines[0] == '"id","name","price","qty","ts","region"'
+        assert len(lines) == 3
+
+    @pytest.mark.parametrize("said", [True, False])
+    def test_parquet(self, golden: Golden, cli: Cli, tmp_path: Path, said: bool) -> None:
+        root, file = golden("1.2.0", "nested_mor"), tmp_path / "rows.parquet"
+        run = cli("read", root, "-o", file, *(["--output", "parquet"] if said else []))
+        assert (run.code, run.out, run.err) == (0, "", "")
+        assert canonical(pq.read_table(file)) == canonical(bf.open(root).scan().to_arrow())
+
+    @pytest.mark.parametrize("name", ["nested_mor", "mor", "evolved"])
+    def test_csv(self, golden: Golden, cli: Cli, tmp_path: Path, name: str) -> None:
+        root, file = golden("1.2.0", name), tmp_path / "rows.csv"
+        assert cli("read", root, "-o", file).code == 0
+        rows = bf.open(root).scan().to_arrow()
+        read = pyarrow.csv.read_csv(file)
+        assert read.column_names == rows.column_names
+        assert read.num_rows == rows.num_rows
+        flat = [f.name for f in rows.schema if pa.types.is_int32(f.type)]
+        for column in flat:
+            assert sorted(map(repr, read[column].to_pylist())) == (
+                sorted(map(repr, rows[column].to_pylist()))
+            )
+
+    def test_json_file(self, mor: Path, cli: Cli, tmp_path: Path) -> None:
+        cli("read", mor, "-o", tmp_path / "rows.jsonl")
+        assert len((tmp_path / "rows.jsonl").read_text().splitlines()) == 310
+
+    def test_json_of_what_json_has_no_form_for(self, golden: Golden, cli: Cli) -> None:
+        root = golden("1.2.0", "nested_mor")
+        texts = cli("read", root, "-c", "id,bin,db,day", "--output", "json")
+        assert "NaN," not in texts.out.replace('"NaN",', "")
+        for row in texts.rows:
+            (ours,) = bf.open(root).scan(filter=[("id", "=", row["id"])]).to_arrow().to_pylist()
+            assert row["bin"] == (ours["bin"] and base64.b64encode(ours["bin"]).decode())
+            assert row["day"] == (ours["day"] and str(ours["day"]))
+            if ours["db"] is not None:
+                assert repr(float(row["db"])) == repr(ours["db"])
+        assert {"Infinity", "NaN"} & {row["db"] for row in texts.rows}
+
+    def test_a_dash_is_standard_output(self, mor: Path, cli: Cli) -> None:
+        assert len(cli("read", mor, "-n", 3, "-o", "-").rows) == 3
+
+    def test_what_could_not_be_finished_is_removed(
+        self, golden_copy: Golden, cli: Cli, tmp_path: Path
+    ) -> None:
+        root = golden_copy("1.2.0", "tiny_mor")
+        for log_file in (root / "us").glob(".*.log.*"):
+            log_file.write_bytes(log_file.read_bytes()[:-1])
+        for ending in ("csv", "json", "parquet"):
+            run = cli("read", root, "-o", tmp_path / f"rows.{ending}")
+            assert (run.code, run.out) == (2, "")
+            assert not (tmp_path / f"rows.{ending}").exists()
+
+
+class TestLocate:
+    def test_text(self, mor: Path, cli: Cli) -> None:
+        run = cli("locate", mor, "key-000125", "--partition", "eu")
+        head, line, *more = run.out.splitlines()
+        assert head.split()[:3] == ["record_key", "partition_path", "bucket_id"]
+        assert line.split()[:3] == ["key-000125", "eu", "1"]
+        assert len(more) == 2  # its other log files
+
+    def test_json(self, mor: Path, cli: Cli, tmp_path: Path) -> None:
+        (tmp_path / "keys").write_text("key-000007\nkey-000125\n")
+        rows = cli("locate", mor, "--keys-from", tmp_path / "keys", "--output", "json").rows
+        assert rows == bf.open(mor).locate(["key-000007", "key-000125"]).to_pylist()
+
+    def test_an_index_given(self, mor: Path, cli: Cli) -> None:
+        run = cli("locate", mor, "key-000125", "--index", "simple:2")
+        assert (run.code, run.out) == (64, "")
+        assert "contradicts" in run.err
+
+    def test_no_index(self, golden: Golden, cli: Cli) -> None:
+        run = cli("locate", golden("1.2.0", "bloom"), "key-000001")
+        assert (run.code, run.out) == (2, "")
+        assert run.err.startswith("bucketfmt: ")
+        assert run.err.count("\n") == 1
+
+
+class TestLookup:
+    def test_rows(self, mor: Path, cli: Cli) -> None:
+        rows = cli("lookup", mor, "key-000125", "no such key", "-c", "id,qty", "--output", "json")
+        assert rows.rows == bf.open(mor).lookup(["key-000125"], ["id", "qty"]).to_pylist()
+
+    def test_none(self, mor: Path, cli: Cli) -> None:
+        run = cli("lookup", mor, "no such key")
+        assert run.code == 0
+        assert run.out.split() == ["id", "name", "price", "qty", "ts", "region"]
+
+    def test_to_a_file(self, mor: Path, cli: Cli, tmp_path: Path) -> None:
+        cli("lookup", mor, "key-000125", "-o", tmp_path / "rows.parquet")
+        assert canonical(pq.read_table(tmp_path / "rows.parquet")) == (
+            canonical(bf.open(mor).lookup(["key-000125"]))
+        )
