@@ -1,0 +1,1 @@
+"""How fast bucketfmt is beside its peers, on the same data in one run: `python -m benchmarks`."""

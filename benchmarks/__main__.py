@@ -1,0 +1,87 @@
+"""Run benchmarks, print them, and keep them in `results/` and RESULTS.md."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+
+from .avro_blocks import measure_avro_blocks
+from .check import measure_check
+from .data import FOLDER_VARIABLE, find_data_folder, make_missing_tables
+from .environment import describe_environment, describe_load
+from .hashing import measure_java_hash, measure_ring
+from .keys import measure_locate, measure_lookup
+from .measure import Result
+from .memory import measure_memory
+from .reading import measure_cow, measure_log_only, measure_mor
+from .report import encode_run, format_figures, format_results, write_report
+
+_HERE = Path(__file__).resolve().parent
+_RESULTS = _HERE / "results"
+
+
+@dataclass(frozen=True)
+class _Benchmark:
+    """What measures, and the tables it reads."""
+
+    measure: Callable[[Path], list[Result]]
+    tables: tuple[str, ...] = ()
+
+
+_BENCHMARKS = {
+    "cow": _Benchmark(measure_cow, ("cow",)),
+    "mor": _Benchmark(measure_mor, ("mor",)),
+    "log_only": _Benchmark(measure_log_only, ("log_only",)),
+    "avro_blocks": _Benchmark(measure_avro_blocks, ("log_only",)),
+    "java_hash": _Benchmark(measure_java_hash),
+    "ring": _Benchmark(measure_ring),
+    "locate": _Benchmark(measure_locate, ("cow", "wide")),
+    "lookup": _Benchmark(measure_lookup, ("wide",)),
+    "check": _Benchmark(measure_check, ("cow_5x",)),
+    "memory": _Benchmark(
+        measure_memory, ("cow", "mor", "log_only", "cow_5x", "mor_5x", "log_only_5x")
+    ),
+}
+
+
+def _measure(name: str, data: Path) -> None:
+    """Run one benchmark, print it, and keep it as JSON."""
+    load = describe_load()
+    results = _BENCHMARKS[name].measure(data)
+    figures = [figure for result in results for figure in result.figures]
+    print(f"## {name}\n\n{format_results(results)}\n\n{format_figures(figures)}\n", flush=True)
+    measured = datetime.now(timezone.utc).isoformat(timespec="seconds")
+    run = encode_run(name, results, describe_environment(), measured, load)
+    (_RESULTS / f"{name}.json").write_text(json.dumps(run, indent=1) + "\n")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(_BENCHMARKS))
+    parser.add_argument(
+        "--data",
+        type=Path,
+        default=find_data_folder(),
+        help=f"folder of the tables, made if missing; also ${FOLDER_VARIABLE}; now %(default)s",
+    )
+    arguments = parser.parse_args()
+    names = arguments.names or list(_BENCHMARKS)
+    for name in names:
+        if name not in _BENCHMARKS:
+            parser.error(f"no benchmark {name}; there are {', '.join(_BENCHMARKS)}")
+    tables = dict.fromkeys(table for name in names for table in _BENCHMARKS[name].tables)
+    make_missing_tables(arguments.data, tables)
+    _RESULTS.mkdir(exist_ok=True)
+    for name in names:
+        _measure(name, arguments.data)
+    kept = [_RESULTS / f"{name}.json" for name in _BENCHMARKS]
+    runs = [json.loads(path.read_text()) for path in kept if path.exists()]
+    write_report(_HERE / "RESULTS.md", runs)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,111 @@
+"""Several ways of doing one thing, timed turn about in one process."""
+
+from __future__ import annotations
+
+import gc
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+__all__ = ["UNKNOWN_CAUSE", "Figure", "Peer", "Result", "Timing", "race", "ratio"]
+
+UNKNOWN_CAUSE = "Why is not known yet."
+
+
+@dataclass(frozen=True)
+class Peer:
+    """One way of doing the thing."""
+
+    name: str
+    run: Callable[[], Any]
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Seconds of each repetition; CPU is user and system time of all threads.
+
+    `peaks` are bytes, where memory was measured.
+    """
+
+    peer: str
+    walls: list[float]
+    cpus: list[float]
+    peaks: list[int] = field(default_factory=list)
+
+    @property
+    def wall(self) -> float:
+        return statistics.median(self.walls)
+
+    @property
+    def cpu(self) -> float:
+        return statistics.median(self.cpus)
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure owed: what was measured, and the bound it has to keep.
+
+    `cause` is printed where it is missed.
+    """
+
+    name: str
+    value: float
+    unit: str
+    at_most: float | None = None
+    at_least: float | None = None
+    cause: str = UNKNOWN_CAUSE
+
+    @property
+    def is_met(self) -> bool:
+        return (self.at_most is None or self.value <= self.at_most) and (
+            self.at_least is None or self.value >= self.at_least
+        )
+
+
+@dataclass(frozen=True)
+class Result:
+    """One table of peers, and the figures owed that were read from it.
+
+    `amount` of `unit` is what one repetition does; `notes` are sentences.
+    """
+
+    title: str
+    timings: list[Timing] = field(default_factory=list)
+    figures: list[Figure] = field(default_factory=list)
+    amount: float | None = None
+    unit: str = ""
+    notes: list[str] = field(default_factory=list)
+
+
+def race(
+    peers: Sequence[Peer], repetitions: int, fingerprint: Callable[[Any], object]
+) -> list[Timing]:
+    """Return how long each peer takes, in rounds in which each has its turn.
+
+    A round before is not timed: in it every peer's result must have the same fingerprint.
+    """
+    found = {peer.name: fingerprint(peer.run()) for peer in peers}
+    if len(set(found.values())) != 1:
+        raise SystemExit(f"the peers disagree: {found}")
+    timings = {peer.name: Timing(peer.name, [], []) for peer in peers}
+    for turn in range(repetitions):
+        first = turn % len(peers)
+        for peer in (*peers[first:], *peers[:first]):
+            gc.collect()
+            wall, cpu = time.perf_counter(), time.process_time()
+            result = peer.run()
+            timings[peer.name].walls.append(time.perf_counter() - wall)
+            timings[peer.name].cpus.append(time.process_time() - cpu)
+            del result
+    return list(timings.values())
+
+
+def ratio(timings: Sequence[Timing], peer: str, to: str) -> float:
+    """Return the median, over the rounds, of one peer's wall time by another's.
+
+    Within a round both had the same machine, whatever else ran on it.
+    """
+    walls = {timing.peer: timing.walls for timing in timings}
+    return statistics.median(a / b for a, b in zip(walls[peer], walls[to], strict=True))
