@@ -40,7 +40,7 @@ check: setup
 	$(BIN)/mypy
 	$(BIN)/mkdocs build --strict --quiet
 
-bench: setup
+bench: setup interop-setup
 	$(BIN)/python -m benchmarks
 
 soak-interop: setup interop-setup

@@ -13,19 +13,32 @@ from bucketfmt.limits import Limits
 from bucketfmt.storage.store import Store
 from bucketfmt.table.table import Table, load_config
 
-__all__ = ["Judge", "Outcome", "look_up_all", "open_table_in", "scan_all"]
+__all__ = [
+    "GOOD",
+    "Answer",
+    "Judge",
+    "Outcome",
+    "Question",
+    "content_of",
+    "look_up_all",
+    "open_table_in",
+    "scan_all",
+]
 
 _LIMITS = Limits(row_group_bytes_max=1 << 30, log_rows_bytes_max=1 << 30)
 
 
 class Outcome(str, Enum):
-    """What became of one damaged table. Only `SILENT` and `FOREIGN` are bad."""
+    """What became of one damaged table. `SAME` and `ERROR` are good; the others are bad."""
 
     SAME = "same rows"
     ERROR = "typed error"
     SILENT = "silently different rows"
     FOREIGN = "foreign exception"
+    ENDED = "process ended"  # told by the process that watches
 
+
+GOOD = frozenset({Outcome.SAME, Outcome.ERROR})
 
 Answer = Any
 Question = Callable[[Table], Answer]
@@ -38,19 +51,20 @@ def open_table_in(store: Store) -> Table:
 
 def scan_all(table: Table) -> Answer:
     """Return all rows, with Hudi's own columns, as something that compares by content."""
-    return _content(table.scan(meta_columns=True).to_arrow())
+    return content_of(table.scan(meta_columns=True).to_arrow())
 
 
 def look_up_all(*record_keys: str) -> Question:
     """Return the question what the rows of these keys are, by the index and by a scan."""
 
     def ask(table: Table) -> Answer:
-        return scan_all(table), _content(table.lookup(list(record_keys)))
+        return scan_all(table), content_of(table.lookup(list(record_keys)))
 
     return ask
 
 
-def _content(rows: pa.Table) -> Answer:
+def content_of(rows: pa.Table) -> Answer:
+    """Return columns and rows as something that compares by content, in any order."""
     columns = [column.to_pylist() for column in rows.columns]
     return rows.schema.names, sorted(map(repr, zip(*columns, strict=True)))
 
@@ -76,4 +90,9 @@ class Judge:
 
 
 def _difference(truth: Answer, answer: Answer) -> str:
-    return f"{str(answer)[:300]} instead of {str(truth)[:300]}"
+    """Return where the two first differ, as text."""
+    expected, found = repr(truth), repr(answer)
+    pairs = enumerate(zip(expected, found, strict=False))
+    same = next((at for at, (right, got) in pairs if right != got), 0)
+    start = max(same - 20, 0)
+    return f"...{found[start : same + 60]}... instead of ...{expected[start : same + 60]}..."

@@ -29,6 +29,7 @@ from bucketfmt.format.service_metadata import (
     RollbackMetadata,
     SavepointMetadata,
 )
+from bucketfmt.format.struct_types import prepare_to_decode
 from bucketfmt.format.timeline_record import Int32, Int64, TimelineRecord, timeline_record
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
 
@@ -186,6 +187,9 @@ class Manifest(msgspec.Struct, frozen=True):
     """A snapshot of history."""
 
     files: list[ManifestEntry] = []
+
+
+prepare_to_decode(ArchivedMetaEntry, LSMTimelineInstant, Manifest)
 
 
 def decode_history_row(row: Mapping[str, Any], limits: Limits = DEFAULT_LIMITS) -> ArchivedInstant:

@@ -14,8 +14,10 @@ import msgspec
 
 from bucketfmt.format.avro_container import CONTAINER_MAGIC, encode_container
 from bucketfmt.format.cursor import Buffer
+from bucketfmt.format.damaged_names import check_names
 from bucketfmt.format.hudi_schemas import hudi_schema
 from bucketfmt.format.json_text import decode_json, encode_jackson_json
+from bucketfmt.format.struct_types import prepare_to_decode
 from bucketfmt.format.timeline_record import (
     Int32,
     Int64,
@@ -108,6 +110,8 @@ class CommitMetadata(TimelineRecord, frozen=True, kw_only=True):
     partition_to_replace_file_ids: Mapping[str, Sequence[str]] = {}
 
 
+prepare_to_decode(CommitMetadata)
+
 # Hudi 0.15 leaves these out of the JSON of a stat that has none; others it writes as null.
 _ABSENT_WHEN_NULL = (
     "prevBaseFile",
@@ -136,8 +140,13 @@ def decode_commit_metadata(data: Buffer, limits: Limits = DEFAULT_LIMITS) -> Com
         return CommitMetadata()
     if bytes(data[: len(CONTAINER_MAGIC)]) == CONTAINER_MAGIC:
         _, record = decode_single_record(data, (_COMMIT, _REPLACE_COMMIT), limits)
-        return timeline_record(record, CommitMetadata)
-    return decode_json(data, CommitMetadata, "commit metadata")
+        metadata = timeline_record(record, CommitMetadata)
+    else:
+        metadata = decode_json(data, CommitMetadata, "commit metadata")
+        record = decode_json(data, dict[str, msgspec.Raw], "commit metadata")
+    # A damaged name is skipped as unknown: a replacecommit would replace nothing.
+    check_names(record, CommitMetadata.__struct_encode_fields__, "commit metadata")
+    return metadata
 
 
 def encode_commit_metadata_json(metadata: CommitMetadata, replace: bool = False) -> bytes:

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 from bucketfmt.errors import CorruptError
 
-__all__ = ["check_names", "check_property_names"]
+__all__ = ["check_names", "check_property_names", "differ_in_one"]
 
 _PROPERTIES = frozenset(
     [
@@ -62,7 +62,7 @@ def check_names(found: Iterable[str], known: Collection[str], what: str) -> None
     missing = [name for name in known if name not in names]
     for name in names.difference(known):
         for meant in missing:
-            if len(name) == len(meant) and _differing(name, meant) == 1:
+            if differ_in_one(name, meant):
                 raise CorruptError(
                     f"{what}: {name[:80]!r} is damaged, and was {meant!r}; restore the file"
                 )
@@ -85,5 +85,8 @@ def check_property_names(properties: Mapping[str, str]) -> None:
                 )
 
 
-def _differing(first: str, second: str) -> int:
-    return sum(a != b for a, b in zip(first, second, strict=True))
+def differ_in_one(first: str, second: str) -> bool:
+    """Return whether two texts are the same but for one character in place of another."""
+    if len(first) != len(second):
+        return False
+    return sum(a != b for a, b in zip(first, second, strict=True)) == 1

@@ -18,6 +18,7 @@ from bucketfmt.format.cursor import Buffer
 from bucketfmt.format.instants import INIT_INSTANT
 from bucketfmt.format.json_text import decode_json, encode_jackson_json
 from bucketfmt.format.ring import HashingNode, check_ring, initial_ring
+from bucketfmt.format.struct_types import prepare_to_decode
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
 
 __all__ = [
@@ -60,6 +61,9 @@ class _Rfc42Metadata(msgspec.Struct):
 
 class _Layout(msgspec.Struct):
     bucket_mappings: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+
+
+prepare_to_decode(HashingMetadata, _Rfc42Metadata, _Layout)
 
 
 def decode_hashing_metadata(data: Buffer, limits: Limits = DEFAULT_LIMITS) -> HashingMetadata:

@@ -14,6 +14,7 @@ import msgspec
 from bucketfmt.errors import CorruptError
 from bucketfmt.format.cursor import Buffer
 from bucketfmt.format.json_text import decode_json
+from bucketfmt.format.struct_types import prepare_to_decode
 from bucketfmt.format.timeline_record import Int32, Int64
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
 
@@ -91,6 +92,9 @@ class SchemaHistory(msgspec.Struct, frozen=True):
     """The JSON of a `.schemacommit`."""
 
     schemas: list[InternalSchema]
+
+
+prepare_to_decode(InternalSchema, SchemaHistory)
 
 
 def parse_internal_schema(text: str, limits: Limits = DEFAULT_LIMITS) -> InternalSchema:

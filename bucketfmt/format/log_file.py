@@ -21,7 +21,7 @@ from bucketfmt.format.log_block import (
 )
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
 
-__all__ = ["covers_file", "decode_log_file", "select_blocks"]
+__all__ = ["check_block_header", "covers_file", "decode_log_file", "select_blocks"]
 
 _FIND_MAGIC = re.compile(re.escape(MAGIC))
 _ROLLBACK_BLOCK = "0"
@@ -141,7 +141,7 @@ def select_blocks(
         for block in file:
             if isinstance(block, CorruptSpan):
                 continue
-            _check_mergeable(block)
+            check_block_header(block)
             if block.block_type is BlockType.COMMAND:
                 by_instant.pop(block.target_instant_time, None)
                 continue
@@ -154,7 +154,13 @@ def select_blocks(
     return [block for instant in _place_compacted(by_instant) for block in by_instant[instant]]
 
 
-def _check_mergeable(block: LogBlock) -> None:
+def check_block_header(block: LogBlock) -> None:
+    """Refuse a block whose header does not say how to merge it.
+
+    Raises:
+        CorruptError: a value is not of its key's form.
+        UnsupportedError: a CDC block, a command that is no rollback, or a newer header key.
+    """
     for key, value in block.header.items():
         try:
             known = HeaderKey(key)

@@ -19,6 +19,7 @@ from bucketfmt.format.cursor import Buffer
 from bucketfmt.format.instants import INIT_INSTANT
 from bucketfmt.format.java_regex import JavaPattern, compile_java_pattern
 from bucketfmt.format.json_text import decode_json, encode_jackson_json
+from bucketfmt.format.struct_types import prepare_to_decode
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
 
 __all__ = [
@@ -68,6 +69,9 @@ class PartitionBucketRules(msgspec.Struct, frozen=True):
         if number < 1:
             raise CorruptError(f"the rules give partition {partition_path!r} {number} buckets")
         return limits.check("num_buckets_max", number)
+
+
+prepare_to_decode(PartitionBucketRules)
 
 
 @lru_cache(maxsize=16)

@@ -18,6 +18,7 @@ from bucketfmt.errors import CorruptError
 from bucketfmt.format.avro_container import decode_container, encode_container
 from bucketfmt.format.cursor import Buffer
 from bucketfmt.format.hudi_schemas import hudi_schema
+from bucketfmt.format.struct_types import prepare_to_decode
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
 
 __all__ = [
@@ -56,6 +57,7 @@ class RecordDecoder(Protocol[R_co]):
 def timeline_record_codec(kind: type[R]) -> tuple[RecordDecoder[R], Callable[[R], bytes]]:
     """Return (decode, encode) between `kind` and an Avro container of its Hudi record."""
     name = "Hoodie" + kind.__name__
+    prepare_to_decode(kind)
 
     def decode(data: Buffer, limits: Limits = DEFAULT_LIMITS) -> R:
         _, record = decode_single_record(data, (name,), limits)

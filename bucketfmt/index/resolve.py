@@ -14,6 +14,7 @@ from typing import Literal
 import numpy as np
 import pyarrow as pa
 
+from bucketfmt.errors import CorruptError
 from bucketfmt.format.index_settings import IndexSettings
 from bucketfmt.format.partition_rules import PartitionBucketRules
 from bucketfmt.index.assign import Buckets
@@ -74,12 +75,18 @@ def find_declared_index(
         settings: What hoodie.properties says.
         rules: The partition rules in force (`.hashing_config`), if the table has any.
         has_hashing_metadata: Whether the table has consistent hashing metadata.
+
+    Raises:
+        CorruptError: the default of the rules is no number of buckets.
     """
     hash_fields = settings.hash_fields
     if rules is not None:
-        index: Index = PartitionBucketIndex(
-            rules.default_num_buckets, rules.expressions, hash_fields
-        )
+        try:
+            index: Index = PartitionBucketIndex(
+                rules.default_num_buckets, rules.expressions, hash_fields
+            )
+        except ValueError as error:
+            raise CorruptError(f"hashing config of instant {rules.instant}: {error}") from None
         return ResolvedIndex(index, "index files", f"hashing config of instant {rules.instant}")
     if settings.engine == "CONSISTENT_HASHING" or has_hashing_metadata:
         num_buckets = settings.num_buckets or 256

@@ -281,7 +281,7 @@ def _logical_type(
         return None
     if precision > _DECIMAL256_DIGITS:
         raise UnsupportedError(f"Avro schema: a decimal of {precision} digits; Arrow has 76")
-    if fixed_size is not None and 10**precision > 1 << max(8 * fixed_size - 1, 0):
+    if fixed_size is not None and (10**precision).bit_length() > max(8 * fixed_size - 1, 0):
         return None
     return LogicalType("decimal", precision, scale)
 

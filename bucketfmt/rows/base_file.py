@@ -7,7 +7,7 @@ HoodieAvroWriteSupport (footer), BloomIndexFileInfo (use).
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from typing import Any
@@ -24,6 +24,7 @@ from bucketfmt.rows.conform import conform
 from bucketfmt.rows.filters import Filter
 from bucketfmt.rows.meta_columns import RECORD_KEY
 from bucketfmt.rows.parquet_footer import ColumnRange, ParquetFooter, decode_footer
+from bucketfmt.rows.parquet_levels import check_levels
 
 __all__ = ["BATCH_ROWS", "BaseFileReader"]
 
@@ -31,6 +32,7 @@ BATCH_ROWS = 131_072
 """Rows of a batch where the caller does not say: some megabytes of an ordinary row."""
 
 _MAGIC = b"PAR1"
+_STREAM_BUFFER = 64 * 1024  # of each column, where rows are streamed from a disk
 _FOOTER_GUESS = 64 * 1024  # what one read of the end brings; a bloom filter takes a second read
 _AVRO_SCHEMA_KEYS = ("parquet.avro.schema", "avro.schema")
 _BLOOM_KEYS = ("org.apache.hudi.bloomfilter", "com.uber.hoodie.bloomfilter")
@@ -62,7 +64,6 @@ class BaseFileReader:
             can end the process on a damaged file: use `find_row_groups`.
         schema: Columns of the file. Timestamps stored as INT96 are microseconds in UTC; lists
             and maps written by Avro or Spark, with two levels or three, are plain lists and maps.
-        key_values: Footer entries, as text.
     """
 
     def __init__(self, source: pa.NativeFile | pa.Buffer, limits: Limits = DEFAULT_LIMITS) -> None:
@@ -74,6 +75,7 @@ class BaseFileReader:
             LimitError: a row group, the file or the schema is larger than `limits` allow.
         """
         self._limits = limits
+        self._source = source = pa.BufferReader(source) if isinstance(source, pa.Buffer) else source
         options: dict[str, Any] = {
             "coerce_int96_timestamp_unit": "us",
             "page_checksum_verification": True,  # costs a few per cent
@@ -83,8 +85,7 @@ class BaseFileReader:
             options["arrow_extensions_enabled"] = False
         if "schema_depth_limit" in _OPENING:
             options["schema_depth_limit"] = limits.schema_depth_max
-        if isinstance(source, pa.Buffer):
-            source = pa.BufferReader(source)
+        self._options = options
         with _folded("parquet footer"):
             self._footer_bytes, tail = _read_footer(source)
             footer = pa.BufferReader(_MAGIC + self._footer_bytes + tail)
@@ -94,15 +95,20 @@ class BaseFileReader:
         if len(set(stored.names)) < len(stored.names):
             raise CorruptError("parquet footer: two columns have the same name")
         self._check_sizes()
+        check_levels(stored, self.metadata.schema)
         leaves = iter(range(self.metadata.num_columns))
         presented = (self._presented(field, leaves) for field in stored)
         self.schema = pa.schema([field.remove_metadata() for field in presented])
-        self.key_values = _decode_key_values(self.metadata.metadata or {})
 
     @property
     def num_rows(self) -> int:
         """Rows of the file."""
         return int(self.metadata.num_rows)
+
+    @cached_property
+    def key_values(self) -> dict[str, str]:
+        """Footer entries, as text. A bloom filter among them is most of a megabyte."""
+        return _decode_key_values(self.metadata.metadata or {})
 
     @property
     def avro_schema(self) -> str | None:
@@ -128,6 +134,28 @@ class BaseFileReader:
                 code = self.key_values.get(_BLOOM_TYPE_KEY)
                 return decode_bloom_filter(self.key_values[key], code, self._limits)
         return None
+
+    def check_nullable(self, columns: Iterable[str]) -> None:
+        """Check that columns are stored with levels if they may be null, and else without.
+
+        For those of which something else says otherwise: then one of the two is damaged, or they
+        were written that way. Only parquet-mr, Hudi's own writer, tells.
+
+        Raises:
+            CorruptError: one is not; the footer is damaged.
+        """
+        if not (self.metadata.created_by or "").startswith("parquet-mr"):
+            return
+        numbers = {name: number for number, (name, _) in enumerate(self._footer.leaves)}
+        for name in columns:
+            field, number = self._field(name), numbers.get(name)
+            if number is None or field is None:
+                continue
+            if self._footer.has_levels[number] != field.nullable:
+                raise CorruptError(
+                    f"parquet footer: whether column {name!r} may be null is damaged; restore the "
+                    "file"
+                )
 
     def read(
         self,
@@ -159,13 +187,25 @@ class BaseFileReader:
     ) -> Iterator[pa.RecordBatch]:
         """Yield what `read` returns, at most `batch_rows` rows at a time.
 
+        Memory follows the batch: of a file on disk no more is held than a little of each column.
+        Of a remote one, where every read is a request, a row group is fetched at once.
+
         Raises:
             CorruptError: the pages do not decode, or their checksum is wrong.
         """
         names = None if columns is None else list(columns)
         groups = None if row_groups is None else list(row_groups)
+        file = self._file
         with _folded("parquet rows"):
-            batches = self._file.iter_batches(
+            if isinstance(self._source, pa.OSFile):
+                file = pq.ParquetFile(
+                    self._source,
+                    metadata=self.metadata,
+                    pre_buffer=False,
+                    buffer_size=_STREAM_BUFFER,
+                    **self._options,
+                )
+            batches = file.iter_batches(
                 batch_rows, row_groups=groups, columns=names, use_threads=use_threads
             )
         while True:
@@ -218,19 +258,36 @@ class BaseFileReader:
     def find_row_groups_of_keys(self, record_keys: pa.Array) -> list[int]:
         """Return the row groups that may hold any of the keys, by the statistics of the key column.
 
+        Nothing proves a bloom filter. So where it says that a key is absent, the key column is
+        read, and with it the checksums of its pages.
+
         Raises:
-            CorruptError: the bloom filter does not decode.
+            CorruptError: the bloom filter does not decode, or a key it says is absent is there; or
+                the recorded key range is not that of the statistics.
         """
-        candidates = record_keys.filter(pa.array(self.may_hold_keys(record_keys)))
-        if not len(candidates):
-            return []
         field = self._field(RECORD_KEY)
         ranges = self._footer.ranges(pa.schema([] if field is None else [field]))
-        return [
-            number
-            for number, group in enumerate(ranges)
-            if _may_hold_key(group.columns.get(RECORD_KEY), candidates)
-        ]
+        keys_of_groups = [group.columns.get(RECORD_KEY) for group in ranges]
+        _check_key_range(self.key_range, keys_of_groups)
+
+        def groups_of(keys: pa.Array) -> list[int]:
+            return [
+                number
+                for number, group in enumerate(keys_of_groups)
+                if len(keys) and _may_hold_key(group, keys)
+            ]
+
+        possible = pa.array(self.may_hold_keys(record_keys))
+        absent = record_keys.filter(pc.invert(possible))
+        doubted = groups_of(absent) if field is not None else []
+        if doubted:
+            stored = self.read([RECORD_KEY], doubted)[RECORD_KEY]
+            if pc.any(pc.is_in(stored, absent)).as_py():
+                raise CorruptError(
+                    "parquet footer: the bloom filter says that a key is absent which is there; "
+                    "restore the file, or rewrite it by a clustering"
+                )
+        return groups_of(record_keys.filter(possible))
 
     def _field(self, name: str) -> pa.Field | None:
         index = self.schema.get_field_index(name)
@@ -302,6 +359,27 @@ def _read_footer(source: pa.NativeFile) -> tuple[bytes, bytes]:
         source.seek(size - 8 - length)
         end = source.read(length + 8)
     return end[-8 - length : -8], end[-8:]
+
+
+def _check_key_range(stated: tuple[str, str] | None, groups: Sequence[ColumnRange | None]) -> None:
+    """Check that the range Hudi records in a footer is the one parquet does.
+
+    Raises:
+        CorruptError: it is not; one of the two is damaged.
+    """
+    lows = [group.low for group in groups if group is not None and isinstance(group.low, str)]
+    highs = [group.high for group in groups if group is not None and isinstance(group.high, str)]
+    if stated is None or not len(groups) == len(lows) == len(highs) > 0:
+        return
+    low, high = stated
+    if max((*lows, *highs)) >= _FIRST_DISPUTED_CHARACTER:
+        return
+    # Statistics may be cut short: then they are prefixes.
+    if not (low.startswith(min(lows)) and high.startswith(max(highs))):
+        raise CorruptError(
+            f"parquet footer: keys {low!r} to {high!r}, and {min(lows)!r} to {max(highs)!r} by the "
+            "statistics of the key column; restore the file"
+        )
 
 
 def _may_hold_key(keys: ColumnRange | None, candidates: pa.Array) -> bool:

@@ -22,6 +22,7 @@ __all__ = ["ColumnRange", "ParquetFooter", "RowGroupRanges", "decode_footer", "r
 
 _BOOLEAN, _INT32, _INT64, _, _FLOAT, _DOUBLE, _BYTE_ARRAY, _FIXED = range(8)
 _REPEATED = 2
+_RLE = 3
 _DEPTH_MAX = 16  # parquet.thrift nests half as deep
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _MICROS = {"s": 1_000_000, "ms": 1_000, "us": 1}
@@ -60,10 +61,13 @@ class ParquetFooter:
     Attributes:
         leaves: Name and physical type of each leaf column; no name if it is nested.
         row_groups: Number of rows, and per leaf the Statistics, by field id.
+        has_levels: Whether the pages of each leaf are said to have levels, as they have for what
+            may be null: parquet-mr counts them among the encodings.
     """
 
     leaves: tuple[tuple[str | None, int], ...]
     row_groups: tuple[tuple[int, tuple[dict[int, Any], ...]], ...]
+    has_levels: tuple[bool, ...]
 
     def ranges(self, schema: pa.Schema) -> list[RowGroupRanges]:
         """Return, per row group, the ranges of the columns of `schema`.
@@ -100,13 +104,16 @@ def decode_footer(footer: bytes) -> ParquetFooter:
         raise TruncatedError("parquet footer ends within a value") from error
     leaves = tuple(_leaves(_get(metadata, 2, list)))
     groups = []
+    has_levels = [False] * len(leaves)
     for group in _get(metadata, 4, list):
-        chunks = _get(group, 1, list)
+        chunks = [_get(chunk, 3, dict) for chunk in _get(group, 1, list)]
         if len(chunks) != len(leaves):
             raise CorruptError("parquet footer: a row group lacks columns of the schema")
-        statistics = tuple(_get(_get(chunk, 3, dict), 12, dict, {}) for chunk in chunks)
+        statistics = tuple(_get(chunk, 12, dict, {}) for chunk in chunks)
         groups.append((_get(group, 3, int), statistics))
-    return ParquetFooter(leaves, tuple(groups))
+        for number, chunk in enumerate(chunks):
+            has_levels[number] |= _RLE in _get(chunk, 2, list)
+    return ParquetFooter(leaves, tuple(groups), tuple(has_levels))
 
 
 _T = TypeVar("_T")

@@ -8,19 +8,30 @@ said twice, by the block and by the commit that wrote it (docs/decisions/0007).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 import pyarrow as pa
 
 from bucketfmt.errors import CorruptError
+from bucketfmt.format.damaged_names import differ_in_one
 from bucketfmt.format.log_block import BlockType, HeaderKey, LogBlock
 from bucketfmt.limits import Limits
 from bucketfmt.rows.base_file import BaseFileReader
+from bucketfmt.rows.meta_columns import META_COLUMNS, OPERATION
 from bucketfmt.table.files import FileSlice
 from bucketfmt.table.schema import without_meta
 
-__all__ = ["check_block_columns", "check_counts", "check_file_columns", "count_rows"]
+__all__ = [
+    "check_block_columns",
+    "check_counts",
+    "check_file_columns",
+    "check_replaced",
+    "count_rows",
+    "find_nullability_changes",
+]
 
+_OWN_COLUMNS = frozenset({*META_COLUMNS, OPERATION})
+_UUID_SIZE, _UUID_HALF = 36, 18
 _RECORD_COUNT = slice(4, 8)  # of an Avro data block's content
 
 
@@ -102,29 +113,101 @@ def check_block_columns(stored: pa.Schema, stated: pa.Schema | None) -> None:
             raise _unknown(f"{field.name!r} of type {field.type}")
 
 
-def check_file_columns(stored: pa.Schema, stated: pa.Schema | None) -> None:
+def check_file_columns(stored: pa.Schema, stated: pa.Schema) -> None:
     """Check that the columns of a base file, nested ones too, are among those its commit states.
 
-    Only names count: parquet knows types, such as bytes and shorts, that Avro does not.
+    Of types, those whose bytes would read as other values count: parquet knows some, such as
+    shorts, that Avro does not.
 
     Raises:
         CorruptError: they are not.
     """
-    if stated is not None:
-        _check_names(pa.struct(list(without_meta(stored))), pa.struct(list(stated)), "")
+    _check_fields(pa.struct(list(without_meta(stored))), pa.struct(list(stated)), "")
 
 
-def _check_names(stored: pa.DataType, stated: pa.DataType, path: str) -> None:
+def find_nullability_changes(stored: pa.Schema, stated: pa.Schema) -> list[str]:
+    """Return the columns of which a base file says that they may be null, or not, as no one else.
+
+    Hudi's own columns may be null. A damaged repetition type looks like this.
+    """
+    return [
+        field.name
+        for field in stored
+        if field.nullable != (field.name in _OWN_COLUMNS or stated.field(field.name).nullable)
+    ]
+
+
+def check_replaced(
+    partition_path: str,
+    file_ids: Collection[str],
+    replaced: Collection[str],
+    strays: Mapping[str, str],
+) -> None:
+    """Check that no file group is still read because the commit that replaced it is damaged.
+
+    Only ids with a UUID of their own are looked at: no two of those are alike by chance.
+
+    Args:
+        partition_path: The partition to be read.
+        file_ids: Its file groups.
+        replaced: Those that commits replaced in it.
+        strays: The partitions of replaced file groups that no commit wrote there, by file id.
+
+    Raises:
+        CorruptError: a commit replaced what never was, and it is a file group of this partition
+            but for one character of its id, or but for the partition.
+    """
+    unknown = [file_id for file_id in replaced if file_id not in file_ids]
+    if unknown:
+        halves = {half: file_id for file_id in file_ids for half in _halves(file_id)}
+        for file_id in unknown:
+            for meant in {halves[half] for half in _halves(file_id) if half in halves}:
+                if meant not in replaced and differ_in_one(file_id, meant):
+                    raise _replaced_wrongly(meant, file_id, partition_path)
+    for file_id in strays.keys() & file_ids:
+        if strays[file_id] != partition_path and any(_halves(file_id)):
+            raise _replaced_wrongly(file_id, file_id, strays[file_id])
+
+
+def _halves(file_id: str) -> Iterator[str]:
+    """Yield the id without either half of its UUID; nothing where that is no random one."""
+    if len(file_id) >= _UUID_SIZE and not file_id[8:_UUID_SIZE].endswith("0" * 12):
+        yield "<" + file_id[:_UUID_HALF]
+        yield ">" + file_id[_UUID_HALF:]
+
+
+def _replaced_wrongly(meant: str, file_id: str, partition_path: str) -> CorruptError:
+    return CorruptError(
+        f"file group {meant}: a commit replaced {file_id} in partition {partition_path!r}, which "
+        "no commit wrote: the commit is damaged; restore it"
+    )
+
+
+def _check_fields(stored: pa.DataType, stated: pa.DataType, path: str) -> None:
     if pa.types.is_struct(stored) and pa.types.is_struct(stated):
         for field in stored:
             index = stated.get_field_index(field.name)
             if index < 0:
                 raise _unknown(repr(f"{path}{field.name}"))
-            _check_names(field.type, stated.field(index).type, f"{path}{field.name}.")
+            _check_fields(field.type, stated.field(index).type, f"{path}{field.name}.")
     elif pa.types.is_list(stored) and pa.types.is_list(stated):
-        _check_names(stored.value_type, stated.value_type, f"{path}element.")
+        _check_fields(stored.value_type, stated.value_type, f"{path}element.")
     elif pa.types.is_map(stored) and pa.types.is_map(stated):
-        _check_names(stored.item_type, stated.item_type, f"{path}value.")
+        _check_fields(stored.item_type, stated.item_type, f"{path}value.")
+    elif not stored.equals(stated) and not _reads_alike(stored, stated):
+        raise _unknown(f"{path.removesuffix('.')!r} of type {stored}")
+
+
+def _reads_alike(stored: pa.DataType, stated: pa.DataType) -> bool:
+    """Whether a parquet file may have this type for a column whose commit states the other."""
+    types = pa.types
+    if types.is_integer(stated):
+        return bool(types.is_integer(stored) and stored.bit_width <= stated.bit_width)
+    if types.is_string(stated) or types.is_binary(stated) or types.is_fixed_size_binary(stated):
+        return bool(not types.is_primitive(stored) and not types.is_nested(stored))
+    if types.is_temporal(stated):
+        return bool(types.is_temporal(stored) or types.is_integer(stored))
+    return False
 
 
 def _unknown(column: str) -> CorruptError:

@@ -111,10 +111,9 @@ class Scan:
         return sum(merge_streams(counts, worker_count(), buffered=64))
 
     def _stream(self, batch_rows: int | None) -> Iterator[pa.Table]:
-        reader = SliceReader(self._snapshot, self._spec)
-        slices = self.plan().slices
+        slices, workers = self.plan().slices, worker_count()
+        reader = SliceReader(self._snapshot, self._spec, side_by_side=len(slices) >= workers)
         streams = [partial(reader.read, file_slice, batch_rows) for file_slice in slices]
-        workers = worker_count()
         if batch_rows is None:  # everything is held in the end
             return merge_streams(streams, workers, buffered=workers)
         costs = [reader.log_size(file_slice) for file_slice in slices]

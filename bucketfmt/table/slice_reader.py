@@ -34,6 +34,7 @@ from bucketfmt.table.cross_checks import (
     check_counts,
     check_file_columns,
     count_rows,
+    find_nullability_changes,
 )
 from bucketfmt.table.evolution import find_renames
 from bucketfmt.table.files import DataFile, FileSlice
@@ -44,7 +45,7 @@ from bucketfmt.table.snapshot import Snapshot
 __all__ = ["RowSpec", "SliceReader"]
 
 COMMIT_TIME = "_hoodie_commit_time"
-_BATCH_ROWS = 131_072
+_BATCH_ROWS = 65_536
 
 
 @dataclass(frozen=True)
@@ -75,8 +76,10 @@ class RowSpec:
 class SliceReader:
     """Reads file slices of one snapshot. Safe to use from several threads."""
 
-    def __init__(self, snapshot: Snapshot, spec: RowSpec) -> None:
+    def __init__(self, snapshot: Snapshot, spec: RowSpec, *, side_by_side: bool = False) -> None:
+        """`side_by_side`: slices keep all processors busy, so that each batch is one thread's."""
         self._state = snapshot.state
+        self._side_by_side = side_by_side
         self._snapshot = snapshot
         self._spec = spec
 
@@ -141,10 +144,10 @@ class SliceReader:
             return
         renames = self._renames(file.name.instant)
         with self._opened(file) as reader:
-            check_file_columns(reader.schema, self._snapshot.stated_columns(file.name.instant))
+            self._check_file(reader, file.name.instant)
             groups = self._row_groups(reader, row_filter if renames is None else None)
             names = _stored_names(working, reader.schema, renames)
-            for rows in _read_groups(reader, names, groups, batch_rows):
+            for rows in self._read_groups(reader, names, groups, batch_rows):
                 yield self._complete(conform(rows, working, renames), file_slice)
 
     @contextmanager
@@ -157,6 +160,18 @@ class SliceReader:
             raise file.explained(error).within(path=file.path) from None
         except BucketfmtError as error:
             raise error.within(path=file.path) from None
+
+    def _read_groups(
+        self, reader: BaseFileReader, names: list[str], groups: list[int], batch_rows: int | None
+    ) -> Iterator[pa.Table]:
+        """Yield rows of row groups, one by one or in batches."""
+        if batch_rows is None:
+            for group in groups:
+                yield reader.read(names, [group])
+        elif groups:
+            at_once, use_threads = max(batch_rows, _BATCH_ROWS), not self._side_by_side
+            for batch in reader.iter_batches(names, groups, at_once, use_threads):
+                yield pa.Table.from_batches([batch])
 
     def _row_groups(self, reader: BaseFileReader, row_filter: Filter | None) -> list[int]:
         groups = list(range(reader.metadata.num_row_groups))
@@ -221,6 +236,7 @@ class SliceReader:
         for kind, alike in groupby(blocks, lambda member: self._run_key(member.block)):
             members = list(alike)
             if kind[0] is BlockType.DELETE:
+                self._check_columns_of_deletes([member.block for member in members])
                 for member in members:
                     run = self._decode_deletes(member)
                     runs.append(run)
@@ -284,15 +300,25 @@ class SliceReader:
             for block in blocks:
                 if len(block.content):
                     reader = BaseFileReader(pa.py_buffer(block.content), limits)
-                    check_file_columns(
-                        reader.schema, self._snapshot.stated_columns(block.instant_time)
-                    )
+                    self._check_file(reader, block.instant_time)
                     names = _stored_names(working, reader.schema, renames)
                     yield conform(reader.read(names), working, renames)
         else:
             raise UnsupportedError(
                 f"{first.block_type.name} log blocks of rows; compact the table with Hudi"
             )
+
+    def _check_columns_of_deletes(self, blocks: Sequence[LogBlock]) -> None:
+        """A commit that only deletes may be the newest, whose columns are the table's."""
+        text = blocks[0].header.get(HeaderKey.SCHEMA)
+        if text is not None:
+            self._check_columns(arrow_schema(parse_avro_schema(text, self._state.limits)), blocks)
+
+    def _check_file(self, reader: BaseFileReader, instant: str) -> None:
+        stated = self._snapshot.stated_columns(instant)
+        if stated is not None:
+            check_file_columns(reader.schema, stated)
+            reader.check_nullable(find_nullability_changes(reader.schema, stated))
 
     def _check_columns(self, stored: pa.Schema, blocks: Sequence[LogBlock]) -> None:
         for instant in dict.fromkeys(block.instant_time for block in blocks):
@@ -371,17 +397,3 @@ def _stored_names(working: pa.Schema, stored: pa.Schema, renames: Renames | None
     """Return the columns to read of a file, under the names they have there."""
     names = (name if renames is None else renames.get(name, name) for name in working.names)
     return [name for name in names if name is not None and name in stored.names]
-
-
-def _read_groups(
-    reader: BaseFileReader, names: list[str], groups: list[int], batch_rows: int | None
-) -> Iterator[pa.Table]:
-    """Yield rows of row groups: all in one where few, else one by one or in batches."""
-    if not groups:
-        return
-    if batch_rows is not None:
-        for batch in reader.iter_batches(names, groups, max(batch_rows, _BATCH_ROWS)):
-            yield pa.Table.from_batches([batch])
-    else:
-        for group in groups:
-            yield reader.read(names, [group])

@@ -17,6 +17,7 @@ from bucketfmt.format.log_block import HeaderKey, LogBlock
 from bucketfmt.format.names import BaseFileName
 from bucketfmt.rows.avro_schema import arrow_schema, parse_avro_schema
 from bucketfmt.rows.base_file import BaseFileReader
+from bucketfmt.table.cross_checks import check_replaced
 from bucketfmt.table.file_slices import find_file_slices
 from bucketfmt.table.files import DataFile, FileSlice
 from bucketfmt.table.schema import META_COLUMNS, TableSchema, find_stated_schema, without_meta
@@ -86,6 +87,15 @@ class Snapshot:
             for partition_path, file_id in commit.replaced:
                 replaced[partition_path].add(file_id)
         return replaced
+
+    @cached_property
+    def _replaced_strays(self) -> Mapping[str, str]:
+        """The partition of each replaced file group that no commit of the timeline wrote there."""
+        return {
+            file_id: partition_path
+            for partition_path, file_ids in self._replaced.items()
+            for file_id in file_ids - self._committed.get(partition_path, {}).keys()
+        }
 
     @cached_property
     def _committed(self) -> Mapping[str, Mapping[str, Sequence[CommittedFile]]]:
@@ -206,7 +216,10 @@ class Snapshot:
         """Every file group that is listed or named by commits, and not replaced, in order."""
         listed = self.state.listed_files(partition_path).keys()
         committed = self._committed.get(partition_path, {}).keys()
-        return sorted((listed | committed) - self._replaced.get(partition_path, set()))
+        file_ids = listed | committed
+        replaced = self._replaced.get(partition_path, set())
+        check_replaced(partition_path, file_ids, replaced, self._replaced_strays)
+        return sorted(file_ids - replaced)
 
     def _files_of(self, partition_path: str, file_id: str) -> list[DataFile]:
         """A group's files: those listed, and those that commits name and the listing has not."""

@@ -12,10 +12,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
-from bucketfmt.errors import BucketfmtError
+from bucketfmt.errors import BucketfmtError, CorruptError
+from bucketfmt.format.commit_metadata import CommitMetadata
 from bucketfmt.format.instants import State, find_instant_file
 from bucketfmt.format.internal_schema import InternalSchema, decode_schema_history
 from bucketfmt.format.names import find_data_file_name
+from bucketfmt.format.paths import join_path
 from bucketfmt.format.table_config import TableConfig
 from bucketfmt.limits import Limits
 from bucketfmt.storage.store import FileInfo, Store
@@ -70,11 +72,24 @@ class TableState:
         _ = self.commits, self.pending_compactions
 
     def _load_commit(self, instant: Instant) -> CommitRecord:
+        path = join_path(self.config.timeline_path, instant.file_name)
         metadata = load_commit_metadata(self.store, self.config, instant, self.limits)
+        if instant.action == "replacecommit" and metadata == CommitMetadata():
+            # Hudi reads it as one that replaced nothing, and so the replaced rows a second time.
+            raise CorruptError(
+                "a completed replacecommit that is empty: which file groups it replaced is lost; "
+                "restore the file",
+                path=path,
+            )
         # In layout 1 only a file's modification time would tell, which a copy does not keep.
         tells = self.config.timeline_layout > 1 and not instant.legacy
         completed = (instant.completion_time if tells else None) or instant.requested_time
-        return CommitRecord.from_metadata(instant.requested_time, completed, metadata, self.limits)
+        try:
+            return CommitRecord.from_metadata(
+                instant.requested_time, completed, metadata, self.limits
+            )
+        except BucketfmtError as error:
+            raise error.within(path=path) from None
 
     @cached_property
     def pending_compactions(self) -> Mapping[FileGroupId, Instant]:

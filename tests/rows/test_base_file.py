@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import base64
 import contextlib
 import datetime as dt
 import io
@@ -94,6 +95,38 @@ def test_row_groups_of_a_filter_and_of_keys() -> None:
     assert unknown.find_row_groups_of_keys(pa.array(["zz"])) == [0, 1, 2]
     without = opened(written(ROWS.drop(["_hoodie_record_key"])))
     assert without.find_row_groups_of_keys(pa.array(["k03"])) == [0, 1, 2]
+
+
+def test_a_damaged_bloom_filter_is_found_by_reading_the_keys(
+    golden: Callable[[str, str], Path],
+) -> None:
+    path = max(golden("0.15.0", "tiny_ch").glob("us/*.parquet"))
+    data = path.read_bytes()
+    text = opened(data).key_values["org.apache.hudi.bloomfilter"].encode()
+    bits = base64.b64decode(text)
+    empty = base64.b64encode(bits[:13] + bytes(len(bits) - 13))
+    keys = opened(data).read(["_hoodie_record_key"])["_hoodie_record_key"].combine_chunks()
+    assert opened(data).find_row_groups_of_keys(keys) == [0]
+    with pytest.raises(CorruptError, match="the bloom filter says"):
+        opened(data.replace(text, empty)).find_row_groups_of_keys(keys)
+
+
+def test_a_damaged_key_range_is_not_that_of_the_statistics() -> None:
+    for low, high in (("k0", "k09"), ("k00", "k19"), ("", "k09")):
+        metadata = {"hoodie_min_record_key": low, "hoodie_max_record_key": high}
+        damaged = opened(written(ROWS.replace_schema_metadata(metadata), store_schema=True))
+        with pytest.raises(CorruptError, match="by the statistics of the key column"):
+            damaged.find_row_groups_of_keys(pa.array(["k03"]))
+
+
+def test_columns_are_stored_with_levels_if_they_may_be_null(
+    golden: Callable[[str, str], Path],
+) -> None:
+    reader = opened(next(golden("1.2.0", "tiny_cow").glob("us/*.parquet")).read_bytes())
+    reader.check_nullable(reader.schema.names)
+    reader.schema = pa.schema([field.with_nullable(field.name != "qty") for field in reader.schema])
+    with pytest.raises(CorruptError, match="'qty' may be null is damaged"):
+        reader.check_nullable(["qty"])
 
 
 @pytest.mark.rule("BLOOM-11")

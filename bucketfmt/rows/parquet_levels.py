@@ -1,0 +1,57 @@
+"""Whether the columns of a parquet footer are as nested and nullable as its schema says.
+
+Pure. Nothing in parquet proves a footer. A damaged repetition type is taken as it is by
+pyarrow, which then reads the levels in a page for values. What such a byte makes of a column's
+levels contradicts what it makes of the column's Arrow type, mostly; `check_file_columns` has the
+rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from bucketfmt.errors import CorruptError
+
+__all__ = ["check_levels"]
+
+
+def check_levels(schema: pa.Schema, columns: pq.ParquetSchema) -> None:
+    """Check the definition and repetition levels of each leaf column.
+
+    Args:
+        schema: The columns as pyarrow presents them.
+        columns: The same as they are stored.
+
+    Raises:
+        CorruptError: they disagree.
+    """
+    expected = [levels for field in schema for levels in _levels(field, 0, 0)]
+    if len(expected) != len(columns):
+        raise CorruptError("parquet footer: fewer columns than its Arrow schema has")
+    for number, levels in enumerate(expected):
+        column = columns.column(number)
+        if (column.max_definition_level, column.max_repetition_level) != levels:
+            raise CorruptError(
+                f"parquet footer: column {column.path!r} is stored as nothing that its schema "
+                "allows; restore the file"
+            )
+
+
+def _levels(field: pa.Field, definition: int, repetition: int) -> Iterator[tuple[int, int]]:
+    """Yield the highest levels of each leaf of a field."""
+    kind = field.type
+    definition += field.nullable
+    if not pa.types.is_nested(kind):
+        yield definition, repetition
+        return
+    if pa.types.is_struct(kind):
+        children = list(kind)
+    else:
+        definition, repetition = definition + 1, repetition + 1
+        is_map = pa.types.is_map(kind)
+        children = [kind.key_field, kind.item_field] if is_map else [kind.value_field]
+    for child in children:
+        yield from _levels(child, definition, repetition)

@@ -1,0 +1,86 @@
+"""Long runs of what `make test` samples: damage, forged lengths, fuzzing.
+
+usage: python -m soak corruption       damage every byte of every file of the tiny tables
+       python -m soak lengths [NAME]   set every length and count to what it must not be
+       python -m soak fuzz [NAME]      coverage-guided fuzzing of every decoder
+       python -m soak peers            hudi-rs on the damage of one log file
+       python -m soak report           write the figures into docs/reliability.md
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from soak.corruption import print_bad, save_figures, sweep_peers, sweep_tables
+from soak.damages import DAMAGES
+from soak.fuzzing import fuzz_all
+from soak.lengths import FORGERS, forge_lengths
+from soak.report import write_report
+from soak.tables import TABLES
+from soak.targets import TARGETS
+
+
+def main() -> int:
+    """Run one command; return 1 if it met what must not be."""
+    parser = argparse.ArgumentParser(prog="python -m soak", description=__doc__)
+    commands = parser.add_subparsers(required=True, dest="command")
+
+    corruption = commands.add_parser("corruption")
+    corruption.add_argument("--damage", nargs="+", choices=DAMAGES, default=["flip", "cut"])
+    corruption.add_argument("--table", nargs="+", choices=TABLES, default=TABLES)
+    corruption.add_argument("--only", default="", help="files whose path has this in it")
+    corruption.add_argument("--workers", type=int, default=2)
+    corruption.add_argument("--seed", type=int, default=0)
+    corruption.add_argument("--stride", type=int, default=1, help="every n-th case only")
+    corruption.add_argument("--save", action="store_true", help="keep the figures for the report")
+
+    lengths = commands.add_parser("lengths")
+    lengths.add_argument("name", nargs="*", choices=[*FORGERS, []])
+    lengths.add_argument("--cases", type=int, help="of each seed, spread over all")
+
+    fuzz = commands.add_parser("fuzz")
+    fuzz.add_argument("name", nargs="*", choices=[*TARGETS, []])
+    fuzz.add_argument("--seconds", type=int, default=60, help="of each decoder")
+    fuzz.add_argument("--workers", type=int, default=2)
+
+    peers = commands.add_parser("peers")
+    peers.add_argument("--table", nargs="+", choices=TABLES, default=["0.15.0/tiny_mor"])
+    peers.add_argument("--workers", type=int, default=2)
+
+    commands.add_parser("report")
+
+    arguments = parser.parse_args()
+    if arguments.command == "peers":
+        save_figures(sweep_peers(arguments.table, workers=arguments.workers), "peers")
+        return 0
+    if arguments.command == "report":
+        write_report()
+        return 0
+    if arguments.command == "corruption":
+        return _corruption(arguments)
+    if arguments.command == "fuzz":
+        names = arguments.name or list(TARGETS)
+        return int(fuzz_all(names, arguments.seconds, arguments.workers) > 0)
+    for name in arguments.name or FORGERS:
+        cases, most = forge_lengths(name, arguments.cases)
+        print(f"{name}: {cases} cases, at most {most} bytes allocated", flush=True)
+    return 0
+
+
+def _corruption(arguments: argparse.Namespace) -> int:
+    sweeps = sweep_tables(
+        arguments.damage,
+        arguments.table,
+        workers=arguments.workers,
+        seed=arguments.seed,
+        stride=arguments.stride,
+        only=arguments.only,
+    )
+    if arguments.save:
+        save_figures(sweeps, "corruption")
+    return print_bad(sweeps)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

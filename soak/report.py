@@ -1,0 +1,57 @@
+"""The figures of docs/reliability.md, made from what the sweeps saved."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from soak.corruption import RESULTS
+from soak.judge import Outcome
+
+__all__ = ["PAGE", "format_report", "write_report"]
+
+PAGE = Path(__file__).parents[1] / "docs" / "reliability.md"
+
+_DAMAGES = {
+    "flip": "one bit of a byte flipped",
+    "every-bit": "one bit flipped",
+    "cut": "cut short",
+    "forge": "a length or count forged",
+    "splice": "a part moved or removed",
+    "repeat": "a part repeated",
+}
+_OUTCOMES = [outcome.value for outcome in Outcome]
+
+
+def write_report() -> None:
+    """Put the tables into the page, between their marks."""
+    PAGE.write_text(format_report(PAGE.read_text()))
+
+
+def format_report(page: str) -> str:
+    """Return the page with its tables made anew from the saved figures."""
+    page = _between(page, "corruption", _table("corruption", ("damage", "file", "region")))
+    return _between(page, "peers", _table("peers", ("damage", "region", "reader")))
+
+
+def _between(page: str, name: str, table: str) -> str:
+    before, mark, rest = page.partition(f"<!-- figures: {name} -->\n")
+    _, end, after = rest.partition("<!-- end -->")
+    if not mark or not end:
+        raise ValueError(f"{PAGE} has no place for the figures {name}")
+    return f"{before}{mark}\n{table}\n{end}{after}"
+
+
+def _table(name: str, fields: Sequence[str]) -> str:
+    counts: dict[tuple[str, ...], Counter[str]] = {}
+    for row in json.loads((RESULTS / f"{name}.json").read_text()):
+        key = tuple(_DAMAGES.get(row[field], row[field]) for field in fields)
+        counts.setdefault(key, Counter())[row["outcome"]] += row["cases"]
+    header = [*fields, "cases", *_OUTCOMES]
+    lines = [" | ".join(header), " | ".join(["---"] * len(fields) + ["--:"] * (1 + len(_OUTCOMES)))]
+    for key, outcomes in sorted(counts.items()):
+        numbers = [sum(outcomes.values()), *(outcomes[outcome] for outcome in _OUTCOMES)]
+        lines.append(" | ".join([*key, *(f"{number:,}" for number in numbers)]))
+    return "".join(f"| {line} |\n" for line in lines)

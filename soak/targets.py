@@ -1,0 +1,375 @@
+"""Every decoder of what a table holds, as a function of bytes: what is fuzzed.
+
+The contract is the same for all: any bytes return a value or raise `BucketfmtError`. A decoder
+that takes several parts gets them separated by NUL.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import pkgutil
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import NamedTuple
+
+import pyarrow as pa
+
+import bucketfmt.format
+import bucketfmt.rows
+from bucketfmt.format import (
+    archived_timeline,
+    avro_container,
+    avro_deletes,
+    bloom,
+    commit_metadata,
+    delete_records,
+    hashing_metadata,
+    instant_content,
+    instants,
+    internal_schema,
+    java_regex,
+    json_text,
+    kryo_deletes,
+    log_block,
+    log_file,
+    names,
+    partition_rules,
+    paths,
+    plans,
+    properties,
+    record_keys,
+    record_positions,
+    service_metadata,
+    timeline_record,
+)
+from bucketfmt.format.cursor import Cursor
+from bucketfmt.format.index_settings import IndexSettings
+from bucketfmt.format.log_block import HeaderKey
+from bucketfmt.format.record_keys import KeyDialect, KeyEncoding
+from bucketfmt.format.table_config import TableConfig
+from bucketfmt.limits import DEFAULT_LIMITS, Limits
+from bucketfmt.rows import avro_decode, avro_schema, parquet_footer
+from bucketfmt.rows.base_file import BaseFileReader
+from soak.seeds import (
+    NUL,
+    bloom_filters,
+    log_headers,
+    row_blocks,
+    table_bytes,
+    vector_bytes,
+    vector_pairs,
+)
+
+__all__ = ["NOT_FROM_A_TABLE", "TARGETS", "Target", "public_decoders"]
+
+NOT_FROM_A_TABLE = frozenset({"filters.parse_filter"})
+"""Parses what a caller wrote."""
+
+_LIMITS = Limits(row_group_bytes_max=1 << 28, log_rows_bytes_max=1 << 28)
+_FIELDS = ("id", "name")
+
+
+class Target(NamedTuple):
+    """What is run on bytes, and the sound bytes that are mutated."""
+
+    run: Callable[[bytes], object]
+    seeds: Callable[[], Sequence[bytes]]
+
+
+def _name(data: bytes) -> str:
+    """A name as a local file system may list it: bytes that are no UTF-8 are kept."""
+    return data.decode("utf-8", "surrogateescape")
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "replace")
+
+
+def _parsed(parse: Callable[[str], object], data: bytes) -> object:
+    return parse(_name(data))
+
+
+def _parts(data: bytes) -> tuple[bytes, bytes]:
+    first, _, second = data.partition(NUL)
+    return first, second
+
+
+def _vectors(*formats: str) -> Callable[[], Sequence[bytes]]:
+    return lambda: vector_bytes(*formats)
+
+
+def _files(kind: str, *tables: str) -> Callable[[], Sequence[bytes]]:
+    return lambda: table_bytes(kind, *tables)
+
+
+def _archived_block(data: bytes) -> object:
+    schema, content = _parts(data)
+    return archived_timeline.decode_archived_block(content, _text(schema))
+
+
+def _history_row(data: bytes) -> object:
+    instant, metadata = _parts(data)
+    row = {"instantTime": _text(instant), "completionTime": "1", "action": "x", "plan": None}
+    return archived_timeline.decode_history_row({**row, "metadata": metadata})
+
+
+def _datum(data: bytes) -> object:
+    text, content = _parts(data)
+    schema = avro_container.check_writer_schema(json_text.decode_json(text, object, "schema"))
+    return avro_container.decode_datum(content, schema)
+
+
+def _avro_blocks(data: bytes) -> object:
+    schema, content = _parts(data)
+    parsed = avro_schema.parse_avro_schema(_text(schema))
+    avro_schema.arrow_schema(parsed)
+    rows = avro_decode.decode_avro_blocks([content], parsed, _LIMITS)
+    rows.validate(full=True)
+    return rows
+
+
+def _bloom_filter(data: bytes) -> object:
+    code, text = _parts(data)
+    decoded = bloom.decode_bloom_filter(text, _text(code) or None)
+    return decoded.might_contain_many(pa.array(["key-000001", "", None, "\U0001f600"]))
+
+
+def _delete_block(data: bytes) -> object:
+    return list(delete_records.decode_delete_block(data))
+
+
+def _first_schema(data: bytes) -> bytes:
+    return json.dumps(json.loads(data)["schemas"][0]).encode()
+
+
+def _properties(data: bytes) -> dict[str, str]:
+    return properties.decode_properties(data)
+
+
+def _partition_path(data: bytes) -> object:
+    hive, path = _parts(data)
+    return paths.parse_partition_path(_name(path), _FIELDS, bool(hive), url_encoded=True)
+
+
+def _hash_values(data: bytes) -> object:
+    key = _text(data)
+    return [record_keys.extract_hash_values(key, _FIELDS, dialect) for dialect in KeyDialect]
+
+
+def _base_file(data: bytes) -> object:
+    reader = BaseFileReader(pa.py_buffer(data), _LIMITS)
+    return reader.read(), reader.bloom_filter, reader.key_range, reader.avro_schema
+
+
+def _archive_entries() -> list[bytes]:
+    """Schema and first entry of archive blocks: behind version, count and the entry's length."""
+    blocks = [_parts(pair) for pair in vector_pairs("archived-block", "schema", "content")]
+    return [
+        schema + NUL + content[12 : 12 + int.from_bytes(content[8:12], "big")]
+        for schema, content in blocks
+    ]
+
+
+def _footers() -> list[bytes]:
+    files = table_bytes("base file")
+    return [data[-8 - int.from_bytes(data[-8:-4], "little") : -8] for data in files]
+
+
+_NAME_PARSERS: tuple[tuple[Callable[[str], object], str], ...] = (
+    (names.parse_base_file_name, "data-file-name"),
+    (names.parse_log_file_name, "data-file-name"),
+    (names.parse_bucket_file_name, "rfc29-file-name"),
+    (names.parse_hashing_config_name, "hashing-file-name"),
+    (names.parse_hashing_marker_name, "hashing-file-name"),
+    (names.parse_hashing_metadata_name, "hashing-file-name"),
+    (names.parse_marker_name, "marker-path"),
+    (names.parse_write_token, "write-token-order"),
+)
+
+_INDEX_COMMIT = service_metadata.IndexCommitMetadata(
+    operation_type="INDEX",
+)
+
+_SCHEMA_WITH_NUMBERS = b"""{"type": "record", "name": "r", "fields": [
+ {"name": "amount", "type": {"type": "fixed", "name": "f", "size": 9,
+  "logicalType": "decimal", "precision": 20, "scale": 4}},
+ {"name": "price", "type": {"type": "bytes", "logicalType": "decimal", "precision": 10, "scale": 2}}
+]}"""
+
+_timeline_files = _vectors("timeline-file")
+
+TARGETS: dict[str, Target] = {
+    "archived_timeline.decode_archived_block": Target(
+        _archived_block, lambda: vector_pairs("archived-block", "schema", "content")
+    ),
+    "archived_timeline.decode_history_manifest": Target(
+        archived_timeline.decode_history_manifest, _vectors("history-manifest")
+    ),
+    "archived_timeline.decode_history_row": Target(
+        _history_row, lambda: [b"20260101000000000" + NUL + data for data in _timeline_files()]
+    ),
+    "archived_timeline.decode_history_version": Target(
+        archived_timeline.decode_history_version, _vectors("history-version")
+    ),
+    "archived_timeline.parse_history_file_name": Target(
+        lambda data: archived_timeline.parse_history_file_name(_name(data), len(data)),
+        lambda: [b"20261121044223806_20261121044223981_0.parquet"],
+    ),
+    "avro_container.decode_container": Target(
+        avro_container.decode_container, _vectors("timeline-file")
+    ),
+    "avro_container.decode_datum": Target(_datum, _archive_entries),
+    "avro_decode.decode_avro_blocks": Target(_avro_blocks, row_blocks),
+    "avro_deletes.decode_avro_deletes": Target(
+        avro_deletes.decode_avro_deletes,
+        lambda: [data[8:] for data in vector_bytes("delete-block") if data[3] == 3],
+    ),
+    "avro_schema.parse_avro_schema": Target(
+        lambda data: avro_schema.arrow_schema(avro_schema.parse_avro_schema(_text(data))),
+        lambda: [*log_headers(HeaderKey.SCHEMA), _SCHEMA_WITH_NUMBERS],
+    ),
+    "base_file.BaseFileReader": Target(_base_file, _files("base file")),
+    "bloom.decode_bloom_filter": Target(_bloom_filter, bloom_filters),
+    "commit_metadata.decode_commit_metadata": Target(
+        commit_metadata.decode_commit_metadata, _files("commit")
+    ),
+    "delete_records.decode_delete_block": Target(_delete_block, _vectors("delete-block")),
+    "hashing_metadata.decode_hashing_metadata": Target(
+        hashing_metadata.decode_hashing_metadata, _files("hashing_meta")
+    ),
+    "hashing_metadata.parse_child_nodes": Target(
+        lambda data: hashing_metadata.parse_child_nodes(_text(data)),
+        lambda: [b'[{"value":1073741823,"fileIdPrefix":"a-b","tag":"NORMAL"}]'],
+    ),
+    "index_settings.IndexSettings": Target(
+        lambda data: IndexSettings.from_properties(_properties(data)),
+        lambda: [
+            b"hoodie.index.type=BUCKET\nhoodie.index.bucket.engine=SIMPLE\n"
+            b"hoodie.bucket.index.num.buckets=16\nhoodie.bucket.index.hash.field=id,name\n"
+        ],
+    ),
+    "instant_content.decode_instant_content": Target(
+        instant_content.decode_instant_content, _vectors("timeline-file")
+    ),
+    "instants.find_instant_file": Target(
+        lambda data: [instants.find_instant_file(_name(data), layout) for layout in (1, 2)],
+        _vectors("instant-file"),
+    ),
+    "instants.parse_instant_time": Target(
+        lambda data: instants.parse_instant_time(_text(data)), _vectors("instant-time")
+    ),
+    "internal_schema.decode_schema_history": Target(
+        internal_schema.decode_schema_history, _vectors("schema-history")
+    ),
+    "internal_schema.parse_internal_schema": Target(
+        lambda data: internal_schema.parse_internal_schema(_text(data)),
+        lambda: [_first_schema(data) for data in vector_bytes("schema-history")],
+    ),
+    "java_regex.compile_java_pattern": Target(
+        lambda data: java_regex.compile_java_pattern(_text(data)),
+        lambda: [b"2024-[0-9]{2}", rb"(us|eu)/\d+", b"a.*[^b-d]?$"],
+    ),
+    "json_text.decode_json": Target(
+        lambda data: json_text.decode_json(data, dict, "text"), _files("hashing_meta")
+    ),
+    "kryo_deletes.decode_kryo_deletes": Target(
+        lambda data: kryo_deletes.decode_kryo_deletes(data[1:], 1 + data[0] % 2 if data else 1),
+        lambda: [
+            bytes([data[3] - 1]) + data[8:] for data in vector_bytes("delete-block") if data[3] < 3
+        ],
+    ),
+    "log_block.decode_log_block": Target(
+        lambda data: log_block.decode_log_block(Cursor(data)), _files("log file")
+    ),
+    "log_block.find_damaged_instant": Target(
+        lambda data: log_block.find_damaged_instant(Cursor(data)), _files("log file")
+    ),
+    "log_file.decode_log_file": Target(
+        lambda data: log_file.select_blocks([list(log_file.decode_log_file(data))]),
+        _files("log file"),
+    ),
+    "names.find_data_file_name": Target(
+        lambda data: names.find_data_file_name(_name(data)), _vectors("data-file-name")
+    ),
+    **{
+        f"names.{parse.__name__}": Target(partial(_parsed, parse), _vectors(vectors))
+        for parse, vectors in _NAME_PARSERS
+    },
+    "parquet_footer.decode_footer": Target(parquet_footer.decode_footer, _footers),
+    "partition_rules.decode_hashing_config": Target(
+        lambda data: partition_rules.decode_hashing_config(data).num_buckets_for("us/2024-01-01"),
+        _vectors("hashing-config"),
+    ),
+    "paths.check_relative_path": Target(
+        lambda data: paths.check_relative_path(_name(data)), _vectors("relative-path")
+    ),
+    "paths.parse_partition_path": Target(
+        _partition_path, lambda: [b"1" + NUL + b"id=us%2F1/name=a", NUL + b"us/2024"]
+    ),
+    "paths.unescape_partition_value": Target(
+        lambda data: paths.unescape_partition_value(_text(data)), _vectors("partition-unescape")
+    ),
+    **{
+        f"{module.__name__.rpartition('.')[2]}.{name}": Target(
+            getattr(module, name), _vectors("timeline-file")
+        )
+        for module, name in (
+            (plans, "decode_cleaner_plan"),
+            (plans, "decode_compaction_plan"),
+            (plans, "decode_index_plan"),
+            (plans, "decode_requested_replace_metadata"),
+            (plans, "decode_restore_plan"),
+            (plans, "decode_rollback_plan"),
+            (service_metadata, "decode_clean_metadata"),
+            (service_metadata, "decode_restore_metadata"),
+            (service_metadata, "decode_rollback_metadata"),
+            (service_metadata, "decode_savepoint_metadata"),
+        )
+    },
+    "properties.decode_partition_metadata": Target(
+        properties.decode_partition_metadata, _vectors("partition-metadata")
+    ),
+    "properties.decode_properties": Target(_properties, _files("hoodie.properties")),
+    "record_keys.extract_hash_values": Target(_hash_values, _vectors("hash-values")),
+    "record_keys.parse_record_key": Target(
+        lambda data: [
+            record_keys.parse_record_key(_text(data), fields, KeyEncoding.NAMED)
+            for fields in (_FIELDS, _FIELDS[:1])
+        ],
+        lambda: [b"id:1,name:a", b"id:__null__,name:__empty__", b"id:a:b,c,name:"],
+    ),
+    "record_positions.decode_record_positions": Target(
+        lambda data: record_positions.decode_record_positions(_text(data)),
+        lambda: log_headers(HeaderKey.RECORD_POSITIONS),
+    ),
+    "table_config.TableConfig": Target(
+        lambda data: TableConfig.from_properties(_properties(data)), _files("hoodie.properties")
+    ),
+    "service_metadata.decode_index_commit_metadata": Target(
+        service_metadata.decode_index_commit_metadata,
+        lambda: [service_metadata.encode_index_commit_metadata(_INDEX_COMMIT)],
+    ),
+    "timeline_record.decode_single_record": Target(
+        lambda data: timeline_record.decode_single_record(
+            data, ("HoodieCleanMetadata", "HoodieRollbackMetadata"), DEFAULT_LIMITS
+        ),
+        _vectors("timeline-file"),
+    ),
+}
+"""By module and name. Those that `public_decoders` finds must all be here."""
+
+
+def public_decoders() -> set[str]:
+    """Return the name of every public decoder of the package."""
+    found = set()
+    for package in (bucketfmt.format, bucketfmt.rows):
+        for module_info in pkgutil.iter_modules(package.__path__):
+            module = importlib.import_module(f"{package.__name__}.{module_info.name}")
+            found |= {
+                f"{module_info.name}.{name}"
+                for name in module.__all__
+                if name.startswith(("decode_", "parse_"))
+                or hasattr(getattr(module, name), "from_properties")
+            }
+    return found - NOT_FROM_A_TABLE

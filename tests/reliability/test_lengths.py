@@ -1,0 +1,25 @@
+"""Every length and count set to 0, -1, 2^31-1, 2^31, 2^63-1, size+1 and the like.
+
+In a process of its own under a memory limit, which also asks after each case how much was
+allocated. Here a spread of the cases; `python -m soak lengths` runs all.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from soak.lengths import FORGERS
+
+_ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("name", FORGERS)
+def test_no_length_is_believed(name: str) -> None:
+    command = [sys.executable, "-m", "soak", "lengths", name, "--cases", "250"]
+    run = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    assert name in run.stdout
