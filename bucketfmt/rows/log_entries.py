@@ -108,7 +108,27 @@ class LogEntries:
             ordering = _find_ordering(runs, rules, columns, is_unordered, is_foreign)
         row = np.where(from_rows, np.cumsum(from_rows) - 1, -1)
         marks = is_marked, is_overruling, is_unordered, is_foreign
-        return cls(rows, keys, codes, row, *marks, ordering)
+        entries = cls(rows, keys, codes, row, *marks, ordering)
+        if is_foreign.any() and len(rules.ordering_fields) == 1:
+            unset = np.zeros(len(codes), np.bool_)
+            unset[from_rows] = columns[0].is_null().to_numpy()
+            entries.check_without_ordering(codes[unset])
+        return entries
+
+    def check_without_ordering(self, codes: Indexes) -> None:
+        """Refuse rows without ordering value of these keys, if foreign deletes have them too.
+
+        Such a row counts as the integer 0, and then the classes may agree after all.
+
+        Raises:
+            UnsupportedError: there are.
+        """
+        both = np.intersect1d(codes, self.codes[self.is_foreign])
+        if len(both):
+            raise UnsupportedError(
+                f"key {self.keys[int(both[0])].as_py()!r} has a delete whose ordering value is of "
+                "another type than the column, and a row without one; compact the table with Hudi"
+            )
 
 
 def find_merge_columns(rules: MergeRules, schema: pa.Schema) -> list[str]:

@@ -42,6 +42,7 @@ class MergedLog:
         """Settle on the entry at `winners[k]` for the key `entries.keys[k]`."""
         self.record_keys: pa.Array = entries.keys
         self._rules = rules
+        self._entries = entries if entries.is_foreign.any() else None
         from_rows = entries.row[winners] >= 0
         is_marked = entries.is_marked[winners]
         self._has_row: Mask = from_rows & ~is_marked
@@ -89,6 +90,9 @@ class MergedLog:
         if self._ordering is not None:
             rows = base if isinstance(base, pa.Table) else pa.Table.from_batches([base])
             columns = find_ordering_columns(rows, self._rules)
+            if self._entries is not None and len(columns) == 1:
+                unset = np.asarray(columns[0].is_null().to_numpy(), np.bool_)
+                self._entries.check_without_ordering(codes[unset[hits]])
             in_base = OrderingValues.of(columns, null_is_zero=not self._rules.legacy)
             greater = in_base.greater(hits, self._ordering, codes)
             replaced = self._beats_base[codes] | ~greater
@@ -211,18 +215,44 @@ def _after_last_unordered(entries: LogEntries, legacy: bool) -> Indexes:
     if not entries.is_unordered.any():
         return everything
     last = np.full(len(entries.keys), -1)
-    deletes = np.flatnonzero(entries.is_unordered)
+    passed_over = np.zeros(len(everything), np.bool_)
+    if not legacy:
+        passed_over[_find_passed_over(entries)] = True
+    deletes = np.flatnonzero(entries.is_unordered & ~passed_over)
     np.maximum.at(last, entries.codes[deletes], deletes)
     of_key = last[entries.codes]
     yields = legacy | (of_key < 0) | entries.is_foreign[of_key] | (entries.row >= 0)
-    follows = (everything > of_key) & yields
+    follows = (everything > of_key) & yields & ~passed_over
     first = np.full(len(entries.keys), len(everything))
     follower = np.flatnonzero(follows)
     np.minimum.at(first, entries.codes[follower], follower)
     is_followed = first < len(everything)
     starts = np.where(is_followed, first, last)[entries.codes]
     ends = np.where(is_followed, len(everything), last)[entries.codes]
-    return np.flatnonzero((everything >= starts) & (everything <= ends))
+    return np.flatnonzero((everything >= starts) & (everything <= ends) & ~passed_over)
+
+
+def _find_passed_over(entries: LogEntries) -> list[int]:
+    """Return the foreign deletes that a delete without ordering value stands against.
+
+    Step by step, as only keys with foreign deletes are looked at: writers that change the class of
+    their ordering values are next to none.
+    """
+    keys = np.unique(entries.codes[entries.is_foreign])
+    if not len(keys):
+        return []
+    found = []
+    stands: dict[int, bool] = {}
+    for at in np.flatnonzero(np.isin(entries.codes, keys)).tolist():
+        key = int(entries.codes[at])
+        if entries.row[at] >= 0:
+            stands[key] = bool(entries.is_unordered[at])
+        elif entries.is_foreign[at]:
+            if stands.get(key, False):
+                found.append(at)
+        elif entries.is_unordered[at]:
+            stands[key] = True
+    return found
 
 
 def _one_batch(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:

@@ -460,11 +460,20 @@ def test_agrees_with_the_sequential_rules(name: str, data: st.DataObject) -> Non
         streamed, remaining = model.merge(base_records, log_records, rules)
     except model.ClassCastError:
         assume(False)
-    state = merge_log(log, rules, schema)
     base_rows = table_of(base, base_records)
     cut = data.draw(st.integers(0, len(base)))
-    out = state.apply(base_rows.slice(0, cut))["row"].to_pylist()
-    out += state.apply(base_rows.slice(cut))["row"].to_pylist()
+    refusal = ""
+    try:
+        state = merge_log(log, rules, schema)
+        out = state.apply(base_rows.slice(0, cut))["row"].to_pylist()
+        out += state.apply(base_rows.slice(cut))["row"].to_pylist()
+    except UnsupportedError as error:
+        refusal = str(error)
+    if refusal:
+        # A delete of another class, and a row without ordering value, which is the integer 0.
+        assert "of another type than the column" in refusal
+        assert any(entry[1] is None for part in (base, *runs) for entry in part)
+        return
     assert sorted(out) == sorted(streamed)
     assert sorted(state.remaining()["row"].to_pylist()) == sorted(remaining)
 
