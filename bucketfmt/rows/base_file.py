@@ -7,7 +7,7 @@ HoodieAvroWriteSupport (footer), BloomIndexFileInfo (use).
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from typing import Any
@@ -135,7 +135,7 @@ class BaseFileReader:
                 return decode_bloom_filter(self.key_values[key], code, self._limits)
         return None
 
-    def check_nullable(self, columns: Iterable[str]) -> None:
+    def check_nullable(self, columns: Sequence[str]) -> None:
         """Check that columns are stored with levels if they may be null, and else without.
 
         For those of which something else says otherwise: then one of the two is damaged, or they
@@ -144,7 +144,7 @@ class BaseFileReader:
         Raises:
             CorruptError: one is not; the footer is damaged.
         """
-        if not (self.metadata.created_by or "").startswith("parquet-mr"):
+        if not columns or not self._footer.created_by.startswith(b"parquet-mr"):
             return
         numbers = {name: number for number, (name, _) in enumerate(self._footer.leaves)}
         for name in columns:

@@ -68,6 +68,7 @@ class ParquetFooter:
     leaves: tuple[tuple[str | None, int], ...]
     row_groups: tuple[tuple[int, tuple[dict[int, Any], ...]], ...]
     has_levels: tuple[bool, ...]
+    created_by: bytes
 
     def ranges(self, schema: pa.Schema) -> list[RowGroupRanges]:
         """Return, per row group, the ranges of the columns of `schema`.
@@ -113,7 +114,8 @@ def decode_footer(footer: bytes) -> ParquetFooter:
         groups.append((_get(group, 3, int), statistics))
         for number, chunk in enumerate(chunks):
             has_levels[number] |= _RLE in _get(chunk, 2, list)
-    return ParquetFooter(leaves, tuple(groups), tuple(has_levels))
+    created_by = _get(metadata, 6, bytes, b"")
+    return ParquetFooter(leaves, tuple(groups), tuple(has_levels), created_by)
 
 
 _T = TypeVar("_T")
