@@ -119,6 +119,14 @@ def test_a_damaged_key_range_is_not_that_of_the_statistics() -> None:
             damaged.find_row_groups_of_keys(pa.array(["k03"]))
 
 
+def test_key_ranges_in_the_order_of_java_are_no_damage() -> None:
+    by_utf8 = ["a\ue000", "a\U00010000"]  # in Java's order the other way round
+    metadata = {"hoodie_min_record_key": by_utf8[1], "hoodie_max_record_key": by_utf8[0]}
+    rows = pa.table({"_hoodie_record_key": by_utf8}).replace_schema_metadata(metadata)
+    reader = opened(written(rows, store_schema=True))
+    assert reader.find_row_groups_of_keys(pa.array(by_utf8)) == [0]
+
+
 def test_columns_are_stored_with_levels_if_they_may_be_null(
     golden: Callable[[str, str], Path],
 ) -> None:
