@@ -44,13 +44,14 @@ bench: setup interop-setup
 	$(BIN)/python -m benchmarks
 
 # Hours, if MINUTES and the strides are chosen so: see docs/reliability.md.
-soak: setup
+soak: setup interop-setup
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[soak]'
 	$(BIN)/python -m soak corruption --save --workers 2
 	$(BIN)/python -m soak lengths
 	$(BIN)/python -m soak fuzz --seconds 60 --workers 2
 	$(BIN)/python -m soak peers
 	$(BIN)/python -m soak report
+	$(BIN)/python -m tests.interop soak $(MINUTES)
 
 soak-interop: setup interop-setup
 	$(BIN)/python -m tests.interop soak $(MINUTES)
