@@ -9,6 +9,7 @@ action). The framing of log files and parquet is read elsewhere.
 from __future__ import annotations
 
 import re
+import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -16,9 +17,10 @@ from typing import Any
 import msgspec
 
 from bucketfmt.errors import CorruptError, UnsupportedError
-from bucketfmt.format.avro_container import check_writer_schema, decode_datum
-from bucketfmt.format.commit_metadata import CommitMetadata
+from bucketfmt.format.avro_container import check_writer_schema, decode_datum, encode_datum
+from bucketfmt.format.commit_metadata import CommitMetadata, commit_metadata_record
 from bucketfmt.format.cursor import Buffer, Cursor
+from bucketfmt.format.hudi_schemas import hudi_schema
 from bucketfmt.format.instant_content import InstantContent, decode_instant_content
 from bucketfmt.format.instants import State
 from bucketfmt.format.json_text import decode_json, encode_jackson_json
@@ -40,6 +42,7 @@ __all__ = [
     "decode_history_manifest",
     "decode_history_row",
     "decode_history_version",
+    "encode_archived_block",
     "encode_history_manifest",
     "encode_history_version",
     "parse_history_file_name",
@@ -148,6 +151,42 @@ def _archived_instant(record: Any) -> ArchivedInstant:
         _first_of(record, _METADATA_FIELDS),
         _first_of(record, _PLAN_FIELDS),
     )
+
+
+def encode_archived_block(entries: Iterable[ArchivedInstant]) -> tuple[str, bytes]:
+    """Return the SCHEMA header and the content of a block with these entries.
+
+    Raises:
+        TypeError: an entry holds what the archive of layout 1 has no field for.
+    """
+    schema = hudi_schema("HoodieArchivedMetaEntry")
+    records = [encode_datum(schema, _archived_record(entry)) for entry in entries]
+    framed = b"".join(struct.pack(">i", len(record)) + record for record in records)
+    header = struct.pack(">ii", _BLOCK_VERSION, len(records))
+    return msgspec.json.encode(schema).decode(), header + framed
+
+
+def _archived_record(entry: ArchivedInstant) -> dict[str, Any]:
+    record: dict[str, Any] = {
+        "commitTime": entry.requested_time,
+        "actionType": entry.action,
+        "actionState": entry.state.value,
+        "stateTransitionTime": entry.completion_time,
+    }
+    for content in (entry.metadata, entry.plan):
+        if isinstance(content, CommitMetadata):
+            replaces = entry.action == "replacecommit"
+            is_replaced = replaces and entry.state is State.COMPLETED
+            name = "HoodieInflightReplaceMetadata" if replaces else "hoodieCommitMetadata"
+            name = "hoodieReplaceCommitMetadata" if is_replaced else name
+            record[name] = commit_metadata_record(content, is_replaced)
+        elif content is not None:
+            fields = {**_METADATA_FIELDS, **_PLAN_FIELDS}
+            names = [name for name, kind in fields.items() if kind is type(content)]
+            if not names:
+                raise TypeError(f"the archive of layout 1 holds no {type(content).__name__}")
+            record[names[0]] = msgspec.to_builtins(content)
+    return record
 
 
 def _first_of(

@@ -31,6 +31,7 @@ __all__ = [
     "decode_container",
     "decode_datum",
     "encode_container",
+    "encode_datum",
 ]
 
 AvroSchema = Any  # the JSON form of an Avro schema: a name, a list (union) or an object
@@ -114,6 +115,13 @@ def decode_datum(data: Buffer, schema: AvroSchema) -> Any:
         CorruptError: the bytes are no such value, or more than one.
     """
     return _read_values(data, schema, 1)[0]
+
+
+def encode_datum(schema: AvroSchema, record: Mapping[str, Any]) -> bytes:
+    """Return one Avro record, without a container around it."""
+    stream = BytesIO()
+    fastavro.schemaless_writer(stream, fastavro.parse_schema(schema), record)
+    return stream.getvalue()
 
 
 def check_writer_schema(schema: object, limits: Limits = DEFAULT_LIMITS) -> AvroSchema:

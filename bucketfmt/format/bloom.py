@@ -197,8 +197,10 @@ class BloomFilterBuilder:
                 raise ValueError("a record key is null or empty")
             bits = _bits_of_keys(data, offsets, self._num_hashes, self._num_bits, HashType.MURMUR)
             row_of_key = self._place(len(keys))
-            for row in np.unique(row_of_key).tolist():
-                self._rows[row][bits[row_of_key == row]] = True
+            rows = np.unique(row_of_key).tolist()
+            for row in rows:
+                of_row = bits if len(rows) == 1 else bits[row_of_key == row]
+                self._rows[row][of_row] = True
 
     def _place(self, count: int) -> NDArray[np.int64]:
         """Return the row for each of the next `count` keys (InternalDynamicBloomFilter.add)."""
@@ -335,9 +337,13 @@ def _bits_of_keys(
 ) -> NDArray[np.int64]:
     """Return the bits of every key, of shape (keys, rounds)."""
     if hash_type is HashType.MURMUR:
-        hashes = murmur2_hudi_rows(data, offsets, 0, rounds).astype(np.int64)
-        bits: NDArray[np.int64] = np.abs(hashes) % num_bits
-        return bits
+        hashes = murmur2_hudi_rows(data, offsets, 0, rounds)
+        bits = np.abs(hashes, out=hashes).view(np.uint32)
+        # numpy divides 32-bit numbers by a scalar with SIMD, but has no such remainder
+        whole = bits // np.uint32(num_bits)
+        whole *= np.uint32(num_bits)
+        bits -= whole
+        return bits.astype(np.int64)
     texts = data.tobytes()  # key by key: Hudi itself has never written Jenkins hashes
     starts = offsets.tolist()
     rows = [

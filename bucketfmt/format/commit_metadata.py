@@ -32,6 +32,7 @@ __all__ = [
     "CommitMetadata",
     "RuntimeStats",
     "WriteStat",
+    "commit_metadata_record",
     "decode_commit_metadata",
     "encode_commit_metadata_avro",
     "encode_commit_metadata_json",
@@ -177,11 +178,17 @@ def encode_commit_metadata_avro(metadata: CommitMetadata, replace: bool) -> byte
     Raises:
         ValueError: file ids are replaced and `replace` is false.
     """
+    record = commit_metadata_record(metadata, replace)
+    return encode_container(hudi_schema(_REPLACE_COMMIT if replace else _COMMIT), [record])
+
+
+def commit_metadata_record(metadata: CommitMetadata, replace: bool) -> dict[str, Any]:
+    """Return the Avro record; arguments and errors as for `encode_commit_metadata_avro`."""
     record = _to_record(metadata, replace)
     record["version"] = None  # as Hudi leaves it
     extra = record["extraMetadata"]
     record["extraMetadata"] = {key: text for key, text in extra.items() if text is not None}
-    return encode_container(hudi_schema(_REPLACE_COMMIT if replace else _COMMIT), [record])
+    return record
 
 
 def _to_record(metadata: CommitMetadata, replace: bool) -> dict[str, Any]:

@@ -114,7 +114,17 @@ _RECORDS = {
         extraMetadata:?<string>""",
     "HoodieIndexCommitMetadata": """
         version:int?=1 operationType:?string indexPartitionInfos:?[HoodieIndexPartitionInfo]""",
-    # history: one row of the archived timeline
+    # history: an entry, or one row, of the archived timeline
+    "HoodieArchivedMetaEntry": """
+        hoodieCommitMetadata:?HoodieCommitMetadata hoodieCleanMetadata:?HoodieCleanMetadata
+        hoodieRollbackMetadata:?HoodieRollbackMetadata
+        hoodieSavePointMetadata:?HoodieSavepointMetadata commitTime:?string actionType:?string
+        version:int?=1 hoodieCompactionPlan:?HoodieCompactionPlan
+        hoodieCleanerPlan:?HoodieCleanerPlan actionState:?string
+        hoodieReplaceCommitMetadata:?HoodieReplaceCommitMetadata
+        hoodieRequestedReplaceMetadata:?HoodieRequestedReplaceMetadata
+        HoodieInflightReplaceMetadata:?HoodieCommitMetadata
+        hoodieIndexCommitMetadata:?HoodieIndexCommitMetadata stateTransitionTime:?string""",
     "HoodieLSMTimelineInstant": """
         instantTime:?string completionTime:?string action:?string metadata:?bytes plan:?bytes
         version:int=1""",

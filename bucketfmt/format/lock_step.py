@@ -124,15 +124,18 @@ def murmur2_hudi_rows(
             # reversed: the very last byte stays low; sign-extended: Java bytes are signed
             extended = byte.astype(np.int8).astype(np.int32) << (8 * (left - 1 - index)).clip(0)
             odd ^= np.where(present, extended, 0).astype(np.uint32)
+        has_tail = left > 0
+        lengths = block.lengths.astype(np.uint32)
         result = np.empty((len(block), rounds), np.uint32)
         value = np.full(len(block), seed & _M32, np.uint32)
         for column in range(rounds):
-            value = value ^ block.lengths.astype(np.uint32)
+            value = value ^ lengths
             for words in stripes:
                 active = value[: len(words)]
                 active *= multiplier
                 active ^= words
-            value = np.where(left > 0, (value ^ odd) * multiplier, value)
+            if has_tail.any():
+                value = np.where(has_tail, (value ^ odd) * multiplier, value)
             value ^= value >> 13
             value *= multiplier
             value ^= value >> 15
@@ -176,7 +179,8 @@ class _Block:
     def whole_stripes(self, kind: str) -> Iterator[npt.NDArray[Any]]:
         """Yield per step a stripe of words of each of the first rows, as many as have it."""
         for step in range(int(self.stripes[0])):
-            rows = int(np.searchsorted(-self.stripes, -step))
+            is_even = self.order is None  # then all rows have as many
+            rows = len(self) if is_even else int(np.searchsorted(-self.stripes, -step))
             yield self._read(self._starts[:rows] + step * self._stripe, kind)
 
     def last_stripe(self, kind: str) -> tuple[npt.NDArray[Any], _Offsets]:

@@ -36,11 +36,13 @@ class MergedLog:
 
     Attributes:
         record_keys: The keys the log has a record or a delete for, each once.
+        num_entries: How many records and deletes it has.
     """
 
     def __init__(self, entries: LogEntries, winners: Indexes, rules: MergeRules) -> None:
         """Settle on the entry at `winners[k]` for the key `entries.keys[k]`."""
         self.record_keys: pa.Array = entries.keys
+        self.num_entries = len(entries.codes)
         self._rules = rules
         self._entries = entries if entries.is_foreign.any() else None
         from_rows = entries.row[winners] >= 0
@@ -70,6 +72,11 @@ class MergedLog:
     def schema(self) -> pa.Schema:
         """Schema of the log's rows, which base rows must have too."""
         return self._rows.schema
+
+    @property
+    def num_matched(self) -> int:
+        """How many keys of the log base rows had so far."""
+        return int(np.count_nonzero(self._is_matched))
 
     def apply(self, base: _Rows) -> _Rows:
         """Return the base rows that stand, followed by the log rows that replace others.

@@ -1,7 +1,8 @@
 """Record keys and partition paths of rows, from the columns they are made of.
 
-Tables with `hoodie.populate.meta.fields=false` do not store them. Pure and vectorised.
-Sources: KeyGenUtils, KeyGenerator.constructRecordKey, RecordContext.virtualKeyExtractor.
+A writer makes them, and a reader where a table does not store them
+(`hoodie.populate.meta.fields=false`). Pure and vectorised. Sources: KeyGenUtils,
+KeyGenerator.constructRecordKey, CustomAvroKeyGenerator, RecordContext.virtualKeyExtractor.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from bucketfmt.format.record_keys import EMPTY_PLACEHOLDER, NULL_PLACEHOLDER, Ke
 from bucketfmt.format.table_config import KeyGenerator, TableConfig
 from bucketfmt.rows.column_paths import find_column
 from bucketfmt.rows.java_text import java_strings
+from bucketfmt.rows.time_partitions import TimePartitions
 
 __all__ = ["partition_paths", "record_keys"]
 
@@ -28,6 +30,10 @@ _GENERATORS = {
     KeyGenerator.COMPLEX,
     KeyGenerator.GLOBAL_DELETE,
 }
+
+_PARTITION_FIELDS = ("hoodie.table.partition.fields", "hoodie.datasource.write.partitionpath.field")
+_KINDS = {"SIMPLE", "TIMESTAMP"}
+_SLASHED = "hoodie.datasource.write.slash.separated.date.partitioning"
 
 
 def record_keys(
@@ -84,34 +90,67 @@ def record_keys(
 def partition_paths(rows: pa.Table, config: TableConfig) -> pa.ChunkedArray:
     """Return the partition path of each row, as `format_partition_path` would write it.
 
+    Fields that are times by the key generator are written by the table's date format.
+
     Raises:
-        SchemaError: a partition field is not among the columns.
-        UnsupportedError: the table's partition paths are not made of its columns' values, or a
-            partition field has a type without text.
+        SchemaError: a partition field is not among the columns, or holds no time where the
+            table wants one.
+        UnsupportedError: the table's properties do not say how its partition paths are made, or
+            a partition field has a type without text.
         UnsafePathError: a value would lead out of the table.
     """
-    if not config.partition_path_holds_values:
-        raise UnsupportedError(
-            "the table's partition paths are not made of its columns' values; "
-            "pass the partition paths themselves"
-        )
     if not config.partition_fields:
         return pa.chunked_array([pa.repeat(pa.scalar("", pa.string()), rows.num_rows)])
     parts = []
-    for field in config.partition_fields:
-        text = _texts(rows, field)
+    for field, is_time in zip(config.partition_fields, _find_times(config), strict=True):
+        if is_time:
+            times = TimePartitions.from_properties(config.properties)
+            text = times.values(_find(rows, field), field)
+        else:
+            text = _texts(rows, field)
         text = _map_distinct(text, escape_partition_value) if config.url_encode else text
         text = pc.if_else(pc.fill_null(pc.equal(text, ""), True), DEFAULT_PARTITION, text)
         parts.append(pc.binary_join_element_wise(field, text, "=") if config.hive_style else text)
     return _map_distinct(_column(pc.binary_join_element_wise(*parts, "/")), check_relative_path)
 
 
+def _find_times(config: TableConfig) -> list[bool]:
+    """Return per partition field whether its values are formatted times."""
+    fields, generator = config.partition_fields, config.key_generator
+    if config.partition_path_holds_values:
+        return [False] * len(fields)
+    if generator is KeyGenerator.TIMESTAMP and len(fields) == 1 and not _is_slashed(config):
+        return [True]
+    if generator is KeyGenerator.CUSTOM and not _is_slashed(config):
+        for key in _PARTITION_FIELDS:
+            pairs = [item.split(":") for item in config.properties.get(key, "").split(",")]
+            kinds = [pair[-1].strip().upper() for pair in pairs]
+            if [pair[0].strip() for pair in pairs] == list(fields) and set(kinds) <= _KINDS:
+                return [kind == "TIMESTAMP" for kind in kinds]
+        raise UnsupportedError(
+            f"which of the partition fields {', '.join(fields)} are times is not recorded; put it "
+            f"into hoodie.properties: {_PARTITION_FIELDS[1]}={fields[0]}:SIMPLE or :TIMESTAMP, ..."
+        )
+    raise UnsupportedError(
+        "the table's partition paths are not made of its columns' values; "
+        "pass the partition paths themselves"
+    )
+
+
+def _is_slashed(config: TableConfig) -> bool:
+    return config.properties.get(_SLASHED, "").lower() == "true"
+
+
 def _texts(rows: pa.Table, field: str) -> pa.ChunkedArray:
+    chunks = [java_strings(chunk).cast(pa.string()) for chunk in _find(rows, field).chunks]
+    return pa.chunked_array(chunks, pa.string())
+
+
+def _find(rows: pa.Table, field: str) -> pa.ChunkedArray:
     column = find_column(rows, field)
     if column is None:
         raise SchemaError(f"the rows have no column {field}, which keys and partitions are made of")
-    chunks = [java_strings(chunk).cast(pa.string()) for chunk in column.chunks]
-    return pa.chunked_array(chunks, pa.string())
+    return column
 
 
 def _map_distinct(column: pa.ChunkedArray, function: Callable[[str], str]) -> pa.ChunkedArray:

@@ -10,14 +10,19 @@ from bucketfmt.errors import BucketfmtError, CorruptError
 from bucketfmt.format.avro_container import encode_container
 from bucketfmt.format.commit_metadata import (
     CommitMetadata,
+    WriteStat,
     encode_commit_metadata_avro,
     encode_commit_metadata_json,
 )
-from bucketfmt.format.instant_content import decode_instant_content
+from bucketfmt.format.instant_content import decode_instant_content, encode_instant_content
+from bucketfmt.format.instants import State
 from bucketfmt.format.plans import (
     CleanerPlan,
+    ClusteringPlan,
+    CompactionOperation,
     CompactionPlan,
     IndexPlan,
+    InstantInfo,
     RequestedReplaceMetadata,
     RestorePlan,
     RollbackPlan,
@@ -87,3 +92,76 @@ def test_a_record_of_something_else_is_corrupt() -> None:
 def test_any_bytes_decode_or_raise_our_error(data: bytes) -> None:
     with suppress(BucketfmtError):
         assert (decode_instant_content(data) is None) == (not data)
+
+
+STATS = {"p": [WriteStat(file_id="f", path="p/f", num_writes=3)]}
+CONTENTS = [
+    CommitMetadata(partition_to_write_stats=STATS, extra_metadata={"schema": "{}"}),
+    RequestedReplaceMetadata(operation_type="CLUSTER", clustering_plan=ClusteringPlan()),
+    CompactionPlan(operations=[CompactionOperation(file_id="f", partition_path="p")]),
+    CleanerPlan(policy="KEEP_LATEST_COMMITS"),
+    CleanMetadata(
+        start_clean_time="1",
+        time_taken_in_millis=2,
+        total_files_deleted=3,
+        earliest_commit_to_retain="4",
+        partition_metadata={},
+    ),
+    RollbackPlan(instant_to_rollback=InstantInfo(commit_time="1", action="commit")),
+    RollbackMetadata(
+        start_rollback_time="1",
+        time_taken_in_millis=2,
+        total_files_deleted=3,
+        commits_rollback=["1"],
+        partition_metadata={},
+    ),
+    RestorePlan(instants_to_rollback=[InstantInfo(commit_time="1", action="commit")]),
+    RestoreMetadata(
+        start_restore_time="1",
+        time_taken_in_millis=2,
+        instants_to_rollback=["1"],
+        hoodie_restore_metadata={},
+    ),
+    SavepointMetadata(savepointed_by="me", savepointed_at=1, comments="", partition_metadata={}),
+    IndexPlan(),
+    IndexCommitMetadata(),
+]
+
+
+@pytest.mark.parametrize("layout", [1, 2])
+@pytest.mark.parametrize("state", list(State))
+@pytest.mark.parametrize(
+    "action", ["commit", "deltacommit", *PLANS, *(METADATA.keys() - PLANS.keys())]
+)
+def test_every_file_takes_what_belongs_into_it_and_nothing_else(
+    action: str, state: State, layout: int
+) -> None:
+    is_write = action in ("commit", "deltacommit", "replacecommit")
+    if state is State.REQUESTED:
+        kinds = {PLANS.get(action, type(None))}
+    elif state is State.INFLIGHT:
+        own = CleanerPlan if action == "clean" else CommitMetadata
+        kinds = {type(None), own} if is_write or action == "clean" else {type(None)}
+    else:
+        kinds = {METADATA.get(action, CommitMetadata)}
+    for content in [None, *CONTENTS]:
+        if type(content) in kinds:
+            data = encode_instant_content(content, action, state, layout)
+            assert decode_instant_content(data) == content
+            is_json = data.startswith(b"{")
+            assert is_json == (layout == 1 and isinstance(content, CommitMetadata))
+            assert (content is None) == (data == b"")
+        else:
+            with pytest.raises(TypeError, match=f"a {state.value} {action} holds"):
+                encode_instant_content(content, action, state, layout)
+
+
+@pytest.mark.parametrize("layout", [1, 2])
+def test_only_a_replacement_replaces(layout: int) -> None:
+    replacing = CommitMetadata(partition_to_replace_file_ids={"p": ["f"]})
+    for action in ("replacecommit", "clustering"):
+        data = encode_instant_content(replacing, action, State.COMPLETED, layout)
+        assert decode_instant_content(data) == replacing
+    for action in ("commit", "deltacommit", "compaction"):
+        with pytest.raises(ValueError, match="replacecommit"):
+            encode_instant_content(replacing, action, State.COMPLETED, layout)

@@ -60,7 +60,7 @@ def merge(base: list[Record], log: list[Record], rules: MergeRules) -> tuple[lis
     records: dict[str, Record] = {}
     for record in log:
         existing = records.get(record.key)
-        if existing is None or _replaces(record, existing, rules):
+        if existing is None or replaces(record, existing, rules):
             records[record.key] = record
     streamed = []
     for row in base:
@@ -72,7 +72,8 @@ def merge(base: list[Record], log: list[Record], rules: MergeRules) -> tuple[lis
     return streamed, [record.row for record in records.values() if not record.is_delete]
 
 
-def _replaces(new: Record, existing: Record, rules: MergeRules) -> bool:
+def replaces(new: Record, existing: Record, rules: MergeRules) -> bool:
+    """Whether `new`, of the same key, takes the place of `existing` in the log or in one write."""
     if not rules.log_by_ordering:
         return True
     if rules.legacy:

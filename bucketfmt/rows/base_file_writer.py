@@ -1,0 +1,290 @@
+"""Writing a base file: rows as parquet, and the footer entries Hudi finds keys by.
+
+Pure: writes only into the sink it is given. Sources: HoodieAvroParquetWriter,
+HoodieBloomFilterAvroWriteSupport, BloomFilterUtils, parquet-avro's AvroSchemaConverter.
+
+Columns are stored as Hudi's Avro writer stores them, with two differences that its readers take
+as they come. Lists have three levels (`list.element`), which can hold nulls; Hudi writes two
+levels unless `parquet.avro.write-old-list-structure` is false, and then the same three. And an
+enum is plain text. Decimals are fixed-length bytes, as few as their digits take; there is no
+Arrow schema in the footer, and pages have checksums.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from bucketfmt.errors import SchemaError, UnsupportedError
+from bucketfmt.format.bloom import BloomFilterBuilder, encode_bloom_filter
+from bucketfmt.format.hashing_kernels import string_buffers
+from bucketfmt.rows.avro_schema import arrow_schema, parse_avro_schema
+from bucketfmt.rows.avro_types import (
+    AvroArray,
+    AvroFixed,
+    AvroMap,
+    AvroNullable,
+    AvroPrimitive,
+    AvroRecord,
+    AvroSchema,
+)
+from bucketfmt.rows.hidden_nulls import fill_hidden_nulls, may_hide_nulls
+from bucketfmt.rows.meta_columns import COMMIT_SEQNO, RECORD_KEY
+
+__all__ = ["ROW_GROUP_BYTES", "BaseFileWriter", "Codec", "KeyFooter", "encode_base_file"]
+
+Codec = Literal["zstd", "snappy", "gzip", "none"]
+"""Codecs that every Hudi release reads."""
+
+ROW_GROUP_BYTES = 120 << 20
+"""`hoodie.parquet.block.size`, here of the rows in memory: what a writer holds at most."""
+
+_ROW_GROUP_ROWS = 1 << 22
+_FIRST_DISPUTED_BYTE = 0xEE  # from U+E000 on, UTF-8 and UTF-16 order text differently
+_WRITER_OPTIONS = inspect.signature(pq.ParquetWriter.__init__).parameters
+# A dictionary of values that are all different costs time and ends up in no page.
+_WITHOUT_DICTIONARY = {RECORD_KEY, COMMIT_SEQNO}
+
+
+class KeyFooter:
+    """What the footer says of a file's record keys: a bloom filter, least and greatest key.
+
+    A file that keeps the keys of the file it replaces and adds others can start from that one's
+    filter and range, and add only the new keys: both may err by saying too much.
+    """
+
+    def __init__(
+        self,
+        bloom_filter: BloomFilterBuilder | None = None,
+        key_range: tuple[str, str] | None = None,
+    ) -> None:
+        self._bloom_filter = bloom_filter or BloomFilterBuilder()
+        self._range = key_range
+
+    def add(self, record_keys: pa.Array | pa.ChunkedArray) -> None:
+        """Add a column of keys.
+
+        Raises:
+            ValueError: a key is null or empty.
+        """
+        self._bloom_filter.add(record_keys)
+        found = _java_range(record_keys)
+        if found is not None:
+            low, high = zip(found, self._range or found, strict=True)
+            self._range = min(low, key=_utf16), max(high, key=_utf16)
+
+    @property
+    def entries(self) -> dict[str, str]:
+        """The footer entries; a file without rows has no range."""
+        bloom_filter = self._bloom_filter.build()
+        entries = {
+            "org.apache.hudi.bloomfilter": encode_bloom_filter(bloom_filter),
+            "hoodie_bloom_filter_type_code": bloom_filter.filter_type.value,
+        }
+        if self._range is not None:
+            entries["hoodie_min_record_key"], entries["hoodie_max_record_key"] = self._range
+        return entries
+
+
+class BaseFileWriter:
+    """Writes rows of one schema into a sink, a row group at a time. Ends with `close`.
+
+    Attributes:
+        schema: What rows are cast to where that loses nothing.
+        num_rows: Rows taken so far.
+    """
+
+    def __init__(
+        self,
+        sink: Any,
+        avro_schema: str,
+        key_footer: KeyFooter | None = None,
+        codec: Codec = "zstd",
+        row_group_bytes: int = ROW_GROUP_BYTES,
+    ) -> None:
+        """Begin the file.
+
+        Args:
+            sink: A file-like object or pyarrow stream that is open for writing; stays open.
+            avro_schema: The rows' Avro schema (JSON), Hudi's columns included.
+            key_footer: None for a file whose footer says nothing of keys: where they are
+                virtual, and the blocks of log files.
+            codec: zstd by default: smaller files than gzip, which is Hudi's default and takes
+                over ten times as long to write; those of snappy are half as large again.
+            row_group_bytes: Bytes of Arrow rows that make a row group.
+
+        Raises:
+            UnsupportedError: a type that Hudi cannot read back from parquet.
+        """
+        record = parse_avro_schema(avro_schema)
+        _check_storable(record, "")
+        self.schema = arrow_schema(record)
+        self.num_rows = 0
+        self._hiding = [i for i, field in enumerate(self.schema) if may_hide_nulls(field.type)]
+        self._avro_schema = avro_schema
+        self._key_footer = key_footer
+        self._row_group_bytes = row_group_bytes
+        self._pending: list[pa.Table] = []
+        self._pending_bytes = self._pending_rows = 0
+        options: dict[str, Any] = {"write_page_checksum": True, "write_page_index": True}
+        if "write_time_adjusted_to_utc" in _WRITER_OPTIONS:  # pyarrow >= 20; before it always did
+            options["write_time_adjusted_to_utc"] = True
+        self._writer = pq.ParquetWriter(
+            sink,
+            self.schema,
+            compression=codec,
+            use_dictionary=[p for p in _leaf_paths(self.schema) if p not in _WITHOUT_DICTIONARY],
+            store_schema=False,
+            **options,
+        )
+
+    def write(self, rows: pa.Table | pa.RecordBatch, *, are_keys_new: bool = True) -> None:
+        """Take rows, with the columns of the schema in any order.
+
+        `are_keys_new=False`: the key footer was begun with their keys.
+
+        Raises:
+            SchemaError: a column is missing, left over or of another type, or a value is null
+                where the schema has no null.
+            ValueError: a record key is null or empty, and the file is to have a key footer.
+        """
+        table = self._conform(rows if isinstance(rows, pa.Table) else pa.Table.from_batches([rows]))
+        if self._key_footer is not None and are_keys_new:
+            self._key_footer.add(table.column(RECORD_KEY))
+        self.num_rows += table.num_rows
+        step = self._row_group_bytes * table.num_rows // max(table.nbytes, 1)
+        step = min(max(step, 1), _ROW_GROUP_ROWS)
+        for start in range(0, table.num_rows, step):
+            piece = table.slice(start, step)
+            self._pending.append(piece)
+            self._pending_bytes += piece.nbytes
+            self._pending_rows += piece.num_rows
+            is_full = self._pending_bytes >= self._row_group_bytes
+            if is_full or self._pending_rows >= _ROW_GROUP_ROWS:
+                self._flush()
+
+    def close(self) -> None:
+        """Write what is left, and the footer."""
+        self._flush()
+        entries = {"parquet.avro.schema": self._avro_schema, "writer.model.name": "avro"}
+        if self._key_footer is not None:
+            entries |= self._key_footer.entries
+        self._writer.add_key_value_metadata(entries)
+        self._writer.close()
+
+    def _flush(self) -> None:
+        if self._pending:
+            with _folded():
+                rows = pa.concat_tables(self._pending)
+                self._writer.write_table(rows, row_group_size=rows.num_rows)
+        self._pending, self._pending_bytes, self._pending_rows = [], 0, 0
+
+    def _conform(self, rows: pa.Table) -> pa.Table:
+        odd = sorted(set(rows.schema.names) ^ set(self.schema.names))
+        if odd or rows.num_columns != len(self.schema):
+            raise SchemaError(f"the rows differ from the schema to write in the columns {odd}")
+        rows = rows.select(self.schema.names)
+        for field, column in zip(self.schema, rows.columns, strict=True):
+            if not field.nullable and column.null_count:
+                raise SchemaError(f"column {field.name}: null, where the schema allows none")
+        with _folded():
+            rows = rows if rows.schema.equals(self.schema) else rows.cast(self.schema)
+        for index in self._hiding:
+            field, column = self.schema.field(index), rows.column(index)
+            chunks = [fill_hidden_nulls(chunk, field.name) for chunk in column.chunks]
+            rows = rows.set_column(index, field, pa.chunked_array(chunks, field.type))
+        return rows
+
+
+def encode_base_file(
+    rows: pa.Table,
+    avro_schema: str,
+    key_footer: KeyFooter | None = None,
+    codec: Codec = "zstd",
+    row_group_bytes: int = ROW_GROUP_BYTES,
+) -> pa.Buffer:
+    """Return a whole file with `rows`; see `BaseFileWriter` for arguments and errors."""
+    sink = pa.BufferOutputStream()
+    writer = BaseFileWriter(sink, avro_schema, key_footer, codec, row_group_bytes)
+    writer.write(rows)
+    writer.close()
+    return sink.getvalue()
+
+
+@contextmanager
+def _folded() -> Iterator[None]:
+    """Turn what pyarrow raises on rows that do not fit the schema into SchemaError."""
+    try:
+        yield
+    except (ValueError, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
+        raise SchemaError(f"the rows do not fit the schema to write: {error}") from error
+
+
+def _check_storable(schema: AvroSchema, path: str) -> None:
+    """Refuse what parquet, or Hudi's way of reading it as Avro, has no form for."""
+    if isinstance(schema, AvroNullable):
+        _check_storable(schema.value, path)
+    elif isinstance(schema, AvroRecord):
+        if not schema.fields:
+            raise UnsupportedError(f"column {path}: parquet has no struct without fields")
+        for field in schema.fields:
+            _check_storable(field.schema, f"{path}.{field.name}" if path else field.name)
+    elif isinstance(schema, AvroArray):
+        _check_storable(schema.items, f"{path}.element")
+    elif isinstance(schema, AvroMap):
+        _check_storable(schema.values, f"{path}.value")
+    elif schema == AvroPrimitive("null"):
+        raise UnsupportedError(f"column {path}: Hudi stores no column of type null; give it a type")
+    elif isinstance(schema, AvroFixed) and schema.logical is not None:
+        smallest = ((10**schema.logical.precision - 1).bit_length() + 8) // 8
+        if schema.size != smallest:
+            raise UnsupportedError(
+                f"column {path}: a decimal of {schema.logical.precision} digits in "
+                f"{schema.size} bytes instead of {smallest}; write this table with Hudi"
+            )
+
+
+def _leaf_paths(schema: pa.Schema) -> Iterator[str]:
+    """Yield the parquet path of every leaf column."""
+
+    def below(path: str, kind: pa.DataType) -> Iterator[str]:
+        if pa.types.is_struct(kind):
+            for field in kind:
+                yield from below(f"{path}.{field.name}", field.type)
+        elif pa.types.is_map(kind):
+            yield from below(f"{path}.key_value.key", kind.key_type)
+            yield from below(f"{path}.key_value.value", kind.item_type)
+        elif pa.types.is_list(kind):
+            yield from below(f"{path}.list.element", kind.value_type)
+        else:
+            yield path
+
+    for field in schema:
+        yield from below(field.name, field.type)
+
+
+def _java_range(keys: pa.Array | pa.ChunkedArray) -> tuple[str, str] | None:
+    """Return the least and the greatest of the keys, as Java compares text: by UTF-16 units."""
+    if not len(keys):
+        return None
+    chunks = keys.chunks if isinstance(keys, pa.ChunkedArray) else [keys]
+    if any(_greatest_byte(chunk) >= _FIRST_DISPUTED_BYTE for chunk in chunks):
+        texts = keys.to_pylist()
+        return min(texts, key=_utf16), max(texts, key=_utf16)
+    found = pc.min_max(keys).as_py()
+    return found["min"], found["max"]
+
+
+def _greatest_byte(keys: pa.Array) -> int:
+    data, offsets = string_buffers(keys)  # `data` may be that of a much longer array
+    return int(data[offsets[0] : offsets[-1]].max(initial=0))
+
+
+def _utf16(text: str) -> bytes:
+    return text.encode("utf-16-be")

@@ -1,0 +1,170 @@
+"""Log blocks of one write to one file group: rows as data blocks, keys as a delete block.
+
+Pure. Sources: HoodieAppendHandle, HoodieAvroDataBlock, HoodieParquetDataBlock,
+HoodieDeleteBlock, HoodieAvroWrapperUtils. A write appends its data blocks, then one delete
+block, all with the headers INSTANT_TIME and SCHEMA. That is so in every table version: the
+headers of 1.x beyond these are for record positions and partial rows, which a bucket index has
+not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+
+from bucketfmt.errors import UnsupportedError
+from bucketfmt.format.delete_records import AVRO_VERSION, DeleteBlock, encode_delete_block
+from bucketfmt.format.log_block import BlockType, HeaderKey, encode_log_block
+from bucketfmt.format.ordering_values import (
+    NO_ORDERING_VALUE,
+    OrderingKind,
+    OrderingValue,
+    RawOrderingValue,
+)
+from bucketfmt.rows.avro_encode import encode_avro_block
+from bucketfmt.rows.avro_schema import parse_avro_schema
+from bucketfmt.rows.base_file_writer import Codec, encode_base_file
+from bucketfmt.rows.column_paths import find_column
+
+__all__ = ["DATA_BLOCK_BYTES", "DataFormat", "encode_log_blocks", "make_delete_block"]
+
+DataFormat = Literal["avro", "parquet"]
+"""`hoodie.logfile.data.block.format`."""
+
+DATA_BLOCK_BYTES = 64 << 20
+"""Rows in memory that make a data block; `hoodie.logfile.data.block.max.size` is 256 MiB."""
+
+_KINDS = (
+    (pa.types.is_boolean, OrderingKind.BOOLEAN, None),
+    (pa.types.is_int32, OrderingKind.INT, None),
+    (pa.types.is_time32, OrderingKind.INT, pa.int32()),
+    (pa.types.is_int64, OrderingKind.LONG, None),
+    (pa.types.is_time64, OrderingKind.LONG, pa.int64()),
+    (pa.types.is_timestamp, OrderingKind.LONG, pa.int64()),  # raw, in the column's own unit
+    (pa.types.is_float32, OrderingKind.FLOAT, None),
+    (pa.types.is_float64, OrderingKind.DOUBLE, None),
+    (pa.types.is_binary, OrderingKind.BYTES, None),
+    (pa.types.is_string, OrderingKind.STRING, None),
+    (pa.types.is_decimal, OrderingKind.DECIMAL, None),
+)
+
+
+def encode_log_blocks(
+    rows: pa.Table,
+    deletes: DeleteBlock | None,
+    instant: str,
+    avro_schema: str,
+    data_format: DataFormat = "avro",
+    codec: Codec = "zstd",
+) -> Iterator[bytes]:
+    """Yield the blocks of one write, to be appended to one log file in this order.
+
+    Args:
+        rows: With Hudi's columns, `_hoodie_file_name` being the file id; none marked as deleted.
+        deletes: What to delete; None and no entries yield no block.
+        instant: The requested time of the write.
+        avro_schema: The rows' schema (JSON), Hudi's columns included.
+        data_format: How rows are stored.
+        codec: Compression of parquet blocks; Avro blocks have none.
+
+    Raises:
+        SchemaError: rows do not fit the schema.
+        UnsupportedError: a type, or an ordering value, that Hudi cannot store.
+    """
+    header: dict[int, str] = {HeaderKey.INSTANT_TIME: instant, HeaderKey.SCHEMA: avro_schema}
+    record = parse_avro_schema(avro_schema)
+    step = max(1, DATA_BLOCK_BYTES * rows.num_rows // max(rows.nbytes, 1))
+    for start in range(0, rows.num_rows, step):
+        piece = rows.slice(start, step)
+        if data_format == "avro":
+            content: Any = encode_avro_block(piece, record)
+            yield encode_log_block(BlockType.AVRO_DATA, header, content)
+        else:
+            content = encode_base_file(piece, avro_schema, codec=codec)
+            yield encode_log_block(BlockType.PARQUET_DATA, header, content)
+    if deletes is not None and len(deletes):
+        yield encode_log_block(BlockType.DELETE, header, encode_delete_block(deletes))
+
+
+def make_delete_block(
+    record_keys: pa.ChunkedArray,
+    partition_path: str,
+    rows: pa.Table | None = None,
+    ordering_fields: Sequence[str] = (),
+    table_version: int = 9,
+) -> DeleteBlock:
+    """Return the deletes of these keys.
+
+    Args:
+        record_keys: The keys.
+        partition_path: Their partition.
+        rows: The rows marked as deleted, one per key, whose ordering values the deletes have.
+            None: deletes without ordering value, which win over every row.
+        ordering_fields: The table's; a field that is not among the columns counts as 0.
+        table_version: Which says how Hudi stores an ordering value.
+
+    Raises:
+        UnsupportedError: an ordering field of a type that Hudi has no ordering value for.
+    """
+    size = len(record_keys)
+    kinds, values = _no_ordering(size)
+    if rows is not None and ordering_fields:
+        columns = [_ordering_column(rows, name, table_version) for name in ordering_fields]
+        kinds, values = columns[0] if len(columns) == 1 else _tuples(columns, table_version)
+    return DeleteBlock(
+        AVRO_VERSION, record_keys.to_pylist(), [partition_path] * size, kinds, values
+    )
+
+
+_Column = tuple[bytes, list[RawOrderingValue]]
+
+
+def _no_ordering(size: int) -> _Column:
+    return bytes([NO_ORDERING_VALUE.kind]) * size, [NO_ORDERING_VALUE.value] * size
+
+
+def _ordering_column(rows: pa.Table, name: str, table_version: int) -> _Column:
+    """Return kind and value of each row; null has the default, the integer 0."""
+    column = find_column(rows, name)
+    if column is None:
+        return _no_ordering(rows.num_rows)
+    kind, values = _raw_values(column, name, table_version)
+    kinds = np.full(len(values), int(kind), np.uint8)
+    kinds[column.is_null().to_numpy()] = NO_ORDERING_VALUE.kind
+    return kinds.tobytes(), [NO_ORDERING_VALUE.value if v is None else v for v in values]
+
+
+def _raw_values(
+    column: pa.ChunkedArray, name: str, table_version: int
+) -> tuple[OrderingKind, list[Any]]:
+    if pa.types.is_date32(column.type):
+        # Hudi 0.15 writes a java.sql.Date. 1.x fails to write its LocalDate here; its readers
+        # compare days as integers, and take any other class for a delete that always wins.
+        kind = OrderingKind.DATE if table_version < 8 else OrderingKind.INT
+        return kind, column.cast(pa.int32()).to_pylist()
+    for test, kind, storage in _KINDS:
+        if test(column.type):
+            return kind, (column.cast(storage) if storage else column).to_pylist()
+    raise UnsupportedError(
+        f"ordering field {name}: Hudi has no ordering value of type {column.type}"
+    )
+
+
+def _tuples(columns: Sequence[_Column], table_version: int) -> _Column:
+    if table_version < 9:
+        raise UnsupportedError(
+            f"several ordering fields in a table of version {table_version}; Hudi knows them "
+            "from version 9 on"
+        )
+    rows = zip(
+        *(
+            [OrderingValue(OrderingKind(k), v) for k, v in zip(*column, strict=True)]
+            for column in columns
+        ),
+        strict=True,
+    )
+    values: list[RawOrderingValue] = list(rows)
+    return bytes([OrderingKind.ARRAY]) * len(values), values

@@ -1,0 +1,334 @@
+"""Base files written: what our reader, pyarrow and the golden files of Hudi say of them."""
+
+from __future__ import annotations
+
+import datetime as dt
+import io
+import json
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bucketfmt.errors import SchemaError, UnsupportedError
+from bucketfmt.format.bloom import BloomFilterBuilder
+from bucketfmt.rows.avro_decode import decode_avro_blocks
+from bucketfmt.rows.avro_schema import arrow_schema, parse_avro_schema
+from bucketfmt.rows.avro_schema_json import avro_schema_json
+from bucketfmt.rows.base_file import BaseFileReader
+from bucketfmt.rows.base_file_writer import BaseFileWriter, KeyFooter, encode_base_file
+from tests.golden import GOLDEN
+from tests.rows.avro_cases import Case, cases, fastavro_block, rows_of
+from tests.same_rows import assert_same
+
+KEYED = avro_schema_json(
+    pa.schema([("_hoodie_record_key", pa.string()), ("n", pa.int64())]), "r", ""
+)
+
+
+def keyed(keys: list[str | None]) -> pa.Table:
+    return pa.table({"_hoodie_record_key": pa.array(keys, pa.string()), "n": range(len(keys))})
+
+
+def read_back(data: pa.Buffer) -> pa.Table:
+    return BaseFileReader(data).read()
+
+
+# ---------------------------------------------------------------------------- rows
+
+
+@settings(deadline=None)
+@given(cases(), st.integers(1, 4000))
+def test_rows_are_read_back(case: Case, row_group_bytes: int) -> None:
+    rows = decode_avro_blocks([fastavro_block(case)], parse_avro_schema(case.text))
+    if '"size": 20' in case.text:
+        with pytest.raises(UnsupportedError, match="30 digits in 20 bytes instead of 13"):
+            encode_base_file(rows, case.text)
+        return
+    data = encode_base_file(rows, case.text, row_group_bytes=row_group_bytes)
+    reader = BaseFileReader(data)
+    assert reader.avro_schema == case.text
+    found = reader.read()
+    assert rows_of(found) == rows_of(rows)
+    for field in rows.schema:
+        assert not field.nullable or found.schema.field(field.name).nullable
+
+
+TYPES = [
+    pa.bool_(),
+    pa.int32(),
+    pa.int64(),
+    pa.float32(),
+    pa.float64(),
+    pa.string(),
+    pa.binary(),
+    pa.date32(),
+    pa.timestamp("us", "UTC"),
+    pa.timestamp("ms", "UTC"),
+    pa.timestamp("us"),
+    pa.timestamp("ms"),
+    pa.time64("us"),
+    pa.time32("ms"),
+    pa.decimal128(5, 2),
+    pa.decimal128(38, 10),
+    pa.binary(5),
+    pa.list_(pa.int64()),
+    pa.map_(pa.string(), pa.float64()),
+    pa.struct([("a", pa.int32()), ("b", pa.list_(pa.struct([("c", pa.string())])))]),
+]
+
+
+@pytest.mark.parametrize("kind", TYPES, ids=str)
+@pytest.mark.parametrize("codec", ["zstd", "snappy", "gzip", "none"])
+def test_every_type_keeps_its_type(kind: pa.DataType, codec: Any) -> None:
+    rows = pa.table({"f": pa.nulls(3, kind)})
+    found = read_back(encode_base_file(rows, avro_schema_json(rows.schema, "r", ""), codec=codec))
+    assert_same(found, rows)
+
+
+def test_columns_go_by_name_and_are_cast_where_nothing_is_lost() -> None:
+    schema = pa.schema([("s", pa.string()), ("n", pa.int64()), ("t", pa.timestamp("us", "UTC"))])
+    rows = pa.table(
+        {
+            "t": pa.array([dt.datetime(2024, 1, 1)], pa.timestamp("ms", "UTC")),
+            "n": pa.array([1], pa.int8()),
+            "s": pa.array(["a"]).dictionary_encode(),
+        }
+    )
+    data = encode_base_file(rows, avro_schema_json(schema, "r", ""))
+    expected = pa.table({"s": ["a"], "n": [1], "t": rows["t"].cast(schema.field("t").type)})
+    assert read_back(data) == expected
+
+
+def test_rows_come_in_pieces_and_row_groups_have_their_size() -> None:
+    sink = io.BytesIO()
+    writer = BaseFileWriter(sink, KEYED, KeyFooter(), row_group_bytes=600)
+    for start in range(0, 100, 7):
+        writer.write(keyed([f"k{i:03}" for i in range(start, min(start + 7, 100))]))
+    writer.close()
+    assert writer.num_rows == 100
+    reader = BaseFileReader(pa.py_buffer(sink.getvalue()))
+    groups = [reader.metadata.row_group(i) for i in range(reader.metadata.num_row_groups)]
+    assert [group.num_rows for group in groups] == [42, 42, 16]
+    assert reader.read()["_hoodie_record_key"].to_pylist() == [f"k{i:03}" for i in range(100)]
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        (pa.table({"n": [1]}), "differ from the schema to write in the columns"),
+        (keyed(["a"]).append_column("m", [[1]]), r"columns \['m'\]"),
+        (pa.table({"_hoodie_record_key": ["a"], "n": ["x"]}), "n"),
+        (pa.table({"_hoodie_record_key": ["a"], "n": [1.5]}), "truncated"),
+    ],
+)
+def test_rows_that_do_not_fit(rows: pa.Table, message: str) -> None:
+    with pytest.raises(SchemaError, match=message):
+        encode_base_file(rows, KEYED)
+
+
+def test_a_null_where_none_may_be() -> None:
+    schema = json.dumps({"type": "record", "name": "r", "fields": [{"name": "n", "type": "long"}]})
+    with pytest.raises(SchemaError, match="column n: null"):
+        encode_base_file(pa.table({"n": [1, None]}), schema)
+    inner = {
+        "type": "record",
+        "name": "r",
+        "fields": [{"name": "l", "type": {"type": "array", "items": "long"}}],
+    }
+    with pytest.raises(SchemaError, match=r"column l.element: null"):
+        encode_base_file(pa.table({"l": [[1, None]]}), json.dumps(inner))
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        ("null", "type null"),
+        ({"type": "record", "name": "e", "fields": []}, "struct without fields"),
+        (
+            {"type": "array", "items": ["null", {"type": "record", "name": "e", "fields": []}]},
+            "f.element",
+        ),
+        (
+            {"type": "map", "values": ["null", {"type": "record", "name": "e", "fields": []}]},
+            "f.value",
+        ),
+        (
+            {
+                "type": "fixed",
+                "name": "x",
+                "size": 16,
+                "logicalType": "decimal",
+                "precision": 5,
+                "scale": 2,
+            },
+            "16 bytes instead of 3",
+        ),
+    ],
+)
+def test_types_without_a_form(kind: Any, message: str) -> None:
+    schema = {"type": "record", "name": "r", "fields": [{"name": "f", "type": kind}]}
+    with pytest.raises(UnsupportedError, match=message):
+        BaseFileWriter(io.BytesIO(), json.dumps(schema))
+
+
+# ---------------------------------------------------------------------------- footer
+
+
+def test_footer_entries() -> None:
+    reader = BaseFileReader(encode_base_file(keyed(["b", "a", "c"]), KEYED, KeyFooter()))
+    assert sorted(reader.key_values) == [
+        "hoodie_bloom_filter_type_code",
+        "hoodie_max_record_key",
+        "hoodie_min_record_key",
+        "org.apache.hudi.bloomfilter",
+        "parquet.avro.schema",
+        "writer.model.name",
+    ]
+    assert reader.key_range == ("a", "c")
+    assert reader.key_values["hoodie_bloom_filter_type_code"] == "DYNAMIC_V0"
+    assert reader.key_values["writer.model.name"] == "avro"
+    assert reader.avro_schema == KEYED
+    assert reader.may_hold_keys(pa.array(["a", "b", "bb", "z"])).tolist() == [1, 1, 0, 0]
+
+
+def test_a_file_without_rows_has_a_filter_and_no_range() -> None:
+    reader = BaseFileReader(encode_base_file(keyed([]), KEYED, KeyFooter()))
+    assert (reader.num_rows, reader.key_range) == (0, None)
+    assert reader.bloom_filter == BloomFilterBuilder().build()
+
+
+def test_virtual_keys_leave_no_key_footer() -> None:
+    reader = BaseFileReader(encode_base_file(keyed([None, None]), KEYED))
+    assert sorted(reader.key_values) == ["parquet.avro.schema", "writer.model.name"]
+
+
+@pytest.mark.parametrize("key", [None, ""])
+def test_no_row_without_key(key: str | None) -> None:
+    with pytest.raises(ValueError, match="null or empty"):
+        encode_base_file(keyed(["a", key]), KEYED, KeyFooter())
+
+
+@pytest.mark.rule("BLOOM-11")
+def test_key_range_is_in_java_order() -> None:
+    keys = ["\ufffd", "😀", "z"]
+    reader = BaseFileReader(encode_base_file(keyed(keys), KEYED, KeyFooter()))
+    assert reader.key_range == ("z", "\ufffd")  # U+1F600 is D83D DE00 in UTF-16
+    pieces = KeyFooter()
+    for key in keys:
+        pieces.add(pa.array([key]))
+    assert pieces.entries == {key: reader.key_values[key] for key in pieces.entries}
+
+
+@settings(deadline=None)
+@given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), min_size=1), min_size=1))
+def test_key_range_of_any_text(keys: list[str]) -> None:
+    footer = KeyFooter(BloomFilterBuilder(num_entries=1))
+    footer.add(pa.array(keys))
+    ordered = sorted(keys, key=lambda text: text.encode("utf-16-be"))
+    found = footer.entries
+    assert (found["hoodie_min_record_key"], found["hoodie_max_record_key"]) == (
+        ordered[0],
+        ordered[-1],
+    )
+
+
+def test_the_footer_of_a_file_that_is_replaced_goes_on() -> None:
+    old = BaseFileReader(encode_base_file(keyed(["c", "m"]), KEYED, KeyFooter()))
+    assert old.bloom_filter is not None
+    footer = KeyFooter(BloomFilterBuilder.resume(old.bloom_filter), old.key_range)
+    sink = io.BytesIO()
+    writer = BaseFileWriter(sink, KEYED, footer)
+    writer.write(keyed(["c", "m"]), are_keys_new=False)
+    writer.write(keyed(["a", "x"]))
+    writer.close()
+    whole = encode_base_file(keyed(["c", "m", "a", "x"]), KEYED, KeyFooter())
+    new = BaseFileReader(pa.py_buffer(sink.getvalue()))
+    assert new.key_values == BaseFileReader(whole).key_values
+    assert new.key_range == ("a", "x")
+
+
+# ---------------------------------------------------------------------------- the parquet file
+
+
+def test_pages_have_checksums_an_index_and_no_arrow_schema() -> None:
+    data = encode_base_file(keyed([f"k{i}" for i in range(50)]), KEYED, KeyFooter())
+    metadata = pq.ParquetFile(pa.BufferReader(data)).metadata
+    assert b"ARROW:schema" not in metadata.metadata
+    column = metadata.row_group(0).column(0)
+    assert column.compression == "ZSTD"
+    assert (column.has_column_index, column.has_offset_index) == (True, True)
+    damaged = bytearray(data)
+    damaged[column.data_page_offset + column.total_compressed_size - 3] ^= 1
+    with pytest.raises(OSError, match=r"CRC|checksum"):
+        pq.ParquetFile(
+            pa.BufferReader(bytes(damaged)), page_checksum_verification=True
+        ).read_row_group(0)
+
+
+def leaves_of(file: pq.ParquetFile) -> dict[str, tuple[str, str]]:
+    """Physical and logical type of each leaf, by path; without the names lists have inside."""
+    found = {}
+    for number in range(file.metadata.num_columns):
+        column = file.schema.column(number)
+        path = column.path.replace(".list.element", ".array")
+        logical = json.loads(column.logical_type.to_json())
+        found[path] = (
+            column.physical_type,
+            column.length,
+            column.max_definition_level if ".array" not in path else None,
+            {k: v for k, v in logical.items() if not k.startswith(("is_from", "force"))},
+        )
+    return found
+
+
+def base_files(folder: Path) -> list[Path]:
+    return sorted(
+        path
+        for path in folder.rglob("*.parquet")
+        if ".hoodie" not in path.relative_to(folder).parts
+    )
+
+
+@pytest.mark.parametrize(("version", "name"), GOLDEN)
+def test_a_file_of_hudi_written_again(
+    golden: Callable[[str, str], Path], version: str, name: str
+) -> None:
+    """Same rows, same footer entries (the filter bit by bit), same types of every column."""
+    for path in base_files(golden(version, name))[:2]:
+        hudis = BaseFileReader(pa.memory_map(str(path)))
+        if hudis.avro_schema is None:  # by Spark's row writer, which records Spark's schema
+            continue
+        rows = hudis.read()
+        wanted = arrow_schema(parse_avro_schema(hudis.avro_schema))
+        keys = rows["_hoodie_record_key"]
+        footer = None
+        if hudis.bloom_filter is not None:  # `clustered` and others have small ones
+            size = hudis.bloom_filter.keys_per_row or 0
+            footer = KeyFooter(BloomFilterBuilder(num_entries=size))
+        data = encode_base_file(rows, hudis.avro_schema, footer)
+        ours = BaseFileReader(data)
+        assert_same(ours.read(), rows)
+        assert ours.schema == wanted
+        assert leaves_of(pq.ParquetFile(pa.BufferReader(data))) == leaves_of(pq.ParquetFile(path))
+        known = {key: value for key, value in hudis.key_values.items() if "bloom" not in key}
+        assert {key: value for key, value in ours.key_values.items() if "bloom" not in key} == known
+        if footer is not None:
+            assert ours.may_hold_keys(keys.combine_chunks()).all()
+            assert ours.key_values == hudis.key_values
+
+
+def test_decimals_take_as_few_bytes_as_in_hudis_files() -> None:
+    for digits in range(1, 39):
+        rows = pa.table({"d": pa.array([Decimal(7)], pa.decimal128(digits, 0))})
+        data = encode_base_file(rows, avro_schema_json(rows.schema, "r", ""))
+        column = pq.ParquetFile(pa.BufferReader(data)).schema.column(0)
+        assert column.physical_type == "FIXED_LEN_BYTE_ARRAY"
+        assert 2 ** (8 * column.length - 1) > 10**digits - 1 >= 2 ** (8 * (column.length - 1) - 1)
+        assert read_back(data)["d"].to_pylist() == [Decimal(7)]
