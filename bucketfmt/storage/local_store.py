@@ -211,8 +211,8 @@ class LocalStore:
                 return version.startswith(_version_of_status(status)) and version == _version(
                     status, _read_exactly(descriptor, 0, size)
                 )
-        except (FileNotFoundError, NotADirectoryError):
-            return False
+        except (FileNotFoundError, NotADirectoryError, NotFoundError):
+            return False  # NotFoundError: a folder has that name
 
     @contextmanager
     def _opened(self, path: str) -> Iterator[tuple[int, int]]:

@@ -32,7 +32,16 @@ from bucketfmt.limits import DEFAULT_LIMITS, Limits
 from bucketfmt.storage.store import Store
 from bucketfmt.timeline.timeline import Instant
 
-__all__ = ["load_archived_instants", "load_history"]
+__all__ = [
+    "ARCHIVE_FILE_NAME",
+    "MANIFEST_NAME",
+    "list_archive_files",
+    "load_archive_file",
+    "load_archived_instants",
+    "load_history",
+    "load_history_files",
+    "load_history_version",
+]
 
 _STATES = tuple(State)
 _INSTANT_COLUMNS = pa.schema(
@@ -45,8 +54,8 @@ _INSTANT_COLUMNS = pa.schema(
 )
 _CONTENT_COLUMNS = pa.schema([*_INSTANT_COLUMNS, ("metadata", pa.binary()), ("plan", pa.binary())])
 _BATCH_ROWS = 256
-_ARCHIVE_FILE_NAME = re.compile(r"\.commits_\.archive\.[0-9]+.*")
-_MANIFEST_NAME = re.compile(r"manifest_([0-9]{1,9})")
+ARCHIVE_FILE_NAME = re.compile(r"\.commits_\.archive\.([0-9]{1,9}).*")
+MANIFEST_NAME = re.compile(r"manifest_([0-9]{1,9})")
 
 
 def load_history(
@@ -116,24 +125,53 @@ def _load_entries(
     """Yield (file name, entry) for the entries within the range."""
     since, until = since or "", until or "~"  # "~" is above every digit
     if config.timeline_layout == 1:
-        names = [i.name for i in store.list(config.history_path) if not i.is_dir]
-        names = [name for name in names if _ARCHIVE_FILE_NAME.fullmatch(name)]
+        names = [name for name, _ in list_archive_files(store, config, limits)]
     else:
-        files = _load_history_files(store, config, limits)
+        files = load_history_files(store, config, limits)
         names = [f.name for f in files if f.max_instant >= since and f.min_instant <= until]
     for name in names:
-        path = join_path(config.history_path, name)
-        try:
-            if config.timeline_layout == 1:
-                entries = _load_archive_file(store, config, path, limits)
-            else:
-                entries = _load_history_file(store, path, columns, limits)
-            for entry in entries:
-                if since <= entry.requested_time <= until:
-                    yield name, entry
-        except BucketfmtError as error:
-            error.within(path=path)
-            raise
+        for entry in _load_file(store, config, name, limits, columns):
+            if since <= entry.requested_time <= until:
+                yield name, entry
+
+
+def list_archive_files(
+    store: Store, config: TableConfig, limits: Limits = DEFAULT_LIMITS
+) -> list[tuple[str, int]]:
+    """Return the (name, size) of the files that archived instants are in, oldest first.
+
+    Raises:
+        CorruptError: the manifest of layout 2 does not decode.
+    """
+    if config.timeline_layout == 2:
+        return [(file.name, file.size) for file in load_history_files(store, config, limits)]
+    found = []
+    for info in store.list(config.history_path):
+        match = ARCHIVE_FILE_NAME.fullmatch(info.name)
+        if match is not None and not info.is_dir:
+            found.append((int(match[1]), info.name, info.size))
+    return [(name, size) for _, name, size in sorted(found)]
+
+
+def load_archive_file(
+    store: Store, config: TableConfig, name: str, limits: Limits = DEFAULT_LIMITS
+) -> Iterator[ArchivedInstant]:
+    """Yield what one of `list_archive_files` holds. Errors are those of `load_history`."""
+    return _load_file(store, config, name, limits, _CONTENT_COLUMNS)
+
+
+def _load_file(
+    store: Store, config: TableConfig, name: str, limits: Limits, columns: pa.Schema
+) -> Iterator[ArchivedInstant]:
+    path = join_path(config.history_path, name)
+    try:
+        if config.timeline_layout == 1:
+            yield from _load_archive_file(store, config, path, limits)
+        else:
+            yield from _load_history_file(store, path, columns, limits)
+    except BucketfmtError as error:
+        error.within(path=path)
+        raise
 
 
 def _load_archive_file(
@@ -166,11 +204,15 @@ def _is_being_merged(store: Store, config: TableConfig, path: str, limits: Limit
     return any(plan.get("mergedArchiveFileName") == path.rpartition("/")[2] for plan in plans)
 
 
-def _load_history_files(
-    store: Store, config: TableConfig, limits: Limits
+def load_history_files(
+    store: Store, config: TableConfig, limits: Limits = DEFAULT_LIMITS
 ) -> tuple[HistoryFile, ...]:
-    """Return the files of the manifest in force, oldest instants first."""
-    version = _load_history_version(store, config)
+    """Return the files of the manifest in force, oldest instants first (layout 2).
+
+    Raises:
+        CorruptError: it does not decode.
+    """
+    version = load_history_version(store, config)
     if version is None:
         return ()
     path = join_path(config.history_path, f"manifest_{version}")
@@ -183,7 +225,7 @@ def _load_history_files(
     return tuple(sorted(files, key=lambda file: file.min_instant))
 
 
-def _load_history_version(store: Store, config: TableConfig) -> int | None:
+def load_history_version(store: Store, config: TableConfig) -> int | None:
     """Return N of the manifest in force: what `_version_` says, else the highest there is.
 
     A writer replaces `_version_` in two steps, so it may be missing for a moment.
@@ -191,7 +233,7 @@ def _load_history_version(store: Store, config: TableConfig) -> int | None:
     try:
         return decode_history_version(store.read(join_path(config.history_path, "_version_"), 100))
     except (NotFoundError, CorruptError):
-        names = (_MANIFEST_NAME.fullmatch(info.name) for info in store.list(config.history_path))
+        names = (MANIFEST_NAME.fullmatch(info.name) for info in store.list(config.history_path))
         return max((int(name[1]) for name in names if name), default=None)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -157,6 +158,71 @@ class StoreContract:
         assert store.read("d/f", 10) == b"second"
         assert [i.size for i in store.list("d")] == [6]
 
+    def test_replace_if_wants_the_version_that_was_read(self, store: Store) -> None:
+        store.put_if_absent("d/f", b"one")
+        data, version = store.read_versioned("d/f", 3)
+        assert (data, bool(version)) == (b"one", True)
+        assert store.read_versioned("d/f", 3) == (b"one", version)
+        assert store.replace_if("d/f", b"two", version) is True
+        assert store.replace_if("d/f", b"three", version) is False
+        assert store.read("d/f", 9) == b"two"
+        data, second = store.read_versioned("d/f", 3)
+        assert data == b"two"
+        assert second != version
+        assert store.replace_if("d/f", memoryview(b"xfourx")[1:5], second) is True
+        assert store.read("d/f", 9) == b"four"
+        assert [i.name for i in store.list("d")] == ["f"]
+
+    def test_replace_if_sees_what_others_did(self, store: Store, other: Store) -> None:
+        store.put_if_absent("d/f", b"one")
+        _, version = store.read_versioned("d/f", 9)
+        other.replace("d/f", b"other")
+        assert store.replace_if("d/f", b"two", version) is False
+        data, version = store.read_versioned("d/f", 9)
+        assert data == b"other"
+        other.delete("d/f")
+        assert store.replace_if("d/f", b"two", version) is False
+        assert store.info("d/f") is None
+        other.put_if_absent("d/f", b"again")
+        assert store.replace_if("d/f", b"two", version) is False
+        assert store.read("d/f", 9) == b"again"
+
+    def test_replace_if_of_what_is_not_there(self, store: Store) -> None:
+        store.put_if_absent("d/f", b"1")
+        _, version = store.read_versioned("d/f", 9)
+        for path in ("d/g", "nowhere/f", "d"):
+            assert store.replace_if(path, b"2", version) is False
+        with pytest.raises(NotFoundError):
+            store.read_versioned("d/g", 9)
+        with pytest.raises(NotFoundError):
+            store.read_versioned("d", 9)
+        assert [i.path for i in store.list("")] == ["d"]
+
+    def test_read_versioned_refuses_a_file_above_the_limit(self, store: Store) -> None:
+        store.put_if_absent("f", b"12345")
+        with pytest.raises(LimitError, match="5 bytes"):
+            store.read_versioned("f", 4)
+
+    def test_replace_if_has_one_winner(self, store: Store) -> None:
+        store.put_if_absent("race/f", b"0")
+        for round_ in range(3):
+            _, version = store.read_versioned("race/f", 9000)
+            start = threading.Barrier(6)
+
+            def put(number: int, start: Any = start, version: str = version) -> bool:
+                start.wait()
+                return store.replace_if("race/f", b"%d" % number * 1000, version)
+
+            numbers = range(round_ * 10, round_ * 10 + 6)
+            with ThreadPoolExecutor(6) as pool:
+                outcomes = list(pool.map(put, numbers))
+            assert outcomes.count(True) == 1
+            winner = numbers[outcomes.index(True)]
+            assert store.read("race/f", 9000) == b"%d" % winner * 1000
+
+    def test_says_whether_a_failed_verb_is_done_with(self, store: Store) -> None:
+        assert store.failures_are_final is not store.uri.startswith("s3")
+
     def test_delete(self, store: Store) -> None:
         store.put_if_absent("d/f", b"1")
         store.put_if_absent("d/g", b"1")
@@ -177,6 +243,7 @@ class StoreContract:
         for attempt in (
             lambda: store.put_if_absent("", b""),
             lambda: store.replace("", b""),
+            lambda: store.replace_if("", b"", "v"),
             lambda: store.delete(""),
             lambda: store.delete_tree(""),
         ):
@@ -194,6 +261,8 @@ class StoreContract:
             lambda: store.info(path),
             lambda: store.put_if_absent(path, b""),
             lambda: store.replace(path, b""),
+            lambda: store.read_versioned(path, 10),
+            lambda: store.replace_if(path, b"", "v"),
             lambda: store.delete(path),
             lambda: store.delete_tree(path),
         ):

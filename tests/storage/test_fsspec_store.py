@@ -186,3 +186,10 @@ def test_missing_is_told_from_broken(failing: Store, monkeypatch: pytest.MonkeyP
     assert failing.info("f") is None
     with pytest.raises(NotFoundError):
         failing.read("f", 10)
+
+
+def test_a_store_without_conditions_replaces_nothing(failing: Store) -> None:
+    with pytest.raises(UnsupportedError, match="over failing"):
+        failing.replace_if("f", b"1", "v")
+    with pytest.raises(UnsupportedError, match="over failing"):
+        failing.read_versioned("f", 10)

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import pathlib
+import subprocess
+import sys
 import time
 
 import pytest
@@ -282,3 +285,53 @@ def test_a_large_folder_lists_fast(tmp_path: pathlib.Path) -> None:
     infos = store.list("")
     assert len(infos) == 20_000
     assert time.perf_counter() - started < 1.0
+
+
+_ADD_ONE = """
+import sys
+from bucketfmt.storage.open import open_store
+
+store = open_store(sys.argv[1])
+for _ in range(int(sys.argv[2])):
+    while True:
+        data, version = store.read_versioned("counter", 100)
+        if store.replace_if("counter", b"%d" % (int(data) + 1), version):
+            break
+"""
+
+
+def test_replace_if_loses_nothing_among_processes(tmp_path: pathlib.Path) -> None:
+    store = open_store(tmp_path)
+    store.put_if_absent("counter", b"0")
+    adding = [sys.executable, "-c", _ADD_ONE, str(tmp_path), "25"]
+    processes = [subprocess.Popen(adding) for _ in range(4)]
+    assert [process.wait() for process in processes] == [0, 0, 0, 0]
+    assert store.read("counter", 100) == b"100"
+    assert [info.name for info in store.list("")] == ["counter"]
+
+
+def test_a_version_tells_equal_files_apart(tmp_path: pathlib.Path) -> None:
+    """Same inode, size and time: only the content is left to tell them apart."""
+    store = open_store(tmp_path)
+    store.put_if_absent("f", b"one")
+    status = (tmp_path / "f").stat()
+    _, version = store.read_versioned("f", 9)
+    (tmp_path / "f").write_bytes(b"two")
+    os.utime(tmp_path / "f", ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert store.replace_if("f", b"three", version) is False
+    assert store.read("f", 9) == b"two"
+
+
+def test_a_disk_without_locks_is_unsupported(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_args: object) -> None:
+        raise OSError(95, "Operation not supported")
+
+    store = open_store(tmp_path)
+    store.put_if_absent("f", b"one")
+    _, version = store.read_versioned("f", 9)
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with pytest.raises(UnsupportedError, match="cannot lock folders"):
+        store.replace_if("f", b"two", version)
+    assert store.read("f", 9) == b"one"

@@ -30,6 +30,8 @@ def test_every_verb_is_recorded_in_order(tmp_path: pathlib.Path) -> None:
     store.open_arrow("a").close()
     store.list("")
     store.info("a")
+    _, version = store.read_versioned("a", 1)
+    store.replace_if("a", b"2", version)
     with pytest.raises(NotFoundError):
         store.read("c", 1)
     store.delete("a")
@@ -42,12 +44,14 @@ def test_every_verb_is_recorded_in_order(tmp_path: pathlib.Path) -> None:
         Operation("open_arrow", "a"),
         Operation("list", ""),
         Operation("info", "a"),
+        Operation("read_versioned", "a"),
+        Operation("replace_if", "a"),
         Operation("read", "c"),
         Operation("delete", "a"),
         Operation("delete_tree", "d"),
     ]
     assert store.paths("read", "open_arrow") == ["a", "a", "c"]
-    assert [operation.path for operation in store.writes] == ["a", "b", "a", "d"]
+    assert [operation.path for operation in store.writes] == ["a", "b", "a", "a", "d"]
 
 
 def test_every_verb_of_a_store_is_passed_on() -> None:

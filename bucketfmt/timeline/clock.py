@@ -1,0 +1,120 @@
+"""Instant times that only go forward, whatever the machine's clock does.
+
+Reads the clock it is given and sleeps; touches no store. Source:
+`HoodieInstantTimeGenerator`, `SkewAdjustingTimeGenerator`.
+
+Hudi trusts its clocks: a time is what the clock says, later than the last one of the same
+process. Here it is also later than every time the table knows, so that a clock that stands
+still, was set back or lives in another zone cannot put a commit into the past.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime, timedelta, timezone
+
+from bucketfmt.errors import CorruptError
+from bucketfmt.format.instants import format_instant_time, parse_instant_time
+from bucketfmt.timeline.timeline import Timeline
+
+__all__ = ["DEFAULT_CLOCK_SKEW_S", "InstantClock", "known_times", "plan_instant_time"]
+
+DEFAULT_CLOCK_SKEW_S = 0.2
+"""How far the clocks of writers on several machines may differ; Hudi's default."""
+
+_TICK = timedelta(milliseconds=1)
+
+
+class InstantClock:
+    """Hands out instant times in a table's time zone. Safe to call from many threads.
+
+    Times of one clock strictly increase. Those of several writers do where each holds the
+    table lock from listing the timeline until its file is on it.
+    """
+
+    def __init__(
+        self,
+        table_timezone: str,
+        *,
+        now: Callable[[], float] = time.time,
+        sleep: Callable[[float], None] = time.sleep,
+        clock_skew_s: float = DEFAULT_CLOCK_SKEW_S,
+    ) -> None:
+        """Set up a clock.
+
+        Args:
+            table_timezone: `TableConfig.timezone`, "UTC" or "LOCAL".
+            now: Returns seconds since the epoch.
+            sleep: Waits for that many seconds.
+            clock_skew_s: How long to wait after taking a time, so that a writer elsewhere
+                whose clock is behind by less takes a later one. 0 where all writers share
+                one clock.
+
+        Raises:
+            ValueError: there is no such time zone, or the skew is negative.
+        """
+        if table_timezone not in ("UTC", "LOCAL"):
+            raise ValueError(f"table time zone {table_timezone!r} is neither LOCAL nor UTC")
+        if clock_skew_s < 0:
+            raise ValueError("a clock skew is not negative")
+        self._zone = timezone.utc if table_timezone == "UTC" else None  # None: the system's
+        self._now = now
+        self._sleep = sleep
+        self._clock_skew_s = clock_skew_s
+        self._last = ""
+        self._guard = threading.Lock()
+
+    def next_time(self, known: Iterable[str]) -> str:
+        """Return a new time, after `known`, after the last one and not before the clock's.
+
+        Args:
+            known: Requested and completion times, in any order (`known_times`).
+
+        Raises:
+            CorruptError: no time can be after those known.
+        """
+        with self._guard:
+            now = datetime.fromtimestamp(self._now(), self._zone).replace(tzinfo=None)
+            self._last = plan_instant_time(now, (*known, self._last))
+            taken = self._last
+        if self._clock_skew_s:
+            self._sleep(self._clock_skew_s)
+        return taken
+
+
+def plan_instant_time(now: datetime, known: Iterable[str]) -> str:
+    """Return the time of a new instant: `now`, or a millisecond after the latest known.
+
+    Times compare as text. One of seconds (14 digits) counts as the end of its second.
+
+    Args:
+        now: Without time zone, in the table's.
+        known: Requested and completion times in any order; "" is none.
+
+    Raises:
+        CorruptError: the latest is no date, or the last there is.
+    """
+    latest = max(known, default="")
+    taken = format_instant_time(now)
+    if taken > latest:
+        return taken
+    try:
+        following = format_instant_time(parse_instant_time(latest) + _TICK)
+    except (CorruptError, OverflowError):
+        following = ""
+    if following <= latest:
+        raise CorruptError(
+            f"no time can follow {latest[:40]!r}, the latest on the timeline; "
+            "roll that instant back with Hudi, or remove its file if no writer made it"
+        )
+    return following
+
+
+def known_times(timeline: Timeline) -> Iterator[str]:
+    """Yield every time on the timeline, requested and completed."""
+    for instant in timeline.instants:
+        yield instant.requested_time
+        if instant.completion_time is not None:
+            yield instant.completion_time

@@ -1,0 +1,129 @@
+"""Heartbeats: files that say the writer of a pending instant is alive.
+
+Does I/O, runs a thread per instant. Source: `HoodieHeartbeatClient`,
+`HoodieHeartbeatUtils`. Where writers clean up failed writes lazily
+(`hoodie.clean.failed.writes.policy=LAZY`, the default with several writers), a pending
+instant without a recent heartbeat is rolled back by whoever comes next. The file is
+empty; the time it was last written is the heartbeat.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from bucketfmt.errors import BucketfmtError
+from bucketfmt.format.paths import join_path
+from bucketfmt.storage.store import Store
+from bucketfmt.timeline.renewal import Renewal
+
+__all__ = ["Heartbeats"]
+
+_FOLDER = ".hoodie/.heartbeat"
+
+
+class Heartbeats:
+    """Keeps the heartbeats of one writer's instants going, and knows those of others."""
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        interval_s: float = 60.0,
+        misses_max: int = 2,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        """Set up the heartbeats of a table; none beats yet.
+
+        Args:
+            store: The table's files.
+            interval_s: `hoodie.client.heartbeat.interval_in_ms`, in seconds.
+            misses_max: `hoodie.client.heartbeat.tolerable.misses`: a heartbeat is expired
+                when it is older than so many intervals. The same for all writers.
+            now: Returns seconds since the epoch.
+
+        Raises:
+            ValueError: the interval or the number of misses is not positive.
+        """
+        if interval_s <= 0 or misses_max <= 0:
+            raise ValueError("heartbeats need an interval and a number of misses above 0")
+        self._store = store
+        self._interval_s = interval_s
+        self._tolerance_s = interval_s * misses_max
+        self._now = now
+        self._last: dict[str, float] = {}  # of those that beat here
+        self._renewals: dict[str, Renewal] = {}
+
+    def start(self, requested_time: str) -> None:
+        """Write the first heartbeat of an instant and keep on, until it is stopped.
+
+        Hudi rolls back what has no heartbeat: start before the instant is on the timeline.
+
+        Raises:
+            ValueError: it beats already.
+            StorageError: the store failed; a heartbeat may be left, which hurts no one.
+        """
+        if requested_time in self._renewals:
+            raise ValueError(f"the heartbeat of {requested_time} is started already")
+        self._beat(requested_time)
+        self._renewals[requested_time] = Renewal(
+            lambda: self._beat(requested_time), self._interval_s
+        )
+
+    def stop(self, requested_time: str) -> None:
+        """End the heartbeat of an instant and remove its file; nothing happens if none beats.
+
+        A file that cannot be removed is left: nothing looks at it once the instant ended.
+        """
+        renewal = self._renewals.pop(requested_time, None)
+        if renewal is None:
+            return
+        renewal.stop()
+        del self._last[requested_time]
+        try:
+            self._store.delete(join_path(_FOLDER, requested_time))
+        except BucketfmtError:
+            return
+
+    def discard(self, requested_time: str) -> None:
+        """Remove the heartbeat that the dead writer of an instant has left.
+
+        Raises:
+            StorageError: the store failed.
+        """
+        self._store.delete(join_path(_FOLDER, requested_time))
+
+    def abandon(self) -> None:
+        """End all heartbeats here and leave their files, as the end of the process would."""
+        for renewal in self._renewals.values():
+            renewal.stop()
+        self._renewals.clear()
+
+    def is_lost(self, requested_time: str) -> bool:
+        """Return whether an instant that beats here has missed too many, so that others may
+        be rolling it back: it must not be published any more.
+        """
+        last = self._last.get(requested_time)
+        return last is not None and self._now() - last > self._tolerance_s
+
+    def is_expired(self, requested_time: str) -> bool:
+        """Return whether an instant's writer has to be taken for dead, or never had heartbeats.
+
+        Raises:
+            StorageError: the store failed.
+        """
+        if requested_time in self._last:
+            return self.is_lost(requested_time)
+        info = self._store.info(join_path(_FOLDER, requested_time))
+        if info is None:
+            return True
+        # Where the store tells no times, a writer is never taken for dead.
+        return info.modified is not None and self._now() - info.modified > self._tolerance_s
+
+    def _beat(self, requested_time: str) -> bool:
+        beaten = self._now()  # before the file's own time, so that others give up later than we
+        if self.is_lost(requested_time):
+            return False  # too late to revive it
+        self._store.replace(join_path(_FOLDER, requested_time), b"")
+        self._last[requested_time] = beaten
+        return True

@@ -1,0 +1,294 @@
+"""Adding instants to the archived timeline, and removing them from the active one.
+
+Does I/O; the table lock is held by the caller. Source: `TimelineArchiverV1` (layout 1: one more
+log file), `LSMTimelineWriter` and `TimelineArchiverV2` (layout 2: one more parquet file and
+manifest). An instant is in the history before it leaves the active timeline, so whoever reads the
+active timeline first and the history after it misses none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone, tzinfo
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from bucketfmt.errors import CorruptError, StorageError
+from bucketfmt.format.archived_timeline import (
+    ArchivedInstant,
+    HistoryFile,
+    decode_history_manifest,
+    encode_archived_block,
+    encode_history_manifest,
+    encode_history_version,
+)
+from bucketfmt.format.commit_metadata import CommitMetadata
+from bucketfmt.format.cursor import Buffer
+from bucketfmt.format.hudi_schemas import hudi_schema
+from bucketfmt.format.instant_content import decode_instant_content, encode_instant_content
+from bucketfmt.format.instants import (
+    InstantFile,
+    State,
+    comparable_action,
+    find_instant_file,
+    format_instant_time,
+)
+from bucketfmt.format.json_text import encode_jackson_json
+from bucketfmt.format.log_block import BlockType, HeaderKey, encode_log_block
+from bucketfmt.format.paths import join_path
+from bucketfmt.format.table_config import TableConfig
+from bucketfmt.limits import DEFAULT_LIMITS, Limits
+from bucketfmt.rows.base_file_writer import encode_base_file
+from bucketfmt.storage.store import Store
+from bucketfmt.timeline.history import (
+    MANIFEST_NAME,
+    list_archive_files,
+    load_history,
+    load_history_files,
+    load_history_version,
+)
+from bucketfmt.timeline.markers import delete_markers
+from bucketfmt.timeline.timeline import Instant
+
+__all__ = ["compact_history", "delete_active", "put_archived"]
+
+_LAYER_FILES = 10
+"""`hoodie.timeline.compaction.batch.size`: so many files of a layer become one of the next."""
+
+_MANIFESTS_KEPT = 3
+_PLANNED = frozenset({"clean", "compaction", "logcompaction", "replacecommit", "clustering"})
+_FILE_BYTES_MAX = 1 << 30  # a file of history this large is not merged any more
+_ROWS = pa.schema(
+    [
+        ("instantTime", pa.string()),
+        ("completionTime", pa.string()),
+        ("action", pa.string()),
+        ("metadata", pa.binary()),
+        ("plan", pa.binary()),
+        pa.field("version", pa.int32(), nullable=False),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class _StateFile:
+    """One file of an instant in the active timeline."""
+
+    file: InstantFile
+    modified: float | None
+
+
+def put_archived(
+    store: Store,
+    config: TableConfig,
+    instants: Sequence[Instant],
+    limits: Limits = DEFAULT_LIMITS,
+) -> None:
+    """Add completed instants to the history, but for those that are in it.
+
+    Raises:
+        CorruptError: a file of an instant does not decode.
+        StorageError: the store failed. What was added is not read yet, or all of it is.
+    """
+    if not instants:
+        return
+    since, until = instants[0].requested_time, instants[-1].requested_time
+    known = {_key(i) for i in load_history(store, config, limits, since=since, until=until)}
+    new = [instant for instant in instants if _key(instant) not in known]
+    if not new:
+        return
+    files = _state_files(store, config, new)
+    if config.timeline_layout == 1:
+        entries = [
+            _entry(store, config, state_file, limits) for i in new for state_file in files[_key(i)]
+        ]
+        schema, content = encode_archived_block(entries)
+        block = encode_log_block(BlockType.AVRO_DATA, {HeaderKey.SCHEMA: schema}, content)
+        last = max((_number(n) for n, _ in list_archive_files(store, config, limits)), default=0)
+        name = f".commits_.archive.{last + 1}_1-0-1"
+        if not store.put_if_absent(join_path(config.history_path, name), block):
+            raise StorageError("another writer archives without the table lock", path=name)
+        return
+    rows = [_row(store, config, instant, files[_key(instant)], limits) for instant in new]
+    listed = load_history_files(store, config, limits)
+    name = f"{new[0].requested_time}_{new[-1].requested_time}_0.parquet"
+    _put_file(store, config, name, pa.Table.from_pylist(rows, _ROWS), listed)
+
+
+def delete_active(store: Store, config: TableConfig, instants: Sequence[Instant]) -> None:
+    """Remove instants that are in the history from the active timeline.
+
+    First what is pending of them, so that none of them ever looks pending; then what is
+    completed, oldest first, so that there is no gap.
+    """
+    files = _state_files(store, config, instants)
+    for instant in instants:
+        delete_markers(store, instant.requested_time)  # of a writer that died once it was done
+    for state in (State.REQUESTED, State.INFLIGHT, State.COMPLETED):
+        for instant in instants:
+            for state_file in files.get(_key(instant), ()):
+                if state_file.file.state is state:
+                    store.delete(join_path(config.timeline_path, state_file.file.name))
+
+
+def compact_history(store: Store, config: TableConfig, limits: Limits = DEFAULT_LIMITS) -> None:
+    """Merge small files of layout 2's history, and remove what no recent manifest names.
+
+    Raises:
+        CorruptError: a file of the history is damaged.
+        StorageError: the store failed. The history reads as before.
+    """
+    if config.timeline_layout == 1:
+        return
+    for layer in range(9):  # the name has one digit for it
+        listed = load_history_files(store, config, limits)
+        small = [file for file in listed if file.layer == layer and file.size < _FILE_BYTES_MAX]
+        if len(small) < _LAYER_FILES:
+            break
+        merged = small[:_LAYER_FILES]
+        tables = [_load_rows(store, config, file, limits) for file in merged]
+        rows = pa.concat_tables(tables).sort_by("instantTime")
+        first = min(file.min_instant for file in merged)
+        last = max(file.max_instant for file in merged)
+        name = f"{first}_{last}_{layer + 1}.parquet"
+        _put_file(store, config, name, rows, [file for file in listed if file not in merged])
+    _remove_old_files(store, config, limits)
+
+
+def _put_file(
+    store: Store,
+    config: TableConfig,
+    name: str,
+    rows: pa.Table,
+    others: Iterable[HistoryFile],
+) -> None:
+    """Put a file of history, then the manifest that names it, then the version of that."""
+    schema = encode_jackson_json(hudi_schema("HoodieLSMTimelineInstant")).decode()
+    data = encode_base_file(rows, schema, codec="gzip")
+    # A file of this name that is in no manifest is the rest of a crash.
+    _replace(store, config, name, data)
+    first, last, layer = name.removesuffix(".parquet").split("_")
+    file = HistoryFile(name, data.size, first, last, int(layer))
+    version = (load_history_version(store, config) or 0) + 1
+    manifest = encode_history_manifest([*others, file])
+    _replace(store, config, f"manifest_{version}", manifest)
+    _replace(store, config, "_version_", encode_history_version(version))
+
+
+def _replace(store: Store, config: TableConfig, name: str, data: Buffer) -> None:
+    # Hadoop would check what it finds there by the checksum that it wrote for another content.
+    store.delete(join_path(config.history_path, f".{name}.crc"))
+    store.replace(join_path(config.history_path, name), data)
+
+
+def _remove_old_files(store: Store, config: TableConfig, limits: Limits) -> None:
+    current = load_history_version(store, config)
+    if current is None:
+        return
+    infos = store.list(config.history_path)
+    versions = {i.path: int(m[1]) for i in infos if (m := MANIFEST_NAME.fullmatch(i.name))}
+    kept: set[str] = set()
+    for path, version in versions.items():
+        if version > current - _MANIFESTS_KEPT:
+            data = store.read(path, limits.timeline_file_bytes_max)
+            kept.update(file.name for file in decode_history_manifest(data, limits))
+    for path, version in versions.items():
+        if version <= current - _MANIFESTS_KEPT:
+            store.delete(path)
+    for info in infos:
+        if info.name.endswith(".parquet") and info.name not in kept:
+            store.delete(info.path)
+
+
+def _load_rows(store: Store, config: TableConfig, file: HistoryFile, limits: Limits) -> pa.Table:
+    limits.check("history_file_bytes_max", file.size)
+    path = join_path(config.history_path, file.name)
+    try:
+        with store.open_arrow(path) as source:
+            return pq.read_table(source, columns=_ROWS.names).select(_ROWS.names).cast(_ROWS)
+    except (pa.ArrowException, OSError, ValueError, KeyError) as error:
+        raise CorruptError(f"no file of archived instants: {error}", path=path) from error
+
+
+def _key(instant: Instant | InstantFile) -> tuple[str, str]:
+    return instant.requested_time, comparable_action(instant.action, 2)
+
+
+def _state_files(
+    store: Store, config: TableConfig, instants: Iterable[Instant]
+) -> dict[tuple[str, str], list[_StateFile]]:
+    """Return the files of these instants that are in the active timeline, by state."""
+    wanted = {_key(instant) for instant in instants}
+    found: dict[tuple[str, str], list[_StateFile]] = {}
+    for info in store.list(config.timeline_path):
+        file = None if info.is_dir else find_instant_file(info.name, config.timeline_layout)
+        if file is not None and _key(file) in wanted:
+            found.setdefault(_key(file), []).append(_StateFile(file, info.modified))
+    for files in found.values():
+        files.sort(key=lambda state_file: list(State).index(state_file.file.state))
+    return found
+
+
+def _read(store: Store, config: TableConfig, file: InstantFile, limits: Limits) -> bytes:
+    path = join_path(config.timeline_path, file.name)
+    return store.read(path, limits.timeline_file_bytes_max)
+
+
+def _row(
+    store: Store,
+    config: TableConfig,
+    instant: Instant,
+    files: Sequence[_StateFile],
+    limits: Limits,
+) -> dict[str, object]:
+    """Return a row of layout 2's history: its completed file, and what was planned."""
+    metadata = plan = None
+    replaces = instant.action == "replacecommit"
+    for state_file in files:
+        data = _read(store, config, state_file.file, limits)
+        if state_file.file.state is State.COMPLETED:
+            metadata = _modern(data, instant, limits) if instant.legacy else data
+        elif data and state_file.file.action in _PLANNED and (plan is None or replaces):
+            plan = data  # of a replacement the inflight file tells more than the requested
+    return {
+        "instantTime": instant.requested_time,
+        "completionTime": instant.completion_time,
+        "action": instant.action,
+        "metadata": metadata or None,
+        "plan": plan,
+        "version": 1,
+    }
+
+
+def _modern(data: bytes, instant: Instant, limits: Limits) -> bytes:
+    """Return layout 1's content of an instant from before an upgrade as layout 2 has it."""
+    content = decode_instant_content(data, limits)
+    if content is None:
+        return data
+    return encode_instant_content(content, instant.action, State.COMPLETED, 2)
+
+
+def _entry(
+    store: Store, config: TableConfig, state_file: _StateFile, limits: Limits
+) -> ArchivedInstant:
+    """Return an entry of layout 1's archive: one state of an instant."""
+    file = state_file.file
+    content = decode_instant_content(_read(store, config, file, limits), limits)
+    zone = timezone.utc if config.timezone == "UTC" else None
+    if content is None and file.action in ("commit", "deltacommit"):
+        content = CommitMetadata()  # an empty file, as Hudi archives it
+    time = _time(state_file.modified, zone) or file.requested_time
+    return ArchivedInstant(file.requested_time, file.action, file.state, time, content)
+
+
+def _time(modified: float | None, zone: tzinfo | None) -> str | None:
+    if modified is None:
+        return None
+    return format_instant_time(datetime.fromtimestamp(modified, zone).replace(tzinfo=None))
+
+
+def _number(name: str) -> int:
+    """Return N of `.commits_.archive.N_1-0-1`."""
+    return int(name.split(".")[3].partition("_")[0])

@@ -1,0 +1,329 @@
+"""The table lock: one writer at a time between looking at the timeline and adding to it.
+
+Does I/O, sleeps. Source: `LockManager`, `InProcessLockProvider`,
+`FileSystemBasedLockProvider`. A table does not record which kind its writers use: that is
+agreed out of band, and all of them must use the same. `StorageBasedLock` has its own module.
+
+A lock that can expire, or that an operator can remove, may be lost while its owner is busy.
+So nothing is published on the strength of having taken it: `holds` is asked right before.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import random
+import threading
+import time
+import uuid
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from types import TracebackType
+from typing import TypeVar
+from weakref import WeakValueDictionary
+
+from bucketfmt.errors import BucketfmtError, LockTimeoutError, NotFoundError, StorageError
+from bucketfmt.format.json_text import encode_jackson_json
+from bucketfmt.limits import DEFAULT_LIMITS, Limits
+from bucketfmt.storage.store import Store
+
+__all__ = ["DEFAULT_WAITING", "FileSystemBasedLock", "InProcessLock", "TableLock", "Waiting"]
+
+_STORE_FAILURES_MAX = 3
+_Self = TypeVar("_Self", bound="TableLock")
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """How long to try for a lock that someone else has, and how often.
+
+    Pauses double from the first to the longest; each is shortened at random by up to half, so
+    that writers that began to wait together do not try together.
+
+    Attributes:
+        timeout_s: After this, there is one last try.
+        first_pause_s: Between the first try and the second.
+        longest_pause_s: The most between two tries.
+        random: Returns a number from 0 up to 1.
+        monotonic: Returns seconds of a clock that is never set.
+        sleep: Waits for that many seconds.
+    """
+
+    timeout_s: float = 60.0
+    first_pause_s: float = 0.01
+    longest_pause_s: float = 1.0
+    random: Callable[[], float] = random.random
+    monotonic: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+
+    def tries(self) -> Iterator[None]:
+        """Yield once for each try, pausing in between, until the time is up."""
+        deadline = self.monotonic() + self.timeout_s
+        pause_s = self.first_pause_s
+        while True:
+            yield
+            left_s = deadline - self.monotonic()
+            if left_s <= 0:
+                return
+            self.sleep(min(left_s, pause_s * (1 - self.random() / 2)))
+            pause_s = min(pause_s * 2, self.longest_pause_s)
+
+
+DEFAULT_WAITING = Waiting()
+
+
+class TableLock(ABC):
+    """A lock of one table for one writer. Not reentrant, and one thread at a time uses it."""
+
+    def __init__(self, waiting: Waiting) -> None:
+        self._waiting = waiting
+        self._taken = False
+
+    def __enter__(self: _Self) -> _Self:
+        self.acquire()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.release()
+
+    def acquire(self) -> None:
+        """Take the lock, waiting for whoever has it.
+
+        Raises:
+            LockTimeoutError: it was not to be had in time.
+            StorageError: the store failed several times running.
+            CorruptError: the lock file is no lock file.
+            UnsupportedError: the store cannot do what this lock needs.
+        """
+        if self._taken:
+            raise RuntimeError("a table lock is not reentrant")
+        failures = 0
+        try:
+            for _ in self._waiting.tries():
+                try:
+                    if self._try_acquire():
+                        self._taken = True
+                        return
+                    failures = 0
+                except StorageError:  # noqa: PERF203  (a try is a request or several)
+                    failures += 1  # it may have taken effect nonetheless: the next try looks
+                    if failures == _STORE_FAILURES_MAX:
+                        raise
+        finally:
+            # A try that failed or was interrupted may have taken what no one would give back.
+            if not self._taken:
+                with suppress(BucketfmtError):
+                    self._withdraw()
+        raise LockTimeoutError(
+            f"the table lock was not to be had in {self._waiting.timeout_s:g} s: "
+            f"{self._describe_owner()}. Retry later, or wait longer"
+        )
+
+    def holds(self) -> bool:
+        """Return whether the lock is held, and will be for long enough to publish a file.
+
+        Asks the store, if there is one.
+
+        Raises:
+            StorageError: the store failed, so it is not known.
+        """
+        return self._taken and self._still_holds()
+
+    def release(self) -> None:
+        """Give the lock back; nothing happens if it is not held (any more).
+
+        Raises nothing about the store, since what was done under the lock is done: a lock
+        that could not be given back is a warning.
+        """
+        if not self._taken:
+            return
+        self._taken = False
+        failures = 0
+        while True:
+            try:
+                self._release()
+            except BucketfmtError as error:
+                failures += 1
+                if failures < _STORE_FAILURES_MAX:
+                    self._waiting.sleep(self._waiting.longest_pause_s)
+                    continue
+                warnings.warn(
+                    f"the table lock could not be given back: {error}. {self._describe_stuck()}",
+                    RuntimeWarning,
+                    stacklevel=2,
+                )
+            return
+
+    @abstractmethod
+    def _try_acquire(self) -> bool:
+        """Take the lock if it is free. After a `StorageError` it may be ours, or not."""
+
+    def _withdraw(self) -> None:
+        """Give back what tries may have taken without knowing."""
+        self._release()
+
+    @abstractmethod
+    def _still_holds(self) -> bool:
+        """Return whether the lock that was taken has not been lost."""
+
+    @abstractmethod
+    def _release(self) -> None:
+        """Give back the lock that was taken. May be called again after a `StorageError`."""
+
+    @abstractmethod
+    def _describe_owner(self) -> str:
+        """Return what is known about who has the lock, for an error."""
+
+    @abstractmethod
+    def _describe_stuck(self) -> str:
+        """Return what becomes of a lock that could not be given back, for a warning."""
+
+
+_mutexes: WeakValueDictionary[str, threading.Lock] = WeakValueDictionary()
+_mutexes_guard = threading.Lock()
+
+
+class InProcessLock(TableLock):
+    """Excludes other threads of this process only, as for a table in memory."""
+
+    def __init__(self, table: str, waiting: Waiting = DEFAULT_WAITING) -> None:
+        """Set up the lock of the table of this name, for example its `Store.uri`."""
+        super().__init__(waiting)
+        self._table = table
+        with _mutexes_guard:
+            self._mutex = _mutexes.setdefault(table, threading.Lock())
+
+    def _try_acquire(self) -> bool:
+        return self._mutex.acquire(blocking=False)
+
+    def _withdraw(self) -> None:
+        return  # a try tells whether it took the lock
+
+    def _still_holds(self) -> bool:
+        return True
+
+    def _release(self) -> None:
+        self._mutex.release()
+
+    def _describe_owner(self) -> str:
+        return f"another thread of this process has it for {self._table}"
+
+    def _describe_stuck(self) -> str:
+        return "It ends with this process"
+
+
+class FileSystemBasedLock(TableLock):
+    """Hudi's `FileSystemBasedLockProvider`: the table is locked while a file exists.
+
+    For local disks. Hudi's own file is empty and holds until it is deleted or, where writers
+    agree on an expiry, until it is that old. Ours says who made it, which Hudi shows in its
+    error and we know it by: another writer's release can remove it (Hudi deletes whatever
+    lock there is when it closes), which `holds` then sees.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        expire_minutes: int = 0,
+        path: str = ".hoodie/lock",
+        now: Callable[[], float] = time.time,
+        waiting: Waiting = DEFAULT_WAITING,
+        limits: Limits = DEFAULT_LIMITS,
+    ) -> None:
+        """Set up the lock.
+
+        Args:
+            store: The table's files.
+            expire_minutes: `hoodie.write.lock.filesystem.expire`: a lock file as old as this
+                is nobody's; 0 for never. The same for all writers.
+            path: The lock file; Flink's writers have it at `.hoodie/.aux/lock`.
+            now: Returns seconds since the epoch.
+            waiting: How long to try.
+            limits: Bounds on what is read.
+
+        Raises:
+            ValueError: the expiry is negative.
+        """
+        super().__init__(waiting)
+        if expire_minutes < 0:
+            raise ValueError("a lock does not expire before it is taken; 0 minutes is never")
+        self._store = store
+        self._expire_s = expire_minutes * 60
+        self._path = path
+        self._now = now
+        self._limit_bytes = limits.properties_bytes_max
+        self._owner = str(uuid.uuid4())
+        self._since = 0.0
+
+    def _try_acquire(self) -> bool:
+        self._since = now = self._now()
+        if self._store.info(self._path) is None:
+            return self._store.put_if_absent(self._path, self._content(now))
+        return self._try_take_over(now)
+
+    def _try_take_over(self, now: float) -> bool:
+        """Take the lock from an owner that let it expire, or that we were in an earlier try."""
+        try:
+            content, version = self._store.read_versioned(self._path, self._limit_bytes)
+        except NotFoundError:
+            return False  # given back just now
+        # Asked after the version: if the file is another by now, that version is none.
+        info = self._store.info(self._path)
+        is_expired = info is not None and info.modified and self._is_expired(info.modified)
+        if not is_expired and self._owner.encode() not in content:
+            return False
+        return self._store.replace_if(self._path, self._content(now), version)
+
+    def _still_holds(self) -> bool:
+        # With a tenth of the time left, so that it does not end while the file is written.
+        return not self._is_expired(self._since, part=0.9) and self._is_ours()
+
+    def _release(self) -> None:
+        # An expired file is left: someone may be taking it over this very moment.
+        if not self._is_expired(self._since) and self._is_ours():
+            self._store.delete(self._path)
+
+    def _is_expired(self, since: float, part: float = 1.0) -> bool:
+        return self._expire_s > 0 and self._now() - since > self._expire_s * part
+
+    def _is_ours(self) -> bool:
+        try:
+            return self._owner.encode() in self._store.read(self._path, self._limit_bytes)
+        except NotFoundError:
+            return False
+
+    def _content(self, now: float) -> bytes:
+        """Return what Hudi calls a `LockInfo`, and our name."""
+        created = datetime.fromtimestamp(now).isoformat(" ", "milliseconds")
+        thread = f"bucketfmt on {platform.node()}, process {os.getpid()}"
+        return encode_jackson_json(
+            {
+                "lockCreateTime": created,
+                "lockThreadName": thread,
+                "lockStacksInfo": [],
+                "owner": self._owner,
+            }
+        )
+
+    def _describe_owner(self) -> str:
+        try:
+            content = " ".join(self._store.read(self._path, 4096).decode(errors="replace").split())
+        except BucketfmtError:
+            content = "unknown"
+        expiry = f"expires after {self._expire_s // 60} min" if self._expire_s else "never expires"
+        return f"{self._path} exists and {expiry}; owner {content or 'a Hudi writer'}"
+
+    def _describe_stuck(self) -> str:
+        if self._expire_s:
+            return f"It expires in {self._expire_s // 60} min"
+        return f"Delete {self._path}, or no one can write"

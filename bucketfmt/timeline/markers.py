@@ -1,0 +1,132 @@
+"""Markers: which data files a pending instant has begun to write, so that they can be removed.
+
+Does I/O. Source: `DirectWriteMarkers`, `MarkerUtils`, `MarkerBasedRollbackUtils`. A marker is
+on the store before its data file is. Written here are direct markers, an empty file each;
+read are also those that Hudi's timeline server gathers in `MARKERS<n>` files.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+
+from bucketfmt.errors import BucketfmtError, CorruptError, UnsupportedError
+from bucketfmt.format.names import MarkerName, parse_marker_name
+from bucketfmt.format.paths import join_path
+from bucketfmt.limits import DEFAULT_LIMITS, Limits
+from bucketfmt.storage.store import Store
+
+__all__ = ["delete_announced_files", "delete_markers", "load_markers", "put_marker"]
+
+_FOLDER = ".hoodie/.temp"
+_TYPE_FILE = "MARKERS.type"
+_SERVER_FILE = re.compile(r"MARKERS[0-9]+")
+_LINE_END = re.compile(r"\r\n|\r|\n")  # Java's; str.splitlines knows more of them
+_TYPE_BYTES_MAX = 1024
+# What a disk keeps beside a marker: Hadoop's checksums, and files a crash left half made.
+_NO_MARKER = (".crc", ".tmp")
+
+
+def put_marker(store: Store, requested_time: str, marker: MarkerName) -> None:
+    """Announce a data file of an instant. Nothing happens if it is announced already.
+
+    Raises:
+        StorageError: the store failed; the marker may be there, which hurts no one.
+    """
+    store.put_if_absent(join_path(_FOLDER, requested_time, str(marker)), b"")
+
+
+def load_markers(
+    store: Store, requested_time: str, limits: Limits = DEFAULT_LIMITS
+) -> frozenset[MarkerName]:
+    """Return the data files an instant has announced; none if it has no markers.
+
+    Raises:
+        CorruptError: a file or a line is no marker.
+        UnsafePathError: a marker names a file outside the table.
+        UnsupportedError: the markers are of a type Hudi does not know.
+        LimitError: a folder is nested too deeply, or a file too large.
+    """
+    folder = join_path(_FOLDER, requested_time)
+    names = {info.name for info in store.list(folder) if not info.is_dir}
+    server_files = sorted(name for name in names if _SERVER_FILE.fullmatch(name))
+    kind = (
+        _read_text(store, join_path(folder, _TYPE_FILE), _TYPE_BYTES_MAX)
+        if (_TYPE_FILE in names)
+        else ""
+    )
+    if kind not in ("", "DIRECT", "TIMELINE_SERVER_BASED"):
+        raise UnsupportedError(
+            f"markers of type {kind[:40]!r}; roll {requested_time} back with Hudi",
+            path=join_path(folder, _TYPE_FILE),
+        )
+    # Without the type there was a crash before it was written, or the writer wrote none.
+    if kind == "TIMELINE_SERVER_BASED" or (not kind and server_files):
+        paths = (join_path(folder, name) for name in server_files)
+        return frozenset(marker for path in paths for marker in _load_file(store, path, limits))
+    return frozenset(_load_direct_markers(store, folder, limits))
+
+
+def delete_announced_files(
+    store: Store,
+    requested_time: str,
+    limits: Limits = DEFAULT_LIMITS,
+    *,
+    kept: Collection[str] = (),
+) -> None:
+    """Remove what an instant has announced, and possibly written, but for the paths `kept`.
+
+    Raises:
+        StorageError: the store failed; some may be left.
+        CorruptError: see `load_markers`.
+    """
+    for marker in load_markers(store, requested_time, limits):
+        path = join_path(marker.partition_path, marker.data_file_name)
+        if path not in kept:
+            store.delete(path)
+
+
+def delete_markers(store: Store, requested_time: str) -> None:
+    """Remove all markers of an instant.
+
+    Raises:
+        StorageError: the store failed; some may be left.
+    """
+    store.delete_tree(join_path(_FOLDER, requested_time))
+
+
+def _load_direct_markers(store: Store, root: str, limits: Limits) -> Iterator[MarkerName]:
+    folders = [root]  # a stack: recursion would be as deep as a hostile table nests folders
+    while folders:
+        for info in store.list(folders.pop()):
+            if info.is_dir:
+                folders.append(info.path)
+            elif info.path != join_path(root, _TYPE_FILE) and not info.name.endswith(_NO_MARKER):
+                yield _parse(info.path[len(root) + 1 :], info.path, limits)
+
+
+def _load_file(store: Store, path: str, limits: Limits) -> Iterator[MarkerName]:
+    *lines, unfinished = _LINE_END.split(_read_text(store, path, limits.timeline_file_bytes_max))
+    for line in lines:
+        yield _parse(line, path, limits)
+    # Hudi ends every line. One without end was cut by a crash, so its writer never got the
+    # answer it needs before it creates the data file.
+    if unfinished:
+        try:
+            yield parse_marker_name(unfinished, limits)
+        except BucketfmtError:
+            return
+
+
+def _read_text(store: Store, path: str, limit_bytes: int) -> str:
+    try:
+        return store.read(path, limit_bytes).decode()
+    except UnicodeDecodeError as error:
+        raise CorruptError(f"markers: {error}", path=path) from error
+
+
+def _parse(marker: str, path: str, limits: Limits) -> MarkerName:
+    try:
+        return parse_marker_name(marker, limits)
+    except BucketfmtError as error:
+        raise error.within(path=path) from None

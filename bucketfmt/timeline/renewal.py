@@ -1,0 +1,44 @@
+"""Something done over and over in the background while a writer works.
+
+Runs a thread. For leases and heartbeats, which others take for dead when they are not
+renewed. Counterpart of Hudi's `LockProviderHeartbeatManager` and its timers.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from bucketfmt.errors import BucketfmtError
+
+__all__ = ["Renewal"]
+
+
+class Renewal:
+    """Calls a function every so many seconds, until it returns False or `stop` is called.
+
+    A failing store ends nothing: the next call may succeed, and whoever needs to know asks
+    when the last one did.
+    """
+
+    def __init__(self, renew: Callable[[], bool], interval_s: float) -> None:
+        """Start; the first call is after one interval."""
+        self._renew = renew
+        self._interval_s = interval_s
+        self._stopped = threading.Event()
+        # A daemon: a process that ends without stopping it must not be kept alive by it.
+        self._thread = threading.Thread(target=self._run, name="bucketfmt-renewal", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Return when no call is under way and none will follow."""
+        self._stopped.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stopped.wait(self._interval_s):
+            try:
+                if not self._renew():
+                    return
+            except BucketfmtError:  # noqa: PERF203  (minutes apart)
+                continue

@@ -1,0 +1,165 @@
+"""Hudi's lock for object stores: a lease in a file that is replaced on condition only.
+
+Does I/O, runs a thread while the lock is held. Source: `StorageBasedLockProvider`,
+`S3StorageLockClient` (Hudi 1.1 and later). Hudi has it for object stores; here local disks
+can have it too, for writers of this package among themselves.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from typing import NamedTuple
+
+import msgspec
+
+from bucketfmt.errors import BucketfmtError, NotFoundError, StorageError
+from bucketfmt.format.table_lock import TableLease, decode_table_lease, encode_table_lease
+from bucketfmt.limits import DEFAULT_LIMITS, Limits
+from bucketfmt.storage.store import Store
+from bucketfmt.timeline.lock import DEFAULT_WAITING, TableLock, Waiting
+from bucketfmt.timeline.renewal import Renewal
+
+__all__ = ["StorageBasedLock"]
+
+_PATH = ".hoodie/.locks/table_lock.json"
+_CLOCK_DRIFT_MS = 500  # a lease is another's until this long after its end
+
+
+class _Found(NamedTuple):
+    lease: TableLease
+    version: str
+
+
+class StorageBasedLock(TableLock):
+    """Hudi's `StorageBasedLockProvider`: whoever replaced the lock file last holds the table.
+
+    The file is never deleted. It is taken when its lease has ended or was given back, on
+    condition that no one was faster, and kept by renewing the lease in time.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        validity_s: float = 300.0,
+        renew_s: float = 30.0,
+        now: Callable[[], float] = time.time,
+        waiting: Waiting = DEFAULT_WAITING,
+        limits: Limits = DEFAULT_LIMITS,
+    ) -> None:
+        """Set up the lock.
+
+        Args:
+            store: The table's files.
+            validity_s: `hoodie.write.lock.storage.validity.timeout.secs`: how long a lease
+                outlasts the last renewal, should the writer die.
+            renew_s: `hoodie.write.lock.storage.renew.interval.secs`.
+            now: Returns seconds since the epoch.
+            waiting: How long to try.
+            limits: Bounds on what is read.
+
+        Raises:
+            ValueError: a lease is not at least ten times as long as the time between renewals.
+        """
+        super().__init__(waiting)
+        if not 0 < renew_s * 10 <= validity_s:
+            raise ValueError("a lease is at least ten times as long as the time between renewals")
+        self._store = store
+        self._validity_ms = int(validity_s * 1000)
+        self._renew_s = renew_s
+        self._now = now
+        self._limits = limits
+        self._owner = str(uuid.uuid4())
+        self._renewal: Renewal | None = None
+        self._guard = threading.Lock()  # between the owner and the thread that renews
+        self._held: _Found | None = None
+
+    def _try_acquire(self) -> bool:
+        found = self._load()
+        if found is not None and self._is_anothers(found.lease):
+            return False
+        # Where it is our own, an earlier try took effect and then failed.
+        if not self._put(self._new_lease(), found):
+            return False
+        found = self._load()
+        if found is None or not self._is_ours(found.lease):
+            return False
+        self._held = found
+        self._renewal = Renewal(self._renew, self._renew_s)
+        return True
+
+    def _still_holds(self) -> bool:
+        # For as long as renewing may take: what is published now is to appear within the lease.
+        until_ms = self._now_ms() + self._renew_s * 1000
+        with self._guard:
+            if self._held is None or self._held.lease.valid_until < until_ms:
+                return False
+            found = self._load()
+            return found is not None and self._is_ours(found.lease)
+
+    def _renew(self) -> bool:
+        """Extend the lease; return False if it is lost, as someone else's or removed."""
+        with self._guard:
+            if self._held is None:
+                return False
+            self._put(self._new_lease(), self._held)
+            # Asked even if that was refused: an earlier renewal may have failed after its effect.
+            found = self._load()
+            self._held = found if found is not None and self._is_ours(found.lease) else None
+            return self._held is not None
+
+    def _release(self) -> None:
+        if self._renewal is not None:
+            self._renewal.stop()
+            self._renewal = None
+        # Looked up rather than remembered, since a renewal may have failed after its effect.
+        found = self._load()
+        if found is not None and self._is_ours(found.lease):
+            self._put(msgspec.structs.replace(found.lease, expired=True), found)
+        self._held = None
+
+    def _load(self) -> _Found | None:
+        try:
+            data, version = self._store.read_versioned(_PATH, self._limits.properties_bytes_max)
+        except NotFoundError:
+            return None
+        try:
+            return _Found(decode_table_lease(data, self._limits), version)
+        except BucketfmtError as error:
+            raise error.within(path=_PATH) from None
+
+    def _put(self, lease: TableLease, previous: _Found | None) -> bool:
+        data = encode_table_lease(lease)
+        if previous is None:
+            return self._store.put_if_absent(_PATH, data)
+        return self._store.replace_if(_PATH, data, previous.version)
+
+    def _new_lease(self) -> TableLease:
+        return TableLease(False, self._now_ms() + self._validity_ms, self._owner)
+
+    def _is_ours(self, lease: TableLease) -> bool:
+        return lease.owner == self._owner and not lease.expired
+
+    def _is_anothers(self, lease: TableLease) -> bool:
+        if lease.expired or lease.owner == self._owner:
+            return False
+        return self._now_ms() <= lease.valid_until + _CLOCK_DRIFT_MS
+
+    def _now_ms(self) -> int:
+        return int(self._now() * 1000)
+
+    def _describe_owner(self) -> str:
+        try:
+            found = self._load()
+        except StorageError:
+            found = None
+        if found is None or not self._is_anothers(found.lease):
+            return f"{_PATH} changed hands each time"
+        left_s = (found.lease.valid_until - self._now_ms()) / 1000
+        return f"{_PATH} is {found.lease.owner}'s for {left_s:.0f} s more unless renewed"
+
+    def _describe_stuck(self) -> str:
+        return f"It ends by itself in at most {self._validity_ms / 1000:g} s"

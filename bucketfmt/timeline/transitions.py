@@ -1,0 +1,214 @@
+"""A writer's moves on the timeline: an instant is requested, goes inflight, is completed.
+
+Does I/O: each move is one file, created atomically or not at all. Source:
+`ActiveTimelineV1/V2`, `BaseHoodieClient`. Only the last move changes what readers see, so
+whatever happens before it, the table reads as before.
+
+Of two writers that make the same move one succeeds; the other gets `ConflictError`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from bucketfmt.errors import CommitUnknownError, ConflictError, LimitError, StorageError
+from bucketfmt.format.instant_content import InstantContent, encode_instant_content
+from bucketfmt.format.instants import State, comparable_action, format_instant_file_name
+from bucketfmt.format.paths import join_path
+from bucketfmt.format.table_config import TableConfig
+from bucketfmt.storage.store import Store
+from bucketfmt.timeline.clock import InstantClock, known_times
+from bucketfmt.timeline.timeline import Instant, Timeline
+
+__all__ = ["put_completed", "put_inflight", "put_requested"]
+
+_TRIES_MAX = 3
+
+
+def put_requested(
+    store: Store,
+    config: TableConfig,
+    requested_time: str,
+    action: str,
+    content: InstantContent | None = None,
+) -> Instant:
+    """Announce an action: the first of its files.
+
+    Args:
+        store: The table's files.
+        config: The table's properties.
+        requested_time: A new time (`InstantClock.next_time`), taken under the table lock.
+        action: For example `deltacommit`, `compaction`, `clustering`.
+        content: The plan, for what has one; None for a commit or a deltacommit.
+
+    Raises:
+        ConflictError: someone has announced the same action for that time.
+        TypeError: such a file holds something else.
+        StorageError: the store failed. The file may be there: a failed write, to be rolled back.
+    """
+    return _put_pending(store, config, requested_time, action, State.REQUESTED, content)
+
+
+def put_inflight(
+    store: Store,
+    config: TableConfig,
+    requested_time: str,
+    action: str,
+    content: InstantContent | None = None,
+) -> Instant:
+    """Begin an action that was requested (or a savepoint, which is not).
+
+    Args:
+        store: The table's files.
+        config: The table's properties.
+        requested_time: As it was requested.
+        action: As it was requested.
+        content: What a write means to touch, or the plan of a clean; None for that and all others.
+
+    Raises:
+        ConflictError: someone has begun it, and may be at work or have failed.
+        TypeError: such a file holds something else.
+        StorageError: the store failed. The file may be there: a failed write, to be rolled back.
+    """
+    return _put_pending(store, config, requested_time, action, State.INFLIGHT, content)
+
+
+def put_completed(
+    store: Store,
+    config: TableConfig,
+    timeline: Timeline,
+    clock: InstantClock,
+    requested_time: str,
+    action: str,
+    content: InstantContent,
+    may_publish: Callable[[], bool] = lambda: True,
+) -> Instant:
+    """Publish what an inflight action did: from now on readers see it.
+
+    Args:
+        store: The table's files.
+        config: The table's properties.
+        timeline: As loaded under the table lock, which is still held.
+        clock: Gives the completion time, after all on the timeline (layout 2).
+        requested_time: As it was requested.
+        action: As it was requested; a `compaction` is published as a `commit`, and so on.
+        content: What it did.
+        may_publish: Asked right before each try: whether the lock and the heartbeat are not lost.
+
+    Returns:
+        The instant. In layout 1 its completion time, which is the file's own, is None.
+
+    Raises:
+        ConflictError: it is not inflight any more, or may not be published. Nothing was.
+        CommitUnknownError: the store failed and does not tell whether it took effect.
+        StorageError: the store failed and nothing was published.
+        TypeError: such a file holds something else.
+    """
+    layout = config.timeline_layout
+    data = encode_instant_content(content, action, State.COMPLETED, layout)
+    _check_inflight(timeline, requested_time, action)
+    completion_time = clock.next_time(known_times(timeline)) if layout == 2 else None
+    name = format_instant_file_name(
+        requested_time, action, State.COMPLETED, completion_time, layout
+    )
+    _publish(store, join_path(config.timeline_path, name), data, may_publish)
+    return Instant(
+        requested_time, comparable_action(action, 2), State.COMPLETED, completion_time, name
+    )
+
+
+def _put_pending(
+    store: Store,
+    config: TableConfig,
+    requested_time: str,
+    action: str,
+    state: State,
+    content: InstantContent | None,
+) -> Instant:
+    layout = config.timeline_layout
+    name = format_instant_file_name(requested_time, action, state, None, layout)
+    data = encode_instant_content(content, action, state, layout)
+    # That a file like this is there proves nothing: two writers' files can be equal. So it is
+    # never taken for our own, not even after a failure.
+    if not store.put_if_absent(join_path(config.timeline_path, name), data):
+        raise ConflictError(
+            f"{name} exists: another writer was faster. Reload the table and begin again"
+        )
+    if layout == 1 and action == "clustering":
+        action = "replacecommit"  # as its file has it
+    return Instant(requested_time, action, state, None, name)
+
+
+def _check_inflight(timeline: Timeline, requested_time: str, action: str) -> None:
+    completes_as = comparable_action(action, 2)
+    for instant in timeline.instants:
+        if instant.requested_time == requested_time and (
+            comparable_action(instant.action, 2) == completes_as
+        ):
+            if instant.state is State.INFLIGHT:
+                return
+            found = instant.state.value.lower()
+            break
+    else:
+        found = "not on the timeline"
+    raise ConflictError(
+        f"{action} {requested_time} is {found} where it should be inflight: another writer "
+        "completed it or rolled it back. Nothing was published; reload the table and begin again"
+    )
+
+
+def _publish(store: Store, path: str, data: bytes, may_publish: Callable[[], bool]) -> None:
+    """Create the file, or know that an earlier try did. It is ours by its content."""
+    failure: StorageError | None = None
+    for _ in range(_TRIES_MAX):
+        if not _may_publish(may_publish, failure):
+            break
+        try:
+            # False also if the store itself tried twice, or an earlier try took effect late.
+            if store.put_if_absent(path, data) or _is_published(store, path, data):
+                return
+        except StorageError as error:
+            failure = error
+            # A second try settles what became of the first, since only one can take effect;
+            # a store that has answered would answer the same.
+            if store.failures_are_final:
+                break
+        else:
+            raise ConflictError("another writer published it; reload the table", path=path)
+    if failure is None:
+        raise ConflictError(
+            "the table lock or the heartbeat was lost before this could be published. Nothing "
+            "was; reload the table and begin again, with longer leases if it recurs",
+            path=path,
+        )
+    try:
+        if _is_published(store, path, data):
+            return
+        is_known = store.failures_are_final
+    except StorageError:
+        is_known = False
+    if is_known:
+        raise failure
+    raise CommitUnknownError(
+        f"whether the commit took effect is unknown: {failure.message}. It did if this file is "
+        "there by the time the store answers again; clean up nothing before",
+        path=path,
+    ) from failure
+
+
+def _may_publish(may_publish: Callable[[], bool], failure: StorageError | None) -> bool:
+    try:
+        return may_publish()
+    except StorageError:
+        if failure is None:
+            raise  # nothing was tried
+        return False
+
+
+def _is_published(store: Store, path: str, data: bytes) -> bool:
+    if store.info(path) is None:
+        return False
+    try:
+        return store.read(path, len(data)) == data
+    except LimitError:
+        return False

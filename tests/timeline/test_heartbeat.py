@@ -1,0 +1,169 @@
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from bucketfmt.errors import StorageError
+from bucketfmt.storage.open import open_store
+from bucketfmt.storage.store import FileInfo
+from bucketfmt.testing.faulty_store import Fault, FaultPlan, FaultyStore
+from bucketfmt.testing.memory_store import MemoryStore
+from bucketfmt.timeline import heartbeat
+from bucketfmt.timeline.heartbeat import Heartbeats
+
+T = "20240101000000000"
+FILE = f".hoodie/.heartbeat/{T}"
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.time = time.time()
+
+    def __call__(self) -> float:
+        return self.time
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def beats(monkeypatch: pytest.MonkeyPatch) -> list:
+    """The heartbeats that were started: called by hand, in place of a thread each."""
+    started: list = []
+
+    class ByHand:
+        def __init__(self, renew, interval_s: float) -> None:
+            self.renew, self.interval_s, self.stopped = renew, interval_s, False
+            started.append(self)
+
+        def stop(self) -> None:
+            self.stopped = True
+
+    monkeypatch.setattr(heartbeat, "Renewal", ByHand)
+    return started
+
+
+def test_a_heartbeat_is_an_empty_file_where_hudi_looks_for_it(clock: Clock, beats: list) -> None:
+    store = MemoryStore()
+    heartbeats = Heartbeats(store, now=clock)
+    heartbeats.start(T)
+    assert store.files == {FILE: b""}
+    assert [beat.interval_s for beat in beats] == [60.0]
+    heartbeats.stop(T)
+    assert store.files == {}
+    assert beats[0].stopped
+    heartbeats.stop(T)
+
+
+def test_others_take_a_writer_for_dead_when_it_missed_two(
+    tmp_path: Path, clock: Clock, beats: list
+) -> None:
+    store = open_store(tmp_path)
+    writer = Heartbeats(store, now=clock)
+    other = Heartbeats(store, now=clock)
+    writer.start(T)
+    written = (tmp_path / FILE).stat().st_mtime
+    assert not other.is_expired(T)
+    clock.time = written + 120
+    assert not other.is_expired(T)
+    clock.time = written + 120.5
+    assert other.is_expired(T)
+    assert writer.is_expired(T)
+    assert writer.is_lost(T)
+    assert not other.is_lost(T)  # it is not theirs
+
+
+def test_beating_keeps_it_alive(clock: Clock, beats: list) -> None:
+    store = MemoryStore()
+    heartbeats = Heartbeats(store, now=clock)
+    heartbeats.start(T)
+    for _ in range(10):
+        clock.time += 110
+        assert not heartbeats.is_lost(T)
+        assert beats[0].renew() is True
+    clock.time += 121
+    assert heartbeats.is_lost(T)
+    # Too late: someone may be rolling it back.
+    assert beats[0].renew() is False
+    assert heartbeats.is_lost(T)
+
+
+def test_misses_while_the_store_is_away_count(clock: Clock, beats: list) -> None:
+    store = FaultyStore(MemoryStore(), FaultPlan(2, Fault.FAIL_BEFORE, True, lasting=True))
+    heartbeats = Heartbeats(store, now=clock, interval_s=1, misses_max=3)
+    heartbeats.start(T)
+    for _ in range(3):
+        clock.time += 1
+        with pytest.raises(StorageError):
+            beats[0].renew()
+    assert not heartbeats.is_lost(T)
+    clock.time += 0.5
+    assert heartbeats.is_lost(T)
+    heartbeats.stop(T)  # its file cannot be removed, which is no error
+
+
+def test_a_slow_write_counts_from_its_beginning(clock: Clock, beats: list) -> None:
+    """Others count from the file's time, which is later: we never believe in it longer."""
+
+    class Slow(MemoryStore):
+        def replace(self, path: str, data: bytes) -> None:
+            clock.time += 121
+            super().replace(path, data)
+
+    heartbeats = Heartbeats(Slow(), now=clock)
+    heartbeats.start(T)
+    assert heartbeats.is_lost(T)
+
+
+def test_what_never_beat_is_expired_and_what_tells_no_time_is_not(clock: Clock) -> None:
+    class Timeless(MemoryStore):
+        def info(self, path: str) -> FileInfo | None:
+            info = super().info(path)
+            return info and FileInfo(info.path, info.size, None)
+
+    assert Heartbeats(Timeless(), now=clock).is_expired(T)
+    assert not Heartbeats(Timeless({FILE: b""}), now=clock).is_expired(T)
+
+
+def test_a_heartbeat_that_could_not_start_did_not(clock: Clock, beats: list) -> None:
+    memory = MemoryStore()
+    heartbeats = Heartbeats(FaultyStore(memory, FaultPlan(1, Fault.FAIL_AFTER)), now=clock)
+    with pytest.raises(StorageError):
+        heartbeats.start(T)
+    assert beats == []
+    heartbeats.start(T)
+    with pytest.raises(ValueError, match="already"):
+        heartbeats.start(T)
+    heartbeats.stop(T)
+    assert memory.files == {}
+
+
+def test_it_beats_by_itself() -> None:
+    enough = threading.Event()
+
+    class Counting(MemoryStore):
+        count = 0
+
+        def replace(self, path: str, data: bytes) -> None:
+            super().replace(path, data)
+            self.count += 1
+            if self.count == 4:
+                enough.set()
+
+    store = Counting()
+    heartbeats = Heartbeats(store, interval_s=0.001, misses_max=10**6)
+    heartbeats.start(T)
+    assert enough.wait(30)
+    heartbeats.stop(T)
+    assert store.files == {}
+
+
+def test_wrong_arguments() -> None:
+    for wrong in ({"interval_s": 0}, {"misses_max": 0}):
+        with pytest.raises(ValueError, match="above 0"):
+            Heartbeats(MemoryStore(), **wrong)
