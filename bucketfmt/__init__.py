@@ -7,7 +7,7 @@
 >>> t.check(depth="full").findings                         # doctest: +SKIP
 """
 
-from bucketfmt.api import Table, open  # noqa: A004  (bucketfmt.open, as asked)
+from bucketfmt.api import Table, WriteArguments, create, open  # noqa: A004
 from bucketfmt.check.report import CheckReport, Finding
 from bucketfmt.errors import (
     BucketfmtError,
@@ -38,6 +38,11 @@ from bucketfmt.index.model import (
 from bucketfmt.limits import Limits
 from bucketfmt.table.plan_read import ScanPlan
 from bucketfmt.table.scan import Scan
+from bucketfmt.write.cleaning import CleanResult
+from bucketfmt.write.open import WriterConfig
+from bucketfmt.write.plan_rollback import RollbackResult
+from bucketfmt.write.result import CommitResult
+from bucketfmt.write.savepoints import RestoreResult
 
 __version__ = "0.1.0"
 
@@ -46,6 +51,8 @@ __all__ = [
     "BucketfmtError",
     "CheckReport",
     "ChecksumError",
+    "CleanResult",
+    "CommitResult",
     "CommitUnknownError",
     "ConflictError",
     "ConsistentHashingIndex",
@@ -60,6 +67,8 @@ __all__ = [
     "NotFoundError",
     "PartitionBucketIndex",
     "RecordIndex",
+    "RestoreResult",
+    "RollbackResult",
     "Scan",
     "ScanPlan",
     "SchemaError",
@@ -70,6 +79,9 @@ __all__ = [
     "TruncatedError",
     "UnsafePathError",
     "UnsupportedError",
+    "WriteArguments",
+    "WriterConfig",
     "__version__",
+    "create",
     "open",
 ]

@@ -8,17 +8,47 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypedDict
+
+import pyarrow as pa
 
 from bucketfmt.check.report import CheckReport, Depth
 from bucketfmt.check.run import ProgressCallback, check_table
+from bucketfmt.format.table_config import TableConfig
 from bucketfmt.index.model import Index
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
+from bucketfmt.rows.base_file_writer import Codec
+from bucketfmt.rows.filters import FilterLike
+from bucketfmt.rows.log_writer import DataFormat
+from bucketfmt.rows.meta_columns import PARTITION_PATH, RECORD_KEY
 from bucketfmt.storage.open import open_store
+from bucketfmt.storage.store import Store
+from bucketfmt.table.keys import KeysLike, read_keys
 from bucketfmt.table.table import Moment, load_config
 from bucketfmt.table.table import Table as ReadableTable
+from bucketfmt.timeline.timeline import Instant, Timeline
+from bucketfmt.write.archiving import Archiver, Kept
+from bucketfmt.write.cleaning import Cleaner, CleanPolicy, CleanResult, Retention
+from bucketfmt.write.compaction import Compactor
+from bucketfmt.write.create import TableType, create_table, plan_properties
+from bucketfmt.write.incoming import DataLike
+from bucketfmt.write.open import WriterConfig, open_transactions
+from bucketfmt.write.plan_rollback import RollbackResult
+from bucketfmt.write.result import CommitResult
+from bucketfmt.write.savepoints import RestoreResult, delete_savepoint, put_savepoint, restore
+from bucketfmt.write.transaction import Transactions
+from bucketfmt.write.writer import (
+    RowOperation,
+    TableWriter,
+    WriteOptions,
+    deletes_need_ordering,
+)
 
-__all__ = ["Table", "open"]
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+__all__ = ["Table", "WriteArguments", "create", "open"]
 
 
 def open(  # noqa: A001  (bucketfmt.open)
@@ -26,14 +56,16 @@ def open(  # noqa: A001  (bucketfmt.open)
     storage_options: Mapping[str, Any] | None = None,
     index: Index | None = None,
     limits: Limits | None = None,
+    writer: WriterConfig | None = None,
 ) -> Table:
-    """Return the Hudi table at `uri`.
+    """Return the Hudi table at `uri`. Writes nothing.
 
     Args:
         uri: A path, or any URL fsspec knows.
         storage_options: Passed to fsspec.
         index: How keys map to buckets, where the table does not record it.
         limits: Bounds on what the table may make this process hold.
+        writer: How this table is written to, if it is.
 
     Raises:
         TableNotFoundError: there is no `.hoodie/hoodie.properties` at `uri`.
@@ -43,7 +75,68 @@ def open(  # noqa: A001  (bucketfmt.open)
     """
     limits = limits or DEFAULT_LIMITS
     store = open_store(uri, storage_options, limits)
-    return Table(store, load_config(store, limits), limits, index)
+    return Table(store, load_config(store, limits), limits, index, writer)
+
+
+def create(
+    uri: str | os.PathLike[str],
+    *,
+    schema: pa.Schema,
+    record_key: Sequence[str],
+    partition_by: Sequence[str] = (),
+    ordering: Sequence[str] = (),
+    index: Index,
+    table_type: TableType = "COPY_ON_WRITE",
+    table_version: int = 9,
+    name: str | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    properties: Mapping[str, str] | None = None,
+    limits: Limits | None = None,
+    writer: WriterConfig | None = None,
+) -> Table:
+    """Make a new Hudi table at `uri` and return it.
+
+    The index is written into hoodie.properties, where Hudi's writers find it: nobody can write
+    with another number of buckets by mistake.
+
+    Args:
+        uri: A path, or any URL fsspec knows; its last part names the table unless `name` does.
+        schema: The columns.
+        record_key: The columns that tell records apart, within their partition.
+        partition_by: The columns that make partitions; `"made:TIMESTAMP"` for one whose path is a
+            date format, with the `hoodie.keygen.timebased.*` properties.
+        ordering: The columns by which the newer of two rows with one key is found. None: the row
+            written later.
+        index: How keys map to buckets.
+        table_type: COPY_ON_WRITE: files are rewritten. MERGE_ON_READ: changes are logged.
+        table_version: 6 for Hudi 0.14 and 0.15, 8 for 1.0, 9 for 1.1 and later.
+        name: The table's name.
+        storage_options: Passed to fsspec.
+        properties: More of hoodie.properties, such as
+            `hoodie.datasource.write.hive_style_partitioning`.
+        limits: As for `open`.
+        writer: As for `open`.
+
+    Raises:
+        ValueError: there is a table already, or arguments contradict one another.
+        SchemaError: a field that is not among the columns.
+        UnsupportedError: a column of a type that Hudi has not.
+    """
+    limits = limits or DEFAULT_LIMITS
+    store = open_store(uri, storage_options, limits)
+    planned = plan_properties(
+        name=name or os.path.basename(os.fspath(uri).rstrip("/")),
+        schema=schema,
+        record_key=record_key,
+        partition_by=partition_by,
+        ordering=ordering,
+        index=index,
+        table_type=table_type,
+        table_version=table_version,
+        properties=properties,
+    )
+    create_table(store, planned, index)
+    return Table(store, load_config(store, limits), limits, None, writer)
 
 
 class Table(ReadableTable):
@@ -56,6 +149,269 @@ class Table(ReadableTable):
         limits: The bounds it was opened with.
         store: Its files.
     """
+
+    def __init__(
+        self,
+        store: Store,
+        config: TableConfig,
+        limits: Limits,
+        index: Index | None,
+        writer: WriterConfig | None = None,
+    ) -> None:
+        super().__init__(store, config, limits, index)
+        self._writer_config = writer or WriterConfig()
+
+    @cached_property
+    def _transactions(self) -> Transactions:
+        return open_transactions(self.store, self.config, self.limits, self._writer_config)
+
+    @cached_property
+    def _writer(self) -> TableWriter:
+        return TableWriter(self._snapshot, self._index_finder, self._transactions)
+
+    def upsert(self, data: DataLike, **options: Unpack[WriteArguments]) -> CommitResult:
+        """Write rows: those of new keys are added, those of known keys replace what is there.
+
+        A key is one within its partition: a row with another partition is another record. Of
+        several rows with one key, and of a row and what is there, the ordering fields decide. A
+        row whose column `_hoodie_is_deleted` is true deletes.
+
+        Args:
+            data: Anything with an Arrow C stream, larger than memory if need be.
+            options: See `WriteArguments`.
+
+        Raises:
+            SchemaError: the rows do not fit the table. New columns, and wider types, are taken.
+            KeyEncodingError: a key that is null or empty, or on which Hudi never returns.
+            UnsafePathError: a partition value that would lead out of the table.
+            IndexUnknownError: nothing says how keys map to buckets.
+            CorruptError: a bucket has two file groups.
+            ConflictError: other writers wrote to the same buckets, again and again.
+            LockTimeoutError: another writer has the table lock.
+            UnsupportedError: the table has a metadata table, or is of a kind that is not written.
+            CommitUnknownError: the store failed and does not tell whether the commit took effect.
+        """
+        return self._writer.write_rows("UPSERT", data, _options(options))
+
+    def insert(self, data: DataLike, **options: Unpack[WriteArguments]) -> CommitResult:
+        """Write rows as `upsert` does, told apart from it in the history only.
+
+        Hudi may keep both rows where an inserted key is there already; this does not.
+        """
+        return self._writer.write_rows("INSERT", data, _options(options))
+
+    def bulk_insert(self, data: DataLike, **options: Unpack[WriteArguments]) -> CommitResult:
+        """Write rows into empty buckets, without looking for equal keys among them.
+
+        Raises:
+            ValueError: a bucket has rows.
+        """
+        return self._writer.write_rows("BULK_INSERT", data, _options(options))
+
+    def insert_overwrite(
+        self, data: DataLike, *, table: bool = False, **options: Unpack[WriteArguments]
+    ) -> CommitResult:
+        """Replace the partitions that the rows are in; with `table=True`, all of the table."""
+        operation: RowOperation = "INSERT_OVERWRITE_TABLE" if table else "INSERT_OVERWRITE"
+        return self._writer.write_rows(operation, data, _options(options))
+
+    def delete(
+        self,
+        keys: KeysLike | None = None,
+        *,
+        filter: FilterLike | None = None,  # noqa: A002
+        **options: Unpack[WriteArguments],
+    ) -> CommitResult:
+        """Delete the rows of keys, or those that pass a filter.
+
+        Args:
+            keys: As for `locate`. Keys without a partition are looked for in all.
+            filter: As for `scan`.
+            options: See `WriteArguments`.
+
+        Raises:
+            ValueError: both are given, or none.
+        """
+        if (keys is None) == (filter is None):
+            raise ValueError("delete takes keys or a filter")
+        columns = [RECORD_KEY, PARTITION_PATH]
+        ordered = deletes_need_ordering(self.config)
+        if ordered:
+            columns += self.config.ordering_fields
+        rows = None
+        if filter is not None:
+            rows = self.scan(columns, filter).to_arrow()
+        else:
+            found = read_keys(keys, self.config)
+            if found.partition_paths is None:
+                rows = self.lookup(found.record_keys, columns)
+            elif ordered:
+                located = {RECORD_KEY: found.record_keys, PARTITION_PATH: found.partition_paths}
+                rows = self.lookup(pa.table(located), columns)
+        if rows is not None:
+            found = read_keys(rows, self.config)
+        given = _options(options)
+        return self._writer.delete_keys(found, given, rows if ordered else None)
+
+    def delete_partitions(
+        self, paths: Sequence[str], **options: Unpack[WriteArguments]
+    ) -> CommitResult:
+        """Hide all rows of these partition paths.
+
+        Raises:
+            ValueError: there is no such partition.
+        """
+        if isinstance(paths, str):
+            raise TypeError("paths is a list; for one partition write [path]")
+        return self._writer.delete_partitions(paths, _options(options))
+
+    def compact(self, *, min_log_files: int = 1, codec: Codec = "zstd") -> CommitResult | None:
+        """Make what was logged into base files: readers then merge nothing.
+
+        A compaction that is pending, scheduled by Hudi or left by a crash, is executed as it was
+        planned; otherwise one is scheduled and executed. Writers may go on meanwhile. Do not
+        run it while Hudi executes a compaction, which looks the same as one that failed.
+
+        Args:
+            min_log_files: Leave file groups with fewer log files as they are.
+            codec: Of parquet.
+
+        Returns:
+            The commit; None if nothing was pending and there was nothing to compact.
+
+        Raises:
+            ConflictError: another process is executing the pending compaction.
+            CorruptError: a file that is to be compacted is missing or damaged.
+            UnsupportedError: the table has a metadata table, or is of a kind that is not written.
+            LockTimeoutError: another writer has the table lock.
+            CommitUnknownError: the store failed and does not tell whether the commit took effect.
+        """
+        return Compactor(self._snapshot, self._transactions).run(min_log_files, codec)
+
+    def clean(
+        self,
+        *,
+        policy: CleanPolicy = "KEEP_LATEST_COMMITS",
+        retain: int | None = None,
+        dry_run: bool = True,
+    ) -> CleanResult:
+        """Delete files that no reader of the retained commits needs; first only say which.
+
+        Never deleted are files of the newest file slices, of savepoints, and those that pending
+        compactions and clusterings need. A clean that a crash left pending is completed first.
+
+        Args:
+            policy: KEEP_LATEST_COMMITS: the table can be read as of the last `retain` commits.
+                KEEP_LATEST_FILE_VERSIONS: of each file group `retain` file slices are kept, and
+                nothing of those that were replaced.
+            retain: 10 commits or 3 versions by default.
+            dry_run: Delete nothing.
+
+        Raises:
+            ValueError: `retain` is not positive, or an unknown policy.
+            UnsupportedError: the table has a metadata table, or is of a kind that is not written.
+            LockTimeoutError: another writer has the table lock.
+        """
+        cleaner = Cleaner(self._snapshot, self._transactions)
+        retention = Retention(policy, retain)
+        return cleaner.preview(retention) if dry_run else cleaner.run(retention)
+
+    def archive(self, *, min_commits: int = 20, max_commits: int = 30) -> tuple[Instant, ...]:
+        """Move the oldest instants to the archived timeline; return them.
+
+        Rows are read as before, and `changes` and `idempotency_key` reach into the archive. Only
+        `scan(as_of=...)` of archived commits may find files cleaned. Nothing happens while there
+        are no more than `max_commits`.
+
+        Args:
+            min_commits: How many commits to leave, at least.
+            max_commits: How many there may be before anything is done.
+
+        Raises:
+            ValueError: fewer than 1 commit would be left, or more than the most.
+            UnsupportedError: the table has a metadata table.
+            CorruptError: an instant, or the archived timeline, is damaged.
+            LockTimeoutError: another writer has the table lock.
+        """
+        return Archiver(self._snapshot, self._transactions).run(Kept(min_commits, max_commits))
+
+    def rollback(self, instant: str, *, dry_run: bool = False) -> RollbackResult:
+        """Take one write back: one that failed, or the newest that was completed.
+
+        Writes that failed need no call: the next write takes them back. A rollback that a crash
+        left half done is finished by this call, or by the next write.
+
+        Args:
+            instant: The write's requested time, as `inspect.commits()` tells it.
+            dry_run: Write nothing, and return what would be done.
+
+        Raises:
+            ValueError: no such write is on the active timeline.
+            ConflictError: it is savepointed; it is not the newest; a compaction or a clean came
+                after it; a writer is at work; a restore was begun and not finished.
+            UnsupportedError: the table has a metadata table.
+            LockTimeoutError: another writer has the table lock.
+        """
+        if dry_run:
+            return self._transactions.rollbacks(self.config).roll_back(instant, dry_run=True)
+        with self._transactions.exclusive() as rollbacks:
+            return rollbacks.roll_back(instant)
+
+    def savepoint(self, instant: str | None = None, *, user: str = "", comments: str = "") -> str:
+        """Keep the table as it was after a write, so that it can be restored to it.
+
+        Its files are not cleaned until `delete_savepoint`.
+
+        Args:
+            instant: The write's requested time; the newest by default.
+            user: Who does it, for the record.
+            comments: Why, for the record.
+
+        Returns:
+            The instant, for `restore`.
+
+        Raises:
+            ValueError: no such write is completed, or a clean may have deleted files of it.
+            ConflictError: a restore was begun and not finished.
+            LockTimeoutError: another writer has the table lock.
+        """
+        with self._transactions.exclusive(keeps_files=True) as rollbacks:
+            return put_savepoint(rollbacks, instant, user, comments)
+
+    def delete_savepoint(self, instant: str) -> None:
+        """Give a savepoint up: its files may be cleaned, and its write be rolled back.
+
+        Raises:
+            ValueError: there is none at this instant.
+            ConflictError: a restore was begun and not finished.
+            LockTimeoutError: another writer has the table lock.
+        """
+        with self._transactions.exclusive(keeps_files=True) as rollbacks:
+            delete_savepoint(rollbacks, instant)
+
+    def restore(self, savepoint: str, *, dry_run: bool = False) -> RestoreResult:
+        """Take back every write after a savepoint.
+
+        Until it is done, readers see the table as it was after one of these writes, and nobody
+        can write. After a crash, call it again.
+
+        Args:
+            savepoint: Its instant.
+            dry_run: Write nothing, and return what would be done.
+
+        Raises:
+            ValueError: there is no such savepoint.
+            ConflictError: there is a later savepoint; a writer is at work; another restore was
+                begun; a write to take back was archived.
+            CorruptError: files of the savepoint are gone.
+            UnsupportedError: the table has a metadata table.
+            LockTimeoutError: another writer has the table lock.
+        """
+        if dry_run:
+            rollbacks = self._transactions.rollbacks(self.config)
+            return restore(rollbacks, savepoint, dry_run=True)
+        with self._transactions.exclusive() as rollbacks:
+            return restore(rollbacks, savepoint)
 
     def check(
         self,
@@ -96,3 +452,39 @@ class Table(ReadableTable):
             max_findings=max_findings,
             progress=progress,
         )
+
+
+class WriteArguments(TypedDict, total=False):
+    """Keyword arguments of all writes.
+
+    Attributes:
+        commit_metadata: Entries for the commit's `extraMetadata`.
+        idempotency_key: The same key never commits twice: it returns the first commit.
+        read_at: The `timeline` of the table that the rows were worked out from. A write to the
+            same buckets since then is a conflict, and is not tried again.
+        retries: How often to begin anew after a conflict; 3.
+        codec: Of parquet: zstd (the default), snappy, gzip or none.
+        log_format: Of log blocks: avro (the default) or parquet.
+    """
+
+    commit_metadata: Mapping[str, str]
+    idempotency_key: str
+    read_at: Timeline
+    retries: int
+    codec: Codec
+    log_format: DataFormat
+
+
+def _options(given: WriteArguments) -> WriteOptions:
+    found = WriteOptions(
+        commit_metadata=given.get("commit_metadata"),
+        idempotency_key=given.get("idempotency_key"),
+        read_at=given.get("read_at"),
+        retries=given.get("retries", 3),
+        codec=given.get("codec", "zstd"),
+        log_format=given.get("log_format", "avro"),
+    )
+    unknown = given.keys() - WriteArguments.__annotations__.keys()
+    if unknown:
+        raise TypeError(f"unknown argument {sorted(unknown)[0]!r}")
+    return found

@@ -1,6 +1,15 @@
 """`python -m bucketfmt.cli` and the `bucketfmt` script."""
 
-from bucketfmt.cli import check, demo, dump, hashing, rows, tables  # noqa: F401  (they register commands)
+from bucketfmt.cli import (  # noqa: F401  (they register commands)
+    check,
+    demo,
+    dump,
+    hashing,
+    rows,
+    services,
+    tables,
+    writing,
+)
 from bucketfmt.cli.app import app, main
 
 __all__ = ["app", "main"]

@@ -8,6 +8,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 import bucketfmt
 from bucketfmt.cli.app import app
 from bucketfmt.cli.check import print_report
@@ -20,12 +22,13 @@ __all__ = ["demo"]
 
 @app.command()
 def demo() -> None:
-    """Open a table real Hudi wrote, locate and look up keys, draw its buckets, check it."""
+    """Open a table real Hudi wrote, look into it, check it; then write a new one."""
     packed = Path(__file__).with_name("demo_table.tar.xz")
     with tempfile.TemporaryDirectory(prefix="bucketfmt-demo-") as folder:
         with tarfile.open(packed) as archive:
             archive.extractall(folder, filter="data")
         show(next(entry for entry in Path(folder).iterdir() if (entry / ".hoodie").is_dir()))
+        show_writing(Path(folder, "trips"))
 
 
 def show(root: Path) -> None:
@@ -63,6 +66,39 @@ def show(root: Path) -> None:
     lost, doubled = damage(root, located.to_pylist()[0])
     _step(f"cut {lost}; copy {doubled}", "now a log file is cut, and a bucket gets a second group")
     print_report(bucketfmt.open(root).check(depth="full"))
+
+
+def show_writing(root: Path) -> None:
+    """Create a table, write to it and read it back."""
+    trips = pa.table(
+        {"id": ["t1", "t2", "t3"], "city": ["sf", "ny", "sf"], "ts": [1, 1, 1], "fare": [9, 7, 3]}
+    )
+    _step(
+        "t = bucketfmt.create(path, ...)", "a new merge-on-read table that Hudi can carry on with"
+    )
+    table = bucketfmt.create(
+        root,
+        schema=trips.schema,
+        record_key=["id"],
+        partition_by=["city"],
+        ordering=["ts"],
+        index=bucketfmt.SimpleBucketIndex(2),
+        table_type="MERGE_ON_READ",
+    )
+    _step("t.upsert(trips); t.upsert(more); t.delete(['t2'])", "three commits")
+    table.upsert(trips)
+    table.upsert(
+        pa.table({"id": ["t1", "t4"], "city": ["sf", "la"], "ts": [2, 2], "fare": [10, 4]})
+    )
+    table.delete(["t2"])
+    print_table(table.scan().to_arrow().sort_by("id"))
+    _step("t.compact()", "what was logged becomes base files")
+    result = table.compact()
+    if result is not None:
+        console.print(f"{result.operation}: {len(result.files)} files")
+    commits = table.inspect.commits()
+    print_table(commits.select(["requested_time", "action", "state", "operation_type"]))
+    console.print("check:", table.check(depth="full").status)
 
 
 def damage(root: Path, located: dict[str, Any]) -> tuple[str, str]:

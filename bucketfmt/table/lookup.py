@@ -23,7 +23,7 @@ from bucketfmt.table.slice_reader import RowSpec, SliceReader
 from bucketfmt.table.snapshot import Snapshot
 from bucketfmt.table.streams import merge_streams, worker_count
 
-__all__ = ["LOCATION_SCHEMA", "locate_keys", "lookup_rows"]
+__all__ = ["LOCATION_SCHEMA", "locate_keys", "lookup_rows", "slices_by_bucket"]
 
 LOCATION_SCHEMA = pa.schema(
     {
@@ -97,7 +97,7 @@ def _locations(
     record_keys: pa.ChunkedArray,
     bucket_ids: np.ndarray,
 ) -> pa.Table:
-    of_bucket = _by_bucket(slices, buckets)
+    of_bucket = slices_by_bucket(slices, buckets)
     found = sorted(of_bucket)
     # Row 0 of this small table stands for a bucket without a file group.
     groups = pa.table(
@@ -123,7 +123,7 @@ def _base_path(file_slice: FileSlice) -> str | None:
     return file_slice.base_file.path if file_slice.base_file else None
 
 
-def _by_bucket(slices: Sequence[FileSlice], buckets: Buckets) -> dict[int, FileSlice]:
+def slices_by_bucket(slices: Sequence[FileSlice], buckets: Buckets) -> dict[int, FileSlice]:
     """Return the slices by their buckets.
 
     Raises:

@@ -18,7 +18,14 @@ from bucketfmt.rows.avro_schema import arrow_schema, parse_avro_schema
 from bucketfmt.rows.meta_columns import META_COLUMNS, OPERATION
 from bucketfmt.table.written_files import CommitRecord
 
-__all__ = ["META_COLUMNS", "TableSchema", "find_stated_schema", "without_meta"]
+__all__ = [
+    "META_COLUMNS",
+    "TableSchema",
+    "find_stated_schema",
+    "find_stated_text",
+    "find_stating_commit",
+    "without_meta",
+]
 
 # These rewrite rows and say nothing new about the schema.
 _SERVICE_OPERATIONS = frozenset({"CLUSTER", "COMPACT", "LOG_COMPACT", "INDEX"})
@@ -69,16 +76,18 @@ def find_stated_schema(
     Raises:
         CorruptError: the stated schema does not parse.
     """
+    stated = find_stating_commit(commits)
+    if stated is not None and stated.schema:
+        text, origin = stated.schema, f"commit {stated.requested_time}"
+    elif config.create_schema is not None:
+        text, origin = config.create_schema, "hoodie.table.create.schema"
+    else:
+        return None
     latest_schema = None
     for commit in reversed(commits):
         latest_schema = latest_schema or commit.latest_schema
-        if commit.schema and commit.operation_type not in _SERVICE_OPERATIONS:
-            text, origin = commit.schema, f"commit {commit.requested_time}"
+        if commit is stated:
             break
-    else:
-        if config.create_schema is None:
-            return None
-        text, origin = config.create_schema, "hoodie.table.create.schema"
     try:
         schema = arrow_schema(parse_avro_schema(text, limits))
     except CorruptError as error:
@@ -89,6 +98,21 @@ def find_stated_schema(
     internal = parse_internal_schema(latest_schema, limits) if latest_schema else None
     meta_columns = META_COLUMNS if config.populate_meta_fields else ()
     return TableSchema(without_meta(schema), internal, meta_columns)
+
+
+def find_stated_text(commits: Sequence[CommitRecord], config: TableConfig) -> str | None:
+    """Return the Avro JSON of the columns as it is stated; None if it has Hudi's own in it."""
+    stated = find_stating_commit(commits)
+    text = stated.schema if stated is not None else config.create_schema
+    return None if text is None or f'"{META_COLUMNS[0]}"' in text else text
+
+
+def find_stating_commit(commits: Sequence[CommitRecord]) -> CommitRecord | None:
+    """Return the newest commit that states the table's columns."""
+    for commit in reversed(commits):
+        if commit.schema and commit.operation_type not in _SERVICE_OPERATIONS:
+            return commit
+    return None
 
 
 def without_meta(schema: pa.Schema) -> pa.Schema:

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -42,7 +43,7 @@ from bucketfmt.table.schema import TableSchema
 from bucketfmt.table.slice_blocks import SliceBlock, load_blocks
 from bucketfmt.table.snapshot import Snapshot
 
-__all__ = ["RowSpec", "SliceReader"]
+__all__ = ["RowSpec", "SliceMerge", "SliceReader"]
 
 COMMIT_TIME = "_hoodie_commit_time"
 _BATCH_ROWS = 65_536
@@ -71,6 +72,14 @@ class RowSpec:
     def counting(self) -> RowSpec:
         """Return the same without columns: only the number of rows is wanted."""
         return replace(self, output=pa.schema([]))
+
+
+class SliceMerge(NamedTuple):
+    """What is merged to read a slice. The rows are in more columns than those wanted."""
+
+    log: MergedLog
+    num_blocks: int
+    base_rows: Iterator[pa.Table]
 
 
 class SliceReader:
@@ -110,6 +119,19 @@ class SliceReader:
                 yield from self._read_base_only(file_slice, batch_rows)
         except BucketfmtError as error:
             raise error.within(partition=file_slice.partition_path) from None
+
+    def merge(self, file_slice: FileSlice) -> SliceMerge:
+        """Return the log of a slice and the base rows to apply it to, for who counts them.
+
+        Raises:
+            CorruptError: as `read` says; also while the base rows are read.
+            UnsupportedError: as `read` says.
+        """
+        try:
+            log, num_blocks = self._load_log(file_slice)
+        except BucketfmtError as error:
+            raise error.within(partition=file_slice.partition_path) from None
+        return SliceMerge(log, num_blocks, self._base_rows(file_slice, log.schema, None, None))
 
     def log_size(self, file_slice: FileSlice) -> int:
         """Return the bytes of the log files that are merged to read a slice."""
@@ -185,7 +207,7 @@ class SliceReader:
     # -- base file and log
 
     def _read_merged(self, file_slice: FileSlice, batch_rows: int | None) -> Iterator[pa.Table]:
-        merged = self._load_log(file_slice)
+        merged, _ = self._load_log(file_slice)
         # Where a base row can stand against its log record, it has to be read to be compared.
         row_filter = None if self._rules.base_by_ordering else self._spec.row_filter
         for rows in self._base_rows(file_slice, merged.schema, batch_rows, row_filter):
@@ -194,17 +216,20 @@ class SliceReader:
         for start in range(0, rows.num_rows, batch_rows or rows.num_rows or 1):
             yield rows.slice(start, batch_rows)
 
-    def _load_log(self, file_slice: FileSlice) -> MergedLog:
-        """Return the merged log. What its files hold is let go before rows are merged."""
-        schema, runs = self._load_runs(file_slice)
+    def _load_log(self, file_slice: FileSlice) -> tuple[MergedLog, int]:
+        """Return the merged log and its number of blocks.
+
+        What its files hold is let go before rows are merged.
+        """
+        schema, num_blocks, runs = self._load_runs(file_slice)
         try:
-            return merge_log(runs, self._rules, schema, self._state.limits)
+            return merge_log(runs, self._rules, schema, self._state.limits), num_blocks
         except BucketfmtError as error:
             error.message = f"file group {file_slice.file_id}: {error.message}"
             raise
 
-    def _load_runs(self, file_slice: FileSlice) -> tuple[pa.Schema, list[Run]]:
-        """Return what the log files say, and the schema that their rows and the base's have."""
+    def _load_runs(self, file_slice: FileSlice) -> tuple[pa.Schema, int, list[Run]]:
+        """Return the schema that rows of log and base have, and the blocks and what they say."""
         blocks = load_blocks(
             self._state.store,
             file_slice,
@@ -216,7 +241,7 @@ class SliceReader:
             f'"{OPERATION}"' in block.header.get(HeaderKey.SCHEMA, "") for _, block in blocks
         )
         working = self._working_schema(merging=True, marks_operations=marks_operations)
-        return working, self._decode_blocks(file_slice, blocks, working)
+        return working, len(blocks), self._decode_blocks(file_slice, blocks, working)
 
     def _is_wanted_block(self, instant_time: str) -> bool:
         """Whether blocks of an instant take part: committed, and of the range asked for."""

@@ -181,6 +181,10 @@ class Snapshot:
             raise error.within(path=file.path) from None
         return None
 
+    def is_replaced(self, partition_path: str, file_id: str) -> bool:
+        """Whether a completed instant hides this file group."""
+        return file_id in self._replaced.get(partition_path, ())
+
     def slices(self, partition_path: str) -> list[FileSlice]:
         """Return the slices to read of one partition, in file id order."""
         slices = self._slices.get(partition_path)
@@ -202,7 +206,7 @@ class Snapshot:
     def _find_slices(self, partition_path: str, file_ids: Iterable[str]) -> list[FileSlice]:
         return find_file_slices(
             partition_path,
-            {file_id: self._files_of(partition_path, file_id) for file_id in file_ids},
+            {file_id: self.files_of(partition_path, file_id) for file_id in file_ids},
             self,
             self._pending_compactions.get(partition_path, {}),
         )
@@ -221,8 +225,8 @@ class Snapshot:
         check_replaced(partition_path, file_ids, replaced, self._replaced_strays)
         return sorted(file_ids - replaced)
 
-    def _files_of(self, partition_path: str, file_id: str) -> list[DataFile]:
-        """A group's files: those listed, and those that commits name and the listing has not."""
+    def files_of(self, partition_path: str, file_id: str) -> list[DataFile]:
+        """Return a group's files: those listed, and those that commits name and that are gone."""
         listed = self.state.listed_files(partition_path).get(file_id, ())
         written = find_written_files(self._committed.get(partition_path, {}).get(file_id, ()))
         there = [DataFile(f.path, f.name, f.size, written.pop(f.path, None)) for f in listed]

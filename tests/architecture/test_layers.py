@@ -18,6 +18,7 @@ LAYERS = [
     {"timeline"},
     {"index"},
     {"table", "metadata_table"},
+    {"write"},
     {"check", "dump"},
     {"api"},
     {"testing", "__init__"},

@@ -1,0 +1,1 @@
+"""Writing: new tables, and writes to them. Decisions are planned before a byte is written."""

@@ -1,0 +1,158 @@
+"""What a write stands on: the table as it was read, its buckets, and its columns afterwards.
+
+I/O: reads the timeline, listings and index files, never data files but for a sample of keys
+where nothing states the index.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+
+import pyarrow as pa
+
+from bucketfmt.errors import IndexUnknownError, SchemaError, UnsupportedError
+from bucketfmt.format.table_config import TableConfig
+from bucketfmt.index.assign import Buckets
+from bucketfmt.index.model import BucketIndex
+from bucketfmt.index.resolve import ResolvedIndex
+from bucketfmt.rows.avro_schema_json import avro_schema_json
+from bucketfmt.rows.merge_rules import MergeRules, find_merge_rules
+from bucketfmt.rows.meta_columns import META_COLUMNS
+from bucketfmt.table.files import FileSlice
+from bucketfmt.table.find_index import IndexFinder
+from bucketfmt.table.lookup import slices_by_bucket
+from bucketfmt.table.schema import TableSchema, find_stated_text
+from bucketfmt.table.snapshot import Snapshot
+from bucketfmt.write.schema_change import plain_schema, plan_schema
+
+__all__ = ["Basis", "check_writable"]
+
+
+class Basis:
+    """One table at one moment, as a write needs it. Used by one thread.
+
+    Attributes:
+        snapshot: The table as it is read.
+        incoming: The columns of the rows to write.
+        index: How keys map to buckets.
+        rules: How records merge.
+        schema: The columns once the write is done.
+        avro_schema: The same as Avro JSON, without Hudi's own columns.
+        latest_schema: The schema with column ids, where the table keeps one.
+    """
+
+    def __init__(
+        self, snapshot: Snapshot, finder: IndexFinder, incoming: pa.Schema | None = None
+    ) -> None:
+        """Read what a write needs to know.
+
+        Args:
+            snapshot: The table now.
+            finder: Its index.
+            incoming: The columns of the rows to write; None for a write without rows.
+
+        Raises:
+            IndexUnknownError: nothing tells how keys map to buckets.
+            UnsupportedError: a kind of table that this release does not write.
+            SchemaError: the rows do not fit the table.
+        """
+        self.snapshot = snapshot
+        self.incoming = incoming
+        self._finder = finder
+        self._resolved = _writable_index(finder.resolve(snapshot))
+        self.index: BucketIndex = self._resolved.index  # type: ignore[assignment]
+        self._config = snapshot.state.config
+        check_writable(snapshot.state.config)
+        self.rules: MergeRules = find_merge_rules(self._config)
+        self._buckets: dict[str, Buckets] = {}
+        self._slices: dict[str, Mapping[int, FileSlice]] = {}
+        self.schema, self.avro_schema = self._plan_schema(incoming)
+
+    @cached_property
+    def latest_schema(self) -> str | None:
+        """The newest schema with column ids that a commit states."""
+        stated = (commit.latest_schema for commit in reversed(self.snapshot.commits))
+        return next((text for text in stated if text), None)
+
+    def buckets(self, partition_path: str) -> Buckets:
+        """Return the buckets of a partition, which may be new."""
+        found = self._buckets.get(partition_path)
+        if found is None:
+            buckets = self._finder.buckets(self.snapshot, self._resolved, partition_path)
+            if buckets is None:
+                raise IndexUnknownError(f"{self.index} keeps no buckets")
+            found = self._buckets[partition_path] = buckets
+        return found
+
+    def slices(self, partition_path: str) -> Mapping[int, FileSlice]:
+        """Return what each bucket of a partition holds.
+
+        Raises:
+            CorruptError: a bucket has two file groups.
+            IndexUnknownError: a file group is in no bucket.
+        """
+        found = self._slices.get(partition_path)
+        if found is None:
+            slices = self.snapshot.slices(partition_path)
+            found = slices_by_bucket(slices, self.buckets(partition_path))
+            self._slices[partition_path] = found
+        return found
+
+    def _plan_schema(self, incoming: pa.Schema | None) -> tuple[TableSchema, str]:
+        config, commits = self._config, self.snapshot.commits
+        text = find_stated_text(commits, config)
+        known = self._stated(text)
+        incoming = None if incoming is None else plain_schema(incoming)
+        if known is None:
+            if incoming is None:
+                raise SchemaError("the table has no columns yet; write rows first")
+            planned = incoming
+        elif incoming is None:
+            planned = known.data
+        else:
+            planned = plan_schema(known.data, incoming)
+        if known is not None and planned is known.data and text is not None:
+            return known, text
+        if known is not None and known.internal is not None and planned is not known.data:
+            raise UnsupportedError(
+                "new columns in a table whose columns have ids (hoodie.schema.on.read.enable); "
+                "add them with ALTER TABLE in Spark first"
+            )
+        meta_columns = META_COLUMNS if config.populate_meta_fields else ()
+        schema = TableSchema(planned, meta_columns=meta_columns)
+        return schema, avro_schema_json(planned, f"{config.name}_record", f"hoodie.{config.name}")
+
+    def _stated(self, text: str | None) -> TableSchema | None:
+        if text is None and not self.snapshot.commits:
+            return None
+        return self.snapshot.schema
+
+
+def _writable_index(resolved: ResolvedIndex) -> ResolvedIndex:
+    if resolved.index is None:
+        raise IndexUnknownError(
+            f"how keys map to buckets is unknown ({resolved.evidence}), and a guess would put "
+            "keys where nobody finds them; pass index= to open(), for example "
+            "SimpleBucketIndex(16)"
+        )
+    if not isinstance(resolved.index, BucketIndex):
+        raise UnsupportedError(
+            f"writing by {resolved.index}; this release writes tables with a bucket index"
+        )
+    return resolved
+
+
+def check_writable(config: TableConfig) -> None:
+    """Refuse kinds of tables whose files this release does not write.
+
+    Raises:
+        UnsupportedError: it is such a table.
+    """
+    for is_so, what in (
+        (config.cdc_enabled, "change data capture (hoodie.table.cdc.enabled)"),
+        (config.drop_partition_columns, "partition columns dropped from its files"),
+        (config.base_file_format != "PARQUET", f"base files in {config.base_file_format}"),
+    ):
+        if is_so:
+            raise UnsupportedError(f"writing to a table with {what}; write it with Hudi")

@@ -1,0 +1,286 @@
+"""Writes the file of one bucket: its rows with what was there, or after it.
+
+I/O: reads the file slice where it is rewritten, writes a marker, the partition's metadata file
+and the data file. Sources: HoodieCreateHandle, HoodieMergeHandle, HoodieAppendHandle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from bucketfmt.errors import StorageError
+from bucketfmt.format.commit_metadata import NULL_COMMIT, WriteStat
+from bucketfmt.format.delete_records import DeleteBlock
+from bucketfmt.format.names import LogFileName
+from bucketfmt.format.paths import join_path
+from bucketfmt.format.properties import PartitionMetadata, encode_partition_metadata
+from bucketfmt.rows.base_file_writer import BaseFileWriter, Codec, KeyFooter
+from bucketfmt.rows.combine import find_standing_rows
+from bucketfmt.rows.log_entries import DeleteRun, RowRun, Run, find_delete_marks
+from bucketfmt.rows.log_writer import DataFormat, encode_log_blocks, make_delete_block
+from bucketfmt.rows.merge import merge_log
+from bucketfmt.rows.merge_rules import MergeRules
+from bucketfmt.rows.meta_columns import COMMIT_TIME, RECORD_KEY
+from bucketfmt.rows.meta_rows import (
+    add_meta_columns,
+    add_null_meta_columns,
+    meta_schema,
+    set_file_name,
+)
+from bucketfmt.table.schema import TableSchema
+from bucketfmt.table.slice_reader import RowSpec, SliceReader
+from bucketfmt.table.snapshot import Snapshot
+from bucketfmt.timeline.markers import put_marker
+from bucketfmt.write.plan_write import GroupWrite, Target
+
+__all__ = ["Deletes", "GroupWriter", "WriteSettings"]
+
+_PARTITION_METADATA = ".hoodie_partition_metadata"
+
+
+@dataclass(frozen=True)
+class WriteSettings:
+    """What all files of one write have in common.
+
+    Attributes:
+        instant: Its requested time.
+        schema: The table's columns as the write leaves them.
+        avro_schema: The same as Avro JSON, Hudi's columns included.
+        rules: How records merge.
+        combine: Of several rows with one key only the one that stands is written.
+        codec: Of base files and parquet blocks.
+        log_format: Of data blocks.
+    """
+
+    instant: str
+    schema: TableSchema
+    avro_schema: str
+    rules: MergeRules
+    combine: bool = True
+    codec: Codec = "zstd"
+    log_format: DataFormat = "avro"
+
+
+@dataclass(frozen=True)
+class Deletes:
+    """Keys to delete, whatever their rows are.
+
+    Attributes:
+        record_keys: Each once.
+        rows: The rows as they are, where deletes are to have their ordering values.
+    """
+
+    record_keys: pa.ChunkedArray = field(repr=False)
+    rows: pa.Table | None = field(repr=False, default=None)
+
+
+class GroupWriter:
+    """Writes files of one write. Safe to use from several threads."""
+
+    def __init__(self, snapshot: Snapshot, settings: WriteSettings) -> None:
+        self._snapshot = snapshot
+        self._state = snapshot.state
+        self._settings = settings
+        self._config = snapshot.state.config
+
+    def write(self, plan: GroupWrite, number: int, given: pa.Table | Deletes) -> WriteStat | None:
+        """Write one file; return what the commit says of it, or None if there is nothing to write.
+
+        Args:
+            plan: Which file.
+            number: The number of the file in this write, for sequence numbers.
+            given: The rows, with `_hoodie_record_key`, or the keys to delete.
+
+        Raises:
+            SchemaError: rows do not fit the table.
+            StorageError: the store failed.
+        """
+        if isinstance(given, pa.Table) and self._settings.combine:
+            kept = find_standing_rows(given, given.column(RECORD_KEY), self._settings.rules)
+            given = given if len(kept) == given.num_rows else given.take(pa.array(kept))
+        if plan.target is Target.LOG:
+            return self._write_log(plan, number, given)
+        return self._write_base(plan, number, given)
+
+    # -- base files
+
+    def _write_base(
+        self, plan: GroupWrite, number: int, given: pa.Table | Deletes
+    ) -> WriteStat | None:
+        name = str(plan.name)
+        run = self._run(plan, number, given, name)
+        working = self._working_schema
+        merged = merge_log([run], self._settings.rules, working, self._state.limits)
+        sink = pa.BufferOutputStream()
+        footer = KeyFooter() if self._config.populate_meta_fields else None
+        writer = BaseFileWriter(
+            sink, self._settings.avro_schema, footer, codec=self._settings.codec
+        )
+        before = after = new = 0
+        for rows in self._rows_of_slice(plan, working):
+            standing = merged.apply(rows)
+            before += rows.num_rows
+            after += standing.num_rows
+            new += _count_new(standing, self._settings.instant)
+            writer.write(self._stored(standing, name))
+        inserts = merged.remaining()
+        if not merged.num_matched and not inserts.num_rows:
+            return None
+        writer.write(self._stored(inserts, name))
+        writer.close()
+        data = sink.getvalue()
+        self._put(plan, data)
+        base = plan.file_slice.base_file if plan.file_slice is not None else None
+        return msgspec.structs.replace(
+            _stat(plan, data.size),
+            prev_commit=base.name.instant if base is not None else NULL_COMMIT,
+            num_writes=writer.num_rows,
+            num_deletes=before - after,
+            num_update_writes=new,
+            num_inserts=inserts.num_rows,
+            prev_base_file=str(base.name) if base is not None else None,
+        )
+
+    @property
+    def _working_schema(self) -> pa.Schema:
+        """The columns rows are merged in: with Hudi's own, or the key where those are null."""
+        data = self._settings.schema.data
+        if self._config.populate_meta_fields:
+            return meta_schema(data)
+        return pa.schema([pa.field(RECORD_KEY, pa.string()), *data])
+
+    def _run(self, plan: GroupWrite, number: int, given: pa.Table | Deletes, file_name: str) -> Run:
+        if isinstance(given, Deletes):
+            return DeleteRun(self._delete_block(plan, given.record_keys, given.rows))
+        return RowRun(
+            self._with_meta(plan, number, given, file_name).select(self._working_schema.names)
+        )
+
+    def _with_meta(self, plan: GroupWrite, number: int, rows: pa.Table, file_name: str) -> pa.Table:
+        keys = rows.column(RECORD_KEY)
+        data = rows.select(self._settings.schema.data.names)
+        if not self._config.populate_meta_fields:
+            return data.add_column(0, pa.field(RECORD_KEY, pa.string()), keys)
+        partition_path, instant = plan.group.partition_path, self._settings.instant
+        return add_meta_columns(data, keys, partition_path, file_name, instant, number)
+
+    def _rows_of_slice(self, plan: GroupWrite, working: pa.Schema) -> Iterator[pa.Table]:
+        if plan.file_slice is None:
+            return
+        spec = RowSpec(table=self._settings.schema, output=working)
+        yield from SliceReader(self._snapshot, spec).read(plan.file_slice, None)
+
+    def _stored(self, rows: pa.Table, file_name: str) -> pa.Table:
+        """Return rows as the file has them."""
+        if self._config.populate_meta_fields:
+            return set_file_name(rows, file_name)
+        return add_null_meta_columns(rows.drop_columns([RECORD_KEY]))
+
+    # -- log files
+
+    def _write_log(
+        self, plan: GroupWrite, number: int, given: pa.Table | Deletes
+    ) -> WriteStat | None:
+        settings = self._settings
+        deletes: DeleteBlock | None = None
+        rows = self._working_schema.empty_table()
+        if isinstance(given, Deletes):
+            deletes = self._delete_block(plan, given.record_keys, given.rows)
+        else:
+            by_column, by_operation = find_delete_marks(given, settings.rules)
+            marked = by_column | by_operation
+            if marked.any():
+                mask = pa.array(marked)
+                deletes = self._delete_block(
+                    plan, given.column(RECORD_KEY).filter(mask), given.filter(mask)
+                )
+                given = given.filter(pc.invert(mask))
+            rows = self._with_meta(plan, number, given, plan.file_id)
+        if not self._config.populate_meta_fields:
+            rows = add_null_meta_columns(rows.drop_columns([RECORD_KEY]))
+        num_deletes = len(deletes) if deletes is not None else 0
+        if not rows.num_rows and not num_deletes:
+            return None
+        blocks = encode_log_blocks(
+            rows,
+            deletes,
+            settings.instant,
+            settings.avro_schema,
+            settings.log_format,
+            settings.codec,
+        )
+        data = b"".join(blocks)
+        self._put(plan, data)
+        name, version = plan.name, self._config.table_version
+        if not isinstance(name, LogFileName):
+            raise TypeError(f"{plan.target} takes a log file name, not {name}")
+        is_new = plan.file_slice is None
+        base_file, log_files = "", [str(name)]
+        if version < 8:
+            base_file, log_files = _of_slice(plan)
+        return msgspec.structs.replace(
+            _stat(plan, len(data)),
+            prev_commit=name.instant,
+            num_writes=rows.num_rows,
+            num_deletes=num_deletes,
+            num_inserts=rows.num_rows if is_new else 0,
+            num_update_writes=0 if is_new else rows.num_rows,
+            log_version=name.version,
+            log_offset=0,
+            base_file=base_file,
+            log_files=log_files,
+        )
+
+    def _delete_block(
+        self, plan: GroupWrite, record_keys: pa.ChunkedArray, rows: pa.Table | None = None
+    ) -> DeleteBlock:
+        return make_delete_block(
+            record_keys,
+            plan.group.partition_path,
+            rows,
+            self._settings.rules.ordering_fields,
+            self._config.table_version,
+        )
+
+    # -- both
+
+    def _put(self, plan: GroupWrite, data: bytes | pa.Buffer) -> None:
+        store, partition_path = self._state.store, plan.group.partition_path
+        put_marker(store, self._settings.instant, plan.marker)
+        depth = partition_path.count("/") + 1 if partition_path else 0
+        metadata = PartitionMetadata(self._settings.instant, depth)
+        path = join_path(partition_path, _PARTITION_METADATA)
+        store.put_if_absent(path, encode_partition_metadata(metadata))
+        if not store.put_if_absent(plan.path, data):
+            raise StorageError("a file of that name is there already; try again", path=plan.path)
+
+
+def _stat(plan: GroupWrite, size: int) -> WriteStat:
+    return WriteStat(
+        file_id=plan.file_id,
+        path=plan.path,
+        partition_path=plan.group.partition_path,
+        total_write_bytes=size,
+        file_size_in_bytes=size,
+    )
+
+
+def _of_slice(plan: GroupWrite) -> tuple[str, list[str]]:
+    """Return the base file and all log files of the slice, as stats before version 8 have them."""
+    file_slice = plan.file_slice
+    if file_slice is None or plan.name.instant != file_slice.base_instant:
+        return "", [str(plan.name)]  # a new slice: of a new group, or behind a planned compaction
+    base = file_slice.base_file
+    logs = [str(file.name) for file in file_slice.log_files]
+    return "" if base is None else str(base.name), [*logs, str(plan.name)]
+
+
+def _count_new(rows: pa.Table, instant: str) -> int:
+    if COMMIT_TIME not in rows.schema.names:
+        return 0
+    return pc.sum(pc.equal(rows.column(COMMIT_TIME), instant)).as_py() or 0

@@ -1,0 +1,133 @@
+"""Rows by the bucket they belong to, spilled to disk where they are more than memory should hold.
+
+`route_rows` is pure; `GroupedRows` writes temporary files beside nobody's table.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from bucketfmt.index.assign import Buckets
+from bucketfmt.rows.meta_columns import RECORD_KEY
+
+__all__ = ["BucketRef", "GroupedRows", "route_rows"]
+
+_BYTES_IN_MEMORY = 192 << 20
+
+
+class BucketRef(NamedTuple):
+    """One bucket of one partition: what a write touches as a whole."""
+
+    partition_path: str
+    bucket_id: int
+
+
+def route_rows(
+    rows: pa.Table,
+    partition_paths: pa.ChunkedArray,
+    buckets_of: Callable[[str], Buckets],
+) -> Iterator[tuple[BucketRef, pa.Table]]:
+    """Yield the rows of each bucket, in the order they came in.
+
+    Args:
+        rows: With a column `_hoodie_record_key`.
+        partition_paths: The partition path of each.
+        buckets_of: Returns the buckets of a partition.
+
+    Raises:
+        KeyEncodingError: a key on which Hudi itself never returns.
+    """
+    if not rows.num_rows:
+        return
+    encoded = partition_paths.combine_chunks().dictionary_encode()
+    paths, codes = encoded.dictionary.to_pylist(), encoded.indices.to_numpy()
+    bucket_ids = np.empty(rows.num_rows, np.int64)
+    keys = rows.column(RECORD_KEY)
+    for code, path in enumerate(paths):
+        own = slice(None) if len(paths) == 1 else np.flatnonzero(codes == code)
+        own_keys = keys if len(paths) == 1 else keys.take(pa.array(own))
+        bucket_ids[own] = buckets_of(path).assign(own_keys)
+    order = np.lexsort((bucket_ids, codes))
+    codes, bucket_ids = codes[order], bucket_ids[order]
+    is_first = np.r_[True, (codes[1:] != codes[:-1]) | (bucket_ids[1:] != bucket_ids[:-1])]
+    starts = np.flatnonzero(is_first)
+    in_order = rows.take(pa.array(order)) if len(starts) > 1 else rows
+    for start, end in zip(starts, [*starts[1:], len(order)], strict=True):
+        group = BucketRef(paths[codes[start]], int(bucket_ids[start]))
+        yield group, in_order.slice(start, end - start)
+
+
+class GroupedRows:
+    """Rows gathered by bucket. A context: what was spilled is removed at its end."""
+
+    def __init__(self) -> None:
+        self._bytes = 0
+        self._in_memory: dict[BucketRef, list[pa.Table]] = defaultdict(list)
+        self._on_disk: dict[BucketRef, list[tuple[Path, range]]] = defaultdict(list)
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self.num_rows = 0
+
+    def __enter__(self) -> GroupedRows:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._in_memory.clear()
+        if self._folder is not None:
+            self._folder.cleanup()
+
+    @property
+    def groups(self) -> list[BucketRef]:
+        """The buckets there are rows for, sorted."""
+        return sorted({*self._in_memory, *self._on_disk})
+
+    def add(self, group: BucketRef, rows: pa.Table) -> None:
+        """Take rows of a bucket. Those of one bucket all have the same schema."""
+        self._in_memory[group].append(rows)
+        self._bytes += rows.nbytes
+        self.num_rows += rows.num_rows
+        if self._bytes > _BYTES_IN_MEMORY:
+            self._spill()
+
+    def rows(self, group: BucketRef) -> pa.Table:
+        """Return the rows of a bucket in the order they were given."""
+        parts = []
+        for path, numbers in self._on_disk.get(group, ()):
+            with pa.memory_map(str(path)) as source:
+                reader = pa.ipc.open_file(source)
+                batches = [reader.get_batch(number) for number in numbers]
+                parts.append(pa.Table.from_batches(batches, reader.schema))
+        return pa.concat_tables([*parts, *self._in_memory.get(group, ())])
+
+    def _spill(self) -> None:
+        if self._folder is None:
+            self._folder = tempfile.TemporaryDirectory(prefix="bucketfmt-")
+        name = f"{len(list(Path(self._folder.name).iterdir()))}.arrow"
+        path = Path(self._folder.name, name)
+        schema = next(iter(self._in_memory.values()))[0].schema
+        options = pa.ipc.IpcWriteOptions(compression="lz4")
+        written = 0
+        with (
+            pa.OSFile(str(path), "wb") as sink,
+            pa.ipc.new_file(sink, schema, options=options) as writer,
+        ):
+            for group, tables in self._in_memory.items():
+                batches = pa.concat_tables(tables).combine_chunks().to_batches()
+                for batch in batches:
+                    writer.write_batch(batch)
+                self._on_disk[group].append((path, range(written, written + len(batches))))
+                written += len(batches)
+        self._in_memory.clear()
+        self._bytes = 0

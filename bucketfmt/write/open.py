@@ -1,0 +1,88 @@
+"""How a table is written to next to other writers: the lock, the clock, the heartbeats.
+
+Sets up what does I/O later. Source: HoodieLockConfig, HoodieWriteConfig.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from bucketfmt.format.table_config import TableConfig
+from bucketfmt.limits import Limits
+from bucketfmt.storage.store import Store
+from bucketfmt.timeline.clock import InstantClock
+from bucketfmt.timeline.heartbeat import Heartbeats
+from bucketfmt.timeline.lock import FileSystemBasedLock, InProcessLock, TableLock, Waiting
+from bucketfmt.timeline.storage_based_lock import StorageBasedLock
+from bucketfmt.write.metadata_table import drop_metadata_table
+from bucketfmt.write.transaction import Transactions
+
+__all__ = ["WriterConfig", "open_transactions"]
+
+_LOCAL_VALIDITY_S, _LOCAL_RENEW_S = 20.0, 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class WriterConfig:
+    """How to write to a table. All its writers must agree on the lock, which it does not record.
+
+    Attributes:
+        lock: `auto`: a lease in `.hoodie/.locks`, as Hudi's StorageBasedLockProvider keeps it on
+            S3 and GCS, and as only this package does on disks. `storage`: the same by name.
+            `filesystem`: Hudi's FileSystemBasedLockProvider, the file `.hoodie/lock`. `process`:
+            only threads of this process.
+        lock_timeout_s: How long to wait for it.
+        lock_expire_minutes: Hudi's `hoodie.write.lock.filesystem.expire`.
+        clock_skew_s: How far the clocks of the writers' machines may differ.
+        heartbeat_interval_s: Hudi's `hoodie.client.heartbeat.interval_in_ms`.
+        metadata_table: What to do where the table has one: `refuse` to write, or `drop` it.
+    """
+
+    lock: Literal["auto", "storage", "filesystem", "process"] = "auto"
+    lock_timeout_s: float = 60.0
+    lock_expire_minutes: int = 0
+    clock_skew_s: float = 0.001
+    heartbeat_interval_s: float = 60.0
+    metadata_table: Literal["refuse", "drop"] = "refuse"
+
+
+def open_transactions(
+    store: Store, config: TableConfig, limits: Limits, writer: WriterConfig
+) -> Transactions:
+    """Return what begins commits on a table.
+
+    Raises:
+        ValueError: a setting is none.
+    """
+    if writer.metadata_table not in ("refuse", "drop"):
+        raise ValueError(f"metadata_table is refuse or drop, not {writer.metadata_table!r}")
+    return Transactions(
+        store,
+        limits,
+        _open_lock(store, limits, writer),
+        InstantClock(config.timezone, clock_skew_s=writer.clock_skew_s),
+        Heartbeats(store, interval_s=writer.heartbeat_interval_s),
+        (lambda: drop_metadata_table(store, limits)) if writer.metadata_table == "drop" else None,
+    )
+
+
+def _open_lock(store: Store, limits: Limits, writer: WriterConfig) -> TableLock:
+    waiting = Waiting(timeout_s=writer.lock_timeout_s)
+    if writer.lock == "process":
+        return InProcessLock(store.uri, waiting)
+    if writer.lock == "filesystem":
+        return FileSystemBasedLock(
+            store, expire_minutes=writer.lock_expire_minutes, waiting=waiting, limits=limits
+        )
+    if writer.lock not in ("auto", "storage"):
+        raise ValueError(f"lock is auto, storage, filesystem or process, not {writer.lock!r}")
+    if "://" in store.uri:
+        return StorageBasedLock(store, waiting=waiting, limits=limits)
+    return StorageBasedLock(
+        store,
+        validity_s=_LOCAL_VALIDITY_S,
+        renew_s=_LOCAL_RENEW_S,
+        waiting=waiting,
+        limits=limits,
+    )

@@ -1,0 +1,377 @@
+"""One commit from its beginning to its end, next to other writers.
+
+I/O. An instant is requested under the table lock, its files are announced by markers before they
+are written, and under the lock again it is completed, if nobody else wrote to the same buckets
+since it began. Whatever fails before that leaves nothing that counts. Source:
+BaseHoodieWriteClient.startCommit and commitStats, TransactionManager, HoodieTable.finalizeWrite.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from types import TracebackType
+from typing import Literal
+
+from bucketfmt.errors import BucketfmtError, ConflictError, StorageError, UnsupportedError
+from bucketfmt.format.commit_metadata import CommitMetadata
+from bucketfmt.format.instants import State, format_instant_file_name
+from bucketfmt.format.paths import join_path
+from bucketfmt.format.plans import RequestedReplaceMetadata
+from bucketfmt.format.table_config import TableConfig
+from bucketfmt.index.model import Index
+from bucketfmt.limits import Limits
+from bucketfmt.storage.store import Store
+from bucketfmt.table.concurrent_operations import load_concurrent_operations
+from bucketfmt.table.conflicts import (
+    concurrent_operation,
+    conflict_error,
+    find_candidates,
+    find_conflicts,
+)
+from bucketfmt.table.table import load_config
+from bucketfmt.timeline.clock import InstantClock, known_times
+from bucketfmt.timeline.heartbeat import Heartbeats
+from bucketfmt.timeline.history import list_archive_files, load_archive_file
+from bucketfmt.timeline.load import load_commit_metadata, load_timeline
+from bucketfmt.timeline.lock import TableLock
+from bucketfmt.timeline.markers import delete_announced_files, delete_markers
+from bucketfmt.timeline.timeline import Instant, Timeline
+from bucketfmt.timeline.transitions import put_completed, put_inflight, put_requested
+from bucketfmt.write.plan_rollback import check_still_there
+from bucketfmt.write.recovery import recover
+from bucketfmt.write.result import CommitResult
+from bucketfmt.write.rollback import Rollbacks
+
+__all__ = ["IDEMPOTENCY_KEY", "MetadataTable", "Transaction", "Transactions", "result_of"]
+
+IDEMPOTENCY_KEY = "bucketfmt.idempotency_key"
+"""Entry of a commit's `extraMetadata`."""
+
+MetadataTable = Literal["refuse", "drop"]
+"""What to do about a metadata table, which a commit behind its back would make wrong."""
+
+_ARCHIVED_INSTANTS_MAX = 10_000
+_INFLIGHT_PARTITIONS = "hoodie.table.metadata.partitions.inflight"
+
+
+class Transactions:
+    """Begins commits on one table. What they need to be told apart from those of others is here."""
+
+    def __init__(
+        self,
+        store: Store,
+        limits: Limits,
+        lock: TableLock,
+        clock: InstantClock,
+        heartbeats: Heartbeats,
+        drop_metadata_table: Callable[[], None] | None = None,
+    ) -> None:
+        """Set up.
+
+        Args:
+            store: The table's files.
+            limits: Bounds on what is read.
+            lock: The table lock, the same kind for all writers.
+            clock: Gives instants.
+            heartbeats: Of this writer.
+            drop_metadata_table: Removes the metadata table, called under the lock; None to refuse
+                to write to a table that has one.
+        """
+        self.store = store
+        self.limits = limits
+        self.lock = lock
+        self.clock = clock
+        self.heartbeats = heartbeats
+        self._drop_metadata_table = drop_metadata_table
+        self._archived_keys = _ArchivedKeys()
+
+    def begin(self, action: str) -> Transaction:
+        """Return a commit that is inflight, once what dead writers left is removed.
+
+        Args:
+            action: commit, deltacommit or replacecommit.
+
+        Raises:
+            UnsupportedError: the table has a metadata table, which would not know of the commit.
+            LockTimeoutError: the table lock was not to be had.
+            ConflictError: a restore was begun and not finished.
+        """
+        with self.lock:
+            config = self.check_metadata_table()
+            timeline = recover(self.rollbacks(config))
+            instant = self.clock.next_time(known_times(timeline))
+            self.heartbeats.start(instant)
+            content = RequestedReplaceMetadata() if action == "replacecommit" else None
+            try:
+                put_requested(self.store, config, instant, action, content)
+            except Exception:
+                self.heartbeats.stop(instant)
+                raise
+        transaction = Transaction(self, config, timeline, instant, action)
+        with transaction.aborted_on_error():
+            put_inflight(self.store, config, instant, action)
+        return transaction
+
+    def rollbacks(self, config: TableConfig) -> Rollbacks:
+        """Return what takes instants back, for as long as the lock is held."""
+        return Rollbacks(
+            self.store, config, self.limits, self.clock, self.heartbeats, self.lock.holds
+        )
+
+    @contextmanager
+    def exclusive(self, *, keeps_files: bool = False) -> Iterator[Rollbacks]:
+        """Hold the table lock, for what takes instants back.
+
+        Args:
+            keeps_files: No data file comes or goes, so that a metadata table stays right.
+
+        Raises:
+            UnsupportedError: the table has a metadata table, which would not know of it.
+            LockTimeoutError: the table lock was not to be had.
+        """
+        with self.lock:
+            config = (
+                load_config(self.store, self.limits) if keeps_files else self.check_metadata_table()
+            )
+            yield self.rollbacks(config)
+
+    @contextmanager
+    def recovered(self) -> Iterator[tuple[TableConfig, Timeline]]:
+        """Hold the table lock, once what dead writers left is removed: for table services.
+
+        Raises:
+            UnsupportedError: the table has a metadata table, which would not know of it.
+            LockTimeoutError: the table lock was not to be had.
+            ConflictError: a restore was begun and not finished.
+        """
+        with self.lock:
+            config = self.check_metadata_table()
+            yield config, recover(self.rollbacks(config))
+
+    def find_repeated(self, idempotency_key: str | None) -> CommitResult | None:
+        """Return the commit that was made with this key, active or archived.
+
+        Of the archive the newest files are looked at, up to ten thousand instants.
+        """
+        if idempotency_key is None:
+            return None
+        config = load_config(self.store, self.limits)
+        timeline = load_timeline(self.store, config, self.limits)
+        return self.find_repeated_in(timeline, config, idempotency_key)
+
+    def find_repeated_in(
+        self, timeline: Timeline, config: TableConfig, idempotency_key: str
+    ) -> CommitResult | None:
+        """Return the commit of this timeline that was made with a key."""
+        for instant in reversed(timeline.writes.completed.instants):
+            metadata = load_commit_metadata(self.store, config, instant, self.limits)
+            if metadata.extra_metadata.get(IDEMPOTENCY_KEY) == idempotency_key:
+                return result_of(instant, metadata, repeated=True)
+        # An instant is archived before it leaves the timeline that was just looked at.
+        return self._archived_keys.find(self.store, config, idempotency_key, self.limits)
+
+    def check_metadata_table(self) -> TableConfig:
+        """Return the properties as they are now, once no metadata table is in the way."""
+        config = load_config(self.store, self.limits)
+        pending = config.properties.get(_INFLIGHT_PARTITIONS)
+        if not config.metadata_partitions and not pending:
+            return config
+        if self._drop_metadata_table is None:
+            raise UnsupportedError(
+                "the table has a metadata table, which would not know of this commit: readers "
+                "that trust it would miss rows, and Hudi would write keys twice. Either open the "
+                'table with metadata_table="drop", which removes it (Hudi rebuilds it), or set '
+                "hoodie.metadata.enable=false in Hudi's writers, whose next write removes it"
+            )
+        self._drop_metadata_table()
+        return load_config(self.store, self.limits)
+
+
+class _ArchivedKeys:
+    """The idempotency keys of archived commits: each file of the archive is read once."""
+
+    def __init__(self) -> None:
+        self._files: dict[tuple[str, int], tuple[int, dict[str, CommitResult]]] = {}
+
+    def find(
+        self, store: Store, config: TableConfig, key: str, limits: Limits
+    ) -> CommitResult | None:
+        """Return the newest commit with the key."""
+        seen = 0
+        for file in reversed(list_archive_files(store, config, limits)):
+            if file not in self._files:
+                self._files[file] = self._load(store, config, file[0], limits)
+            number, found = self._files[file]
+            if key in found:
+                return found[key]
+            seen += number
+            if seen >= _ARCHIVED_INSTANTS_MAX:
+                break
+        return None
+
+    def _load(
+        self, store: Store, config: TableConfig, name: str, limits: Limits
+    ) -> tuple[int, dict[str, CommitResult]]:
+        number, found = 0, {}
+        for entry in load_archive_file(store, config, name, limits):
+            number += 1
+            metadata = entry.metadata
+            if entry.state is not State.COMPLETED or not isinstance(metadata, CommitMetadata):
+                continue
+            key = metadata.extra_metadata.get(IDEMPOTENCY_KEY)
+            if key is not None:
+                instant = Instant(
+                    entry.requested_time, entry.action, entry.state, entry.completion_time, name
+                )
+                found[key] = result_of(instant, metadata, repeated=True)
+        return number, found
+
+
+class Transaction:
+    """A commit under way. A context: left with an error, nothing remains of it.
+
+    Attributes:
+        instant: Its requested time.
+        timeline: As it was when it began, under the table lock.
+    """
+
+    def __init__(
+        self,
+        owner: Transactions,
+        config: TableConfig,
+        timeline: Timeline,
+        instant: str,
+        action: str,
+    ) -> None:
+        self._owner = owner
+        self._config = config
+        self._action = action
+        self._is_tried = self._is_published = False
+        self.timeline = timeline
+        self.instant = instant
+
+    def __enter__(self) -> Transaction:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if error is not None:
+            self._clean_up(error)
+
+    @contextmanager
+    def aborted_on_error(self) -> Iterator[None]:
+        """Abort where the body raises."""
+        try:
+            yield
+        except BaseException as error:
+            self._clean_up(error)
+            raise
+
+    def publish(
+        self,
+        metadata: CommitMetadata,
+        index: Index,
+        before: Timeline,
+        idempotency_key: str | None = None,
+    ) -> CommitResult:
+        """Complete the commit.
+
+        Args:
+            metadata: What was written.
+            index: The table's.
+            before: What the write stands on: whoever completes later may be in conflict.
+            idempotency_key: See `WriteOptions`.
+
+        Raises:
+            ConflictError: another writer has written to the same buckets. Nothing was published.
+            CommitUnknownError: the store does not tell whether it took effect.
+        """
+        owner = self._owner
+        kept = {s.path or "" for own in metadata.partition_to_write_stats.values() for s in own}
+        delete_announced_files(owner.store, self.instant, owner.limits, kept=kept)
+        with owner.lock:
+            owner.check_metadata_table()
+            timeline = load_timeline(owner.store, self._config, owner.limits)
+            if idempotency_key is not None:
+                found = owner.find_repeated_in(timeline, self._config, idempotency_key)
+                if found is not None:
+                    self._abort()
+                    return found
+            self._check_conflicts(before, timeline, metadata, index)
+            self._is_tried = True
+            done = put_completed(
+                owner.store,
+                self._config,
+                timeline,
+                owner.clock,
+                self.instant,
+                self._action,
+                metadata,
+                lambda: owner.lock.holds() and not owner.heartbeats.is_lost(self.instant),
+            )
+        self._is_published = True
+        with suppress(BucketfmtError):  # it is done; markers of what is done hurt no one
+            delete_markers(owner.store, self.instant)
+        owner.heartbeats.stop(self.instant)
+        return result_of(done, metadata)
+
+    def _check_conflicts(
+        self, before: Timeline, now: Timeline, metadata: CommitMetadata, index: Index
+    ) -> None:
+        owner, config = self._owner, self._config
+        check_still_there(before, now)
+        candidates = find_candidates(config, before, now, self.instant)
+        others = load_concurrent_operations(owner.store, config, candidates, owner.limits)
+        own = Instant(self.instant, self._action, State.INFLIGHT, None, "")
+        conflicts = find_conflicts(concurrent_operation(own, metadata), others, index)
+        if conflicts:
+            raise conflict_error(conflicts)
+
+    def _clean_up(self, error: BaseException) -> None:
+        """Leave nothing, if this process goes on and knows that nothing was published."""
+        is_sure = not self._is_tried or isinstance(error, ConflictError | StorageError)
+        if (
+            self._is_published
+            or not is_sure
+            or not isinstance(error, Exception | KeyboardInterrupt)
+        ):
+            return
+        with suppress(BucketfmtError):  # what is left is the next writer's to remove
+            self._abort()
+
+    def _abort(self) -> None:
+        """Remove the instant and its files, data first: a rest of it stays invisible."""
+        owner, config = self._owner, self._config
+        delete_announced_files(owner.store, self.instant, owner.limits)
+        for state in (State.INFLIGHT, State.REQUESTED):
+            name = format_instant_file_name(
+                self.instant, self._action, state, None, config.timeline_layout
+            )
+            owner.store.delete(join_path(config.timeline_path, name))
+        delete_markers(owner.store, self.instant)
+        owner.heartbeats.stop(self.instant)
+
+
+def result_of(
+    instant: Instant, metadata: CommitMetadata, *, repeated: bool = False
+) -> CommitResult:
+    """Return a commit as a value."""
+    stats = [stat for own in metadata.partition_to_write_stats.values() for stat in own]
+    return CommitResult(
+        instant=instant.requested_time,
+        completion_time=instant.completion_time or instant.requested_time,
+        action=instant.action,
+        operation=metadata.operation_type or "UNKNOWN",
+        rows_inserted=sum(stat.num_inserts for stat in stats),
+        rows_updated=sum(stat.num_update_writes for stat in stats),
+        rows_deleted=sum(stat.num_deletes for stat in stats),
+        files=tuple(stat.path or "" for stat in stats),
+        bytes_written=sum(stat.total_write_bytes for stat in stats),
+        file_groups_replaced=sum(map(len, metadata.partition_to_replace_file_ids.values())),
+        repeated=repeated,
+    )

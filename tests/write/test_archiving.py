@@ -1,0 +1,269 @@
+"""Archiving: the timeline gets short, and nothing else changes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import bucketfmt as bf
+from bucketfmt.format.archived_timeline import ArchivedInstant
+from bucketfmt.format.commit_metadata import CommitMetadata
+from bucketfmt.format.instants import State
+from bucketfmt.format.plans import CleanerPlan, CompactionPlan
+from bucketfmt.format.service_metadata import (
+    CleanMetadata,
+    SavepointMetadata,
+)
+from bucketfmt.testing.faulty_store import Fault
+from bucketfmt.timeline.history import load_archived_instants, load_history
+from bucketfmt.timeline.load import load_commit_metadata
+from bucketfmt.timeline.timeline import Instant, Timeline
+from bucketfmt.timeline.transitions import put_completed, put_inflight
+from bucketfmt.write.archiving import Kept, plan_archive
+from tests.write.crashes import crashes, is_as
+from tests.write.models import SCHEMA, Model, assert_reads_as, rows
+
+VERSIONS = (6, 8, 9)
+
+
+def make(
+    folder: Path, version: int = 9, table_type: str = "COPY_ON_WRITE", writes: int = 8
+) -> tuple[bf.Table, Model]:
+    table = bf.create(
+        str(folder),
+        schema=SCHEMA,
+        record_key=["id"],
+        partition_by=["region"],
+        ordering=["ts"],
+        index=bf.SimpleBucketIndex(1),
+        table_type=table_type,  # type: ignore[arg-type]
+        table_version=version,
+    )
+    model = Model()
+    for ts in range(writes):
+        write(table, model, ts)
+    return table, model
+
+
+def write(table: bf.Table, model: Model, ts: int, key: str | None = None) -> bf.CommitResult:
+    given = rows(range(3 + ts % 7), ts=ts, price=float(ts))
+    model.upsert(given)
+    if key is None:
+        return table.upsert(given)
+    return table.upsert(given, idempotency_key=key)
+
+
+def names(instants: tuple[Instant, ...]) -> list[tuple[str, str]]:
+    return [(i.requested_time, i.action) for i in instants]
+
+
+def archived(table: bf.Table) -> list[ArchivedInstant]:
+    return list(load_archived_instants(table.store, table.config))
+
+
+@pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+@pytest.mark.parametrize("version", VERSIONS)
+def test_all_reads_as_before(tmp_path: Path, version: int, table_type: str) -> None:
+    table, model = make(tmp_path / "t", version, table_type)
+    before = table.timeline.completed.instants
+    middle = before[2].completion_time if version > 6 else before[2].requested_time
+    changes = table.changes(middle).to_arrow().sort_by("id")
+    contents = [load_commit_metadata(table.store, table.config, i) for i in before[:5]]
+
+    done = table.archive(min_commits=3, max_commits=5)
+
+    assert names(done) == names(before[:5])
+    assert names(table.timeline.instants) == names(before[5:])
+    assert names(load_history(table.store, table.config)) == names(before[:5])
+    assert table.changes(middle).to_arrow().sort_by("id").equals(changes)
+    assert_reads_as(table.uri, model)
+    completed = [e for e in archived(table) if e.state is State.COMPLETED]
+    for entry, instant, content in zip(completed, before, contents, strict=False):
+        assert entry.completion_time is not None
+        if version > 6:
+            assert entry.completion_time == instant.completion_time
+            assert entry.metadata == content
+        assert isinstance(entry.metadata, CommitMetadata)
+        assert entry.metadata.operation_type == content.operation_type
+        paths = [s.path for own in content.partition_to_write_stats.values() for s in own]
+        stats = entry.metadata.partition_to_write_stats
+        assert [s.path for own in stats.values() for s in own] == paths
+        assert entry.metadata.extra_metadata["schema"] == content.extra_metadata["schema"]
+    folder = Path(table.uri, table.config.timeline_path)
+    assert not [p for i in before[:5] for p in folder.glob(f"{i.requested_time}*")]
+
+    assert table.archive(min_commits=3, max_commits=5) == ()
+    for ts in range(20, 30):
+        write(table, model, ts)
+        table.archive(min_commits=2, max_commits=2)
+        assert len(table.timeline.writes.instants) == 2
+    assert_reads_as(table.uri, model)
+    assert len(load_history(table.store, table.config)) == 16
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_services_are_archived_with_their_plans(tmp_path: Path, version: int) -> None:
+    table, model = make(tmp_path / "t", version, "MERGE_ON_READ", writes=3)
+    compaction = table.compact()
+    assert compaction is not None
+    for ts in (10, 11):
+        write(table, model, ts)
+    table.compact()
+    cleaned = table.clean(retain=1, dry_run=False)
+    dropped = table.delete_partitions(["eu"])
+    model.drop("eu")
+    table.clean(policy="KEEP_LATEST_FILE_VERSIONS", retain=1, dry_run=False)
+    for ts in (20, 21, 22):
+        write(table, model, ts)
+    table.archive(min_commits=1, max_commits=2)
+    entries = archived(table)
+    plans = {e.requested_time: e.plan for e in entries if e.plan is not None}
+    assert isinstance(plans[compaction.instant], CompactionPlan)
+    assert isinstance(plans[cleaned.instants[0]], CleanerPlan)
+    held = {(e.requested_time, e.action): e.metadata for e in entries if e.state is State.COMPLETED}
+    done = held[compaction.instant, "commit"]
+    assert isinstance(done, CommitMetadata)
+    assert (done.operation_type, done.compacted) == ("COMPACT", True)
+    assert isinstance(held[cleaned.instants[0], "clean"], CleanMetadata)
+    replaced = held[dropped.instant, "replacecommit"]
+    assert isinstance(replaced, CommitMetadata)
+    assert list(replaced.partition_to_replace_file_ids) == ["eu"]
+    assert_reads_as(table.uri, model)
+
+
+@pytest.mark.parametrize("version", [6, 9])
+def test_a_replacement_stays_until_what_it_hides_is_gone(tmp_path: Path, version: int) -> None:
+    table, model = make(tmp_path / "t", version, writes=2)
+    dropped = table.delete_partitions(["us"])
+    model.drop("us")
+    for ts in range(10, 15):
+        write(table, model, ts)
+    assert [i.requested_time for i in table.archive(min_commits=1, max_commits=1)] < [
+        dropped.instant
+    ]
+    assert dropped.instant in [i.requested_time for i in table.timeline.instants]
+    assert_reads_as(table.uri, model)
+    table.clean(retain=1, dry_run=False)
+    gone = [i.requested_time for i in table.archive(min_commits=1, max_commits=1)]
+    assert dropped.instant in gone
+    assert_reads_as(table.uri, model)
+
+
+def test_a_savepoint_stays_and_what_follows_it(tmp_path: Path) -> None:
+    table, model = make(tmp_path / "t")
+    saved = table.timeline.instants[2]
+    content = SavepointMetadata(
+        savepointed_by="me", savepointed_at=1, comments="", partition_metadata={}
+    )
+    put_inflight(table.store, table.config, saved.requested_time, "savepoint")
+    clock = table._transactions.clock
+    put_completed(
+        table.store, table.config, table.timeline, clock, saved.requested_time, "savepoint", content
+    )
+    assert len(table.archive(min_commits=1, max_commits=1)) == 2
+    assert table.timeline.instants[0].requested_time == saved.requested_time
+    assert_reads_as(table.uri, model)
+
+
+def test_the_columns_stay_known(tmp_path: Path) -> None:
+    table, model = make(tmp_path / "t", 9, "MERGE_ON_READ", writes=3)
+    table.compact()
+    assert len(table.archive(min_commits=1, max_commits=1)) == 2  # the compaction states no columns
+    assert_reads_as(table.uri, model)
+    assert table.schema == SCHEMA
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_an_idempotency_key_is_found_in_the_archive(tmp_path: Path, version: int) -> None:
+    table, model = make(tmp_path / "t", version, writes=1)
+    first = write(table, model, 50, key="load 1")
+    for ts in range(60, 66):
+        write(table, model, ts)
+    table.archive(min_commits=1, max_commits=1)
+    assert first.instant not in [i.requested_time for i in table.timeline.instants]
+    for again in (table, bf.open(table.uri)):
+        result = again.upsert(rows(range(99), ts=99), idempotency_key="load 1")
+        assert (result.repeated, result.instant) == (True, first.instant)
+        assert result.files == first.files
+        assert result.rows_inserted == first.rows_inserted
+    assert not write(table, model, 70, key="load 2").repeated
+    assert_reads_as(table.uri, model)
+
+
+def test_files_of_history_are_merged_by_tens(tmp_path: Path) -> None:
+    table, model = make(tmp_path / "t", writes=1)
+    for ts in range(1, 26):
+        write(table, model, ts)
+        table.archive(min_commits=1, max_commits=1)
+    history = Path(table.uri, table.config.history_path)
+    layers = sorted(path.name.rpartition("_")[2] for path in history.glob("*.parquet"))
+    assert layers.count("1.parquet") == 2
+    assert len(list(history.glob("manifest_*"))) == 3
+    found = load_history(table.store, table.config)
+    assert len(found) == 25
+    assert len(archived(table)) == 25
+    assert names(found) == sorted(names(found))
+    assert_reads_as(table.uri, model)
+
+
+def instants(*texts: str) -> Timeline:
+    """`10` is a completed commit, `10*` a pending one; `11clean` a clean."""
+    found = []
+    for text in texts:
+        time, action = text[:2], text[2:].rstrip("*") or "commit"
+        state = State.INFLIGHT if "*" in text else State.COMPLETED
+        found.append(Instant(time, action, state, time, text))
+    return Timeline(tuple(found), 2)
+
+
+@pytest.mark.parametrize(
+    ("timeline", "needed", "expected"),
+    [
+        (instants("10", "11", "12"), [], []),
+        (instants("10", "11", "12", "13"), [], ["10", "11"]),
+        (instants("10", "11", "12", "13"), ["11"], ["10"]),
+        (instants("10", "11", "12*", "13", "14"), [], ["10"]),
+        (instants("09*", "10", "11", "12", "13"), [], []),
+        (instants("10", "11", "11savepoint", "12", "13"), [], ["10"]),
+        (instants("10", "10clean", "11", "11clean", "12", "13"), [], ["10", "10", "11"]),
+        (instants("10", "10rollback*", "11", "12", "13"), [], []),
+        (instants("10", "11", "12", "13", "14*"), [], ["10", "11"]),
+    ],
+)
+def test_plan(timeline: Timeline, needed: list[str], expected: list[str]) -> None:
+    found = plan_archive(timeline, Kept(2, 3), needed)
+    assert [instant.requested_time for instant in found] == expected
+
+
+def test_keeping_nothing_is_a_mistake(tmp_path: Path) -> None:
+    table, _ = make(tmp_path / "t", writes=1)
+    for low, high in ((0, 1), (3, 2)):
+        with pytest.raises(ValueError, match="min_commits"):
+            table.archive(min_commits=low, max_commits=high)
+
+
+@pytest.mark.parametrize("fault", list(Fault))
+@pytest.mark.parametrize("version", [6, 9])
+def test_a_crash_at_every_write(tmp_path: Path, version: int, fault: Fault) -> None:
+    table, model = make(tmp_path / "t", version, "MERGE_ON_READ", writes=4)
+    every = names(table.timeline.instants)
+    views = {time: table.scan(as_of=time).count() for time, _ in every}
+    points = 0
+    for again, broken in crashes(table, lambda t: t.archive(min_commits=2, max_commits=2), fault):
+        points += 1
+        for view in (1, 2):
+            assert is_as(again, model), broken.struck
+            active = names(again.timeline.completed.instants)
+            history = names(load_history(again.store, again.config))
+            assert sorted({*active, *history}) == every, broken.struck
+            assert not again.timeline.pending.instants
+            for time, count in views.items():
+                assert again.scan(as_of=time).count() == count, broken.struck
+            if view == 1:
+                broken.deliver()
+                again.archive(min_commits=2, max_commits=2)
+        assert active == every[2:]
+        assert history == every[:2]
+        assert len({(e.requested_time, e.state) for e in archived(again)}) == len(archived(again))
+    assert points >= 7

@@ -1,0 +1,271 @@
+"""What cannot be written is refused with a typed error, and leaves no trace."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import bucketfmt as bf
+from bucketfmt.errors import StorageError
+from bucketfmt.write.open import open_transactions
+from tests.write.models import SCHEMA, rows
+
+Copy = Callable[[str, str], Path]
+
+
+def tree(root: Path) -> dict[str, bytes]:
+    """Every file, but for the lock, which stays once it was taken."""
+    return {
+        str(path.relative_to(root)): path.read_bytes()
+        for path in root.rglob("*")
+        if path.is_file() and ".locks" not in path.parts
+    }
+
+
+@pytest.fixture(params=["COPY_ON_WRITE", "MERGE_ON_READ"])
+def table(request: pytest.FixtureRequest, tmp_path: Path) -> bf.Table:
+    table = bf.create(
+        str(tmp_path / "t"),
+        schema=SCHEMA,
+        record_key=["id"],
+        partition_by=["region"],
+        ordering=["ts"],
+        index=bf.SimpleBucketIndex(4),
+        table_type=request.param,
+    )
+    table.upsert(rows(range(20), ts=1))
+    return table
+
+
+def replaced(name: str, column: pa.Array) -> pa.Table:
+    given = rows([1, 2], ts=2)
+    return given.set_column(given.schema.get_field_index(name), name, column)
+
+
+REFUSED = {
+    "null key": (replaced("id", pa.array(["a", None])), bf.KeyEncodingError, "null or empty"),
+    "empty key": (replaced("id", pa.array(["a", ""])), bf.KeyEncodingError, "null or empty"),
+    "missing key": (rows([1], ts=2).drop_columns(["id"]), bf.SchemaError, "lack the columns id"),
+    "missing column": (
+        rows([1], 2).drop_columns(["name"]),
+        bf.SchemaError,
+        "lack the columns name",
+    ),
+    "wrong type": (
+        replaced("name", pa.array([True, False])),
+        bf.SchemaError,
+        "name is string in the table, and bool",
+    ),
+    "value too large": (
+        replaced("ts", pa.array([2**63, 1], pa.uint64())),
+        bf.SchemaError,
+        "ts",
+    ),
+    "ordering of another type": (
+        replaced("ts", pa.array(["x", "y"])).cast(SCHEMA.set(3, pa.field("ts", pa.binary()))),
+        bf.SchemaError,
+        "ts",
+    ),
+    "null ordering": (replaced("ts", pa.array([None, 1], pa.int64())), bf.SchemaError, "ts: null"),
+    "partition that climbs": (
+        replaced("region", pa.array(["..", "us"])),
+        bf.UnsafePathError,
+        r"\.\.",
+    ),
+    "absolute partition": (
+        replaced("region", pa.array(["/etc", "us"])),
+        bf.UnsafePathError,
+        "/etc",
+    ),
+    "column twice": (
+        pa.Table.from_arrays([*rows([1], 1).columns, pa.array(["x"])], [*SCHEMA.names, "id"]),
+        bf.SchemaError,
+        "named twice: id",
+    ),
+    "a column of nulls": (
+        rows([1], 1).append_column("new", pa.nulls(1)),
+        bf.SchemaError,
+        "new is null everywhere",
+    ),
+    "a type Hudi has not": (
+        rows([1], 1).append_column("new", pa.array([1], pa.duration("s"))),
+        bf.UnsupportedError,
+        "new",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_rows_that_do_not_fit(table: bf.Table, name: str) -> None:
+    given, error, message = REFUSED[name]
+    root = Path(table.uri)
+    before = tree(root)
+    with pytest.raises(error, match=message):
+        table.upsert(given)
+    assert tree(root) == before
+
+
+def test_data_in_no_known_form(table: bf.Table) -> None:
+    with pytest.raises(TypeError, match="Arrow C stream"):
+        table.upsert([{"id": "a"}])
+    with pytest.raises(TypeError, match="unknown argument 'idempotency'"):
+        table.upsert(rows([1], 1), idempotency="x")  # type: ignore[call-arg]
+    with pytest.raises(ValueError, match="keys or a filter"):
+        table.delete()
+    with pytest.raises(ValueError, match="no partition 'nowhere'"):
+        table.delete_partitions(["nowhere"])
+
+
+def test_bulk_insert_into_a_bucket_with_rows(table: bf.Table) -> None:
+    before = tree(Path(table.uri))
+    with pytest.raises(ValueError, match="use upsert or insert"):
+        table.bulk_insert(rows(range(20), ts=1))
+    assert tree(Path(table.uri)) == before
+
+
+def test_another_number_of_buckets_than_the_table_has(table: bf.Table) -> None:
+    before = tree(Path(table.uri))
+    with pytest.raises(ValueError, match="contradicts the table"):
+        bf.open(table.uri, index=bf.SimpleBucketIndex(8)).upsert(rows([1], ts=2))
+    assert tree(Path(table.uri)) == before
+
+
+def test_a_table_whose_index_nothing_proves(golden_copy: Copy) -> None:
+    root = golden_copy("1.2.0", "complexkey")
+    before = tree(root)
+    with pytest.raises(bf.IndexUnknownError, match="pass index="):
+        bf.open(root).upsert(bf.open(root).scan().to_arrow())
+    with pytest.raises(bf.UnsupportedError, match=r"BloomIndex|bucket index"):
+        bf.open(root, index=bf.BloomIndex()).upsert(bf.open(root).scan().to_arrow())
+    assert tree(root) == before
+
+
+def test_two_file_groups_in_a_bucket(table: bf.Table) -> None:
+    root = Path(table.uri)
+    (path, *_) = sorted((root / "us").glob("*.parquet"))
+    bucket, _, rest = path.name.partition("-")
+    other = path.with_name(f"{bucket}-{'f' * 4}{rest[4:]}")
+    other.write_bytes(path.read_bytes())
+    before = tree(root)
+    with pytest.raises(bf.CorruptError, match="two file groups in one bucket"):
+        bf.open(root).upsert(rows(range(20), ts=3))
+    assert tree(root) == before
+
+
+def test_a_metadata_table_is_refused_or_dropped(golden_copy: Copy) -> None:
+    root = golden_copy("1.2.0", "mdt_bucket")
+    plain = bf.open(root, index=bf.SimpleBucketIndex(4))
+    given = plain.scan(limit=3).to_arrow()
+    before = tree(root)
+    with pytest.raises(
+        bf.UnsupportedError, match=r'metadata_table="drop".*hoodie\.metadata\.enable'
+    ):
+        plain.upsert(given)
+    assert tree(root) == before
+    assert before.keys() & {k for k in before if k.startswith(".hoodie/metadata/")}
+    everything = sorted(map(repr, plain.scan().to_arrow().to_pylist()))
+    dropping = bf.WriterConfig(metadata_table="drop")
+    bf.open(root, index=bf.SimpleBucketIndex(4), writer=dropping).upsert(given)
+    after = bf.open(root)
+    assert after.config.metadata_partitions == ()
+    assert not (root / ".hoodie/metadata").exists()
+    assert sorted(map(repr, after.scan().to_arrow().to_pylist())) == everything
+
+
+def test_a_store_that_takes_no_writes(table: bf.Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A read-only disk and a full one answer alike."""
+    for code in (30, 28):  # EROFS, ENOSPC
+        before = tree(Path(table.uri))
+
+        def refuse(*_: object, code: int = code, **__: object) -> None:
+            raise OSError(code, os.strerror(code))
+
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "link", refuse)
+            patch.setattr(os, "replace", refuse)
+            with pytest.raises(StorageError, match=os.strerror(code)):
+                bf.open(table.uri, writer=bf.WriterConfig(lock="process")).upsert(rows([1], ts=2))
+        assert tree(Path(table.uri)) == before
+        assert table.scan().count() == 20
+
+
+def test_settings_that_are_none(table: bf.Table) -> None:
+    for config, message in (
+        (bf.WriterConfig(lock="zookeeper"), "lock is auto"),  # type: ignore[arg-type]
+        (bf.WriterConfig(metadata_table="sync"), "metadata_table is"),  # type: ignore[arg-type]
+    ):
+        with pytest.raises(ValueError, match=message):
+            open_transactions(table.store, table.config, table.limits, config)
+
+
+CREATED = {
+    "version": ({"table_version": 7}, ValueError, "table_version is 6, 8 or 9"),
+    "type": ({"table_type": "MOR"}, ValueError, "table_type is"),
+    "key": ({"record_key": ["nowhere"]}, bf.SchemaError, "no column 'nowhere'"),
+    "keys": ({"record_key": "id"}, TypeError, "record_key is a list"),
+    "no key": ({"record_key": []}, ValueError, "at least one column"),
+    "ordering": ({"ordering": ["ts", "price"], "table_version": 8}, ValueError, "version 9"),
+    "ring": ({"index": bf.ConsistentHashingIndex(4)}, ValueError, "MERGE_ON_READ"),
+    "rules": (
+        {"index": bf.PartitionBucketIndex(4, "us,2"), "table_version": 6},
+        ValueError,
+        "table version 9",
+    ),
+    "bad rules": ({"index": bf.PartitionBucketIndex(4, "us")}, bf.CorruptError, "rule"),
+    "index": ({"index": bf.BloomIndex()}, ValueError, "with a bucket index"),
+    "hash field": (
+        {"index": bf.SimpleBucketIndex(4, ("name",))},
+        ValueError,
+        "'name' is not among record_key",
+    ),
+    "name": ({"name": "a-b"}, ValueError, "letters, digits"),
+    "properties": (
+        {"properties": {"hoodie.table.version": "6"}},
+        ValueError,
+        "contradicts the other arguments",
+    ),
+    "own column": (
+        {"schema": SCHEMA.append(pa.field("_hoodie_record_key", pa.string()))},
+        bf.SchemaError,
+        "Hudi's own",
+    ),
+    "column type": (
+        {"schema": SCHEMA.append(pa.field("d", pa.duration("s")))},
+        bf.UnsupportedError,
+        "'d'",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CREATED)
+def test_tables_that_cannot_be_made(tmp_path: Path, name: str) -> None:
+    change, error, message = CREATED[name]
+    arguments = {"schema": SCHEMA, "record_key": ["id"], "index": bf.SimpleBucketIndex(4)}
+    with pytest.raises(error, match=message):
+        bf.create(str(tmp_path / "t"), **{**arguments, **change})  # type: ignore[arg-type]
+    assert not (tmp_path / "t").exists()
+
+
+def test_a_table_is_made_once(table: bf.Table) -> None:
+    before = tree(Path(table.uri))
+    with pytest.raises(ValueError, match="open it instead"):
+        bf.create(table.uri, schema=SCHEMA, record_key=["id"], index=bf.SimpleBucketIndex(1))
+    assert tree(Path(table.uri)) == before
+
+
+def test_decimals_that_lose_digits(tmp_path: Path) -> None:
+    schema = SCHEMA.append(pa.field("amount", pa.decimal128(6, 2)))
+    table = bf.create(
+        str(tmp_path / "t"), schema=schema, record_key=["id"], index=bf.SimpleBucketIndex(1)
+    )
+    fine = rows([1], ts=1).append_column("amount", pa.array([Decimal("12.50")]))
+    table.upsert(fine)
+    too_wide = rows([2], ts=1).append_column("amount", pa.array([Decimal("123456789.5")]))
+    with pytest.raises(bf.SchemaError, match="amount"):
+        table.upsert(too_wide)
+    assert table.scan(["amount"]).to_arrow()["amount"].to_pylist() == [Decimal("12.50")]

@@ -1,0 +1,354 @@
+"""Cleaning: what nobody needs any more goes, and nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+import pyarrow.compute as pc
+import pytest
+
+import bucketfmt as bf
+from bucketfmt.errors import CorruptError
+from bucketfmt.format.instants import State
+from bucketfmt.format.plans import CleanerPlan, encode_cleaner_plan
+from bucketfmt.format.service_metadata import (
+    CleanMetadata,
+    SavepointMetadata,
+    SavepointPartitionMetadata,
+)
+from bucketfmt.testing.faulty_store import Fault
+from bucketfmt.timeline.load import load_instant_content
+from bucketfmt.timeline.timeline import Instant, Timeline
+from bucketfmt.timeline.transitions import put_completed, put_inflight, put_requested
+from bucketfmt.write.cleaning import Cleaner, Retention, find_earliest_retained
+from bucketfmt.write.compaction import Compactor
+from tests.write.crashes import crashes, is_as
+from tests.write.models import REGIONS, SCHEMA, Model, assert_reads_as, rows
+
+VERSIONS = (6, 8, 9)
+KEEP_VERSIONS = "KEEP_LATEST_FILE_VERSIONS"
+
+
+def make(
+    folder: Path, version: int = 9, table_type: str = "COPY_ON_WRITE", writes: int = 5
+) -> tuple[bf.Table, Model]:
+    """A table whose every bucket was written to in every commit."""
+    table = bf.create(
+        str(folder),
+        schema=SCHEMA,
+        record_key=["id"],
+        partition_by=["region"],
+        ordering=["ts"],
+        index=bf.SimpleBucketIndex(1),
+        table_type=table_type,  # type: ignore[arg-type]
+        table_version=version,
+    )
+    model = Model()
+    for ts in range(writes):
+        given = rows(range(9 + ts), ts=ts, price=float(ts))
+        table.upsert(given)
+        model.upsert(given)
+        if table_type == "MERGE_ON_READ" and ts % 2:
+            table.compact()
+    return table, model
+
+
+def data_files(table: bf.Table) -> set[str]:
+    return {
+        info.path
+        for region in REGIONS
+        for info in table.store.list(region)
+        if not info.name.startswith(".hoodie_partition")
+    }
+
+
+def commits(table: bf.Table) -> list[Instant]:
+    return list(table.timeline.writes.completed.instants)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_last_commits_can_still_be_read(tmp_path: Path, version: int) -> None:
+    table, model = make(tmp_path / "t", version)
+    done = commits(table)
+    views = [table.scan(as_of=i.requested_time).to_arrow().sort_by("id") for i in done]
+    before = data_files(table)
+    assert len(before) == 15
+
+    planned = table.clean(retain=2)
+    assert data_files(table) == before
+    assert not table.timeline.of("clean").instants
+    # Of the commits 0..4, 3 and 4 are retained, and what was there when 3 began: 2.
+    gone = {path for path in before for i in done[:2] if i.requested_time in path}
+    assert set(planned.files) == gone
+    assert len(gone) == 6
+    assert planned.bytes == sum((tmp_path / "t" / path).stat().st_size for path in gone)
+    assert (planned.earliest_retained, planned.instants) == (done[3].requested_time, ())
+
+    result = table.clean(retain=2, dry_run=False)
+    assert data_files(table) == before - gone
+    assert (set(result.files), result.bytes) == (gone, planned.bytes)
+    assert_reads_as(table.uri, model)
+    for instant, view in list(zip(done, views, strict=True))[2:]:
+        again = bf.open(table.uri).scan(as_of=instant.requested_time)
+        assert again.to_arrow().sort_by("id").equals(view)
+    [clean] = table.timeline.completed.instants[-1:]
+    assert (clean.action, (clean.requested_time,)) == ("clean", result.instants)
+
+    assert table.clean(retain=2).files == ()
+    assert table.clean(retain=2, dry_run=False).instants == ()
+    assert table.clean(retain=10).files == ()
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_plan_and_metadata_say_what_was_done(tmp_path: Path, version: int) -> None:
+    table, _ = make(tmp_path / "t", version)
+    done = commits(table)
+    result = table.clean(retain=1, dry_run=False)
+    clean = table.timeline.of("clean").instants[0]
+    name = f"{clean.requested_time}.clean.requested"
+    requested = replace(clean, file_name=name)
+    plan = load_instant_content(table.store, table.config, requested)
+    assert isinstance(plan, CleanerPlan)
+    assert plan.earliest_instant_to_retain is not None
+    assert msgspec.to_builtins(plan.earliest_instant_to_retain) == {
+        "timestamp": done[4].requested_time,
+        "action": "commit",
+        "state": "COMPLETED",
+    }
+    assert plan.last_completed_commit_timestamp == done[4].requested_time
+    assert (plan.policy, plan.version) == ("KEEP_LATEST_COMMITS", 2)
+    paths = {
+        info.file_path or ""
+        for files in plan.file_paths_to_be_deleted_per_partition.values()
+        for info in files
+    }
+    assert paths == {f"file:{table.uri}/{path}" for path in result.files}
+    assert (plan.partitions_to_be_deleted, plan.extra_metadata) == ([], {})
+
+    metadata = load_instant_content(table.store, table.config, clean)
+    assert isinstance(metadata, CleanMetadata)
+    assert metadata.start_clean_time == clean.requested_time
+    assert metadata.total_files_deleted == len(result.files) == 9
+    assert metadata.earliest_commit_to_retain == done[4].requested_time
+    assert metadata.last_completed_commit_timestamp == done[4].requested_time
+    assert metadata.version == 2
+    for region, own in metadata.partition_metadata.items():
+        assert (own.partition_path, own.policy) == (region, "KEEP_LATEST_COMMITS")
+        assert {f"{region}/{name}" for name in own.success_delete_files} == {
+            path for path in result.files if path.startswith(f"{region}/")
+        }
+        assert own.delete_path_patterns == own.success_delete_files
+        assert (own.failed_delete_files, own.is_partition_deleted) == ([], False)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_log_files_go_with_their_slice(tmp_path: Path, version: int) -> None:
+    table, model = make(tmp_path / "t", version, "MERGE_ON_READ", writes=7)
+    assert any(".log." in path for path in data_files(table))
+    result = table.clean(retain=1, dry_run=False)
+    assert sum(".log." in path for path in result.files) > 3
+    assert sum(path.endswith(".parquet") for path in result.files) > 3
+    assert_reads_as(table.uri, model)
+    table.compact()
+    table.clean(policy=KEEP_VERSIONS, retain=1, dry_run=False)  # type: ignore[arg-type]
+    assert len(data_files(table)) == 3
+    assert_reads_as(table.uri, model)
+
+
+@pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+def test_so_many_versions_of_each_file_group(tmp_path: Path, table_type: str) -> None:
+    table, model = make(tmp_path / "t", 9, table_type)
+    new = rows(range(100, 110), ts=1)
+    of_us = new.filter(pc.equal(new["region"], "us"))
+    table.insert_overwrite(of_us)
+    model.drop("us")
+    model.upsert(of_us)
+    result = table.clean(policy="KEEP_LATEST_FILE_VERSIONS", retain=2, dry_run=False)
+    assert result.earliest_retained is None
+    left = data_files(table)
+    assert sum(path.startswith("us/") for path in left) == 1  # of what was replaced, nothing
+    bases = [p for p in left if p.startswith("eu/") and p.endswith(".parquet")]
+    assert len(bases) == 2
+    assert_reads_as(table.uri, model)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_replaced_file_groups_go_with_the_commits_that_saw_them(
+    tmp_path: Path, version: int
+) -> None:
+    table, model = make(tmp_path / "t", version, writes=2)
+    old = {path for path in data_files(table) if path.startswith("eu/")}
+    table.delete_partitions(["eu"])
+    model.drop("eu")
+    table.upsert(rows([0], ts=9))
+    model.upsert(rows([0], ts=9))
+    assert not old & set(table.clean(retain=2).files)
+    assert old <= set(table.clean(retain=1, dry_run=False).files)
+    assert_reads_as(table.uri, model)
+    assert not [path for path in data_files(table) if path.startswith("eu/")]
+    back = rows([1, 4], ts=1)
+    table.upsert(back)
+    model.upsert(back)
+    assert_reads_as(table.uri, model)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_files_of_savepoints_stay(tmp_path: Path, version: int) -> None:
+    table, model = make(tmp_path / "t", version)
+    saved = commits(table)[1]
+    files = {path for path in data_files(table) if saved.requested_time in path}
+    partitions = {
+        region: SavepointPartitionMetadata(
+            partition_path=region,
+            savepoint_data_file=[p.rpartition("/")[2] for p in files if p.startswith(region)],
+        )
+        for region in REGIONS
+    }
+    content = SavepointMetadata(
+        savepointed_by="me", savepointed_at=1, comments="", partition_metadata=partitions
+    )
+    put_inflight(table.store, table.config, saved.requested_time, "savepoint")
+    put_completed(
+        table.store,
+        table.config,
+        table.timeline,
+        table._transactions.clock,
+        saved.requested_time,
+        "savepoint",
+        content,
+    )
+    result = table.clean(retain=1, dry_run=False)
+    assert files <= data_files(table)
+    assert len(result.files) == 6
+    clean = table.timeline.of("clean").instants[0]
+    metadata = load_instant_content(table.store, table.config, clean)
+    assert isinstance(metadata, CleanMetadata)
+    assert metadata.extra_metadata == {"savepointed_timestamps": saved.requested_time}
+    assert_reads_as(table.uri, model)
+    assert table.scan(as_of=saved.requested_time).count() == 10
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_what_a_pending_compaction_needs_stays(tmp_path: Path, version: int) -> None:
+    table, model = make(tmp_path / "t", version, "MERGE_ON_READ", writes=3)
+    Compactor(table._snapshot, table._transactions).schedule()
+    for ts in (20, 21, 22):
+        table.upsert(rows(range(5), ts=ts))
+        model.upsert(rows(range(5), ts=ts))
+    table.clean(policy="KEEP_LATEST_FILE_VERSIONS", retain=1, dry_run=False)
+    assert_reads_as(table.uri, model)
+    assert table.compact() is not None
+    assert_reads_as(table.uri, model)
+
+
+def test_nothing_after_a_pending_write_is_cleaned(tmp_path: Path) -> None:
+    table, _ = make(tmp_path / "t", 9, writes=2)
+    pending = table._transactions.clock.next_time([])
+    table._transactions.heartbeats.start(pending)
+    put_requested(table.store, table.config, pending, "commit")
+    for ts in range(10, 14):
+        table.upsert(rows(range(9), ts=ts))
+    result = table.clean(retain=1)
+    table._transactions.heartbeats.stop(pending)
+    assert (result.files, result.earliest_retained) == ((), None)
+
+
+def instants(*texts: str) -> Timeline:
+    """`10 12*` is a completed commit and a pending one."""
+    found = [
+        Instant(t.rstrip("*"), "commit", State.INFLIGHT if "*" in t else State.COMPLETED, t, t)
+        for t in texts
+    ]
+    return Timeline(tuple(found), 2)
+
+
+@pytest.mark.parametrize(
+    ("timeline", "number", "expected"),
+    [
+        (instants(), 1, None),
+        (instants("10", "11"), 2, None),
+        (instants("10", "11", "12"), 2, "11"),
+        (instants("10", "11", "12"), 1, "12"),
+        (instants("10", "11*", "12", "13"), 1, "10"),
+        (instants("09*", "10", "11"), 1, None),
+        (instants("10", "11", "12*"), 1, "11"),
+    ],
+)
+def test_earliest_retained(timeline: Timeline, number: int, expected: str | None) -> None:
+    found = find_earliest_retained(timeline, number)
+    assert (found.requested_time if found else None) == expected
+
+
+def test_retaining_nothing_is_a_mistake(tmp_path: Path) -> None:
+    table, _ = make(tmp_path / "t", writes=1)
+    with pytest.raises(ValueError, match="at least 1"):
+        table.clean(retain=0)
+    with pytest.raises(ValueError, match="policy is one of"):
+        table.clean(policy="KEEP_NOTHING")  # type: ignore[arg-type]
+
+
+def test_a_pending_clean_is_shown_and_completed_first(tmp_path: Path) -> None:
+    table, model = make(tmp_path / "t")
+    cleaner = Cleaner(table._snapshot, table._transactions)
+    planned = table.clean(retain=3)
+    plan = cleaner._plan(table._snapshot(), Retention(retain=3))
+    assert plan is not None
+    time = table._transactions.clock.next_time([])
+    put_requested(table.store, table.config, time, "clean", plan)
+    assert set(table.clean(retain=9).files) == set(planned.files)
+    result = table.clean(retain=9, dry_run=False)
+    assert result.instants == (time,)
+    assert set(result.files) == set(planned.files)
+    assert not data_files(table) & set(planned.files)
+    assert_reads_as(table.uri, model)
+
+
+def test_a_hostile_plan_deletes_nothing(tmp_path: Path) -> None:
+    table, model = make(tmp_path / "t")
+    (tmp_path / "precious.parquet").write_bytes(b"x")
+    before = data_files(table)
+    time = table._transactions.clock.next_time([])
+    requested = put_requested(
+        table.store, table.config, time, "clean", CleanerPlan(policy="KEEP_LATEST_COMMITS")
+    )
+    file = Path(table.uri, table.config.timeline_path, requested.file_name)
+    for partition, name, error in (
+        ("..", "a_1-0-1_20200101000000000.parquet", bf.UnsafePathError),
+        (".hoodie", "a_1-0-1_20200101000000000.parquet", CorruptError),
+        (".hoodie/timeline", "a_1-0-1_20200101000000000.parquet", CorruptError),
+        ("us", ".hoodie_partition_metadata", CorruptError),
+        ("us", "..", CorruptError),
+        ("us", "", CorruptError),
+    ):
+        plan = CleanerPlan(
+            policy="KEEP_LATEST_COMMITS", files_to_be_deleted_per_partition={partition: [name]}
+        )
+        file.write_bytes(encode_cleaner_plan(plan))
+        with pytest.raises(error):
+            table.clean()
+        with pytest.raises(error):
+            table.clean(dry_run=False)
+    assert data_files(table) == before
+    assert (tmp_path / "precious.parquet").exists()
+    file.unlink()
+    assert_reads_as(table.uri, model)
+
+
+@pytest.mark.parametrize("fault", list(Fault))
+@pytest.mark.parametrize("version", [6, 9])
+def test_a_crash_at_every_write(tmp_path: Path, version: int, fault: Fault) -> None:
+    table, model = make(tmp_path / "t", version, "MERGE_ON_READ", writes=4)
+    clean = data_files(table) - set(table.clean(retain=1).files)
+    points = 0
+    for again, broken in crashes(table, lambda t: t.clean(retain=1, dry_run=False), fault):
+        points += 1
+        assert is_as(again, model), broken.struck
+        broken.deliver()
+        again.clean(retain=1, dry_run=False)
+        assert data_files(again) == clean, broken.struck
+        assert is_as(again, model), broken.struck
+        assert not again.timeline.pending.instants
+        assert len(again.timeline.completed.of("clean").instants) == 1
+    assert points >= 9

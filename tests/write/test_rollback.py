@@ -1,0 +1,444 @@
+"""Rollback: the rows are as before, the files are as Hudi leaves them, whatever crash comes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import bucketfmt as bf
+from bucketfmt.format.instants import State
+from bucketfmt.format.log_block import BlockType, HeaderKey, LogBlock
+from bucketfmt.format.log_file import decode_log_file
+from bucketfmt.format.names import LogFileName, find_data_file_name
+from bucketfmt.format.plans import (
+    InstantInfo,
+    RollbackPlan,
+    RollbackRequest,
+    decode_rollback_plan,
+    encode_rollback_plan,
+)
+from bucketfmt.format.service_metadata import decode_rollback_metadata
+from bucketfmt.limits import DEFAULT_LIMITS
+from bucketfmt.storage.open import open_store
+from bucketfmt.testing.faulty_store import Fault
+from bucketfmt.testing.memory_store import MemoryStore
+from bucketfmt.testing.recording_store import RecordingStore
+from bucketfmt.timeline.transitions import put_requested
+from bucketfmt.write.transaction import Transaction
+from tests.write.crashes import crashes, is_as, open_on
+from tests.write.models import SCHEMA, Model, assert_reads_as, rows
+
+VERSIONS = (6, 8, 9)
+KINDS = ("COPY_ON_WRITE", "MERGE_ON_READ", "ring")
+HUDI_OF = {6: "0.15.0", 8: "1.0.2", 9: "1.2.0"}
+# A kill before a write is one after the write before it.
+FAULTS = [Fault.KILL_AFTER, Fault.KILL_TORN, Fault.FAIL_AFTER]
+
+
+def make(folder: Path, version: int, kind: str, buckets: int = 2) -> tuple[bf.Table, Model]:
+    """A table with one write."""
+    table = bf.create(
+        str(folder / "t"),
+        schema=SCHEMA,
+        record_key=["id"],
+        partition_by=["region"],
+        ordering=["ts"],
+        index=(
+            bf.ConsistentHashingIndex(buckets) if kind == "ring" else bf.SimpleBucketIndex(buckets)
+        ),
+        table_type="COPY_ON_WRITE" if kind == "COPY_ON_WRITE" else "MERGE_ON_READ",
+        table_version=version,
+    )
+    model = Model()
+    table.upsert(rows(range(40), ts=1))
+    model.upsert(rows(range(40), ts=1))
+    return table, model
+
+
+@pytest.fixture(params=[(v, k) for v in VERSIONS for k in KINDS], ids=str)
+def started(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[bf.Table, Model]:
+    return make(tmp_path, *request.param)
+
+
+def data_files(root: str | Path) -> dict[str, bytes]:
+    return {
+        path.relative_to(root).as_posix(): path.read_bytes()
+        for path in Path(root).rglob("*")
+        if path.is_file()
+        and ".hoodie" not in path.relative_to(root).parts
+        and not path.name.endswith(".crc")
+    }
+
+
+def rollback_files(root: str | Path, timeline_path: str) -> tuple[str, bytes, bytes]:
+    """Requested time, plan and metadata of the one rollback a table has."""
+    folder = Path(root, timeline_path)
+    (done,) = (p for p in folder.iterdir() if p.name.endswith(".rollback"))
+    instant = re.split(r"[_.]", done.name)[0]
+    assert (folder / f"{instant}.rollback.inflight").read_bytes() == b""
+    return instant, (folder / f"{instant}.rollback.requested").read_bytes(), done.read_bytes()
+
+
+def command_blocks(root: str | Path) -> dict[str, LogBlock]:
+    found = {}
+    for path, data in data_files(root).items():
+        if not isinstance(find_data_file_name(path.rpartition("/")[2]), LogFileName):
+            continue
+        for block in decode_log_file(data, DEFAULT_LIMITS):
+            if isinstance(block, LogBlock) and block.block_type == BlockType.COMMAND:
+                found[path] = block
+    return found
+
+
+def check_as_hudi_writes(table: bf.Table) -> None:
+    """What a rollback of a write left, in our table as in those of Hudi's own."""
+    root, config = table.store.uri, table.config
+    instant, plan_bytes, metadata_bytes = rollback_files(root, config.timeline_path)
+    plan = decode_rollback_plan(plan_bytes)
+    metadata = decode_rollback_metadata(metadata_bytes)
+    target = plan.instant_to_rollback
+    assert target is not None
+    assert plan.version == metadata.version == 1
+    assert metadata.start_rollback_time == instant > target.commit_time
+    assert metadata.instants_rollback == [target]
+    assert metadata.commits_rollback == [target.commit_time]
+    assert not [i for i in table.timeline.instants if i.requested_time == target.commit_time]
+    deleted, cancelled = {}, {}
+    for request in plan.rollback_requests:
+        assert bool(request.files_to_be_deleted) != bool(request.log_blocks_to_be_deleted)
+        for path in request.files_to_be_deleted:
+            parsed = find_data_file_name(path.rpartition("/")[2])
+            assert parsed is not None
+            assert parsed.instant == target.commit_time
+            assert path.endswith(f"/{request.partition_path}/{parsed}")
+            assert request.file_id == parsed.file_id
+            assert request.latest_base_instant == target.commit_time
+            deleted[path] = request.partition_path
+        for logged, size in request.log_blocks_to_be_deleted.items():
+            parsed = find_data_file_name(logged.rpartition("/")[2])
+            assert isinstance(parsed, LogFileName)
+            assert (request.file_id, request.latest_base_instant) == (
+                parsed.file_id,
+                parsed.instant,
+            )
+            assert size > 0
+            cancelled[request.partition_path, parsed.file_id] = logged, size, parsed.version
+    own = dict(metadata.partition_metadata)
+    assert {f: p for p, m in own.items() for f in m.success_delete_files} == deleted
+    assert metadata.total_files_deleted == len(deleted)
+    assert all(m.partition_path == p and not m.failed_delete_files for p, m in own.items())
+    blocks = command_blocks(root)
+    if config.table_version == 6 and config.table_type == "MERGE_ON_READ":
+        assert len(blocks) == len(cancelled) == sum(len(m.rollback_log_files) for m in own.values())
+    else:
+        assert not cancelled
+        assert not blocks
+    for path, block in blocks.items():
+        partition, _, file_name = path.rpartition("/")
+        parsed = find_data_file_name(file_name)
+        assert isinstance(parsed, LogFileName)
+        logged, size, version = cancelled[partition, parsed.file_id]
+        assert own[partition].log_files_from_failed_commit[logged] == size
+        (listed,) = (
+            value
+            for key, value in own[partition].rollback_log_files.items()
+            if key.endswith(f"/{path}")
+        )
+        assert listed == Path(root, path).stat().st_size == 105
+        assert parsed.write_token == "1-0-1"
+        assert parsed.version == version + 1
+        assert block.header == {
+            HeaderKey.INSTANT_TIME: instant,
+            HeaderKey.COMMAND_BLOCK_TYPE: "0",
+            HeaderKey.TARGET_INSTANT_TIME: target.commit_time,
+        }
+        assert bytes(block.content) == b""
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("name", ["rolledback", "rolledback_mor"])
+def test_rollbacks_of_hudi(golden: Callable[[str, str], Path], version: int, name: str) -> None:
+    check_as_hudi_writes(bf.open(golden(HUDI_OF[version], name)))
+
+
+def test_a_completed_write_is_taken_back(started: tuple[bf.Table, Model]) -> None:
+    table, model = started
+    before = data_files(table.uri)
+    done = table.upsert(rows(range(20, 60), ts=2, price=2.0))
+    preview = table.rollback(done.instant, dry_run=True)
+    result = table.rollback(done.instant)
+    assert (result.instant, result.action) == (done.instant, done.action)
+    assert result.rollback_instant is not None
+    assert preview.rollback_instant is None
+    assert (preview.files_deleted, preview.log_files_cancelled) == (
+        result.files_deleted,
+        result.log_files_cancelled,
+    )
+    assert sorted((*result.files_deleted, *result.log_files_cancelled)) == sorted(done.files)
+    assert_reads_as(table.uri, model)
+    check_as_hudi_writes(table)
+    after = data_files(table.uri)
+    if table.config.table_version == 6 and table.config.table_type == "MERGE_ON_READ":
+        assert set(result.log_files_cancelled) == {f for f in done.files if ".log." in f}
+        assert after.keys() == before.keys() | set(result.log_files_cancelled) | (
+            command_blocks(table.uri).keys()
+        )
+    else:
+        assert not result.log_files_cancelled
+        assert after == before
+    assert not table.timeline.pending.instants
+    assert not list(Path(table.uri, ".hoodie/.temp").rglob("*.marker.*"))
+    following = rows(range(30, 70), ts=3, price=3.0)
+    table.upsert(following)
+    model.upsert(following)
+    assert_reads_as(table.uri, model)
+
+
+def test_writes_are_taken_back_one_by_one(started: tuple[bf.Table, Model]) -> None:
+    table, model = started
+    first = table.timeline.instants[0].requested_time
+    second = table.upsert(rows(range(20, 60), ts=2, price=2.0)).instant
+    third = table.delete(rows(range(10), ts=9).select(["id", "region"])).instant
+    with pytest.raises(bf.ConflictError, match="not the newest"):
+        table.rollback(second)
+    table.rollback(third)
+    table.rollback(second)
+    assert_reads_as(table.uri, model)
+    table.rollback(first)
+    assert table.scan().to_arrow().num_rows == 0
+    table.upsert(rows(range(5), ts=1))
+    model = Model()
+    model.upsert(rows(range(5), ts=1))
+    assert_reads_as(table.uri, model)
+    with pytest.raises(ValueError, match="no write"):
+        table.rollback(first)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("kind", KINDS[:2])
+def test_what_was_replaced_comes_back(tmp_path: Path, version: int, kind: str) -> None:
+    table, model = make(tmp_path, version, kind)
+    for act in (
+        lambda: table.insert_overwrite(rows(range(3, 9), ts=5), table=True),
+        lambda: table.insert_overwrite(rows([3, 6], ts=5)),
+        lambda: table.delete_partitions(["us", "eu"]),
+    ):
+        done = act()
+        assert table.scan().count() < len(model.rows)
+        result = table.rollback(done.instant)
+        assert (result.action, result.files_deleted) == ("replacecommit", tuple(sorted(done.files)))
+        assert_reads_as(table.uri, model)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_compaction_is_taken_back(tmp_path: Path, version: int) -> None:
+    table, model = make(tmp_path, version, "MERGE_ON_READ")
+    given = rows(range(20, 60), ts=2, price=2.0)
+    logged = table.upsert(given)
+    model.upsert(given)
+    before = data_files(table.uri)
+    compacted = table.compact()
+    assert compacted is not None
+    with pytest.raises(bf.ConflictError, match="not the newest"):
+        table.rollback(logged.instant)
+    result = table.rollback(compacted.instant)
+    assert sorted(result.files_deleted) == sorted(compacted.files)
+    assert data_files(table.uri) == before
+    assert_reads_as(table.uri, model)
+    again = table.compact()
+    assert again is not None
+    assert_reads_as(table.uri, model)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_what_a_compaction_is_about_to_rewrite(tmp_path: Path, version: int) -> None:
+    table, _ = make(tmp_path, version, "MERGE_ON_READ")
+    done = table.upsert(rows(range(20, 60), ts=2, price=2.0))
+    pending = None
+    for again, _ in crashes(table, lambda t: t.compact(), Fault.KILL_AFTER):
+        compactions = again.timeline.pending.of("compaction").instants
+        if compactions and compactions[0].state is State.INFLIGHT:
+            pending = again
+            break
+    assert pending is not None
+    with pytest.raises(bf.ConflictError, match="about to rewrite"):
+        pending.rollback(done.instant)
+    compaction = pending.timeline.pending.of("compaction").instants[0].requested_time
+    if version == 6:
+        with pytest.raises(bf.ConflictError, match="compact the table"):
+            pending.rollback(compaction)
+    else:
+        pending.rollback(compaction)
+        pending.rollback(done.instant)
+        assert pending.scan().count() == 40
+
+
+def test_what_a_clean_has_deleted_from_under_it(tmp_path: Path) -> None:
+    table, _ = make(tmp_path, 9, "COPY_ON_WRITE")
+    done = table.upsert(rows(range(20, 60), ts=2, price=2.0))
+    table.clean(policy="KEEP_LATEST_FILE_VERSIONS", retain=1, dry_run=False)
+    before = data_files(table.uri)
+    with pytest.raises(bf.ConflictError, match="a clean has deleted"):
+        table.rollback(done.instant)
+    assert data_files(table.uri) == before
+    overwritten = table.insert_overwrite(rows([3, 6], ts=5))
+    table.clean(policy="KEEP_LATEST_FILE_VERSIONS", retain=1, dry_run=False)
+    with pytest.raises(bf.ConflictError, match="a clean has deleted"):
+        table.rollback(overwritten.instant)
+
+
+def test_a_savepointed_write_stays(started: tuple[bf.Table, Model]) -> None:
+    table, _ = started
+    done = table.upsert(rows(range(20, 60), ts=2, price=2.0))
+    table.savepoint()
+    with pytest.raises(bf.ConflictError, match="savepointed"):
+        table.rollback(done.instant)
+    table.delete_savepoint(done.instant)
+    table.rollback(done.instant)
+
+
+def test_a_writer_at_work_is_not_disturbed(started: tuple[bf.Table, Model]) -> None:
+    table, _ = started
+    done = table.upsert(rows(range(20, 60), ts=2, price=2.0))
+    with table._transactions.begin("commit") as transaction:
+        other = bf.open(table.uri)
+        for instant in (done.instant, transaction.instant):
+            with pytest.raises(bf.ConflictError, match="at work"):
+                other.rollback(instant)
+        assert len(table.timeline.pending.instants) == 1
+        transaction._abort()
+    table.rollback(done.instant)
+
+
+def test_a_writer_that_stands_on_what_is_taken_back(
+    started: tuple[bf.Table, Model], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Hudi rolls back next to writers at work: what these publish then would stand on nothing."""
+    table, model = started
+    done = table.upsert(rows(range(20, 60), ts=2, price=2.0))
+    rolled_back: list[str] = []
+    monkeypatch.setattr(
+        "bucketfmt.write.rollback_planner.RollbackPlanner.check_writers_dead",
+        lambda self, timeline: None,
+    )
+
+    writer = bf.open(table.uri)
+    publish = Transaction.publish
+
+    def publish_late(self: Transaction, *given: Any, **named: Any) -> bf.CommitResult:
+        if not rolled_back:
+            rolled_back.append(self.instant)
+            table.rollback(done.instant)
+        return publish(self, *given, **named)
+
+    monkeypatch.setattr(Transaction, "publish", publish_late)
+    given = rows(range(30, 35), ts=3, price=3.0)
+    with pytest.raises(bf.ConflictError, match="was rolled back"):
+        writer.upsert(given, retries=0)
+    assert rolled_back
+    assert_reads_as(table.uri, model)
+    writer.upsert(given)
+    model.upsert(given)
+    assert_reads_as(table.uri, model)
+
+
+def test_a_preview_writes_nothing(started: tuple[bf.Table, Model]) -> None:
+    table, _ = started
+    done = table.upsert(rows(range(20, 60), ts=2, price=2.0))
+    store = RecordingStore(open_store(table.uri))
+    assert open_on(store).rollback(done.instant, dry_run=True).files_deleted is not None
+    assert not store.writes
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("version", VERSIONS)
+def test_crash_points(tmp_path: Path, version: int, kind: str, fault: Fault) -> None:
+    table, before = make(tmp_path, version, kind, buckets=1)
+    given = rows(range(20, 60), ts=2, price=2.0)
+    done = table.upsert(given)
+    after = Model()
+    after.rows = dict(before.rows)
+    after.upsert(given)
+    more = rows(range(5), ts=3, price=3.0)
+    cancelled = len(table.rollback(done.instant, dry_run=True).log_files_cancelled)
+    points = 0
+    for again, broken in crashes(table, lambda t: t.rollback(done.instant), fault):
+        points += 1
+        begun = bool(again.timeline.of("rollback").instants)
+        rows_now = again.scan().count()
+        assert rows_now in (len(before.rows), len(after.rows)), broken.struck
+        image = MemoryStore(again.store.files)  # type: ignore[attr-defined]
+        # Either the next write finishes it, or the same call does.
+        again.upsert(more)
+        model = Model()
+        model.rows = dict(before.rows if begun else after.rows)
+        model.upsert(more)
+        assert is_as(again, model), broken.struck
+        assert not again.timeline.pending.instants
+        if begun:
+            assert len(again.timeline.completed.of("rollback").instants) == 1
+            assert len(command_blocks_in(again)) == cancelled
+        same = open_on(image)
+        if rollbacks := same.timeline.completed.of("rollback").instants:
+            assert len(rollbacks) == 1
+        else:
+            assert same.rollback(done.instant).rollback_instant is not None
+        assert is_as(same, before), broken.struck
+        assert not same.timeline.pending.instants
+        assert len(command_blocks_in(same)) == cancelled
+    assert points >= 8
+
+
+def command_blocks_in(table: bf.Table) -> list[str]:
+    found = []
+    for path, data in table.store.files.items():  # type: ignore[attr-defined]
+        if ".log." in path and b"\0\0\0\3\0\0\0\x01" + b"0" in data:
+            found.append(path)
+    return found
+
+
+@pytest.mark.parametrize(
+    "request_of",
+    [
+        lambda t: RollbackRequest(
+            partition_path=".hoodie", files_to_be_deleted=["/x/.hoodie/hoodie.properties"]
+        ),
+        lambda t: RollbackRequest(partition_path="us", files_to_be_deleted=["/x/us/../../a"]),
+        lambda t: RollbackRequest(
+            partition_path="../up", files_to_be_deleted=[f"/x/a-0_0-0-0_{t}.parquet"]
+        ),
+        lambda t: RollbackRequest(
+            partition_path="us", files_to_be_deleted=["/x/us/a-0_0-0-0_20200101000000000.parquet"]
+        ),
+        lambda t: RollbackRequest(
+            partition_path="us",
+            file_id="../../a",
+            latest_base_instant=t,
+            log_blocks_to_be_deleted={"a": 1},
+        ),
+    ],
+)
+def test_a_plan_that_wants_other_files(
+    tmp_path: Path, request_of: Callable[[str], RollbackRequest]
+) -> None:
+    table, _ = make(tmp_path, 6, "MERGE_ON_READ")
+    target = table.timeline.instants[0]
+    plan = RollbackPlan(
+        instant_to_rollback=InstantInfo(commit_time=target.requested_time, action=target.action),
+        rollback_requests=[request_of(target.requested_time)],
+    )
+    assert decode_rollback_plan(encode_rollback_plan(plan)) == plan
+    put_requested(table.store, table.config, "20990101000000000", "rollback", plan)
+    before = data_files(table.uri)
+    for act in (
+        lambda: table.rollback(target.requested_time),
+        lambda: table.upsert(rows([1], ts=4)),
+    ):
+        with pytest.raises((bf.CorruptError, bf.UnsafePathError)):
+            act()
+    assert data_files(table.uri) == before

@@ -1,0 +1,226 @@
+"""Writers next to one another: what is a conflict, what is not, and that nothing is lost."""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import bucketfmt as bf
+from bucketfmt.format.commit_metadata import decode_commit_metadata
+from bucketfmt.write.open import open_transactions
+from bucketfmt.write.transaction import Transaction
+from bucketfmt.write.writer import TableWriter, WriteOptions
+from tests.write.models import SCHEMA, Model, assert_reads_as, rows
+
+VERSIONS = [6, 8, 9]
+TYPES = ["COPY_ON_WRITE", "MERGE_ON_READ"]
+
+
+@pytest.fixture(params=[(v, t) for v in VERSIONS for t in TYPES], ids=lambda kind: f"{kind}")
+def table(request: pytest.FixtureRequest, tmp_path: Path) -> bf.Table:
+    version, table_type = request.param
+    table = bf.create(
+        str(tmp_path / "t"),
+        schema=SCHEMA,
+        record_key=["id"],
+        partition_by=["region"],
+        ordering=["ts"],
+        index=bf.SimpleBucketIndex(2),
+        table_type=table_type,
+        table_version=version,
+    )
+    table.upsert(rows(range(40), ts=1))
+    return table
+
+
+def keys_by_bucket(table: bf.Table) -> dict[tuple[str, int], list[int]]:
+    located = table.locate(rows(range(200), ts=0).select(["id", "region"])).to_pylist()
+    found: dict[tuple[str, int], list[int]] = {}
+    for row in located:
+        group = row["partition_path"], row["bucket_id"]
+        found.setdefault(group, []).append(int(row["record_key"][4:]))
+    return found
+
+
+def slow_writer(table: bf.Table, meanwhile: Callable[[], object]) -> TableWriter:
+    """A writer whose first instant is overtaken by something else."""
+    other = bf.open(table.uri)
+    transactions = open_transactions(other.store, other.config, other.limits, bf.WriterConfig())
+    begin, overtaken = transactions.begin, [meanwhile]
+
+    def begin_slowly(action: str) -> Transaction:
+        begun = begin(action)
+        if overtaken:
+            overtaken.pop()()
+        return begun
+
+    transactions.begin = begin_slowly  # type: ignore[method-assign]
+    return TableWriter(other._snapshot, other._index_finder, transactions)
+
+
+def test_writers_to_the_same_bucket_are_in_conflict(table: bf.Table) -> None:
+    (_, mine), *_ = keys_by_bucket(table).items()
+    writer = slow_writer(table, lambda: table.upsert(rows(mine[:1], ts=2, price=2.0)))
+    with pytest.raises(bf.ConflictError, match="also changes bucket"):
+        writer.write_rows("UPSERT", rows(mine[1:2], ts=3), WriteOptions(retries=0))
+    model = Model()
+    model.upsert(rows(range(40), ts=1))
+    model.upsert(rows(mine[:1], ts=2, price=2.0))
+    assert_reads_as(table.uri, model)
+    assert not table.timeline.pending.instants
+    assert not list(Path(table.uri, ".hoodie/.temp").rglob("*.marker.*"))
+
+
+def test_writers_to_other_buckets_are_not(table: bf.Table) -> None:
+    (_, mine), (_, others), *_ = keys_by_bucket(table).items()
+    writer = slow_writer(table, lambda: table.upsert(rows(others[:1], ts=2, price=2.0)))
+    writer.write_rows("UPSERT", rows(mine[:1], ts=3, price=3.0), WriteOptions(retries=0))
+    model = Model()
+    for given in (rows(range(40), 1), rows(others[:1], 2, 2.0), rows(mine[:1], 3, 3.0)):
+        model.upsert(given)
+    assert_reads_as(table.uri, model)
+
+
+def test_a_write_is_tried_again(table: bf.Table) -> None:
+    (_, mine), *_ = keys_by_bucket(table).items()
+    writer = slow_writer(table, lambda: table.upsert(rows(mine[:1], ts=2, price=2.0)))
+    writer.write_rows("UPSERT", rows(mine[:2], ts=3, price=3.0), WriteOptions(retries=1))
+    model = Model()
+    for given in (rows(range(40), 1), rows(mine[:1], 2, 2.0), rows(mine[:2], 3, 3.0)):
+        model.upsert(given)
+    assert_reads_as(table.uri, model)
+
+
+def test_new_file_groups_of_one_bucket_are_in_conflict(table: bf.Table) -> None:
+    new = rows([3], ts=1).set_column(4, "region", pa.array(["zz"]))
+    writer = slow_writer(table, lambda: table.upsert(new))
+    with pytest.raises(bf.ConflictError):
+        writer.write_rows("UPSERT", new, WriteOptions(retries=0))
+    groups = [g for g in table.inspect.file_groups().to_pylist() if g["partition_path"] == "zz"]
+    assert len(groups) == 1
+
+
+def test_overwriting_what_was_written_meanwhile_is_a_conflict(table: bf.Table) -> None:
+    (_, mine), *_ = keys_by_bucket(table).items()
+    given = rows(mine[:1], ts=5)
+    writer = slow_writer(table, lambda: table.upsert(rows(mine[1:2], ts=2, price=2.0)))
+    with pytest.raises(bf.ConflictError):
+        writer.write_rows("INSERT_OVERWRITE", given, WriteOptions(retries=0))
+    region = given["region"][0].as_py()
+    writer = slow_writer(table, lambda: table.delete_partitions([region]))
+    with pytest.raises(bf.ConflictError):
+        writer.write_rows("UPSERT", given, WriteOptions(retries=0))
+    model = Model()
+    model.upsert(rows(range(40), ts=1))
+    model.upsert(rows(mine[1:2], ts=2, price=2.0))
+    model.drop(region)
+    assert_reads_as(table.uri, model)
+
+
+def test_what_was_worked_out_from_an_older_table(table: bf.Table) -> None:
+    (_, mine), (_, others), *_ = keys_by_bucket(table).items()
+    seen = table.timeline
+    table.upsert(rows(mine[:1], ts=2, price=2.0))
+    with pytest.raises(bf.ConflictError):
+        table.upsert(rows(mine[:1], ts=3), read_at=seen)
+    table.upsert(rows(others[:1], ts=3, price=3.0), read_at=seen)
+    model = Model()
+    for given in (rows(range(40), 1), rows(mine[:1], 2, 2.0), rows(others[:1], 3, 3.0)):
+        model.upsert(given)
+    assert_reads_as(table.uri, model)
+
+
+def test_one_idempotency_key_commits_once(table: bf.Table) -> None:
+    given = rows([1], ts=7, price=7.0)
+    first = table.upsert(given, idempotency_key="batch 7", commit_metadata={"job": "nightly"})
+    again = table.upsert(rows([1], ts=8), idempotency_key="batch 7")
+    assert (first.repeated, again.repeated) == (False, True)
+    assert replace(again, repeated=False, completion_time=first.completion_time) == first
+    model = Model()
+    model.upsert(rows(range(40), ts=1))
+    model.upsert(given)
+    assert_reads_as(table.uri, model)
+    # A second writer that looked before the first had committed.
+    writer = slow_writer(table, lambda: table.upsert(rows([1], ts=9), idempotency_key="9"))
+    late = writer.write_rows("UPSERT", rows([2], ts=9), WriteOptions(idempotency_key="9"))
+    assert late.repeated
+    model.upsert(rows([1], ts=9))
+    assert_reads_as(table.uri, model)
+
+
+def test_what_a_commit_says(table: bf.Table) -> None:
+    result = table.upsert(rows(range(35, 45), ts=2), commit_metadata={"job": "nightly"})
+    (instant,) = (i for i in table.timeline.writes.instants if i.requested_time == result.instant)
+    path = Path(table.uri, table.config.timeline_path, instant.file_name)
+    metadata = decode_commit_metadata(path.read_bytes())
+    assert metadata.operation_type == "UPSERT"
+    assert metadata.extra_metadata["job"] == "nightly"
+    assert '"name":"t_record"' in (metadata.extra_metadata["schema"] or "")
+    stats = [s for own in metadata.partition_to_write_stats.values() for s in own]
+    assert sorted(s.path or "" for s in stats) == sorted(result.files)
+    version, logged = table.config.table_version, table.config.table_type == "MERGE_ON_READ"
+    for stat in stats:
+        size = Path(table.uri, stat.path or "").stat().st_size
+        assert stat.file_size_in_bytes == stat.total_write_bytes == size
+        assert stat.partition_path == (stat.path or "").rpartition("/")[0]
+        if not logged:
+            assert stat.prev_base_file is not None
+            assert stat.prev_commit == stat.prev_base_file.rpartition("_")[2].partition(".")[0]
+            assert stat.log_files is None
+        elif version == 6:
+            assert stat.base_file.endswith(f"_{stat.prev_commit}.parquet")
+            assert stat.log_files == [(stat.path or "").rpartition("/")[2]]
+            assert stat.prev_commit < result.instant
+        else:
+            assert (stat.prev_commit, stat.base_file) == (result.instant, "")
+            assert stat.log_files == [(stat.path or "").rpartition("/")[2]]
+    times = {i.requested_time for i in table.timeline.instants}
+    names = sorted(p.name for p in path.parent.iterdir() if p.name.startswith(result.instant))
+    assert len(names) == 3, names  # requested, inflight, completed
+    assert len(times) == 2
+
+
+def _count_up(uri: str, times: int, lock: str) -> None:
+    table = bf.open(uri, writer=bf.WriterConfig(lock=lock))  # type: ignore[arg-type]
+    done = 0
+    while done < times:
+        seen = table.timeline
+        (row,) = table.lookup(pa.table({"id": ["counter"], "region": ["us"]})).to_pylist()
+        row["price"] += 1
+        row["ts"] += 1
+        try:
+            table.upsert(pa.Table.from_pylist([row], SCHEMA), read_at=seen)
+        except bf.ConflictError:
+            continue
+        done += 1
+
+
+@pytest.mark.parametrize("lock", ["auto", "filesystem"])
+@pytest.mark.parametrize("table_type", TYPES)
+def test_processes_counting_up_lose_no_count(tmp_path: Path, table_type: str, lock: str) -> None:
+    start = {"id": "counter", "name": "n", "price": 0.0, "ts": 0, "region": "us"}
+    table = bf.create(
+        str(tmp_path / "t"),
+        schema=SCHEMA,
+        record_key=["id"],
+        partition_by=["region"],
+        ordering=["ts"],
+        index=bf.SimpleBucketIndex(1),
+        table_type=table_type,  # type: ignore[arg-type]
+    )
+    table.upsert(pa.Table.from_pylist([start], SCHEMA))
+    context = multiprocessing.get_context("spawn")
+    writers = [context.Process(target=_count_up, args=(table.uri, 5, lock)) for _ in range(3)]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join(120)
+    assert [writer.exitcode for writer in writers] == [0, 0, 0]
+    (row,) = bf.open(table.uri).scan().to_arrow().to_pylist()
+    assert (row["price"], row["ts"]) == (15.0, 15)
+    assert bf.open(table.uri).check(depth="full").status == "clean"

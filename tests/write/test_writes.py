@@ -1,0 +1,236 @@
+"""Every operation, on every kind of table, against a dict."""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+import bucketfmt as bf
+from tests.write.models import SCHEMA, Model, assert_reads_as, rows
+
+INDEXES = {
+    "simple": bf.SimpleBucketIndex(4),
+    "ring": bf.ConsistentHashingIndex(4),
+    "rules": bf.PartitionBucketIndex(2, "us,4;eu,3"),
+}
+KINDS = [
+    (version, table_type, index)
+    for version, table_type, index in product(
+        (6, 8, 9), ("COPY_ON_WRITE", "MERGE_ON_READ"), INDEXES
+    )
+    if not (index == "ring" and table_type == "COPY_ON_WRITE")
+    and not (index == "rules" and version < 9)
+]
+
+
+@pytest.fixture(params=KINDS, ids=lambda kind: "-".join(map(str, kind)))
+def table(request: pytest.FixtureRequest, tmp_path: Path) -> bf.Table:
+    version, table_type, index = request.param
+    return bf.create(
+        str(tmp_path / "trips"),
+        schema=SCHEMA,
+        record_key=["id"],
+        partition_by=["region"],
+        ordering=["ts"],
+        index=INDEXES[index],
+        table_type=table_type,
+        table_version=version,
+    )
+
+
+def is_logged(table: bf.Table) -> bool:
+    return table.config.table_type == "MERGE_ON_READ"
+
+
+def test_all_operations_one_after_the_other(table: bf.Table) -> None:
+    model = Model()
+    assert table.scan().count() == 0
+    assert table.schema == SCHEMA
+
+    first = rows(range(300), ts=10)
+    result = table.upsert(first)
+    model.upsert(first)
+    assert_reads_as(table.uri, model)
+    assert (result.operation, result.rows_inserted) == ("UPSERT", 300)
+    assert result.action == ("deltacommit" if is_logged(table) else "commit")
+    assert all((Path(table.uri) / path).exists() for path in result.files)
+
+    second = rows(range(200, 400), ts=20, price=2.0)
+    result = table.upsert(second)
+    model.upsert(second)
+    assert_reads_as(table.uri, model)
+    if not is_logged(table):
+        assert (result.rows_inserted, result.rows_updated) == (100, 100)
+
+    stale = rows(range(0, 250, 10), ts=15, price=9.0)  # older than 200-249, newer than the others
+    table.upsert(stale)
+    model.upsert(stale)
+    assert_reads_as(table.uri, model)
+
+    with_partitions = rows(range(30), ts=0).select(["id", "region"])
+    result = table.delete(with_partitions)
+    model.delete(with_partitions["id"].to_pylist())
+    assert_reads_as(table.uri, model)
+    assert (result.operation, result.rows_deleted) == ("DELETE", 30)
+
+    table.delete(["key-000100", "nowhere", "key-000399"])
+    model.delete(["key-000100", "key-000399"])
+    assert_reads_as(table.uri, model)
+
+    table.delete(filter=[("price", ">", 700.0)])
+    model.delete(row["id"] for row in list(model.rows.values()) if row["price"] > 700)
+    assert_reads_as(table.uri, model)
+
+    back = rows([0, 100], ts=30)
+    table.insert(back)
+    model.upsert(back)
+    assert_reads_as(table.uri, model)
+
+
+def test_overwriting_and_dropping_partitions(table: bf.Table) -> None:
+    model = Model()
+    everything = rows(range(90), ts=1)
+    table.bulk_insert(everything)
+    model.upsert(everything)
+    assert_reads_as(table.uri, model)
+    new = rows(range(500, 530), ts=1)
+    of_us = new.filter(pc.equal(new["region"], "us"))
+    if isinstance(table.index, bf.ConsistentHashingIndex):
+        for change in (
+            lambda: table.insert_overwrite(of_us),
+            lambda: table.insert_overwrite(of_us, table=True),
+            lambda: table.delete_partitions(["eu"]),
+        ):
+            with pytest.raises(bf.UnsupportedError, match="belong to the ring"):
+                change()
+        assert_reads_as(table.uri, model)
+        assert not table.timeline.pending.instants
+        return
+    result = table.insert_overwrite(of_us)
+    model.drop("us")
+    model.upsert(of_us)
+    assert_reads_as(table.uri, model)
+    assert (result.action, result.operation) == ("replacecommit", "INSERT_OVERWRITE")
+    assert result.file_groups_replaced > 0
+
+    result = table.delete_partitions(["eu"])
+    model.drop("eu")
+    assert_reads_as(table.uri, model)
+    assert (result.operation, result.files) == ("DELETE_PARTITION", ())
+
+    again = rows(range(1, 60, 3), ts=1)  # of the dropped partition
+    table.upsert(again)
+    model.upsert(again)
+    assert_reads_as(table.uri, model)
+
+    table.insert_overwrite(of_us, table=True)
+    model = Model()
+    model.upsert(of_us)
+    assert_reads_as(table.uri, model)
+    before = table.timeline.writes.completed.instants[0].requested_time
+    assert table.scan(as_of=before).count() == 90
+
+
+def test_of_rows_with_one_key_the_newest_is_written(table: bf.Table) -> None:
+    given = pa.concat_tables([rows([1, 2], ts=5), rows([1], ts=9, price=3.0), rows([1, 2], ts=5)])
+    table.upsert(given)
+    model = Model()
+    model.upsert(rows([2], ts=5))
+    model.upsert(rows([1], ts=9, price=3.0))
+    assert_reads_as(table.uri, model)
+
+
+def test_new_columns_and_wider_types(table: bf.Table) -> None:
+    model = Model()
+    table.upsert(rows(range(20), ts=1))
+    for row in rows(range(20), ts=1).to_pylist():
+        model.rows[row["region"], row["id"]] = {**row, "extra": None}
+    wide = rows(range(10, 30), ts=2).append_column("extra", pa.array(range(20), pa.int32()))
+    table.upsert(wide)
+    model.upsert(wide)
+    assert_reads_as(table.uri, model)
+    assert table.schema == SCHEMA.append(pa.field("extra", pa.int32()))
+
+    wider = rows([5], ts=3).append_column("extra", pa.array([2**40]))
+    table.upsert(wider)
+    model.upsert(wider)
+    assert_reads_as(table.uri, model)
+    assert table.schema.field("extra").type == pa.int64()
+
+    narrow = rows([6], ts=3).append_column("extra", pa.array([6], pa.int8()))
+    table.upsert(narrow)
+    model.upsert(narrow)
+    assert_reads_as(table.uri, model)
+    assert table.schema.field("extra").type == pa.int64()
+
+
+def test_nothing_to_write_is_a_commit_too(table: bf.Table) -> None:
+    result = table.upsert(SCHEMA.empty_table())
+    assert (result.files, result.rows_inserted) == ((), 0)
+    assert [i.requested_time for i in table.timeline.completed.instants] == [result.instant]
+    assert_reads_as(table.uri, Model())
+
+
+def test_marked_rows_delete(tmp_path: Path) -> None:
+    schema = SCHEMA.append(pa.field("_hoodie_is_deleted", pa.bool_()))
+    for table_type in ("COPY_ON_WRITE", "MERGE_ON_READ"):
+        table = bf.create(
+            str(tmp_path / table_type.lower()),
+            schema=schema,
+            record_key=["id"],
+            ordering=["ts"],
+            index=bf.SimpleBucketIndex(2),
+            table_type=table_type,
+        )
+        given = rows(range(10), ts=1)
+        table.upsert(given.append_column("_hoodie_is_deleted", pa.array([False] * 10)))
+        marks = rows([3, 4, 99], ts=2)
+        table.upsert(marks.append_column("_hoodie_is_deleted", pa.array([True] * 3)))
+        left = sorted(table.scan(["id"]).to_arrow()["id"].to_pylist())
+        assert left == [f"key-{i:06d}" for i in (0, 1, 2, 5, 6, 7, 8, 9)]
+
+
+def test_rows_come_larger_than_memory_is_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bucketfmt.write.grouping._BYTES_IN_MEMORY", 4_000)
+    monkeypatch.setattr("bucketfmt.write.incoming._CHUNK_BYTES", 1_000)
+    table = bf.create(
+        str(tmp_path / "t"),
+        schema=SCHEMA,
+        record_key=["id"],
+        partition_by=["region"],
+        index=bf.SimpleBucketIndex(4),
+    )
+    given = rows(range(2_000), ts=1)
+    table.upsert(given.to_reader())
+    model = Model()
+    model.upsert(given)
+    assert_reads_as(table.uri, model)
+
+
+def test_without_meta_columns(tmp_path: Path) -> None:
+    for table_type in ("COPY_ON_WRITE", "MERGE_ON_READ"):
+        table = bf.create(
+            str(tmp_path / table_type.lower()),
+            schema=SCHEMA,
+            record_key=["id"],
+            partition_by=["region"],
+            ordering=["ts"],
+            index=bf.SimpleBucketIndex(2),
+            table_type=table_type,
+            properties={"hoodie.populate.meta.fields": "false"},
+        )
+        model = Model()
+        for given in (rows(range(50), ts=1), rows(range(25, 75), ts=2, price=2.0)):
+            table.upsert(given)
+            model.upsert(given)
+            assert_reads_as(table.uri, model)
+        gone = rows(range(10), ts=1).select(["id", "region"])
+        table.delete(gone)
+        model.delete(gone["id"].to_pylist())
+        assert_reads_as(table.uri, model)
