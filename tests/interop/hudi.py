@@ -16,7 +16,7 @@ from bucketfmt.format.record_keys import hudi_never_returns
 from tests.interop.columns import random_text
 from tests.interop.plans import Plan
 
-__all__ = ["HashedKey", "NoHudiError", "run_hudi"]
+__all__ = ["ROOT", "HashedKey", "NoHudiError", "find_python", "run_hudi"]
 
 ROOT = Path(__file__).parents[2]
 _PYTHON = ROOT / ".venv-hudi/bin/python"
@@ -31,7 +31,7 @@ class NoHudiError(RuntimeError):
     """Hudi cannot be run here, or did not come back; the message says what to do."""
 
 
-def _find_python() -> Path:
+def find_python() -> Path:
     """Return the interpreter that has Spark."""
     if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
         raise NoHudiError(
@@ -59,7 +59,7 @@ def run_hudi(version: str, plans: Sequence[Plan], folder: Path, keys: int = 0) -
     Raises:
         NoHudiError: it does not run, or did not come back.
     """
-    python = _find_python()
+    python = find_python()
     shutil.rmtree(folder, ignore_errors=True)
     (folder / "plans").mkdir(parents=True)
     for plan in plans:
