@@ -306,6 +306,12 @@ def create_table(store: Store, properties: Mapping[str, str], index: Index) -> N
     if isinstance(index, PartitionBucketIndex):
         path = join_path(_CONFIGS, format_hashing_config_name(INIT_INSTANT))
         store.put_if_absent(path, encode_hashing_config(_rules_of(index)))
+    config = TableConfig.from_properties(properties)
+    if config.timeline_layout == 2:
+        # On disks Hudi lists these folders before there is anything in them.
+        placeholder = join_path(config.history_path, ".empty")
+        store.put_if_absent(placeholder, b"")
+        store.delete(placeholder)
     now = datetime.now(timezone.utc)
     comments = [f"Properties saved on {now.isoformat()}", now.strftime("%a %b %d %H:%M:%S UTC %Y")]
     if not store.put_if_absent(_PROPERTIES, encode_properties(properties, comments)):

@@ -104,4 +104,6 @@ def test_demo(cli: Cli) -> None:
     assert "█" in run.out
     assert "n125u" in run.out
     assert "\nclean\n" in run.out
-    assert run.out.splitlines()[-1].endswith("findings")
+    assert "\n2 findings\n" in run.out
+    assert "COMPACT: 2 files" in run.out
+    assert run.out.splitlines()[-1] == "check: clean"

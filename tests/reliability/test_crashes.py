@@ -76,12 +76,6 @@ ACTIONS: dict[str, Callable[[bf.Table], object]] = {
     "insert_overwrite": lambda t: t.insert_overwrite(rows(("n", 3, "a"))),
     "delete_partitions": lambda t: t.delete_partitions(["b"]),
 }
-SERVICES: dict[str, Callable[[bf.Table], object]] = {
-    "compact": lambda t: t.compact(),
-    "clean": lambda t: t.clean(retain=1, dry_run=False),
-    "archive": lambda t: t.archive(min_commits=1, max_commits=1),
-    "savepoint": lambda t: t.savepoint(),
-}
 NOT_ON_A_RING = {"insert_overwrite", "delete_partitions"}
 
 
@@ -160,31 +154,10 @@ def test_every_fault_at_every_operation(kind: tuple[int, str, bool], name: str) 
     expected = Expected(read(base), read(done))
     assert expected.before != expected.after
     points = 0
-    for faults, writes_only in ((CRASHES, True), (FAILURES, False)):
+    for faults, writes_only in ((CRASHES, True), (FAILURES, not EVERYWHERE)):
         for aftermath in strike_everywhere(
             base, run(ACTIONS[name]), faults, writes_only=writes_only
         ):
             look(aftermath, expected)
             points += 1
     assert points > 50
-
-
-@pytest.mark.parametrize("name", SERVICES)
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: "-".join(map(str, kind)))
-def test_no_row_changes_whatever_becomes_of_a_service(
-    kind: tuple[int, str, bool], name: str
-) -> None:
-    base = make(*kind)
-    if name == "compact" and kind[1] == "COPY_ON_WRITE":
-        with pytest.raises(ValueError, match=r"merge-on-read|MERGE_ON_READ"):
-            run(SERVICES[name])(base)
-        return
-    same = read(base)
-    points = 0
-    for faults, writes_only in ((CRASHES, True), (FAILURES, False)):
-        for aftermath in strike_everywhere(
-            base, run(SERVICES[name]), faults, writes_only=writes_only
-        ):
-            look(aftermath, Expected(same, same))
-            points += 1
-    assert points > 20
