@@ -41,6 +41,7 @@ from bucketfmt.format import (
     record_keys,
     record_positions,
     service_metadata,
+    table_lock,
     timeline_record,
 )
 from bucketfmt.format.cursor import Cursor
@@ -49,8 +50,9 @@ from bucketfmt.format.log_block import HeaderKey
 from bucketfmt.format.record_keys import KeyDialect, KeyEncoding
 from bucketfmt.format.table_config import TableConfig
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
-from bucketfmt.rows import avro_decode, avro_schema, parquet_footer
+from bucketfmt.rows import avro_decode, avro_schema, date_formats, parquet_footer
 from bucketfmt.rows.base_file import BaseFileReader
+from bucketfmt.rows.time_partitions import TimePartitions
 from soak.seeds import (
     NUL,
     bloom_filters,
@@ -147,6 +149,12 @@ def _properties(data: bytes) -> dict[str, str]:
     return properties.decode_properties(data)
 
 
+def _time_partitions(data: bytes) -> object:
+    partitions = TimePartitions.from_properties(_properties(data))
+    times = pa.chunked_array([["2024-02-29 23:59:59", "2024-02-29T23:59:59+0100"]])
+    return partitions.values(times, "time")
+
+
 def _partition_path(data: bytes) -> object:
     hive, path = _parts(data)
     return paths.parse_partition_path(_name(path), _FIELDS, bool(hive), url_encoded=True)
@@ -191,6 +199,12 @@ _INDEX_COMMIT = service_metadata.IndexCommitMetadata(
     operation_type="INDEX",
 )
 
+_TIME_PARTITIONS = b"""hoodie.keygen.timebased.timestamp.type=DATE_STRING
+hoodie.keygen.timebased.input.dateformat=yyyy-MM-dd HH:mm:ss,yyyy-MM-dd'T'HH:mm:ssZ
+hoodie.keygen.timebased.output.dateformat=yyyy/MM/dd
+hoodie.keygen.timebased.timezone=GMT+8:00
+"""
+
 _SCHEMA_WITH_NUMBERS = b"""{"type": "record", "name": "r", "fields": [
  {"name": "amount", "type": {"type": "fixed", "name": "f", "size": 9,
   "logicalType": "decimal", "precision": 20, "scale": 4}},
@@ -233,6 +247,10 @@ TARGETS: dict[str, Target] = {
     "bloom.decode_bloom_filter": Target(_bloom_filter, bloom_filters),
     "commit_metadata.decode_commit_metadata": Target(
         commit_metadata.decode_commit_metadata, _files("commit")
+    ),
+    "date_formats.parse_time_zone": Target(
+        lambda data: date_formats.parse_time_zone(_text(data)),
+        lambda: [b"UTC", b"GMT+8:00", b"+05:30", b"Asia/Singapore"],
     ),
     "delete_records.decode_delete_block": Target(_delete_block, _vectors("delete-block")),
     "hashing_metadata.decode_hashing_metadata": Target(
@@ -343,6 +361,11 @@ TARGETS: dict[str, Target] = {
         lambda data: record_positions.decode_record_positions(_text(data)),
         lambda: log_headers(HeaderKey.RECORD_POSITIONS),
     ),
+    "table_lock.decode_table_lease": Target(
+        table_lock.decode_table_lease,
+        lambda: [table_lock.encode_table_lease(table_lock.TableLease(False, 1_766_000_000_000, "w"))],
+    ),
+    "time_partitions.TimePartitions": Target(_time_partitions, lambda: [_TIME_PARTITIONS]),
     "table_config.TableConfig": Target(
         lambda data: TableConfig.from_properties(_properties(data)), _files("hoodie.properties")
     ),
