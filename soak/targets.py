@@ -363,7 +363,7 @@ TARGETS: dict[str, Target] = {
     ),
     "table_lock.decode_table_lease": Target(
         table_lock.decode_table_lease,
-        lambda: [table_lock.encode_table_lease(table_lock.TableLease(False, 1_766_000_000_000, "w"))],
+        lambda: [table_lock.encode_table_lease(table_lock.TableLease(False, 1_766_000_000, "w"))],
     ),
     "time_partitions.TimePartitions": Target(_time_partitions, lambda: [_TIME_PARTITIONS]),
     "table_config.TableConfig": Target(

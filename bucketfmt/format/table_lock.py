@@ -9,6 +9,7 @@ import msgspec
 
 from bucketfmt.format.cursor import Buffer
 from bucketfmt.format.json_text import decode_json
+from bucketfmt.format.struct_types import prepare_to_decode
 from bucketfmt.format.timeline_record import Int64
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
 
@@ -43,3 +44,6 @@ def decode_table_lease(data: Buffer, limits: Limits = DEFAULT_LIMITS) -> TableLe
 def encode_table_lease(lease: TableLease) -> bytes:
     """Return the lease as Hudi writes it, on one line without spaces."""
     return msgspec.json.encode(lease)
+
+
+prepare_to_decode(TableLease)
