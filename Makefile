@@ -22,7 +22,8 @@ demo: setup
 test: check unit judge
 
 unit: setup
-	$(BIN)/python -m pytest -n auto --dist loadfile -m "not judge"
+	$(BIN)/python -m pytest -n auto --dist loadfile -m "not judge" --ignore tests/spark
+	$(BIN)/python -m pytest tests/spark -m "not judge"  # one process: one JVM, on two cores
 
 # Real Hudi on Spark writes tables and reads them back: needs Java 17.
 judge: setup interop-setup

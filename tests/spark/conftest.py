@@ -1,0 +1,51 @@
+"""The Spark session these tests share.
+
+A JVM takes seconds to start and a gigabyte to run, so there is one for all of `tests/spark`, and
+these tests are run in one process (`make unit` runs them by a call of their own).
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+
+import pytest
+from pyspark.sql import SparkSession
+
+_QUICK_START = {
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.shuffle.partitions": "4",
+    "spark.default.parallelism": "2",
+    "spark.sql.adaptive.enabled": "false",  # plans stay as a test reads them
+    "spark.sql.session.timeZone": "UTC",
+    "spark.driver.memory": "1g",
+    # A short life: no time to compile.
+    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Duser.timezone=UTC",
+}
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """A classic session on two cores of this machine. Shared: a test that sets a conf unsets it."""
+    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
+        pytest.fail(
+            "no Java on this machine, and tests/spark run Spark: install a JDK 17 (Debian: "
+            "apt install openjdk-17-jre-headless; macOS: brew install openjdk@17) or set "
+            "JAVA_HOME; the rest of the suite runs without: pytest --ignore tests/spark",
+            pytrace=False,
+        )
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    folder = tmp_path_factory.mktemp("spark")
+    builder = SparkSession.builder.master("local[2]").appName("bucketfmt tests")
+    for key, value in _QUICK_START.items():
+        builder = builder.config(key, value)
+    builder = builder.config("spark.local.dir", str(folder / "local"))
+    session = builder.config("spark.sql.warehouse.dir", str(folder / "warehouse")).getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    session.stop()
