@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from bucketfmt.errors import SchemaError, UnsupportedError
+from bucketfmt.errors import CorruptError, LimitError, SchemaError, UnsupportedError
 from bucketfmt.format.bloom import BloomFilterBuilder, encode_bloom_filter
 from bucketfmt.format.hashing_kernels import string_buffers
 from bucketfmt.rows.avro_schema import arrow_schema, parse_avro_schema
@@ -34,6 +34,7 @@ from bucketfmt.rows.avro_types import (
     AvroRecord,
     AvroSchema,
 )
+from bucketfmt.rows.base_file import BaseFileReader
 from bucketfmt.rows.hidden_nulls import fill_hidden_nulls, may_hide_nulls
 from bucketfmt.rows.meta_columns import COMMIT_SEQNO, RECORD_KEY
 
@@ -66,6 +67,21 @@ class KeyFooter:
     ) -> None:
         self._bloom_filter = bloom_filter or BloomFilterBuilder()
         self._range = key_range
+
+    @classmethod
+    def resume(cls, replaced: BaseFileReader) -> KeyFooter | None:
+        """Return one that has the keys of a file; None where its footer does not tell them.
+
+        What that footer says is not checked against the file's keys, which would cost as much as
+        to hash them all again.
+        """
+        try:
+            bloom_filter, key_range = replaced.bloom_filter, replaced.key_range
+            if bloom_filter is None or (key_range is None and replaced.num_rows):
+                return None
+            return cls(BloomFilterBuilder.resume(bloom_filter), key_range)
+        except (CorruptError, UnsupportedError, LimitError):
+            return None
 
     def add(self, record_keys: pa.Array | pa.ChunkedArray) -> None:
         """Add a column of keys.

@@ -37,6 +37,7 @@ class MergedLog:
     Attributes:
         record_keys: The keys the log has a record or a delete for, each once.
         num_entries: How many records and deletes it has.
+        num_updates: How many of its rows replaced a base row so far.
     """
 
     def __init__(self, entries: LogEntries, winners: Indexes, rules: MergeRules) -> None:
@@ -67,11 +68,17 @@ class MergedLog:
         self._row = np.full(len(winners), -1)
         self._row[self._has_row] = (np.cumsum(chosen) - 1)[row]
         self._is_matched: Mask = np.zeros(len(winners), np.bool_)
+        self.num_updates = 0
 
     @property
     def schema(self) -> pa.Schema:
         """Schema of the log's rows, which base rows must have too."""
         return self._rows.schema
+
+    @property
+    def has_deletes(self) -> bool:
+        """Whether some key of the log is to have no row."""
+        return not bool(self._has_row.all())
 
     @property
     def num_matched(self) -> int:
@@ -109,6 +116,7 @@ class MergedLog:
         standing: _Rows = base.filter(pa.array(kept))
         self._rows = self._rows.combine_chunks()  # copies once, and speeds up `take`
         updates: pa.Table = self._rows.take(pa.array(row[row >= 0]))
+        self.num_updates += updates.num_rows
         if isinstance(base, pa.Table):
             return pa.concat_tables([standing, updates])
         return _one_batch([standing, *updates.to_batches()])

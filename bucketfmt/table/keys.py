@@ -47,15 +47,22 @@ def read_keys(keys: KeysLike, config: TableConfig) -> KeySet:
     """
     if isinstance(keys, str):
         raise TypeError("keys is a list of record keys; for one key write [key]")
-    if isinstance(keys, Sequence):
+    if isinstance(keys, Sequence) or _is_plain_array(keys):
         try:
-            keys = pa.array(keys, pa.string())
+            keys = pa.array(list(keys), pa.string())
         except (pa.ArrowTypeError, pa.ArrowInvalid, UnicodeEncodeError) as error:
             raise TypeError(f"a list of keys holds text only: {error}") from error
     given = keys if isinstance(keys, _ARROW) else _read_stream(keys)
     if not isinstance(given, pa.Table):
         return KeySet(_text_column(given, "a record key"), _no_partition(config, len(given)))
     return KeySet(_keys_of_rows(given, config), _partitions_of_rows(given, config))
+
+
+def _is_plain_array(keys: object) -> bool:
+    """Whether these are values without an Arrow form: of NumPy, or a Series before pandas 3."""
+    return hasattr(keys, "__array__") and not (
+        isinstance(keys, (*_ARROW, pa.RecordBatch)) or hasattr(keys, "__arrow_c_stream__")
+    )
 
 
 def _no_partition(config: TableConfig, size: int) -> pa.ChunkedArray | None:

@@ -1,29 +1,39 @@
 """Where keys live, and their rows.
 
-I/O: `locate_keys` lists; `lookup_rows` opens only the buckets of its keys.
+I/O: `locate_keys` and `plan_locator` list; `lookup_rows` opens only the buckets of its keys.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bucketfmt.errors import CorruptError, IndexUnknownError
+from bucketfmt.errors import CorruptError, IndexUnknownError, NotFoundError
+from bucketfmt.format.table_config import TableConfig
 from bucketfmt.index.assign import Buckets
 from bucketfmt.index.resolve import ResolvedIndex
 from bucketfmt.table.files import FileSlice
 from bucketfmt.table.find_index import IndexFinder
-from bucketfmt.table.keys import KeySet
+from bucketfmt.table.keys import KeySet, KeysLike, read_keys
 from bucketfmt.table.scan import output_schema
 from bucketfmt.table.slice_reader import RowSpec, SliceReader
 from bucketfmt.table.snapshot import Snapshot
 from bucketfmt.table.streams import merge_streams, worker_count
 
-__all__ = ["LOCATION_SCHEMA", "locate_keys", "lookup_rows", "slices_by_bucket"]
+__all__ = [
+    "LOCATION_SCHEMA",
+    "KeyLocator",
+    "PartitionLocator",
+    "locate_keys",
+    "lookup_rows",
+    "plan_locator",
+    "slices_by_bucket",
+]
 
 LOCATION_SCHEMA = pa.schema(
     {
@@ -35,6 +45,95 @@ LOCATION_SCHEMA = pa.schema(
         "log_files": pa.list_(pa.string()),
     }
 )
+
+
+@dataclass(frozen=True, eq=False)
+class KeyLocator:
+    """Where keys live in one snapshot. Pickles: other processes locate keys by it without I/O.
+
+    Attributes:
+        config: The table's.
+        partitions: By partition path.
+    """
+
+    config: TableConfig
+    partitions: Mapping[str, PartitionLocator]
+
+    def locate(self, keys: KeysLike) -> pa.Table:
+        """Return what `Table.locate` does, of partitions that it has."""
+        found = read_keys(keys, self.config)
+        return _locate(found, _by_partition(tuple(self.partitions), found, None), self._partition)
+
+    def _partition(
+        self, path: str, record_keys: pa.ChunkedArray
+    ) -> tuple[PartitionLocator, np.ndarray]:
+        some = self.partitions.get(path)
+        if some is None:
+            raise NotFoundError("the table had no such partition when keys were to be located")
+        return some, some.buckets.assign(record_keys)
+
+
+@dataclass(frozen=True, eq=False)
+class PartitionLocator:
+    """The buckets of a partition, and the files of each: row i + 1 those of `bucket_ids[i]`.
+
+    Row 0 stands for a bucket without a file group.
+    """
+
+    buckets: Buckets
+    bucket_ids: Sequence[int]
+    files: pa.Table
+
+    @classmethod
+    def of(cls, slices: Sequence[FileSlice], buckets: Buckets) -> PartitionLocator:
+        """Return the locator of file slices.
+
+        Raises:
+            CorruptError: a bucket has two.
+            IndexUnknownError: a file group is in no bucket.
+        """
+        of_bucket = slices_by_bucket(slices, buckets)
+        found = sorted(of_bucket)
+        files = pa.table(
+            {
+                "file_id": [None, *(of_bucket[b].file_id for b in found)],
+                "base_file": [None, *(_base_path(of_bucket[b]) for b in found)],
+                "log_files": [
+                    None,
+                    *([file.path for file in of_bucket[b].log_files] for b in found),
+                ],
+            },
+            pa.schema([LOCATION_SCHEMA.field(n) for n in ("file_id", "base_file", "log_files")]),
+        )
+        return cls(buckets, found, files)
+
+    def locate(
+        self, partition_path: str, record_keys: pa.ChunkedArray, bucket_ids: np.ndarray
+    ) -> pa.Table:
+        """Return the locations of keys whose buckets are known."""
+        at = np.searchsorted(self.bucket_ids, bucket_ids)
+        is_found = np.isin(bucket_ids, self.bucket_ids)
+        rows = self.files.take(pa.array(np.where(is_found, at + 1, 0)))
+        partition = pa.repeat(pa.scalar(partition_path, pa.string()), len(bucket_ids))
+        columns = [record_keys, partition, pa.array(bucket_ids, pa.int32()), *rows.columns]
+        return pa.table(columns, schema=LOCATION_SCHEMA)
+
+
+def plan_locator(
+    snapshot: Snapshot, index_finder: IndexFinder, partitions: Sequence[str] | None = None
+) -> KeyLocator:
+    """Return a locator of all keys, or of those in some partitions.
+
+    Raises:
+        IndexUnknownError: as `locate_keys`.
+        CorruptError: as `locate_keys`.
+    """
+    resolved = index_finder.resolve(snapshot)
+    found = {}
+    for path in snapshot.partitions if partitions is None else partitions:
+        buckets = _buckets(snapshot, index_finder, resolved, path)
+        found[path] = PartitionLocator.of(snapshot.slices(path), buckets)
+    return KeyLocator(snapshot.state.config, found)
 
 
 def locate_keys(
@@ -50,16 +149,25 @@ def locate_keys(
         CorruptError: a key's bucket has two file groups.
     """
     resolved = index_finder.resolve(snapshot)
-    located, rows = [], []
-    for path, record_keys, rows_of_keys in _by_partition(snapshot, keys, partitions):
-        buckets = index_finder.buckets(snapshot, resolved, path)
-        if buckets is None:
-            raise IndexUnknownError(
-                f"{resolved.index} does not tell a file group from a key; lookup() finds the rows"
-            )
+
+    def locator(path: str, record_keys: pa.ChunkedArray) -> tuple[PartitionLocator, np.ndarray]:
+        buckets = _buckets(snapshot, index_finder, resolved, path)
         bucket_ids = buckets.assign(record_keys)
         slices = _slices_in_buckets(snapshot, path, buckets, bucket_ids)
-        located.append(_locations(slices, buckets, path, record_keys, bucket_ids))
+        return PartitionLocator.of(slices, buckets), bucket_ids
+
+    return _locate(keys, _by_partition(snapshot.partitions, keys, partitions), locator)
+
+
+def _locate(
+    keys: KeySet,
+    by_partition: Iterator[tuple[str, pa.ChunkedArray, np.ndarray]],
+    locator: Callable[[str, pa.ChunkedArray], tuple[PartitionLocator, np.ndarray]],
+) -> pa.Table:
+    located, rows = [], []
+    for path, record_keys, rows_of_keys in by_partition:
+        partition, bucket_ids = locator(path, record_keys)
+        located.append(partition.locate(path, record_keys, bucket_ids))
         rows.append(rows_of_keys)
     if not located:
         return LOCATION_SCHEMA.empty_table()
@@ -69,13 +177,24 @@ def locate_keys(
     return found.take(pa.array(np.argsort(np.concatenate(rows))))
 
 
+def _buckets(
+    snapshot: Snapshot, index_finder: IndexFinder, resolved: ResolvedIndex, path: str
+) -> Buckets:
+    buckets = index_finder.buckets(snapshot, resolved, path)
+    if buckets is None:
+        raise IndexUnknownError(
+            f"{resolved.index} does not tell a file group from a key; lookup() finds the rows"
+        )
+    return buckets
+
+
 def _by_partition(
-    snapshot: Snapshot, keys: KeySet, partitions: Sequence[str] | None
+    every_path: Sequence[str], keys: KeySet, partitions: Sequence[str] | None
 ) -> Iterator[tuple[str, pa.ChunkedArray, np.ndarray]]:
     """Yield (partition path, its keys, their rows among all keys)."""
     every_row = np.arange(len(keys.record_keys))
     if keys.partition_paths is None:
-        for path in snapshot.partitions if partitions is None else partitions:
+        for path in every_path if partitions is None else partitions:
             yield path, keys.record_keys, every_row
         return
     if partitions is not None:
@@ -88,35 +207,6 @@ def _by_partition(
     order = np.argsort(codes, kind="stable")
     for path, rows in zip(paths, np.split(order, np.cumsum(np.bincount(codes))[:-1]), strict=True):
         yield path, keys.record_keys.take(pa.array(rows)), rows
-
-
-def _locations(
-    slices: Sequence[FileSlice],
-    buckets: Buckets,
-    partition_path: str,
-    record_keys: pa.ChunkedArray,
-    bucket_ids: np.ndarray,
-) -> pa.Table:
-    of_bucket = slices_by_bucket(slices, buckets)
-    found = sorted(of_bucket)
-    # Row 0 of this small table stands for a bucket without a file group.
-    groups = pa.table(
-        {
-            "file_id": [None, *(of_bucket[b].file_id for b in found)],
-            "base_file": [None, *(_base_path(of_bucket[b]) for b in found)],
-            "log_files": [
-                None,
-                *([file.path for file in of_bucket[b].log_files] for b in found),
-            ],
-        },
-        pa.schema([LOCATION_SCHEMA.field(n) for n in ("file_id", "base_file", "log_files")]),
-    )
-    at = np.searchsorted(found, bucket_ids)
-    is_found = np.isin(bucket_ids, found)
-    rows = groups.take(pa.array(np.where(is_found, at + 1, 0)))
-    partition = pa.repeat(pa.scalar(partition_path, pa.string()), len(bucket_ids))
-    columns = [record_keys, partition, pa.array(bucket_ids, pa.int32()), *rows.columns]
-    return pa.table(columns, schema=LOCATION_SCHEMA)
 
 
 def _base_path(file_slice: FileSlice) -> str | None:
@@ -162,7 +252,7 @@ def lookup_rows(
     table = snapshot.schema
     output = output_schema(table, columns, meta_columns=False)
     streams = []
-    for path, record_keys, _ in _by_partition(snapshot, keys, None):
+    for path, record_keys, _ in _by_partition(snapshot.partitions, keys, None):
         for file_slice, own in _slices_of_keys(snapshot, index_finder, resolved, path, record_keys):
             spec = RowSpec(table=table, output=output, keys=own)
             streams.append(partial(SliceReader(snapshot, spec).read, file_slice, None))

@@ -15,7 +15,7 @@ from bucketfmt.index.assign import Buckets
 from bucketfmt.rows.filters import Filter
 from bucketfmt.table.files import FileSlice
 
-__all__ = ["ScanPlan", "find_buckets", "plan_partitions", "plan_slices"]
+__all__ = ["ScanPlan", "find_buckets", "may_hold_a_comma", "plan_partitions", "plan_slices"]
 
 _VALUE_KEYS = (KeyGenerator.SIMPLE, KeyGenerator.TIMESTAMP, KeyGenerator.NON_PARTITION)
 _UNKNOWN_KEYS = (KeyGenerator.USER_PROVIDED, KeyGenerator.AUTO_RECORD)
@@ -102,7 +102,7 @@ def find_buckets(
         return None
     hash_fields = [field for field in fields if field in buckets.hash_fields]
     if buckets.dialect is not KeyDialect.INDEX_OF and any(
-        _may_hold_a_comma(field, schema) for field in fields if field not in hash_fields
+        may_hold_a_comma(field, schema) for field in fields if field not in hash_fields
     ):
         return None
     rows = row_filter.key_values(hash_fields, schema) if hash_fields else None
@@ -122,7 +122,8 @@ def find_buckets(
     return frozenset(buckets.assign_values(columns).tolist())
 
 
-def _may_hold_a_comma(field: str, schema: pa.Schema) -> bool:
+def may_hold_a_comma(field: str, schema: pa.Schema) -> bool:
+    """Return whether the text of a key field may hold a comma, which separates key fields."""
     index = schema.get_field_index(field)
     return index < 0 or not pa.types.is_integer(schema.field(index).type)
 

@@ -14,9 +14,16 @@ import pyarrow as pa
 
 from bucketfmt.errors import SchemaError, UnsupportedError
 from bucketfmt.rows.filters import Filter
+from bucketfmt.table.bucket_groups import (
+    BucketedScan,
+    BucketGroups,
+    plan_bucketed_scan,
+    plan_groups,
+)
 from bucketfmt.table.files import FileSlice
 from bucketfmt.table.find_index import IndexFinder
 from bucketfmt.table.plan_read import ScanPlan, find_buckets, plan_partitions, plan_slices
+from bucketfmt.table.read_tasks import ReadTask, TaskReader
 from bucketfmt.table.schema import TableSchema
 from bucketfmt.table.slice_reader import RowSpec, SliceReader
 from bucketfmt.table.snapshot import Snapshot
@@ -28,7 +35,7 @@ if TYPE_CHECKING:
     import pandas
     import polars
 
-__all__ = ["Scan", "output_schema", "plan_changes", "plan_scan"]
+__all__ = ["Scan", "group_buckets", "output_schema", "plan_changes", "plan_scan"]
 
 _BATCH_ROWS = 65_536
 _LOG_BYTES_IN_WORK = 128 << 20  # a log is merged in memory, and takes some times its size there
@@ -87,6 +94,29 @@ class Scan:
         config, schema = self._snapshot.state.config, self._spec.table.data
         wanted = find_buckets(self._spec.row_filter, config, schema, buckets)
         return plan_slices(slices, buckets, wanted)
+
+    def tasks(self) -> list[ReadTask]:
+        """Return the read in pieces, one for each file slice, for other processes to do.
+
+        Raises:
+            ValueError: the scan has a limit, which holds for no piece.
+        """
+        self._check_divisible()
+        return [ReadTask.of(file_slice) for file_slice in self.plan().slices]
+
+    def task_reader(self) -> TaskReader:
+        """Return what reads these pieces: a value that pickles, the same for all of them."""
+        self._check_divisible()
+        return TaskReader(self._snapshot.basis, self._spec)
+
+    def bucketed(self) -> BucketedScan:
+        """Return the buckets that the file slices hold. See `group_buckets`."""
+        self._check_divisible()
+        return plan_bucketed_scan(self._snapshot, self._index_finder, self.plan().slices)
+
+    def _check_divisible(self) -> None:
+        if self._limit is not None:
+            raise ValueError("a scan with a limit is not done in pieces; leave limit= out")
 
     def to_batches(self, batch_rows: int = _BATCH_ROWS) -> Iterator[pa.RecordBatch]:
         """Yield the rows in batches of at most `batch_rows`, in no promised order.
@@ -153,6 +183,20 @@ class Scan:
     ) -> duckdb.DuckDBPyConnection:
         """Register the rows under `name` in a DuckDB connection, and return the connection."""
         return connection.register(name, self.to_arrow())
+
+
+def group_buckets(*scans: Scan) -> BucketGroups:
+    """Return what each scan holds of each bucket that they have in common.
+
+    Rows of equal hash fields are in one group: it is joined, or grouped, without others.
+
+    Raises:
+        IndexUnknownError: an index is unknown, keeps no buckets, or leaves out file groups.
+        UnsupportedError: the tables hash other fields, or other texts of them, or their buckets
+            have nothing in common; or equal values may be in different buckets.
+        ValueError: a scan has a limit.
+    """
+    return plan_groups([scan.bucketed() for scan in scans])
 
 
 def _count(reader: SliceReader, file_slice: FileSlice) -> Iterator[int]:

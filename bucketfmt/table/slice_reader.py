@@ -39,6 +39,7 @@ from bucketfmt.table.cross_checks import (
 )
 from bucketfmt.table.evolution import find_renames
 from bucketfmt.table.files import DataFile, FileSlice
+from bucketfmt.table.read_basis import ReadBasis
 from bucketfmt.table.schema import TableSchema
 from bucketfmt.table.slice_blocks import SliceBlock, load_blocks
 from bucketfmt.table.snapshot import Snapshot
@@ -85,11 +86,12 @@ class SliceMerge(NamedTuple):
 class SliceReader:
     """Reads file slices of one snapshot. Safe to use from several threads."""
 
-    def __init__(self, snapshot: Snapshot, spec: RowSpec, *, side_by_side: bool = False) -> None:
+    def __init__(
+        self, source: Snapshot | ReadBasis, spec: RowSpec, *, side_by_side: bool = False
+    ) -> None:
         """`side_by_side`: slices keep all processors busy, so that each batch is one thread's."""
-        self._state = snapshot.state
+        self._basis = source if isinstance(source, ReadBasis) else source.basis
         self._side_by_side = side_by_side
-        self._snapshot = snapshot
         self._spec = spec
 
     def count(self, file_slice: FileSlice) -> int:
@@ -133,6 +135,19 @@ class SliceReader:
             raise error.within(partition=file_slice.partition_path) from None
         return SliceMerge(log, num_blocks, self._base_rows(file_slice, log.schema, None, None))
 
+    @contextmanager
+    def opened_base(self, file_slice: FileSlice) -> Iterator[BaseFileReader | None]:
+        """Open the base file of a slice, if it has one, for what its footer says.
+
+        Raises:
+            CorruptError: it is missing, or is no parquet.
+        """
+        if file_slice.base_file is None:
+            yield None
+        else:
+            with self._opened(file_slice.base_file) as reader:
+                yield reader
+
     def log_size(self, file_slice: FileSlice) -> int:
         """Return the bytes of the log files that are merged to read a slice."""
         return sum(file.size or 0 for file in self._logs_of(file_slice))
@@ -142,7 +157,7 @@ class SliceReader:
 
     @cached_property
     def _rules(self) -> MergeRules:
-        return find_merge_rules(self._state.config)
+        return find_merge_rules(self._basis.config)
 
     # -- base file alone
 
@@ -176,8 +191,8 @@ class SliceReader:
     def _opened(self, file: DataFile) -> Iterator[BaseFileReader]:
         file.check_exists()
         try:
-            with self._state.store.open_arrow(file.path) as source:
-                yield BaseFileReader(source, self._state.limits)
+            with self._basis.store.open_arrow(file.path) as source:
+                yield BaseFileReader(source, self._basis.limits)
         except CorruptError as error:
             raise file.explained(error).within(path=file.path) from None
         except BucketfmtError as error:
@@ -199,7 +214,7 @@ class SliceReader:
         groups = list(range(reader.metadata.num_row_groups))
         if row_filter is not None:
             groups = reader.find_row_groups(row_filter, self._spec.table.with_meta)
-        if self._spec.keys is not None and self._state.config.populate_meta_fields:
+        if self._spec.keys is not None and self._basis.config.populate_meta_fields:
             with_keys = set(reader.find_row_groups_of_keys(self._spec.keys))
             groups = [group for group in groups if group in with_keys]
         return groups
@@ -223,7 +238,7 @@ class SliceReader:
         """
         schema, num_blocks, runs = self._load_runs(file_slice)
         try:
-            return merge_log(runs, self._rules, schema, self._state.limits), num_blocks
+            return merge_log(runs, self._rules, schema, self._basis.limits), num_blocks
         except BucketfmtError as error:
             error.message = f"file group {file_slice.file_id}: {error.message}"
             raise
@@ -231,10 +246,10 @@ class SliceReader:
     def _load_runs(self, file_slice: FileSlice) -> tuple[pa.Schema, int, list[Run]]:
         """Return the schema that rows of log and base have, and the blocks and what they say."""
         blocks = load_blocks(
-            self._state.store,
+            self._basis.store,
             file_slice,
-            self._state.limits,
-            self._snapshot.as_of,
+            self._basis.limits,
+            self._basis.as_of,
             self._is_wanted_block,
         )
         marks_operations = any(
@@ -248,9 +263,7 @@ class SliceReader:
         times = self._spec.commit_times
         if times is not None and instant_time not in times:
             return False
-        # From version 8 on, whether a log file is committed is told by its name.
-        timeline = self._state.timeline
-        return self._state.config.table_version >= 8 or timeline.is_block_committed(instant_time)
+        return self._basis.is_block_committed(instant_time)
 
     def _decode_blocks(
         self, file_slice: FileSlice, blocks: Sequence[SliceBlock], working: pa.Schema
@@ -271,7 +284,7 @@ class SliceReader:
             for rows in self._decode_members(members, working):
                 runs.append(RowRun(self._of_keys(self._complete(rows, file_slice)), is_partial))
             for _, block in members:
-                rows_found[block.instant_time] += count_rows(block, self._state.limits)
+                rows_found[block.instant_time] += count_rows(block, self._basis.limits)
         check_counts(
             file_slice,
             [block for _, block in blocks],
@@ -283,7 +296,7 @@ class SliceReader:
 
     def _decode_deletes(self, member: SliceBlock) -> DeleteRun:
         try:
-            return DeleteRun(decode_delete_block(member.block.content, self._state.limits))
+            return DeleteRun(decode_delete_block(member.block.content, self._basis.limits))
         except BucketfmtError as error:
             raise member.place(error) from None
 
@@ -312,7 +325,7 @@ class SliceReader:
         )
 
     def _decode_rows(self, blocks: Sequence[LogBlock], working: pa.Schema) -> Iterator[pa.Table]:
-        limits, first = self._state.limits, blocks[0]
+        limits, first = self._basis.limits, blocks[0]
         renames = self._renames(first.instant_time)
         if first.block_type is BlockType.AVRO_DATA:
             written = parse_avro_schema(first.schema, limits)
@@ -337,17 +350,17 @@ class SliceReader:
         """A commit that only deletes may be the newest, whose columns are the table's."""
         text = blocks[0].header.get(HeaderKey.SCHEMA)
         if text is not None:
-            self._check_columns(arrow_schema(parse_avro_schema(text, self._state.limits)), blocks)
+            self._check_columns(arrow_schema(parse_avro_schema(text, self._basis.limits)), blocks)
 
     def _check_file(self, reader: BaseFileReader, instant: str) -> None:
-        stated = self._snapshot.stated_columns(instant)
+        stated = self._basis.stated_columns(instant)
         if stated is not None:
             check_file_columns(reader.schema, stated)
             reader.check_nullable(find_nullability_changes(reader.schema, stated))
 
     def _check_columns(self, stored: pa.Schema, blocks: Sequence[LogBlock]) -> None:
         for instant in dict.fromkeys(block.instant_time for block in blocks):
-            check_block_columns(stored, self._snapshot.stated_columns(instant))
+            check_block_columns(stored, self._basis.stated_columns(instant))
 
     # -- columns
 
@@ -365,13 +378,13 @@ class SliceReader:
             names += find_merge_columns(self._rules, table)
         if merging or spec.keys is not None:
             names.append(RECORD_KEY)
-        if RECORD_KEY in names and not self._state.config.populate_meta_fields:
-            names += self._state.config.record_key_fields
+        if RECORD_KEY in names and not self._basis.config.populate_meta_fields:
+            names += self._basis.config.record_key_fields
         return pa.schema([table.field(name) for name in dict.fromkeys(names)])
 
     def _complete(self, rows: pa.Table, file_slice: FileSlice) -> pa.Table:
         """Fill the columns that files leave out because something else tells them."""
-        config = self._state.config
+        config = self._basis.config
         if config.drop_partition_columns and config.partition_path_holds_values:
             values = parse_partition_path(
                 file_slice.partition_path,
@@ -391,7 +404,7 @@ class SliceReader:
         return rows
 
     def _renames(self, written_at: str) -> Renames | None:
-        return find_renames(self._spec.table.internal, self._state.schema_history, written_at)
+        return find_renames(self._spec.table.internal, self._basis.schema_history, written_at)
 
     def _of_keys(self, rows: pa.Table) -> pa.Table:
         if self._spec.keys is None:

@@ -20,6 +20,7 @@ from bucketfmt.rows.base_file import BaseFileReader
 from bucketfmt.table.cross_checks import check_replaced
 from bucketfmt.table.file_slices import find_file_slices
 from bucketfmt.table.files import DataFile, FileSlice
+from bucketfmt.table.read_basis import ReadBasis
 from bucketfmt.table.schema import META_COLUMNS, TableSchema, find_stated_schema, without_meta
 from bucketfmt.table.slice_blocks import load_log_file
 from bucketfmt.table.state import TableState
@@ -54,7 +55,6 @@ class Snapshot:
         self.table_version = state.config.table_version
         self._slices: dict[str, list[FileSlice]] = {}
         self._lock = threading.Lock()
-        self._columns_of_text: dict[str, pa.Schema] = {}
 
     def is_visible(self, requested_time: str) -> bool:
         """Whether the write of that instant is completed, and not after the instant looked at."""
@@ -131,25 +131,26 @@ class Snapshot:
         return stated if stated is not None else self._schema_of_a_file()
 
     def stated_columns(self, requested_time: str) -> pa.Schema | None:
-        """Return the user's columns as the commit of an instant states them.
-
-        None where the active timeline has no such commit, or it states none.
-
-        Raises:
-            CorruptError: the stated schema does not parse.
-        """
-        text = self._schema_texts.get(requested_time)
-        if not text:
-            return None
-        columns = self._columns_of_text.get(text)
-        if columns is None:
-            columns = without_meta(arrow_schema(parse_avro_schema(text, self.state.limits)))
-            self._columns_of_text[text] = columns
-        return columns
+        """Return the columns a commit states, as `ReadBasis.stated_columns`."""
+        return self.basis.stated_columns(requested_time)
 
     @cached_property
-    def _schema_texts(self) -> Mapping[str, str | None]:
-        return {commit.requested_time: commit.schema for commit in self.commits}
+    def basis(self) -> ReadBasis:
+        """What its file slices share, for who reads them."""
+        state = self.state
+        texts: dict[str, str] = {}  # commits repeat them: keep each once
+        return ReadBasis(
+            state.store,
+            state.config,
+            state.limits,
+            self.as_of,
+            {
+                c.requested_time: c.schema and texts.setdefault(c.schema, c.schema)
+                for c in self.commits
+            },
+            tuple(state.schema_history),
+            state.timeline if self.table_version < 8 else None,
+        )
 
     def _schema_of_a_file(self) -> TableSchema:
         slices = self.slices_of(self.partitions)

@@ -42,7 +42,7 @@ from bucketfmt.format.paths import check_relative_path, join_path
 from bucketfmt.format.plans import CompactionOperation, CompactionPlan
 from bucketfmt.limits import Limits
 from bucketfmt.rows.avro_schema_json import avro_schema_json
-from bucketfmt.rows.base_file_writer import BaseFileWriter, Codec, KeyFooter
+from bucketfmt.rows.base_file_writer import Codec
 from bucketfmt.rows.merge_rules import find_merge_rules
 from bucketfmt.rows.meta_rows import (
     add_meta_fields,
@@ -66,6 +66,7 @@ from bucketfmt.timeline.markers import delete_announced_files, delete_markers, p
 from bucketfmt.timeline.timeline import Instant
 from bucketfmt.timeline.transitions import put_completed, put_inflight, put_requested
 from bucketfmt.write.basis import check_writable
+from bucketfmt.write.merged_base import encode_merged_base
 from bucketfmt.write.result import CommitResult
 from bucketfmt.write.transaction import Transactions, result_of
 
@@ -340,25 +341,24 @@ def compact_slice(
         rows = rows.select(output.names)
         return set_file_name(rows, name) if populated else add_null_meta_columns(rows)
 
-    log, num_blocks, base_rows = SliceReader(snapshot, RowSpec(schema, output)).merge(file_slice)
-    sink = pa.BufferOutputStream()
-    footer = KeyFooter() if populated else None
-    writer = BaseFileWriter(sink, add_meta_fields(_avro_schema(snapshot)), footer, codec)
-    before = after = 0
-    for rows in base_rows:
-        standing = log.apply(rows)
-        before, after = before + rows.num_rows, after + standing.num_rows
-        writer.write(stored(standing))
-    inserts = log.remaining()
-    writer.write(stored(inserts))
-    writer.close()
-    data = sink.getvalue()
+    reader = SliceReader(snapshot, RowSpec(schema, output))
+    log, num_blocks, base_rows = reader.merge(file_slice)
+    with reader.opened_base(file_slice) as replaced:
+        merged = encode_merged_base(
+            log,
+            base_rows,
+            replaced,
+            stored,
+            add_meta_fields(_avro_schema(snapshot)),
+            with_key_footer=populated,
+            codec=codec,
+        )
 
     base = file_slice.base_file
     io_type = IoType.CREATE if base is None else IoType.MERGE
     put_marker(state.store, instant, MarkerName(file_slice.partition_path, name, io_type))
     path = join_path(file_slice.partition_path, name)
-    if not state.store.put_if_absent(path, data):
+    if not state.store.put_if_absent(path, merged.data):
         raise StorageError("a file of that name is there already; try again", path=path)
     return WriteStat(
         file_id=file_slice.file_id,
@@ -366,12 +366,12 @@ def compact_slice(
         partition_path=file_slice.partition_path,
         prev_commit=base.name.instant if base else NULL_COMMIT,
         prev_base_file=str(base.name) if base else None,
-        num_writes=writer.num_rows,
-        num_deletes=before - after,
-        num_update_writes=log.num_matched - (before - after),
-        num_inserts=inserts.num_rows,
-        total_write_bytes=data.size,
-        file_size_in_bytes=data.size,
+        num_writes=merged.num_rows,
+        num_deletes=merged.num_deletes,
+        num_update_writes=log.num_matched - merged.num_deletes,
+        num_inserts=merged.num_inserts,
+        total_write_bytes=merged.data.size,
+        file_size_in_bytes=merged.data.size,
         total_log_records=log.num_entries,
         total_updated_records_compacted=len(log.record_keys),
         total_log_blocks=num_blocks,

@@ -6,7 +6,6 @@ and the data file. Sources: HoodieCreateHandle, HoodieMergeHandle, HoodieAppendH
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import msgspec
@@ -19,23 +18,25 @@ from bucketfmt.format.delete_records import DeleteBlock
 from bucketfmt.format.names import LogFileName
 from bucketfmt.format.paths import join_path
 from bucketfmt.format.properties import PartitionMetadata, encode_partition_metadata
-from bucketfmt.rows.base_file_writer import BaseFileWriter, Codec, KeyFooter
+from bucketfmt.rows.base_file_writer import Codec, KeyFooter, encode_base_file
 from bucketfmt.rows.combine import find_standing_rows
 from bucketfmt.rows.log_entries import DeleteRun, RowRun, Run, find_delete_marks
 from bucketfmt.rows.log_writer import DataFormat, encode_log_blocks, make_delete_block
 from bucketfmt.rows.merge import merge_log
 from bucketfmt.rows.merge_rules import MergeRules
-from bucketfmt.rows.meta_columns import COMMIT_TIME, RECORD_KEY
+from bucketfmt.rows.meta_columns import RECORD_KEY
 from bucketfmt.rows.meta_rows import (
     add_meta_columns,
     add_null_meta_columns,
     meta_schema,
     set_file_name,
 )
+from bucketfmt.table.files import FileSlice
 from bucketfmt.table.schema import TableSchema
 from bucketfmt.table.slice_reader import RowSpec, SliceReader
 from bucketfmt.table.snapshot import Snapshot
 from bucketfmt.timeline.markers import put_marker
+from bucketfmt.write.merged_base import encode_merged_base
 from bucketfmt.write.plan_write import GroupWrite, Target
 
 __all__ = ["Deletes", "GroupWriter", "WriteSettings"]
@@ -105,44 +106,60 @@ class GroupWriter:
             given = given if len(kept) == given.num_rows else given.take(pa.array(kept))
         if plan.target is Target.LOG:
             return self._write_log(plan, number, given)
-        return self._write_base(plan, number, given)
+        if plan.file_slice is None:
+            return self._write_new_base(plan, number, given)
+        return self._rewrite_base(plan, number, given, plan.file_slice)
 
     # -- base files
 
-    def _write_base(
+    def _write_new_base(
         self, plan: GroupWrite, number: int, given: pa.Table | Deletes
     ) -> WriteStat | None:
-        name = str(plan.name)
-        run = self._run(plan, number, given, name)
-        working = self._working_schema
-        merged = merge_log([run], self._settings.rules, working, self._state.limits)
-        sink = pa.BufferOutputStream()
-        footer = KeyFooter() if self._config.populate_meta_fields else None
-        writer = BaseFileWriter(
-            sink, self._settings.avro_schema, footer, codec=self._settings.codec
-        )
-        before = after = new = 0
-        for rows in self._rows_of_slice(plan, working):
-            standing = merged.apply(rows)
-            before += rows.num_rows
-            after += standing.num_rows
-            new += _count_new(standing, self._settings.instant)
-            writer.write(self._stored(standing, name))
-        inserts = merged.remaining()
-        if not merged.num_matched and not inserts.num_rows:
+        if isinstance(given, Deletes):
             return None
-        writer.write(self._stored(inserts, name))
-        writer.close()
-        data = sink.getvalue()
+        settings, name = self._settings, str(plan.name)
+        by_column, by_operation = find_delete_marks(given, settings.rules)
+        marked = by_column | by_operation
+        if marked.any():
+            given = given.filter(pa.array(~marked))
+        if not given.num_rows:
+            return None
+        rows = self._stored(self._with_meta(plan, number, given, name), name)
+        footer = KeyFooter() if self._config.populate_meta_fields else None
+        data = encode_base_file(rows, settings.avro_schema, footer, settings.codec)
         self._put(plan, data)
-        base = plan.file_slice.base_file if plan.file_slice is not None else None
         return msgspec.structs.replace(
-            _stat(plan, data.size),
+            _stat(plan, data.size), num_writes=rows.num_rows, num_inserts=rows.num_rows
+        )
+
+    def _rewrite_base(
+        self, plan: GroupWrite, number: int, given: pa.Table | Deletes, file_slice: FileSlice
+    ) -> WriteStat | None:
+        settings, name, working = self._settings, str(plan.name), self._working_schema
+        run = self._run(plan, number, given, name)
+        log = merge_log([run], settings.rules, working, self._state.limits)
+        reader = SliceReader(self._snapshot, RowSpec(table=settings.schema, output=working))
+        with reader.opened_base(file_slice) as replaced:
+            merged = encode_merged_base(
+                log,
+                reader.read(file_slice, None),
+                replaced,
+                lambda rows: self._stored(rows, name),
+                settings.avro_schema,
+                with_key_footer=self._config.populate_meta_fields,
+                codec=settings.codec,
+            )
+        if not log.num_matched and not merged.num_inserts:
+            return None
+        self._put(plan, merged.data)
+        base = file_slice.base_file
+        return msgspec.structs.replace(
+            _stat(plan, merged.data.size),
             prev_commit=base.name.instant if base is not None else NULL_COMMIT,
-            num_writes=writer.num_rows,
-            num_deletes=before - after,
-            num_update_writes=new,
-            num_inserts=inserts.num_rows,
+            num_writes=merged.num_rows,
+            num_deletes=merged.num_deletes,
+            num_update_writes=merged.num_updates,
+            num_inserts=merged.num_inserts,
             prev_base_file=str(base.name) if base is not None else None,
         )
 
@@ -168,12 +185,6 @@ class GroupWriter:
             return data.add_column(0, pa.field(RECORD_KEY, pa.string()), keys)
         partition_path, instant = plan.group.partition_path, self._settings.instant
         return add_meta_columns(data, keys, partition_path, file_name, instant, number)
-
-    def _rows_of_slice(self, plan: GroupWrite, working: pa.Schema) -> Iterator[pa.Table]:
-        if plan.file_slice is None:
-            return
-        spec = RowSpec(table=self._settings.schema, output=working)
-        yield from SliceReader(self._snapshot, spec).read(plan.file_slice, None)
 
     def _stored(self, rows: pa.Table, file_name: str) -> pa.Table:
         """Return rows as the file has them."""
@@ -278,9 +289,3 @@ def _of_slice(plan: GroupWrite) -> tuple[str, list[str]]:
     base = file_slice.base_file
     logs = [str(file.name) for file in file_slice.log_files]
     return "" if base is None else str(base.name), [*logs, str(plan.name)]
-
-
-def _count_new(rows: pa.Table, instant: str) -> int:
-    if COMMIT_TIME not in rows.schema.names:
-        return 0
-    return pc.sum(pc.equal(rows.column(COMMIT_TIME), instant)).as_py() or 0

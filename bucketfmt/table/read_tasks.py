@@ -1,0 +1,92 @@
+"""A scan in pieces that other processes read, such as the executors of a cluster.
+
+`Scan.task_reader()` is sent once to who reads, and is a value that pickles; each `ReadTask` is a
+hundred bytes or so. Reading is I/O, the rest is pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import pyarrow as pa
+
+from bucketfmt.table.files import FileSlice
+from bucketfmt.table.keys import read_keys
+from bucketfmt.table.read_basis import ReadBasis
+from bucketfmt.table.slice_codec import decode_slice, encode_slice
+from bucketfmt.table.slice_reader import RowSpec, SliceReader
+
+__all__ = ["ReadTask", "TaskReader"]
+
+_BATCH_ROWS = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class ReadTask:
+    """One file slice to read.
+
+    Attributes:
+        size: Bytes of its files.
+        payload: What `TaskReader.read` takes; opaque.
+    """
+
+    size: int
+    payload: bytes
+
+    @classmethod
+    def of(cls, file_slice: FileSlice) -> ReadTask:
+        """Return the task that reads a slice."""
+        return cls(file_slice.size, encode_slice(file_slice))
+
+
+@dataclass(frozen=True, eq=False)
+class TaskReader:
+    """What the tasks of one scan share. Pickles; holds the store's options, secrets among them."""
+
+    _basis: ReadBasis
+    _spec: RowSpec
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns it returns."""
+        return self._spec.output
+
+    def read(self, payload: bytes, batch_rows: int = _BATCH_ROWS) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of one task, base file and log merged, in batches of at most so many.
+
+        Args:
+            payload: Of the task.
+            batch_rows: How many rows at a time.
+
+        Raises:
+            CorruptError: a file is missing, cut or damaged.
+            UnsupportedError: the slice has log files and the table merges in a way not built.
+        """
+        for rows in self._reader.read(decode_slice(payload), batch_rows):
+            yield from rows.to_batches(batch_rows)
+
+    def of_keys(self, record_keys: pa.Array) -> TaskReader:
+        """Return a reader of the rows of these record keys alone, as `Table.lookup`."""
+        return TaskReader(self._basis, replace(self._spec, keys=record_keys))
+
+    def keys_of(self, rows: pa.Table) -> pa.Table:
+        """Return record_key and partition_path (null: any) of rows, as `Table.locate` reads them.
+
+        Raises:
+            ValueError: a null key, or rows without the columns it takes.
+            KeyEncodingError: rows whose key fields make no key.
+        """
+        found = read_keys(rows, self._basis.config)
+        paths = found.partition_paths
+        if paths is None:
+            paths = pa.chunked_array([pa.nulls(len(found.record_keys), pa.string())])
+        return pa.table({"record_key": found.record_keys, "partition_path": paths})
+
+    @cached_property
+    def _reader(self) -> SliceReader:
+        return SliceReader(self._basis, self._spec, side_by_side=True)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return TaskReader, (self._basis, self._spec)  # not the reader, which opens files
