@@ -7,10 +7,10 @@ import queue
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Generic, TypeVar
 
-__all__ = ["map_in_threads", "merge_streams", "worker_count"]
+__all__ = ["map_in_order", "map_in_threads", "merge_streams", "worker_count"]
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")
@@ -29,6 +29,28 @@ def map_in_threads(function: Callable[[_T], _R], items: Sequence[_T], workers: i
         return [function(item) for item in items]
     with ThreadPoolExecutor(min(workers, len(items))) as pool:
         return list(pool.map(function, items))
+
+
+def map_in_order(function: Callable[[_T], _R], items: Iterable[_T], workers: int) -> Iterator[_R]:
+    """Yield `function` of each item, in order, and begin as many more as there are workers.
+
+    Items are asked for in the caller's thread, and no more of them than are in work.
+    """
+    if workers <= 1:
+        yield from map(function, items)
+        return
+    with ThreadPoolExecutor(workers) as pool:
+        pending: deque[Future[_R]] = deque()
+        try:
+            for item in items:
+                pending.append(pool.submit(function, item))
+                if len(pending) >= workers:
+                    yield pending.popleft().result()
+            while pending:
+                yield pending.popleft().result()
+        finally:
+            for task in pending:
+                task.cancel()
 
 
 def merge_streams(

@@ -20,7 +20,7 @@ from bucketfmt.rows.meta_columns import RECORD_KEY
 
 __all__ = ["BucketRef", "GroupedRows", "route_rows"]
 
-_BYTES_IN_MEMORY = 192 << 20
+_BYTES_IN_MEMORY = 256 << 20
 
 
 class BucketRef(NamedTuple):

@@ -7,8 +7,6 @@ Source: BaseHoodieWriteClient, BaseCommitActionExecutor.
 
 from __future__ import annotations
 
-import secrets
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -37,7 +35,7 @@ from bucketfmt.table.find_index import IndexFinder
 from bucketfmt.table.hashing_files import HASHING_METADATA_FOLDERS, load_hashing_metadata
 from bucketfmt.table.keys import KeySet
 from bucketfmt.table.snapshot import Snapshot
-from bucketfmt.table.streams import worker_count
+from bucketfmt.table.streams import map_in_order, worker_count
 from bucketfmt.timeline.timeline import Timeline
 from bucketfmt.write.basis import Basis
 from bucketfmt.write.group_writer import Deletes, GroupWriter, WriteSettings
@@ -54,7 +52,7 @@ RowOperation = Literal[
     "INSERT", "UPSERT", "BULK_INSERT", "INSERT_OVERWRITE", "INSERT_OVERWRITE_TABLE"
 ]
 _OVERWRITES = frozenset({"INSERT_OVERWRITE", "INSERT_OVERWRITE_TABLE"})
-_TOKEN_ATTEMPTS = 1 << 31
+_TOKEN_ATTEMPT_BITS = 31
 
 
 @dataclass(frozen=True)
@@ -126,7 +124,7 @@ class TableWriter:
         with ExitStack() as stack:
             basis = Basis(self._snapshot(), self._finder, incoming.schema)
             grouped = stack.enter_context(GroupedRows())
-            _gather(basis, incoming, grouped)
+            _gather(basis, incoming, grouped, self._workers)
             given = {group: partial(grouped.rows, group) for group in grouped.groups}
             return self._commit(operation, basis, given, options)
 
@@ -263,7 +261,7 @@ class TableWriter:
             log_format=options.log_format,
         )
         writer = GroupWriter(basis.snapshot, settings)
-        attempt = secrets.randbelow(_TOKEN_ATTEMPTS)
+        attempt = self._transactions.machine.randbits(_TOKEN_ATTEMPT_BITS)
         plans: list[tuple[GroupWrite, Callable[[], pa.Table | Deletes]]] = []
         for group, load in given.items():
             plan = self._plan(operation, basis, group, transaction, len(plans), attempt)
@@ -320,7 +318,7 @@ class TableWriter:
         file_id = (
             file_slice.file_id
             if file_slice is not None
-            else new_file_id(buckets, group.bucket_id, str(uuid.uuid4()))
+            else new_file_id(buckets, group.bucket_id, self._transactions.machine.new_uuid())
         )
         if file_slice is None and basis.snapshot.is_replaced(group.partition_path, file_id):
             raise UnsupportedError(
@@ -343,26 +341,28 @@ class TableWriter:
         )
 
 
-def _gather(basis: Basis, incoming: IncomingRows, grouped: GroupedRows) -> None:
-    """Bring all rows to the table's columns, and sort them into their buckets."""
-    config = basis.snapshot.state.config
-    plain = plain_schema(incoming.schema)
-    target = basis.schema.data
-    needed = [field.name for field in target if not field.nullable]
-    for given in incoming:
-        try:
-            rows = given if given.schema.equals(plain) else given.cast(plain)
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
-            raise SchemaError(f"a value has no place in the table: {error}") from error
-        rows = conform(rows, target)
-        for name in needed:
-            if rows.column(name).null_count:
-                raise SchemaError(f"column {name}: null, where the table allows none")
-        keys = record_keys(rows, config)
-        paths = partition_paths(rows, config)
-        with_key = rows.append_column(RECORD_KEY, keys.cast(pa.string()))
-        for group, own in route_rows(with_key, paths, basis.buckets):
+def _gather(basis: Basis, incoming: IncomingRows, grouped: GroupedRows, workers: int) -> None:
+    """Sort all rows into their buckets."""
+    for routed in map_in_order(partial(_route, basis, incoming.schema), incoming, workers):
+        for group, own in routed:
             grouped.add(group, own)
+
+
+def _route(basis: Basis, schema: pa.Schema, given: pa.Table) -> list[tuple[BucketRef, pa.Table]]:
+    """Bring rows to the table's columns, and return those of each bucket with their keys."""
+    config, target, plain = basis.snapshot.state.config, basis.schema.data, plain_schema(schema)
+    try:
+        rows = given if given.schema.equals(plain) else given.cast(plain)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
+        raise SchemaError(f"a value has no place in the table: {error}") from error
+    rows = conform(rows, target)
+    for field in target:
+        if not field.nullable and rows.column(field.name).null_count:
+            raise SchemaError(f"column {field.name}: null, where the table allows none")
+    keys = record_keys(rows, config)
+    paths = partition_paths(rows, config)
+    with_key = rows.append_column(RECORD_KEY, keys.cast(pa.string()))
+    return list(route_rows(with_key, paths, basis.buckets))
 
 
 def _replaced(
