@@ -27,6 +27,7 @@ from bucketfmt.errors import (
     UnsafePathError,
     UnsupportedError,
 )
+from bucketfmt.index.common_buckets import CommonBuckets
 from bucketfmt.index.model import (
     BloomIndex,
     ConsistentHashingIndex,
@@ -36,8 +37,11 @@ from bucketfmt.index.model import (
     SimpleBucketIndex,
 )
 from bucketfmt.limits import Limits
+from bucketfmt.table.bucket_groups import BucketGroups
+from bucketfmt.table.lookup import KeyLocator
 from bucketfmt.table.plan_read import ScanPlan
-from bucketfmt.table.scan import Scan
+from bucketfmt.table.read_tasks import ReadTask, TaskReader
+from bucketfmt.table.scan import Scan, group_buckets
 from bucketfmt.write.cleaning import CleanResult
 from bucketfmt.write.open import WriterConfig
 from bucketfmt.write.plan_rollback import RollbackResult
@@ -48,12 +52,14 @@ __version__ = "0.1.0"
 
 __all__ = [
     "BloomIndex",
+    "BucketGroups",
     "BucketfmtError",
     "CheckReport",
     "ChecksumError",
     "CleanResult",
     "CommitResult",
     "CommitUnknownError",
+    "CommonBuckets",
     "ConflictError",
     "ConsistentHashingIndex",
     "CorruptError",
@@ -61,11 +67,13 @@ __all__ = [
     "Index",
     "IndexUnknownError",
     "KeyEncodingError",
+    "KeyLocator",
     "LimitError",
     "Limits",
     "LockTimeoutError",
     "NotFoundError",
     "PartitionBucketIndex",
+    "ReadTask",
     "RecordIndex",
     "RestoreResult",
     "RollbackResult",
@@ -76,6 +84,7 @@ __all__ = [
     "StorageError",
     "Table",
     "TableNotFoundError",
+    "TaskReader",
     "TruncatedError",
     "UnsafePathError",
     "UnsupportedError",
@@ -83,5 +92,6 @@ __all__ = [
     "WriterConfig",
     "__version__",
     "create",
+    "group_buckets",
     "open",
 ]

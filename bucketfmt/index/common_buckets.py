@@ -1,0 +1,217 @@
+"""The buckets that several tables, or partitions, have in common.
+
+Keys that are equal have one hash. Two divisions of the hashes into buckets therefore have a
+coarsest common one: rows that can be equal are in one of its buckets on either side, whole, and
+are joined or grouped there without being moved. For numbers of buckets it is their greatest
+common divisor (RFC-29: 8 and 4), for rings the nodes that stand in all of them. Pure.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from bucketfmt.errors import KeyEncodingError, SchemaError, UnsupportedError
+from bucketfmt.format.hashing import HASH_VALUE_MASK
+from bucketfmt.format.hashing_kernels import java_list_hashes, xxhash32s
+from bucketfmt.format.record_key_kernels import hash_value_columns
+from bucketfmt.format.record_keys import EMPTY_PLACEHOLDER, NULL_PLACEHOLDER, KeyDialect
+from bucketfmt.format.ring import find_node_indexes
+from bucketfmt.index.assign import Buckets, FixedBuckets, RingBuckets
+from bucketfmt.rows.java_text import java_strings
+
+__all__ = ["CommonBuckets", "HashedColumns", "find_common_buckets"]
+
+_Ids = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class HashedColumns:
+    """The columns whose values make the hash, and how these become text.
+
+    Attributes:
+        fields: Their names, in the order they are hashed.
+        types: As the table has them.
+        key_fields: All fields of the record key.
+        dialect: How values are found in a record key.
+        names_single: Whether the key of a single field has its name, `id:7`; None: either, as
+            releases wrote it.
+    """
+
+    fields: tuple[str, ...]
+    types: tuple[pa.DataType, ...]
+    key_fields: tuple[str, ...]
+    dialect: KeyDialect
+    names_single: bool | None
+
+    def record_keys(self, texts: Sequence[pa.Array]) -> pa.Array:
+        """Return the record keys of values of all key fields, which need not be sound ones."""
+        if len(texts) == 1 and not self.names_single:
+            return texts[0]
+        parts = []
+        for name, text in zip(self.fields, texts, strict=True):
+            written = pc.if_else(pc.equal(text, ""), EMPTY_PLACEHOLDER, text)
+            parts.append(pc.binary_join_element_wise(name, written, ":"))
+        return pc.binary_join_element_wise(*parts, ",")
+
+
+@dataclass(frozen=True)
+class CommonBuckets:
+    """A division of hash values; its buckets are numbered from 0. Pickles.
+
+    Attributes:
+        columns: What is hashed.
+        num_buckets: How many there are.
+        ring: The largest hash value of each bucket; None where buckets are hash modulo number.
+        values_tell_all: Whether columns' values determine the hash. Where keys are not made
+            alike on all sides, or have fields besides, they do only without `,` and `:`.
+    """
+
+    columns: HashedColumns
+    num_buckets: int
+    ring: tuple[int, ...] | None
+    values_tell_all: bool = True
+
+    def bucket_of(self, buckets: Buckets, bucket_id: int) -> int:
+        """Return the common bucket that a bucket of one of the partitions lies in."""
+        if self.ring is None:
+            return bucket_id % self.num_buckets
+        return int(find_node_indexes(np.array(self.ring), np.array([bucket_id]))[0])
+
+    def assign_keys(self, record_keys: pa.Array | pa.ChunkedArray) -> _Ids:
+        """Return the bucket of each record key.
+
+        Raises:
+            KeyEncodingError: a key on which Hudi itself never returns.
+        """
+        texts = hash_value_columns(record_keys, self.columns.fields, self.columns.dialect)
+        return self._buckets_of(self._hashes(texts))
+
+    def assign_rows(self, values: Sequence[pa.Array | pa.ChunkedArray]) -> _Ids:
+        """Return the bucket of each row, by the columns that are hashed. Null has one like any.
+
+        Raises:
+            SchemaError: a column is not of the table's type, nor can be made so.
+            KeyEncodingError: values that do not tell how the table's keys were hashed.
+        """
+        return self._buckets_of(self._hashes(self._texts(values)))
+
+    def assign_parts(self, values: Sequence[pa.Array | pa.ChunkedArray], num_parts: int) -> _Ids:
+        """Return which part of its bucket each row is in, where a bucket is too large for memory.
+
+        Equal values are in one part: the hash is divided on, as by more buckets.
+        """
+        hashes = self._hashes(self._texts(values))
+        return (hashes if self.ring is not None else hashes // self.num_buckets) % num_parts
+
+    def check_values(self, values: Sequence[pa.Array | pa.ChunkedArray]) -> None:
+        """Refuse rows of a table whose bucket their values do not tell.
+
+        Raises:
+            KeyEncodingError: there is one.
+        """
+        if self.values_tell_all:
+            return
+        for name, column in zip(self.columns.fields, values, strict=True):
+            if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+                found = pc.any(pc.match_substring_regex(column, "[,:]")).as_py()
+                if found:
+                    raise KeyEncodingError(
+                        f"column {name} has values with `,` or `:`, which record keys do not "
+                        "keep apart, so that they do not tell the bucket; read() the tables and "
+                        "use Spark's own join or groupBy"
+                    )
+
+    def _hashes(self, texts: Sequence[pa.Array | pa.ChunkedArray]) -> _Ids:
+        hashes = java_list_hashes(texts) if self.ring is None else xxhash32s(texts)
+        return hashes.astype(np.int64) & HASH_VALUE_MASK
+
+    def _buckets_of(self, hashes: _Ids) -> _Ids:
+        if self.ring is None:
+            return hashes % self.num_buckets
+        return find_node_indexes(np.array(self.ring), hashes).astype(np.int64)
+
+    def _texts(self, values: Sequence[pa.Array | pa.ChunkedArray]) -> Sequence[pa.Array]:
+        self.check_values(values)
+        columns = self.columns
+        texts = []
+        for name, kind, column in zip(columns.fields, columns.types, values, strict=True):
+            whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+            try:
+                text = java_strings(whole.cast(kind)).cast(pa.string())
+            except pa.ArrowException as error:
+                raise SchemaError(
+                    f"column {name} is {column.type} and hashed as {kind}; cast it: {error}"
+                ) from None
+            texts.append(text.fill_null(NULL_PLACEHOLDER))
+        if columns.fields != columns.key_fields:
+            return texts
+        keys = columns.record_keys(texts)
+        return hash_value_columns(keys, columns.fields, columns.dialect)
+
+
+def find_common_buckets(
+    columns: Sequence[HashedColumns], buckets: Sequence[Buckets]
+) -> CommonBuckets:
+    """Return the coarsest division that all these have.
+
+    Args:
+        columns: Of each table.
+        buckets: Of each partition of each table; at least one.
+
+    Raises:
+        UnsupportedError: they hash differently, or only one bucket would be left of many.
+    """
+    first = columns[0]
+    for other in columns[1:]:
+        _check_alike(first, other)
+    is_ring = isinstance(buckets[0], RingBuckets)
+    if any(isinstance(other, RingBuckets) is not is_ring for other in buckets):
+        raise UnsupportedError(
+            "one table is hashed on a ring and the other by a number of buckets, so that no "
+            "bucket of one is a bucket of the other; read() both and join the DataFrames"
+        )
+    alike = all((c.key_fields, c.dialect) == (first.key_fields, first.dialect) for c in columns)
+    tells = alike and first.key_fields == first.fields
+    ring = None
+    if is_ring:
+        rings = [{n.value for n in b.nodes} for b in buckets if isinstance(b, RingBuckets)]
+        ring = tuple(sorted(set.intersection(*rings)))
+        found, finest = len(ring), min(map(len, rings))
+    else:
+        numbers = [b.num_buckets for b in buckets if isinstance(b, FixedBuckets)]
+        found, finest = math.gcd(*numbers), min(numbers)
+    if found < 1 or (found == 1 and finest > 1):
+        raise UnsupportedError(
+            "the tables' buckets have nothing in common, so that all rows would be one task's; "
+            "use numbers of buckets of which one divides the other, or read() both and join the "
+            "DataFrames"
+        )
+    return CommonBuckets(first, found, ring, tells)
+
+
+def _check_alike(one: HashedColumns, other: HashedColumns) -> None:
+    if one.fields != other.fields:
+        raise UnsupportedError(
+            f"one table is hashed by {', '.join(one.fields)} and the other by "
+            f"{', '.join(other.fields)}, so that equal rows are in different buckets; read() both "
+            "and join the DataFrames"
+        )
+    if one.names_single is not other.names_single or one.names_single is None:
+        raise UnsupportedError(
+            f"record keys are written with the field's name, {one.fields[0]}:7, in one table and "
+            "without in the other, or it is not known how; read() both and join the DataFrames"
+        )
+    for name, kind, another in zip(one.fields, one.types, other.types, strict=True):
+        both_integers = pa.types.is_integer(kind) and pa.types.is_integer(another)
+        if not kind.equals(another) and not both_integers:
+            raise UnsupportedError(
+                f"{name} is {kind} in one table and {another} in the other, and is hashed as the "
+                "text of its type; read() both and join the DataFrames"
+            )
