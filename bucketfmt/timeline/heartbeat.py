@@ -15,7 +15,7 @@ from collections.abc import Callable
 from bucketfmt.errors import BucketfmtError
 from bucketfmt.format.paths import join_path
 from bucketfmt.storage.store import Store
-from bucketfmt.timeline.renewal import Renewal
+from bucketfmt.timeline.renewal import Renewal, Repeating
 
 __all__ = ["Heartbeats"]
 
@@ -32,6 +32,7 @@ class Heartbeats:
         interval_s: float = 60.0,
         misses_max: int = 2,
         now: Callable[[], float] = time.time,
+        repeat: Callable[[Callable[[], bool], float], Repeating] = Renewal,
     ) -> None:
         """Set up the heartbeats of a table; none beats yet.
 
@@ -41,6 +42,7 @@ class Heartbeats:
             misses_max: `hoodie.client.heartbeat.tolerable.misses`: a heartbeat is expired
                 when it is older than so many intervals. The same for all writers.
             now: Returns seconds since the epoch.
+            repeat: Calls a function every so many seconds.
 
         Raises:
             ValueError: the interval or the number of misses is not positive.
@@ -51,8 +53,9 @@ class Heartbeats:
         self._interval_s = interval_s
         self._tolerance_s = interval_s * misses_max
         self._now = now
+        self._repeat = repeat
         self._last: dict[str, float] = {}  # of those that beat here
-        self._renewals: dict[str, Renewal] = {}
+        self._renewals: dict[str, Repeating] = {}
 
     def start(self, requested_time: str) -> None:
         """Write the first heartbeat of an instant and keep on, until it is stopped.
@@ -66,7 +69,7 @@ class Heartbeats:
         if requested_time in self._renewals:
             raise ValueError(f"the heartbeat of {requested_time} is started already")
         self._beat(requested_time)
-        self._renewals[requested_time] = Renewal(
+        self._renewals[requested_time] = self._repeat(
             lambda: self._beat(requested_time), self._interval_s
         )
 

@@ -236,6 +236,7 @@ class FileSystemBasedLock(TableLock):
         *,
         expire_minutes: int = 0,
         path: str = ".hoodie/lock",
+        owner: str | None = None,
         now: Callable[[], float] = time.time,
         waiting: Waiting = DEFAULT_WAITING,
         limits: Limits = DEFAULT_LIMITS,
@@ -247,6 +248,7 @@ class FileSystemBasedLock(TableLock):
             expire_minutes: `hoodie.write.lock.filesystem.expire`: a lock file as old as this
                 is nobody's; 0 for never. The same for all writers.
             path: The lock file; Flink's writers have it at `.hoodie/.aux/lock`.
+            owner: What tells this writer from all others; a new UUID by default.
             now: Returns seconds since the epoch.
             waiting: How long to try.
             limits: Bounds on what is read.
@@ -262,7 +264,7 @@ class FileSystemBasedLock(TableLock):
         self._path = path
         self._now = now
         self._limit_bytes = limits.properties_bytes_max
-        self._owner = str(uuid.uuid4())
+        self._owner = owner or str(uuid.uuid4())
         self._since = 0.0
 
     def _try_acquire(self) -> bool:

@@ -8,10 +8,18 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from typing import Protocol
 
 from bucketfmt.errors import BucketfmtError
 
-__all__ = ["Renewal"]
+__all__ = ["Renewal", "Repeating"]
+
+
+class Repeating(Protocol):
+    """Something that is done over and over."""
+
+    def stop(self) -> None:
+        """Return when no call is under way and none will follow."""
 
 
 class Renewal:

@@ -20,7 +20,7 @@ from bucketfmt.format.table_lock import TableLease, decode_table_lease, encode_t
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
 from bucketfmt.storage.store import Store
 from bucketfmt.timeline.lock import DEFAULT_WAITING, TableLock, Waiting
-from bucketfmt.timeline.renewal import Renewal
+from bucketfmt.timeline.renewal import Renewal, Repeating
 
 __all__ = ["StorageBasedLock"]
 
@@ -46,7 +46,9 @@ class StorageBasedLock(TableLock):
         *,
         validity_s: float = 300.0,
         renew_s: float = 30.0,
+        owner: str | None = None,
         now: Callable[[], float] = time.time,
+        repeat: Callable[[Callable[[], bool], float], Repeating] = Renewal,
         waiting: Waiting = DEFAULT_WAITING,
         limits: Limits = DEFAULT_LIMITS,
     ) -> None:
@@ -57,7 +59,9 @@ class StorageBasedLock(TableLock):
             validity_s: `hoodie.write.lock.storage.validity.timeout.secs`: how long a lease
                 outlasts the last renewal, should the writer die.
             renew_s: `hoodie.write.lock.storage.renew.interval.secs`.
+            owner: What tells this writer from all others; a new UUID by default.
             now: Returns seconds since the epoch.
+            repeat: Calls a function every so many seconds.
             waiting: How long to try.
             limits: Bounds on what is read.
 
@@ -72,8 +76,9 @@ class StorageBasedLock(TableLock):
         self._renew_s = renew_s
         self._now = now
         self._limits = limits
-        self._owner = str(uuid.uuid4())
-        self._renewal: Renewal | None = None
+        self._repeat = repeat
+        self._owner = owner or str(uuid.uuid4())
+        self._renewal: Repeating | None = None
         self._guard = threading.Lock()  # between the owner and the thread that renews
         self._held: _Found | None = None
 
@@ -88,7 +93,7 @@ class StorageBasedLock(TableLock):
         if found is None or not self._is_ours(found.lease):
             return False
         self._held = found
-        self._renewal = Renewal(self._renew, self._renew_s)
+        self._renewal = self._repeat(self._renew, self._renew_s)
         return True
 
     def _still_holds(self) -> bool:

@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from time import monotonic
 from typing import Literal
 
 from bucketfmt.errors import ConflictError, CorruptError, UnsupportedError
@@ -337,7 +336,7 @@ class Cleaner:
     # -- execute
 
     def _execute(self, config: TableConfig, instant: Instant, plan: CleanerPlan) -> CleanResult:
-        owner, began = self._owner, monotonic()
+        owner, began = self._owner, self._owner.machine.monotonic()
         to_delete = _names_to_delete(plan, owner.limits)
         if instant.state is State.REQUESTED:
             with suppress(ConflictError):  # another process is at it too: that does no harm
@@ -350,7 +349,7 @@ class Cleaner:
                 owner.store.delete(path)
                 deleted.append(path)
                 size += info.size if info is not None else 0
-        metadata = _metadata_of(instant, plan, to_delete, monotonic() - began)
+        metadata = _metadata_of(instant, plan, to_delete, owner.machine.monotonic() - began)
         with owner.lock:
             owner.check_metadata_table()
             timeline = load_timeline(owner.store, config, owner.limits)

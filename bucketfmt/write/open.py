@@ -5,7 +5,8 @@ Sets up what does I/O later. Source: HoodieLockConfig, HoodieWriteConfig.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Literal
 
 from bucketfmt.format.table_config import TableConfig
@@ -14,6 +15,7 @@ from bucketfmt.storage.store import Store
 from bucketfmt.timeline.clock import InstantClock
 from bucketfmt.timeline.heartbeat import Heartbeats
 from bucketfmt.timeline.lock import FileSystemBasedLock, InProcessLock, TableLock, Waiting
+from bucketfmt.timeline.machine import Machine
 from bucketfmt.timeline.storage_based_lock import StorageBasedLock
 from bucketfmt.write.metadata_table import drop_metadata_table
 from bucketfmt.write.transaction import Transactions
@@ -37,6 +39,7 @@ class WriterConfig:
         clock_skew_s: How far the clocks of the writers' machines may differ.
         heartbeat_interval_s: Hudi's `hoodie.client.heartbeat.interval_in_ms`.
         metadata_table: What to do where the table has one: `refuse` to write, or `drop` it.
+        machine: That the writer runs on; another one for tests.
     """
 
     lock: Literal["auto", "storage", "filesystem", "process"] = "auto"
@@ -45,6 +48,7 @@ class WriterConfig:
     clock_skew_s: float = 0.001
     heartbeat_interval_s: float = 60.0
     metadata_table: Literal["refuse", "drop"] = "refuse"
+    machine: Machine = field(default=Machine(), repr=False)
 
 
 def open_transactions(
@@ -57,32 +61,59 @@ def open_transactions(
     """
     if writer.metadata_table not in ("refuse", "drop"):
         raise ValueError(f"metadata_table is refuse or drop, not {writer.metadata_table!r}")
+    machine = writer.machine
     return Transactions(
         store,
         limits,
         _open_lock(store, limits, writer),
-        InstantClock(config.timezone, clock_skew_s=writer.clock_skew_s),
-        Heartbeats(store, interval_s=writer.heartbeat_interval_s),
+        InstantClock(
+            config.timezone,
+            now=machine.now,
+            sleep=machine.sleep,
+            clock_skew_s=writer.clock_skew_s,
+        ),
+        Heartbeats(
+            store,
+            interval_s=writer.heartbeat_interval_s,
+            now=machine.now,
+            repeat=machine.repeat,
+        ),
+        machine,
         (lambda: drop_metadata_table(store, limits)) if writer.metadata_table == "drop" else None,
     )
 
 
 def _open_lock(store: Store, limits: Limits, writer: WriterConfig) -> TableLock:
-    waiting = Waiting(timeout_s=writer.lock_timeout_s)
+    machine = writer.machine
+    waiting = Waiting(
+        timeout_s=writer.lock_timeout_s,
+        random=machine.random,
+        monotonic=machine.monotonic,
+        sleep=machine.sleep,
+    )
     if writer.lock == "process":
         return InProcessLock(store.uri, waiting)
+    owner = machine.new_uuid()
     if writer.lock == "filesystem":
         return FileSystemBasedLock(
-            store, expire_minutes=writer.lock_expire_minutes, waiting=waiting, limits=limits
+            store,
+            expire_minutes=writer.lock_expire_minutes,
+            owner=owner,
+            now=machine.now,
+            waiting=waiting,
+            limits=limits,
         )
     if writer.lock not in ("auto", "storage"):
         raise ValueError(f"lock is auto, storage, filesystem or process, not {writer.lock!r}")
-    if "://" in store.uri:
-        return StorageBasedLock(store, waiting=waiting, limits=limits)
-    return StorageBasedLock(
+    lock = partial(
+        StorageBasedLock,
         store,
-        validity_s=_LOCAL_VALIDITY_S,
-        renew_s=_LOCAL_RENEW_S,
+        owner=owner,
+        now=machine.now,
+        repeat=machine.repeat,
         waiting=waiting,
         limits=limits,
     )
+    if "://" in store.uri:
+        return lock()
+    return lock(validity_s=_LOCAL_VALIDITY_S, renew_s=_LOCAL_RENEW_S)

@@ -9,7 +9,6 @@ rollback is completed: whoever comes after a crash finds the plan and does the s
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Sequence
 
 from bucketfmt.errors import ConflictError
@@ -39,6 +38,7 @@ from bucketfmt.storage.store import Store
 from bucketfmt.table.hashing_files import HASHING_METADATA_FOLDERS
 from bucketfmt.timeline.clock import InstantClock, known_times
 from bucketfmt.timeline.heartbeat import Heartbeats
+from bucketfmt.timeline.machine import Machine
 from bucketfmt.timeline.markers import delete_markers, load_markers, put_marker
 from bucketfmt.timeline.timeline import Instant, Timeline
 from bucketfmt.timeline.transitions import put_completed, put_inflight, put_requested
@@ -68,6 +68,7 @@ class Rollbacks:
         limits: Limits,
         clock: InstantClock,
         heartbeats: Heartbeats,
+        machine: Machine,
         holds_lock: Callable[[], bool],
     ) -> None:
         self.planner = RollbackPlanner(store, config, limits, heartbeats)
@@ -75,6 +76,7 @@ class Rollbacks:
         self.config = config
         self.limits = limits
         self.clock = clock
+        self.machine = machine
         self.holds_lock = holds_lock
         self._heartbeats = heartbeats
 
@@ -136,7 +138,7 @@ class Rollbacks:
 
     def execute(self, rollback: Instant, planned: PlannedRollback) -> RollbackMetadata:
         """Do what a plan says, or the rest of it; the rollback is left inflight."""
-        began = time.monotonic()
+        began = self.machine.monotonic()
         target = planned.target
         files = self._instant_files(target.commit_time)
         if any((f.action, f.state) == ("savepoint", State.COMPLETED) for f in files):
@@ -157,7 +159,7 @@ class Rollbacks:
                     self._delete_instant_file(file)
         delete_markers(self.store, target.commit_time)
         self._heartbeats.discard(target.commit_time)
-        took_ms = int((time.monotonic() - began) * 1000)
+        took_ms = int((self.machine.monotonic() - began) * 1000)
         return self._metadata(rollback.requested_time, planned, cancelled, took_ms)
 
     def withdraw(self, rollback: Instant) -> None:

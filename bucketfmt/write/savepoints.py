@@ -8,7 +8,6 @@ of from being cleaned; a restore takes back everything that came after it, newes
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from functools import partial
 
@@ -82,7 +81,7 @@ def put_savepoint(
     }
     metadata = SavepointMetadata(
         savepointed_by=user,
-        savepointed_at=int(time.time() * 1000),
+        savepointed_at=int(rollbacks.machine.now() * 1000),
         comments=comments,
         partition_metadata=partitions,
     )
@@ -178,7 +177,7 @@ def restore(rollbacks: Rollbacks, savepoint: str, *, dry_run: bool = False) -> R
 def _finish(
     rollbacks: Rollbacks, instant: Instant, plan: RestorePlan, savepoint: str
 ) -> RestoreResult:
-    began = time.monotonic()
+    began = rollbacks.machine.monotonic()
     store, config = rollbacks.store, rollbacks.config
     if instant.state is State.REQUESTED:
         put_inflight(store, config, instant.requested_time, "restore")
@@ -194,7 +193,7 @@ def _finish(
             requested.append(rollback)
     metadata_of_all = RestoreMetadata(
         start_restore_time=instant.requested_time,
-        time_taken_in_millis=int((time.monotonic() - began) * 1000),
+        time_taken_in_millis=int((rollbacks.machine.monotonic() - began) * 1000),
         instants_to_rollback=[target.commit_time for target in plan.instants_to_rollback],
         hoodie_restore_metadata=done,
         restore_instant_info=plan.instants_to_rollback,

@@ -35,6 +35,7 @@ from bucketfmt.timeline.heartbeat import Heartbeats
 from bucketfmt.timeline.history import list_archive_files, load_archive_file
 from bucketfmt.timeline.load import load_commit_metadata, load_timeline
 from bucketfmt.timeline.lock import TableLock
+from bucketfmt.timeline.machine import Machine
 from bucketfmt.timeline.markers import delete_announced_files, delete_markers
 from bucketfmt.timeline.timeline import Instant, Timeline
 from bucketfmt.timeline.transitions import put_completed, put_inflight, put_requested
@@ -65,6 +66,7 @@ class Transactions:
         lock: TableLock,
         clock: InstantClock,
         heartbeats: Heartbeats,
+        machine: Machine,
         drop_metadata_table: Callable[[], None] | None = None,
     ) -> None:
         """Set up.
@@ -75,6 +77,7 @@ class Transactions:
             lock: The table lock, the same kind for all writers.
             clock: Gives instants.
             heartbeats: Of this writer.
+            machine: That it runs on.
             drop_metadata_table: Removes the metadata table, called under the lock; None to refuse
                 to write to a table that has one.
         """
@@ -83,6 +86,7 @@ class Transactions:
         self.lock = lock
         self.clock = clock
         self.heartbeats = heartbeats
+        self.machine = machine
         self._drop_metadata_table = drop_metadata_table
         self._archived_keys = _ArchivedKeys()
 
@@ -116,7 +120,13 @@ class Transactions:
     def rollbacks(self, config: TableConfig) -> Rollbacks:
         """Return what takes instants back, for as long as the lock is held."""
         return Rollbacks(
-            self.store, config, self.limits, self.clock, self.heartbeats, self.lock.holds
+            self.store,
+            config,
+            self.limits,
+            self.clock,
+            self.heartbeats,
+            self.machine,
+            self.lock.holds,
         )
 
     @contextmanager

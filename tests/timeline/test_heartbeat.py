@@ -11,46 +11,32 @@ from bucketfmt.storage.open import open_store
 from bucketfmt.storage.store import FileInfo
 from bucketfmt.testing.faulty_store import Fault, FaultPlan, FaultyStore
 from bucketfmt.testing.memory_store import MemoryStore
-from bucketfmt.timeline import heartbeat
+from bucketfmt.testing.simulated_machine import ByHand, SimulatedMachine
 from bucketfmt.timeline.heartbeat import Heartbeats
 
 T = "20240101000000000"
 FILE = f".hoodie/.heartbeat/{T}"
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.time = time.time()
-
+class Clock(SimulatedMachine):
     def __call__(self) -> float:
         return self.time
 
 
 @pytest.fixture
 def clock() -> Clock:
-    return Clock()
+    return Clock(time=time.time())
 
 
 @pytest.fixture
-def beats(monkeypatch: pytest.MonkeyPatch) -> list:
+def beats(clock: Clock) -> list[ByHand]:
     """The heartbeats that were started: called by hand, in place of a thread each."""
-    started: list = []
-
-    class ByHand:
-        def __init__(self, renew, interval_s: float) -> None:
-            self.renew, self.interval_s, self.stopped = renew, interval_s, False
-            started.append(self)
-
-        def stop(self) -> None:
-            self.stopped = True
-
-    monkeypatch.setattr(heartbeat, "Renewal", ByHand)
-    return started
+    return clock.repeated
 
 
 def test_a_heartbeat_is_an_empty_file_where_hudi_looks_for_it(clock: Clock, beats: list) -> None:
     store = MemoryStore()
-    heartbeats = Heartbeats(store, now=clock)
+    heartbeats = Heartbeats(store, now=clock, repeat=clock.repeat)
     heartbeats.start(T)
     assert store.files == {FILE: b""}
     assert [beat.interval_s for beat in beats] == [60.0]
@@ -64,8 +50,8 @@ def test_others_take_a_writer_for_dead_when_it_missed_two(
     tmp_path: Path, clock: Clock, beats: list
 ) -> None:
     store = open_store(tmp_path)
-    writer = Heartbeats(store, now=clock)
-    other = Heartbeats(store, now=clock)
+    writer = Heartbeats(store, now=clock, repeat=clock.repeat)
+    other = Heartbeats(store, now=clock, repeat=clock.repeat)
     writer.start(T)
     written = (tmp_path / FILE).stat().st_mtime
     assert not other.is_expired(T)
@@ -80,27 +66,27 @@ def test_others_take_a_writer_for_dead_when_it_missed_two(
 
 def test_beating_keeps_it_alive(clock: Clock, beats: list) -> None:
     store = MemoryStore()
-    heartbeats = Heartbeats(store, now=clock)
+    heartbeats = Heartbeats(store, now=clock, repeat=clock.repeat)
     heartbeats.start(T)
     for _ in range(10):
         clock.time += 110
         assert not heartbeats.is_lost(T)
-        assert beats[0].renew() is True
+        assert beats[0].call() is True
     clock.time += 121
     assert heartbeats.is_lost(T)
     # Too late: someone may be rolling it back.
-    assert beats[0].renew() is False
+    assert beats[0].call() is False
     assert heartbeats.is_lost(T)
 
 
 def test_misses_while_the_store_is_away_count(clock: Clock, beats: list) -> None:
     store = FaultyStore(MemoryStore(), FaultPlan(2, Fault.FAIL_BEFORE, True, lasting=True))
-    heartbeats = Heartbeats(store, now=clock, interval_s=1, misses_max=3)
+    heartbeats = Heartbeats(store, now=clock, repeat=clock.repeat, interval_s=1, misses_max=3)
     heartbeats.start(T)
     for _ in range(3):
         clock.time += 1
         with pytest.raises(StorageError):
-            beats[0].renew()
+            beats[0].call()
     assert not heartbeats.is_lost(T)
     clock.time += 0.5
     assert heartbeats.is_lost(T)
@@ -115,7 +101,7 @@ def test_a_slow_write_counts_from_its_beginning(clock: Clock, beats: list) -> No
             clock.time += 121
             super().replace(path, data)
 
-    heartbeats = Heartbeats(Slow(), now=clock)
+    heartbeats = Heartbeats(Slow(), now=clock, repeat=clock.repeat)
     heartbeats.start(T)
     assert heartbeats.is_lost(T)
 
@@ -126,13 +112,15 @@ def test_what_never_beat_is_expired_and_what_tells_no_time_is_not(clock: Clock) 
             info = super().info(path)
             return info and FileInfo(info.path, info.size, None)
 
-    assert Heartbeats(Timeless(), now=clock).is_expired(T)
-    assert not Heartbeats(Timeless({FILE: b""}), now=clock).is_expired(T)
+    assert Heartbeats(Timeless(), now=clock, repeat=clock.repeat).is_expired(T)
+    assert not Heartbeats(Timeless({FILE: b""}), now=clock, repeat=clock.repeat).is_expired(T)
 
 
 def test_a_heartbeat_that_could_not_start_did_not(clock: Clock, beats: list) -> None:
     memory = MemoryStore()
-    heartbeats = Heartbeats(FaultyStore(memory, FaultPlan(1, Fault.FAIL_AFTER)), now=clock)
+    heartbeats = Heartbeats(
+        FaultyStore(memory, FaultPlan(1, Fault.FAIL_AFTER)), now=clock, repeat=clock.repeat
+    )
     with pytest.raises(StorageError):
         heartbeats.start(T)
     assert beats == []

@@ -15,7 +15,7 @@ from bucketfmt.storage.open import open_store
 from bucketfmt.storage.store import Store
 from bucketfmt.testing.faulty_store import Fault, FaultPlan, FaultyStore, Killed
 from bucketfmt.testing.memory_store import MemoryStore
-from bucketfmt.timeline import storage_based_lock
+from bucketfmt.testing.simulated_machine import ByHand, SimulatedMachine
 from bucketfmt.timeline.lock import Waiting
 from bucketfmt.timeline.storage_based_lock import StorageBasedLock
 from tests.timeline.counting import COUNTER, count, count_in_processes
@@ -25,9 +25,8 @@ NOT_AT_ALL = Waiting(timeout_s=0)
 AT_ONCE = Waiting(timeout_s=60, sleep=lambda _: None)
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.ms = 1_700_000_000_123
+class Clock(SimulatedMachine):
+    ms = 1_700_000_000_123
 
     def __call__(self) -> float:
         return (self.ms + 0.5) / 1000
@@ -39,24 +38,13 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def renewals(monkeypatch: pytest.MonkeyPatch) -> list:
+def renewals(clock: Clock) -> list[ByHand]:
     """The renewals that were started: called by hand, in place of a thread each."""
-    started: list = []
-
-    class ByHand:
-        def __init__(self, renew: Callable[[], bool], interval_s: float) -> None:
-            self.renew, self.interval_s, self.stopped = renew, interval_s, False
-            started.append(self)
-
-        def stop(self) -> None:
-            self.stopped = True
-
-    monkeypatch.setattr(storage_based_lock, "Renewal", ByHand)
-    return started
+    return clock.repeated
 
 
 def lock_of(store: Store, clock: Clock, waiting: Waiting = NOT_AT_ALL) -> StorageBasedLock:
-    return StorageBasedLock(store, now=clock, waiting=waiting)
+    return StorageBasedLock(store, now=clock, repeat=clock.repeat, waiting=waiting)
 
 
 def lease_in(store: Store) -> TableLease:
@@ -87,7 +75,7 @@ def test_the_life_of_a_lease(place: tuple[str, dict], clock: Clock, renewals: li
     assert lock.holds()
     clock.ms += 30_000
     assert [renewal.interval_s for renewal in renewals] == [30.0]
-    assert renewals[0].renew() is True
+    assert renewals[0].call() is True
     assert lease_in(store) == TableLease(False, 1700000330123, owner)
     assert lock.holds()
     lock.release()
@@ -135,8 +123,8 @@ def test_holds_sees_that_it_was_lost(place: tuple[str, dict], clock: Clock, rene
     other.acquire()
     assert other.holds()
     assert not lock.holds()
-    assert renewals[0].renew() is False
-    assert renewals[0].renew() is False
+    assert renewals[0].call() is False
+    assert renewals[0].call() is False
     assert not lock.holds()
     lock.release()
     assert lease_in(store).owner == other._owner
@@ -152,7 +140,7 @@ def test_a_lease_that_was_taken_and_given_back_meanwhile_is_lost(
     clock.ms += 301_000
     with lock_of(store, clock):
         pass
-    assert renewals[0].renew() is False
+    assert renewals[0].call() is False
     assert not lock.holds()
 
 
@@ -162,7 +150,7 @@ def test_a_lock_file_that_was_removed_is_a_lost_lock(clock: Clock, renewals: lis
     lock.acquire()
     store.delete(FILE)
     assert not lock.holds()
-    assert renewals[0].renew() is False
+    assert renewals[0].call() is False
     lock.release()
     assert store.files == {}
 
@@ -235,7 +223,7 @@ def test_one_failure_is_survived_wherever_it_is(
     lock.acquire()
     assert insist(lock.holds)
     clock.ms += 30_000
-    assert insist(renewals[-1].renew)
+    assert insist(renewals[-1].call)
     assert insist(lock.holds)
     lock.release()
     assert lease_in(memory) == TableLease(True, clock.ms + 300_000, lock._owner)
@@ -264,7 +252,7 @@ def test_a_killed_owner_is_succeeded_when_its_lease_ends(
         with lock_of(store, clock, AT_ONCE) as lock:
             assert lock.holds()
             clock.ms += 30_000
-            renewals[-1].renew()
+            renewals[-1].call()
     except Killed:
         assert all(renewal.stopped for renewal in renewals)
     clock.ms += 300_501

@@ -1,0 +1,44 @@
+"""What a writer takes from the machine it runs on: its clocks, chance, and work in the background.
+
+No I/O of its own. All of it is here, so that a test can run a writer that does the same each
+time: `bucketfmt.testing.SimulatedMachine`.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from bucketfmt.timeline.renewal import Renewal, Repeating
+
+__all__ = ["Machine"]
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """A machine.
+
+    Attributes:
+        now: Returns seconds since the epoch.
+        monotonic: Returns seconds of a clock that is never set.
+        sleep: Waits for that many seconds.
+        randbits: Returns a number of that many random bits.
+        repeat: Calls a function every so many seconds until it returns False.
+    """
+
+    now: Callable[[], float] = time.time
+    monotonic: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+    randbits: Callable[[int], int] = secrets.randbits
+    repeat: Callable[[Callable[[], bool], float], Repeating] = Renewal
+
+    def random(self) -> float:
+        """Return a number from 0 up to 1."""
+        return self.randbits(53) / (1 << 53)
+
+    def new_uuid(self) -> str:
+        """Return a random UUID."""
+        return str(uuid.UUID(int=self.randbits(128), version=4))
