@@ -28,7 +28,7 @@ from bucketfmt.storage.store import FileInfo, Store
 from bucketfmt.table.file_slices import group_files
 from bucketfmt.table.files import DataFile
 from bucketfmt.table.state import TableState
-from bucketfmt.table.streams import map_in_threads
+from bucketfmt.table.streams import map_in_threads, waiting_count
 from bucketfmt.table.written_files import CommitRecord
 from bucketfmt.timeline.history import load_history
 from bucketfmt.timeline.load import FileGroupId, load_pending_compactions
@@ -36,7 +36,6 @@ from bucketfmt.timeline.timeline import Instant, Timeline
 
 __all__ = ["ExaminedState", "event_of_error"]
 
-_LISTING_THREADS = 8
 _PARTITION_METADATA_PREFIX = ".hoodie_partition_metadata"
 _DAMAGE = (CorruptError, KeyEncodingError, SchemaError, UnsafePathError)
 
@@ -82,7 +81,7 @@ class ExaminedState(TableState):
     def commits(self) -> tuple[CommitRecord, ...]:
         """The completed writes of the active timeline whose metadata can be read."""
         instants = self.timeline.writes.completed.instants
-        records = map_in_threads(self._try_load_commit, instants, _LISTING_THREADS)
+        records = map_in_threads(self._try_load_commit, instants, waiting_count(self.store))
         return tuple(record for record in records if record is not None)
 
     def _try_load_commit(self, instant: Instant) -> CommitRecord | None:
@@ -140,7 +139,7 @@ class ExaminedState(TableState):
         found: list[str] = []
         level = [""]
         while level:
-            listings = map_in_threads(self._list, level, _LISTING_THREADS)
+            listings = map_in_threads(self._list, level, waiting_count(self.store))
             below: list[str] = []
             for folder, entries in zip(level, listings, strict=True):
                 is_other_table = folder != "" and any(e.name == ".hoodie" for e in entries)

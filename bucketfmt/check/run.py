@@ -38,7 +38,7 @@ from bucketfmt.storage.store import Store
 from bucketfmt.table.files import FileSlice
 from bucketfmt.table.find_index import IndexFinder
 from bucketfmt.table.snapshot import Snapshot
-from bucketfmt.table.streams import merge_streams, worker_count
+from bucketfmt.table.streams import merge_streams, reader_count, waiting_count
 from bucketfmt.timeline.load import load_timeline
 
 __all__ = ["Progress", "ProgressCallback", "check_table"]
@@ -230,7 +230,9 @@ class _Check:
         self, checker: PartitionChecker, view: IndexView, chosen: Sequence[str]
     ) -> None:
         streams = [partial(_guarded, checker.check, path, path) for path in chosen]
-        workers = worker_count() if view.is_ring else 1  # else there is nothing to wait for
+        workers = (
+            waiting_count(self._store) if view.is_ring else 1
+        )  # else there is nothing to wait for
         done = 0
         for event in merge_streams(streams, workers, buffered=256):
             if event is None:
@@ -265,7 +267,8 @@ class _Check:
             partial(_guarded, examine, file_slice, file_slice.file_id) for file_slice in wanted
         ]
         done, total = 0, len(wanted)
-        for event in merge_streams(streams, worker_count(), buffered=256):
+        workers = reader_count(self._store, sum(file_slice.size for file_slice in wanted))
+        for event in merge_streams(streams, workers, buffered=256):
             if event is None:
                 done += 1
                 self.left = f"the files of {total - done} of {total} file groups"

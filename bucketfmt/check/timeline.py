@@ -23,7 +23,7 @@ from bucketfmt.format.paths import join_path
 from bucketfmt.limits import Limits
 from bucketfmt.rows.avro_schema import arrow_schema, parse_avro_schema
 from bucketfmt.storage.store import FileInfo
-from bucketfmt.table.streams import map_in_threads
+from bucketfmt.table.streams import map_in_threads, waiting_count
 from bucketfmt.table.written_files import CommitRecord
 from bucketfmt.timeline.load import load_clustering_plan, load_instant_content
 from bucketfmt.timeline.timeline import Instant, Timeline
@@ -41,7 +41,6 @@ __all__ = [
 STALE_AFTER = timedelta(hours=24)
 """How old a write that is not completed must be to count as stuck."""
 
-_THREADS = 8
 _HEARTBEATS = ".hoodie/.heartbeat"
 # These wait for whoever runs them next, for as long as it takes.
 _WAITING = frozenset({"compaction", "logcompaction", "clustering", "indexing", "clean"})
@@ -73,7 +72,8 @@ def load_timeline_faults(state: ExaminedState, now: datetime) -> Iterator[Event]
         if (instant.is_completed and instant.action not in _WRITES)
         or (instant.state is State.REQUESTED and instant.action not in _WRITES | {"compaction"})
     ]
-    for event in map_in_threads(lambda i: _content_fault(state, i), others, _THREADS):
+    workers = waiting_count(state.store)
+    for event in map_in_threads(lambda i: _content_fault(state, i), others, workers):
         if event is not None:
             yield event
 

@@ -23,7 +23,7 @@ from bucketfmt.table.keys import KeySet, KeysLike, read_keys
 from bucketfmt.table.scan import output_schema
 from bucketfmt.table.slice_reader import RowSpec, SliceReader
 from bucketfmt.table.snapshot import Snapshot
-from bucketfmt.table.streams import merge_streams, worker_count
+from bucketfmt.table.streams import merge_streams, reader_count
 
 __all__ = [
     "LOCATION_SCHEMA",
@@ -251,12 +251,14 @@ def lookup_rows(
     resolved = index_finder.resolve(snapshot)
     table = snapshot.schema
     output = output_schema(table, columns, meta_columns=False)
-    streams = []
+    streams, size = [], 0
     for path, record_keys, _ in _by_partition(snapshot.partitions, keys, None):
         for file_slice, own in _slices_of_keys(snapshot, index_finder, resolved, path, record_keys):
             spec = RowSpec(table=table, output=output, keys=own)
             streams.append(partial(SliceReader(snapshot, spec).read, file_slice, None))
-    found = list(merge_streams(streams, worker_count(), buffered=worker_count()))
+            size += file_slice.size
+    workers = reader_count(snapshot.state.store, size)
+    found = list(merge_streams(streams, workers, buffered=workers))
     return pa.concat_tables([output.empty_table(), *found])
 
 

@@ -28,7 +28,7 @@ from bucketfmt.table.schema import TableSchema
 from bucketfmt.table.slice_reader import RowSpec, SliceReader
 from bucketfmt.table.snapshot import Snapshot
 from bucketfmt.table.state import TableState
-from bucketfmt.table.streams import merge_streams, worker_count
+from bucketfmt.table.streams import merge_streams, reader_count
 
 if TYPE_CHECKING:
     import duckdb
@@ -137,17 +137,22 @@ class Scan:
         if self._limit is not None or self._spec.row_filter is not None:
             return sum(rows.num_rows for rows in self._limited(self._stream(_BATCH_ROWS)))
         reader = SliceReader(self._snapshot, self._spec.counting())
-        counts = [partial(_count, reader, file_slice) for file_slice in self.plan().slices]
-        return sum(merge_streams(counts, worker_count(), buffered=64))
+        slices = self.plan().slices
+        counts = [partial(_count, reader, file_slice) for file_slice in slices]
+        return sum(merge_streams(counts, self._workers(slices), buffered=64))
 
     def _stream(self, batch_rows: int | None) -> Iterator[pa.Table]:
-        slices, workers = self.plan().slices, worker_count()
+        slices = self.plan().slices
+        workers = self._workers(slices)
         reader = SliceReader(self._snapshot, self._spec, side_by_side=len(slices) >= workers)
         streams = [partial(reader.read, file_slice, batch_rows) for file_slice in slices]
         if batch_rows is None:  # everything is held in the end
             return merge_streams(streams, workers, buffered=workers)
         costs = [reader.log_size(file_slice) for file_slice in slices]
         return merge_streams(streams, workers, workers, costs, _LOG_BYTES_IN_WORK)
+
+    def _workers(self, slices: Sequence[FileSlice]) -> int:
+        return reader_count(self._snapshot.state.store, sum(s.size for s in slices))
 
     def _limited(self, tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
         left = self._limit

@@ -24,7 +24,7 @@ from bucketfmt.table.read_basis import ReadBasis
 from bucketfmt.table.schema import META_COLUMNS, TableSchema, find_stated_schema, without_meta
 from bucketfmt.table.slice_blocks import load_log_file
 from bucketfmt.table.state import TableState
-from bucketfmt.table.streams import map_in_threads
+from bucketfmt.table.streams import map_in_threads, waiting_count
 from bucketfmt.table.written_files import (
     CommitRecord,
     CommittedFile,
@@ -33,8 +33,6 @@ from bucketfmt.table.written_files import (
 )
 
 __all__ = ["Snapshot"]
-
-_LISTING_THREADS = 8
 
 
 class Snapshot:
@@ -214,7 +212,7 @@ class Snapshot:
 
     def slices_of(self, partition_paths: Sequence[str]) -> list[FileSlice]:
         """Return the slices of several partitions, listing them side by side."""
-        slices = map_in_threads(self.slices, partition_paths, _LISTING_THREADS)
+        slices = map_in_threads(self.slices, partition_paths, waiting_count(self.state.store))
         return [file_slice for partition in slices for file_slice in partition]
 
     def _file_ids(self, partition_path: str) -> list[str]:

@@ -23,7 +23,7 @@ from bucketfmt.limits import Limits
 from bucketfmt.storage.store import FileInfo, Store
 from bucketfmt.table.file_slices import group_files
 from bucketfmt.table.files import DataFile
-from bucketfmt.table.streams import map_in_threads
+from bucketfmt.table.streams import map_in_threads, waiting_count
 from bucketfmt.table.written_files import CommitRecord
 from bucketfmt.timeline.history import load_history
 from bucketfmt.timeline.load import FileGroupId, load_commit_metadata, load_pending_compactions
@@ -31,7 +31,6 @@ from bucketfmt.timeline.timeline import Instant, Timeline
 
 __all__ = ["TableState"]
 
-_LISTING_THREADS = 8
 _SCHEMA_FOLDER = ".hoodie/.schema"
 _PARTITION_METADATA_PREFIX = ".hoodie_partition_metadata"
 
@@ -59,7 +58,9 @@ class TableState:
         """The completed write instants of the active timeline, by requested time."""
         return tuple(
             map_in_threads(
-                self._load_commit, self.timeline.writes.completed.instants, _LISTING_THREADS
+                self._load_commit,
+                self.timeline.writes.completed.instants,
+                waiting_count(self.store),
             )
         )
 
@@ -158,7 +159,7 @@ class TableState:
         found: list[str] = []
         level = [""]
         while level:
-            listings = map_in_threads(self.store.list, level, _LISTING_THREADS)
+            listings = map_in_threads(self.store.list, level, waiting_count(self.store))
             below: list[str] = []
             for folder, entries in zip(level, listings, strict=True):
                 if any(e.name.startswith(_PARTITION_METADATA_PREFIX) for e in entries):

@@ -10,7 +10,19 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Generic, TypeVar
 
-__all__ = ["map_in_order", "map_in_threads", "merge_streams", "worker_count"]
+from bucketfmt.storage.store import Store
+
+__all__ = [
+    "map_in_order",
+    "map_in_threads",
+    "merge_streams",
+    "reader_count",
+    "waiting_count",
+    "worker_count",
+]
+
+_FEW_BYTES = 4 << 20  # read before threads, which take turns, have begun
+_WAITING = 8
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")
@@ -23,9 +35,22 @@ def worker_count() -> int:
     return min(8, os.cpu_count() or 1)
 
 
+def reader_count(store: Store, size: int) -> int:
+    """Threads to read files of this size together with: one for few bytes on a disk."""
+    return 1 if store.failures_are_final and size < _FEW_BYTES else worker_count()
+
+
+def waiting_count(store: Store) -> int:
+    """Threads for listings and other small I/O: several where a network keeps them waiting.
+
+    On a disk they would wait for each other only, and take three times as long.
+    """
+    return 1 if store.failures_are_final else _WAITING
+
+
 def map_in_threads(function: Callable[[_T], _R], items: Sequence[_T], workers: int) -> list[_R]:
-    """Return `function` of each item, in order. For small I/O such as listings."""
-    if len(items) <= 1:
+    """Return `function` of each item, in order."""
+    if len(items) <= 1 or workers <= 1:
         return [function(item) for item in items]
     with ThreadPoolExecutor(min(workers, len(items))) as pool:
         return list(pool.map(function, items))

@@ -132,7 +132,7 @@ def load_replaced_file_groups(
     replacing = timeline.completed.of("replacecommit").instants
     replaced: dict[FileGroupId, Instant] = {}
     for instant, metadata in _load_each(
-        replacing, lambda instant: load_commit_metadata(store, config, instant, limits)
+        store, replacing, lambda instant: load_commit_metadata(store, config, instant, limits)
     ):
         for partition_path, file_ids in metadata.partition_to_replace_file_ids.items():
             replaced.update(((partition_path, file_id), instant) for file_id in file_ids)
@@ -150,6 +150,7 @@ def load_pending_compactions(
     planned: dict[FileGroupId, Instant] = {}
     operations: dict[FileGroupId, CompactionOperation] = {}
     for instant, plan in _load_each(
+        store,
         timeline.pending.of("compaction").instants,
         lambda instant: load_compaction_plan(store, config, instant, limits),
     ):
@@ -173,6 +174,7 @@ def load_pending_clusterings(
     """
     planned: dict[FileGroupId, Instant] = {}
     for instant, plan in _load_each(
+        store,
         timeline.pending.of("clustering", "replacecommit").instants,
         lambda instant: load_clustering_plan(store, config, instant, limits),
     ):
@@ -214,10 +216,10 @@ def _load(
 
 
 def _load_each(
-    instants: Iterable[Instant], load: Callable[[Instant], _T]
+    store: Store, instants: Iterable[Instant], load: Callable[[Instant], _T]
 ) -> list[tuple[Instant, _T]]:
     instants = list(instants)
-    if len(instants) < 2:
+    if len(instants) < 2 or store.failures_are_final:  # a disk does not keep them waiting
         return [(instant, load(instant)) for instant in instants]
     with ThreadPoolExecutor(_PARALLEL_READS) as pool:
         return list(zip(instants, pool.map(load, instants), strict=True))
