@@ -1,4 +1,27 @@
 """Hudi bucket-index tables on Spark: the core of `bucketfmt` mapped over partitions.
 
 One task has one (partition, bucket), or several small ones.
+
+>>> import bucketfmt_spark as bs
+>>> bs.read(spark, "s3://lake/trips", filter=[("city", "=", "sf")])         # doctest: +SKIP
+>>> bs.join(spark, "s3://lake/trips", "s3://lake/riders")                   # doctest: +SKIP
 """
+
+from bucketfmt_spark.aggregates import aggregate
+from bucketfmt_spark.checks import check
+from bucketfmt_spark.executors import ExecutorError
+from bucketfmt_spark.joins import join
+from bucketfmt_spark.lookups import locate, lookup
+from bucketfmt_spark.reading import changes, read, read_scan
+
+__all__ = [
+    "ExecutorError",
+    "aggregate",
+    "changes",
+    "check",
+    "join",
+    "locate",
+    "lookup",
+    "read",
+    "read_scan",
+]

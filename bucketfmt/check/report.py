@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from bucketfmt.check.catalogue import CATALOGUE, Severity
 
-__all__ = ["CheckReport", "Counted", "Depth", "Event", "Finding", "NotChecked", "ReportBuilder"]
+__all__ = [
+    "CheckReport",
+    "Counted",
+    "Depth",
+    "Event",
+    "Finding",
+    "NotChecked",
+    "ReportBuilder",
+    "merge_reports",
+]
 
 Depth = Literal["quick", "default", "full"]
 
@@ -151,6 +160,16 @@ class CheckReport:
             return 130
         return {"clean": 0, "findings": 1, "incomplete": 3}[self.status]
 
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> CheckReport:
+        """Return the report that `to_dict` returned, of a process of one's own."""
+        findings = (
+            Finding(**{**f, "paths": tuple(f["paths"]), "instants": tuple(f["instants"])})
+            for f in data["findings"]
+        )
+        not_checked = tuple(data["not_checked"])
+        return cls(data["status"], data["depth"], data["checked"], not_checked, tuple(findings))
+
     def to_dict(self) -> dict[str, Any]:
         """Return the report as `bucketfmt check --output json` prints it."""
         return {
@@ -163,6 +182,44 @@ class CheckReport:
                 for finding in self.findings
             ],
         }
+
+
+_OF_THE_TABLE = ("instants", "hashing config files")  # counted by each check of some partitions
+_NOT_ASKED_FOR = ": not asked for"
+
+
+def merge_reports(reports: Sequence[CheckReport], max_findings: int) -> CheckReport:
+    """Return the report of a table whose partitions were checked in several runs, at one depth.
+
+    Raises:
+        ValueError: there are no reports.
+    """
+    if not reports:
+        raise ValueError("no reports to merge")
+    counts: Counter[str] = Counter()
+    for report in reports:
+        for what, number in report.checked.items():
+            of_table = what in _OF_THE_TABLE
+            counts[what] = max(counts[what], number) if of_table else counts[what] + number
+    findings = {finding for report in reports for finding in report.findings}
+    worst = tuple(sorted(findings, key=lambda finding: finding.sort_key))
+    sentences = dict.fromkeys(
+        sentence
+        for report in reports
+        for sentence in report.not_checked
+        if not sentence.endswith(_NOT_ASKED_FOR)
+    )
+    if len(worst) > max_findings:
+        left_out = f"{len(worst) - max_findings} further findings are left out (max_findings)"
+        sentences[left_out] = None
+    statuses = {report.status for report in reports}
+    status: Literal["clean", "findings", "incomplete"] = "clean"
+    if "findings" in statuses:
+        status = "findings"
+    elif "incomplete" in statuses:
+        status = "incomplete"
+    checked = dict(sorted(counts.items()))
+    return CheckReport(status, reports[0].depth, checked, tuple(sentences), worst[:max_findings])
 
 
 @dataclass

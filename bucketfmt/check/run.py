@@ -41,7 +41,7 @@ from bucketfmt.table.snapshot import Snapshot
 from bucketfmt.table.streams import merge_streams, reader_count, waiting_count
 from bucketfmt.timeline.load import load_timeline
 
-__all__ = ["Progress", "ProgressCallback", "check_table"]
+__all__ = ["Progress", "ProgressCallback", "check_table", "find_partitions"]
 
 _T = TypeVar("_T")
 _E = TypeVar("_E")
@@ -101,6 +101,18 @@ def check_table(
         builder.add(event_of_error(error, "T002", check.left))
     check.flush()
     return builder.build()
+
+
+def find_partitions(store: Store, config: TableConfig, limits: Limits) -> tuple[str, ...]:
+    """Return every partition path that a check looks at, also folders that only should be one.
+
+    Raises:
+        BucketfmtError: the timeline cannot be listed.
+    """
+    timeline = load_timeline(store, config, limits)
+    state = ExaminedState(store, config, timeline, limits)
+    state.load()
+    return Snapshot(state).partitions
 
 
 class _Check:

@@ -110,6 +110,20 @@ class CommonBuckets:
         hashes = self._hashes(self._texts(values))
         return (hashes if self.ring is not None else hashes // self.num_buckets) % num_parts
 
+    def check_rows_tell(self) -> None:
+        """Refuse to assign rows by their columns where record keys are written either way.
+
+        Raises:
+            UnsupportedError: they are.
+        """
+        if self.columns.names_single is None:
+            name = self.columns.fields[0]
+            raise UnsupportedError(
+                f"releases write the complex record key of one field as 7 or as {name}:7, and the "
+                "table does not say which, so that rows do not tell their bucket; read() the table "
+                "and use Spark's own join"
+            )
+
     def check_values(self, values: Sequence[pa.Array | pa.ChunkedArray]) -> None:
         """Refuse rows of a table whose bucket their values do not tell.
 

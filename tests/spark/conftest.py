@@ -46,6 +46,6 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         builder = builder.config(key, value)
     builder = builder.config("spark.local.dir", str(folder / "local"))
     session = builder.config("spark.sql.warehouse.dir", str(folder / "warehouse")).getOrCreate()
-    session.sparkContext.setLogLevel("ERROR")
+    session.sparkContext.setLogLevel("OFF")
     yield session
     session.stop()

@@ -1,0 +1,61 @@
+"""`check`: the partitions of a table checked side by side."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+import bucketfmt as bf
+from bucketfmt_spark.executors import parallelism
+from bucketfmt_spark.tasks import task_frame
+
+__all__ = ["check"]
+
+_TASKS_A_CORE = 4  # partitions differ in size
+_REPORT = pa.schema({"report": pa.string()})
+
+
+def check(
+    spark: SparkSession,
+    uri: str | os.PathLike[str],
+    depth: Literal["quick", "default", "full"] = "default",
+    *,
+    max_findings: int = 100,
+    storage_options: Mapping[str, Any] | None = None,
+    index: bf.Index | None = None,
+) -> bf.CheckReport:
+    """Check a table as `bucketfmt.Table.check` does, its partitions on the executors.
+
+    A partition is one task's, so that a table without partitions is checked by one executor. The
+    timeline is checked by each task.
+
+    Raises:
+        ValueError: an unknown depth.
+        StorageError: the timeline cannot be listed.
+        ExecutorError: executors have no bucketfmt, or another release.
+    """
+    if depth not in ("quick", "default", "full"):
+        raise ValueError(f"depth is quick, default or full, not {depth!r}")
+    location, options = os.fspath(uri), dict(storage_options or {})
+    table = bf.open(location, options, index)
+    if depth == "quick":  # listings alone
+        return table.check(depth, max_findings=max_findings)
+    paths = table.partitions_to_check()
+    number = min(len(paths), _TASKS_A_CORE * parallelism(spark))
+    if not number:
+        return table.check(depth, max_findings=max_findings)
+    tasks = [[path.encode() for path in paths[start::number]] for start in range(number)]
+
+    def work(chosen: list[bytes]) -> Iterator[pa.RecordBatch]:
+        own = [path.decode() for path in chosen]
+        report = bf.open(location, options, index).check(depth, own, max_findings=max_findings)
+        yield pa.record_batch([pa.array([json.dumps(report.to_dict())])], schema=_REPORT)
+
+    found = task_frame(spark, [tasks], work, _REPORT).collect()
+    reports = [bf.CheckReport.from_dict(json.loads(row.report)) for row in found]
+    return bf.merge_reports(reports, max_findings)

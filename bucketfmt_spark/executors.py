@@ -1,0 +1,71 @@
+"""Whether executors can run bucketfmt at all, asked before they are given work.
+
+DataFrames are lazy: a package that is missing would otherwise show in the middle of the user's
+job, as an error of Spark's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+import bucketfmt as bf
+
+__all__ = ["ExecutorError", "check_executors", "parallelism"]
+
+_CHECKED: WeakKeyDictionary[SparkSession, bool] = WeakKeyDictionary()
+
+
+class ExecutorError(bf.BucketfmtError):
+    """Executors have no bucketfmt, or another release of it than the driver."""
+
+
+def check_executors(spark: SparkSession) -> None:
+    """Ask a task on each core, once a session, whether it can import what the driver sends.
+
+    Raises:
+        ExecutorError: it cannot.
+    """
+    if spark in _CHECKED:
+        return
+    tasks = parallelism(spark)
+    found = spark.range(0, tasks, 1, tasks).mapInArrow(_make_probe(), "version string").collect()
+    others = sorted({row.version for row in found} - {bf.__version__})
+    if others:
+        raise ExecutorError(
+            f"the driver has bucketfmt {bf.__version__} and executors have {', '.join(others)}; "
+            "install the same release on all, or send it along: "
+            "spark.addArtifacts(...) or --py-files"
+        )
+    _CHECKED[spark] = True
+
+
+def _make_probe() -> Any:
+    # Made here, it is sent as code and not as a name of a module that may be missing.
+    def probe(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyarrow  # noqa: PLC0415
+
+        try:
+            import bucketfmt_spark  # noqa: F401, PLC0415
+            from bucketfmt import __version__  # noqa: PLC0415
+
+            version = __version__
+        except ImportError as error:
+            version = f"none ({error})"
+        for _ in batches:
+            yield pyarrow.RecordBatch.from_pydict({"version": [version]})
+
+    return probe
+
+
+def parallelism(spark: SparkSession) -> int:
+    """Return how many tasks the session's cluster does at a time, as far as it tells."""
+    if type(spark).__module__.startswith("pyspark.sql.connect"):
+        stated = spark.conf.get("spark.sql.leafNodeDefaultParallelism", None)
+        stated = stated or spark.conf.get("spark.default.parallelism", None)
+        return int(stated or spark.conf.get("spark.sql.shuffle.partitions") or 1)
+    return int(spark.sparkContext.defaultParallelism)

@@ -1,0 +1,116 @@
+"""`locate` and `lookup`: where the keys of a DataFrame live, and their rows.
+
+`locate` moves nothing and opens no data file. `lookup` moves the keys to their buckets, once,
+and opens only these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame
+from pyspark.sql import types as st
+
+import bucketfmt as bf
+from bucketfmt_spark.exchange import BUCKET, move_to_buckets, split_by_bucket
+from bucketfmt_spark.executors import check_executors
+from bucketfmt_spark.sides import Side, scan_of
+from bucketfmt_spark.spark_types import arrow_for_spark, as_spark_takes_it, spark_schema
+from bucketfmt_spark.tasks import PackedTasks
+
+__all__ = ["locate", "lookup"]
+
+_LOCATIONS = pa.schema(
+    {
+        "record_key": pa.string(),
+        "partition_path": pa.string(),
+        "bucket_id": pa.int32(),
+        "file_id": pa.string(),
+        "base_file": pa.string(),
+        "log_files": pa.list_(pa.string()),
+    }
+)
+_MOVED_KEYS = st.StructType(
+    [
+        st.StructField(BUCKET, st.IntegerType(), False),
+        st.StructField("record_key", st.StringType()),
+        st.StructField("partition_path", st.StringType()),
+    ]
+)
+
+
+def locate(df: DataFrame, uri: Any) -> DataFrame:
+    """Return where the keys of a DataFrame live or would live. Rows as `bucketfmt.Table.locate`.
+
+    Args:
+        df: With `_hoodie_record_key` or the key fields, and with `_hoodie_partition_path` or the
+            partition fields if the table has partitions; without these, each key is located in
+            each partition.
+        uri: The table, or a `bucketfmt.Table`.
+
+    Raises:
+        IndexUnknownError: nothing says how keys map to buckets, or the index has none.
+        CorruptError: two file groups share a bucket.
+        ExecutorError: executors have no bucketfmt, or another release.
+    """
+    check_executors(df.sparkSession)
+    table = uri if isinstance(uri, bf.Table) else bf.open(uri)
+    locator = table.locator()
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield from locator.locate(pa.Table.from_batches([batch])).to_batches()
+
+    return df.mapInArrow(run, spark_schema(_LOCATIONS))
+
+
+def lookup(df: DataFrame, uri: Side, columns: Sequence[str] | None = None) -> DataFrame:
+    """Return the rows of the table that have the keys of a DataFrame; each row once.
+
+    Args:
+        df: As for `locate`.
+        uri: The table, a `bucketfmt.Table`, or a `bucketfmt.Scan` of it.
+        columns: Names to return, in this order; not for a scan, which has its own.
+
+    Raises:
+        IndexUnknownError: as `locate`.
+        UnsupportedError: a table of which buckets tell no keys; read() and join it.
+        ValueError: both a scan and columns.
+        ExecutorError: as `locate`.
+    """
+    check_executors(df.sparkSession)
+    if columns is not None:
+        if isinstance(uri, bf.Scan):
+            raise ValueError("a scan has its columns: leave columns= out")
+        uri = (uri if isinstance(uri, bf.Table) else bf.open(uri)).scan(columns)
+    scan = scan_of(uri)
+    groups = bf.group_buckets(scan)
+    buckets, reader = groups.buckets, scan.task_reader()
+    packed = PackedTasks.of([[task.payload for _, task in group] for group in groups.tasks[0]])
+    paths = [[path for path, _ in group] for group in groups.tasks[0]]
+    taken = arrow_for_spark(scan.schema)
+
+    def assign(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            keys = reader.keys_of(pa.Table.from_batches([batch]))
+            found = pa.array(buckets.assign_keys(keys.column("record_key")), pa.int32())
+            yield from keys.add_column(0, BUCKET, found).to_batches()
+
+    def find(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        wanted: dict[int, list[pa.RecordBatch]] = {}
+        for bucket, keys in split_by_bucket(batches):
+            wanted.setdefault(bucket, []).append(keys)
+        for bucket, parts in wanted.items():
+            keys = pa.Table.from_batches(parts)
+            for path, payload in zip(paths[bucket], packed[bucket], strict=True):
+                of_path = pc.fill_null(pc.equal(keys.column("partition_path"), path), True)
+                own = pc.unique(keys.filter(of_path).column("record_key"))
+                if len(own):
+                    for rows in reader.of_keys(own.cast(pa.string())).read(payload):
+                        yield as_spark_takes_it(rows, taken)
+
+    moved = move_to_buckets(df.mapInArrow(assign, _MOVED_KEYS), buckets.num_buckets)
+    return moved.mapInArrow(find, spark_schema(taken))

@@ -1,0 +1,115 @@
+"""Which rows of two tables belong together, found by pyarrow, polars or duckdb.
+
+An engine sees the keys and the numbers of the rows, and never the rows: types it does not know,
+or would change, pass by it. Keys that are null match nothing, as in SQL. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib.util import find_spec
+from typing import Literal, NamedTuple
+
+import pyarrow as pa
+
+__all__ = ["ENGINES", "Engine", "How", "Match", "check_engine", "match_rows"]
+
+Engine = Literal["pyarrow", "polars", "duckdb"]
+How = Literal["inner", "left", "right", "full", "semi", "anti"]
+
+_LEFT, _RIGHT = "left_row", "right_row"
+_ACERO = {
+    "inner": "inner",
+    "left": "left outer",
+    "right": "right outer",
+    "full": "full outer",
+    "semi": "left semi",
+    "anti": "left anti",
+}
+
+
+class Match(NamedTuple):
+    """Numbers of rows that belong together; null where a row has no other.
+
+    `right` is None where only rows of the left are wanted (semi, anti).
+    """
+
+    left: pa.ChunkedArray
+    right: pa.ChunkedArray | None
+
+
+def check_engine(engine: str) -> None:
+    """Check that there is such an engine, on the driver at least.
+
+    Raises:
+        ValueError: there is none of this name.
+        ImportError: its package is not installed.
+    """
+    if engine not in ENGINES:
+        raise ValueError(f"engine is one of {', '.join(ENGINES)}, not {engine!r}")
+    if find_spec(engine) is None:
+        raise ImportError(
+            f"engine={engine!r} wants the package {engine} on the driver and on executors; "
+            "install it, or take engine='pyarrow'"
+        )
+
+
+def match_rows(left: pa.Table, right: pa.Table, how: How, engine: Engine) -> Match:
+    """Return which rows match, by the values of all columns of both, in their order.
+
+    Args:
+        left: The key columns, of the same types as those of `right`.
+        right: Likewise.
+        how: What becomes of rows that match nothing.
+        engine: Who finds it.
+    """
+    names = [f"k{number}" for number in range(left.num_columns)]
+    numbered = [
+        side.rename_columns(names).append_column(row, pa.array(range(side.num_rows), pa.int64()))
+        for side, row in ((left, _LEFT), (right, _RIGHT))
+    ]
+    return ENGINES[engine](numbered[0], numbered[1], names, how)
+
+
+def _by_pyarrow(left: pa.Table, right: pa.Table, names: list[str], how: How) -> Match:
+    found = left.join(
+        right,
+        names,
+        join_type=_ACERO[how],
+        coalesce_keys=False,
+        right_suffix="_",
+        use_threads=False,
+    )
+    only_left = how in ("semi", "anti")
+    return Match(found.column(_LEFT), None if only_left else found.column(_RIGHT))
+
+
+def _by_polars(left: pa.Table, right: pa.Table, names: list[str], how: How) -> Match:
+    import polars  # noqa: PLC0415  (optional)
+
+    frames = [polars.DataFrame(side) for side in (left, right)]
+    found = frames[0].join(frames[1], on=names, how=how)
+    only_left = how in ("semi", "anti")
+    rows = found.select([_LEFT] if only_left else [_LEFT, _RIGHT]).to_arrow()
+    return Match(rows.column(_LEFT), None if only_left else rows.column(_RIGHT))
+
+
+def _by_duckdb(left: pa.Table, right: pa.Table, names: list[str], how: How) -> Match:
+    import duckdb  # noqa: PLC0415  (optional)
+
+    only_left = how in ("semi", "anti")
+    wanted = f"l.{_LEFT}" if only_left else f"l.{_LEFT}, r.{_RIGHT}"
+    equal = " AND ".join(f"l.{name} = r.{name}" for name in names)
+    with duckdb.connect(config={"threads": 1}) as connection:
+        connection.register("l", left)
+        connection.register("r", right)
+        # Names and kinds of join are ours: nothing of a table is in this text.
+        rows = connection.sql(f"SELECT {wanted} FROM l {how} JOIN r ON {equal}").to_arrow_table()  # noqa: S608
+    return Match(rows.column(_LEFT), None if only_left else rows.column(_RIGHT))
+
+
+ENGINES: dict[str, Callable[[pa.Table, pa.Table, list[str], How], Match]] = {
+    "pyarrow": _by_pyarrow,
+    "polars": _by_polars,
+    "duckdb": _by_duckdb,
+}

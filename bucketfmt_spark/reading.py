@@ -1,0 +1,90 @@
+"""`read` and `changes`: a table's rows as a DataFrame.
+
+The driver plans: it leaves out partitions, and file groups by hash. A task reads one file slice,
+or several small ones, merges base file and log, and leaves out row groups by their statistics.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+import bucketfmt as bf
+from bucketfmt_spark.executors import parallelism
+from bucketfmt_spark.tasks import pack_by_size, task_frame
+
+__all__ = ["changes", "read", "read_scan"]
+
+
+def read(
+    spark: SparkSession,
+    uri: str | os.PathLike[str],
+    columns: Sequence[str] | None = None,
+    filter: Any = None,  # noqa: A002  (as bucketfmt.Table.scan)
+    as_of: str | datetime | None = None,
+    read_optimized: bool = False,
+    *,
+    meta_columns: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
+    index: bf.Index | None = None,
+) -> DataFrame:
+    """Return the rows of a table. Arguments as in `bucketfmt.open` and `bucketfmt.Table.scan`.
+
+    The rows are those of the table when this is called, however often the DataFrame is computed.
+    Name columns and filter here: Spark's own are applied to what was read.
+
+    Raises:
+        ExecutorError: executors have no bucketfmt, or another release.
+        SchemaError: an unknown column.
+        UnsupportedError: the table merges records in a way that is not built.
+    """
+    scan = bf.open(uri, storage_options, index).scan(
+        columns, filter, as_of, read_optimized, meta_columns
+    )
+    return read_scan(spark, scan)
+
+
+def changes(
+    spark: SparkSession,
+    uri: str | os.PathLike[str],
+    since: str | datetime | None,
+    until: str | datetime | None = None,
+    columns: Sequence[str] | None = None,
+    filter: Any = None,  # noqa: A002
+    *,
+    meta_columns: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
+) -> DataFrame:
+    """Return the rows written after `since`, up to `until`. As `bucketfmt.Table.changes`.
+
+    Raises:
+        ExecutorError: as `read`.
+        SchemaError: as `read`.
+        UnsupportedError: the table keeps no commit times in its rows.
+    """
+    table = bf.open(uri, storage_options)
+    scan = table.changes(since, until, columns, filter, meta_columns)
+    return read_scan(spark, scan)
+
+
+def read_scan(spark: SparkSession, scan: bf.Scan) -> DataFrame:
+    """Return the rows of a scan, with the columns, filter and instant it has.
+
+    Raises:
+        ExecutorError: as `read`.
+        ValueError: the scan has a limit; limit the DataFrame.
+    """
+    reader, pieces = scan.task_reader(), scan.tasks()
+    groups = pack_by_size([piece.size for piece in pieces], parallelism(spark))
+
+    def work(payloads: list[bytes]) -> Iterator[pa.RecordBatch]:
+        for payload in payloads:
+            yield from reader.read(payload)
+
+    tasks = [[pieces[number].payload for number in group] for group in groups]
+    return task_frame(spark, [tasks], work, scan.schema)

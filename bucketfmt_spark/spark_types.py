@@ -1,0 +1,120 @@
+"""Hudi's types as Spark has them.
+
+Spark takes Arrow batches of exactly the types that its own types have there. Pure.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+from pyspark.sql import types as st
+
+from bucketfmt import UnsupportedError
+
+__all__ = ["arrow_for_spark", "arrow_of", "as_spark_takes_it", "spark_schema"]
+
+_DECIMAL_DIGITS = 38
+
+_PLAIN: dict[pa.DataType, st.DataType] = {
+    pa.null(): st.NullType(),
+    pa.bool_(): st.BooleanType(),
+    pa.int8(): st.ByteType(),
+    pa.int16(): st.ShortType(),
+    pa.int32(): st.IntegerType(),
+    pa.int64(): st.LongType(),
+    pa.float32(): st.FloatType(),
+    pa.float64(): st.DoubleType(),
+    pa.string(): st.StringType(),
+    pa.binary(): st.BinaryType(),
+    pa.date32(): st.DateType(),
+    pa.timestamp("us", "UTC"): st.TimestampType(),
+    pa.timestamp("us"): st.TimestampNTZType(),
+}
+
+
+def arrow_for_spark(schema: pa.Schema) -> pa.Schema:
+    """Return the schema with the types that Spark takes; every column may be null, as in Spark.
+
+    Times of day are the integers that Hudi's reader shows, fixed is binary, moments are in
+    microseconds.
+
+    Raises:
+        UnsupportedError: a type that Spark has not.
+    """
+    return pa.schema([pa.field(field.name, _taken(field.type)) for field in schema])
+
+
+def _taken(kind: pa.DataType) -> pa.DataType:
+    types = pa.types
+    if types.is_struct(kind):
+        return pa.struct([pa.field(f.name, _taken(f.type)) for f in kind])
+    if types.is_list(kind) or types.is_large_list(kind):
+        return pa.list_(_taken(kind.value_type))
+    if types.is_map(kind):
+        return pa.map_(_taken(kind.key_type), _taken(kind.item_type))
+    if types.is_decimal(kind) and kind.precision <= _DECIMAL_DIGITS:
+        return pa.decimal128(kind.precision, kind.scale)
+    if types.is_timestamp(kind):
+        return pa.timestamp("us", None if kind.tz is None else "UTC")
+    if types.is_time32(kind):
+        return pa.int32()
+    if types.is_time64(kind):
+        return pa.int64()
+    if types.is_fixed_size_binary(kind) or types.is_large_binary(kind):
+        return pa.binary()
+    if types.is_large_string(kind) or types.is_string_view(kind):
+        return pa.string()
+    if kind in _PLAIN:
+        return kind
+    raise UnsupportedError(f"Spark has no type for {kind}; leave the column out by columns=")
+
+
+def spark_schema(schema: pa.Schema) -> st.StructType:
+    """Return Spark's schema for one that `arrow_for_spark` made."""
+    return st.StructType([st.StructField(field.name, _spark_type(field.type)) for field in schema])
+
+
+def _spark_type(kind: pa.DataType) -> st.DataType:
+    if pa.types.is_struct(kind):
+        return st.StructType([st.StructField(f.name, _spark_type(f.type)) for f in kind])
+    if pa.types.is_list(kind):
+        return st.ArrayType(_spark_type(kind.value_type))
+    if pa.types.is_map(kind):
+        return st.MapType(_spark_type(kind.key_type), _spark_type(kind.item_type))
+    if pa.types.is_decimal(kind):
+        return st.DecimalType(kind.precision, kind.scale)
+    return _PLAIN[kind]
+
+
+def arrow_of(schema: st.StructType) -> pa.Schema:
+    """Return the Arrow schema of a DataFrame, in the types that `arrow_for_spark` has.
+
+    Raises:
+        UnsupportedError: a type that Hudi has not, such as an interval.
+    """
+    return pa.schema([pa.field(field.name, _arrow_type(field.dataType)) for field in schema])
+
+
+def _arrow_type(kind: st.DataType) -> pa.DataType:
+    if isinstance(kind, st.StructType):
+        return pa.struct([pa.field(f.name, _arrow_type(f.dataType)) for f in kind])
+    if isinstance(kind, st.ArrayType):
+        return pa.list_(_arrow_type(kind.elementType))
+    if isinstance(kind, st.MapType):
+        return pa.map_(_arrow_type(kind.keyType), _arrow_type(kind.valueType))
+    if isinstance(kind, st.DecimalType):
+        return pa.decimal128(kind.precision, kind.scale)
+    for arrow, spark in _PLAIN.items():
+        if type(kind) is type(spark):
+            return arrow
+    raise UnsupportedError(f"a column of type {kind.simpleString()}; leave it out, or cast it")
+
+
+def as_spark_takes_it(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Return a batch in a schema that `arrow_for_spark` made of its own."""
+    if batch.schema.equals(schema):
+        return batch
+    columns = [
+        column if column.type.equals(field.type) else column.cast(field.type)
+        for column, field in zip(batch.columns, schema, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
