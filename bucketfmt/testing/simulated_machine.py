@@ -57,6 +57,7 @@ class SimulatedMachine:
             sleep=self.sleep,
             randbits=self._random.getrandbits,
             repeat=self.repeat,
+            processors=1,
         )
 
     def now(self) -> float:

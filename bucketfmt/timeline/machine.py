@@ -27,6 +27,7 @@ class Machine:
         sleep: Waits for that many seconds.
         randbits: Returns a number of that many random bits.
         repeat: Calls a function every so many seconds until it returns False.
+        processors: How many files to work on at a time; None for as many as there are processors.
     """
 
     now: Callable[[], float] = time.time
@@ -34,6 +35,7 @@ class Machine:
     sleep: Callable[[float], None] = time.sleep
     randbits: Callable[[int], int] = secrets.randbits
     repeat: Callable[[Callable[[], bool], float], Repeating] = Renewal
+    processors: int | None = None
 
     def random(self) -> float:
         """Return a number from 0 up to 1."""

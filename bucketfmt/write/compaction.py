@@ -147,7 +147,7 @@ class Compactor:
         """
         self._snapshot = snapshot
         self._owner = transactions
-        self._workers = workers or worker_count()
+        self._workers = workers or transactions.machine.processors or worker_count()
 
     def schedule(self, min_log_files: int = 1) -> str | None:
         """Put a compaction on the timeline; return its instant, or None if there is none to make.
