@@ -8,7 +8,7 @@
 """
 
 from bucketfmt.api import Table, WriteArguments, create, open  # noqa: A004
-from bucketfmt.check.report import CheckReport, Finding, merge_reports
+from bucketfmt.check.report import CheckReport, Finding
 from bucketfmt.errors import (
     BucketfmtError,
     ChecksumError,
@@ -47,6 +47,8 @@ from bucketfmt.write.open import WriterConfig
 from bucketfmt.write.plan_rollback import RollbackResult
 from bucketfmt.write.result import CommitResult
 from bucketfmt.write.savepoints import RestoreResult
+from bucketfmt.write.started_write import StartedWrite
+from bucketfmt.write.write_task import WriteTask
 
 __version__ = "0.1.0"
 
@@ -81,6 +83,7 @@ __all__ = [
     "ScanPlan",
     "SchemaError",
     "SimpleBucketIndex",
+    "StartedWrite",
     "StorageError",
     "Table",
     "TableNotFoundError",
@@ -89,10 +92,10 @@ __all__ = [
     "UnsafePathError",
     "UnsupportedError",
     "WriteArguments",
+    "WriteTask",
     "WriterConfig",
     "__version__",
     "create",
     "group_buckets",
-    "merge_reports",
     "open",
 ]

@@ -9,12 +9,12 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_args
 
 import pyarrow as pa
 
 from bucketfmt.check.report import CheckReport, Depth
-from bucketfmt.check.run import ProgressCallback, check_table, find_partitions
+from bucketfmt.check.run import ProgressCallback, check_table
 from bucketfmt.format.table_config import TableConfig
 from bucketfmt.index.model import Index
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
@@ -29,6 +29,7 @@ from bucketfmt.table.table import Moment, load_config
 from bucketfmt.table.table import Table as ReadableTable
 from bucketfmt.timeline.timeline import Instant, Timeline
 from bucketfmt.write.archiving import Archiver, Kept
+from bucketfmt.write.bucket_writer import FileFormats
 from bucketfmt.write.cleaning import Cleaner, CleanPolicy, CleanResult, Retention
 from bucketfmt.write.compaction import Compactor
 from bucketfmt.write.create import TableType, create_table, plan_properties
@@ -37,18 +38,18 @@ from bucketfmt.write.open import WriterConfig, open_transactions
 from bucketfmt.write.plan_rollback import RollbackResult
 from bucketfmt.write.result import CommitResult
 from bucketfmt.write.savepoints import RestoreResult, delete_savepoint, put_savepoint, restore
+from bucketfmt.write.started_write import StartedWrite, WriteOptions
 from bucketfmt.write.transaction import Transactions
-from bucketfmt.write.writer import (
-    RowOperation,
-    TableWriter,
-    WriteOptions,
-    deletes_need_ordering,
-)
+from bucketfmt.write.writer import RowOperation, TableWriter
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-__all__ = ["Table", "WriteArguments", "create", "open"]
+__all__ = ["StartedOperation", "Table", "WriteArguments", "create", "open"]
+
+StartedOperation = Literal[
+    "upsert", "insert", "bulk_insert", "insert_overwrite", "insert_overwrite_table", "delete"
+]
 
 
 def open(  # noqa: A001  (bucketfmt.open)
@@ -235,23 +236,13 @@ class Table(ReadableTable):
         if (keys is None) == (filter is None):
             raise ValueError("delete takes keys or a filter")
         columns = [RECORD_KEY, PARTITION_PATH]
-        ordered = deletes_need_ordering(self.config)
-        if ordered:
-            columns += self.config.ordering_fields
-        rows = None
         if filter is not None:
-            rows = self.scan(columns, filter).to_arrow()
+            found = read_keys(self.scan(columns, filter).to_arrow(), self.config)
         else:
             found = read_keys(keys, self.config)
             if found.partition_paths is None:
-                rows = self.lookup(found.record_keys, columns)
-            elif ordered:
-                located = {RECORD_KEY: found.record_keys, PARTITION_PATH: found.partition_paths}
-                rows = self.lookup(pa.table(located), columns)
-        if rows is not None:
-            found = read_keys(rows, self.config)
-        given = _options(options)
-        return self._writer.delete_keys(found, given, rows if ordered else None)
+                found = read_keys(self.lookup(found.record_keys, columns), self.config)
+        return self._writer.delete_keys(found, _options(options))
 
     def delete_partitions(
         self, paths: Sequence[str], **options: Unpack[WriteArguments]
@@ -264,6 +255,39 @@ class Table(ReadableTable):
         if isinstance(paths, str):
             raise TypeError("paths is a list; for one partition write [path]")
         return self._writer.delete_partitions(paths, _options(options))
+
+    def start_write(
+        self, operation: StartedOperation, schema: pa.Schema, **options: Unpack[WriteArguments]
+    ) -> StartedWrite:
+        """Begin a write whose files other processes are to write, and commit it afterwards.
+
+        >>> with t.start_write("upsert", schema) as started:       # doctest: +SKIP
+        ...     task = started.task                                # send it, with all rows of a
+        ...     receipts = list(task.write(rows, "0-0-0"))         # bucket in one place
+        ...     started.publish(receipts)
+
+        Where this process dies, the next write takes it back. `retries` and `idempotency_key`
+        are the caller's to heed beforehand: see `find_commit`.
+
+        Args:
+            operation: What to do.
+            schema: The columns of the rows. Of a delete: those of the keys with their partitions.
+            options: See `WriteArguments`.
+
+        Raises:
+            SchemaError: rows of these columns do not fit the table.
+            IndexUnknownError: nothing says how keys map to buckets.
+            LockTimeoutError: another writer has the table lock.
+            UnsupportedError: the table has a metadata table, or is of a kind that is not written.
+        """
+        if operation not in get_args(StartedOperation):
+            raise ValueError(f"no operation {operation!r}: {', '.join(get_args(StartedOperation))}")
+        incoming = None if operation == "delete" else schema
+        return self._writer.start(operation.upper(), incoming, _options(options))
+
+    def find_commit(self, idempotency_key: str) -> CommitResult | None:
+        """Return the commit that was made with this key; None if there is none."""
+        return self._transactions.find_repeated(idempotency_key)
 
     def compact(self, *, min_log_files: int = 1, codec: Codec = "zstd") -> CommitResult | None:
         """Make what was logged into base files: readers then merge nothing.
@@ -413,14 +437,6 @@ class Table(ReadableTable):
         with self._transactions.exclusive() as rollbacks:
             return restore(rollbacks, savepoint)
 
-    def partitions_to_check(self) -> tuple[str, ...]:
-        """Return the partition paths that `check` goes through, for who divides the work.
-
-        Raises:
-            StorageError: the timeline cannot be listed.
-        """
-        return find_partitions(self.store, self.config, self.limits)
-
     def check(
         self,
         depth: Depth = "default",
@@ -489,8 +505,7 @@ def _options(given: WriteArguments) -> WriteOptions:
         idempotency_key=given.get("idempotency_key"),
         read_at=given.get("read_at"),
         retries=given.get("retries", 3),
-        codec=given.get("codec", "zstd"),
-        log_format=given.get("log_format", "avro"),
+        formats=FileFormats(given.get("codec", "zstd"), given.get("log_format", "avro")),
     )
     unknown = given.keys() - WriteArguments.__annotations__.keys()
     if unknown:

@@ -55,7 +55,11 @@ _HASHING_CONFIG_FOLDER = ".hoodie/.bucket_index/partition_bucket_index_meta/conf
 
 
 class IndexFinder:
-    """Answers which index a table has, and which buckets a partition has by it."""
+    """Answers which index a table has, and which buckets a partition has by it.
+
+    Attributes:
+        argument: The index the caller gave, if any.
+    """
 
     def __init__(
         self, store: Store, config: TableConfig, limits: Limits, argument: Index | None
@@ -63,7 +67,7 @@ class IndexFinder:
         self._store = store
         self._config = config
         self._limits = limits
-        self._argument = argument
+        self.argument = argument
         self._lock = threading.Lock()
         self._declared: tuple[TableState, ResolvedIndex] | None = None
         self._inferred: tuple[TableState, ResolvedIndex] | None = None
@@ -84,8 +88,8 @@ class IndexFinder:
         with self._lock:
             if self._declared is None or self._declared[0] is not snapshot.state:
                 stated = self._load_stated(snapshot)
-                if self._argument is not None:
-                    stated = check_index_argument(self._argument, stated)
+                if self.argument is not None:
+                    stated = check_index_argument(self.argument, stated)
                 elif self._leaves_hash_fields_open(stated):
                     stated = replace(stated, lacks_hash_fields=True)
                 self._declared = snapshot.state, stated
@@ -95,7 +99,7 @@ class IndexFinder:
         try:
             settings = IndexSettings.from_properties(self._config.properties, self._limits)
         except IndexUnknownError:
-            if self._argument is None:
+            if self.argument is None:
                 raise
             return ResolvedIndex(None, "unknown", "hoodie.properties contradicts itself")
         return find_declared_index(
@@ -187,7 +191,7 @@ class IndexFinder:
             return buckets
         sample = load_key_sample(snapshot, snapshot.slices(partition_path))
         for file_slice, keys in sample.found:
-            check_keys(self._argument, buckets, partition_path, file_slice.file_id, keys)
+            check_keys(self.argument, buckets, partition_path, file_slice.file_id, keys)
         if sample.num_keys:
             self._checked = snapshot.state
         return buckets

@@ -12,14 +12,31 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from bucketfmt.errors import BucketfmtError
+from bucketfmt.errors import BucketfmtError, ConflictError
 from bucketfmt.format.paths import join_path
 from bucketfmt.storage.store import Store
 from bucketfmt.timeline.renewal import Renewal, Repeating
 
-__all__ = ["Heartbeats"]
+__all__ = ["Heartbeats", "check_beating"]
 
 _FOLDER = ".hoodie/.heartbeat"
+
+
+def check_beating(store: Store, requested_time: str) -> None:
+    """Refuse to go on with an instant that has ended.
+
+    For whoever writes its files: an attempt of a task that everybody has given up may still be
+    running when the instant is published or taken back, and what it writes then, nobody removes.
+
+    Raises:
+        ConflictError: nothing beats for it any more.
+        StorageError: the store failed.
+    """
+    if store.info(join_path(_FOLDER, requested_time)) is None:
+        raise ConflictError(
+            f"the write of {requested_time} has ended, published or taken back, while a file of "
+            "it was still being written; if no commit of that instant is there, write again"
+        )
 
 
 class Heartbeats:

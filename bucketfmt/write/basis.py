@@ -35,6 +35,7 @@ class Basis:
     Attributes:
         snapshot: The table as it is read.
         incoming: The columns of the rows to write.
+        finder: What tells the index.
         index: How keys map to buckets.
         rules: How records merge.
         schema: The columns once the write is done.
@@ -59,7 +60,7 @@ class Basis:
         """
         self.snapshot = snapshot
         self.incoming = incoming
-        self._finder = finder
+        self.finder = finder
         self._resolved = _writable_index(finder.resolve(snapshot))
         self.index: BucketIndex = self._resolved.index  # type: ignore[assignment]
         self._config = snapshot.state.config
@@ -79,7 +80,7 @@ class Basis:
         """Return the buckets of a partition, which may be new."""
         found = self._buckets.get(partition_path)
         if found is None:
-            buckets = self._finder.buckets(self.snapshot, self._resolved, partition_path)
+            buckets = self.finder.buckets(self.snapshot, self._resolved, partition_path)
             if buckets is None:
                 raise IndexUnknownError(f"{self.index} keeps no buckets")
             found = self._buckets[partition_path] = buckets

@@ -7,6 +7,7 @@ and the data file. Sources: HoodieCreateHandle, HoodieMergeHandle, HoodieAppendH
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import msgspec
 import pyarrow as pa
@@ -35,11 +36,12 @@ from bucketfmt.table.files import FileSlice
 from bucketfmt.table.schema import TableSchema
 from bucketfmt.table.slice_reader import RowSpec, SliceReader
 from bucketfmt.table.snapshot import Snapshot
+from bucketfmt.timeline.heartbeat import check_beating
 from bucketfmt.timeline.markers import put_marker
 from bucketfmt.write.merged_base import encode_merged_base
 from bucketfmt.write.plan_write import GroupWrite, Target
 
-__all__ = ["Deletes", "GroupWriter", "WriteSettings"]
+__all__ = ["Deletes", "GroupWriter", "RowNumbering", "WriteSettings"]
 
 _PARTITION_METADATA = ".hoodie_partition_metadata"
 
@@ -80,6 +82,18 @@ class Deletes:
     rows: pa.Table | None = field(repr=False, default=None)
 
 
+class RowNumbering(NamedTuple):
+    """Where the sequence numbers of a file's rows begin: they are distinct within an instant.
+
+    Attributes:
+        task_partition_id: Of the task that writes the file.
+        first_row: How many rows the task has written before.
+    """
+
+    task_partition_id: int
+    first_row: int = 0
+
+
 class GroupWriter:
     """Writes files of one write. Safe to use from several threads."""
 
@@ -89,31 +103,34 @@ class GroupWriter:
         self._settings = settings
         self._config = snapshot.state.config
 
-    def write(self, plan: GroupWrite, number: int, given: pa.Table | Deletes) -> WriteStat | None:
+    def write(
+        self, plan: GroupWrite, numbering: RowNumbering, given: pa.Table | Deletes
+    ) -> WriteStat | None:
         """Write one file; return what the commit says of it, or None if there is nothing to write.
 
         Args:
             plan: Which file.
-            number: The number of the file in this write, for sequence numbers.
+            numbering: Where sequence numbers begin.
             given: The rows, with `_hoodie_record_key`, or the keys to delete.
 
         Raises:
             SchemaError: rows do not fit the table.
+            ConflictError: the write has ended meanwhile.
             StorageError: the store failed.
         """
         if isinstance(given, pa.Table) and self._settings.combine:
             kept = find_standing_rows(given, given.column(RECORD_KEY), self._settings.rules)
             given = given if len(kept) == given.num_rows else given.take(pa.array(kept))
         if plan.target is Target.LOG:
-            return self._write_log(plan, number, given)
+            return self._write_log(plan, numbering, given)
         if plan.file_slice is None:
-            return self._write_new_base(plan, number, given)
-        return self._rewrite_base(plan, number, given, plan.file_slice)
+            return self._write_new_base(plan, numbering, given)
+        return self._rewrite_base(plan, numbering, given, plan.file_slice)
 
     # -- base files
 
     def _write_new_base(
-        self, plan: GroupWrite, number: int, given: pa.Table | Deletes
+        self, plan: GroupWrite, numbering: RowNumbering, given: pa.Table | Deletes
     ) -> WriteStat | None:
         if isinstance(given, Deletes):
             return None
@@ -124,7 +141,7 @@ class GroupWriter:
             given = given.filter(pa.array(~marked))
         if not given.num_rows:
             return None
-        rows = self._stored(self._with_meta(plan, number, given, name), name)
+        rows = self._stored(self._with_meta(plan, numbering, given, name), name)
         footer = KeyFooter() if self._config.populate_meta_fields else None
         data = encode_base_file(rows, settings.avro_schema, footer, settings.codec)
         self._put(plan, data)
@@ -133,10 +150,14 @@ class GroupWriter:
         )
 
     def _rewrite_base(
-        self, plan: GroupWrite, number: int, given: pa.Table | Deletes, file_slice: FileSlice
+        self,
+        plan: GroupWrite,
+        numbering: RowNumbering,
+        given: pa.Table | Deletes,
+        file_slice: FileSlice,
     ) -> WriteStat | None:
         settings, name, working = self._settings, str(plan.name), self._working_schema
-        run = self._run(plan, number, given, name)
+        run = self._run(plan, numbering, given, name)
         log = merge_log([run], settings.rules, working, self._state.limits)
         reader = SliceReader(self._snapshot, RowSpec(table=settings.schema, output=working))
         with reader.opened_base(file_slice) as replaced:
@@ -171,20 +192,24 @@ class GroupWriter:
             return meta_schema(data)
         return pa.schema([pa.field(RECORD_KEY, pa.string()), *data])
 
-    def _run(self, plan: GroupWrite, number: int, given: pa.Table | Deletes, file_name: str) -> Run:
+    def _run(
+        self, plan: GroupWrite, numbering: RowNumbering, given: pa.Table | Deletes, file_name: str
+    ) -> Run:
         if isinstance(given, Deletes):
             return DeleteRun(self._delete_block(plan, given.record_keys, given.rows))
         return RowRun(
-            self._with_meta(plan, number, given, file_name).select(self._working_schema.names)
+            self._with_meta(plan, numbering, given, file_name).select(self._working_schema.names)
         )
 
-    def _with_meta(self, plan: GroupWrite, number: int, rows: pa.Table, file_name: str) -> pa.Table:
+    def _with_meta(
+        self, plan: GroupWrite, numbering: RowNumbering, rows: pa.Table, file_name: str
+    ) -> pa.Table:
         keys = rows.column(RECORD_KEY)
         data = rows.select(self._settings.schema.data.names)
         if not self._config.populate_meta_fields:
             return data.add_column(0, pa.field(RECORD_KEY, pa.string()), keys)
         partition_path, instant = plan.group.partition_path, self._settings.instant
-        return add_meta_columns(data, keys, partition_path, file_name, instant, number)
+        return add_meta_columns(data, keys, partition_path, file_name, instant, *numbering)
 
     def _stored(self, rows: pa.Table, file_name: str) -> pa.Table:
         """Return rows as the file has them."""
@@ -195,7 +220,7 @@ class GroupWriter:
     # -- log files
 
     def _write_log(
-        self, plan: GroupWrite, number: int, given: pa.Table | Deletes
+        self, plan: GroupWrite, numbering: RowNumbering, given: pa.Table | Deletes
     ) -> WriteStat | None:
         settings = self._settings
         deletes: DeleteBlock | None = None
@@ -211,7 +236,7 @@ class GroupWriter:
                     plan, given.column(RECORD_KEY).filter(mask), given.filter(mask)
                 )
                 given = given.filter(pc.invert(mask))
-            rows = self._with_meta(plan, number, given, plan.file_id)
+            rows = self._with_meta(plan, numbering, given, plan.file_id)
         if not self._config.populate_meta_fields:
             rows = add_null_meta_columns(rows.drop_columns([RECORD_KEY]))
         num_deletes = len(deletes) if deletes is not None else 0
@@ -262,6 +287,7 @@ class GroupWriter:
 
     def _put(self, plan: GroupWrite, data: bytes | pa.Buffer) -> None:
         store, partition_path = self._state.store, plan.group.partition_path
+        check_beating(store, self._settings.instant)
         put_marker(store, self._settings.instant, plan.marker)
         depth = partition_path.count("/") + 1 if partition_path else 0
         metadata = PartitionMetadata(self._settings.instant, depth)

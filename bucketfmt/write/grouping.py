@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
@@ -72,8 +72,8 @@ class GroupedRows:
         self._bytes = 0
         self._in_memory: dict[BucketRef, list[pa.Table]] = defaultdict(list)
         self._on_disk: dict[BucketRef, list[tuple[Path, range]]] = defaultdict(list)
+        self._num_rows: Counter[BucketRef] = Counter()
         self._folder: tempfile.TemporaryDirectory[str] | None = None
-        self.num_rows = 0
 
     def __enter__(self) -> GroupedRows:
         return self
@@ -91,15 +91,19 @@ class GroupedRows:
     @property
     def groups(self) -> list[BucketRef]:
         """The buckets there are rows for, sorted."""
-        return sorted({*self._in_memory, *self._on_disk})
+        return sorted(self._num_rows)
 
     def add(self, group: BucketRef, rows: pa.Table) -> None:
         """Take rows of a bucket. Those of one bucket all have the same schema."""
         self._in_memory[group].append(rows)
         self._bytes += rows.nbytes
-        self.num_rows += rows.num_rows
+        self._num_rows[group] += rows.num_rows
         if self._bytes > _BYTES_IN_MEMORY:
             self._spill()
+
+    def num_rows(self, group: BucketRef) -> int:
+        """Return how many rows of a bucket there are."""
+        return self._num_rows[group]
 
     def rows(self, group: BucketRef) -> pa.Table:
         """Return the rows of a bucket in the order they were given."""

@@ -13,7 +13,7 @@ import pyarrow as pa
 from bucketfmt.errors import SchemaError
 from bucketfmt.rows.meta_columns import META_COLUMNS, OPERATION
 
-__all__ = ["DataLike", "IncomingRows"]
+__all__ = ["DataLike", "IncomingRows", "open_rows"]
 
 DataLike = Any
 """A pyarrow Table, RecordBatch or RecordBatchReader, or anything with an Arrow C stream."""
@@ -35,7 +35,7 @@ class IncomingRows:
             TypeError: `data` is in no form that is known.
             SchemaError: two columns have one name.
         """
-        self._reader = _open(data)
+        self._reader = open_rows(data)
         names = self._reader.schema.names
         double = {name for name in names if names.count(name) > 1}
         if double:
@@ -58,7 +58,12 @@ class IncomingRows:
             yield pa.Table.from_batches(waiting, self.schema)
 
 
-def _open(data: DataLike) -> pa.RecordBatchReader:
+def open_rows(data: DataLike) -> pa.RecordBatchReader:
+    """Return the rows as a stream.
+
+    Raises:
+        TypeError: `data` is in no form that is known.
+    """
     if isinstance(data, pa.RecordBatchReader):
         return data
     if isinstance(data, pa.Table):

@@ -257,7 +257,7 @@ class Transaction:
         self._owner = owner
         self._config = config
         self._action = action
-        self._is_tried = self._is_published = False
+        self._is_tried = self._is_ended = False
         self.timeline = timeline
         self.instant = instant
 
@@ -324,7 +324,7 @@ class Transaction:
                 metadata,
                 lambda: owner.lock.holds() and not owner.heartbeats.is_lost(self.instant),
             )
-        self._is_published = True
+        self._is_ended = True
         with suppress(BucketfmtError):  # it is done; markers of what is done hurt no one
             delete_markers(owner.store, self.instant)
         owner.heartbeats.stop(self.instant)
@@ -342,14 +342,17 @@ class Transaction:
         if conflicts:
             raise conflict_error(conflicts)
 
+    def abort(self) -> None:
+        """Leave nothing of what was not tried to be published; nothing happens once it ended."""
+        if self._is_ended or self._is_tried:
+            return
+        with suppress(BucketfmtError):  # what is left is the next writer's to remove
+            self._abort()
+
     def _clean_up(self, error: BaseException) -> None:
         """Leave nothing, if this process goes on and knows that nothing was published."""
         is_sure = not self._is_tried or isinstance(error, ConflictError | StorageError)
-        if (
-            self._is_published
-            or not is_sure
-            or not isinstance(error, Exception | KeyboardInterrupt)
-        ):
+        if self._is_ended or not is_sure or not isinstance(error, Exception | KeyboardInterrupt):
             return
         with suppress(BucketfmtError):  # what is left is the next writer's to remove
             self._abort()
@@ -365,6 +368,7 @@ class Transaction:
             owner.store.delete(join_path(config.timeline_path, name))
         delete_markers(owner.store, self.instant)
         owner.heartbeats.stop(self.instant)
+        self._is_ended = True
 
 
 def result_of(

@@ -13,8 +13,9 @@ import pytest
 import bucketfmt as bf
 from bucketfmt.format.commit_metadata import decode_commit_metadata
 from bucketfmt.write.open import open_transactions
+from bucketfmt.write.started_write import WriteOptions
 from bucketfmt.write.transaction import Transaction
-from bucketfmt.write.writer import TableWriter, WriteOptions
+from bucketfmt.write.writer import TableWriter
 from tests.write.models import SCHEMA, Model, assert_reads_as, rows
 
 VERSIONS = [6, 8, 9]

@@ -1,0 +1,198 @@
+"""Writes the buckets of one write: which file of a bucket takes its rows, and that file.
+
+I/O, in whatever process the rows are; it needs nothing of the one that began the write but the
+table as that one read it. Sources: BaseSparkCommitActionExecutor.handleUpsertPartition,
+SparkBucketIndexPartitioner, HoodieSimpleBucketIndex.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from bucketfmt.errors import UnsupportedError
+from bucketfmt.format.hashing_metadata import encode_hashing_metadata, initial_hashing_metadata
+from bucketfmt.format.instants import INIT_INSTANT
+from bucketfmt.format.names import format_hashing_metadata_name
+from bucketfmt.format.paths import join_path
+from bucketfmt.format.table_config import TableConfig
+from bucketfmt.index.model import ConsistentHashingIndex
+from bucketfmt.rows.base_file_writer import Codec
+from bucketfmt.rows.log_writer import DataFormat
+from bucketfmt.rows.meta_columns import RECORD_KEY
+from bucketfmt.rows.meta_rows import add_meta_fields
+from bucketfmt.table.files import FileSlice
+from bucketfmt.table.hashing_files import HASHING_METADATA_FOLDERS, load_hashing_metadata
+from bucketfmt.table.keys import KeySet
+from bucketfmt.table.lookup import lookup_rows
+from bucketfmt.write.basis import Basis
+from bucketfmt.write.group_writer import Deletes, GroupWriter, RowNumbering, WriteSettings
+from bucketfmt.write.grouping import BucketRef
+from bucketfmt.write.plan_write import GroupWrite, Target, new_file_id, plan_group_write
+from bucketfmt.write.receipts import Receipt, encode_receipt
+
+__all__ = ["OVERWRITES", "BucketWriter", "FileFormats"]
+
+OVERWRITES = frozenset({"INSERT_OVERWRITE", "INSERT_OVERWRITE_TABLE"})
+_FILE_IDS = uuid.UUID("8c9a2c51-3f0e-5b8e-9a64-0d0f6c1f7a3d")  # of no meaning, but ours
+
+
+@dataclass(frozen=True)
+class FileFormats:
+    """How files are encoded.
+
+    Attributes:
+        codec: Of parquet.
+        log_format: Of log blocks.
+    """
+
+    codec: Codec = "zstd"
+    log_format: DataFormat = "avro"
+
+
+class BucketWriter:
+    """Writes buckets of one instant. `plan` in one thread, `write` in several."""
+
+    def __init__(self, basis: Basis, operation: str, instant: str, formats: FileFormats) -> None:
+        self._basis = basis
+        self._operation = operation
+        self._instant = instant
+        settings = WriteSettings(
+            instant=instant,
+            schema=basis.schema,
+            avro_schema=add_meta_fields(basis.avro_schema),
+            rules=basis.rules,
+            combine=operation != "BULK_INSERT",
+            codec=formats.codec,
+            log_format=formats.log_format,
+        )
+        self._writer = GroupWriter(basis.snapshot, settings)
+
+    def put_rings(self, partition_paths: Iterable[str]) -> None:
+        """Write down the rings of new partitions, as Hudi does before the first write to them.
+
+        The ring of a new partition follows from its name: whoever does it writes the same.
+        """
+        index, state = self._basis.index, self._basis.snapshot.state
+        if not isinstance(index, ConsistentHashingIndex):
+            return
+        for partition_path in sorted(set(partition_paths)):
+            if load_hashing_metadata(state, partition_path) is not None:
+                continue
+            name = format_hashing_metadata_name(INIT_INSTANT)
+            metadata = initial_hashing_metadata(partition_path, index.num_buckets)
+            path = join_path(HASHING_METADATA_FOLDERS[0], partition_path, name)
+            state.store.put_if_absent(path, encode_hashing_metadata(metadata))
+
+    def plan(self, group: BucketRef, write_token: str) -> GroupWrite | None:
+        """Return what to write of a bucket; None if there is nothing to delete from.
+
+        Raises:
+            ValueError: rows are to be bulk-inserted into a bucket that has rows.
+            UnsupportedError: file groups of a ring would be hidden or are.
+            CorruptError: the bucket has two file groups.
+        """
+        basis, operation = self._basis, self._operation
+        state = basis.snapshot.state
+        file_slice: FileSlice | None = None
+        if operation not in OVERWRITES:
+            file_slice = basis.slices(group.partition_path).get(group.bucket_id)
+        if operation == "DELETE" and file_slice is None:
+            return None
+        if operation == "BULK_INSERT" and file_slice is not None:
+            raise ValueError(
+                f"bulk_insert into bucket {group.bucket_id} of partition "
+                f"{group.partition_path!r}, which has rows; use upsert or insert"
+            )
+        is_ring = isinstance(basis.index, ConsistentHashingIndex)
+        if operation in OVERWRITES and is_ring:
+            raise UnsupportedError(
+                "overwriting under consistent hashing, where file ids belong to the ring; "
+                "delete the rows and insert others"
+            )
+        file_id = self._new_file_id(group) if file_slice is None else file_slice.file_id
+        if file_slice is None and basis.snapshot.is_replaced(group.partition_path, file_id):
+            raise UnsupportedError(
+                f"file group {file_id} of the ring was replaced, by an overwrite or a dropped "
+                "partition: what is written to it stays hidden. Write this partition's rows to "
+                "another table",
+                partition=group.partition_path,
+            )
+        compaction = state.pending_compactions.get((group.partition_path, file_id))
+        return plan_group_write(
+            group,
+            file_slice,
+            file_id,
+            self._find_target(file_slice, is_ring=is_ring),
+            instant=self._instant,
+            write_token=write_token,
+            table_version=state.config.table_version,
+            listed=state.listed_files(group.partition_path).get(file_id, ()),
+            pending_compaction=None if compaction is None else compaction.requested_time,
+        )
+
+    def write(
+        self, plan: GroupWrite, numbering: RowNumbering, load: Callable[[], pa.Table]
+    ) -> bytes:
+        """Write one bucket and return its receipt.
+
+        Args:
+            plan: Which file.
+            numbering: Where sequence numbers begin.
+            load: Returns the rows, with `_hoodie_record_key`; of deletes the keys.
+
+        Raises:
+            SchemaError: rows do not fit the table.
+            ConflictError: the write has ended meanwhile.
+            StorageError: the store failed.
+        """
+        rows = load()
+        given = self._deletes(plan, rows) if self._operation == "DELETE" else rows
+        receipt = Receipt(
+            partition_path=plan.group.partition_path,
+            file_id=plan.file_id,
+            write_token=plan.name.write_token or "",
+            stat=self._writer.write(plan, numbering, given),
+        )
+        return encode_receipt(receipt)
+
+    def _new_file_id(self, group: BucketRef) -> str:
+        """Return the file group that this write begins in a bucket.
+
+        The same for every attempt: one that comes too late leaves a file too many in the group,
+        which readers tell from the committed one, and never a second group in the bucket.
+        """
+        path, bucket_id = group
+        seed = uuid.uuid5(_FILE_IDS, f"{self._instant}/{path}/{bucket_id}")
+        return new_file_id(self._basis.buckets(path), bucket_id, str(seed))
+
+    def _find_target(self, file_slice: FileSlice | None, *, is_ring: bool) -> Target:
+        if self._basis.snapshot.state.config.table_type == "MERGE_ON_READ":
+            appends = file_slice is not None or (is_ring and self._operation != "BULK_INSERT")
+            return Target.LOG if appends else Target.NEW_BASE
+        return Target.NEW_BASE if file_slice is None else Target.REWRITTEN_BASE
+
+    def _deletes(self, plan: GroupWrite, keys: pa.Table) -> Deletes:
+        record_keys = pa.chunked_array([keys.column(RECORD_KEY).unique()])
+        snapshot = self._basis.snapshot
+        config = snapshot.state.config
+        if not _deletes_need_ordering(config):
+            return Deletes(record_keys)
+        paths = pa.repeat(pa.scalar(plan.group.partition_path, pa.string()), len(record_keys))
+        wanted = KeySet(record_keys, pa.chunked_array([paths]))
+        columns = [RECORD_KEY, *config.ordering_fields]
+        rows = lookup_rows(snapshot, self._basis.finder, wanted, columns)
+        return Deletes(rows.column(RECORD_KEY), rows)
+
+
+def _deletes_need_ordering(config: TableConfig) -> bool:
+    """Whether a delete without an ordering value would be in Hudi's way.
+
+    Hudi 1.0 fails where a later row of the key has an ordering value of another class than the
+    integer 0, which stands for none.
+    """
+    is_logged = config.table_type == "MERGE_ON_READ" and config.table_version == 8
+    return is_logged and bool(config.ordering_fields)

@@ -1,0 +1,178 @@
+"""A write between its beginning and its commit: files are written anywhere meanwhile.
+
+I/O. `StartedWrite` stays with the process that began the write, keeps its heartbeat going and
+commits it; `WriteTask`, which it gives away, writes the files. Source: BaseHoodieWriteClient.
+startCommit and commitStats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import TracebackType
+
+from bucketfmt.format.commit_metadata import CommitMetadata, WriteStat
+from bucketfmt.timeline.timeline import Timeline
+from bucketfmt.write.basis import Basis
+from bucketfmt.write.bucket_writer import OVERWRITES, BucketWriter, FileFormats
+from bucketfmt.write.receipts import decode_receipts, find_winners
+from bucketfmt.write.result import CommitResult
+from bucketfmt.write.transaction import IDEMPOTENCY_KEY, Transaction
+from bucketfmt.write.write_task import WriteTask
+
+__all__ = ["StartedWrite", "WriteOptions", "write_action"]
+
+
+@dataclass(frozen=True)
+class WriteOptions:
+    """How to write.
+
+    Attributes:
+        commit_metadata: Entries of the caller's for the commit's `extraMetadata`.
+        idempotency_key: A commit with this key is made once: the same key again returns it.
+        read_at: The timeline of the table that the caller read to decide what to write. Whoever
+            wrote to the same buckets since is in conflict. None: the beginning of the write.
+        retries: How often to begin anew after a conflict. Not done with `read_at`.
+        formats: How files are encoded.
+    """
+
+    commit_metadata: Mapping[str, str] | None = None
+    idempotency_key: str | None = None
+    read_at: Timeline | None = None
+    retries: int = 3
+    formats: FileFormats = field(default_factory=FileFormats)
+
+
+def write_action(operation: str, table_type: str) -> str:
+    """Return the action an operation is on the timeline."""
+    if operation in OVERWRITES or operation == "DELETE_PARTITION":
+        return "replacecommit"
+    return "deltacommit" if table_type == "MERGE_ON_READ" else "commit"
+
+
+class StartedWrite:
+    """A write that has begun. A context: left without `publish`, nothing of it remains."""
+
+    def __init__(
+        self,
+        transaction: Transaction,
+        basis: Basis,
+        operation: str,
+        options: WriteOptions,
+        dropped: Sequence[str] = (),
+    ) -> None:
+        """Set up.
+
+        Args:
+            transaction: The commit that is inflight.
+            basis: What it stands on.
+            operation: As Hudi names it.
+            options: How to write.
+            dropped: Partitions to hide.
+        """
+        self._transaction = transaction
+        self._basis = basis
+        self._operation = operation
+        self._options = options
+        self._dropped = dropped
+
+    def __enter__(self) -> StartedWrite:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if error is not None:
+            self._transaction.__exit__(kind, error, trace)
+        else:
+            self._transaction.abort()
+
+    @property
+    def instant(self) -> str:
+        """The requested time: `_hoodie_commit_time` of the rows."""
+        return self._transaction.instant
+
+    @property
+    def task(self) -> WriteTask:
+        """What writes the files, anywhere: send it there."""
+        basis = self._basis
+        state = basis.snapshot.state
+        return WriteTask(
+            store=state.store,
+            config=state.config,
+            limits=state.limits,
+            index=basis.finder.argument,
+            timeline=Timeline(state.timeline.instants, state.timeline.layout),
+            incoming=basis.incoming,
+            operation=self._operation,
+            instant=self.instant,
+            formats=self._options.formats,
+        )
+
+    @property
+    def bucket_writer(self) -> BucketWriter:
+        """What writes the files in this process, by what was read already."""
+        return BucketWriter(self._basis, self._operation, self.instant, self._options.formats)
+
+    def publish(self, receipts: Iterable[bytes]) -> CommitResult:
+        """Complete the commit: one file for each bucket, whatever attempts there were.
+
+        Files of attempts that failed, or were repeated, are removed.
+
+        Args:
+            receipts: What the tasks returned.
+
+        Raises:
+            ConflictError: another writer has written to the same buckets. Nothing was published.
+            CommitUnknownError: the store does not tell whether it took effect.
+            CorruptError: a receipt does not decode, or tells of a file that is not this write's.
+            ValueError: different tasks had rows of one bucket, so that none has them all.
+        """
+        basis, options = self._basis, self._options
+        found = find_winners(decode_receipts(receipts, self.instant, basis.snapshot.state.limits))
+        by_partition: dict[str, list[WriteStat]] = {}
+        for receipt in found:
+            if receipt.stat is not None:
+                by_partition.setdefault(receipt.partition_path, []).append(receipt.stat)
+        metadata = CommitMetadata(
+            partition_to_write_stats=by_partition,
+            extra_metadata=self._extra_metadata(),
+            operation_type=self._operation,
+            partition_to_replace_file_ids=self._replaced({r.partition_path for r in found}),
+        )
+        return self._transaction.publish(
+            metadata,
+            basis.index,
+            options.read_at or basis.snapshot.state.timeline,
+            options.idempotency_key,
+        )
+
+    def abort(self) -> None:
+        """Take the write back. Nothing happens once it was tried to be published."""
+        self._transaction.abort()
+
+    def _extra_metadata(self) -> dict[str, str | None]:
+        basis, options = self._basis, self._options
+        extra: dict[str, str | None] = {**(options.commit_metadata or {})}
+        extra["schema"] = basis.avro_schema
+        if basis.latest_schema is not None:
+            extra["latest_schema"] = basis.latest_schema
+        if options.idempotency_key is not None:
+            extra[IDEMPOTENCY_KEY] = options.idempotency_key
+        return extra
+
+    def _replaced(self, given: set[str]) -> dict[str, list[str]]:
+        """Return the file groups a replacement hides; `given` are the partitions of its rows."""
+        snapshot = self._basis.snapshot
+        if self._operation == "INSERT_OVERWRITE_TABLE":
+            paths = set(snapshot.partitions)
+        elif self._operation == "INSERT_OVERWRITE":
+            paths = given
+        else:
+            paths = set(self._dropped)
+        known = sorted(paths & set(snapshot.partitions))
+        found = {path: [s.file_id for s in snapshot.slices(path)] for path in known}
+        return {path: file_ids for path, file_ids in found.items() if file_ids}

@@ -1,0 +1,120 @@
+"""The half of a write that happens where the rows are: in a thread, a process, an executor.
+
+I/O. A `WriteTask` is a small value that pickles: it holds the table as the write began on it by
+its timeline, and reads commits and listings again where it is used. Source: Hudi's write
+functions, which Spark runs a task a bucket.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any
+
+import pyarrow as pa
+
+from bucketfmt.format.names import parse_write_token
+from bucketfmt.format.table_config import TableConfig
+from bucketfmt.index.model import Index
+from bucketfmt.limits import Limits
+from bucketfmt.storage.store import Store
+from bucketfmt.table.find_index import IndexFinder
+from bucketfmt.table.keys import read_keys
+from bucketfmt.table.snapshot import Snapshot
+from bucketfmt.table.state import TableState
+from bucketfmt.timeline.timeline import Timeline
+from bucketfmt.write.basis import Basis
+from bucketfmt.write.bucket_writer import BucketWriter, FileFormats
+from bucketfmt.write.gathering import gather_keys, gather_rows
+from bucketfmt.write.group_writer import RowNumbering
+from bucketfmt.write.grouping import GroupedRows
+from bucketfmt.write.incoming import DataLike, IncomingRows, open_rows
+
+__all__ = ["WriteTask"]
+
+
+@dataclass(frozen=True, eq=False)
+class WriteTask:
+    """Writes rows of whole buckets for a write that was started elsewhere.
+
+    Pickles; holds the store's options, secrets among them. To be used by one thread.
+
+    Attributes:
+        store: The table's files.
+        config: Its properties.
+        limits: The bounds it was opened with.
+        index: What the caller of `open` said of the index.
+        timeline: The table as the write stands on it.
+        incoming: The columns of the rows; None for keys to delete.
+        operation: As Hudi names it.
+        instant: The write's requested time.
+        formats: How files are encoded.
+    """
+
+    store: Store
+    config: TableConfig
+    limits: Limits
+    index: Index | None
+    timeline: Timeline
+    incoming: pa.Schema | None
+    operation: str
+    instant: str
+    formats: FileFormats
+
+    def write(self, data: DataLike, write_token: str) -> Iterator[bytes]:
+        """Write rows, and yield a receipt for each bucket there are rows of.
+
+        All rows of a bucket go to one task. A task that failed is run again with another token.
+        Rows are spilled to disk where they are more than memory should hold; a bucket's rows are
+        in memory while it is written.
+
+        Args:
+            data: Anything with an Arrow C stream; for a delete, keys with their partitions as
+                `Table.locate` takes them.
+            write_token: `<task>-<stage>-<attempt>`: three numbers that no other attempt has.
+
+        Raises:
+            SchemaError: rows do not fit the table.
+            KeyEncodingError: a key that is null or empty, or on which Hudi never returns.
+            UnsafePathError: a partition value that would lead out of the table.
+            CorruptError: a bucket has two file groups; a file of it is damaged.
+            ConflictError: the write has ended meanwhile: nobody waits for this attempt.
+            StorageError: the store failed.
+            ValueError: keys without their partitions, a bulk-insert into a bucket with rows.
+        """
+        task_partition_id = parse_write_token(write_token).task_partition_id
+        with GroupedRows() as grouped:
+            self._gather(data, grouped)
+            writer, written = self._writer, 0
+            writer.put_rings(group.partition_path for group in grouped.groups)
+            for group in grouped.groups:
+                plan = writer.plan(group, write_token)
+                if plan is not None:
+                    numbering = RowNumbering(task_partition_id, written)
+                    yield writer.write(plan, numbering, partial(grouped.rows, group))
+                    written += grouped.num_rows(group)
+
+    def _gather(self, data: DataLike, grouped: GroupedRows) -> None:
+        if self.operation != "DELETE":
+            gather_rows(self._basis, IncomingRows(data), grouped, workers=1)
+            return
+        for batch in open_rows(data):
+            keys = read_keys(pa.Table.from_batches([batch]), self.config)
+            gather_keys(self._basis, keys, grouped)
+
+    @cached_property
+    def _basis(self) -> Basis:
+        state = TableState(self.store, self.config, self.timeline, self.limits)
+        finder = IndexFinder(self.store, self.config, self.limits, self.index)
+        return Basis(Snapshot(state), finder, self.incoming)
+
+    @cached_property
+    def _writer(self) -> BucketWriter:
+        return BucketWriter(self._basis, self.operation, self.instant, self.formats)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
