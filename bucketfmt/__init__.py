@@ -8,7 +8,7 @@
 """
 
 from bucketfmt.api import Table, WriteArguments, create, open  # noqa: A004
-from bucketfmt.check.report import CheckReport, Finding
+from bucketfmt.check.report import CheckReport, Finding, merge_reports
 from bucketfmt.errors import (
     BucketfmtError,
     ChecksumError,
@@ -97,5 +97,6 @@ __all__ = [
     "__version__",
     "create",
     "group_buckets",
+    "merge_reports",
     "open",
 ]

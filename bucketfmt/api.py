@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_args
 import pyarrow as pa
 
 from bucketfmt.check.report import CheckReport, Depth
-from bucketfmt.check.run import ProgressCallback, check_table
+from bucketfmt.check.run import ProgressCallback, check_table, find_partitions
 from bucketfmt.format.table_config import TableConfig
 from bucketfmt.index.model import Index
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
@@ -436,6 +436,14 @@ class Table(ReadableTable):
             return restore(rollbacks, savepoint, dry_run=True)
         with self._transactions.exclusive() as rollbacks:
             return restore(rollbacks, savepoint)
+
+    def partitions_to_check(self) -> tuple[str, ...]:
+        """Return the partition paths that `check` goes through, for who divides the work.
+
+        Raises:
+            StorageError: the timeline cannot be listed.
+        """
+        return find_partitions(self.store, self.config, self.limits)
 
     def check(
         self,

@@ -60,7 +60,7 @@ class TableWriter:
         self._snapshot = snapshot
         self._finder = finder
         self._transactions = transactions
-        self._workers = workers or worker_count()
+        self._workers = workers or transactions.machine.processors or worker_count()
 
     def write_rows(
         self, operation: RowOperation, data: DataLike, options: WriteOptions
