@@ -13,6 +13,7 @@ from bucketfmt_spark.executors import ExecutorError
 from bucketfmt_spark.joins import join
 from bucketfmt_spark.lookups import locate, lookup
 from bucketfmt_spark.reading import changes, read, read_scan
+from bucketfmt_spark.registering import register
 
 __all__ = [
     "ExecutorError",
@@ -24,4 +25,5 @@ __all__ = [
     "lookup",
     "read",
     "read_scan",
+    "register",
 ]
