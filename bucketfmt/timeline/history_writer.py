@@ -38,6 +38,7 @@ from bucketfmt.format.instants import (
 from bucketfmt.format.json_text import encode_jackson_json
 from bucketfmt.format.log_block import BlockType, HeaderKey, encode_log_block
 from bucketfmt.format.paths import join_path
+from bucketfmt.format.plans import RollbackPlan
 from bucketfmt.format.table_config import TableConfig
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
 from bucketfmt.rows.base_file_writer import encode_base_file
@@ -279,6 +280,8 @@ def _entry(
     zone = timezone.utc if config.timezone == "UTC" else None
     if content is None and file.action in ("commit", "deltacommit"):
         content = CommitMetadata()  # an empty file, as Hudi archives it
+    if isinstance(content, RollbackPlan):
+        content = None  # for which this archive has no field
     time = _time(state_file.modified, zone) or file.requested_time
     return ArchivedInstant(file.requested_time, file.action, file.state, time, content)
 

@@ -1,7 +1,8 @@
 """The judge by hand, and for as long as one likes.
 
-usage: python -m tests.interop replay VERSION SEED     one table again; its folder is kept
-       python -m tests.interop soak MINUTES [SEED]     tables of all versions, from SEED on
+usage: python -m tests.interop replay VERSION SEED        one table again; its folder is kept
+       python -m tests.interop turns VERSION KIND SEED    ten rounds in turns again; likewise
+       python -m tests.interop soak MINUTES [SEED]        tables of all versions, from SEED on
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
+from tests.interop.carry_on import kinds_of, start_turns
 from tests.interop.hudi import run_hudi
+from tests.interop.hudi_session import HudiSession
 from tests.interop.judge import Verdict, judge_table
 from tests.interop.plans import VERSIONS, Plan, make_plan
 
@@ -34,11 +37,23 @@ def replay(version: str, seed: int) -> int:
     return _tell(plan, judge_table(plan, folder))
 
 
+def turns(version: str, kind: str, seed: int) -> int:
+    """Play ten rounds in turns again."""
+    folder = Path(tempfile.mkdtemp(prefix=f"turns-{version}-{kind}-{seed}-"))
+    print(f"the table is in {folder}")
+    session = HudiSession(version, folder / "hudi")
+    try:
+        return _play(session, kind, seed, folder)
+    finally:
+        session.close()
+
+
 def soak(minutes: float, seed: int) -> int:
     """Judge fresh tables until the time is up; return 1 if there was any disagreement."""
     ends = time.monotonic() + 60 * minutes
     folder = Path(tempfile.mkdtemp(prefix="judge-soak-"))
     judged: Counter[str] = Counter()
+    played: Counter[str] = Counter()
     failed = 0
     while time.monotonic() < ends:
         with ThreadPoolExecutor(_JVMS) as pool:
@@ -47,10 +62,19 @@ def soak(minutes: float, seed: int) -> int:
             for plan, verdict in verdicts:
                 judged[version] += verdict.unread is None
                 failed += _tell(plan, verdict)
+        for version in VERSIONS:
+            session = HudiSession(version, folder / "turns" / version)
+            for kind in kinds_of(version):
+                if time.monotonic() < ends or not played[version]:
+                    failed += _play(session, kind, seed, folder / f"{version}-{kind}")
+                    played[version] += 1
+            session.close()
         shutil.rmtree(folder)
         seed += _TABLES_PER_JVM
-        counts = ", ".join(f"{version}: {judged[version]}" for version in VERSIONS)
-        print(f"tables judged: {counts}; with disagreements: {failed}", flush=True)
+        for what, counter in (("judged", judged), ("written in turns", played)):
+            counts = ", ".join(f"{version}: {counter[version]}" for version in VERSIONS)
+            print(f"tables {what}: {counts}", flush=True)
+        print(f"with disagreements: {failed}", flush=True)
     return int(failed > 0)
 
 
@@ -58,6 +82,16 @@ def _round(seed: int, folder: Path, version: str) -> list[tuple[Plan, Verdict]]:
     plans = [make_plan(version, seed + number) for number in range(_TABLES_PER_JVM)]
     run_hudi(version, plans, folder / version)
     return [(plan, judge_table(plan, folder / version)) for plan in plans]
+
+
+def _play(session: HudiSession, kind: str, seed: int, folder: Path) -> int:
+    """Write a table in turns; return 1 if there was any disagreement."""
+    try:
+        start_turns(session, folder, kind, seed).play_at_random()
+    except Exception as error:
+        print(f"{session.version} {kind} {seed}: {error}", flush=True)
+        return 1
+    return 0
 
 
 def _tell(plan: Plan, verdict: Verdict) -> int:
@@ -73,6 +107,8 @@ def main(arguments: list[str]) -> int:
     match arguments:
         case ["replay", version, seed]:
             return replay(version, int(seed))
+        case ["turns", version, kind, seed]:
+            return turns(version, kind, int(seed))
         case ["soak", minutes, *seed]:
             return soak(float(minutes), int(seed[0]) if seed else int(time.time()))
     print(__doc__, file=sys.stderr)

@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-import json
-import os
-import select
-import signal
-import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, get_args
 
 import pyarrow as pa
-import pyarrow.dataset as ds
-import pyarrow.parquet as pq
 
 import bucketfmt as bf
-from tests.interop.hudi import ROOT, NoHudiError, find_python
+from bucketfmt.format.names import find_data_file_name
+from bucketfmt.format.paths import escape_partition_value
+from bucketfmt.write.cleaning import CleanPolicy
+from tests.interop.hudi_session import HudiSession
+from tests.interop.sides import Bucketfmt, Hudi, Side
 
-__all__ = ["KINDS", "Round", "Server", "Turns"]
+__all__ = ["Turns", "kinds_of", "start_turns"]
 
-_SILENCE_MAX = 180  # seconds
 _KEYS = 60
 _REGIONS = ("us", "eu", "ünï/x")
-SCHEMA = pa.schema(
+_SCHEMA = pa.schema(
     [
         ("id", pa.string()),
         ("name", pa.string()),
@@ -36,198 +32,260 @@ SCHEMA = pa.schema(
     ]
 )
 
-KINDS: Mapping[str, tuple[str, bf.Index]] = {
+_KINDS: Mapping[str, tuple[str, bf.Index]] = {
     "cow-simple": ("COPY_ON_WRITE", bf.SimpleBucketIndex(3)),
     "mor-simple": ("MERGE_ON_READ", bf.SimpleBucketIndex(3)),
     "mor-ring": ("MERGE_ON_READ", bf.ConsistentHashingIndex(3)),
     "cow-rules": ("COPY_ON_WRITE", bf.PartitionBucketIndex(2, "us,4")),
     "mor-rules": ("MERGE_ON_READ", bf.PartitionBucketIndex(2, "us,4")),
 }
+_TABLE_VERSIONS = {"0.15.0": 6, "1.0.2": 8, "1.2.0": 9}
 
 
-class Server:
-    """A JVM with one version of Hudi."""
-
-    def __init__(self, version: str, folder: Path) -> None:
-        folder.mkdir(parents=True)
-        self._log = (folder / "log.txt").open("wb")
-        script = ROOT / "tests/interop/hudi_server.py"
-        self._process = subprocess.Popen(
-            [str(find_python()), str(script), version, str(folder)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._log,
-            start_new_session=True,
-        )
-        self._folder = folder
-        self._answer()
-
-    def write(self, table: str, rows: pa.Table, operation: str, **options: str) -> str | None:
-        """Have rows written; return why Hudi refused."""
-        path = self._folder / "rows.parquet"
-        pq.write_table(rows, path, coerce_timestamps="us")
-        settings = {
-            "hoodie.table.name": Path(table).name,
-            "hoodie.datasource.write.operation": operation,
-            "hoodie.metadata.enable": "false",
-            **{key.replace("__", "."): value for key, value in options.items()},
-        }
-        return self._ask({"do": "write", "table": table, "rows": str(path), "options": settings})
-
-    def read(self, table: str, **options: str) -> pa.Table:
-        """Return what Hudi reads.
-
-        Raises:
-            AssertionError: it cannot.
-        """
-        into = str(self._folder / "read")
-        settings = {key.replace("__", "."): value for key, value in options.items()}
-        failed = self._ask({"do": "read", "table": table, "into": into, "options": settings})
-        assert failed is None, f"Hudi cannot read {table}: {failed}"
-        return ds.dataset(into, format="parquet").to_table()
-
-    def close(self) -> None:
-        """End it."""
-        if self._process.poll() is None:
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
-        self._log.close()
-
-    def _ask(self, question: dict[str, Any]) -> str | None:
-        assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps(question).encode() + b"\n")
-        self._process.stdin.flush()
-        return self._answer()
-
-    def _answer(self) -> str | None:
-        assert self._process.stdout is not None
-        ready, _, _ = select.select([self._process.stdout], [], [], _SILENCE_MAX)
-        line = self._process.stdout.readline() if ready else b""
-        if not line:
-            log = (self._folder / "log.txt").read_text(errors="replace").splitlines()
-            raise NoHudiError("Hudi does not come back:\n" + "\n".join(log[-30:]))
-        failed: str | None = json.loads(line)["failed"]
-        return failed
+def kinds_of(version: str) -> list[str]:
+    """Return the kinds of tables a version of Hudi has: bucket rules by partition from 1.1 on."""
+    return [kind for kind in _KINDS if version == "1.2.0" or not kind.endswith("rules")]
 
 
-@dataclass(frozen=True)
-class Round:
-    """What was done in one turn, for a message."""
-
-    who: str
-    what: str
-    rows: int
+_Rows = dict[tuple[str, str], dict[str, Any]]
 
 
 @dataclass
 class Turns:
-    """One table, and what it has to hold."""
+    """One table, and what it has to hold.
 
-    server: Server
+    Attributes:
+        rows: The rows by partition and key.
+        done: What was done, for messages.
+        saved: The savepoint, and the rows at that time.
+    """
+
+    session: HudiSession
     table: bf.Table
     random: Random
-    rows: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
-    done: list[Round] = field(default_factory=list)
+    rows: _Rows = field(default_factory=dict)
+    done: list[str] = field(default_factory=list)
+    saved: tuple[str, _Rows] | None = None
     time: int = 0
 
-    def play(self, who: str) -> None:
-        """Do one random thing, and compare."""
-        self.time += 1
-        operations = ["upsert", "upsert", "upsert", "delete"]
-        if who == "us":
-            operations += ["services", "rollback"]
-            if not isinstance(self.table.index, bf.ConsistentHashingIndex):
-                operations += ["overwrite"]
-        what = self.random.choice(operations)
-        given = self._draw(what)
-        self.done.append(Round(who, what, given.num_rows))
-        getattr(self, f"_{what}_by_{who}")(given)
+    def __post_init__(self) -> None:
+        self.us: Side = Bucketfmt(self.table)
+        self._hudi = Hudi(self.session, self.table)
+        self.hudi: Side = self._hudi
+        # A delete's ordering value stands until it is compacted away: later rows are later.
+        self._deleted: dict[tuple[str, str], int] = {}
+
+    def play_in_order(self) -> None:
+        """Each reads, writes over and looks after what the other wrote."""
+        is_logged = self.table.config.table_type == "MERGE_ON_READ"
+        services = [*(["compact"] if is_logged else []), "clean_some", "archive_some"]
+        self.do(self.us, "upsert", "upsert", "delete")
+        self.do(self.hudi, "upsert", "delete")
+        self.compare_past()
+        self.do(self.hudi, *services)
+        self.do(self.us, "upsert", "upsert", "delete")
+        self.do(self.us, *services)
+        self.do(self.hudi, "upsert")
+
+    def play_at_random(self, rounds: int = 10) -> None:
+        """Each does one thing after another, in turns."""
+        self.do(self.us, "upsert")
+        for _ in range(rounds):
+            self.play(self.us)
+            self.play(self.hudi)
+
+    def play(self, side: Side) -> None:
+        """Do one random thing."""
+        operations = ["upsert"] * 4 + ["delete"] * 2 + ["clean", "archive", "rollback"]
+        operations += ["savepoint"] if self.saved is None else ["restore"]
+        if self.table.config.table_type == "MERGE_ON_READ":
+            operations += ["schedule", "compact"]
+        if not isinstance(self.table.index, bf.ConsistentHashingIndex):
+            operations += ["overwrite", "drop"]
+        self.do(side, self.random.choice(operations))
+
+    def do(self, side: Side, *operations: str) -> None:
+        """Do these things one after the other, and compare."""
+        for operation in operations:
+            self.time += 1
+            self.done.append(f"{operation} by {side.name}")
+            try:
+                getattr(self, f"_{operation}")(side)
+            except Exception as error:
+                why = f"{type(error).__name__}: {error}"
+                raise AssertionError(f"{why}, after {self.done}") from error
         self.compare()
 
     def compare(self) -> None:
-        """Both read what the model holds, and the check is clean."""
+        """Both read what the model holds, no bucket has two groups, and the check is clean."""
         expected = [self.rows[key] for key in sorted(self.rows)]
         table = bf.open(self.table.uri)
         assert _sorted(table.scan().to_arrow()) == expected, f"we misread after {self.done}"
-        hudis = self.server.read(self.table.uri)
-        hudis = hudis.select(SCHEMA.names).cast(SCHEMA)
-        assert _sorted(hudis) == expected, f"Hudi reads something else after {self.done}"
+        hudis = self._hudi.read()
+        own = _sorted(hudis.select(_SCHEMA.names).cast(_SCHEMA))
+        assert own == expected, f"Hudi reads something else after {self.done}"
+        assert not _doubled_buckets(hudis), f"{_doubled_buckets(hudis)} after {self.done}"
         report = table.check(depth="full")
         findings = [finding for finding in report.findings if finding.severity != "info"]
         assert not findings, f"{findings} after {self.done}"
 
-    def _draw(self, what: str) -> pa.Table:
-        if what == "services":
-            return SCHEMA.empty_table()
-        count = self.random.randrange(1, 25)
+    def compare_past(self) -> None:
+        """Both read the same of the last commits but one, and of base files alone."""
+        views: list[tuple[dict[str, str], dict[str, Any]]] = []
+        if self.table.config.table_type == "MERGE_ON_READ":
+            query = {"hoodie__datasource__query__type": "read_optimized"}
+            views.append((query, {"read_optimized": True}))
+        commits = self.table.timeline.writes.completed.instants
+        times = [instant.requested_time for instant in commits]
+        views += [({"as__of__instant": time}, {"as_of": time}) for time in times[-4:-1]]
+        for options, arguments in views:
+            hudis = self._hudi.read(**options).select(_SCHEMA.names).cast(_SCHEMA)
+            ours = self.table.scan(**arguments).to_arrow()
+            assert _sorted(ours) == _sorted(hudis), f"{arguments} after {self.done}"
+
+    # -- what can be done
+
+    def _upsert(self, side: Side) -> None:
+        given = self._draw()
+        side.upsert(_table(given))
+        self._merge(given)
+
+    def _delete(self, side: Side) -> None:
+        given = self._draw()
+        for row in given.values():  # above what any row has
+            row["ts"] = self.time * 10 + 9
+        side.delete(_table(given))
+        for key, row in given.items():
+            self.rows.pop(key, None)
+            self._deleted[key] = row["ts"]
+
+    def _overwrite(self, side: Side) -> None:
         region = self.random.choice(_REGIONS)
-        drawn = {}
-        for _ in range(count):
+        given = self._draw([region])
+        side.overwrite(_table(given))
+        self._remove(region)
+        self._merge(given)
+
+    def _drop(self, side: Side) -> None:
+        regions = sorted({region for region, _ in self.rows})
+        if regions:
+            if self.table.timeline.pending.of("compaction").instants:
+                self.hudi.compact()  # Hudi drops nothing before
+            region = self.random.choice(regions)
+            side.drop(f"region={escape_partition_value(region)}")
+            self._remove(region)
+
+    def _schedule(self, side: Side) -> None:
+        side.schedule()
+
+    def _compact(self, side: Side) -> None:
+        side.compact()
+
+    def _clean(self, side: Side) -> None:
+        side.clean(self.random.choice(get_args(CleanPolicy)))
+
+    def _clean_some(self, side: Side) -> None:
+        """Clean where there is something to clean."""
+        before = self._files()
+        side.clean("KEEP_LATEST_FILE_VERSIONS")
+        assert self._files() < before, "nothing was cleaned"
+
+    def _archive(self, side: Side) -> None:
+        side.archive()
+
+    def _archive_some(self, side: Side) -> None:
+        """Archive where there is something to archive."""
+        before = len(self.table.timeline.instants)
+        side.archive()
+        assert len(self.table.timeline.instants) < before, "nothing was archived"
+
+    def _rollback(self, side: Side) -> None:
+        """Take back what either has just written."""
+        self.random.choice((self.us, self.hudi)).upsert(_table(self._draw()))
+        side.rollback(self._newest_write())
+
+    def _savepoint(self, side: Side) -> None:
+        instant = self._newest_write()
+        side.savepoint(instant)
+        self.saved = instant, dict(self.rows)
+
+    def _restore(self, side: Side) -> None:
+        assert self.saved is not None
+        instant, self.rows = self.saved
+        self.saved = None
+        side.restore(instant)
+        side.delete_savepoint(instant)
+
+    # -- the model
+
+    def _files(self) -> set[Path]:
+        return {path for path in Path(self.table.uri).glob("*/*") if find_data_file_name(path.name)}
+
+    def _newest_write(self) -> str:
+        written = self.table.timeline.writes.completed.instants
+        return max(
+            written, key=lambda i: (i.completion_time or "", i.requested_time)
+        ).requested_time
+
+    def _draw(self, regions: Sequence[str] = _REGIONS) -> _Rows:
+        drawn: _Rows = {}
+        for _ in range(self.random.randrange(1, 25)):
             key = f"kéy-{self.random.randrange(_KEYS):03d}"
-            at = region if what == "overwrite" else self.random.choice(_REGIONS)
-            drawn[at, key] = {
+            region = self.random.choice(regions)
+            time = self.time * 10 + self.random.randrange(-15, 5)
+            drawn[region, key] = {
                 "id": key,
                 "name": self.random.choice([None, "", "ä𝄞", f"n{self.time}"]),
                 "price": self.random.random(),
                 "day": None,
-                "ts": self.time * 10 + self.random.randrange(-15, 5),
-                "region": at,
+                "ts": max(time, self._deleted.get((region, key), time)),
+                "region": region,
             }
-        return pa.Table.from_pylist(list(drawn.values()), SCHEMA)
+        return drawn
 
-    def _merge(self, given: pa.Table) -> None:
-        for row in given.to_pylist():
-            key = row["region"], row["id"]
+    def _merge(self, given: _Rows) -> None:
+        for key, row in given.items():
             if key not in self.rows or row["ts"] >= self.rows[key]["ts"]:
                 self.rows[key] = row
 
-    def _newest(self, given: pa.Table) -> pa.Table:
-        """Rows to delete, with an ordering value that no other row's is above."""
-        times = pa.array([self.time * 10 + 9] * given.num_rows, pa.int64())
-        return given.set_column(4, "ts", times)
+    def _remove(self, region: str) -> None:
+        self.rows = {key: row for key, row in self.rows.items() if key[0] != region}
 
-    def _upsert_by_us(self, given: pa.Table) -> None:
-        self.table.upsert(given)
-        self._merge(given)
 
-    def _upsert_by_hudi(self, given: pa.Table) -> None:
-        options = {"hoodie__clean__commits__retained": "2"}
-        if self.table.config.table_type == "MERGE_ON_READ":
-            options["hoodie__compact__inline"] = self.random.choice(["true", "false"])
-            options["hoodie__compact__inline__max__delta__commits"] = "2"
-        failed = self.server.write(self.table.uri, given, "upsert", **options)
-        assert failed is None, f"Hudi refuses: {failed} after {self.done}"
-        self._merge(given)
+def start_turns(session: HudiSession, folder: Path, kind: str, seed: int) -> Turns:
+    """Make an empty table of a kind, for both to write to."""
+    table_type, index = _KINDS[kind]
+    table = bf.create(
+        folder / f"t_{kind.replace('-', '_')}",
+        schema=_SCHEMA,
+        record_key=["id"],
+        partition_by=["region"],
+        ordering=["ts"],
+        index=index,
+        table_type=table_type,  # type: ignore[arg-type]
+        table_version=_TABLE_VERSIONS[session.version],
+        properties={
+            "hoodie.datasource.write.hive_style_partitioning": "true",
+            "hoodie.datasource.write.partitionpath.urlencode": "true",
+        },
+    )
+    return Turns(session, table, Random(f"{seed}/{session.version}/{kind}"))
 
-    def _delete_by_us(self, given: pa.Table) -> None:
-        self.table.delete(given.select(["id", "region"]))
-        self._forget(given)
 
-    def _delete_by_hudi(self, given: pa.Table) -> None:
-        failed = self.server.write(self.table.uri, self._newest(given), "delete")
-        assert failed is None, f"Hudi refuses: {failed} after {self.done}"
-        self._forget(given)
-
-    def _overwrite_by_us(self, given: pa.Table) -> None:
-        self.table.insert_overwrite(given)
-        regions = set(given["region"].to_pylist())
-        self.rows = {key: row for key, row in self.rows.items() if key[0] not in regions}
-        self._merge(given)
-
-    def _services_by_us(self, _: pa.Table) -> None:
-        if self.table.config.table_type == "MERGE_ON_READ":
-            self.table.compact()
-        self.table.clean(dry_run=False, retain=2)
-        self.table.archive(min_commits=4, max_commits=5)
-
-    def _rollback_by_us(self, given: pa.Table) -> None:
-        result = self.table.upsert(given)
-        self.table.rollback(result.instant)
-
-    def _forget(self, given: pa.Table) -> None:
-        for row in given.to_pylist():
-            self.rows.pop((row["region"], row["id"]), None)
+def _table(rows: _Rows) -> pa.Table:
+    return pa.Table.from_pylist(list(rows.values()), _SCHEMA)
 
 
 def _sorted(rows: pa.Table) -> list[dict[str, Any]]:
     return sorted(rows.to_pylist(), key=lambda row: (row["region"], row["id"]))
+
+
+def _doubled_buckets(hudis: pa.Table) -> list[str]:
+    """Return the file groups of buckets that have more than one, by the rows that Hudi read."""
+    groups: dict[tuple[str, str], set[str]] = {}
+    for row in hudis.select(["_hoodie_partition_path", "_hoodie_file_name"]).to_pylist():
+        name = row["_hoodie_file_name"]
+        known = find_data_file_name(name)
+        file_id = name if known is None else known.file_id
+        groups.setdefault((row["_hoodie_partition_path"], file_id[:8]), set()).add(file_id)
+    return sorted(str(group) for group in groups.items() if len(group[1]) > 1)

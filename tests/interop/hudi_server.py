@@ -3,9 +3,11 @@
 usage: hudi_server.py VERSION FOLDER
 
 Each line of standard input is a JSON object, and is answered by one on standard output:
-{"do": "read", "table": PATH, "into": FOLDER, "options": {...}} keeps a view as parquet;
-{"do": "write", "table": PATH, "rows": PARQUET FILE, "options": {...}} writes rows. The answer is
-{"failed": null} or why it failed.
+{"failed": null, "value": ...} or why it failed. `do` is one of
+
+    read      table, into, options: keeps a view as parquet
+    write     table, rows, options: writes the rows of a parquet file
+    service   table, service, instant, options: a table service, by Hudi's write client
 
 Runs in the environment that setup.sh makes; imports nothing of this repository but its neighbour.
 """
@@ -16,32 +18,91 @@ import json
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 from hudi_writer import Writer, root_cause
+
+
+class Session:
+    """What a JVM is asked to do."""
+
+    def __init__(self, version: str, folder: Path) -> None:
+        self.spark = Writer(version, folder).spark
+
+    def answer(self, asked: dict[str, Any]) -> Any:
+        """Do one thing, and return what came of it."""
+        return getattr(self, asked["do"])(asked)
+
+    def read(self, asked: dict[str, Any]) -> None:
+        self.spark.catalog.clearCache()
+        rows = self.spark.read.format("hudi").options(**asked["options"]).load(asked["table"])
+        rows.coalesce(1).write.mode("overwrite").parquet(asked["into"])
+
+    def write(self, asked: dict[str, Any]) -> None:
+        rows = self.spark.read.parquet(asked["rows"])
+        write = rows.write.format("hudi").options(**asked["options"]).mode("append")
+        write.save(asked["table"])
+
+    def service(self, asked: dict[str, Any]) -> str | None:
+        jvm = self.spark._jvm
+        properties = jvm.java.util.Properties()
+        for key, value in asked["options"].items():
+            properties.setProperty(key, value)
+        config = jvm.org.apache.hudi.config.HoodieWriteConfig.newBuilder()
+        config = config.withPath(asked["table"]).withProperties(properties).build()
+        context = jvm.org.apache.hudi.client.common.HoodieSparkEngineContext(
+            self.spark.sparkContext._jsc
+        )
+        client = jvm.org.apache.hudi.client.SparkRDDWriteClient(context, config)
+        try:
+            return getattr(self, asked["service"])(client, asked["instant"])
+        finally:
+            client.close()
+
+    def schedule(self, client: Any, _: str | None) -> str | None:
+        """Return the instant of a compaction; None if there is nothing to compact."""
+        found = client.scheduleCompaction(
+            self.spark._jvm.org.apache.hudi.common.util.Option.empty()
+        )
+        return found.get() if found.isPresent() else None
+
+    def run_pending_compactions(self, client: Any, _: str | None) -> None:
+        client.runAnyPendingCompactions()
+
+    def clean(self, client: Any, _: str | None) -> None:
+        client.clean()
+
+    def archive(self, client: Any, _: str | None) -> None:
+        client.archive()
+
+    def rollback(self, client: Any, instant: str | None) -> None:
+        if not client.rollback(instant):
+            raise RuntimeError(f"there is no {instant} to roll back")
+
+    def savepoint(self, client: Any, instant: str | None) -> None:
+        client.savepoint(instant, "judge", "")
+
+    def delete_savepoint(self, client: Any, instant: str | None) -> None:
+        client.deleteSavepoint(instant)
+
+    def restore(self, client: Any, instant: str | None) -> None:
+        client.restoreToSavepoint(instant)
 
 
 def main(version: str, folder: Path) -> None:
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # Spark prints what is no answer
     (folder / "local").mkdir(parents=True, exist_ok=True)
-    spark = Writer(version, folder).spark
-    print(json.dumps({"failed": None}), file=answers, flush=True)
+    session = Session(version, folder)
+    print(json.dumps({"failed": None, "value": None}), file=answers, flush=True)
     for line in sys.stdin:
-        asked = json.loads(line)
-        failed = None
+        failed = value = None
         try:
-            if asked["do"] == "read":
-                spark.catalog.clearCache()
-                rows = spark.read.format("hudi").options(**asked["options"]).load(asked["table"])
-                rows.coalesce(1).write.mode("overwrite").parquet(asked["into"])
-            else:
-                rows = spark.read.parquet(asked["rows"])
-                write = rows.write.format("hudi").options(**asked["options"]).mode("append")
-                write.save(asked["table"])
+            value = session.answer(json.loads(line))
         except Exception as error:
             failed = root_cause(error)
-        print(json.dumps({"failed": failed}), file=answers, flush=True)
-    spark.stop()
+        print(json.dumps({"failed": failed, "value": value}), file=answers, flush=True)
+    session.spark.stop()
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from bucketfmt.format.instants import State
 from bucketfmt.format.plans import CleanerPlan, CompactionPlan
 from bucketfmt.format.service_metadata import (
     CleanMetadata,
+    RollbackMetadata,
     SavepointMetadata,
 )
 from bucketfmt.testing.faulty_store import Fault
@@ -114,6 +115,7 @@ def test_services_are_archived_with_their_plans(tmp_path: Path, version: int) ->
     dropped = table.delete_partitions(["eu"])
     model.drop("eu")
     table.clean(policy="KEEP_LATEST_FILE_VERSIONS", retain=1, dry_run=False)
+    taken_back = table.rollback(table.upsert(rows(range(9), ts=15)).instant)
     for ts in (20, 21, 22):
         write(table, model, ts)
     table.archive(min_commits=1, max_commits=2)
@@ -126,6 +128,9 @@ def test_services_are_archived_with_their_plans(tmp_path: Path, version: int) ->
     assert isinstance(done, CommitMetadata)
     assert (done.operation_type, done.compacted) == ("COMPACT", True)
     assert isinstance(held[cleaned.instants[0], "clean"], CleanMetadata)
+    rollback = held[taken_back.rollback_instant or "", "rollback"]
+    assert isinstance(rollback, RollbackMetadata)
+    assert rollback.commits_rollback == [taken_back.instant]
     replaced = held[dropped.instant, "replacecommit"]
     assert isinstance(replaced, CommitMetadata)
     assert list(replaced.partition_to_replace_file_ids) == ["eu"]

@@ -1,0 +1,176 @@
+"""The two who write to one table in turns, each by its own means."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import pyarrow as pa
+
+import bucketfmt as bf
+from bucketfmt.write.cleaning import CleanPolicy
+from bucketfmt.write.compaction import Compactor
+from tests.interop.hudi_session import HudiSession
+
+__all__ = ["Bucketfmt", "Hudi", "Side"]
+
+_RETAINED, _KEPT_MIN, _KEPT_MAX = (
+    1,
+    2,
+    3,
+)  # commits or versions, so few that services find something to do
+
+
+class Side(Protocol):
+    """Who writes: all of it to one table."""
+
+    name: str
+
+    def upsert(self, rows: pa.Table) -> None: ...
+    def delete(self, rows: pa.Table) -> None: ...
+    def overwrite(self, rows: pa.Table) -> None: ...
+    def drop(self, partition_path: str) -> None: ...
+    def schedule(self) -> None: ...
+    def compact(self) -> None: ...
+    def clean(self, policy: CleanPolicy) -> None: ...
+    def archive(self) -> None: ...
+    def rollback(self, instant: str) -> None: ...
+    def savepoint(self, instant: str) -> None: ...
+    def delete_savepoint(self, instant: str) -> None: ...
+    def restore(self, instant: str) -> None: ...
+
+
+class Bucketfmt:
+    """This package."""
+
+    name = "bucketfmt"
+
+    def __init__(self, table: bf.Table) -> None:
+        self._table = table
+
+    def upsert(self, rows: pa.Table) -> None:
+        self._table.upsert(rows)
+
+    def delete(self, rows: pa.Table) -> None:
+        config = self._table.config
+        self._table.delete(rows.select([*config.record_key_fields, *config.partition_fields]))
+
+    def overwrite(self, rows: pa.Table) -> None:
+        self._table.insert_overwrite(rows)
+
+    def drop(self, partition_path: str) -> None:
+        self._table.delete_partitions([partition_path])
+
+    def schedule(self) -> None:
+        Compactor(self._table._snapshot, self._table._transactions).schedule()
+
+    def compact(self) -> None:
+        self._table.compact()
+
+    def clean(self, policy: CleanPolicy) -> None:
+        self._table.clean(policy=policy, retain=_RETAINED, dry_run=False)
+
+    def archive(self) -> None:
+        self._table.archive(min_commits=_KEPT_MIN, max_commits=_KEPT_MAX)
+
+    def rollback(self, instant: str) -> None:
+        self._table.rollback(instant)
+
+    def savepoint(self, instant: str) -> None:
+        self._table.savepoint(instant)
+
+    def delete_savepoint(self, instant: str) -> None:
+        self._table.delete_savepoint(instant)
+
+    def restore(self, instant: str) -> None:
+        self._table.restore(instant)
+
+
+class Hudi:
+    """Hudi on Spark: rows by its data source, services by its write client."""
+
+    name = "Hudi"
+
+    def __init__(self, session: HudiSession, table: bf.Table) -> None:
+        self._session, self._uri = session, table.uri
+        config = table.config
+        self._manual = {
+            "hoodie.table.name": config.name,
+            "hoodie.metadata.enable": "false",
+            "hoodie.clean.automatic": "false",
+            "hoodie.archive.automatic": "false",
+            "hoodie.compact.inline": "false",
+        }
+        # The data source reads what the properties say, the write client has to be told.
+        self._options = {
+            **config.properties,
+            **self._manual,
+            "hoodie.datasource.write.recordkey.field": ",".join(config.record_key_fields),
+            "hoodie.datasource.write.precombine.field": ",".join(config.ordering_fields),
+            "hoodie.datasource.write.partitionpath.field": ",".join(config.partition_fields),
+            "hoodie.compact.inline.max.delta.commits": "1",
+            "hoodie.cleaner.commits.retained": str(_RETAINED),
+            "hoodie.cleaner.fileversions.retained": str(_RETAINED),
+            "hoodie.keep.min.commits": str(_KEPT_MIN),
+            "hoodie.keep.max.commits": str(_KEPT_MAX),
+            "hoodie.rollback.using.markers": "false",  # they are gone once a write is completed
+            # As several writers have it. Otherwise Hudi restores nothing that was written while
+            # a compaction was pending.
+            "hoodie.cleaner.policy.failed.writes": "LAZY",
+        }
+
+    def read(self, **options: str) -> pa.Table:
+        """Return the table as Hudi reads it; options have `__` for dots."""
+        settings = {key.replace("__", "."): value for key, value in options.items()}
+        return self._session.read(self._uri, settings)
+
+    def upsert(self, rows: pa.Table) -> None:
+        self._write("upsert", rows)
+
+    def delete(self, rows: pa.Table) -> None:
+        self._write("delete", rows)
+
+    def overwrite(self, rows: pa.Table) -> None:
+        self._write("insert_overwrite", rows)
+
+    def drop(self, partition_path: str) -> None:
+        rows = pa.table({"id": pa.array([], pa.string())})
+        to_delete = {"hoodie.datasource.write.partitions.to.delete": partition_path}
+        self._write("delete_partition", rows, to_delete)
+
+    def schedule(self) -> None:
+        self._service("schedule")
+
+    def compact(self) -> None:
+        """Execute what is scheduled, be it by us, then what is found to do."""
+        self._service("run_pending_compactions")
+        instant = self._service("schedule")
+        if instant is not None:
+            self._service("run_pending_compactions")
+
+    def clean(self, policy: CleanPolicy) -> None:
+        self._service("clean", more={"hoodie.cleaner.policy": policy})
+
+    def archive(self) -> None:
+        self._service("archive")
+
+    def rollback(self, instant: str) -> None:
+        self._service("rollback", instant)
+
+    def savepoint(self, instant: str) -> None:
+        self._service("savepoint", instant)
+
+    def delete_savepoint(self, instant: str) -> None:
+        self._service("delete_savepoint", instant)
+
+    def restore(self, instant: str) -> None:
+        self._service("restore", instant)
+
+    def _write(self, operation: str, rows: pa.Table, more: dict[str, str] | None = None) -> None:
+        options = {"hoodie.datasource.write.operation": operation, **self._manual, **(more or {})}
+        self._session.write(self._uri, rows, options)
+
+    def _service(
+        self, service: str, instant: str | None = None, more: dict[str, str] | None = None
+    ) -> str | None:
+        options = {**self._options, **(more or {})}
+        return self._session.service(self._uri, service, instant, options)
