@@ -36,7 +36,7 @@ class BucketJoin:
         engine: Who finds matches.
         buckets: How rows are placed, for sides that go to disk.
         memory_bytes: When they do.
-        output: The columns of the result: keys, the left's others, the right's others.
+        output: The columns of the result, of keys, the left's others, the right's others.
     """
 
     left: pa.Schema
@@ -65,8 +65,12 @@ class BucketJoin:
     def _joined(self, left: pa.Table, right: pa.Table) -> pa.Table:
         left, right = left.combine_chunks(), right.combine_chunks()  # rows are taken out of order
         match = match_rows(self._keys_of(left), self._keys_of(right), self.how, self.engine)
-        left_rows = left.take(match.left)
-        right_rows = right.take(match.right) if match.right is not None else None
+        names = self.output.names
+        left_rows = left.select([n for n in left.column_names if n in names]).take(match.left)
+        right_rows = None
+        if match.right is not None:
+            others = [n for n in right.column_names if n in names]
+            right_rows = right.select(others).take(match.right)
         columns = []
         for field in self.output:
             if field.name not in self.keys.names:
@@ -93,13 +97,15 @@ def plan_join(
     buckets: bf.CommonBuckets,
     how: How,
     on: Sequence[str] | None,
+    columns: Sequence[str] | None,
     engine: Engine,
     memory_bytes: int,
 ) -> BucketJoin:
     """Return how the buckets of two sides are joined.
 
     Raises:
-        SchemaError: a side lacks a key column, or both have a column of one name besides.
+        SchemaError: a side lacks a key column, or both have a column of one name besides; or
+            `columns` names one that is not there.
         UnsupportedError: keys of types that do not compare.
         ValueError: `on` leaves out a hash field.
     """
@@ -118,7 +124,16 @@ def plan_join(
                 "scan(columns=...), or rename it in a DataFrame, or join on it too"
             )
         fields += others
-    return BucketJoin(left, right, keys, how, engine, buckets, memory_bytes, pa.schema(fields))
+    output = pa.schema(fields)
+    if columns is not None:
+        unknown = [name for name in columns if name not in output.names]
+        if unknown or not columns:
+            raise bf.SchemaError(
+                f"no column {unknown[0] if unknown else ''!r} of the join, which has "
+                f"{', '.join(output.names)}"
+            )
+        output = pa.schema([output.field(name) for name in dict.fromkeys(columns)])
+    return BucketJoin(left, right, keys, how, engine, buckets, memory_bytes, output)
 
 
 def _key_names(

@@ -43,6 +43,7 @@ def join(
     how: str = "inner",
     *,
     on: Sequence[str] | None = None,
+    columns: Sequence[str] | None = None,
     engine: Engine = "pyarrow",
     memory_bytes: int = _MEMORY_BYTES,
 ) -> DataFrame:
@@ -55,6 +56,8 @@ def join(
         how: As Spark names it: inner, left, right, full, semi, anti.
         on: Columns that both sides have; the fields the tables are hashed by, which must be
             among them.
+        columns: Of the result, those wanted. A select afterwards saves little: Spark leaves
+            nothing out of what Python tasks return.
         engine: Who joins within a bucket; polars is the fastest, and duckdb an option.
         memory_bytes: Of the rows of one side of a bucket: more are put on local disk in parts,
             and joined part by part.
@@ -73,11 +76,11 @@ def join(
         raise ValueError(f"how is one of {', '.join(dict.fromkeys(_HOW.values()))}, not {how!r}")
     kind = _HOW[how.lower()]
     if is_frame(left) or is_frame(right):
-        return _join_frame(spark, left, right, kind, on, engine, memory_bytes)
+        return _join_frame(spark, left, right, kind, on, columns, engine, memory_bytes)
     scans = scan_of(left), scan_of(right)
     groups = bf.group_buckets(*scans)
     schemas = scans[0].schema, scans[1].schema
-    plan = plan_join(*schemas, groups.buckets, kind, on, engine, memory_bytes)
+    plan = plan_join(*schemas, groups.buckets, kind, on, columns, engine, memory_bytes)
     readers = [scan.task_reader() for scan in scans]
     pairs = zip(*groups.tasks, strict=True)
     kept = [pair for pair in pairs if _has_rows(kind, *map(bool, pair))]
@@ -99,6 +102,7 @@ def _join_frame(
     right: Side | DataFrame,
     how: How,
     on: Sequence[str] | None,
+    columns: Sequence[str] | None,
     engine: Engine,
     memory_bytes: int,
 ) -> DataFrame:
@@ -114,7 +118,7 @@ def _join_frame(
     groups.buckets.check_rows_tell()
     schemas = {of_frame: arrow_of(frame.schema), of_table: scan.schema}
     plan = plan_join(
-        schemas["left"], schemas["right"], groups.buckets, how, on, engine, memory_bytes
+        schemas["left"], schemas["right"], groups.buckets, how, on, columns, engine, memory_bytes
     )
     check_executors(spark)
     reader = scan.task_reader()

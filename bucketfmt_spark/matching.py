@@ -10,6 +10,7 @@ from collections.abc import Callable
 from importlib.util import find_spec
 from typing import Literal, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
 __all__ = ["ENGINES", "Engine", "How", "Match", "check_engine", "match_rows"]
@@ -65,7 +66,7 @@ def match_rows(left: pa.Table, right: pa.Table, how: How, engine: Engine) -> Mat
     """
     names = [f"k{number}" for number in range(left.num_columns)]
     numbered = [
-        side.rename_columns(names).append_column(row, pa.array(range(side.num_rows), pa.int64()))
+        side.rename_columns(names).append_column(row, pa.array(np.arange(side.num_rows)))
         for side, row in ((left, _LEFT), (right, _RIGHT))
     ]
     return ENGINES[engine](numbered[0], numbered[1], names, how)
@@ -87,7 +88,7 @@ def _by_pyarrow(left: pa.Table, right: pa.Table, names: list[str], how: How) -> 
 def _by_polars(left: pa.Table, right: pa.Table, names: list[str], how: How) -> Match:
     import polars  # noqa: PLC0415  (optional)
 
-    frames = [polars.DataFrame(side) for side in (left, right)]
+    frames = [polars.from_arrow(side, rechunk=False) for side in (left, right)]
     found = frames[0].join(frames[1], on=names, how=how)
     only_left = how in ("semi", "anti")
     rows = found.select([_LEFT] if only_left else [_LEFT, _RIGHT]).to_arrow()

@@ -133,14 +133,13 @@ class CommonBuckets:
         if self.values_tell_all:
             return
         for name, column in zip(self.columns.fields, values, strict=True):
-            if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
-                found = pc.any(pc.match_substring_regex(column, "[,:]")).as_py()
-                if found:
-                    raise KeyEncodingError(
-                        f"column {name} has values with `,` or `:`, which record keys do not "
-                        "keep apart, so that they do not tell the bucket; read() the tables and "
-                        "use Spark's own join or groupBy"
-                    )
+            is_text = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
+            if is_text and any(pc.any(pc.match_substring(column, m)).as_py() for m in ",:"):
+                raise KeyEncodingError(
+                    f"column {name} has values with `,` or `:`, which record keys do not keep "
+                    "apart, so that they do not tell the bucket; read() the tables and use "
+                    "Spark's own join or groupBy"
+                )
 
     def _hashes(self, texts: Sequence[pa.Array | pa.ChunkedArray]) -> _Ids:
         hashes = java_list_hashes(texts) if self.ring is None else xxhash32s(texts)
