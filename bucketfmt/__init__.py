@@ -39,6 +39,7 @@ from bucketfmt.index.model import (
 from bucketfmt.limits import Limits
 from bucketfmt.table.bucket_groups import BucketGroups
 from bucketfmt.table.lookup import KeyLocator
+from bucketfmt.table.pinned import PinnedTable
 from bucketfmt.table.plan_read import ScanPlan
 from bucketfmt.table.read_tasks import ReadTask, TaskReader
 from bucketfmt.table.scan import Scan, group_buckets
@@ -75,6 +76,7 @@ __all__ = [
     "LockTimeoutError",
     "NotFoundError",
     "PartitionBucketIndex",
+    "PinnedTable",
     "ReadTask",
     "RecordIndex",
     "RestoreResult",

@@ -4,26 +4,32 @@ One task has one (partition, bucket), or several small ones.
 
 >>> import bucketfmt_spark as bs
 >>> bs.read(spark, "s3://lake/trips", filter=[("city", "=", "sf")])         # doctest: +SKIP
+>>> bs.write(df, "s3://lake/trips", "upsert")                               # doctest: +SKIP
 >>> bs.join(spark, "s3://lake/trips", "s3://lake/riders")                   # doctest: +SKIP
 """
 
 from bucketfmt_spark.aggregates import aggregate
+from bucketfmt_spark.bucket_id import bucket_id
 from bucketfmt_spark.checks import check
 from bucketfmt_spark.executors import ExecutorError
 from bucketfmt_spark.joins import join
 from bucketfmt_spark.lookups import locate, lookup
 from bucketfmt_spark.reading import changes, read, read_scan
 from bucketfmt_spark.registering import register
+from bucketfmt_spark.writing import place_rows, write
 
 __all__ = [
     "ExecutorError",
     "aggregate",
+    "bucket_id",
     "changes",
     "check",
     "join",
     "locate",
     "lookup",
+    "place_rows",
     "read",
     "read_scan",
     "register",
+    "write",
 ]

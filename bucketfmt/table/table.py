@@ -24,6 +24,7 @@ from bucketfmt.table.find_index import IndexFinder
 from bucketfmt.table.inspect import Inspect
 from bucketfmt.table.keys import KeysLike, read_keys
 from bucketfmt.table.lookup import KeyLocator, locate_keys, lookup_rows, plan_locator
+from bucketfmt.table.pinned import PinnedTable
 from bucketfmt.table.scan import Scan, plan_changes, plan_scan
 from bucketfmt.table.snapshot import Snapshot
 from bucketfmt.table.state import TableState
@@ -152,6 +153,17 @@ class Table:
     def inspect(self) -> Inspect:
         """Tables about the table."""
         return Inspect(self.state, self._index_finder)
+
+    def pinned(self) -> PinnedTable:
+        """Return the table as it is now, as a value that pickles and does not follow it."""
+        timeline = self.state.timeline
+        return PinnedTable(
+            self.store,
+            self.config,
+            self.limits,
+            self._index_finder.argument,
+            Timeline(timeline.instants, timeline.layout),
+        )
 
     def scan(
         self,

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 
 from bucketfmt.format.commit_metadata import CommitMetadata, WriteStat
+from bucketfmt.table.pinned import PinnedTable
 from bucketfmt.timeline.timeline import Timeline
 from bucketfmt.write.basis import Basis
 from bucketfmt.write.bucket_writer import OVERWRITES, BucketWriter, FileFormats
@@ -100,12 +101,10 @@ class StartedWrite:
         """What writes the files, anywhere: send it there."""
         basis = self._basis
         state = basis.snapshot.state
+        timeline = Timeline(state.timeline.instants, state.timeline.layout)
+        argument = basis.finder.argument
         return WriteTask(
-            store=state.store,
-            config=state.config,
-            limits=state.limits,
-            index=basis.finder.argument,
-            timeline=Timeline(state.timeline.instants, state.timeline.layout),
+            table=PinnedTable(state.store, state.config, state.limits, argument, timeline),
             incoming=basis.incoming,
             operation=self._operation,
             instant=self.instant,

@@ -15,15 +15,8 @@ from typing import Any
 import pyarrow as pa
 
 from bucketfmt.format.names import parse_write_token
-from bucketfmt.format.table_config import TableConfig
-from bucketfmt.index.model import Index
-from bucketfmt.limits import Limits
-from bucketfmt.storage.store import Store
-from bucketfmt.table.find_index import IndexFinder
 from bucketfmt.table.keys import read_keys
-from bucketfmt.table.snapshot import Snapshot
-from bucketfmt.table.state import TableState
-from bucketfmt.timeline.timeline import Timeline
+from bucketfmt.table.pinned import PinnedTable
 from bucketfmt.write.basis import Basis
 from bucketfmt.write.bucket_writer import BucketWriter, FileFormats
 from bucketfmt.write.gathering import gather_keys, gather_rows
@@ -41,22 +34,14 @@ class WriteTask:
     Pickles; holds the store's options, secrets among them. To be used by one thread.
 
     Attributes:
-        store: The table's files.
-        config: Its properties.
-        limits: The bounds it was opened with.
-        index: What the caller of `open` said of the index.
-        timeline: The table as the write stands on it.
+        table: As the write stands on it.
         incoming: The columns of the rows; None for keys to delete.
         operation: As Hudi names it.
         instant: The write's requested time.
         formats: How files are encoded.
     """
 
-    store: Store
-    config: TableConfig
-    limits: Limits
-    index: Index | None
-    timeline: Timeline
+    table: PinnedTable
     incoming: pa.Schema | None
     operation: str
     instant: str
@@ -100,14 +85,12 @@ class WriteTask:
             gather_rows(self._basis, IncomingRows(data), grouped, workers=1)
             return
         for batch in open_rows(data):
-            keys = read_keys(pa.Table.from_batches([batch]), self.config)
+            keys = read_keys(pa.Table.from_batches([batch]), self.table.config)
             gather_keys(self._basis, keys, grouped)
 
     @cached_property
     def _basis(self) -> Basis:
-        state = TableState(self.store, self.config, self.timeline, self.limits)
-        finder = IndexFinder(self.store, self.config, self.limits, self.index)
-        return Basis(Snapshot(state), finder, self.incoming)
+        return Basis(self.table.snapshot, self.table.finder, self.incoming)
 
     @cached_property
     def _writer(self) -> BucketWriter:

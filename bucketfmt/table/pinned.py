@@ -1,0 +1,110 @@
+"""A table as it was at one timeline, as a value: what is sent to who works on it elsewhere.
+
+It holds no listings and no commits, which are read where, and if, they are needed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from bucketfmt.errors import IndexUnknownError
+from bucketfmt.format.table_config import TableConfig
+from bucketfmt.index.assign import Buckets
+from bucketfmt.index.model import Index
+from bucketfmt.index.resolve import ResolvedIndex
+from bucketfmt.limits import Limits
+from bucketfmt.rows.virtual_keys import partition_paths
+from bucketfmt.storage.store import Store
+from bucketfmt.table.find_index import IndexFinder
+from bucketfmt.table.keys import read_keys
+from bucketfmt.table.snapshot import Snapshot
+from bucketfmt.table.state import TableState
+from bucketfmt.timeline.timeline import Timeline
+
+__all__ = ["PinnedTable"]
+
+_ASSIGNED = pa.schema({"partition_path": pa.string(), "bucket_id": pa.int32(), "rank": pa.int32()})
+
+
+@dataclass(frozen=True, eq=False)
+class PinnedTable:
+    """A table at one timeline. Pickles; holds the store's options, secrets among them.
+
+    Attributes:
+        store: The table's files.
+        config: Its properties.
+        limits: The bounds it was opened with.
+        index: What the caller of `open` said of the index.
+        timeline: How far it is looked at.
+    """
+
+    store: Store
+    config: TableConfig
+    limits: Limits
+    index: Index | None
+    timeline: Timeline
+
+    @cached_property
+    def snapshot(self) -> Snapshot:
+        """The table as the timeline has it."""
+        return Snapshot(TableState(self.store, self.config, self.timeline, self.limits))
+
+    @cached_property
+    def finder(self) -> IndexFinder:
+        """What tells the index."""
+        return IndexFinder(self.store, self.config, self.limits, self.index)
+
+    def buckets(self, partition_path: str) -> Buckets:
+        """Return the buckets of a partition, which may be new.
+
+        Raises:
+            IndexUnknownError: the index is unknown, or keeps none.
+        """
+        buckets = self.finder.buckets(self.snapshot, self._resolved, partition_path)
+        if buckets is None:
+            raise IndexUnknownError(f"{self._resolved.index} keeps no buckets")
+        return buckets
+
+    def assign(self, rows: pa.Table) -> pa.Table:
+        """Return the bucket of each row, in order; opens no data file.
+
+        Args:
+            rows: With the key fields and the partition fields, or Hudi's columns for them.
+
+        Returns:
+            partition_path; bucket_id, on a ring the node's value; rank, which of the partition's
+            buckets that is, from 0.
+
+        Raises:
+            KeyEncodingError: a key that is null or empty, or on which Hudi never returns.
+            IndexUnknownError: the index is unknown, or keeps no buckets.
+        """
+        keys = read_keys(rows, self.config)
+        paths = keys.partition_paths
+        if paths is None:
+            paths = partition_paths(rows, self.config)
+        encoded = paths.combine_chunks().dictionary_encode()
+        codes = encoded.indices.to_numpy()
+        bucket_ids, ranks = np.empty(len(codes), np.int32), np.empty(len(codes), np.int32)
+        for code, path in enumerate(encoded.dictionary.to_pylist()):
+            own = np.flatnonzero(codes == code)
+            buckets = self.buckets(path)
+            found = buckets.assign(keys.record_keys.take(pa.array(own)))
+            bucket_ids[own] = found
+            ranks[own] = np.searchsorted(np.asarray(buckets.bucket_ids), found)
+        return pa.table([paths, pa.array(bucket_ids), pa.array(ranks)], schema=_ASSIGNED)
+
+    @cached_property
+    def _resolved(self) -> ResolvedIndex:
+        return self.finder.resolve(self.snapshot)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)

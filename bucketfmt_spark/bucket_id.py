@@ -1,0 +1,249 @@
+"""The bucket of a row as a Column.
+
+Where Spark itself can tell it exactly, as an expression: `Objects.hashCode` by `reflect`, and
+`List.hashCode` by arithmetic. Where it cannot, by the core's kernel in an Arrow UDF: types that
+Spark prints in another way than Hudi, keys as releases before 1.0 took them apart, partition
+rules, rings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+
+import pyarrow as pa
+from pyspark.sql import Column
+from pyspark.sql import functions as sf
+
+import bucketfmt as bf
+
+__all__ = ["bucket_id", "expressible_index", "key_fields"]
+
+_EXACT = {pa.string(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.bool_(), pa.date32()}
+_EXACT_NAMES = ("string", "tinyint", "smallint", "int", "bigint", "boolean", "date")
+_SEPARATORS = "[,:]"
+_NEXT_FIELD = ",(?=[^,:]*:)"  # a ',' whose next mark is a ':'
+_NULL, _EMPTY = "__null__", "__empty__"
+_LOW_32, _LOW_31 = 0xFFFFFFFF, 0x7FFFFFFF
+
+
+def bucket_id(*columns: str, index: bf.SimpleBucketIndex | bf.Table) -> Column:
+    """Return the bucket id of each row: on a ring, the value of its node.
+
+    >>> df.withColumn("bucket", bucket_id("id", index=bf.SimpleBucketIndex(16)))  # doctest: +SKIP
+
+    Args:
+        columns: The fields of the record key, in the table's order. With a table: the columns
+            to take for its key fields, then for its partition fields, by their own names;
+            none: those.
+        index: A number of buckets, for keys as Hudi 1.x takes them apart; or a table, with
+            whatever index it has.
+
+    A row whose key is null or empty fails the job with the message of `KeyEncodingError`.
+
+    Raises:
+        ValueError: no columns.
+        TypeError: another kind of index; which buckets a partition has, only its table tells.
+        UnsupportedError: a table whose buckets Spark cannot tell itself, before Spark 4.1.
+    """
+    if isinstance(index, bf.Table):
+        return _of_table(index, columns)
+    if not isinstance(index, bf.SimpleBucketIndex):
+        raise TypeError(f"index= takes a SimpleBucketIndex or a bucketfmt.Table, not {index!r}")
+    if not columns:
+        raise ValueError("bucket_id takes the columns that make the record key")
+    return simple_bucket_id(columns, index, is_named=len(columns) > 1)
+
+
+def key_fields(table: bf.Table) -> tuple[str, ...]:
+    """Return the columns that tell the bucket of a row of a table, its partition included."""
+    return tuple(dict.fromkeys((*table.config.record_key_fields, *table.config.partition_fields)))
+
+
+def expressible_index(table: bf.Table) -> bf.SimpleBucketIndex | None:
+    """Return the table's index if Spark can tell its buckets by itself."""
+    config, index = table.config, table.index
+    fields = config.record_key_fields
+    if (
+        not isinstance(index, bf.SimpleBucketIndex)
+        or config.table_version < 8
+        or config.key_generator.value == "GLOBAL_DELETE"
+        or any(field not in table.schema.names for field in fields)  # a field of a struct
+        or any(table.schema.field(field).type not in _EXACT for field in fields)
+    ):
+        return None
+    return index
+
+
+def simple_bucket_id(
+    fields: Sequence[str], index: bf.SimpleBucketIndex, *, is_named: bool
+) -> Column:
+    """Return the bucket of a simple index as an expression of Spark's own.
+
+    Args:
+        fields: The columns of the record key.
+        index: How many buckets, and by which of the fields.
+        is_named: Whether the record key has the names of fields, as `id:7`.
+    """
+    texts = [_text(field) for field in fields]
+    checked = sf.when(_is_bare(texts), sf.raise_error(sf.lit(_refusal(fields))).cast("bigint"))
+    hashed = index.hash_fields or tuple(fields)
+    if not is_named:
+        is_plain = ~(sf.contains(texts[0], sf.lit(",")) & sf.contains(texts[0], sf.lit(":")))
+        plain = _list_hash([texts[0]])
+        record_key = texts[0]
+    elif len(fields) == 1:
+        record_key = sf.concat(sf.lit(f"{fields[0]}:"), texts[0])
+        is_plain = ~sf.contains(texts[0], sf.lit(","))
+        plain = _list_hash([record_key])
+    else:
+        named = [_written(name, text) for name, text in zip(fields, texts, strict=True)]
+        record_key = sf.concat_ws(",", *named)
+        has_marks = [sf.coalesce(text.rlike(_SEPARATORS), sf.lit(False)) for text in texts]
+        is_plain = ~reduce(Column.__or__, has_marks)
+        own = [_read(text) for name, text in zip(fields, texts, strict=True) if name in hashed]
+        plain = _list_hash(own or [record_key])
+    found = checked.when(is_plain, plain).otherwise(_parsed_hash(record_key, hashed))
+    return (found.bitwiseAND(sf.lit(_LOW_31)) % sf.lit(index.num_buckets)).cast("int")
+
+
+def _of_table(table: bf.Table, columns: Sequence[str]) -> Column:
+    fields = key_fields(table)
+    if columns and tuple(columns) != fields:
+        raise ValueError(f"the table's keys and partitions are of the columns {', '.join(fields)}")
+    index = expressible_index(table)
+    if index is None:
+        return _kernel(table)
+    return simple_bucket_id(table.config.record_key_fields, index, is_named=names_keys(table))
+
+
+def names_keys(table: bf.Table) -> bool:
+    """Return whether record keys have the names of their fields."""
+    config = table.config
+    is_complex = config.key_generator.value == "COMPLEX"
+    return len(config.record_key_fields) > 1 or (is_complex and config.table_version >= 9)
+
+
+def _kernel(table: bf.Table) -> Column:
+    if not hasattr(sf, "arrow_udf"):
+        raise bf.UnsupportedError(
+            "the bucket ids of this table as a column, before Spark 4.1; write() places rows "
+            "without it"
+        )
+    pinned = table.pinned()
+
+    def assign(rows: pa.Array) -> pa.Array:
+        given = pa.Table.from_struct_array(pa.chunked_array([rows]))
+        return pinned.assign(given).column("bucket_id").combine_chunks()
+
+    kernel = sf.arrow_udf(assign, "int")
+    return kernel(sf.struct(*[sf.col(field) for field in key_fields(table)]))
+
+
+# -- expressions
+
+
+def _text(field: str) -> Column:
+    """Return a column as Hudi prints it, where Spark prints it alike."""
+    column = sf.col(field)
+    kind = sf.typeof(column)
+    message = sf.concat(
+        sf.lit(f"bucket_id of column {field}: Hudi hashes the text of a "),
+        kind,
+        sf.lit(", which Spark writes differently; pass index=bucketfmt.open(...)"),
+    )
+    return sf.when(kind.isin(*_EXACT_NAMES), column.cast("string")).otherwise(
+        sf.raise_error(message).cast("string")
+    )
+
+
+def _is_bare(texts: Sequence[Column]) -> Column:
+    return reduce(Column.__and__, [sf.coalesce(text == sf.lit(""), sf.lit(True)) for text in texts])
+
+
+def _refusal(fields: Sequence[str]) -> str:
+    return f"the record key fields {', '.join(fields)} are null or empty; Hudi takes no such row"
+
+
+def _written(name: str, text: Column) -> Column:
+    value = sf.coalesce(sf.when(text == sf.lit(""), sf.lit(_EMPTY)).otherwise(text), sf.lit(_NULL))
+    return sf.concat(sf.lit(f"{name}:"), value)
+
+
+def _read(text: Column) -> Column:
+    """Return a value as it is read from a record key."""
+    return (
+        sf.when(text == sf.lit(_NULL), sf.lit(None).cast("string"))
+        .when(text == sf.lit(_EMPTY), sf.lit(""))
+        .otherwise(text)
+    )
+
+
+def _string_hash(text: Column) -> Column:
+    return sf.call_function("reflect", sf.lit("java.util.Objects"), sf.lit("hashCode"), text).cast(
+        "bigint"
+    )
+
+
+def _string_hash_in_lambda(text: Column) -> Column:
+    """Return the low 32 bits of the same where `reflect` cannot be: from the UTF-16, unit by unit.
+
+    Ten times slower, which matters little for the keys it is for.
+    """
+    units = sf.hex(sf.encode(text, "UTF-16BE"))
+
+    def unit(place: Column) -> Column:
+        digits = units.substr(place * sf.lit(4) - sf.lit(3), sf.lit(4))
+        return sf.conv(digits, 16, 10).cast("bigint")
+
+    places = sf.sequence(
+        sf.lit(1), sf.greatest(sf.length(units) / sf.lit(4), sf.lit(1)).cast("int")
+    )
+    hashed = sf.aggregate(
+        places, sf.lit(0).cast("bigint"), lambda found, place: _step(found, unit(place))
+    )
+    return sf.when(sf.length(text) > 0, hashed).otherwise(sf.lit(0).cast("bigint"))
+
+
+def _step(hashed: Column, added: Column) -> Column:
+    """Return `31 * hashed + added` in the low 32 bits of a long, which never overflows."""
+    return (hashed * sf.lit(31) + added).bitwiseAND(sf.lit(_LOW_32))
+
+
+def _list_hash(texts: Sequence[Column]) -> Column:
+    return reduce(_step, map(_string_hash, texts), sf.lit(1).cast("bigint"))
+
+
+def _parsed_hash(record_key: Column, hashed: Sequence[str]) -> Column:
+    """Return the hash of a key that has both `,` and `:`, taken apart as Hudi 1.x does."""
+    head = sf.substring_index(record_key, ":", 1)
+    tail = record_key.substr(sf.length(head) + sf.lit(2), sf.length(record_key))
+    parts = sf.split(tail, _NEXT_FIELD, -1)
+    fields = sf.concat(
+        sf.array(sf.struct(head.alias("name"), sf.element_at(parts, 1).alias("value"))),
+        sf.transform(
+            sf.slice(parts, 2, sf.greatest(sf.size(parts) - 1, sf.lit(0))),
+            lambda part: sf.struct(
+                sf.substring_index(part, ":", 1).alias("name"),
+                part.substr(
+                    sf.length(sf.substring_index(part, ":", 1)) + sf.lit(2), sf.length(part)
+                ).alias("value"),
+            ),
+        ),
+    )
+    own = sf.filter(fields, lambda field: field["name"].isin(*hashed))
+    last = sf.element_at(fields, -1)
+    is_endless = ~last["name"].isin(*hashed) & sf.contains(last["value"], sf.lit(":"))
+    values = sf.transform(own, lambda field: _read(field["value"]))
+    endless = "a record key that Hudi 1.x never returns from hashing: its last field is no hash"
+    return (
+        sf.when(is_endless, sf.raise_error(sf.lit(f"{endless} field and has a ':'")).cast("bigint"))
+        .when(sf.size(own) == 0, _list_hash([record_key]))
+        .otherwise(
+            sf.aggregate(
+                values,
+                sf.lit(1).cast("bigint"),
+                lambda found, value: _step(found, _string_hash_in_lambda(value)),
+            )
+        )
+    )

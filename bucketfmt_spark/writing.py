@@ -1,0 +1,248 @@
+"""`write`: the rows of a DataFrame into a table, with one exchange and one commit.
+
+The driver begins the write; rows go to the tasks of their buckets; each task writes the files of
+its buckets and returns receipts; the driver picks one winner for each bucket and commits
+(docs/decisions/0011).
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Iterator, Mapping
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as sf
+from pyspark.sql import types as st
+
+import bucketfmt as bf
+from bucketfmt_spark.bucket_id import bucket_id, expressible_index
+from bucketfmt_spark.executors import check_executors
+from bucketfmt_spark.failures import typed_errors
+from bucketfmt_spark.placement import place
+from bucketfmt_spark.spark_types import arrow_of
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+__all__ = ["Operation", "place_rows", "task_token", "write", "write_batches", "write_table"]
+
+Operation = Literal[
+    "upsert", "insert", "bulk_insert", "insert_overwrite", "insert_overwrite_table", "delete"
+]
+
+_TASK = "__bucketfmt_task"
+_META = (
+    "_hoodie_commit_time",
+    "_hoodie_commit_seqno",
+    "_hoodie_record_key",
+    "_hoodie_partition_path",
+    "_hoodie_file_name",
+    "_hoodie_operation",
+)
+_NO_PARTITION = "__HIVE_DEFAULT_PARTITION__"
+_LATEST: dict[str, bf.WriteTask] = {}  # of this executor: what its tasks read of the table
+
+
+def write(
+    df: DataFrame,
+    uri: str | os.PathLike[str],
+    operation: Operation = "upsert",
+    *,
+    storage_options: Mapping[str, Any] | None = None,
+    index: bf.Index | None = None,
+    writer: bf.WriterConfig | None = None,
+    num_tasks: int | None = None,
+    **options: Unpack[bf.WriteArguments],
+) -> bf.CommitResult:
+    """Write the rows of a DataFrame to a table. As the methods of `bucketfmt.Table`.
+
+    The DataFrame is computed once. Where tasks fail, are repeated, or run twice, each bucket has
+    one file in the end; where the driver dies, the next write takes back what there is.
+
+    Args:
+        df: The rows; of a delete, the keys with their partition columns. Hudi's own columns are
+            left out, so that what was read can be written.
+        uri: The table.
+        operation: What to do with the rows.
+        storage_options: As `bucketfmt.open`; sent to executors.
+        index: As `bucketfmt.open`.
+        writer: As `bucketfmt.open`.
+        num_tasks: How many tasks write. By default a table without partitions has one for each
+            bucket, others a multiple of it, `spark.sql.shuffle.partitions` or a few more.
+        options: See `bucketfmt.WriteArguments`.
+
+    Raises:
+        ExecutorError: executors have no bucketfmt, or another release.
+        SchemaError: the columns do not fit the table.
+        KeyEncodingError: a key that is null or empty, or on which Hudi never returns.
+        ConflictError: other writers wrote to the same buckets, again and again.
+        IndexUnknownError: nothing says how keys map to buckets.
+        CommitUnknownError: the store does not tell whether the commit took effect.
+    """
+    table = bf.open(uri, storage_options, index, writer=writer)
+    return write_table(df, table, operation, num_tasks, **options)
+
+
+def write_table(
+    df: DataFrame,
+    table: bf.Table,
+    operation: Operation = "upsert",
+    num_tasks: int | None = None,
+    **options: Unpack[bf.WriteArguments],
+) -> bf.CommitResult:
+    """Write to a table that is open. As `write`."""
+    key = options.get("idempotency_key")
+    repeated = None if key is None else table.find_commit(key)
+    if repeated is not None:
+        return repeated
+    if operation != "delete":
+        df = df.select(*[name for name in df.columns if name not in _META])
+    schema = arrow_of(df.schema)
+    check_executors(df.sparkSession)
+    tries = 1 if "read_at" in options else 1 + options.get("retries", 3)
+    for left in range(tries - 1, -1, -1):
+        try:
+            with table.start_write(operation, schema, **options) as started, typed_errors():
+                placed = place_rows(df, table, num_tasks)
+                return started.publish(_collect(placed, _writer(started.task)))
+        except bf.ConflictError:  # noqa: PERF203  (a try is a whole job)
+            if not left:
+                raise
+    raise ValueError(f"retries is 0 or more, not {options.get('retries')}")
+
+
+def place_rows(df: DataFrame, table: bf.Table, num_tasks: int | None = None) -> DataFrame:
+    """Return the rows so that all of a bucket are in one partition. One exchange.
+
+    For `df.write.format("bucketfmt")`, which cannot do it itself.
+
+    Args:
+        df: The rows.
+        table: Whose buckets.
+        num_tasks: As for `write`.
+
+    Raises:
+        IndexUnknownError: nothing says how keys map to buckets.
+    """
+    num_buckets = _num_buckets(table.index)
+    if num_tasks is None:
+        num_tasks = num_buckets
+        if table.config.partition_fields:
+            wanted = int(df.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
+            num_tasks = num_buckets * max(1, math.ceil(wanted / num_buckets))
+    if num_tasks < 1:
+        raise ValueError(f"num_tasks is 1 or more, not {num_tasks}")
+    partition = _partition_column(table, df.schema)
+    if partition is not None and expressible_index(table) is not None:
+        bucket = bucket_id(index=table)
+        if table.config.partition_fields:
+            spread = sf.pmod(sf.hash(partition), sf.lit(1 << 20)).cast("bigint")
+            bucket = bucket + spread * sf.lit(num_buckets)
+        return place(df, sf.pmod(bucket, sf.lit(num_tasks)), num_tasks)
+    numbered = df.mapInArrow(_numberer(table.pinned(), num_tasks), _with_task(df.schema))
+    return place(numbered, sf.col(_TASK), num_tasks).drop(_TASK)
+
+
+def task_token() -> str:
+    """Return the write token of this attempt: no other has the same."""
+    context = TaskContext.get()
+    if context is None:
+        raise RuntimeError("a write token is of a Spark task; there is none here")
+    return f"{context.partitionId()}-{context.stageId()}-{context.taskAttemptId()}"
+
+
+def write_batches(task: bf.WriteTask, batches: Iterator[pa.RecordBatch]) -> list[bytes]:
+    """Write what comes to one attempt of a task; return the receipts."""
+    # What one task has read of the table, the next in this process need not read again.
+    known = _LATEST.get(task.instant)
+    if known is None:
+        _LATEST.clear()
+        known = _LATEST[task.instant] = task
+    first = next(batches, None)
+    if first is None:
+        return []
+    rows = pa.RecordBatchReader.from_batches(first.schema, chain([first], batches))
+    return list(known.write(rows, task_token()))
+
+
+# -- what executors run
+
+
+def _writer(task: bf.WriteTask) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        receipts = write_batches(task, (batch for batch in batches if batch.num_rows))
+        yield pa.RecordBatch.from_pydict({"receipt": pa.array(receipts, pa.binary())})
+
+    return run
+
+
+def _numberer(
+    table: bf.PinnedTable, num_tasks: int
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            assigned = table.assign(pa.Table.from_batches([batch]))
+            paths = assigned["partition_path"].combine_chunks().dictionary_encode()
+            starts = [_start(path, num_tasks) for path in paths.dictionary.to_pylist()]
+            first = np.array(starts, np.int64)[paths.indices.to_numpy()]
+            number = pa.array((first + assigned["rank"].to_numpy()) % num_tasks, pa.int32())
+            yield pa.RecordBatch.from_arrays(
+                [number, *batch.columns], names=[_TASK, *batch.schema.names]
+            )
+
+    return run
+
+
+def _start(partition_path: str, num_tasks: int) -> int:
+    """Return the task of a partition's first bucket: its name, hashed."""
+    found = 0
+    for byte in partition_path.encode():
+        found = (found * 31 + byte) % (1 << 61)
+    return found % num_tasks
+
+
+def _collect(
+    placed: DataFrame,
+    run: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]],
+) -> list[bytes]:
+    """Run the job, once: doing it again would write everything again."""
+    return [bytes(row.receipt) for row in placed.mapInArrow(run, "receipt binary").collect()]
+
+
+# -- what the driver says
+
+
+def _num_buckets(index: bf.Index | None) -> int:
+    """Return how many buckets a partition has, about."""
+    if isinstance(index, bf.SimpleBucketIndex | bf.ConsistentHashingIndex):
+        return index.num_buckets
+    return index.default if isinstance(index, bf.PartitionBucketIndex) else 1
+
+
+def _with_task(schema: st.StructType) -> st.StructType:
+    fields = [st.StructField(field.name, field.dataType) for field in schema.fields]
+    return st.StructType([st.StructField(_TASK, st.IntegerType()), *fields])
+
+
+def _partition_column(table: bf.Table, schema: st.StructType) -> Column | None:
+    """Return what is equal for rows of one partition path; None where Spark cannot tell it."""
+    config = table.config
+    if not config.partition_path_holds_values:
+        return None
+    texts = []
+    for field in config.partition_fields:
+        if field not in schema.names or not isinstance(
+            schema[field].dataType,
+            st.StringType | st.IntegerType | st.LongType | st.DateType | st.BooleanType,
+        ):
+            return None
+        text = sf.col(field).cast("string")
+        given = sf.when(text != sf.lit(""), text)
+        texts.append(sf.coalesce(given, sf.lit(_NO_PARTITION)))
+    return sf.concat_ws("/", *texts) if texts else sf.lit("")
