@@ -13,10 +13,12 @@ Arrow schema in the footer, and pages have checksums.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
+import io
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Literal
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -43,8 +45,9 @@ __all__ = ["ROW_GROUP_BYTES", "BaseFileWriter", "Codec", "KeyFooter", "encode_ba
 Codec = Literal["zstd", "snappy", "gzip", "none"]
 """Codecs that every Hudi release reads."""
 
-ROW_GROUP_BYTES = 120 << 20
-"""`hoodie.parquet.block.size`, here of the rows in memory: what a writer holds at most."""
+ROW_GROUP_BYTES = 32 << 20
+"""Of the rows in memory: what a writer holds at most. As parquet that is some ten megabytes,
+where Hudi's `hoodie.parquet.block.size` is 120."""
 
 _ROW_GROUP_ROWS = 1 << 22
 _FIRST_DISPUTED_BYTE = 0xEE  # from U+E000 on, UTF-8 and UTF-16 order text differently
@@ -112,7 +115,7 @@ class BaseFileWriter:
     """Writes rows of one schema into a sink, a row group at a time. Ends with `close`.
 
     Attributes:
-        schema: What rows are cast to where that loses nothing.
+        schema: What rows are cast to where that loses nothing; without the constants.
         num_rows: Rows taken so far.
     """
 
@@ -123,6 +126,7 @@ class BaseFileWriter:
         key_footer: KeyFooter | None = None,
         codec: Codec = "zstd",
         row_group_bytes: int = ROW_GROUP_BYTES,
+        constants: Mapping[str, str | None] | None = None,
     ) -> None:
         """Begin the file.
 
@@ -134,13 +138,23 @@ class BaseFileWriter:
             codec: zstd by default: smaller files than gzip, which is Hudi's default and takes
                 over ten times as long to write; those of snappy are half as large again.
             row_group_bytes: Bytes of Arrow rows that make a row group.
+            constants: Columns of text with the same value in every row, which the rows that are
+                given do not have.
 
         Raises:
             UnsupportedError: a type that Hudi cannot read back from parquet.
         """
         record = parse_avro_schema(avro_schema)
         _check_storable(record, "")
-        self.schema = arrow_schema(record)
+        whole = arrow_schema(record)
+        self._constants = {
+            whole.get_field_index(name): pa.array([value], pa.string())
+            for name, value in (constants or {}).items()
+        }
+        self.schema = pa.schema([f for i, f in enumerate(whole) if i not in self._constants])
+        self._file_schema = whole
+        for index in self._constants:  # one dictionary entry, and a number per row
+            self._file_schema = self._file_schema.set(index, _encoded(whole.field(index)))
         self.num_rows = 0
         self._hiding = [i for i, field in enumerate(self.schema) if may_hide_nulls(field.type)]
         self._avro_schema = avro_schema
@@ -153,9 +167,9 @@ class BaseFileWriter:
             options["write_time_adjusted_to_utc"] = True
         self._writer = pq.ParquetWriter(
             sink,
-            self.schema,
+            self._file_schema,
             compression=codec,
-            use_dictionary=[p for p in _leaf_paths(self.schema) if p not in _WITHOUT_DICTIONARY],
+            use_dictionary=[p for p in _leaf_paths(whole) if p not in _WITHOUT_DICTIONARY],
             store_schema=False,
             **options,
         )
@@ -197,9 +211,18 @@ class BaseFileWriter:
     def _flush(self) -> None:
         if self._pending:
             with _folded():
-                rows = pa.concat_tables(self._pending)
+                rows = self._with_constants(pa.concat_tables(self._pending))
                 self._writer.write_table(rows, row_group_size=rows.num_rows)
         self._pending, self._pending_bytes, self._pending_rows = [], 0, 0
+        pa.default_memory_pool().release_unused()  # else what threads keep adds up
+
+    def _with_constants(self, rows: pa.Table) -> pa.Table:
+        columns: list[pa.Array | pa.ChunkedArray] = list(rows.columns)
+        for index, value in sorted(self._constants.items()):
+            absent = np.full(rows.num_rows, value.null_count > 0)
+            zeros = pa.array(np.zeros(rows.num_rows, np.int32), mask=absent)
+            columns.insert(index, pa.DictionaryArray.from_arrays(zeros, value.drop_null()))
+        return pa.Table.from_arrays(columns, schema=self._file_schema)
 
     def _conform(self, rows: pa.Table) -> pa.Table:
         odd = sorted(set(rows.schema.names) ^ set(self.schema.names))
@@ -224,13 +247,14 @@ def encode_base_file(
     key_footer: KeyFooter | None = None,
     codec: Codec = "zstd",
     row_group_bytes: int = ROW_GROUP_BYTES,
+    constants: Mapping[str, str | None] | None = None,
 ) -> pa.Buffer:
     """Return a whole file with `rows`; see `BaseFileWriter` for arguments and errors."""
-    sink = pa.BufferOutputStream()
-    writer = BaseFileWriter(sink, avro_schema, key_footer, codec, row_group_bytes)
+    sink = io.BytesIO()
+    writer = BaseFileWriter(sink, avro_schema, key_footer, codec, row_group_bytes, constants)
     writer.write(rows)
     writer.close()
-    return sink.getvalue()
+    return pa.py_buffer(sink.getvalue())
 
 
 @contextmanager
@@ -240,6 +264,10 @@ def _folded() -> Iterator[None]:
         yield
     except (ValueError, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
         raise SchemaError(f"the rows do not fit the schema to write: {error}") from error
+
+
+def _encoded(field: pa.Field) -> pa.Field:
+    return field.with_type(pa.dictionary(pa.int32(), pa.string()))
 
 
 def _check_storable(schema: AvroSchema, path: str) -> None:

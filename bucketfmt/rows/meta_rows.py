@@ -12,14 +12,23 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bucketfmt.rows.meta_columns import FILE_NAME, META_COLUMNS
+from bucketfmt.rows.meta_columns import (
+    COMMIT_SEQNO,
+    COMMIT_TIME,
+    FILE_NAME,
+    META_COLUMNS,
+    PARTITION_PATH,
+    RECORD_KEY,
+)
 
 __all__ = [
     "add_meta_columns",
     "add_meta_fields",
     "add_null_meta_columns",
+    "add_written_columns",
+    "file_constants",
+    "merge_schema",
     "meta_schema",
-    "set_file_name",
 ]
 
 
@@ -60,34 +69,49 @@ def add_meta_columns(
         first_row: How many rows the task has written before: the sequence number of a row is
             `<instant>_<task_partition_id>_<row>`, and distinct within an instant.
     """
+    written = add_written_columns(rows, record_keys, instant, task_partition_id, first_row)
+    places = (_constant(partition_path, rows.num_rows), _constant(file_name, rows.num_rows))
+    before, data = written.columns[:3], written.columns[3:]
+    return pa.Table.from_arrays([*before, *places, *data], schema=meta_schema(rows.schema))
+
+
+def add_written_columns(
+    rows: pa.Table,
+    record_keys: pa.ChunkedArray,
+    instant: str,
+    task_partition_id: int,
+    first_row: int = 0,
+) -> pa.Table:
+    """Return the same in the columns of `merge_schema`. Arguments as of `add_meta_columns`."""
     size = rows.num_rows
     numbers = pa.array(np.arange(first_row, first_row + size)).cast(pa.string())
     sequence = pc.binary_join_element_wise(f"{instant}_{task_partition_id}", numbers, "_")
-    return _prepend(
-        rows,
-        [
-            _constant(instant, size),
-            sequence,
-            record_keys.cast(pa.string()),
-            _constant(partition_path, size),
-            _constant(file_name, size),
-        ],
-    )
+    columns = [_constant(instant, size), sequence, record_keys.cast(pa.string()), *rows.columns]
+    return pa.Table.from_arrays(columns, schema=merge_schema(rows.schema, is_populated=True))
 
 
 def add_null_meta_columns(rows: pa.Table) -> pa.Table:
     """Return rows as a table with virtual keys stores them: Hudi's columns are there, and null."""
-    return _prepend(rows, [pa.nulls(rows.num_rows, pa.string()) for _ in META_COLUMNS])
+    nulls = [pa.nulls(rows.num_rows, pa.string()) for _ in META_COLUMNS]
+    return pa.Table.from_arrays([*nulls, *rows.columns], schema=meta_schema(rows.schema))
 
 
-def set_file_name(rows: pa.Table, file_name: str) -> pa.Table:
-    """Return rows that are copied into another base file: all else stays, commit time included."""
-    index = rows.schema.get_field_index(FILE_NAME)
-    return rows.set_column(index, rows.schema.field(index), _constant(file_name, rows.num_rows))
+def merge_schema(data: pa.Schema, *, is_populated: bool) -> pa.Schema:
+    """Return the columns in which rows of a base file are merged.
+
+    Of Hudi's own those that differ from row to row; of a table with virtual keys, the key.
+    """
+    names = (COMMIT_TIME, COMMIT_SEQNO, RECORD_KEY) if is_populated else (RECORD_KEY,)
+    return pa.schema([*(pa.field(name, pa.string()) for name in names), *data])
 
 
-def _prepend(rows: pa.Table, columns: list[pa.Array | pa.ChunkedArray]) -> pa.Table:
-    return pa.Table.from_arrays([*columns, *rows.columns], schema=meta_schema(rows.schema))
+def file_constants(
+    partition_path: str, file_name: str, *, is_populated: bool
+) -> dict[str, str | None]:
+    """Return the columns that have one value in all of a base file, and that value."""
+    if is_populated:
+        return {PARTITION_PATH: partition_path, FILE_NAME: file_name}
+    return dict.fromkeys(META_COLUMNS)
 
 
 def _constant(text: str, size: int) -> pa.Array:

@@ -1,8 +1,8 @@
 """Compaction: what was logged of a file group becomes its next base file.
 
-`plan_compaction` is pure. `Compactor` does I/O: it schedules under the table lock, has the slices
-rewritten, and publishes under the lock again; rewriting one slice (`compact_slice`) needs nothing
-but a snapshot and can be done anywhere. A compaction that was begun and not completed, by Hudi
+`plan_compaction` is pure. `Compactor` does I/O: it schedules and begins under the table lock;
+`StartedCompaction` has the slices rewritten, by `CompactionTask` and anywhere, and publishes under
+the lock again. A compaction that was begun and not completed, by Hudi
 or here, is executed again from its plan. Source: ScheduleCompactionActionExecutor,
 BaseHoodieCompactionPlanGenerator, HoodieCompactor, CompactionUtils.
 
@@ -13,28 +13,21 @@ write that began without knowing of the plan is in conflict with it.
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from functools import partial
-
-import pyarrow as pa
+from types import TracebackType
 
 from bucketfmt.errors import (
     CommitUnknownError,
     ConflictError,
     CorruptError,
-    StorageError,
     UnsupportedError,
 )
-from bucketfmt.format.commit_metadata import NULL_COMMIT, CommitMetadata, WriteStat
+from bucketfmt.format.commit_metadata import CommitMetadata, WriteStat
 from bucketfmt.format.instants import State
 from bucketfmt.format.names import (
     BaseFileName,
-    IoType,
     LogFileName,
-    MarkerName,
     find_data_file_name,
     format_write_token,
 )
@@ -44,15 +37,9 @@ from bucketfmt.limits import Limits
 from bucketfmt.rows.avro_schema_json import avro_schema_json
 from bucketfmt.rows.base_file_writer import Codec
 from bucketfmt.rows.merge_rules import find_merge_rules
-from bucketfmt.rows.meta_rows import (
-    add_meta_fields,
-    add_null_meta_columns,
-    meta_schema,
-    set_file_name,
-)
 from bucketfmt.table.files import DataFile, FileSlice
 from bucketfmt.table.schema import find_stated_text
-from bucketfmt.table.slice_reader import RowSpec, SliceReader
+from bucketfmt.table.slice_codec import encode_slice
 from bucketfmt.table.snapshot import Snapshot
 from bucketfmt.table.streams import worker_count
 from bucketfmt.timeline.clock import known_times
@@ -62,31 +49,19 @@ from bucketfmt.timeline.load import (
     load_pending_clusterings,
     load_timeline,
 )
-from bucketfmt.timeline.markers import delete_announced_files, delete_markers, put_marker
+from bucketfmt.timeline.markers import delete_announced_files, delete_markers
 from bucketfmt.timeline.timeline import Instant
 from bucketfmt.timeline.transitions import put_completed, put_inflight, put_requested
 from bucketfmt.write.basis import check_writable
-from bucketfmt.write.merged_base import encode_merged_base
+from bucketfmt.write.compaction_task import CompactionTask
+from bucketfmt.write.receipts import decode_receipts, find_winners
 from bucketfmt.write.result import CommitResult
 from bucketfmt.write.transaction import Transactions, result_of
 
-__all__ = ["Compaction", "Compactor", "compact_slice", "plan_compaction"]
+__all__ = ["Compactor", "StartedCompaction", "plan_compaction"]
 
 _MIB = 1 << 20
-_TOKEN_ATTEMPTS = 1 << 31
-
-
-@dataclass(frozen=True)
-class Compaction:
-    """A compaction under way: a value that can be sent to those who rewrite its slices.
-
-    Attributes:
-        instant: Its requested time.
-        operations: The slices to rewrite.
-    """
-
-    instant: str
-    operations: tuple[CompactionOperation, ...]
+_TOKEN_ATTEMPT_BITS = 31
 
 
 def plan_compaction(
@@ -174,16 +149,16 @@ class Compactor:
             put_requested(owner.store, config, instant, "compaction", plan)
         return instant
 
-    def begin(self) -> Compaction | None:
+    def begin(self, codec: Codec = "zstd") -> StartedCompaction | None:
         """Take on the oldest pending compaction that nobody is at; None if none is pending.
 
         What is left of an earlier attempt at it is removed. A heartbeat tells others of this
-        package that it is being executed, until `commit` or `abandon`.
+        package that it is being executed, until it is published or abandoned.
 
         Raises:
             ConflictError: all that are pending are being executed, as their heartbeats tell.
             UnsupportedError: its plan is of a kind that is not executed here.
-            CorruptError: its plan is damaged.
+            CorruptError: its plan is damaged, or a file that it names is missing.
             LockTimeoutError: the table lock was not to be had.
         """
         owner = self._owner
@@ -210,76 +185,40 @@ class Compactor:
             except BaseException:
                 owner.heartbeats.stop(instant)
                 raise
-        return Compaction(instant, operations)
-
-    def rewrite(self, compaction: Compaction, codec: Codec = "zstd") -> list[WriteStat]:
-        """Rewrite all slices on the threads of this process. Errors as `compact_slice`."""
-        snapshot = self._snapshot()
-        work = partial(compact_slice, snapshot, compaction.instant, codec=codec)
-        with ThreadPoolExecutor(self._workers) as pool:
-            tasks = [
-                pool.submit(work, operation, number)
-                for number, operation in enumerate(compaction.operations)
-            ]
-            try:
-                return [task.result() for task in tasks]
-            finally:
-                for task in tasks:
-                    task.cancel()
-
-    def commit(self, compaction: Compaction, stats: Sequence[WriteStat]) -> CommitResult:
-        """Publish the new base files: one stat for each operation.
-
-        Raises:
-            ConflictError: somebody else completed the compaction, or took it back. Nothing was
-                published.
-            CommitUnknownError: the store does not tell whether it took effect.
-        """
-        owner, instant = self._owner, compaction.instant
-        groups = sorted((stat.partition_path or "", stat.file_id or "") for stat in stats)
-        if groups != sorted(
-            (o.partition_path or "", o.file_id or "") for o in compaction.operations
-        ):
-            raise ValueError("a compaction is committed with one stat for each of its operations")
-        metadata = _metadata_of(self._snapshot(), stats)
-        kept = {stat.path or "" for stat in stats}
-        delete_announced_files(owner.store, instant, owner.limits, kept=kept)
-        with owner.lock:
-            config = owner.check_metadata_table()
-            done = put_completed(
-                owner.store,
-                config,
-                load_timeline(owner.store, config, owner.limits),
-                owner.clock,
-                instant,
-                "compaction",
-                metadata,
-                lambda: owner.lock.holds() and not owner.heartbeats.is_lost(instant),
-            )
-        delete_markers(owner.store, instant)
-        owner.heartbeats.stop(instant)
-        return result_of(done, metadata)
-
-    def abandon(self, compaction: Compaction) -> None:
-        """Leave a compaction pending, for anyone to begin again."""
-        self._owner.heartbeats.stop(compaction.instant)
+        try:
+            return StartedCompaction(owner, self._snapshot, instant, operations, codec)
+        except BaseException:
+            owner.heartbeats.stop(instant)
+            raise
 
     def run(self, min_log_files: int = 1, codec: Codec = "zstd") -> CommitResult | None:
         """Execute the oldest pending compaction; if there is none, schedule one and execute it."""
-        compaction = self.begin()
-        if compaction is None:
-            if self.schedule(min_log_files) is None:
-                return None
-            compaction = self.begin()
-        if compaction is None:
-            return None  # another process was faster
-        try:
-            return self.commit(compaction, self.rewrite(compaction, codec))
-        except CommitUnknownError:
-            raise  # while it may be published yet, nobody may begin it again
-        except (Exception, KeyboardInterrupt):
-            self.abandon(compaction)
-            raise
+        started = self.start(min_log_files, codec)
+        if started is None:
+            return None
+        with started:
+            return started.publish(self._rewrite(started))
+
+    def start(self, min_log_files: int = 1, codec: Codec = "zstd") -> StartedCompaction | None:
+        """Begin the oldest pending compaction; if there is none, schedule one and begin it."""
+        started = self.begin(codec)
+        if started is None and self.schedule(min_log_files) is not None:
+            started = self.begin(codec)  # None: another process was faster
+        return started
+
+    def _rewrite(self, started: StartedCompaction) -> list[bytes]:
+        """Rewrite all slices on the threads of this process."""
+        task, attempt = started.task, self._owner.machine.randbits(_TOKEN_ATTEMPT_BITS)
+        with ThreadPoolExecutor(self._workers) as pool:
+            pending = [
+                pool.submit(task.compact, payload, format_write_token(number, 0, attempt))
+                for number, payload in enumerate(started.payloads)
+            ]
+            try:
+                return [work.result() for work in pending]
+            finally:
+                for work in pending:
+                    work.cancel()
 
     def _plan(self, min_log_files: int) -> CompactionPlan | None:
         state = (snapshot := self._snapshot()).state
@@ -308,76 +247,91 @@ class Compactor:
         delete_markers(store, instant)
 
 
-def compact_slice(
-    snapshot: Snapshot,
-    instant: str,
-    operation: CompactionOperation,
-    number: int,
-    codec: Codec = "zstd",
-) -> WriteStat:
-    """Write the next base file of one file group, and return what the commit says of it.
+class StartedCompaction:
+    """A compaction under way. A context: left without `publish`, it is for anyone to begin again.
 
-    Doing it twice leaves a file too many, which `Compactor.commit` removes.
-
-    Args:
-        snapshot: The table, at any time since the compaction was scheduled.
-        instant: The compaction's requested time.
-        operation: One of its operations.
-        number: Which one, for the file's write token.
-        codec: Of parquet.
-
-    Raises:
-        CorruptError: a file of the slice is missing or damaged.
-        UnsupportedError: blocks that are not read here; let Hudi execute the compaction.
-        StorageError: the store failed.
+    Attributes:
+        instant: Its requested time.
+        payloads: The slices to rewrite, for `CompactionTask.compact`; opaque.
     """
-    state, file_slice = snapshot.state, _planned_slice(snapshot, operation)
-    schema, populated = snapshot.schema, state.config.populate_meta_fields
-    output = meta_schema(schema.data) if populated else schema.data
-    token = format_write_token(number, 0, secrets.randbelow(_TOKEN_ATTEMPTS))
-    name = str(BaseFileName(file_slice.file_id, token, instant, "parquet"))
 
-    def stored(rows: pa.Table) -> pa.Table:
-        rows = rows.select(output.names)
-        return set_file_name(rows, name) if populated else add_null_meta_columns(rows)
+    def __init__(
+        self,
+        owner: Transactions,
+        snapshot: Callable[[], Snapshot],
+        instant: str,
+        operations: Iterable[CompactionOperation],
+        codec: Codec,
+    ) -> None:
+        """Find the files of the plan in the table as it is now."""
+        self._owner = owner
+        self._snapshot = snapshot
+        self._codec = codec
+        self._began = snapshot()
+        slices = [_planned_slice(self._began, operation) for operation in operations]
+        self._groups = sorted((s.partition_path, s.file_id) for s in slices)
+        self.instant = instant
+        self.payloads = tuple(map(encode_slice, slices))
 
-    reader = SliceReader(snapshot, RowSpec(schema, output))
-    log, num_blocks, base_rows = reader.merge(file_slice)
-    with reader.opened_base(file_slice) as replaced:
-        merged = encode_merged_base(
-            log,
-            base_rows,
-            replaced,
-            stored,
-            add_meta_fields(_avro_schema(snapshot)),
-            with_key_footer=populated,
-            codec=codec,
+    def __enter__(self) -> StartedCompaction:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        # While it may be published yet, nobody may begin it again.
+        if not isinstance(error, CommitUnknownError):
+            self.abandon()
+
+    @property
+    def task(self) -> CompactionTask:
+        """What rewrites the slices, anywhere: send it there."""
+        began = self._began
+        return CompactionTask(
+            began.basis, began.schema, _avro_schema(began), self.instant, self._codec
         )
 
-    base = file_slice.base_file
-    io_type = IoType.CREATE if base is None else IoType.MERGE
-    put_marker(state.store, instant, MarkerName(file_slice.partition_path, name, io_type))
-    path = join_path(file_slice.partition_path, name)
-    if not state.store.put_if_absent(path, merged.data):
-        raise StorageError("a file of that name is there already; try again", path=path)
-    return WriteStat(
-        file_id=file_slice.file_id,
-        path=path,
-        partition_path=file_slice.partition_path,
-        prev_commit=base.name.instant if base else NULL_COMMIT,
-        prev_base_file=str(base.name) if base else None,
-        num_writes=merged.num_rows,
-        num_deletes=merged.num_deletes,
-        num_update_writes=log.num_matched - merged.num_deletes,
-        num_inserts=merged.num_inserts,
-        total_write_bytes=merged.data.size,
-        file_size_in_bytes=merged.data.size,
-        total_log_records=log.num_entries,
-        total_updated_records_compacted=len(log.record_keys),
-        total_log_blocks=num_blocks,
-        total_log_files_compacted=len(file_slice.log_files),
-        total_log_size_compacted=sum(file.size or 0 for file in file_slice.log_files),
-    )
+    def publish(self, receipts: Iterable[bytes]) -> CommitResult:
+        """Publish the new base files, one for each slice, whatever attempts there were.
+
+        Raises:
+            ConflictError: somebody else completed the compaction, or took it back. Nothing was
+                published.
+            CommitUnknownError: the store does not tell whether it took effect.
+            CorruptError: a receipt does not decode, or tells of a file that is not this one's.
+            ValueError: there is no receipt for one of the slices.
+        """
+        owner, instant = self._owner, self.instant
+        found = find_winners(decode_receipts(receipts, instant, owner.limits))
+        if sorted((r.partition_path, r.file_id) for r in found) != self._groups:
+            raise ValueError("a compaction is published with a receipt for each of its slices")
+        stats = [receipt.stat for receipt in found if receipt.stat is not None]
+        kept = {stat.path or "" for stat in stats}
+        delete_announced_files(owner.store, instant, owner.limits, kept=kept)
+        with owner.lock:
+            config = owner.check_metadata_table()
+            timeline = load_timeline(owner.store, config, owner.limits)
+            metadata = _metadata_of(self._snapshot(), stats)  # with the columns of now
+            done = put_completed(
+                owner.store,
+                config,
+                timeline,
+                owner.clock,
+                instant,
+                "compaction",
+                metadata,
+                lambda: owner.lock.holds() and not owner.heartbeats.is_lost(instant),
+            )
+        delete_markers(owner.store, instant)
+        owner.heartbeats.stop(instant)
+        return result_of(done, metadata)
+
+    def abandon(self) -> None:
+        """Leave it pending, for anyone to begin again. Nothing happens once it is published."""
+        self._owner.heartbeats.stop(self.instant)
 
 
 def _planned_slice(snapshot: Snapshot, operation: CompactionOperation) -> FileSlice:

@@ -29,8 +29,10 @@ from bucketfmt.rows.meta_columns import RECORD_KEY
 from bucketfmt.rows.meta_rows import (
     add_meta_columns,
     add_null_meta_columns,
+    add_written_columns,
+    file_constants,
+    merge_schema,
     meta_schema,
-    set_file_name,
 )
 from bucketfmt.table.files import FileSlice
 from bucketfmt.table.schema import TableSchema
@@ -43,6 +45,7 @@ from bucketfmt.write.plan_write import GroupWrite, Target
 
 __all__ = ["Deletes", "GroupWriter", "RowNumbering", "WriteSettings"]
 
+_BATCH_ROWS = 1 << 16  # of the old file, to merge at a time
 _PARTITION_METADATA = ".hoodie_partition_metadata"
 
 
@@ -134,16 +137,22 @@ class GroupWriter:
     ) -> WriteStat | None:
         if isinstance(given, Deletes):
             return None
-        settings, name = self._settings, str(plan.name)
+        settings = self._settings
         by_column, by_operation = find_delete_marks(given, settings.rules)
         marked = by_column | by_operation
         if marked.any():
             given = given.filter(pa.array(~marked))
         if not given.num_rows:
             return None
-        rows = self._stored(self._with_meta(plan, numbering, given, name), name)
-        footer = KeyFooter() if self._config.populate_meta_fields else None
-        data = encode_base_file(rows, settings.avro_schema, footer, settings.codec)
+        is_populated = self._config.populate_meta_fields
+        rows = self._written(numbering, given)
+        data = encode_base_file(
+            rows if is_populated else rows.drop_columns([RECORD_KEY]),
+            settings.avro_schema,
+            KeyFooter() if is_populated else None,
+            settings.codec,
+            constants=self._constants(plan),
+        )
         self._put(plan, data)
         return msgspec.structs.replace(
             _stat(plan, data.size), num_writes=rows.num_rows, num_inserts=rows.num_rows
@@ -156,17 +165,22 @@ class GroupWriter:
         given: pa.Table | Deletes,
         file_slice: FileSlice,
     ) -> WriteStat | None:
-        settings, name, working = self._settings, str(plan.name), self._working_schema
-        run = self._run(plan, numbering, given, name)
+        settings, working = self._settings, self._working_schema
+        run: Run
+        if isinstance(given, Deletes):
+            run = DeleteRun(self._delete_block(plan, given.record_keys, given.rows))
+        else:
+            run = RowRun(self._written(numbering, given))
         log = merge_log([run], settings.rules, working, self._state.limits)
-        reader = SliceReader(self._snapshot, RowSpec(table=settings.schema, output=working))
+        spec = RowSpec(table=settings.schema, output=working)
+        reader = SliceReader(self._snapshot, spec, side_by_side=True)
         with reader.opened_base(file_slice) as replaced:
             merged = encode_merged_base(
                 log,
-                reader.read(file_slice, None),
+                reader.read(file_slice, _BATCH_ROWS),
                 replaced,
-                lambda rows: self._stored(rows, name),
                 settings.avro_schema,
+                self._constants(plan),
                 with_key_footer=self._config.populate_meta_fields,
                 codec=settings.codec,
             )
@@ -186,36 +200,20 @@ class GroupWriter:
 
     @property
     def _working_schema(self) -> pa.Schema:
-        """The columns rows are merged in: with Hudi's own, or the key where those are null."""
-        data = self._settings.schema.data
-        if self._config.populate_meta_fields:
-            return meta_schema(data)
-        return pa.schema([pa.field(RECORD_KEY, pa.string()), *data])
+        is_populated = self._config.populate_meta_fields
+        return merge_schema(self._settings.schema.data, is_populated=is_populated)
 
-    def _run(
-        self, plan: GroupWrite, numbering: RowNumbering, given: pa.Table | Deletes, file_name: str
-    ) -> Run:
-        if isinstance(given, Deletes):
-            return DeleteRun(self._delete_block(plan, given.record_keys, given.rows))
-        return RowRun(
-            self._with_meta(plan, numbering, given, file_name).select(self._working_schema.names)
-        )
+    def _constants(self, plan: GroupWrite) -> dict[str, str | None]:
+        is_populated = self._config.populate_meta_fields
+        path = plan.group.partition_path
+        return file_constants(path, str(plan.name), is_populated=is_populated)
 
-    def _with_meta(
-        self, plan: GroupWrite, numbering: RowNumbering, rows: pa.Table, file_name: str
-    ) -> pa.Table:
-        keys = rows.column(RECORD_KEY)
-        data = rows.select(self._settings.schema.data.names)
+    def _written(self, numbering: RowNumbering, rows: pa.Table) -> pa.Table:
+        """Return rows in the columns they are merged in."""
+        keys, data = rows.column(RECORD_KEY), rows.select(self._settings.schema.data.names)
         if not self._config.populate_meta_fields:
             return data.add_column(0, pa.field(RECORD_KEY, pa.string()), keys)
-        partition_path, instant = plan.group.partition_path, self._settings.instant
-        return add_meta_columns(data, keys, partition_path, file_name, instant, *numbering)
-
-    def _stored(self, rows: pa.Table, file_name: str) -> pa.Table:
-        """Return rows as the file has them."""
-        if self._config.populate_meta_fields:
-            return set_file_name(rows, file_name)
-        return add_null_meta_columns(rows.drop_columns([RECORD_KEY]))
+        return add_written_columns(data, keys, self._settings.instant, *numbering)
 
     # -- log files
 
@@ -224,7 +222,7 @@ class GroupWriter:
     ) -> WriteStat | None:
         settings = self._settings
         deletes: DeleteBlock | None = None
-        rows = self._working_schema.empty_table()
+        rows = meta_schema(settings.schema.data).empty_table()
         if isinstance(given, Deletes):
             deletes = self._delete_block(plan, given.record_keys, given.rows)
         else:
@@ -236,9 +234,7 @@ class GroupWriter:
                     plan, given.column(RECORD_KEY).filter(mask), given.filter(mask)
                 )
                 given = given.filter(pc.invert(mask))
-            rows = self._with_meta(plan, numbering, given, plan.file_id)
-        if not self._config.populate_meta_fields:
-            rows = add_null_meta_columns(rows.drop_columns([RECORD_KEY]))
+            rows = self._logged(plan, numbering, given)
         num_deletes = len(deletes) if deletes is not None else 0
         if not rows.num_rows and not num_deletes:
             return None
@@ -271,6 +267,13 @@ class GroupWriter:
             base_file=base_file,
             log_files=log_files,
         )
+
+    def _logged(self, plan: GroupWrite, numbering: RowNumbering, rows: pa.Table) -> pa.Table:
+        keys, data = rows.column(RECORD_KEY), rows.select(self._settings.schema.data.names)
+        if not self._config.populate_meta_fields:
+            return add_null_meta_columns(data)
+        path, instant = plan.group.partition_path, self._settings.instant
+        return add_meta_columns(data, keys, path, plan.file_id, instant, *numbering)
 
     def _delete_block(
         self, plan: GroupWrite, record_keys: pa.ChunkedArray, rows: pa.Table | None = None

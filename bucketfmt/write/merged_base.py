@@ -5,7 +5,8 @@ Pure; the rows of the old file come as a stream, and the old file's footer with 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import io
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -40,8 +41,8 @@ def encode_merged_base(
     log: MergedLog,
     base_rows: Iterable[pa.Table],
     replaced: BaseFileReader | None,
-    stored: Callable[[pa.Table], pa.Table],
     avro_schema: str,
+    constants: Mapping[str, str | None],
     *,
     with_key_footer: bool,
     codec: Codec,
@@ -52,8 +53,8 @@ def encode_merged_base(
         log: The changes; it is used up.
         base_rows: The rows of the file before.
         replaced: That file, for the keys its footer tells; None if there was none.
-        stored: Makes rows what the file has of them.
         avro_schema: Of the file.
+        constants: The columns that have one value in all of the file; rows come without them.
         with_key_footer: Whether the footer is to tell keys.
         codec: Of the file.
 
@@ -65,16 +66,21 @@ def encode_merged_base(
         if replaced is not None and not log.has_deletes:
             known = KeyFooter.resume(replaced)
         footer = known or KeyFooter()
-    sink = pa.BufferOutputStream()
-    writer = BaseFileWriter(sink, avro_schema, footer, codec)
+    sink = io.BytesIO()
+    writer = BaseFileWriter(sink, avro_schema, footer, codec, constants=constants)
+    names = writer.schema.names
     before = after = 0
     for rows in base_rows:
         standing = log.apply(rows)
         before, after = before + rows.num_rows, after + standing.num_rows
-        writer.write(stored(standing), are_keys_new=known is None)
+        writer.write(standing.select(names), are_keys_new=known is None)
     inserts = log.remaining()
-    writer.write(stored(inserts))
+    writer.write(inserts.select(names))
     writer.close()
     return MergedBase(
-        sink.getvalue(), writer.num_rows, log.num_updates, inserts.num_rows, before - after
+        pa.py_buffer(sink.getvalue()),
+        writer.num_rows,
+        log.num_updates,
+        inserts.num_rows,
+        before - after,
     )

@@ -241,8 +241,8 @@ def test_key_range_of_any_text(keys: list[str]) -> None:
 
 def test_the_footer_of_a_file_that_is_replaced_goes_on() -> None:
     old = BaseFileReader(encode_base_file(keyed(["c", "m"]), KEYED, KeyFooter()))
-    assert old.bloom_filter is not None
-    footer = KeyFooter(BloomFilterBuilder.resume(old.bloom_filter), old.key_range)
+    footer = KeyFooter.resume(old)
+    assert footer is not None
     sink = io.BytesIO()
     writer = BaseFileWriter(sink, KEYED, footer)
     writer.write(keyed(["c", "m"]), are_keys_new=False)
@@ -254,7 +254,52 @@ def test_the_footer_of_a_file_that_is_replaced_goes_on() -> None:
     assert new.key_range == ("a", "x")
 
 
+def test_a_footer_without_keys_or_with_a_damaged_filter_is_not_gone_on_with() -> None:
+    assert KeyFooter.resume(BaseFileReader(encode_base_file(keyed(["a"]), KEYED))) is None
+    sink = pa.BufferOutputStream()
+    rows = keyed(["a"])
+    with pq.ParquetWriter(sink, rows.schema) as writer:
+        writer.write_table(rows)
+        writer.add_key_value_metadata(
+            {
+                "org.apache.hudi.bloomfilter": "AAAA",
+                "hoodie_bloom_filter_type_code": "DYNAMIC_V0",
+                "hoodie_min_record_key": "a",
+                "hoodie_max_record_key": "a",
+            }
+        )
+    assert KeyFooter.resume(BaseFileReader(sink.getvalue())) is None
+
+
 # ---------------------------------------------------------------------------- the parquet file
+
+
+@pytest.mark.parametrize("value", ["x", "", "\U0001f600", None])
+def test_a_constant_is_as_if_every_row_had_it(value: str | None) -> None:
+    text = json.dumps(
+        {
+            "type": "record",
+            "name": "r",
+            "fields": [
+                {"name": "n", "type": "long"},
+                {"name": "s", "type": ["null", "string"]},
+                {"name": "z", "type": ["null", "string"]},
+            ],
+        }
+    )
+    rows = pa.table({"n": range(1000), "z": [str(i) for i in range(1000)]})
+    whole = rows.add_column(1, "s", pa.array([value] * 1000, pa.string()))
+    data = encode_base_file(rows, text, row_group_bytes=4000, constants={"s": value})
+    found = pq.ParquetFile(pa.BufferReader(data))
+    assert found.metadata.num_row_groups > 1
+    assert read_back(data) == read_back(encode_base_file(whole, text)).combine_chunks()
+    plain = pq.ParquetFile(pa.BufferReader(encode_base_file(whole, text)))
+    assert found.schema.equals(plain.schema)
+    statistics = found.metadata.row_group(0).column(1).statistics
+    assert (statistics.min, statistics.max) == (value, value) or value is None
+    assert statistics.null_count == (
+        0 if value is not None else found.metadata.row_group(0).num_rows
+    )
 
 
 def test_pages_have_checksums_an_index_and_no_arrow_schema() -> None:

@@ -16,8 +16,10 @@ from bucketfmt.rows.meta_rows import (
     add_meta_columns,
     add_meta_fields,
     add_null_meta_columns,
+    add_written_columns,
+    file_constants,
+    merge_schema,
     meta_schema,
-    set_file_name,
 )
 from tests.golden import GOLDEN
 from tests.rows.test_base_file_writer import base_files
@@ -66,11 +68,21 @@ def test_virtual_keys() -> None:
     assert found.select(ROWS.schema.names) == ROWS
 
 
-def test_copied_rows_change_the_file_name_only() -> None:
-    copied = set_file_name(written(), "g")
-    assert copied["_hoodie_file_name"].to_pylist() == ["g", "g"]
-    assert copied.schema == written().schema
-    assert copied.drop_columns("_hoodie_file_name") == written().drop_columns("_hoodie_file_name")
+def test_what_differs_from_row_to_row_and_what_does_not() -> None:
+    whole = written()
+    rows = add_written_columns(ROWS, KEYS, "3", 7)
+    assert rows == whole.select(rows.schema.names)
+    assert rows.schema == merge_schema(ROWS.schema, is_populated=True)
+    constants = file_constants("p=1", "f_0-1-2_3.parquet", is_populated=True)
+    assert {name: set(whole[name].to_pylist()) for name in constants} == {
+        name: {value} for name, value in constants.items()
+    }
+    assert {*rows.schema.names, *constants} == set(whole.schema.names)
+
+
+def test_what_is_constant_where_keys_are_virtual() -> None:
+    assert file_constants("p=1", "f", is_populated=False) == dict.fromkeys(META_COLUMNS)
+    assert merge_schema(ROWS.schema, is_populated=False).names == ["_hoodie_record_key", "id", "n"]
 
 
 def test_schema_text_and_arrow_schema_agree() -> None:
