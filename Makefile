@@ -27,7 +27,7 @@ unit: setup
 
 # Real Hudi on Spark writes tables and reads them back: needs Java 17.
 judge: setup interop-setup
-	$(BIN)/python -m pytest tests/interop -m judge
+	$(BIN)/python -m pytest tests/interop tests/spark -m judge
 
 interop-setup: $(HUDI_STAMP)
 
