@@ -44,6 +44,8 @@ from bucketfmt.table.plan_read import ScanPlan
 from bucketfmt.table.read_tasks import ReadTask, TaskReader
 from bucketfmt.table.scan import Scan, group_buckets
 from bucketfmt.write.cleaning import CleanResult
+from bucketfmt.write.compaction import StartedCompaction
+from bucketfmt.write.compaction_task import CompactionTask
 from bucketfmt.write.open import WriterConfig
 from bucketfmt.write.plan_rollback import RollbackResult
 from bucketfmt.write.result import CommitResult
@@ -63,6 +65,7 @@ __all__ = [
     "CommitResult",
     "CommitUnknownError",
     "CommonBuckets",
+    "CompactionTask",
     "ConflictError",
     "ConsistentHashingIndex",
     "CorruptError",
@@ -85,6 +88,7 @@ __all__ = [
     "ScanPlan",
     "SchemaError",
     "SimpleBucketIndex",
+    "StartedCompaction",
     "StartedWrite",
     "StorageError",
     "Table",

@@ -31,7 +31,7 @@ from bucketfmt.timeline.timeline import Instant, Timeline
 from bucketfmt.write.archiving import Archiver, Kept
 from bucketfmt.write.bucket_writer import FileFormats
 from bucketfmt.write.cleaning import Cleaner, CleanPolicy, CleanResult, Retention
-from bucketfmt.write.compaction import Compactor
+from bucketfmt.write.compaction import Compactor, StartedCompaction
 from bucketfmt.write.create import TableType, create_table, plan_properties
 from bucketfmt.write.incoming import DataLike
 from bucketfmt.write.open import WriterConfig, open_transactions
@@ -311,6 +311,19 @@ class Table(ReadableTable):
             CommitUnknownError: the store failed and does not tell whether the commit took effect.
         """
         return Compactor(self._snapshot, self._transactions).run(min_log_files, codec)
+
+    def start_compaction(
+        self, *, min_log_files: int = 1, codec: Codec = "zstd"
+    ) -> StartedCompaction | None:
+        """Begin a compaction whose files other processes are to write. As `compact` otherwise.
+
+        >>> with t.start_compaction() as started:                             # doctest: +SKIP
+        ...     task = started.task                                           # send it
+        ...     receipts = [task.compact(p, f"{n}-0-0") for n, p in enumerate(started.payloads)]
+        ...     started.publish(receipts)
+        """
+        compactor = Compactor(self._snapshot, self._transactions)
+        return compactor.start(min_log_files, codec)
 
     def clean(
         self,

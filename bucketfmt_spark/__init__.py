@@ -11,19 +11,23 @@ One task has one (partition, bucket), or several small ones.
 from bucketfmt_spark.aggregates import aggregate
 from bucketfmt_spark.bucket_id import bucket_id
 from bucketfmt_spark.checks import check
+from bucketfmt_spark.compaction import compact
 from bucketfmt_spark.executors import ExecutorError
 from bucketfmt_spark.joins import join
 from bucketfmt_spark.lookups import locate, lookup
 from bucketfmt_spark.reading import changes, read, read_scan
 from bucketfmt_spark.registering import register
+from bucketfmt_spark.stream_sink import batch_writer
 from bucketfmt_spark.writing import place_rows, write
 
 __all__ = [
     "ExecutorError",
     "aggregate",
+    "batch_writer",
     "bucket_id",
     "changes",
     "check",
+    "compact",
     "join",
     "locate",
     "lookup",

@@ -15,7 +15,7 @@ from bucketfmt.errors import CorruptError
 from bucketfmt.format.plans import CompactionPlan, encode_compaction_plan
 from bucketfmt.testing.faulty_store import Fault
 from bucketfmt.timeline.load import load_commit_metadata, load_instant_content
-from bucketfmt.write.compaction import Compactor, compact_slice
+from bucketfmt.write.compaction import Compactor
 from tests.write.crashes import crashes, is_as
 from tests.write.models import REGIONS, SCHEMA, Model, assert_reads_as, rows
 
@@ -237,25 +237,24 @@ def test_slices_can_be_rewritten_elsewhere_and_twice(tmp_path: Path) -> None:
     work.schedule()
     begun = work.begin()
     assert begun is not None
-    sent = pickle.loads(pickle.dumps(begun))
-    assert sent == begun
-    elsewhere = bf.open(table.uri)._snapshot()
-    wasted = compact_slice(elsewhere, sent.instant, sent.operations[0], 0)
-    stats = [
-        pickle.loads(pickle.dumps(compact_slice(elsewhere, sent.instant, operation, number)))
-        for number, operation in enumerate(sent.operations)
-    ]
-    with pytest.raises(ValueError, match="one stat for each"):
-        work.commit(begun, stats[1:])
+    task, payloads = pickle.loads(pickle.dumps((begun.task, begun.payloads)))
+    assert max(map(len, payloads)) < 400
+    wasted = task.compact(payloads[0], "0-0-7")
+    receipts = [task.compact(each, f"{n}-0-8") for n, each in enumerate(payloads)]
+    with pytest.raises(ValueError, match="a receipt for each"):
+        begun.publish(receipts[1:])
     with pytest.raises(bf.ConflictError, match="being executed"):
         bf.open(table.uri).compact()
-    result = work.commit(begun, stats)
-    assert set(result.files) == {stat.path for stat in stats}
-    assert not (Path(table.uri) / str(wasted.path)).exists()
-    assert len(base_files(table.uri, begun.instant)) == len(stats)
+    result = begun.publish([receipts[0], wasted, *receipts[1:]])
+    assert len(result.files) == len(receipts)
+    assert all("-0-8_" in path for path in result.files)
+    assert len(base_files(table.uri, begun.instant)) == len(receipts)
     assert_reads_as(table.uri, model)
     with pytest.raises(bf.ConflictError, match="where it should be inflight"):
-        work.commit(begun, stats)
+        begun.publish(receipts)
+    with pytest.raises(bf.ConflictError, match="has ended"):
+        task.compact(payloads[0], "0-0-9")
+    assert len(base_files(table.uri, begun.instant)) == len(receipts)
 
 
 def test_file_groups_with_few_log_files_may_wait(tmp_path: Path) -> None:

@@ -1,0 +1,62 @@
+"""`compact`: what was logged becomes base files, each task one bucket.
+
+The driver plans and commits; what is between is the same for any service that rewrites file
+groups.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+import bucketfmt as bf
+from bucketfmt_spark.failures import typed_errors
+from bucketfmt_spark.tasks import task_frame
+from bucketfmt_spark.writing import task_token
+
+__all__ = ["compact"]
+
+_RECEIPTS = pa.schema({"receipt": pa.binary()})
+
+
+def compact(
+    spark: SparkSession,
+    uri: str | os.PathLike[str],
+    *,
+    min_log_files: int = 1,
+    codec: Literal["zstd", "snappy", "gzip", "none"] = "zstd",
+    storage_options: Mapping[str, Any] | None = None,
+    writer: bf.WriterConfig | None = None,
+) -> bf.CommitResult | None:
+    """Compact a merge-on-read table as `bucketfmt.Table.compact` does, on the executors.
+
+    Where the driver dies or tasks fail for good, the compaction stays pending, and the next call
+    executes it again.
+
+    Returns:
+        The commit; None if nothing was pending and there was nothing to compact.
+
+    Raises:
+        ExecutorError: executors have no bucketfmt, or another release.
+        ConflictError: another process is executing the pending compaction.
+        CorruptError: a file that is to be compacted is missing or damaged.
+    """
+    started = bf.open(uri, storage_options, writer=writer).start_compaction(
+        min_log_files=min_log_files, codec=codec
+    )
+    if started is None:
+        return None
+    task = started.task
+
+    def work(payloads: list[bytes]) -> Iterator[pa.RecordBatch]:
+        for payload in payloads:
+            receipt = task.compact(payload, task_token())
+            yield pa.record_batch([pa.array([receipt], pa.binary())], schema=_RECEIPTS)
+
+    with started, typed_errors():
+        frame = task_frame(spark, [[[payload] for payload in started.payloads]], work, _RECEIPTS)
+        return started.publish([bytes(row.receipt) for row in frame.collect()])

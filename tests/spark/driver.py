@@ -1,0 +1,83 @@
+"""A driver in a process of its own, for faults that a test session must not have.
+
+usage: python -m tests.spark.driver MASTER CONF STEPS
+
+CONF is JSON of settings; STEPS is JSON of [table, operation, first key, last key, ts]; `compact`
+takes the table alone. After each step it prints a line: the instant and its number of files.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+import bucketfmt_spark as bs
+from tests.write.models import rows
+
+__all__ = ["drive"]
+
+_ROOT = Path(__file__).parents[2]
+_FAULTS = Path(__file__).parent / "faults"
+_CONF = {
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.shuffle.partitions": "8",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.driver.memory": "600m",
+    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+    "spark.executor.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+}
+
+
+def drive(
+    master: str, steps: Sequence[Sequence[Any]], faults: Path, conf: Mapping[str, str] | None = None
+) -> tuple[int, list[list[Any]]]:
+    """Run the steps; return how the driver ended, and what each step told."""
+    path = os.pathsep.join([str(_FAULTS), str(_ROOT)])
+    command = [sys.executable, "-m", "tests.spark.driver", master, json.dumps(dict(conf or {}))]
+    done = subprocess.run(
+        [*command, json.dumps(steps)],
+        cwd=_ROOT,
+        env={**os.environ, "PYTHONPATH": path, "BUCKETFMT_FAULTS": str(faults)},
+        capture_output=True,
+        timeout=400,
+        check=False,
+    )
+    told = [json.loads(line) for line in done.stdout.decode().splitlines() if line[:1] == "["]
+    if done.returncode > 0:
+        raise AssertionError(done.stderr.decode()[-4000:])
+    return done.returncode, told
+
+
+def main(master: str, conf: str, steps: str) -> None:
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    builder = SparkSession.builder.master(master).appName("faults")
+    settings = {**_CONF, **json.loads(conf)}
+    for name in ("PYTHONPATH", "BUCKETFMT_FAULTS"):
+        settings[f"spark.executorEnv.{name}"] = os.environ[name]
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("OFF")
+    for table, operation, *given in json.loads(steps):
+        if operation == "compact":
+            result = bs.compact(spark, table)
+        else:
+            first, last, ts = given
+            frame = spark.createDataFrame(rows(range(first, last), ts=ts, price=float(ts)))
+            result = bs.write(frame, table, operation)
+        print(json.dumps(result and [result.instant, len(result.files)]), flush=True)
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
