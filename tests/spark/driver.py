@@ -3,7 +3,7 @@
 usage: python -m tests.spark.driver MASTER CONF STEPS
 
 CONF is JSON of settings; STEPS is JSON of [table, operation, first key, last key, ts]; `compact`
-takes the table alone. After each step it prints a line: the instant and its number of files.
+takes the table alone. After each step it prints a line: the files it wrote.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _CONF = {
 
 def drive(
     master: str, steps: Sequence[Sequence[Any]], faults: Path, conf: Mapping[str, str] | None = None
-) -> tuple[int, list[list[Any]]]:
+) -> tuple[int, list[list[str]]]:
     """Run the steps; return how the driver ended, and what each step told."""
     path = os.pathsep.join([str(_FAULTS), str(_ROOT)])
     command = [sys.executable, "-m", "tests.spark.driver", master, json.dumps(dict(conf or {}))]
@@ -75,7 +75,7 @@ def main(master: str, conf: str, steps: str) -> None:
             first, last, ts = given
             frame = spark.createDataFrame(rows(range(first, last), ts=ts, price=float(ts)))
             result = bs.write(frame, table, operation)
-        print(json.dumps(result and [result.instant, len(result.files)]), flush=True)
+        print(json.dumps(result and result.files), flush=True)
     spark.stop()
 
 

@@ -1,0 +1,8 @@
+"""`python -m bucketfmt_spark`, and the file to give to spark-submit."""
+
+import sys
+
+from bucketfmt_spark.jobs import main
+
+if __name__ == "__main__":
+    sys.exit(main())
