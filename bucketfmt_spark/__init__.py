@@ -10,7 +10,9 @@ One task has one (partition, bucket), or several small ones.
 
 from bucketfmt_spark.aggregates import aggregate
 from bucketfmt_spark.bucket_id import bucket_id
+from bucketfmt_spark.bucket_reading import read_buckets, sample
 from bucketfmt_spark.checks import check
+from bucketfmt_spark.claim import claim
 from bucketfmt_spark.compaction import compact
 from bucketfmt_spark.executors import ExecutorError
 from bucketfmt_spark.joins import join
@@ -27,13 +29,16 @@ __all__ = [
     "bucket_id",
     "changes",
     "check",
+    "claim",
     "compact",
     "join",
     "locate",
     "lookup",
     "place_rows",
     "read",
+    "read_buckets",
     "read_scan",
     "register",
+    "sample",
     "write",
 ]

@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 import bucketfmt as bf
 from bucketfmt_spark.executors import parallelism
+from bucketfmt_spark.failures import typed_errors
 from bucketfmt_spark.tasks import task_frame
 
 __all__ = ["check"]
@@ -56,6 +57,7 @@ def check(
         report = bf.open(location, options, index).check(depth, own, max_findings=max_findings)
         yield pa.record_batch([pa.array([json.dumps(report.to_dict())])], schema=_REPORT)
 
-    found = task_frame(spark, [tasks], work, _REPORT).collect()
+    with typed_errors():
+        found = task_frame(spark, [tasks], work, _REPORT).collect()
     reports = [bf.CheckReport.from_dict(json.loads(row.report)) for row in found]
     return bf.merge_reports(reports, max_findings)

@@ -1,8 +1,7 @@
 """The one exchange: rows of a DataFrame go to the buckets of a table.
 
-Bucket i becomes partition i where Spark can do that (4.1 and later), and otherwise shares one at
-most with a few others. Nothing that follows relies on it: the number of the bucket stays with
-the row.
+Bucket i becomes partition i. Nothing that follows relies on it: the number of the bucket stays
+with the row.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
 import bucketfmt as bf
+from bucketfmt_spark.placement import place
 
 __all__ = ["BUCKET", "exchange", "move_to_buckets", "split_by_bucket"]
 
@@ -53,10 +53,7 @@ def exchange(df: DataFrame, buckets: bf.CommonBuckets, *, every_bucket: bool) ->
 
 def move_to_buckets(rows: DataFrame, num_buckets: int) -> DataFrame:
     """Return rows that have their bucket, those of a bucket in one partition."""
-    target = sf.expr(f"if({BUCKET} < 0, ~{BUCKET}, {BUCKET})")
-    if hasattr(rows, "repartitionById"):
-        return rows.repartitionById(num_buckets, target)
-    return rows.repartition(num_buckets, target)
+    return place(rows, sf.expr(f"if({BUCKET} < 0, ~{BUCKET}, {BUCKET})"), num_buckets)
 
 
 def split_by_bucket(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBatch]]:

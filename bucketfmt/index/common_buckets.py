@@ -53,11 +53,13 @@ class HashedColumns:
     def record_keys(self, texts: Sequence[pa.Array]) -> pa.Array:
         """Return the record keys of values of all key fields, which need not be sound ones."""
         if len(texts) == 1 and not self.names_single:
-            return texts[0]
+            return texts[0].fill_null(NULL_PLACEHOLDER)
         parts = []
         for name, text in zip(self.fields, texts, strict=True):
             written = pc.if_else(pc.equal(text, ""), EMPTY_PLACEHOLDER, text)
-            parts.append(pc.binary_join_element_wise(name, written, ":"))
+            parts.append(
+                pc.binary_join_element_wise(name, written.fill_null(NULL_PLACEHOLDER), ":")
+            )
         return pc.binary_join_element_wise(*parts, ",")
 
 
@@ -162,7 +164,7 @@ class CommonBuckets:
                 raise SchemaError(
                     f"column {name} is {column.type} and hashed as {kind}; cast it: {error}"
                 ) from None
-            texts.append(text.fill_null(NULL_PLACEHOLDER))
+            texts.append(text)
         if columns.fields != columns.key_fields:
             return texts
         keys = columns.record_keys(texts)
