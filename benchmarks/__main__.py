@@ -19,6 +19,7 @@ from .measure import Result
 from .memory import measure_memory
 from .reading import measure_cow, measure_log_only, measure_mor
 from .report import encode_run, format_figures, format_results, write_report
+from .spark_reading import measure_spark_reading
 
 _HERE = Path(__file__).resolve().parent
 _RESULTS = _HERE / "results"
@@ -42,6 +43,7 @@ _BENCHMARKS = {
     "locate": _Benchmark(measure_locate, ("cow", "wide")),
     "lookup": _Benchmark(measure_lookup, ("wide",)),
     "check": _Benchmark(measure_check, ("cow_5x",)),
+    "spark_reading": _Benchmark(measure_spark_reading),
     "memory": _Benchmark(
         measure_memory, ("cow", "mor", "log_only", "cow_5x", "mor_5x", "log_only_5x")
     ),
