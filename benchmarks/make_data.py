@@ -93,7 +93,9 @@ def rows(spark: SparkSession, count: int, ts: int, every: int = 1) -> DataFrame:
 
 def write(data: DataFrame, path: Path, operation: str, options: dict[str, str]) -> None:
     more = {"hoodie.table.name": path.name, "hoodie.datasource.write.operation": operation}
-    data.write.format("hudi").options(**COMMON, **options, **more).mode("append").save(str(path))
+    data.write.format("hudi").options(**{**COMMON, **options, **more}).mode("append").save(
+        str(path)
+    )
 
 
 def make(spark: SparkSession, table: str, path: Path, count: int) -> None:

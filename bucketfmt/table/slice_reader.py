@@ -48,6 +48,7 @@ __all__ = ["RowSpec", "SliceMerge", "SliceReader"]
 
 COMMIT_TIME = "_hoodie_commit_time"
 _BATCH_ROWS = 65_536
+_MERGE_BATCH_ROWS = 1 << 18  # each looks at all of the log again
 
 
 @dataclass(frozen=True)
@@ -133,7 +134,8 @@ class SliceReader:
             log, num_blocks = self._load_log(file_slice)
         except BucketfmtError as error:
             raise error.within(partition=file_slice.partition_path) from None
-        return SliceMerge(log, num_blocks, self._base_rows(file_slice, log.schema, None, None))
+        base_rows = self._base_rows(file_slice, log.schema, _MERGE_BATCH_ROWS, None)
+        return SliceMerge(log, num_blocks, base_rows)
 
     @contextmanager
     def opened_base(self, file_slice: FileSlice) -> Iterator[BaseFileReader | None]:

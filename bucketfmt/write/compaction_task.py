@@ -78,7 +78,7 @@ class CompactionTask:
         store, populated = self.basis.store, self.basis.config.populate_meta_fields
         output = merge_schema(self.schema.data, is_populated=populated)
         name = str(BaseFileName(file_slice.file_id, write_token, self.instant, "parquet"))
-        reader = SliceReader(self.basis, RowSpec(self.schema, output))
+        reader = SliceReader(self.basis, RowSpec(self.schema, output), side_by_side=True)
         log, num_blocks, base_rows = reader.merge(file_slice)
         with reader.opened_base(file_slice) as replaced:
             merged = encode_merged_base(

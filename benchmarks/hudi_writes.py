@@ -1,0 +1,77 @@
+"""Real Apache Hudi as a peer of the writing benchmarks: reads orders, answers with seconds.
+
+usage: hudi_writes.py ROWS.parquet UPDATES.parquet    (where pyspark 3.5 is; needs Java 17)
+
+Each line of the input is a JSON object with `work` (load, upsert or compact), `path`, `table_type`
+and `codec`; each is answered by a line with `wall`. The rows are in Spark's memory beforehand, and
+a small table was written, so neither reading them nor the start of the JVM is timed.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from make_data import MERGE_ON_READ, session, write
+from pyspark.sql import DataFrame, SparkSession
+
+_TYPES = {"COPY_ON_WRITE": {}, "MERGE_ON_READ": MERGE_ON_READ}
+
+
+def _options(order: dict[str, str]) -> dict[str, str]:
+    codec = {"hoodie.parquet.compression.codec": order["codec"]}
+    return {**_TYPES[order["table_type"]], **codec}
+
+
+def _compact(spark: SparkSession, path: Path, order: dict[str, str]) -> None:
+    options = {
+        "hoodie.parquet.compression.codec": order["codec"],
+        "hoodie.metadata.enable": "false",
+    }
+    listed = ",".join(f"{name}={value}" for name, value in options.items())
+    more = "hoodie.compact.inline.max.delta.commits=1"
+    spark.sql(
+        f"call run_compaction(op => 'scheduleandexecute', path => '{path}', "
+        f"options => '{listed},{more}')"
+    ).collect()
+
+
+def _run(spark: SparkSession, frames: dict[str, DataFrame], order: dict[str, str]) -> None:
+    path = Path(order["path"])
+    if order["work"] == "compact":
+        _compact(spark, path, order)
+    else:
+        operation = "bulk_insert" if order["work"] == "load" else "upsert"
+        write(frames[order["work"]], path, operation, _options(order))
+
+
+def main() -> None:
+    spark = session("1.2.0")
+    spark.conf.set("hoodie.datasource.write.recordkey.field", "id")
+    rows, updates = (spark.read.parquet(path) for path in sys.argv[1:3])
+    frames = {"load": rows.repartition(8).cache(), "upsert": updates.repartition(8).cache()}
+    for frame in frames.values():
+        frame.count()
+    with tempfile.TemporaryDirectory() as folder:
+        few = {work: frame.limit(20_000) for work, frame in frames.items()}
+        for number, table_type in enumerate(_TYPES):
+            order = {"path": f"{folder}/{number}", "table_type": table_type, "codec": "zstd"}
+            works = ("load", "upsert", "compact") if number else ("load", "upsert")
+            for work in works:
+                _run(spark, few, {**order, "work": work})
+        shutil.rmtree(folder, ignore_errors=True)
+        Path(folder).mkdir()
+    print(json.dumps({"ready": True}), flush=True)
+    for line in sys.stdin:
+        started = time.perf_counter()
+        _run(spark, frames, json.loads(line))
+        print(json.dumps({"wall": time.perf_counter() - started}), flush=True)
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()

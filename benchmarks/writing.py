@@ -1,0 +1,329 @@
+"""Writing: against real Hudi doing the same, and raw pyarrow reading and writing the same files.
+
+usage: python -m benchmarks.writing WORK PATH [ROWS]    does one thing, prints seconds and bytes
+
+Every peer has the same two processors. bucketfmt and pyarrow begin as a new process each time,
+whose imports are not timed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+import bucketfmt as bf
+
+from .measure import Figure, Result, Timing
+from .memory import peak_bytes
+
+__all__ = ["measure_write_memory", "measure_writing"]
+
+_HERE = Path(__file__).resolve().parent
+_HUDI_PYTHON = _HERE.parent / ".venv-hudi" / "bin" / "python"
+_PROCESSORS = 2
+_ROUNDS = 3
+_MEMORY_BOUND_MB = 700
+_BUCKETS = 16
+_US, _FLOOR = "bucketfmt", "pyarrow, the same files read and written"
+_HUDI, _HUDI_DEFAULT = "Hudi 1.2.0, zstd", "Hudi 1.2.0, gzip (its default)"
+_COW, _MOR = "COPY_ON_WRITE", "MERGE_ON_READ"
+
+
+# ---------------------------------------------------------------------------- one piece of work
+
+
+def _load(path: str, rows: str, table_type: str) -> None:
+    with pa.OSFile(rows) as source, pa.ipc.open_stream(source) as reader:
+        table = bf.create(
+            path,
+            schema=reader.schema,
+            record_key=["id"],
+            ordering=["ts"],
+            index=bf.SimpleBucketIndex(_BUCKETS),
+            table_type=table_type,
+        )
+        table.bulk_insert(reader)
+
+
+def _upsert(path: str, rows: str) -> None:
+    with pa.OSFile(rows) as source, pa.ipc.open_stream(source) as reader:
+        bf.open(path).upsert(reader)
+
+
+def _copy_with_pyarrow(path: str) -> None:
+    """Read each base file and write it again: the least that a rewrite of all files costs."""
+    files = sorted(Path(path).glob("*.parquet"))
+    into = Path(path, "copies")
+    into.mkdir()
+
+    def copy(file: Path) -> None:
+        pq.write_table(pq.ParquetFile(file).read(), into / file.name, compression="zstd")
+
+    with ThreadPoolExecutor(_PROCESSORS) as pool:
+        list(pool.map(copy, files))
+
+
+_WORK = {
+    "load COPY_ON_WRITE": lambda path, rows: _load(path, rows, _COW),
+    "load MERGE_ON_READ": lambda path, rows: _load(path, rows, _MOR),
+    "upsert": _upsert,
+    "compact": lambda path, _: bf.open(path).compact(),
+    "copy": lambda path, _: _copy_with_pyarrow(path),
+}
+
+
+def _do(work: str, path: str, rows: str) -> None:
+    wall, cpu = time.perf_counter(), time.process_time()
+    _WORK[work](path, rows)
+    wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+    print(json.dumps({"wall": wall, "cpu": cpu, "peak": peak_bytes()}))
+
+
+# ---------------------------------------------------------------------------- the peers
+
+
+def _limit_processors() -> None:
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:_PROCESSORS])
+
+
+def _run(timing: Timing, work: str, path: Path, rows: Path | None = None) -> None:
+    """Do one thing in a process of its own, and add to the timing what it reports."""
+    command = [sys.executable, "-m", "benchmarks.writing", work, str(path), str(rows or "")]
+    done = subprocess.run(
+        command,
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
+        preexec_fn=_limit_processors,
+    )
+    found = json.loads(done.stdout)
+    timing.walls.append(found["wall"])
+    timing.cpus.append(found["cpu"])
+    timing.peaks.append(int(found["peak"]))
+
+
+class _Hudi:
+    """Spark with Hudi, which writes on order."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+        self._answer()
+
+    def run(self, timing: Timing, **order: str) -> None:
+        if self._process.stdin is None:
+            raise TypeError("Hudi is ordered through a pipe")
+        before = self._cpu()
+        self._process.stdin.write(json.dumps(order) + "\n")
+        self._process.stdin.flush()
+        timing.walls.append(self._answer()["wall"])
+        timing.cpus.append(self._cpu() - before)
+
+    def _answer(self) -> dict[str, Any]:
+        if self._process.stdout is None:
+            raise TypeError("Hudi answers through a pipe")
+        for line in self._process.stdout:
+            if line.startswith("{"):
+                return json.loads(line)
+        raise SystemExit("Hudi ended; its messages are above")
+
+    def _cpu(self) -> float:
+        own = psutil.Process(self._process.pid)
+        times = [process.cpu_times() for process in (own, *own.children(recursive=True))]
+        return sum(t.user + t.system for t in times)
+
+
+@contextmanager
+def _hudi(rows: Path, updates: Path) -> Iterator[_Hudi]:
+    command = [str(_HUDI_PYTHON), str(_HERE / "hudi_writes.py"), str(rows), str(updates)]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        command,
+        stdin=pipe,
+        stdout=pipe,
+        text=True,
+        preexec_fn=_limit_processors,  # noqa: PLW1509  (no threads run yet)
+    ) as process:
+        try:
+            yield _Hudi(process)
+        finally:
+            if process.stdin is not None:
+                process.stdin.close()
+            process.wait()
+
+
+# ---------------------------------------------------------------------------- the data
+
+
+def _write_input(table: Path, folder: Path, *, with_parquet: bool) -> tuple[Path, Path]:
+    """Write the rows of a table, and every tenth of them changed, as streams and parquet."""
+    rows, updates = folder / "rows.arrow", folder / "updates.arrow"
+    scan = bf.open(table).scan()
+    schema = scan.schema
+    ts = schema.get_field_index("ts")
+    with (
+        pa.ipc.new_stream(str(rows), schema) as every,
+        pa.ipc.new_stream(str(updates), schema) as tenth,
+    ):
+        for batch in scan.to_batches():
+            every.write_batch(batch)
+            changed = batch.take(pa.array(range(0, batch.num_rows, 10)))
+            later = pc.add(changed.column(ts), 1)
+            tenth.write_batch(changed.set_column(ts, schema.field(ts), later))
+    if with_parquet:
+        for path in (rows, updates):
+            with pa.ipc.open_stream(str(path)) as reader:
+                pq.write_table(reader.read_all(), path.with_suffix(".parquet"))
+    return rows, updates
+
+
+def _fingerprint(path: Path) -> tuple[object, ...]:
+    rows = bf.open(path).scan(["id", "ts"]).to_arrow()
+    return rows.num_rows, pc.sum(rows.column("ts")).as_py(), pc.count_distinct(rows["id"]).as_py()
+
+
+def _check_alike(*tables: Path) -> None:
+    found = {str(path): _fingerprint(path) for path in tables}
+    if len(set(found.values())) != 1:
+        raise SystemExit(f"the peers disagree: {found}")
+
+
+# ---------------------------------------------------------------------------- what is measured
+
+
+def measure_writing(data: Path) -> list[Result]:
+    """Load, upsert and compact tables of 2 M rows, turn about with Hudi."""
+    timings: dict[str, dict[str, Timing]] = {
+        "load": {peer: Timing(peer, [], []) for peer in (_US, _HUDI, _HUDI_DEFAULT)},
+        "COW": {peer: Timing(peer, [], []) for peer in (_US, _FLOOR, _HUDI, _HUDI_DEFAULT)},
+        "MOR": {peer: Timing(peer, [], []) for peer in (_US, _HUDI)},
+        "compact": {peer: Timing(peer, [], []) for peer in (_US, _HUDI)},
+    }
+    with tempfile.TemporaryDirectory(prefix="bucketfmt-bench-") as temporary:
+        folder = Path(temporary)
+        rows, updates = _write_input(data / "cow", folder, with_parquet=True)
+        with _hudi(rows.with_suffix(".parquet"), updates.with_suffix(".parquet")) as hudi:
+            for _ in range(_ROUNDS):
+                _race(timings, hudi, folder, rows, updates)
+    for own in timings.values():
+        for timing in own.values():
+            timing.peaks.clear()  # memory has a benchmark of its own
+    return [
+        _result(
+            "Load of 2 M rows into a new table (bulk_insert)", timings["load"], 2.0, {_HUDI: 5}
+        ),
+        _result(
+            "COW upsert of 200 k rows of 2 M",
+            timings["COW"],
+            0.2,
+            {_HUDI: 6, _HUDI_DEFAULT: 15},
+            floor_at_most=2,
+        ),
+        _result("MOR upsert of 200 k rows of 2 M", timings["MOR"], 0.2, {_HUDI: 5}),
+        _result(
+            "Compaction of 2 M rows, 200 k of them logged", timings["compact"], 2.0, {_HUDI: 5}
+        ),
+    ]
+
+
+def _race(
+    timings: dict[str, dict[str, Timing]], hudi: _Hudi, folder: Path, rows: Path, updates: Path
+) -> None:
+    ours, theirs, default = (folder / name for name in ("ours", "theirs", "default"))
+    copied = folder / "copied"
+    try:
+        _run(timings["load"][_US], f"load {_COW}", ours, rows)
+        for peer, path, codec in ((_HUDI, theirs, "zstd"), (_HUDI_DEFAULT, default, "gzip")):
+            order = {"path": str(path), "table_type": _COW, "codec": codec}
+            hudi.run(timings["load"][peer], work="load", **order)
+        _check_alike(ours, theirs, default)
+        shutil.copytree(ours, copied)
+        _run(timings["COW"][_FLOOR], "copy", copied)
+        _run(timings["COW"][_US], "upsert", ours, updates)
+        for peer, path, codec in ((_HUDI, theirs, "zstd"), (_HUDI_DEFAULT, default, "gzip")):
+            order = {"path": str(path), "table_type": _COW, "codec": codec}
+            hudi.run(timings["COW"][peer], work="upsert", **order)
+        _check_alike(ours, theirs, default)
+        for path in (ours, theirs, default):
+            shutil.rmtree(path)
+
+        ignored = Timing("", [], [])
+        _run(ignored, f"load {_MOR}", ours, rows)
+        order = {"path": str(theirs), "table_type": _MOR, "codec": "zstd"}
+        hudi.run(ignored, work="load", **order)
+        _run(timings["MOR"][_US], "upsert", ours, updates)
+        hudi.run(timings["MOR"][_HUDI], work="upsert", **order)
+        _check_alike(ours, theirs)
+        _run(timings["compact"][_US], "compact", ours)
+        hudi.run(timings["compact"][_HUDI], work="compact", **order)
+        _check_alike(ours, theirs)
+        for path in (ours, theirs):
+            if any(file_slice.log_files for file_slice in bf.open(path).scan().plan().slices):
+                raise SystemExit(f"{path} is not compacted")
+    finally:
+        for path in (ours, theirs, default, copied):
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _result(
+    title: str,
+    timings: dict[str, Timing],
+    million_rows: float,
+    owed: dict[str, float],
+    floor_at_most: float | None = None,
+) -> Result:
+    """Return a table of peers; `owed` says how many times as fast as a peer we are to be."""
+    ours = timings[_US].wall
+    figures = [
+        Figure(f"{title}: against {peer}", timings[peer].wall / ours, "times as fast", at_least=n)
+        for peer, n in owed.items()
+    ]
+    if floor_at_most is not None:
+        times = ours / timings[_FLOOR].wall
+        figures.append(Figure(f"{title}: against {_FLOOR}", times, "x", at_most=floor_at_most))
+    return Result(title, list(timings.values()), figures, million_rows, "M rows")
+
+
+def measure_write_memory(data: Path) -> list[Result]:
+    """Peak memory of a load and of an upsert of a tenth, from a stream of rows."""
+    results = []
+    for table, million_rows in (("cow", 2.0), ("cow_5x", 10.0)):
+        load, upsert = (Timing(name, [], [], []) for name in ("load", "upsert of a tenth"))
+        with tempfile.TemporaryDirectory(prefix="bucketfmt-bench-") as temporary:
+            folder = Path(temporary)
+            rows, updates = _write_input(data / table, folder, with_parquet=False)
+            for turn in range(_ROUNDS):
+                path = folder / str(turn)
+                _run(load, f"load {_COW}", path, rows)
+                _run(upsert, "upsert", path, updates)
+                shutil.rmtree(path)
+        title = f"Peak memory of writing, COW, {million_rows:.0f} M rows"
+        figures = [
+            Figure(
+                f"{title}: {timing.peer}",
+                max(timing.peaks) / 1e6,
+                "MB",
+                at_most=_MEMORY_BOUND_MB,
+            )
+            for timing in (load, upsert)
+        ]
+        results.append(Result(title, [load, upsert], figures, million_rows, "M rows"))
+    return results
+
+
+if __name__ == "__main__":
+    _do(*sys.argv[1:4])
