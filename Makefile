@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.ready
 HUDI_STAMP := .venv-hudi/.ready
 MINUTES ?= 30
 
-.PHONY: setup demo test check unit judge interop-setup bench soak soak-interop clean
+.PHONY: setup demo test check unit judge cluster-test interop-setup bench soak soak-interop clean
 
 setup: $(STAMP)
 
@@ -22,12 +22,16 @@ demo: setup
 test: check unit judge
 
 unit: setup
-	$(BIN)/python -m pytest -n auto --dist loadfile -m "not judge" --ignore tests/spark
+	$(BIN)/python -m pytest -n auto --dist loadfile -m "not judge" --ignore tests/spark --ignore tests/cluster
 	$(BIN)/python -m pytest tests/spark -m "not judge"  # one process: one JVM, on two cores
 
 # Real Hudi on Spark writes tables and reads them back: needs Java 17.
 judge: setup interop-setup
 	$(BIN)/python -m pytest tests/interop tests/spark -m judge
+
+# A Spark cluster of several processes on this machine, whose executors are killed: some minutes.
+cluster-test: setup
+	$(BIN)/python -m pytest tests/cluster -m cluster
 
 interop-setup: $(HUDI_STAMP)
 
