@@ -6,6 +6,7 @@ job, as an error of Spark's.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -16,6 +17,8 @@ from pyspark.sql import SparkSession
 import bucketfmt as bf
 
 __all__ = ["ExecutorError", "check_executors", "parallelism"]
+
+_MISSING = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
 
 _CHECKED: WeakKeyDictionary[SparkSession, bool] = WeakKeyDictionary()
 
@@ -33,7 +36,17 @@ def check_executors(spark: SparkSession) -> None:
     if spark in _CHECKED:
         return
     tasks = parallelism(spark)
-    found = spark.range(0, tasks, 1, tasks).mapInArrow(_make_probe(), "version string").collect()
+    probe = spark.range(0, tasks, 1, tasks).mapInArrow(_make_probe(), "version string")
+    try:
+        found = probe.collect()
+    except Exception as error:
+        missing = _MISSING.search(str(error))
+        if missing is None:
+            raise
+        raise ExecutorError(
+            f"the Python of executors has no {missing[1]}: install bucketfmt[spark] there, and "
+            "tell Spark which Python that is (PYSPARK_PYTHON)"
+        ) from error
     others = sorted({row.version for row in found} - {bf.__version__})
     if others:
         raise ExecutorError(

@@ -6,6 +6,7 @@ or would change, pass by it. Keys that are null match nothing, as in SQL. Pure.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from importlib.util import find_spec
 from typing import Literal, NamedTuple
@@ -86,6 +87,9 @@ def _by_pyarrow(left: pa.Table, right: pa.Table, names: list[str], how: How) -> 
 
 
 def _by_polars(left: pa.Table, right: pa.Table, names: list[str], how: How) -> Match:
+    # A task has one core: threads of its own would take it from other tasks, and cost twice as
+    # much. Polars looks at this when it is first imported.
+    os.environ.setdefault("POLARS_MAX_THREADS", "1")
     import polars  # noqa: PLC0415  (optional)
 
     frames = [polars.from_arrow(side, rechunk=False) for side in (left, right)]

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import venv
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from pyspark import cloudpickle
@@ -42,6 +45,21 @@ def test_another_release_on_executors_is_told_on_the_driver(
     monkeypatch.undo()
     executors.check_executors(spark)
     assert spark in executors._CHECKED
+
+
+def test_a_python_without_the_package_on_executors_is_told_on_the_driver(
+    spark: SparkSession,
+    golden: Callable[[str, str], Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    venv.create(tmp_path / "bare", with_pip=False)
+    executors._CHECKED.pop(spark, None)
+    monkeypatch.setattr(spark.sparkContext, "pythonExec", str(tmp_path / "bare/bin/python"))
+    with pytest.raises(bs.ExecutorError, match="the Python of executors has no pyarrow: install"):
+        bs.read(spark, golden("1.2.0", "cow"))
+    monkeypatch.undo()
+    assert bs.read(spark, golden("1.2.0", "cow")).count() > 0
 
 
 def test_small_pieces_are_read_together_and_large_ones_alone() -> None:
