@@ -16,10 +16,10 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
 import bucketfmt as bf
-from bucketfmt_spark.bucket_rows import BucketRows, read_all
+from bucketfmt_spark.bucket_rows import BucketRows, read_bucket
 from bucketfmt_spark.sides import Side, scan_of
 from bucketfmt_spark.spark_types import arrow_for_spark
-from bucketfmt_spark.tasks import task_frame
+from bucketfmt_spark.tasks import number_tasks, task_frame
 
 __all__ = ["aggregate"]
 
@@ -67,17 +67,19 @@ def aggregate(
     plan = _plan(schema, list(dict.fromkeys(keys)), aggs)
     reader, buckets = scan.task_reader(), groups.buckets
 
-    def work(payloads: list[bytes]) -> Iterator[pa.RecordBatch]:
+    def work(number: list[bytes], payloads: list[bytes]) -> Iterator[pa.RecordBatch]:
         with tempfile.TemporaryDirectory(prefix="bucketfmt-") as folder:
             rows = BucketRows(plan.columns, buckets, memory_bytes, folder, "rows")
             names = plan.columns.names
-            rows.add(batch.select(names) for batch in read_all(reader, payloads, schema))
+            found = read_bucket(reader, payloads, schema, buckets, int(number[0]))
+            rows.add(batch.select(names) for batch in found)
             for part in rows.tables():
                 if part.num_rows:
                     yield from plan.group(part).to_batches(_BATCH_ROWS)
 
-    tasks = [[task.payload for _, task in group] for group in groups.tasks[0] if group]
-    return task_frame(spark, [tasks], work, plan.output)
+    kept = [(number, group) for number, group in enumerate(groups.tasks[0]) if group]
+    tasks = [[task.payload for _, task in group] for _, group in kept]
+    return task_frame(spark, [number_tasks(number for number, _ in kept), tasks], work, plan.output)
 
 
 class _Aggregate(NamedTuple):

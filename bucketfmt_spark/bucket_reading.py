@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 import bucketfmt as bf
-from bucketfmt_spark.bucket_rows import read_all
+from bucketfmt_spark.bucket_rows import check_bucket, read_all
 from bucketfmt_spark.sides import Side, scan_of
 from bucketfmt_spark.spark_types import arrow_for_spark
-from bucketfmt_spark.tasks import task_frame
+from bucketfmt_spark.tasks import number_tasks, task_frame
 
 __all__ = ["BUCKET_COLUMN", "num_buckets_of", "read_buckets", "sample"]
 
@@ -47,12 +47,12 @@ def read_buckets(spark: SparkSession, table: Side) -> DataFrame:
     def work(number: list[bytes], payloads: list[bytes]) -> Iterator[pa.RecordBatch]:
         bucket = int(number[0])
         for batch in read_all(reader, payloads, taken):
-            _check_bucket(batch, buckets, bucket)
+            check_bucket(batch, buckets, bucket)
             numbers = pa.array(np.full(batch.num_rows, bucket, np.int32))
             names = [BUCKET_COLUMN, *batch.schema.names]
             yield pa.RecordBatch.from_arrays([numbers, *batch.columns], names=names)
 
-    numbers = [[str(bucket).encode()] for bucket in range(buckets.num_buckets)]
+    numbers = number_tasks(range(buckets.num_buckets))
     payloads = [[task.payload for _, task in group] for group in groups.tasks[0]]
     schema = pa.schema([pa.field(BUCKET_COLUMN, pa.int32()), *scan.schema])
     frame = task_frame(spark, [numbers, payloads], work, schema)
@@ -64,17 +64,6 @@ def num_buckets_of(df: DataFrame) -> int | None:
     """Return how many partitions and buckets a frame has, if `read_buckets` returned it."""
     found = df.__dict__.get(_TOLD)
     return found if isinstance(found, int) else None
-
-
-def _check_bucket(batch: pa.RecordBatch, buckets: bf.CommonBuckets, bucket: int) -> None:
-    values: Sequence[pa.Array] = [batch.column(name) for name in buckets.columns.fields]
-    strays = np.flatnonzero(buckets.assign_rows(values) != bucket)
-    if len(strays):
-        key = {name: batch.column(name)[strays[0]].as_py() for name in buckets.columns.fields}
-        raise bf.CorruptError(
-            f"the row with {key} is in bucket {bucket} of the table and hashes to another: run "
-            "bucketfmt check --depth full"
-        )
 
 
 def sample(spark: SparkSession, table: Side, bucket: int, out_of: int) -> DataFrame:

@@ -15,13 +15,13 @@ from pyspark.sql import DataFrame, SparkSession
 
 import bucketfmt as bf
 from bucketfmt_spark.bucket_join import SideName, plan_join
-from bucketfmt_spark.bucket_rows import BucketRows, read_all
+from bucketfmt_spark.bucket_rows import BucketRows, read_bucket
 from bucketfmt_spark.exchange import exchange, split_by_bucket
 from bucketfmt_spark.executors import check_executors
 from bucketfmt_spark.matching import Engine, How, check_engine
 from bucketfmt_spark.sides import Side, is_frame, scan_of
 from bucketfmt_spark.spark_types import arrow_of, as_spark_takes_it, spark_schema
-from bucketfmt_spark.tasks import PackedTasks, task_frame
+from bucketfmt_spark.tasks import PackedTasks, number_tasks, task_frame
 
 __all__ = ["join"]
 
@@ -79,21 +79,24 @@ def join(
         return _join_frame(spark, left, right, kind, on, columns, engine, memory_bytes)
     scans = scan_of(left), scan_of(right)
     groups = bf.group_buckets(*scans)
+    buckets = groups.buckets
     schemas = scans[0].schema, scans[1].schema
-    plan = plan_join(*schemas, groups.buckets, kind, on, columns, engine, memory_bytes)
+    plan = plan_join(*schemas, buckets, kind, on, columns, engine, memory_bytes)
     readers = [scan.task_reader() for scan in scans]
-    pairs = zip(*groups.tasks, strict=True)
-    kept = [pair for pair in pairs if _has_rows(kind, *map(bool, pair))]
+    pairs = enumerate(zip(*groups.tasks, strict=True))
+    kept = [(number, pair) for number, pair in pairs if _has_rows(kind, *map(bool, pair))]
 
-    def work(*payloads: list[bytes]) -> Iterator[pa.RecordBatch]:
+    def work(number: list[bytes], *payloads: list[bytes]) -> Iterator[pa.RecordBatch]:
+        bucket = int(number[0])
         with tempfile.TemporaryDirectory(prefix="bucketfmt-") as folder:
             sides = plan.collect("left", folder), plan.collect("right", folder)
             for side, reader, own in zip(sides, readers, payloads, strict=True):
-                side.add(read_all(reader, own, side.schema))
+                side.add(read_bucket(reader, own, side.schema, buckets, bucket))
             yield from plan.rows(*sides)
 
-    tasks = [[[task.payload for _, task in pair[side]] for pair in kept] for side in (0, 1)]
-    return task_frame(spark, tasks, work, plan.output)
+    numbers = number_tasks(number for number, _ in kept)
+    tasks = [[[task.payload for _, task in pair[side]] for _, pair in kept] for side in (0, 1)]
+    return task_frame(spark, [numbers, *tasks], work, plan.output)
 
 
 def _join_frame(
@@ -115,10 +118,11 @@ def _join_frame(
     of_table: SideName = "right" if frame is left else "left"
     scan = scan_of(table)
     groups = bf.group_buckets(scan)
-    groups.buckets.check_rows_tell()
+    buckets = groups.buckets
+    buckets.check_rows_tell()
     schemas = {of_frame: arrow_of(frame.schema), of_table: scan.schema}
     plan = plan_join(
-        schemas["left"], schemas["right"], groups.buckets, how, on, columns, engine, memory_bytes
+        schemas["left"], schemas["right"], buckets, how, on, columns, engine, memory_bytes
     )
     check_executors(spark)
     reader = scan.task_reader()
@@ -133,12 +137,12 @@ def _join_frame(
                 sides[bucket].add([as_spark_takes_it(rows, sides[bucket].schema)])
             for bucket, side in sides.items():
                 other = plan.collect(of_table, folder, bucket)
-                other.add(read_all(reader, packed[bucket], other.schema))
+                other.add(read_bucket(reader, packed[bucket], other.schema, buckets, bucket))
                 both = (side, other) if of_frame == "left" else (other, side)
                 yield from plan.rows(*both)
 
     every_bucket = _has_rows(how, of_table == "left", of_table == "right")
-    moved = exchange(frame, groups.buckets, every_bucket=every_bucket)
+    moved = exchange(frame, buckets, every_bucket=every_bucket)
     return moved.mapInArrow(run, spark_schema(plan.output))
 
 

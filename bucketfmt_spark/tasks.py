@@ -7,7 +7,7 @@ unions and filters of such frames are sound.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from bucketfmt_spark.executors import check_executors
 from bucketfmt_spark.spark_types import arrow_for_spark, as_spark_takes_it, spark_schema
 
-__all__ = ["PackedTasks", "pack_by_size", "task_frame"]
+__all__ = ["PackedTasks", "number_tasks", "pack_by_size", "task_frame"]
 
 _TASK_BYTES = 128 << 20  # as spark.sql.files.maxPartitionBytes
 _OPEN_BYTES = 4 << 20  # as spark.sql.files.openCostInBytes
@@ -57,6 +57,11 @@ class PackedTasks:
             found.append(self.data[begin:end])
             begin = end
         return found
+
+
+def number_tasks(numbers: Iterable[int]) -> list[list[bytes]]:
+    """Return a side of tasks that tells each a number; `work` reads it with `int(side[0])`."""
+    return [[str(number).encode()] for number in numbers]
 
 
 def pack_by_size(sizes: Sequence[int], parallelism: int) -> list[list[int]]:

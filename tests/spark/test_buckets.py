@@ -15,6 +15,8 @@ import bucketfmt as bf
 import bucketfmt_spark as bs
 from tests.spark.tables import make_table, rows_of
 
+COUNT = {"n": ("*", "count")}
+
 
 def rows(size: int = 48) -> pa.Table:
     return pa.table(
@@ -63,6 +65,10 @@ def test_a_row_in_another_bucket_than_its_own_is_told(
     shutil.copy(root / one.path, root / another.path)
     with pytest.raises(Exception, match="hashes to another: run bucketfmt check"):
         bs.read_buckets(spark, root).collect()
+    # A join by buckets would lose such rows without a word.
+    for frame in (bs.join(spark, root, root, "semi"), bs.aggregate(spark, root, ["id"], COUNT)):
+        with pytest.raises(Exception, match="hashes to another: run bucketfmt check"):
+            frame.collect()
     with pytest.raises(bf.SchemaError, match="leaves out id"):
         bs.read_buckets(spark, table.scan(["n"]))
 
