@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from io import BytesIO
 from typing import Any
 
@@ -38,13 +39,14 @@ AvroSchema = Any  # the JSON form of an Avro schema: a name, a list (union) or a
 
 CONTAINER_MAGIC = b"Obj\x01"
 _SYNC_BYTES = 16
+_KEPT_SCHEMA_BYTES_MAX = 1 << 16
 _PRIMITIVES = frozenset({"boolean", "int", "long", "float", "double", "bytes", "string"})
 
 
 def decode_container(
     data: Buffer, limits: Limits = DEFAULT_LIMITS
 ) -> tuple[AvroSchema, list[dict[str, Any]]]:
-    """Return (writer schema, records); the schema as `check_writer_schema` returns it.
+    """Return (writer schema, records); the schema as `check_writer_schema` returns it, shared.
 
     Raises:
         CorruptError: the bytes are no Avro container of records.
@@ -62,7 +64,7 @@ def decode_container(
         raise UnsupportedError(f"Avro codec {bytes(codec[:20])!r}; Hudi writes codec null")
     if "avro.schema" not in header:
         raise CorruptError("Avro container without avro.schema")
-    schema = check_writer_schema(decode_json(header["avro.schema"], object, "avro.schema"), limits)
+    schema = _decode_schema(header["avro.schema"], limits)
     if not (isinstance(schema, dict) and schema["type"] == "record"):
         raise CorruptError("Avro container of something other than records")
     records: list[dict[str, Any]] = []
@@ -138,6 +140,18 @@ def check_writer_schema(schema: object, limits: Limits = DEFAULT_LIMITS) -> Avro
     plain, _ = _SchemaCheck(limits).visit(schema, namespace="", depth=1)
     with _corrupt_on_failure("Avro schema"):
         return fastavro.parse_schema(plain)
+
+
+def _decode_schema(text: Buffer, limits: Limits) -> AvroSchema:
+    """Return a file's writer schema, checked: most files of a table have the same."""
+    if len(text) > _KEPT_SCHEMA_BYTES_MAX:
+        return check_writer_schema(decode_json(text, object, "avro.schema"), limits)
+    return _decode_kept_schema(bytes(text), limits)
+
+
+@lru_cache(maxsize=32)
+def _decode_kept_schema(text: bytes, limits: Limits) -> AvroSchema:
+    return check_writer_schema(decode_json(text, object, "avro.schema"), limits)
 
 
 class _SchemaCheck:

@@ -75,11 +75,12 @@ def check_property_names(properties: Mapping[str, str]) -> None:
         CorruptError: a property that `TableConfig` reads is missing where its remains are.
     """
     check_names(properties, _PROPERTIES, "hoodie.properties")
+    values = "\n".join(properties.values())
     for name in _PROPERTIES - properties.keys():
-        for key, value in properties.items():
+        for key in (key for key in properties if name in key or f"{name}=" in values):
             separator = key[len(name) : len(name) + 1] if key.startswith(name) else ""
             in_key = separator and (ord(separator) ^ ord("=")).bit_count() == 1
-            if in_key or f"{name}=" in value:
+            if in_key or f"{name}=" in properties[key]:
                 raise CorruptError(
                     f"hoodie.properties: {name} is glued to {key[:80]!r}; restore the file"
                 )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -55,6 +56,7 @@ _ARROW_LOGICALS: Mapping[tuple[str, str], pa.DataType] = {
     ("string", "uuid"): pa.string(),
 }
 _DECIMAL128_DIGITS, _DECIMAL256_DIGITS = 38, 76
+_KEPT_TEXT_MAX = 1 << 16
 
 
 def arrow_type(schema: AvroSchema) -> pa.DataType:
@@ -113,6 +115,11 @@ def parse_avro_schema(text: str, limits: Limits = DEFAULT_LIMITS) -> AvroRecord:
         LimitError: more fields or levels than `limits`, counted with references written out.
     """
     limits.check("log_header_value_bytes_max", len(text))
+    # Every commit and every log block of a table states it, mostly the same.
+    return (_parse_kept if len(text) <= _KEPT_TEXT_MAX else _parse)(text, limits)
+
+
+def _parse(text: str, limits: Limits) -> AvroRecord:
     try:
         node = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -121,6 +128,9 @@ def parse_avro_schema(text: str, limits: Limits = DEFAULT_LIMITS) -> AvroRecord:
     if not isinstance(schema, AvroRecord):
         raise UnsupportedError("Avro schema: a row must be a record")
     return schema
+
+
+_parse_kept = lru_cache(maxsize=32)(_parse)
 
 
 class _Extent(NamedTuple):
