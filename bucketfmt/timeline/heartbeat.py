@@ -113,11 +113,11 @@ class Heartbeats:
         """
         self._store.delete(join_path(_FOLDER, requested_time))
 
-    def abandon(self) -> None:
-        """End all heartbeats here and leave their files, as the end of the process would."""
-        for renewal in self._renewals.values():
+    def abandon(self, requested_time: str) -> None:
+        """End the heartbeat of an instant and leave its file: others find it expired in time."""
+        renewal = self._renewals.pop(requested_time, None)
+        if renewal is not None:
             renewal.stop()
-        self._renewals.clear()
 
     def is_lost(self, requested_time: str) -> bool:
         """Return whether an instant that beats here has missed too many, so that others may

@@ -14,7 +14,6 @@ write that began without knowing of the plan is in conflict with it.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 
 from bucketfmt.errors import (
@@ -41,7 +40,7 @@ from bucketfmt.table.files import DataFile, FileSlice
 from bucketfmt.table.schema import find_stated_text
 from bucketfmt.table.slice_codec import encode_slice
 from bucketfmt.table.snapshot import Snapshot
-from bucketfmt.table.streams import worker_count
+from bucketfmt.table.streams import map_in_threads, worker_count
 from bucketfmt.timeline.clock import known_times
 from bucketfmt.timeline.load import (
     FileGroupId,
@@ -209,16 +208,12 @@ class Compactor:
     def _rewrite(self, started: StartedCompaction) -> list[bytes]:
         """Rewrite all slices on the threads of this process."""
         task, attempt = started.task, self._owner.machine.randbits(_TOKEN_ATTEMPT_BITS)
-        with ThreadPoolExecutor(self._workers) as pool:
-            pending = [
-                pool.submit(task.compact, payload, format_write_token(number, 0, attempt))
-                for number, payload in enumerate(started.payloads)
-            ]
-            try:
-                return [work.result() for work in pending]
-            finally:
-                for work in pending:
-                    work.cancel()
+
+        def compact(numbered: tuple[int, bytes]) -> bytes:
+            number, payload = numbered
+            return task.compact(payload, format_write_token(number, 0, attempt))
+
+        return map_in_threads(compact, list(enumerate(started.payloads)), self._workers)
 
     def _plan(self, min_log_files: int) -> CompactionPlan | None:
         state = (snapshot := self._snapshot()).state

@@ -241,6 +241,8 @@ class _ArchivedKeys:
 class Transaction:
     """A commit under way. A context: left with an error, nothing remains of it.
 
+    Over a network, where what failed may take effect later, that is left to the next writer.
+
     Attributes:
         instant: Its requested time.
         timeline: As it was when it began, under the table lock.
@@ -354,6 +356,12 @@ class Transaction:
         is_sure = not self._is_tried or isinstance(error, ConflictError | StorageError)
         if self._is_ended or not is_sure or not isinstance(error, Exception | KeyboardInterrupt):
             return
+        if _may_act_late(error) and not self._owner.store.failures_are_final:
+            # A file may turn up that was deleted before it was there. The next writer deletes
+            # it, once the heartbeat has expired.
+            self._owner.heartbeats.abandon(self.instant)
+            self._is_ended = True
+            return
         with suppress(BucketfmtError):  # what is left is the next writer's to remove
             self._abort()
 
@@ -369,6 +377,13 @@ class Transaction:
         delete_markers(owner.store, self.instant)
         owner.heartbeats.stop(self.instant)
         self._is_ended = True
+
+
+def _may_act_late(error: BaseException) -> bool:
+    """Whether it may be about an operation of the store that has not come to its end."""
+    return isinstance(error, StorageError) or not isinstance(
+        error, BucketfmtError | ValueError | TypeError
+    )
 
 
 def result_of(

@@ -8,7 +8,6 @@ Source: BaseHoodieWriteClient, BaseCommitActionExecutor.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Literal
 
@@ -20,7 +19,7 @@ from bucketfmt.index.model import ConsistentHashingIndex
 from bucketfmt.table.find_index import IndexFinder
 from bucketfmt.table.keys import KeySet
 from bucketfmt.table.snapshot import Snapshot
-from bucketfmt.table.streams import worker_count
+from bucketfmt.table.streams import map_in_threads, worker_count
 from bucketfmt.write.basis import Basis
 from bucketfmt.write.gathering import gather_keys, gather_rows
 from bucketfmt.write.group_writer import RowNumbering
@@ -170,15 +169,9 @@ class TableWriter:
             if plan is not None:
                 plans.append(plan)
         writer.put_rings(plan.group.partition_path for plan in plans)
-        with ThreadPoolExecutor(self._workers) as pool:
-            pending = [
-                pool.submit(
-                    writer.write, plan, RowNumbering(number), partial(grouped.rows, plan.group)
-                )
-                for number, plan in enumerate(plans)
-            ]
-            try:
-                return [task.result() for task in pending]
-            finally:
-                for task in pending:
-                    task.cancel()
+
+        def write(numbered: tuple[int, GroupWrite]) -> bytes:
+            number, plan = numbered
+            return writer.write(plan, RowNumbering(number), partial(grouped.rows, plan.group))
+
+        return map_in_threads(write, list(enumerate(plans)), self._workers)
