@@ -1,9 +1,10 @@
-"""Long runs of what `make test` samples: damage, forged lengths, fuzzing.
+"""Long runs of what `make test` samples: damage, forged lengths, fuzzing, crashes.
 
 usage: python -m soak corruption       damage every byte of every file of the tiny tables
        python -m soak lengths [NAME]   set every length and count to what it must not be
        python -m soak fuzz [NAME]      coverage-guided fuzzing of every decoder
        python -m soak peers            hudi-rs on the damage of one log file
+       python -m soak crashes [--all]  a fault at every operation of all that writes
        python -m soak report           write the figures into docs/reliability.md
 """
 
@@ -13,6 +14,7 @@ import argparse
 import sys
 
 from soak.corruption import print_bad, save_figures, sweep_peers, sweep_tables
+from soak.crashes import plan_pieces, strike_pieces
 from soak.damages import DAMAGES
 from soak.fuzzing import fuzz_all
 from soak.lengths import FORGERS, forge_lengths
@@ -48,6 +50,12 @@ def main() -> int:
     peers.add_argument("--table", nargs="+", choices=TABLES, default=["0.15.0/tiny_mor"])
     peers.add_argument("--workers", type=int, default=2)
 
+    crashes = commands.add_parser("crashes")
+    crashes.add_argument("--all", action="store_true", help="ten times what the tests strike")
+    crashes.add_argument("--only", default="", help="pieces whose name has this in it")
+    crashes.add_argument("--workers", type=int, default=2)
+    crashes.add_argument("--save", action="store_true", help="keep the figures for the report")
+
     commands.add_parser("report")
 
     arguments = parser.parse_args()
@@ -57,6 +65,10 @@ def main() -> int:
     if arguments.command == "report":
         write_report()
         return 0
+    if arguments.command == "crashes":
+        pieces = plan_pieces(everything=arguments.all)
+        pieces = [piece for piece in pieces if arguments.only in f"{piece.kind} {piece.work}"]
+        return strike_pieces(pieces, workers=arguments.workers, save=arguments.save)
     if arguments.command == "corruption":
         return _corruption(arguments)
     if arguments.command == "fuzz":

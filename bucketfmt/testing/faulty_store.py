@@ -23,7 +23,10 @@ from bucketfmt.format.paths import join_path
 from bucketfmt.storage.store import WRITE_VERBS, FileInfo, Store
 from bucketfmt.testing.recording_store import Operation
 
-__all__ = ["Fault", "FaultPlan", "FaultyStore", "Killed"]
+__all__ = ["PUT_VERBS", "Fault", "FaultPlan", "FaultyStore", "Killed"]
+
+PUT_VERBS = frozenset({"put_if_absent", "replace", "replace_if"})
+"""The verbs of `Store` that need room."""
 
 _T = TypeVar("_T")
 
@@ -54,13 +57,14 @@ class FaultPlan:
     Attributes:
         at: The number of the operation among those counted, from 1.
         fault: What happens to it.
-        writes_only: Count only the operations that may change something.
+        verbs: Count only these operations; all by default. `WRITE_VERBS` may change something,
+            of which `PUT_VERBS` fail on a full disk.
         lasting: It happens to all operations counted from there on, as in an outage.
     """
 
     at: int
     fault: Fault
-    writes_only: bool = False
+    verbs: frozenset[str] | None = None
     lasting: bool = False
 
 
@@ -195,7 +199,7 @@ class FaultyStore:
             if self._is_dead:
                 raise Killed(f"{operation.verb} {operation.path} comes after the end")
             plan = self._plan
-            if plan is not None and plan.writes_only and operation.verb not in WRITE_VERBS:
+            if plan is not None and plan.verbs is not None and operation.verb not in plan.verbs:
                 return None
             self.operations.append(operation)
             number = len(self.operations)

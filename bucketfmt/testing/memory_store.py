@@ -11,7 +11,7 @@ import hashlib
 import os
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pyarrow as pa
@@ -30,14 +30,19 @@ class MemoryStore:
 
     Attributes:
         files: The content, by path relative to the root. Folders are what the paths imply.
+        now: Returns the time of what is put, in seconds since the epoch. May be set.
     """
 
     def __init__(
-        self, files: Mapping[str, bytes] | None = None, limits: Limits = DEFAULT_LIMITS
+        self,
+        files: Mapping[str, bytes] | None = None,
+        limits: Limits = DEFAULT_LIMITS,
+        now: Callable[[], float] = time.time,
     ) -> None:
         self.files = dict(files or {})
         self._modified: dict[str, float] = {}  # of what was put since
         self._limits = limits
+        self.now = now
         self._lock = threading.Lock()
 
     @classmethod
@@ -50,6 +55,19 @@ class MemoryStore:
     def with_file(self, path: str, data: bytes) -> MemoryStore:
         """Return a store with one file set, and all others shared with this one."""
         return MemoryStore({**self.files, path: data}, self._limits)
+
+    def copy(self) -> MemoryStore:
+        """Return a store of the same files, as old as they are."""
+        store = MemoryStore(self.files, self._limits, self.now)
+        store._modified = dict(self._modified)
+        return store
+
+    @property
+    def state(self) -> frozenset[tuple[str, bytes, float | None]]:
+        """All there is: paths, content and times of modification."""
+        return frozenset(
+            (name, data, self._modified.get(name)) for name, data in self.files.items()
+        )
 
     @property
     def uri(self) -> str:
@@ -149,7 +167,7 @@ class MemoryStore:
 
     def _put(self, name: str, data: Buffer) -> None:
         self.files[name] = bytes(data)
-        self._modified[name] = time.time()
+        self._modified[name] = self.now()
 
     def _content(self, path: str) -> bytes:
         data = self.files.get(self._checked(path))

@@ -59,7 +59,7 @@ def run(plan: FaultPlan) -> tuple[FaultyStore, MemoryStore, BaseException | None
 def test_a_harness_can_enumerate_every_point(fault: Fault) -> None:
     states = []
     for at in range(1, 100):
-        store, memory, error = run(FaultPlan(at, fault, writes_only=True))
+        store, memory, error = run(FaultPlan(at, fault, verbs=WRITE_VERBS))
         if store.struck is None:
             assert error is None
             break
@@ -81,7 +81,7 @@ def test_reads_are_counted_unless_told_otherwise() -> None:
         "replace_if",
         "delete",
     ]
-    store, _, _ = run(FaultPlan(99, Fault.FAIL_BEFORE, writes_only=True))
+    store, _, _ = run(FaultPlan(99, Fault.FAIL_BEFORE, verbs=WRITE_VERBS))
     assert {operation.verb for operation in store.operations} <= WRITE_VERBS
     assert len(store.operations) == 4
     store, memory, error = run(FaultPlan(2, Fault.FAIL_AFTER))
@@ -93,7 +93,7 @@ def test_reads_are_counted_unless_told_otherwise() -> None:
 @pytest.mark.parametrize("fault", KILLS)
 def test_the_dead_do_nothing(fault: Fault) -> None:
     memory = MemoryStore({"a": b"1"})
-    store = FaultyStore(memory, FaultPlan(1, fault, writes_only=True))
+    store = FaultyStore(memory, FaultPlan(1, fault, verbs=WRITE_VERBS))
     with pytest.raises(Killed):
         store.delete("missing")
     left = dict(memory.files)

@@ -8,7 +8,7 @@ import pytest
 
 from bucketfmt.errors import StorageError
 from bucketfmt.storage.open import open_store
-from bucketfmt.storage.store import FileInfo
+from bucketfmt.storage.store import WRITE_VERBS, FileInfo
 from bucketfmt.testing.faulty_store import Fault, FaultPlan, FaultyStore
 from bucketfmt.testing.memory_store import MemoryStore
 from bucketfmt.testing.simulated_machine import ByHand, SimulatedMachine
@@ -80,7 +80,7 @@ def test_beating_keeps_it_alive(clock: Clock, beats: list) -> None:
 
 
 def test_misses_while_the_store_is_away_count(clock: Clock, beats: list) -> None:
-    store = FaultyStore(MemoryStore(), FaultPlan(2, Fault.FAIL_BEFORE, True, lasting=True))
+    store = FaultyStore(MemoryStore(), FaultPlan(2, Fault.FAIL_BEFORE, WRITE_VERBS, lasting=True))
     heartbeats = Heartbeats(store, now=clock, repeat=clock.repeat, interval_s=1, misses_max=3)
     heartbeats.start(T)
     for _ in range(3):

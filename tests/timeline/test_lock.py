@@ -12,7 +12,7 @@ import pytest
 
 from bucketfmt.errors import LockTimeoutError, StorageError
 from bucketfmt.storage.open import open_store
-from bucketfmt.storage.store import Store
+from bucketfmt.storage.store import WRITE_VERBS, Store
 from bucketfmt.testing.faulty_store import Fault, FaultPlan, FaultyStore, Killed
 from bucketfmt.testing.memory_store import MemoryStore
 from bucketfmt.testing.recording_store import RecordingStore
@@ -256,7 +256,7 @@ def test_holds_sees_that_the_end_is_near(tmp_path: Path) -> None:
 
 
 def test_a_try_that_took_effect_and_failed_is_not_waited_for() -> None:
-    store = FaultyStore(MemoryStore(), FaultPlan(1, Fault.FAIL_AFTER, writes_only=True))
+    store = FaultyStore(MemoryStore(), FaultPlan(1, Fault.FAIL_AFTER, verbs=WRITE_VERBS))
     lock = file_lock(store, waiting=Waiting(timeout_s=60, sleep=lambda _: None))
     lock.acquire()
     assert lock.holds()
@@ -284,7 +284,7 @@ def test_one_failure_is_survived_wherever_it_is(at: int, fault: Fault) -> None:
 def test_who_gives_up_after_failures_leaves_no_lock_behind() -> None:
     """The tries took effect, but no one was told: without expiry it would be for ever."""
     memory = MemoryStore()
-    store = FaultyStore(memory, FaultPlan(1, Fault.FAIL_AFTER, writes_only=True))
+    store = FaultyStore(memory, FaultPlan(1, Fault.FAIL_AFTER, verbs=WRITE_VERBS))
     with pytest.raises(LockTimeoutError):
         file_lock(store).acquire()
     assert memory.files == {}
@@ -299,7 +299,7 @@ def test_a_store_that_is_away_is_not_tried_for_ever() -> None:
 
 def test_a_lock_that_cannot_be_given_back_is_a_warning_that_says_what_to_do() -> None:
     memory = MemoryStore()
-    plan = FaultPlan(2, Fault.FAIL_BEFORE, writes_only=True, lasting=True)
+    plan = FaultPlan(2, Fault.FAIL_BEFORE, verbs=WRITE_VERBS, lasting=True)
     lock = file_lock(FaultyStore(memory, plan), waiting=Waiting(sleep=lambda _: None))
     lock.acquire()
     with pytest.warns(RuntimeWarning, match=r"could not be given back.*Delete \.hoodie/lock"):
@@ -311,7 +311,7 @@ def test_a_lock_that_cannot_be_given_back_is_a_warning_that_says_what_to_do() ->
 
 
 def test_a_killed_owner_leaves_the_lock_to_its_expiry(tmp_path: Path) -> None:
-    store = FaultyStore(open_store(tmp_path), FaultPlan(1, Fault.KILL_AFTER, writes_only=True))
+    store = FaultyStore(open_store(tmp_path), FaultPlan(1, Fault.KILL_AFTER, verbs=WRITE_VERBS))
     with pytest.raises(Killed):
         file_lock(store, expire_minutes=1).acquire()
     left = (tmp_path / LOCK).stat().st_mtime

@@ -12,7 +12,7 @@ import pytest
 from bucketfmt.errors import CorruptError, LockTimeoutError, StorageError
 from bucketfmt.format.table_lock import TableLease, decode_table_lease, encode_table_lease
 from bucketfmt.storage.open import open_store
-from bucketfmt.storage.store import Store
+from bucketfmt.storage.store import WRITE_VERBS, Store
 from bucketfmt.testing.faulty_store import Fault, FaultPlan, FaultyStore, Killed
 from bucketfmt.testing.memory_store import MemoryStore
 from bucketfmt.testing.simulated_machine import ByHand, SimulatedMachine
@@ -233,7 +233,7 @@ def test_one_failure_is_survived_wherever_it_is(
 
 def test_who_gives_up_after_failures_leaves_no_lease_behind(clock: Clock, renewals: list) -> None:
     memory = MemoryStore()
-    store = FaultyStore(memory, FaultPlan(1, Fault.FAIL_AFTER, writes_only=True))
+    store = FaultyStore(memory, FaultPlan(1, Fault.FAIL_AFTER, verbs=WRITE_VERBS))
     with pytest.raises(LockTimeoutError):
         lock_of(store, clock).acquire()
     assert lease_in(memory).expired
@@ -270,7 +270,7 @@ def test_what_is_no_lock_file_is_no_free_lock(content: bytes, clock: Clock, rene
 
 
 def test_a_lease_that_cannot_be_given_back_is_a_warning(clock: Clock, renewals: list) -> None:
-    plan = FaultPlan(2, Fault.FAIL_BEFORE, writes_only=True, lasting=True)
+    plan = FaultPlan(2, Fault.FAIL_BEFORE, verbs=WRITE_VERBS, lasting=True)
     lock = lock_of(FaultyStore(MemoryStore(), plan), clock, AT_ONCE)
     lock.acquire()
     with pytest.warns(RuntimeWarning, match="It ends by itself in at most 300 s"):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import bucketfmt as bf
 from bucketfmt.errors import StorageError
 from bucketfmt.limits import DEFAULT_LIMITS
-from bucketfmt.storage.store import Store
+from bucketfmt.storage.store import WRITE_VERBS, Store
 from bucketfmt.table.table import load_config
 from bucketfmt.testing.faulty_store import Fault, FaultPlan, FaultyStore, Killed
 from bucketfmt.testing.memory_store import MemoryStore
@@ -36,7 +36,7 @@ def crashes(
     while True:
         at += 1
         disk = MemoryStore(image.files)
-        broken = FaultyStore(disk, FaultPlan(at, fault, writes_only=True))
+        broken = FaultyStore(disk, FaultPlan(at, fault, verbs=WRITE_VERBS))
         try:
             act(open_on(broken))
         except (StorageError, bf.CommitUnknownError, bf.ConflictError, Killed):

@@ -1,0 +1,108 @@
+"""Strikes every work on every kind of table, several at a time, and keeps the figures as JSON."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+import warnings
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from typing import NamedTuple
+
+from soak.corruption import RESULTS
+from soak.strikes import Tally, strike_recovery, strike_work
+from soak.works import KINDS, SAMPLE, WORKS
+
+__all__ = ["RECOVERIES_SAMPLED", "Piece", "plan_pieces", "strike_piece", "strike_pieces"]
+
+_RECOVERED = ("upsert", "delete", "insert_overwrite", "compact", "clean", "roll back")
+
+
+class Piece(NamedTuple):
+    """What one process strikes at a time, by names.
+
+    Attributes:
+        kind: Of table.
+        work: What is done to it.
+        stride: 0 to strike it; else to kill it, and to strike who comes next in every so many of
+            the states it leaves.
+    """
+
+    kind: str
+    work: str
+    stride: int = 0
+
+
+RECOVERIES_SAMPLED = (
+    Piece("6-mor-simple", "upsert", 10),
+    Piece("8-cow-simple", "upsert", 6),
+    Piece("9-mor-ring", "upsert", 12),
+)
+"""What `make test` does of it: one on each version."""
+
+
+def plan_pieces(*, everything: bool) -> list[Piece]:
+    """Return what there is to strike: all of it, or what the tests do."""
+    if not everything:
+        pieces = [Piece(str(kind), work.name) for kind, work in SAMPLE]
+        return [*pieces, *RECOVERIES_SAMPLED]
+    possible = [(kind, work) for kind in KINDS for work in WORKS if work.is_possible(kind)]
+    pieces = [Piece(str(kind), work.name) for kind, work in possible]
+    return pieces + [
+        Piece(str(kind), work.name, 1) for kind, work in possible if work.name in _RECOVERED
+    ]
+
+
+def strike_piece(piece: Piece) -> Tally:
+    """Strike one piece."""
+    warnings.simplefilter("ignore", RuntimeWarning)  # locks that could not be given back
+    kind = next(kind for kind in KINDS if str(kind) == piece.kind)
+    work = next(work for work in WORKS if work.name == piece.work)
+    return strike_recovery(kind, work, piece.stride) if piece.stride else strike_work(kind, work)
+
+
+def strike_pieces(pieces: Sequence[Piece], *, workers: int, save: bool) -> int:
+    """Strike all, print what came of it, and return 1 if anything is bad."""
+    began, points, bad = time.monotonic(), 0, 0
+    rows = []
+    for piece, tally in _struck(pieces, workers):
+        points += tally.points.crashes + tally.points.errors
+        for text in tally.bad:
+            print(f"\n{piece.work}: {text}")
+        bad += len(tally.bad)
+        rows.append(
+            {
+                "table": piece.kind,
+                "struck": piece.work + (", and who comes next" if piece.stride else ""),
+                "crashes": tally.points.crashes,
+                "errors": tally.points.errors,
+                "states": tally.states,
+                "bad": len(tally.bad),
+            }
+        )
+        spent_s = time.monotonic() - began
+        print(
+            f"{len(rows)} of {len(pieces)}, {points} points, {bad} bad, {spent_s:.0f} s",
+            end="\r",
+            file=sys.stderr,
+            flush=True,
+        )
+    print(file=sys.stderr)
+    rows.sort(key=lambda row: (row["table"], row["struck"]))
+    sums = {name: sum(int(row[name]) for row in rows) for name in ("crashes", "errors", "states")}
+    print(
+        f"{sums['crashes']:,} crash points and {sums['errors']:,} error points, "
+        f"{sums['states']:,} different states looked at, {bad} bad"
+    )
+    if save:
+        RESULTS.mkdir(exist_ok=True)
+        (RESULTS / "crashes.json").write_text(json.dumps(rows, indent=1) + "\n")
+    return int(bad > 0)
+
+
+def _struck(pieces: Sequence[Piece], workers: int) -> Iterator[tuple[Piece, Tally]]:
+    with ProcessPoolExecutor(workers) as pool:
+        pending = {pool.submit(strike_piece, piece): piece for piece in pieces}
+        for done in as_completed(pending):
+            yield pending[done], done.result()

@@ -1,0 +1,225 @@
+"""Strikes what is done to a table, everywhere, and looks at what is left.
+
+After every fault the table reads as before or as after, whoever writes next succeeds and takes
+away what the dead left, and the check finds nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import bucketfmt as bf
+from bucketfmt.storage.store import WRITE_VERBS
+from bucketfmt.testing.crashes import (
+    Aftermath,
+    Ending,
+    Looks,
+    SimulatedProcess,
+    strike_everywhere,
+)
+from bucketfmt.testing.faulty_store import Fault
+from bucketfmt.testing.memory_store import MemoryStore
+from soak.works import NEXT, Kind, Row, Work, make, read_rows, rows
+
+__all__ = ["Points", "Tally", "count_points", "strike_recovery", "strike_work"]
+
+_WORKER, _FOLLOWER, _THIRD = 2, 3, 4
+
+
+@dataclass(frozen=True)
+class Points:
+    """How many faults there are.
+
+    Attributes:
+        crashes: Kills.
+        errors: Failures of an operation, or of all from one on.
+    """
+
+    crashes: int = 0
+    errors: int = 0
+
+
+@dataclass(frozen=True)
+class Tally:
+    """What came of striking.
+
+    Attributes:
+        points: Faults.
+        states: How many different states they left, each of which was looked at.
+        bad: What is wrong with those where something is.
+    """
+
+    points: Points
+    states: int
+    bad: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class _Expected:
+    before: list[Row]
+    between: list[list[Row]]
+    after: list[Row]
+
+
+def count_points(kind: Kind, work: Work) -> Points:
+    """Return how many faults `strike_work` has to make, by doing the work once."""
+    process = SimulatedProcess(make(kind, work), _WORKER, kind.writer)
+    work.act(process.open())
+    operations = process.store.operations
+    writes = sum(operation.verb in WRITE_VERBS for operation in operations)
+    return Points(2 * len(operations) + writes, 3 * len(operations) + writes)
+
+
+def strike_work(kind: Kind, work: Work) -> Tally:
+    """Strike one work on one kind of table, at every operation in every way."""
+    base = make(kind, work)
+    expected = _expect(base, kind, work)
+    return _strike(
+        base, work.act, kind, _WORKER, lambda aftermath: _check(aftermath, kind, work, expected)
+    )
+
+
+def strike_recovery(kind: Kind, work: Work, stride: int = 1) -> Tally:
+    """Kill the work, and then strike whoever writes next: who comes third takes back both.
+
+    Args:
+        kind: Of table.
+        work: To be killed after each write.
+        stride: Take every so many of the states that leaves.
+    """
+    base = make(kind, work)
+    left = Looks(lambda aftermath: None)
+    dead = []
+    for aftermath in strike_everywhere(
+        base, work.act, [Fault.KILL_AFTER], verbs=WRITE_VERBS, process=_WORKER, writer=kind.writer
+    ):
+        known = left.states
+        left(aftermath)
+        if left.states > known:
+            dead.append(aftermath.store)
+    crashes = errors = states = 0
+    bad: list[str] = []
+    following = Work("the next write", _write_next)
+    for store in dead[stride // 2 :: stride]:
+        expected = _expect(store, kind, following, _FOLLOWER)
+        tally = _strike(
+            store,
+            _write_next,
+            kind,
+            _FOLLOWER,
+            lambda aftermath, e=expected: _check(aftermath, kind, following, e, _THIRD),  # type: ignore[misc]
+        )
+        crashes += tally.points.crashes
+        errors += tally.points.errors
+        states += tally.states
+        bad += tally.bad
+    return Tally(Points(crashes, errors), states, bad)
+
+
+def _strike(
+    base: MemoryStore,
+    act: Callable[[bf.Table], object],
+    kind: Kind,
+    process: int,
+    check: Callable[[Aftermath], None],
+) -> Tally:
+    bad: list[str] = []
+
+    def look(aftermath: Aftermath) -> None:
+        try:
+            check(aftermath)
+        except (_WrongError, bf.BucketfmtError) as error:
+            bad.append(f"{kind}: {aftermath}: {type(error).__name__}: {error}")
+
+    def strike(fault: Fault, *, writes: bool = False, lasting: bool = False) -> Iterator[Aftermath]:
+        verbs = WRITE_VERBS if writes else None
+        return strike_everywhere(
+            base, act, [fault], verbs=verbs, lasting=lasting, process=process, writer=kind.writer
+        )
+
+    looks = Looks(look)
+    for aftermath in strike(Fault.KILL_BEFORE):
+        looks(aftermath)
+    for aftermath in strike(Fault.KILL_AFTER):
+        looks(aftermath)
+    for aftermath in strike(Fault.KILL_TORN, writes=True):
+        looks(aftermath)
+    crashes = looks.points
+    for aftermath in strike(Fault.FAIL_BEFORE):
+        looks(aftermath)
+    for aftermath in strike(Fault.FAIL_AFTER):
+        looks(aftermath)
+    for aftermath in strike(Fault.FAIL_BEFORE, lasting=True):
+        looks(aftermath)
+    for aftermath in strike(Fault.FAIL_LATE, writes=True):
+        looks(aftermath)
+    return Tally(Points(crashes, looks.points - crashes), looks.states, bad)
+
+
+def _expect(base: MemoryStore, kind: Kind, work: Work, process: int = _WORKER) -> _Expected:
+    done = base.copy()
+    work.act(SimulatedProcess(done, process, kind.writer).open())
+    between = []
+    if work.is_stepwise:
+        table = SimulatedProcess(base.copy(), process, kind.writer).open()
+        for instant in table.timeline.writes.completed.instants:
+            scan = table.scan(as_of=instant.requested_time)
+            between.append(sorted(tuple(row.values()) for row in scan.to_arrow().to_pylist()))
+    return _Expected(read_rows(base), between, read_rows(done))  # type: ignore[arg-type]
+
+
+class _WrongError(Exception):
+    """A table is not as it must be."""
+
+
+def _check(
+    aftermath: Aftermath, kind: Kind, work: Work, expected: _Expected, process: int = _FOLLOWER
+) -> None:
+    store = aftermath.store.copy()
+    now = read_rows(store)
+    before, after = expected.before, expected.after
+    if aftermath.ending is Ending.DONE:
+        _require(now == after, "what was acknowledged is lost")
+    elif aftermath.ending is Ending.UNKNOWN or work.is_stepwise:
+        _require(now in (before, *expected.between, after), f"half done: {now}")
+    else:
+        _require(now == before, "what was refused is there")
+
+    table = SimulatedProcess(store, process, kind.writer).open()
+    if table.timeline.pending.of("restore").instants:
+        try:
+            _write_next(table)
+        except bf.ConflictError:
+            work.act(table)
+            now = after
+        else:
+            raise _WrongError("a table that is being restored was written to")
+    _write_next(table)
+    then = read_rows(store)
+    may_stand = [now]
+    if work.is_stepwise and now != after:
+        may_stand = [before, after]
+    _require(then in map(_with_next, may_stand), f"the next write went wrong: {then}")
+    if work.resume is not None:
+        work.resume(table)
+        _require(read_rows(store) == then, "rows changed when it was done again")
+    report = table.check(depth="full")
+    findings = [finding for finding in report.findings if finding.severity != "info"]
+    _require(not findings, f"the check finds {findings}")
+    pending = table.timeline.pending.instants
+    _require(not pending, f"still pending: {pending}")
+
+
+def _require(is_so: bool, otherwise: str) -> None:
+    if not is_so:
+        raise _WrongError(otherwise)
+
+
+def _write_next(table: bf.Table) -> object:
+    return table.upsert(rows(*NEXT))
+
+
+def _with_next(found: list[Row]) -> list[Row]:
+    wanted = {(row[0], row[2]): row for row in (*found, *NEXT)}
+    return sorted(wanted.values())

@@ -1,0 +1,277 @@
+"""What is struck: tables of every kind, and everything that is done to them.
+
+In memory, by simulated processes: 0 made the table, 1 died in a write to it where that is
+wanted, 2 does the work, 3 comes afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+import bucketfmt as bf
+from bucketfmt.limits import DEFAULT_LIMITS
+from bucketfmt.storage.store import Store
+from bucketfmt.table.table import load_config
+from bucketfmt.testing.crashes import SimulatedProcess, strike
+from bucketfmt.testing.faulty_store import Fault, FaultPlan
+from bucketfmt.testing.memory_store import MemoryStore
+from bucketfmt.write.compaction import Compactor
+from bucketfmt.write.create import create_table, plan_properties
+
+__all__ = ["KINDS", "NEXT", "SAMPLE", "WORKS", "Kind", "Row", "Work", "make", "read_rows", "rows"]
+
+Row = tuple[str, int, str]
+Act = Callable[[bf.Table], object]
+
+_SCHEMA = pa.schema([("id", pa.string()), ("v", pa.int64()), ("p", pa.string())])
+_FIRST: list[Row] = [(f"k{i}", 1, "ab"[i % 2]) for i in range(8)]
+NEXT: list[Row] = [("k0", 9, "a"), ("z", 9, "b")]
+"""What is written by whoever comes after."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of table, and the lock of its writers."""
+
+    version: int
+    is_logged: bool
+    index: bf.Index
+    writer: bf.WriterConfig
+
+    @property
+    def is_ring(self) -> bool:
+        """Whether file ids belong to a ring."""
+        return isinstance(self.index, bf.ConsistentHashingIndex)
+
+    def __str__(self) -> str:
+        index = {"SimpleBucketIndex": "simple", "PartitionBucketIndex": "rules"}
+        name = "ring" if self.is_ring else index[type(self.index).__name__]
+        return f"{self.version}-{'mor' if self.is_logged else 'cow'}-{name}"
+
+
+_LOCKS = {
+    6: bf.WriterConfig(lock="filesystem", lock_expire_minutes=10),
+    8: bf.WriterConfig(lock="process"),
+    9: bf.WriterConfig(lock="storage"),
+}
+_SIMPLE, _RING = bf.SimpleBucketIndex(2), bf.ConsistentHashingIndex(2)
+KINDS = [
+    Kind(version, is_logged, index, _LOCKS[version])
+    for version in (6, 8, 9)
+    for is_logged, index in ((False, _SIMPLE), (True, _SIMPLE), (True, _RING))
+]
+KINDS += [Kind(9, m, bf.PartitionBucketIndex(1, "b,2"), _LOCKS[9]) for m in (False, True)]
+
+
+@dataclass(frozen=True)
+class Work:
+    """Something done to a table.
+
+    Attributes:
+        name: What it is called.
+        act: Does it.
+        prepare: What is done before.
+        resume: What completes it, where a crash leaves it to be done again: whoever writes next
+            does not.
+        is_stepwise: Whoever writes next completes it, also after a typed error; before that
+            readers may see the table after some of its steps.
+        is_possible: Whether tables of a kind can have it done.
+        dies: Before it a process died in a write, after its files were written.
+    """
+
+    name: str
+    act: Act
+    prepare: Act | None = None
+    resume: Act | None = None
+    is_stepwise: bool = False
+    is_possible: Callable[[Kind], bool] = lambda kind: True
+    dies: bool = False
+
+
+def rows(*given: Row) -> pa.Table:
+    """Return rows to write."""
+    named = [dict(zip(_SCHEMA.names, row, strict=True)) for row in given]
+    return pa.Table.from_pylist(named, _SCHEMA)
+
+
+def read_rows(store: Store) -> list[Row]:
+    """Return what a table holds, in order."""
+    table = bf.Table(store, load_config(store, DEFAULT_LIMITS), DEFAULT_LIMITS, None)
+    return sorted(tuple(row.values()) for row in table.scan().to_arrow().to_pylist())  # type: ignore[misc]
+
+
+def make(kind: Kind, work: Work) -> MemoryStore:
+    """Return a table as the work finds it."""
+    store = MemoryStore()
+    properties = plan_properties(
+        name="t",
+        schema=_SCHEMA,
+        record_key=["id"],
+        partition_by=["p"],
+        index=kind.index,
+        table_type="MERGE_ON_READ" if kind.is_logged else "COPY_ON_WRITE",
+        table_version=kind.version,
+    )
+    create_table(store, properties, kind.index)
+    table = SimulatedProcess(store, 0, kind.writer).open()
+    table.upsert(rows(*_FIRST))
+    if kind.is_logged:
+        table.upsert(rows(("k1", 1, "b")))
+    if work.prepare is not None:
+        work.prepare(table)
+    return _after_a_death(store, kind) if work.dies else store
+
+
+def _after_a_death(store: MemoryStore, kind: Kind) -> MemoryStore:
+    """Return the table after a process died right before it published a write."""
+    whole = SimulatedProcess(store.copy(), 1, kind.writer)
+    _upsert(whole.open())
+    folder = ".hoodie/timeline/" if kind.version >= 8 else ".hoodie/2"
+    puts = [
+        number
+        for number, (verb, path) in enumerate(whole.store.operations, 1)
+        if verb == "put_if_absent" and path.startswith(folder)
+    ]
+    plan = FaultPlan(puts[-1], Fault.KILL_BEFORE)
+    aftermath = strike(store, _upsert, plan, process=1, writer=kind.writer)
+    if aftermath is None:
+        raise AssertionError("a process that was to die has not")
+    return aftermath.store
+
+
+def _upsert(t: bf.Table) -> object:
+    return t.upsert(rows(("k0", 2, "a"), ("k1", 2, "b"), ("k2", 2, "a"), ("n", 2, "b")))
+
+
+def _write_on(t: bf.Table) -> None:
+    t.upsert(rows(("k0", 3, "a"), ("k1", 3, "b")))
+    t.delete(rows(("k5", 0, "b")))
+
+
+def _grow_old(t: bf.Table) -> None:
+    """Leave files that nobody needs, and commits to archive."""
+    for v in (3, 4):
+        t.upsert(rows(("k0", v, "a"), ("k1", v, "b")))
+        t.compact()
+    t.upsert(rows(("k0", 5, "a")))
+
+
+def _savepoint_and_write_on(t: bf.Table) -> None:
+    t.savepoint()
+    _write_on(t)
+
+
+def _newest_write(t: bf.Table) -> str:
+    newest = t.timeline.writes.completed.last
+    if newest is None:
+        raise ValueError("nothing was written")
+    return newest.requested_time
+
+
+def _newest_savepoint(t: bf.Table) -> str:
+    newest = t.timeline.of("savepoint").last
+    if newest is None:
+        raise ValueError("there is no savepoint")
+    return newest.requested_time
+
+
+def _first_write(t: bf.Table) -> str:
+    first = t.timeline.writes.completed.first
+    if first is None:
+        raise ValueError("nothing was written")
+    return first.requested_time
+
+
+def _failed_write(t: bf.Table) -> str | None:
+    failed = t.timeline.writes.pending.first
+    return None if failed is None else failed.requested_time
+
+
+def _roll_back_failed(t: bf.Table) -> object:
+    failed = _failed_write(t)
+    return None if failed is None else t.rollback(failed)
+
+
+def _delete_savepoint(t: bf.Table) -> None:
+    if t.timeline.of("savepoint").instants:
+        t.delete_savepoint(_newest_savepoint(t))
+
+
+def _clean(t: bf.Table) -> object:
+    return t.clean(retain=1, dry_run=False)
+
+
+def _archive(t: bf.Table) -> object:
+    return t.archive(min_commits=1, max_commits=1)
+
+
+def _compact(t: bf.Table) -> object:
+    return t.compact()
+
+
+def _schedule(t: bf.Table) -> object:
+    return Compactor(t._snapshot, t._transactions).schedule()
+
+
+def _restore(t: bf.Table) -> object:
+    return t.restore(_newest_savepoint(t))
+
+
+def _is_logged(kind: Kind) -> bool:
+    return kind.is_logged
+
+
+def _may_replace(kind: Kind) -> bool:
+    return not kind.is_ring
+
+
+_GONE = [("k1", 0, "b"), ("k2", 0, "a"), ("x", 0, "a")]
+WORKS = [
+    Work("upsert", _upsert),
+    Work("upsert over a dead write", _upsert, dies=True),
+    Work("insert into a new partition", lambda t: t.insert(rows(("n", 3, "c"), ("m", 3, "c")))),
+    Work("bulk_insert", lambda t: t.bulk_insert(rows(("n", 3, "c"), ("m", 3, "d")))),
+    Work("delete", lambda t: t.delete(rows(*_GONE))),
+    Work("delete by filter", lambda t: t.delete(filter=[("id", "=", "k3")])),
+    Work(
+        "insert_overwrite",
+        lambda t: t.insert_overwrite(rows(("n", 3, "a"))),
+        is_possible=_may_replace,
+    ),
+    Work(
+        "insert_overwrite of the table",
+        lambda t: t.insert_overwrite(rows(("n", 3, "a")), table=True),
+        is_possible=_may_replace,
+    ),
+    Work("delete_partitions", lambda t: t.delete_partitions(["b"]), is_possible=_may_replace),
+    Work("schedule a compaction", _schedule, resume=_compact, is_possible=_is_logged),
+    Work("compact", _compact, prepare=_schedule, resume=_compact, is_possible=_is_logged),
+    Work("clean", _clean, prepare=_grow_old, resume=_clean),
+    Work("archive", _archive, prepare=_grow_old, resume=_archive),
+    Work("roll back", lambda t: t.rollback(_newest_write(t)), prepare=_write_on, is_stepwise=True),
+    Work("roll back a dead write", _roll_back_failed, dies=True),
+    Work(
+        "savepoint",
+        lambda t: t.savepoint(_first_write(t)),
+        resume=lambda t: t.savepoint(_first_write(t)),
+    ),
+    Work(
+        "delete_savepoint",
+        _delete_savepoint,
+        prepare=_savepoint_and_write_on,
+        resume=_delete_savepoint,
+    ),
+    Work("restore", _restore, prepare=_savepoint_and_write_on, is_stepwise=True),
+]
+"""Every write, and every service."""
+
+SAMPLE = [
+    (kind, work)
+    for n, kind in enumerate(KINDS[:9])
+    for m, work in enumerate(WORKS)
+    if (n + m) % 2 == 0 and work.is_possible(kind)
+]
+"""What `make test` strikes: every work on tables of every version, on every second kind."""

@@ -1,0 +1,70 @@
+"""How many faults the tests make, and that what they make of them can be trusted."""
+
+from __future__ import annotations
+
+import pytest
+
+import bucketfmt as bf
+from bucketfmt.testing.crashes import SimulatedProcess
+from soak.strikes import count_points, strike_work
+from soak.works import KINDS, SAMPLE, WORKS, Work, make, rows
+from tests.reliability.struck import names_of
+
+pytestmark = pytest.mark.filterwarnings("ignore:the table lock could not be given back")
+
+
+def test_the_tests_make_five_thousand_of_each() -> None:
+    """The tests of each version assert that they make as many as are counted here."""
+    points = [count_points(kind, work) for kind, work in SAMPLE]
+    assert sum(point.crashes for point in points) >= 5_000
+    assert sum(point.errors for point in points) >= 5_000
+
+
+def test_every_work_is_struck_on_every_version_and_all_on_some_kind() -> None:
+    versions = {(work.name, kind.version) for kind, work in SAMPLE}
+    assert versions == {(work.name, version) for work in WORKS for version in (6, 8, 9)}
+    assert {str(kind) for kind, _ in SAMPLE} == {str(kind) for kind in KINDS[:9]}
+
+
+@pytest.mark.parametrize("work", WORKS, ids=names_of)
+def test_the_same_bytes_each_time(work: Work) -> None:
+    """Otherwise a state would hardly be met twice."""
+    kind = next(kind for kind in reversed(KINDS[:9]) if work.is_possible(kind))
+    base, states = make(kind, work), []
+    for _ in range(2):
+        store = base.copy()
+        work.act(SimulatedProcess(store, 2, kind.writer).open())
+        states.append(store.state)
+    assert states[0] == states[1]
+
+
+def _forgets_a_file(table: bf.Table) -> None:
+    """A write that begins with taking rows away, and ends with putting them back."""
+    (path, *_) = table.inspect.files().column("path").to_pylist()
+    data = table.store.read(path, 1 << 30)
+    table.store.delete(path)
+    table.upsert(rows(("new", 1, "c")))
+    table.store.put_if_absent(path, data)
+
+
+def _lies(table: bf.Table) -> None:
+    """A write that says it was done whatever happened."""
+    try:
+        table.upsert(rows(("new", 1, "c")))
+    except bf.StorageError:
+        return
+
+
+def _does_half(table: bf.Table) -> None:
+    """Two commits for one."""
+    table.upsert(rows(("new", 1, "c")))
+    table.upsert(rows(("new", 1, "d")))
+
+
+@pytest.mark.parametrize(
+    ("act", "said"),
+    [(_forgets_a_file, "does not exist"), (_lies, "is lost"), (_does_half, "half done")],
+)
+def test_what_is_not_safe_is_found_out(act: object, said: str) -> None:
+    tally = strike_work(KINDS[3], Work("unsafe", act))  # type: ignore[arg-type]
+    assert any(said in text for text in tally.bad), tally.bad
