@@ -168,7 +168,12 @@ class Table(ReadableTable):
 
     @cached_property
     def _writer(self) -> TableWriter:
-        return TableWriter(self._snapshot, self._index_finder, self._transactions)
+        return TableWriter(
+            self._snapshot,
+            self._index_finder,
+            self._transactions,
+            concurrency=self._writer_config.concurrency,
+        )
 
     def upsert(self, data: DataLike, **options: Unpack[WriteArguments]) -> CommitResult:
         """Write rows: those of new keys are added, those of known keys replace what is there.

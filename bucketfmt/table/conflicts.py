@@ -27,6 +27,7 @@ from bucketfmt.format.plans import (
 )
 from bucketfmt.format.table_config import TableConfig
 from bucketfmt.index.model import Index, PartitionBucketIndex, SimpleBucketIndex
+from bucketfmt.table.schema import SERVICE_OPERATIONS
 from bucketfmt.timeline.load import FileGroupId
 from bucketfmt.timeline.timeline import Instant, Timeline
 
@@ -54,6 +55,8 @@ class ConcurrentOperation:
         file_groups: (partition path, file id) of what it wrote, replaced or plans to.
         operation_type: Hudi's name of the operation, for example `UPSERT`; None if unknown.
         rolled_back: Requested times of the instants it takes back.
+        schema: The table's columns as a write states them, as Avro JSON.
+        latest_schema: The same with column ids, where the table keeps them.
     """
 
     requested_time: str
@@ -62,6 +65,8 @@ class ConcurrentOperation:
     file_groups: frozenset[FileGroupId] = frozenset()
     operation_type: str | None = None
     rolled_back: frozenset[str] = frozenset()
+    schema: str | None = None
+    latest_schema: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,9 +148,13 @@ def concurrent_operation(instant: Instant, content: InstantContent | None) -> Co
     file_groups: set[FileGroupId] = set()
     operation_type: str | None = None
     rolled_back: frozenset[str] = frozenset()
+    schema = latest_schema = None
     match content:
         case CommitMetadata():
             operation_type = content.operation_type
+            if operation_type not in SERVICE_OPERATIONS:
+                schema = content.extra_metadata.get("schema")
+                latest_schema = content.extra_metadata.get("latest_schema")
             for partition, stats in content.partition_to_write_stats.items():
                 # A workload profile counts the inserts of a partition under no file id.
                 file_groups.update((partition, stat.file_id) for stat in stats if stat.file_id)
@@ -170,11 +179,17 @@ def concurrent_operation(instant: Instant, content: InstantContent | None) -> Co
         frozenset(file_groups),
         operation_type,
         rolled_back,
+        schema,
+        latest_schema,
     )
 
 
 def find_conflicts(
-    ours: ConcurrentOperation, others: Iterable[ConcurrentOperation], index: Index
+    ours: ConcurrentOperation,
+    others: Iterable[ConcurrentOperation],
+    index: Index,
+    *,
+    may_overlap: bool = False,
 ) -> tuple[Conflict, ...]:
     """Return every conflict of a write with those operations, by partition and bucket.
 
@@ -182,6 +197,9 @@ def find_conflicts(
         ours: The write that is to be published.
         others: The `find_candidates`.
         index: The table's, which tells whether file ids begin with a bucket id.
+        may_overlap: That others have logged to the same file groups is no conflict, since
+            readers merge both: non-blocking concurrency control. Another file group in the same
+            bucket still is, and so is what hides or rewrites the file group.
     """
     units = {_unit(group, index): group for group in sorted(ours.file_groups)}
     partitions = sorted({partition for partition, _ in ours.file_groups})
@@ -193,7 +211,10 @@ def find_conflicts(
             touched = {partition for partition, _ in other.file_groups}
             conflicts += [Conflict(other, path) for path in partitions if path in touched]
         elif not _is_harmless(ours, other):
-            shared = {_unit(group, index) for group in other.file_groups} & units.keys()
+            groups = other.file_groups
+            if may_overlap and other.action == "deltacommit":
+                groups -= ours.file_groups
+            shared = {_unit(group, index) for group in groups} & units.keys()
             for unit in sorted(shared, key=str):
                 partition, file_id = units[unit]
                 bucket_id = unit[1] if isinstance(unit[1], int) else None

@@ -20,6 +20,7 @@ from bucketfmt.table.written_files import CommitRecord
 
 __all__ = [
     "META_COLUMNS",
+    "SERVICE_OPERATIONS",
     "TableSchema",
     "find_stated_schema",
     "find_stated_text",
@@ -27,8 +28,8 @@ __all__ = [
     "without_meta",
 ]
 
-# These rewrite rows and say nothing new about the schema.
-_SERVICE_OPERATIONS = frozenset({"CLUSTER", "COMPACT", "LOG_COMPACT", "INDEX"})
+SERVICE_OPERATIONS = frozenset({"CLUSTER", "COMPACT", "LOG_COMPACT", "INDEX"})
+"""Operations that rewrite rows and say nothing new about the columns."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +111,7 @@ def find_stated_text(commits: Sequence[CommitRecord], config: TableConfig) -> st
 def find_stating_commit(commits: Sequence[CommitRecord]) -> CommitRecord | None:
     """Return the newest commit that states the table's columns."""
     for commit in reversed(commits):
-        if commit.schema and commit.operation_type not in _SERVICE_OPERATIONS:
+        if commit.schema and commit.operation_type not in SERVICE_OPERATIONS:
             return commit
     return None
 

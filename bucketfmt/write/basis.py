@@ -22,8 +22,9 @@ from bucketfmt.rows.meta_columns import META_COLUMNS
 from bucketfmt.table.files import FileSlice
 from bucketfmt.table.find_index import IndexFinder
 from bucketfmt.table.lookup import slices_by_bucket
-from bucketfmt.table.schema import TableSchema, find_stated_text
+from bucketfmt.table.schema import TableSchema, find_stated_text, find_stating_commit
 from bucketfmt.table.snapshot import Snapshot
+from bucketfmt.table.written_files import CommitRecord
 from bucketfmt.write.schema_change import plain_schema, plan_schema
 
 __all__ = ["Basis", "check_writable"]
@@ -40,6 +41,7 @@ class Basis:
         rules: How records merge.
         schema: The columns once the write is done.
         avro_schema: The same as Avro JSON, without Hudi's own columns.
+        is_schema_change: Whether these are other columns than the table has.
         latest_schema: The schema with column ids, where the table keeps one.
     """
 
@@ -68,7 +70,13 @@ class Basis:
         self.rules: MergeRules = find_merge_rules(self._config)
         self._buckets: dict[str, Buckets] = {}
         self._slices: dict[str, Mapping[int, FileSlice]] = {}
+        self.is_schema_change = False
         self.schema, self.avro_schema = self._plan_schema(incoming)
+
+    @property
+    def stated_by(self) -> CommitRecord | None:
+        """The commit that states the columns the write stands on."""
+        return find_stating_commit(self.snapshot.commits)
 
     @cached_property
     def latest_schema(self) -> str | None:
@@ -113,9 +121,10 @@ class Basis:
             planned = known.data
         else:
             planned = plan_schema(known.data, incoming)
-        if known is not None and planned is known.data and text is not None:
+        self.is_schema_change = known is None or planned is not known.data
+        if known is not None and not self.is_schema_change and text is not None:
             return known, text
-        if known is not None and known.internal is not None and planned is not known.data:
+        if known is not None and known.internal is not None and self.is_schema_change:
             raise UnsupportedError(
                 "new columns in a table whose columns have ids (hoodie.schema.on.read.enable); "
                 "add them with ALTER TABLE in Spark first"

@@ -31,6 +31,7 @@ from bucketfmt.table.lookup import lookup_rows
 from bucketfmt.write.basis import Basis
 from bucketfmt.write.group_writer import Deletes, GroupWriter, RowNumbering, WriteSettings
 from bucketfmt.write.grouping import BucketRef
+from bucketfmt.write.non_blocking import Concurrency
 from bucketfmt.write.plan_write import GroupWrite, Target, new_file_id, plan_group_write
 from bucketfmt.write.receipts import Receipt, encode_receipt
 
@@ -56,7 +57,15 @@ class FileFormats:
 class BucketWriter:
     """Writes buckets of one instant. `plan` in one thread, `write` in several."""
 
-    def __init__(self, basis: Basis, operation: str, instant: str, formats: FileFormats) -> None:
+    def __init__(
+        self,
+        basis: Basis,
+        operation: str,
+        instant: str,
+        formats: FileFormats,
+        concurrency: Concurrency = "optimistic",
+    ) -> None:
+        self._is_non_blocking = concurrency == "non_blocking"
         self._basis = basis
         self._operation = operation
         self._instant = instant
@@ -167,11 +176,14 @@ class BucketWriter:
         """
         path, bucket_id = group
         seed = uuid.uuid5(_FILE_IDS, f"{self._instant}/{path}/{bucket_id}")
-        return new_file_id(self._basis.buckets(path), bucket_id, str(seed))
+        buckets = self._basis.buckets(path)
+        return new_file_id(buckets, bucket_id, str(seed), is_fixed=self._is_non_blocking)
 
     def _find_target(self, file_slice: FileSlice | None, *, is_ring: bool) -> Target:
         if self._basis.snapshot.state.config.table_type == "MERGE_ON_READ":
-            appends = file_slice is not None or (is_ring and self._operation != "BULK_INSERT")
+            begins_with_log = is_ring or self._is_non_blocking
+            appends = begins_with_log and self._operation != "BULK_INSERT"
+            appends = appends or file_slice is not None
             return Target.LOG if appends else Target.NEW_BASE
         return Target.NEW_BASE if file_slice is None else Target.REWRITTEN_BASE
 

@@ -18,6 +18,7 @@ from bucketfmt.timeline.lock import FileSystemBasedLock, InProcessLock, TableLoc
 from bucketfmt.timeline.machine import Machine
 from bucketfmt.timeline.storage_based_lock import StorageBasedLock
 from bucketfmt.write.metadata_table import drop_metadata_table
+from bucketfmt.write.non_blocking import Concurrency
 from bucketfmt.write.transaction import Transactions
 
 __all__ = ["WriterConfig", "open_transactions"]
@@ -38,6 +39,10 @@ class WriterConfig:
         lock_expire_minutes: Hudi's `hoodie.write.lock.filesystem.expire`.
         clock_skew_s: How far the clocks of the writers' machines may differ.
         heartbeat_interval_s: Hudi's `hoodie.client.heartbeat.interval_in_ms`.
+        concurrency: `optimistic`: of two writes to one bucket at a time, one is done again.
+            `non_blocking`: both stand, and readers merge them: for merge-on-read tables of
+            version 8 and later with a simple bucket index, all of whose writers are to have it
+            (Hudi's NON_BLOCKING_CONCURRENCY_CONTROL).
         metadata_table: What to do where the table has one: `refuse` to write, or `drop` it.
         machine: That the writer runs on; another one for tests.
     """
@@ -47,6 +52,7 @@ class WriterConfig:
     lock_expire_minutes: int = 0
     clock_skew_s: float = 0.001
     heartbeat_interval_s: float = 60.0
+    concurrency: Concurrency = "optimistic"
     metadata_table: Literal["refuse", "drop"] = "refuse"
     machine: Machine = field(default=Machine(), repr=False)
 
@@ -59,6 +65,8 @@ def open_transactions(
     Raises:
         ValueError: a setting is none.
     """
+    if writer.concurrency not in ("optimistic", "non_blocking"):
+        raise ValueError(f"concurrency is optimistic or non_blocking, not {writer.concurrency!r}")
     if writer.metadata_table not in ("refuse", "drop"):
         raise ValueError(f"metadata_table is refuse or drop, not {writer.metadata_table!r}")
     machine = writer.machine

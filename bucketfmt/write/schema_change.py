@@ -1,20 +1,23 @@
 """The table's schema after a write: what Hudi lets incoming columns change.
 
 Pure. Sources: AvroSchemaEvolutionUtils.reconcileSchema, SchemaChangeUtils.isTypeUpdateAllow,
-HoodieSchemaUtils.deduceWriterSchema. Columns may be added, at the end of their level and
-nullable, and types may widen as readers widen them (`rows.conform`). Nothing else.
+HoodieSchemaUtils.deduceWriterSchema, SimpleSchemaConflictResolutionStrategy. Columns may be
+added, at the end of their level and nullable, and types may widen as readers widen them
+(`rows.conform`). Nothing else.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 import pyarrow as pa
 
-from bucketfmt.errors import SchemaError
+from bucketfmt.errors import ConflictError, SchemaError
 from bucketfmt.rows.conform import conform
+from bucketfmt.table.conflicts import ConcurrentOperation
+from bucketfmt.table.written_files import CommitRecord
 
-__all__ = ["plain_schema", "plan_schema"]
+__all__ = ["plain_schema", "plan_schema", "settle_columns"]
 
 
 def plan_schema(table: pa.Schema, incoming: pa.Schema, may_miss: Collection[str] = ()) -> pa.Schema:
@@ -127,3 +130,43 @@ def plain_type(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
         return pa.list_(pa.field("element", plain_type(kind.value_type), kind.value_field.nullable))
     return kind
+
+
+def settle_columns(
+    ours: ConcurrentOperation,
+    known: CommitRecord | None,
+    since: Iterable[ConcurrentOperation],
+    *,
+    is_change: bool,
+) -> ConcurrentOperation | CommitRecord:
+    """Return whose columns a write is to state, so that no column is lost to readers.
+
+    These go by the write that was requested last, whenever it completed.
+
+    Args:
+        ours: The write.
+        known: Who stated the columns that it stands on.
+        since: Who completed since then.
+        is_change: Whether the write changes the columns.
+
+    Raises:
+        ConflictError: others have changed them too, or would hide the change.
+    """
+    stating = [other for other in since if other.is_completed and other.schema]
+    if not stating:
+        return ours
+    newest: ConcurrentOperation | CommitRecord = max(stating, key=lambda o: o.requested_time)
+    if known is not None and known.requested_time > newest.requested_time:
+        newest = known
+    if not is_change:
+        return ours if newest is known else newest
+    before = None if known is None else known.schema
+    if newest.schema not in (before, ours.schema) or any(
+        other.requested_time > ours.requested_time and other.schema != ours.schema
+        for other in stating
+    ):
+        raise ConflictError(
+            "this write changes the table's columns, and others wrote meanwhile. Nothing was "
+            "published; reload the table and retry"
+        )
+    return ours

@@ -16,6 +16,7 @@ from bucketfmt.table.pinned import PinnedTable
 from bucketfmt.timeline.timeline import Timeline
 from bucketfmt.write.basis import Basis
 from bucketfmt.write.bucket_writer import OVERWRITES, BucketWriter, FileFormats
+from bucketfmt.write.non_blocking import Concurrency
 from bucketfmt.write.receipts import decode_receipts, find_winners
 from bucketfmt.write.result import CommitResult
 from bucketfmt.write.transaction import IDEMPOTENCY_KEY, Transaction
@@ -61,6 +62,7 @@ class StartedWrite:
         operation: str,
         options: WriteOptions,
         dropped: Sequence[str] = (),
+        concurrency: Concurrency = "optimistic",
     ) -> None:
         """Set up.
 
@@ -70,12 +72,14 @@ class StartedWrite:
             operation: As Hudi names it.
             options: How to write.
             dropped: Partitions to hide.
+            concurrency: How the table's writers go together.
         """
         self._transaction = transaction
         self._basis = basis
         self._operation = operation
         self._options = options
         self._dropped = dropped
+        self._concurrency = concurrency
 
     def __enter__(self) -> StartedWrite:
         return self
@@ -109,12 +113,14 @@ class StartedWrite:
             operation=self._operation,
             instant=self.instant,
             formats=self._options.formats,
+            concurrency=self._concurrency,
         )
 
     @property
     def bucket_writer(self) -> BucketWriter:
         """What writes the files in this process, by what was read already."""
-        return BucketWriter(self._basis, self._operation, self.instant, self._options.formats)
+        formats = self._options.formats
+        return BucketWriter(self._basis, self._operation, self.instant, formats, self._concurrency)
 
     def publish(self, receipts: Iterable[bytes]) -> CommitResult:
         """Complete the commit: one file for each bucket, whatever attempts there were.
@@ -131,6 +137,8 @@ class StartedWrite:
             ValueError: different tasks had rows of one bucket, so that none has them all.
         """
         basis, options = self._basis, self._options
+        # Who worked with what was read, or found a bucket empty, does mind that others wrote.
+        is_append = self._concurrency == "non_blocking" and self._operation != "BULK_INSERT"
         found = find_winners(decode_receipts(receipts, self.instant, basis.snapshot.state.limits))
         by_partition: dict[str, list[WriteStat]] = {}
         for receipt in found:
@@ -144,9 +152,10 @@ class StartedWrite:
         )
         return self._transaction.publish(
             metadata,
-            basis.index,
+            basis,
             options.read_at or basis.snapshot.state.timeline,
             options.idempotency_key,
+            may_overlap=is_append and options.read_at is None,
         )
 
     def abort(self) -> None:

@@ -13,13 +13,14 @@ from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Literal
 
+import msgspec
+
 from bucketfmt.errors import BucketfmtError, ConflictError, StorageError, UnsupportedError
 from bucketfmt.format.commit_metadata import CommitMetadata
 from bucketfmt.format.instants import State, format_instant_file_name
 from bucketfmt.format.paths import join_path
 from bucketfmt.format.plans import RequestedReplaceMetadata
 from bucketfmt.format.table_config import TableConfig
-from bucketfmt.index.model import Index
 from bucketfmt.limits import Limits
 from bucketfmt.storage.store import Store
 from bucketfmt.table.concurrent_operations import load_concurrent_operations
@@ -39,10 +40,12 @@ from bucketfmt.timeline.machine import Machine
 from bucketfmt.timeline.markers import delete_announced_files, delete_markers
 from bucketfmt.timeline.timeline import Instant, Timeline
 from bucketfmt.timeline.transitions import put_completed, put_inflight, put_requested
+from bucketfmt.write.basis import Basis
 from bucketfmt.write.plan_rollback import check_still_there
 from bucketfmt.write.recovery import recover
 from bucketfmt.write.result import CommitResult
 from bucketfmt.write.rollback import Rollbacks
+from bucketfmt.write.schema_change import settle_columns
 
 __all__ = ["IDEMPOTENCY_KEY", "MetadataTable", "Transaction", "Transactions", "result_of"]
 
@@ -287,20 +290,24 @@ class Transaction:
     def publish(
         self,
         metadata: CommitMetadata,
-        index: Index,
+        basis: Basis,
         before: Timeline,
         idempotency_key: str | None = None,
+        *,
+        may_overlap: bool = False,
     ) -> CommitResult:
         """Complete the commit.
 
         Args:
             metadata: What was written.
-            index: The table's.
-            before: What the write stands on: whoever completes later may be in conflict.
+            basis: What the write stands on.
+            before: Whoever completed after this may be in conflict.
             idempotency_key: See `WriteOptions`.
+            may_overlap: Others may have logged to the same file groups: see `find_conflicts`.
 
         Raises:
-            ConflictError: another writer has written to the same buckets. Nothing was published.
+            ConflictError: another writer has written to the same buckets, or changed the columns
+                that this write changes. Nothing was published.
             CommitUnknownError: the store does not tell whether it took effect.
         """
         owner = self._owner
@@ -314,7 +321,7 @@ class Transaction:
                 if found is not None:
                     self._abort()
                     return found
-            self._check_conflicts(before, timeline, metadata, index)
+            metadata = self._without_conflicts(before, timeline, metadata, basis, may_overlap)
             self._is_tried = True
             done = put_completed(
                 owner.store,
@@ -332,17 +339,31 @@ class Transaction:
         owner.heartbeats.stop(self.instant)
         return result_of(done, metadata)
 
-    def _check_conflicts(
-        self, before: Timeline, now: Timeline, metadata: CommitMetadata, index: Index
-    ) -> None:
+    def _without_conflicts(
+        self,
+        before: Timeline,
+        now: Timeline,
+        metadata: CommitMetadata,
+        basis: Basis,
+        may_overlap: bool,
+    ) -> CommitMetadata:
+        """Return the commit with the columns that others have given the table meanwhile."""
         owner, config = self._owner, self._config
         check_still_there(before, now)
         candidates = find_candidates(config, before, now, self.instant)
         others = load_concurrent_operations(owner.store, config, candidates, owner.limits)
-        own = Instant(self.instant, self._action, State.INFLIGHT, None, "")
-        conflicts = find_conflicts(concurrent_operation(own, metadata), others, index)
+        instant = Instant(self.instant, self._action, State.INFLIGHT, None, "")
+        ours = concurrent_operation(instant, metadata)
+        conflicts = find_conflicts(ours, others, basis.index, may_overlap=may_overlap)
         if conflicts:
             raise conflict_error(conflicts)
+        columns = settle_columns(ours, basis.stated_by, others, is_change=basis.is_schema_change)
+        if columns is ours:
+            return metadata
+        stated = {"schema": columns.schema, "latest_schema": columns.latest_schema}
+        kept = {k: v for k, v in metadata.extra_metadata.items() if k not in stated}
+        stated = {name: text for name, text in stated.items() if text}
+        return msgspec.structs.replace(metadata, extra_metadata={**kept, **stated})
 
     def abort(self) -> None:
         """Leave nothing of what was not tried to be published; nothing happens once it ended."""

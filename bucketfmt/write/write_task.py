@@ -23,6 +23,7 @@ from bucketfmt.write.gathering import gather_keys, gather_rows
 from bucketfmt.write.group_writer import RowNumbering
 from bucketfmt.write.grouping import GroupedRows
 from bucketfmt.write.incoming import DataLike, IncomingRows, open_rows
+from bucketfmt.write.non_blocking import Concurrency
 
 __all__ = ["WriteTask"]
 
@@ -39,6 +40,7 @@ class WriteTask:
         operation: As Hudi names it.
         instant: The write's requested time.
         formats: How files are encoded.
+        concurrency: How the table's writers go together.
     """
 
     table: PinnedTable
@@ -46,6 +48,7 @@ class WriteTask:
     operation: str
     instant: str
     formats: FileFormats
+    concurrency: Concurrency = "optimistic"
 
     def write(self, data: DataLike, write_token: str) -> Iterator[bytes]:
         """Write rows, and yield a receipt for each bucket there are rows of.
@@ -94,7 +97,9 @@ class WriteTask:
 
     @cached_property
     def _writer(self) -> BucketWriter:
-        return BucketWriter(self._basis, self.operation, self.instant, self.formats)
+        return BucketWriter(
+            self._basis, self.operation, self.instant, self.formats, self.concurrency
+        )
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in self.__dataclass_fields__}

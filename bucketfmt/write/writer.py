@@ -25,6 +25,7 @@ from bucketfmt.write.gathering import gather_keys, gather_rows
 from bucketfmt.write.group_writer import RowNumbering
 from bucketfmt.write.grouping import BucketRef, GroupedRows
 from bucketfmt.write.incoming import DataLike, IncomingRows
+from bucketfmt.write.non_blocking import Concurrency, check_non_blocking
 from bucketfmt.write.plan_write import GroupWrite
 from bucketfmt.write.result import CommitResult
 from bucketfmt.write.started_write import StartedWrite, WriteOptions, write_action
@@ -47,6 +48,7 @@ class TableWriter:
         finder: IndexFinder,
         transactions: Transactions,
         workers: int | None = None,
+        concurrency: Concurrency = "optimistic",
     ) -> None:
         """Set up a writer.
 
@@ -55,10 +57,12 @@ class TableWriter:
             finder: Its index.
             transactions: Begins and publishes commits.
             workers: Files to write at a time.
+            concurrency: How the table's writers go together.
         """
         self._snapshot = snapshot
         self._finder = finder
         self._transactions = transactions
+        self._concurrency = concurrency
         self._workers = workers or transactions.machine.processors or worker_count()
 
     def write_rows(
@@ -137,12 +141,15 @@ class TableWriter:
         options: WriteOptions,
         dropped: Sequence[str] = (),
     ) -> StartedWrite:
-        action = write_action(operation, basis.snapshot.state.config.table_type)
+        config = basis.snapshot.state.config
+        if self._concurrency == "non_blocking":
+            check_non_blocking(config, basis.index, operation)
+        action = write_action(operation, config.table_type)
         transaction = self._transactions.begin(action)
         with transaction.aborted_on_error():
             if transaction.timeline.instants != basis.snapshot.state.timeline.instants:
                 basis = self._renewed(basis, routed)
-        return StartedWrite(transaction, basis, operation, options, dropped)
+        return StartedWrite(transaction, basis, operation, options, dropped, self._concurrency)
 
     def _renewed(self, basis: Basis, routed: Iterable[BucketRef]) -> Basis:
         """Return the basis as of now, for rows that were routed by an earlier one.

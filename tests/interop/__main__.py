@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
-from tests.interop.carry_on import kinds_of, start_turns
+from tests.interop.carry_on import kinds_of, play_at_random
 from tests.interop.hudi import run_hudi
 from tests.interop.hudi_session import HudiSession
 from tests.interop.judge import Verdict, judge_table
@@ -87,7 +87,7 @@ def _round(seed: int, folder: Path, version: str) -> list[tuple[Plan, Verdict]]:
 def _play(session: HudiSession, kind: str, seed: int, folder: Path) -> int:
     """Write a table in turns; return 1 if there was any disagreement."""
     try:
-        start_turns(session, folder, kind, seed).play_at_random()
+        play_at_random(session, folder, kind, seed)
     except Exception as error:
         print(f"{session.version} {kind} {seed}: {error}", flush=True)
         return 1

@@ -101,6 +101,7 @@ def main(version: str, folder: Path) -> None:
             value = session.answer(json.loads(line))
         except Exception as error:
             failed = root_cause(error)
+            print(error, file=sys.stderr, flush=True)  # the whole of it
         print(json.dumps({"failed": failed, "value": value}), file=answers, flush=True)
     session.spark.stop()
 

@@ -55,7 +55,8 @@ class Writer:
         }
         if "SPARK_JARS_IVY" in os.environ:  # another cache of jars than ~/.ivy2
             settings["spark.jars.ivy"] = os.environ["SPARK_JARS_IVY"]
-        builder = SparkSession.builder.master("local[2]")
+        # A task may fail once: PartitionBucketIndexCalculator keeps a map that its threads break.
+        builder = SparkSession.builder.master("local[2, 2]")
         for key, value in settings.items():
             builder = builder.config(key, value)
         self.spark = builder.getOrCreate()

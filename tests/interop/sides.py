@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Protocol
 
 import pyarrow as pa
@@ -90,7 +91,9 @@ class Hudi:
 
     name = "Hudi"
 
-    def __init__(self, session: HudiSession, table: bf.Table) -> None:
+    def __init__(
+        self, session: HudiSession, table: bf.Table, more: Mapping[str, str] | None = None
+    ) -> None:
         self._session, self._uri = session, table.uri
         config = table.config
         self._manual = {
@@ -99,6 +102,7 @@ class Hudi:
             "hoodie.clean.automatic": "false",
             "hoodie.archive.automatic": "false",
             "hoodie.compact.inline": "false",
+            **(more or {}),
         }
         # The data source reads what the properties say, the write client has to be told.
         self._options = {
