@@ -20,6 +20,7 @@ from .memory import measure_memory
 from .reading import measure_cow, measure_log_only, measure_mor
 from .report import encode_run, format_figures, format_results, write_report
 from .spark_reading import measure_spark_reading
+from .spark_writing import measure_spark_writing
 from .writing import measure_write_memory, measure_writing
 
 _HERE = Path(__file__).resolve().parent
@@ -47,6 +48,7 @@ _BENCHMARKS = {
     "writing": _Benchmark(measure_writing, ("cow",)),
     "write_memory": _Benchmark(measure_write_memory, ("cow", "cow_5x")),
     "spark_reading": _Benchmark(measure_spark_reading),
+    "spark_writing": _Benchmark(measure_spark_writing),
     "memory": _Benchmark(
         measure_memory, ("cow", "mor", "log_only", "cow_5x", "mor_5x", "log_only_5x")
     ),

@@ -152,7 +152,8 @@ def _text(field: str) -> Column:
         kind,
         sf.lit(", which Spark writes differently; pass index=bucketfmt.open(...)"),
     )
-    return sf.when(kind.isin(*_EXACT_NAMES), column.cast("string")).otherwise(
+    bare = sf.substring_index(kind, " ", 1)  # Connect says `string collate UTF8_BINARY`
+    return sf.when(bare.isin(*_EXACT_NAMES), column.cast("string")).otherwise(
         sf.raise_error(message).cast("string")
     )
 

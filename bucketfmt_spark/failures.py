@@ -23,8 +23,10 @@ _OURS = re.compile(r"^\s*bucketfmt\.errors\.(\w+): (.+)$", re.MULTILINE)
 _CALLERS = re.compile(
     r'File "[^"]*bucketfmt/[^"]+", line.*?^(ValueError|TypeError): (.+?)$', re.DOTALL | re.MULTILINE
 )
-_RAISED = re.compile(
-    r"\[USER_RAISED_EXCEPTION\] (the record key .+?)(?: SQLSTATE.*)?$", re.MULTILINE
+_RAISED = re.compile(  # by the expression of `bucket_id`; releases wrap it differently
+    r"(the record key fields [^\n]+? are null or empty; Hudi takes no such row"
+    r"|a record key that Hudi 1\.x never returns from hashing[^\n]*?)(?= SQLSTATE|\s*$)",
+    re.MULTILINE,
 )
 _MISSING = re.compile(r"ModuleNotFoundError: No module named '((?:bucketfmt|pyarrow)\w*)")
 

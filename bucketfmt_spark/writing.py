@@ -22,7 +22,7 @@ from pyspark.sql import types as st
 
 import bucketfmt as bf
 from bucketfmt_spark.bucket_id import bucket_id, expressible_index
-from bucketfmt_spark.executors import check_executors
+from bucketfmt_spark.executors import check_executors, parallelism
 from bucketfmt_spark.failures import typed_errors
 from bucketfmt_spark.placement import place
 from bucketfmt_spark.spark_types import arrow_of
@@ -37,6 +37,7 @@ Operation = Literal[
 ]
 
 _TASK = "__bucketfmt_task"
+_TASKS_A_CORE = 2  # of a table with partitions: their buckets differ in size, and tasks cost
 _META = (
     "_hoodie_commit_time",
     "_hoodie_commit_seqno",
@@ -74,7 +75,7 @@ def write(
         index: As `bucketfmt.open`.
         writer: As `bucketfmt.open`.
         num_tasks: How many tasks write. By default a table without partitions has one for each
-            bucket, others a multiple of it, `spark.sql.shuffle.partitions` or a few more.
+            bucket; others a multiple of the buckets of a partition, about two for each core.
         options: See `bucketfmt.WriteArguments`.
 
     Raises:
@@ -134,7 +135,7 @@ def place_rows(df: DataFrame, table: bf.Table, num_tasks: int | None = None) -> 
     if num_tasks is None:
         num_tasks = num_buckets
         if table.config.partition_fields:
-            wanted = int(df.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
+            wanted = _TASKS_A_CORE * parallelism(df.sparkSession)
             num_tasks = num_buckets * max(1, math.ceil(wanted / num_buckets))
     if num_tasks < 1:
         raise ValueError(f"num_tasks is 1 or more, not {num_tasks}")

@@ -79,6 +79,43 @@ def check_lookups(spark: SparkSession, folder: Path) -> None:
     assert report.checked == table.check("full").checked
 
 
+def check_writes(spark: SparkSession, folder: Path) -> None:
+    fields = [("id", pa.string()), ("v", pa.int64()), ("p", pa.string())]
+    for kind, index in {
+        "simple": bf.SimpleBucketIndex(3),
+        "ring": bf.ConsistentHashingIndex(3),
+    }.items():
+        table = bf.create(
+            folder / kind,
+            schema=pa.schema(fields),
+            record_key=["id"],
+            partition_by=["p"],
+            index=index,
+            table_type="MERGE_ON_READ",
+        )
+        for start in (0, 50):
+            given = [(f"k{n}", n + start, "ab"[n % 2]) for n in range(start, start + 100)]
+            frame = spark.createDataFrame(given, "id string, v bigint, p string")
+            assert bs.write(frame, table.uri).rows_inserted >= 0
+        keys = spark.createDataFrame([("k0", "a"), ("k1", "b")], "id string, p string")
+        bs.write(keys, table.uri, "delete")
+        assert bs.compact(spark, table.uri) is not None
+        found = bs.read(spark, table.uri)
+        assert found.count() == 148
+        assert found.agg({"v": "sum"}).collect()[0][0] == sum(range(2, 50)) + sum(range(100, 200))
+        if pyspark.__version__ >= "4.1" or kind == "simple":
+            bucket = bs.bucket_id(index=table)
+            there = {tuple(r) for r in found.select("id", bucket).collect()}
+            rows_there = table.scan(["id", "p"]).to_arrow()
+            assigned = table.pinned().assign(rows_there)["bucket_id"].to_pylist()
+            assert there == set(zip(rows_there["id"].to_pylist(), assigned, strict=True))
+        try:
+            bs.write(spark.createDataFrame([(None, 1, "a")], found.schema), table.uri)
+        except bf.KeyEncodingError:
+            continue
+        raise AssertionError("a null key was written")
+
+
 def check_source(spark: SparkSession, folder: Path) -> None:
     if pyspark.__version__ < "4":
         try:
@@ -93,7 +130,7 @@ def check_source(spark: SparkSession, folder: Path) -> None:
 
 def main(kind: str, folder: Path) -> None:
     spark = make_session(kind)
-    for check in (check_reads, check_joins, check_lookups, check_source):
+    for check in (check_reads, check_joins, check_lookups, check_writes, check_source):
         check(spark, folder)
         print(check.__name__, flush=True)
     print("spark", spark.version, "pyarrow", pa.__version__)

@@ -230,6 +230,10 @@ def test_causes_are_found_in_what_spark_says() -> None:
         "x\nModuleNotFoundError: No module named 'bucketfmt_spark'": bs.ExecutorError,
         "x\nbucketfmt.errors.CorruptError: a/b: cut": bf.CorruptError,
         "x\nbucketfmt.errors.NoSuchError: a": type(None),
+        "[USER_RAISED_EXCEPTION] the record key fields id are null or empty; Hudi takes no such "
+        "row SQLSTATE: P0001": bf.KeyEncodingError,
+        "java.lang.RuntimeException: the record key fields id are null or empty; Hudi takes no "
+        "such row\n\tat x": bf.KeyEncodingError,
         'File "/x/bucketfmt/write/a.py", line 3, in f\n    x\nValueError: no': ValueError,
         'File "/x/mine.py", line 3, in f\n    x\nValueError: no': type(None),
         "": type(None),
