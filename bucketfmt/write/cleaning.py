@@ -7,6 +7,9 @@ CleanPlanner, CleanPlanActionExecutor, CleanActionExecutor, CleanerUtils.
 
 Where Hudi also removes the folder of a partition that has no file groups left, it stays here: a
 writer may be about to put files there.
+
+The lock is held for planning only, as in Hudi. What a clean under way deletes can no longer be
+savepointed from here; what Hudi savepoints before a clean left by a crash goes on is kept.
 """
 
 from __future__ import annotations
@@ -209,7 +212,8 @@ class Cleaner:
         owner = self._owner
         with owner.recovered() as (config, timeline):
             pending = self._pending(timeline, config)
-        results = [self._execute(config, instant, plan) for instant, plan in pending]
+            kept = self._savepointed(self._snapshot()) if pending else ()
+        results = [self._execute(config, instant, plan, kept) for instant, plan in pending]
         self._plan(self._snapshot(), retention)  # lists the partitions while others may write
         with owner.recovered() as (config, timeline):
             plan = self._plan(self._snapshot(), retention)
@@ -253,7 +257,7 @@ class Cleaner:
         if by_commits and earliest is None:
             return None
         savepoints = state.timeline.completed.of("savepoint").instants
-        protected = self._protected(snapshot, savepoints)
+        protected = self._savepointed(snapshot) | self._about_to_be_compacted(snapshot)
         files: dict[str, list[CleanFileInfo]] = {}
         uri = state.store.uri.rstrip("/")
         root = uri if "://" in uri else f"file:{uri}"  # as Hadoop spells it
@@ -317,17 +321,23 @@ class Cleaner:
                 found += plan_clean(history, retention, earliest, protected, times)
         return found
 
-    def _protected(self, snapshot: Snapshot, savepoints: Iterable[Instant]) -> set[str]:
-        """Return the names of the files that savepoints and pending compactions need."""
+    def _savepointed(self, snapshot: Snapshot) -> set[str]:
+        """Return the names of the files that savepoints need."""
         state = snapshot.state
         names: set[str] = set()
-        for instant in savepoints:
+        for instant in state.timeline.completed.of("savepoint").instants:
             content = load_instant_content(state.store, state.config, instant, state.limits)
             if not isinstance(content, SavepointMetadata):
                 path = join_path(state.config.timeline_path, instant.file_name)
                 raise CorruptError("a savepoint that tells no files; delete it", path=path)
             for partition in content.partition_metadata.values():
                 names.update(partition.savepoint_data_file)
+        return names
+
+    def _about_to_be_compacted(self, snapshot: Snapshot) -> set[str]:
+        """Return the names of the files that pending compactions need."""
+        state = snapshot.state
+        names: set[str] = set()
         for instant in state.timeline.pending.of("compaction", "logcompaction").instants:
             plan = load_compaction_plan(state.store, state.config, instant, state.limits)
             names.update(_files_of(plan))
@@ -335,9 +345,19 @@ class Cleaner:
 
     # -- execute
 
-    def _execute(self, config: TableConfig, instant: Instant, plan: CleanerPlan) -> CleanResult:
+    def _execute(
+        self,
+        config: TableConfig,
+        instant: Instant,
+        plan: CleanerPlan,
+        kept: Collection[str] = (),
+    ) -> CleanResult:
+        """Delete what a plan says but for the names `kept`, and complete the clean."""
         owner, began = self._owner, self._owner.machine.monotonic()
-        to_delete = _names_to_delete(plan, owner.limits)
+        to_delete = {
+            path: [name for name in names if name not in kept]
+            for path, names in _names_to_delete(plan, owner.limits).items()
+        }
         if instant.state is State.REQUESTED:
             with suppress(ConflictError):  # another process is at it too: that does no harm
                 put_inflight(owner.store, config, instant.requested_time, "clean", plan)

@@ -135,7 +135,7 @@ class RollbackPlanner:
             metadata,
             self._load_compaction(target),
             self._list(timeline, target, metadata, ()),
-            self._load_doomed(timeline),
+            self.load_doomed(timeline),
         )
 
     def check_no_restore(self, timeline: Timeline) -> None:
@@ -233,14 +233,16 @@ class RollbackPlanner:
         plan = self._load_requested(target.requested_time, "compaction")
         return plan if isinstance(plan, CompactionPlan) else None
 
-    def _load_doomed(self, timeline: Timeline) -> set[tuple[str, str]]:
-        """Return the files that pending cleans will delete."""
+    def load_doomed(self, timeline: Timeline) -> set[tuple[str, str]]:
+        """Return (partition path, name) of the files that pending cleans will delete."""
         doomed: set[tuple[str, str]] = set()
         for clean in timeline.pending.of("clean").instants:
             plan = self._load_requested(clean.requested_time, "clean")
             if isinstance(plan, CleanerPlan):
                 for path, infos in plan.file_paths_to_be_deleted_per_partition.items():
                     doomed |= {(path, (i.file_path or "").rpartition("/")[2]) for i in infos}
+                for path, names in plan.files_to_be_deleted_per_partition.items():
+                    doomed |= {(path, name.rpartition("/")[2]) for name in names}
         return doomed
 
     def _load_requested(self, requested_time: str, action: str) -> InstantContent | None:

@@ -58,7 +58,7 @@ def put_savepoint(
     """Savepoint a completed write, or the newest; return its instant. Twice is once.
 
     Raises:
-        ValueError: no such write is completed, or a clean may have deleted files of it.
+        ValueError: no such write is completed, or a clean has deleted files of it, or is about to.
         ConflictError: a restore is pending.
         CorruptError: a file of it is gone.
     """
@@ -75,9 +75,16 @@ def put_savepoint(
             f"{instant} cannot be savepointed: a clean may have deleted its files; {retained} is "
             "the first that can"
         )
+    files = _files_at(rollbacks, timeline, instant)
+    for path, name in rollbacks.planner.load_doomed(timeline):
+        if name in files.get(path, ()):
+            raise ValueError(
+                f"{instant} cannot be savepointed: a clean that was begun deletes "
+                f"{join_path(path, name)}. Savepoint a later write"
+            )
     partitions = {
         path: SavepointPartitionMetadata(partition_path=path, savepoint_data_file=names)
-        for path, names in _files_at(rollbacks, timeline, instant).items()
+        for path, names in files.items()
     }
     metadata = SavepointMetadata(
         savepointed_by=user,
