@@ -258,6 +258,14 @@ class FsspecStore:
         except BucketfmtError as error:
             error.within(path=path)
             raise
+        except FileNotFoundError as error:
+            if not to_write:
+                raise _folded(error, path) from error
+            bucket = self._root.strip("/").partition("/")[0]
+            raise StorageError(
+                f"there is no bucket {bucket!r} to write to; check its name, or create it",
+                path=path,
+            ) from error
         except Exception as error:
             raise _folded(error, path) from error
 

@@ -68,3 +68,10 @@ def test_a_missing_bucket_is_no_table(s3_options: dict[str, Any]) -> None:
     store = open_store("s3://no-such-bucket/t", s3_options)
     assert store.list("") == []
     assert store.info(".hoodie/hoodie.properties") is None
+
+
+@pytest.mark.parametrize("verb", ["put_if_absent", "replace"])
+def test_a_missing_bucket_is_not_written_to(s3_options: dict[str, Any], verb: str) -> None:
+    store = open_store("s3://no-such-bucket/t", s3_options)
+    with pytest.raises(StorageError, match="there is no bucket 'no-such-bucket'"):
+        getattr(store, verb)(".hoodie/hoodie.properties", b"x=1")
