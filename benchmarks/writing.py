@@ -307,7 +307,7 @@ def measure_write_memory(data: Path) -> list[Result]:
             folder = Path(temporary)
             rows, updates = _write_input(data / table, folder, with_parquet=False)
             for turn in range(_ROUNDS):
-                path = folder / str(turn)
+                path = folder / f"t{turn}"
                 _run(load, f"load {_COW}", path, rows)
                 _run(upsert, "upsert", path, updates)
                 shutil.rmtree(path)

@@ -45,8 +45,8 @@ __all__ = ["ROW_GROUP_BYTES", "BaseFileWriter", "Codec", "KeyFooter", "encode_ba
 Codec = Literal["zstd", "snappy", "gzip", "none"]
 """Codecs that every Hudi release reads."""
 
-ROW_GROUP_BYTES = 32 << 20
-"""Of the rows in memory: what a writer holds at most. As parquet that is some ten megabytes,
+ROW_GROUP_BYTES = 16 << 20
+"""Of the rows in memory: what a writer holds at most. As parquet that is less than ten megabytes,
 where Hudi's `hoodie.parquet.block.size` is 120."""
 
 _ROW_GROUP_ROWS = 1 << 22

@@ -45,7 +45,7 @@ from bucketfmt.write.plan_write import GroupWrite, Target
 
 __all__ = ["Deletes", "GroupWriter", "RowNumbering", "WriteSettings"]
 
-_BATCH_ROWS = 1 << 16  # of the old file, to merge at a time
+_BATCH_ROWS = 1 << 15  # of the old file, to merge at a time
 _PARTITION_METADATA = ".hoodie_partition_metadata"
 
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import tempfile
+import threading
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,7 +21,7 @@ from bucketfmt.rows.meta_columns import RECORD_KEY
 
 __all__ = ["BucketRef", "GroupedRows", "route_rows"]
 
-_BYTES_IN_MEMORY = 256 << 20
+_BYTES_IN_MEMORY = 224 << 20
 
 
 class BucketRef(NamedTuple):
@@ -69,6 +70,7 @@ class GroupedRows:
     """Rows gathered by bucket. A context: what was spilled is removed at its end."""
 
     def __init__(self) -> None:
+        self._lock = threading.Lock()
         self._bytes = 0
         self._in_memory: dict[BucketRef, list[pa.Table]] = defaultdict(list)
         self._on_disk: dict[BucketRef, list[tuple[Path, range]]] = defaultdict(list)
@@ -106,10 +108,13 @@ class GroupedRows:
         return self._num_rows[group]
 
     def rows(self, group: BucketRef) -> pa.Table:
-        """Return the rows of a bucket in the order they were given."""
+        """Return the rows of a bucket in the order they were given. May be called in threads."""
+        with self._lock:
+            if self._on_disk and self._in_memory:  # what writes files needs the memory now
+                self._spill()
         parts = []
         for path, numbers in self._on_disk.get(group, ()):
-            with pa.memory_map(str(path)) as source:
+            with pa.OSFile(str(path)) as source:
                 reader = pa.ipc.open_file(source)
                 batches = [reader.get_batch(number) for number in numbers]
                 parts.append(pa.Table.from_batches(batches, reader.schema))
@@ -135,3 +140,4 @@ class GroupedRows:
                 written += len(batches)
         self._in_memory.clear()
         self._bytes = 0
+        pa.default_memory_pool().release_unused()

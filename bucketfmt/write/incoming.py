@@ -18,7 +18,7 @@ __all__ = ["DataLike", "IncomingRows", "open_rows"]
 DataLike = Any
 """A pyarrow Table, RecordBatch or RecordBatchReader, or anything with an Arrow C stream."""
 
-_CHUNK_BYTES = 16 << 20  # of rows to work on at a time; each thread has some
+_CHUNK_BYTES = 8 << 20  # of rows to work on at a time; each thread has some
 
 
 class IncomingRows:
