@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_args
 import pyarrow as pa
 
 from bucketfmt.check.report import CheckReport, Depth
-from bucketfmt.check.run import ProgressCallback, check_table, find_partitions
+from bucketfmt.check.run import check_table, find_partitions
 from bucketfmt.format.table_config import TableConfig
 from bucketfmt.index.model import Index
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
@@ -25,6 +25,7 @@ from bucketfmt.rows.meta_columns import PARTITION_PATH, RECORD_KEY
 from bucketfmt.storage.open import open_store
 from bucketfmt.storage.store import Store
 from bucketfmt.table.keys import KeysLike, read_keys
+from bucketfmt.table.progress import ProgressCallback
 from bucketfmt.table.table import Moment, load_config
 from bucketfmt.table.table import Table as ReadableTable
 from bucketfmt.timeline.timeline import Instant, Timeline
@@ -294,7 +295,13 @@ class Table(ReadableTable):
         """Return the commit that was made with this key; None if there is none."""
         return self._transactions.find_repeated(idempotency_key)
 
-    def compact(self, *, min_log_files: int = 1, codec: Codec = "zstd") -> CommitResult | None:
+    def compact(
+        self,
+        *,
+        min_log_files: int = 1,
+        codec: Codec = "zstd",
+        progress: ProgressCallback | None = None,
+    ) -> CommitResult | None:
         """Make what was logged into base files: readers then merge nothing.
 
         A compaction that is pending, scheduled by Hudi or left by a crash, is executed as it was
@@ -304,6 +311,7 @@ class Table(ReadableTable):
         Args:
             min_log_files: Leave file groups with fewer log files as they are.
             codec: Of parquet.
+            progress: Called as it goes on.
 
         Returns:
             The commit; None if nothing was pending and there was nothing to compact.
@@ -315,7 +323,8 @@ class Table(ReadableTable):
             LockTimeoutError: another writer has the table lock.
             CommitUnknownError: the store failed and does not tell whether the commit took effect.
         """
-        return Compactor(self._snapshot, self._transactions).run(min_log_files, codec)
+        compactor = Compactor(self._snapshot, self._transactions)
+        return compactor.run(min_log_files, codec, progress)
 
     def start_compaction(
         self, *, min_log_files: int = 1, codec: Codec = "zstd"
@@ -336,6 +345,7 @@ class Table(ReadableTable):
         policy: CleanPolicy = "KEEP_LATEST_COMMITS",
         retain: int | None = None,
         dry_run: bool = True,
+        progress: ProgressCallback | None = None,
     ) -> CleanResult:
         """Delete files that no reader of the retained commits needs; first only say which.
 
@@ -348,17 +358,20 @@ class Table(ReadableTable):
                 nothing of those that were replaced.
             retain: 10 commits or 3 versions by default.
             dry_run: Delete nothing.
+            progress: Called as it goes on.
 
         Raises:
             ValueError: `retain` is not positive, or an unknown policy.
             UnsupportedError: the table has a metadata table, or is of a kind that is not written.
             LockTimeoutError: another writer has the table lock.
         """
-        cleaner = Cleaner(self._snapshot, self._transactions)
+        cleaner = Cleaner(self._snapshot, self._transactions, progress)
         retention = Retention(policy, retain)
         return cleaner.preview(retention) if dry_run else cleaner.run(retention)
 
-    def archive(self, *, min_commits: int = 20, max_commits: int = 30) -> tuple[Instant, ...]:
+    def archive(
+        self, *, min_commits: int = 20, max_commits: int = 30, dry_run: bool = False
+    ) -> tuple[Instant, ...]:
         """Move the oldest instants to the archived timeline; return them.
 
         Rows are read as before, and `changes` and `idempotency_key` reach into the archive. Only
@@ -368,6 +381,7 @@ class Table(ReadableTable):
         Args:
             min_commits: How many commits to leave, at least.
             max_commits: How many there may be before anything is done.
+            dry_run: Move nothing, and return what would be moved.
 
         Raises:
             ValueError: fewer than 1 commit would be left, or more than the most.
@@ -375,7 +389,9 @@ class Table(ReadableTable):
             CorruptError: an instant, or the archived timeline, is damaged.
             LockTimeoutError: another writer has the table lock.
         """
-        return Archiver(self._snapshot, self._transactions).run(Kept(min_commits, max_commits))
+        archiver = Archiver(self._snapshot, self._transactions)
+        kept = Kept(min_commits, max_commits)
+        return archiver.preview(kept) if dry_run else archiver.run(kept)
 
     def rollback(self, instant: str, *, dry_run: bool = False) -> RollbackResult:
         """Take one write back: one that failed, or the newest that was completed.
@@ -515,6 +531,7 @@ class WriteArguments(TypedDict, total=False):
         retries: How often to begin anew after a conflict; 3.
         codec: Of parquet: zstd (the default), snappy, gzip or none.
         log_format: Of log blocks: avro (the default) or parquet.
+        progress: Called as files are written. What it raises ends the write.
     """
 
     commit_metadata: Mapping[str, str]
@@ -523,6 +540,7 @@ class WriteArguments(TypedDict, total=False):
     retries: int
     codec: Codec
     log_format: DataFormat
+    progress: ProgressCallback
 
 
 def _options(given: WriteArguments) -> WriteOptions:
@@ -532,6 +550,7 @@ def _options(given: WriteArguments) -> WriteOptions:
         read_at=given.get("read_at"),
         retries=given.get("retries", 3),
         formats=FileFormats(given.get("codec", "zstd"), given.get("log_format", "avro")),
+        progress=given.get("progress"),
     )
     unknown = given.keys() - WriteArguments.__annotations__.keys()
     if unknown:

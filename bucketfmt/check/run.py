@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timezone
 from functools import partial
 from typing import TypeVar
@@ -37,11 +36,12 @@ from bucketfmt.limits import Limits
 from bucketfmt.storage.store import Store
 from bucketfmt.table.files import FileSlice
 from bucketfmt.table.find_index import IndexFinder
+from bucketfmt.table.progress import Progress, ProgressCallback
 from bucketfmt.table.snapshot import Snapshot
 from bucketfmt.table.streams import merge_streams, reader_count, waiting_count
 from bucketfmt.timeline.load import load_timeline
 
-__all__ = ["Progress", "ProgressCallback", "check_table", "find_partitions"]
+__all__ = ["check_table", "find_partitions"]
 
 _T = TypeVar("_T")
 _E = TypeVar("_E")
@@ -49,18 +49,6 @@ _E = TypeVar("_E")
 _RELOADS = 3
 _SLICES_KEPT = 8  # with keys of each encoding, for a second look
 _SUSPICIOUS_SLICES_MAX = 1_000  # that get a second look
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """How far a check is: `done` of `total` things of a stage."""
-
-    stage: str
-    done: int
-    total: int
-
-
-ProgressCallback = Callable[[Progress], None]
 
 
 def check_table(

@@ -2,6 +2,7 @@
 
 from bucketfmt.cli import (  # noqa: F401  (they register commands)
     check,
+    creating,
     demo,
     dump,
     hashing,

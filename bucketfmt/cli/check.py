@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from enum import Enum
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from bucketfmt.check.report import CheckReport, Finding
-from bucketfmt.check.run import Progress as Stage
-from bucketfmt.check.run import ProgressCallback
 from bucketfmt.cli.app import (
     IndexOption,
     Output,
@@ -24,6 +17,7 @@ from bucketfmt.cli.app import (
     app,
     open_table,
 )
+from bucketfmt.cli.progress import shown_progress
 from bucketfmt.cli.render import console, print_json
 
 __all__ = ["check", "print_report"]
@@ -71,33 +65,13 @@ def check(
     Exit codes: 0 clean, 1 findings, 2 could not check, 3 met something not supported.
     """
     opened = open_table(table, storage_option, index)
-    with _shown_progress() as progress:
+    with shown_progress("listing") as progress:
         report = opened.check(depth.value, partition, since, max_findings, progress)
     if as_json or output is Output.JSON:
         print_json(report.to_dict())
     else:
         print_report(report)
     raise typer.Exit(report.exit_code)
-
-
-@contextmanager
-def _shown_progress() -> Iterator[ProgressCallback | None]:
-    """A bar a stage on standard error, where that is a terminal."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with Progress(
-        *columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True
-    ) as bars:
-        tasks = {}
-
-        def show(stage: Stage) -> None:
-            if stage.stage not in tasks:
-                tasks[stage.stage] = bars.add_task(stage.stage, total=stage.total)
-            bars.update(tasks[stage.stage], completed=stage.done, total=stage.total)
-
-        yield show
 
 
 def print_report(report: CheckReport) -> None:

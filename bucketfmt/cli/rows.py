@@ -24,7 +24,7 @@ from bucketfmt.cli.app import (
 )
 from bucketfmt.cli.render import json_text, print_table
 
-__all__ = ["locate", "lookup", "read"]
+__all__ = ["given_keys", "locate", "lookup", "read"]
 
 _ROWS_SHOWN = 100
 _CONDITION = re.compile(r"^\s*(.+?)\s*(==|!=|<=|>=|=|<|>|\bnot in\b|\bin\b)\s*(.*?)\s*$", re.DOTALL)
@@ -178,14 +178,24 @@ def lookup(
 
 
 def _keys(keys: list[str] | None, keys_from: Path | None) -> list[str]:
+    found = given_keys(keys, keys_from)
+    if not found:
+        raise typer.BadParameter("give at least one KEY, or --keys-from FILE")
+    return found
+
+
+def given_keys(keys: list[str] | None, keys_from: Path | None) -> list[str]:
+    """Return the keys of the command line and of a file.
+
+    Raises:
+        typer.BadParameter: the file cannot be read.
+    """
     found = list(keys or ())
     if keys_from is not None:
         try:
             found += keys_from.read_text(encoding="utf-8").splitlines()
         except (OSError, UnicodeDecodeError) as error:
             raise typer.BadParameter(f"--keys-from {keys_from}: {error}") from error
-    if not found:
-        raise typer.BadParameter("give at least one KEY, or --keys-from FILE")
     return found
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import asdict
+from enum import Enum
 from typing import Annotated, Any
 
 import typer
 
+import bucketfmt
 from bucketfmt.cli.app import (
     IndexOption,
     Output,
@@ -16,10 +19,19 @@ from bucketfmt.cli.app import (
     TableArgument,
     app,
 )
+from bucketfmt.cli.progress import shown_progress
 from bucketfmt.cli.render import console, print_facts, size_text
 from bucketfmt.cli.writing import DryRun, Lock, LockOption, open_to_write, print_result
 
 __all__ = ["archive", "clean", "compact", "restore", "rollback", "savepoint"]
+
+
+class Policy(str, Enum):
+    """What a clean keeps."""
+
+    KEEP_LATEST_COMMITS = "KEEP_LATEST_COMMITS"
+    KEEP_LATEST_FILE_VERSIONS = "KEEP_LATEST_FILE_VERSIONS"
+
 
 Instant = Annotated[
     str, typer.Argument(metavar="INSTANT", help="Its requested time, as `history` shows it.")
@@ -29,13 +41,23 @@ Instant = Annotated[
 @app.command()
 def compact(
     table: TableArgument,
+    min_log_files: Annotated[
+        int, typer.Option("--min-log-files", min=1, help="Leave file groups with fewer.")
+    ] = 1,
+    dry_run: DryRun = False,
     lock: LockOption = Lock.AUTO,
     output: OutputOption = Output.TEXT,
     storage_option: StorageOption = None,
     index: IndexOption = None,
 ) -> None:
     """Merge the log files of a merge-on-read table into new base files."""
-    result = open_to_write(table, storage_option, index, lock).compact()
+    opened = open_to_write(table, storage_option, index, lock)
+    if dry_run:
+        plan = _plan_compaction(opened, min_log_files)
+        _print(plan, {name.replace("_", " "): value for name, value in plan.items()}, output, True)
+        return
+    with shown_progress("scheduling") as progress:
+        result = opened.compact(min_log_files=min_log_files, progress=progress)
     if result is not None:
         print_result(result, output)
     elif output is Output.JSON:
@@ -48,8 +70,12 @@ def compact(
 def clean(
     table: TableArgument,
     retain: Annotated[
-        int | None, typer.Option("--retain", min=1, help="Commits that stay readable; 10.")
+        int | None,
+        typer.Option("--retain", min=1, help="So many commits (10), or file slices (3)."),
     ] = None,
+    policy: Annotated[
+        Policy, typer.Option("--policy", help="What to keep: so many commits, or file slices.")
+    ] = Policy.KEEP_LATEST_COMMITS,
     dry_run: DryRun = False,
     lock: LockOption = Lock.AUTO,
     output: OutputOption = Output.TEXT,
@@ -58,7 +84,8 @@ def clean(
 ) -> None:
     """Delete files that only reads of the past would open."""
     opened = open_to_write(table, storage_option, index, lock)
-    found = opened.clean(retain=retain, dry_run=dry_run)
+    with shown_progress("planning") as progress:
+        found = opened.clean(policy=policy.value, retain=retain, dry_run=dry_run, progress=progress)
     facts = {
         "files": f"{len(found.files)}, {size_text(found.bytes)}",
         "earliest instant readable": found.earliest_retained or "-",
@@ -69,15 +96,25 @@ def clean(
 @app.command()
 def archive(
     table: TableArgument,
+    min_commits: Annotated[
+        int, typer.Option("--min-commits", min=1, help="So many are left, at least.")
+    ] = 20,
+    max_commits: Annotated[
+        int, typer.Option("--max-commits", min=1, help="Nothing is done up to so many.")
+    ] = 30,
+    dry_run: DryRun = False,
     lock: LockOption = Lock.AUTO,
     output: OutputOption = Output.TEXT,
     storage_option: StorageOption = None,
     index: IndexOption = None,
 ) -> None:
     """Move old instants from the active timeline to the archive."""
-    moved = open_to_write(table, storage_option, index, lock).archive()
+    opened = open_to_write(table, storage_option, index, lock)
+    with shown_progress("archiving"):
+        moved = opened.archive(min_commits=min_commits, max_commits=max_commits, dry_run=dry_run)
     times = [instant.requested_time for instant in moved]
-    _print({"instants": times}, {"instants archived": len(times)}, output)
+    what = "instants to archive" if dry_run else "instants archived"
+    _print({"instants": times}, {what: len(times)}, output, dry_run)
 
 
 @app.command()
@@ -92,7 +129,8 @@ def rollback(
 ) -> None:
     """Take the newest write back."""
     opened = open_to_write(table, storage_option, index, lock)
-    found = opened.rollback(instant, dry_run=dry_run)
+    with shown_progress("rolling back"):
+        found = opened.rollback(instant, dry_run=dry_run)
     facts = {
         "taken back": f"{found.instant} ({found.action})",
         "files deleted": len(found.files_deleted),
@@ -138,9 +176,25 @@ def restore(
 ) -> None:
     """Take the table back to a savepoint; what was written since is gone."""
     opened = open_to_write(table, storage_option, index, lock)
-    found = opened.restore(instant, dry_run=dry_run)
+    with shown_progress("restoring"):
+        found = opened.restore(instant, dry_run=dry_run)
     taken = ", ".join(each.instant for each in found.rollbacks) or "none"
     _print(asdict(found), {"restored to": found.savepoint, "taken back": taken}, output, dry_run)
+
+
+def _plan_compaction(table: bucketfmt.Table, min_log_files: int) -> dict[str, Any]:
+    """Return how many file groups have logs to merge, and whether a compaction is pending."""
+    files = [row for row in table.inspect.files().to_pylist() if row["kind"] == "log"]
+    groups = Counter((row["partition_path"], row["file_id"]) for row in files)
+    chosen = {group for group, number in groups.items() if number >= min_log_files}
+    own = [row for row in files if (row["partition_path"], row["file_id"]) in chosen]
+    pending = table.timeline.pending.of("compaction").instants
+    return {
+        "pending_compactions": [instant.requested_time for instant in pending],
+        "file_groups": len(chosen),
+        "log_files": len(own),
+        "log_bytes": sum(row["size"] or 0 for row in own),
+    }
 
 
 def _print(

@@ -1,10 +1,9 @@
-"""Commands that write rows: create, upsert, delete."""
+"""Commands that write rows: upsert, delete."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from enum import Enum
 from pathlib import Path
@@ -12,11 +11,7 @@ from typing import Annotated, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv
-import pyarrow.json
-import pyarrow.parquet as pq
 import typer
-from rich.progress import BarColumn, Progress, TextColumn
 
 import bucketfmt
 from bucketfmt.cli.app import (
@@ -29,10 +24,14 @@ from bucketfmt.cli.app import (
     parse_index,
     parse_storage_options,
 )
+from bucketfmt.cli.progress import shown_progress
 from bucketfmt.cli.render import console, print_facts, size_text
-from bucketfmt.cli.rows import Filter, Keys, KeysFrom, parse_condition
+from bucketfmt.cli.row_files import FileFormat, open_row_files
+from bucketfmt.cli.rows import Filter, Keys, KeysFrom, given_keys, parse_condition
+from bucketfmt.table.progress import Progress, ProgressCallback
 
-__all__ = ["Lock", "LockOption", "create", "delete", "open_to_write", "print_result", "upsert"]
+__all__ = ["DryRun", "FormatOption", "Lock", "LockOption", "delete", "open_to_write", "print_plan"]
+__all__ += ["print_result", "upsert"]
 
 
 class Lock(str, Enum):
@@ -44,14 +43,11 @@ class Lock(str, Enum):
     PROCESS = "process"
 
 
-class FileFormat(str, Enum):
-    """What files of rows are."""
+class Concurrency(str, Enum):
+    """What becomes of two writes to one bucket at a time."""
 
-    AUTO = "auto"
-    PARQUET = "parquet"
-    CSV = "csv"
-    JSONL = "jsonl"
-    ARROW = "arrow"
+    OPTIMISTIC = "optimistic"
+    NON_BLOCKING = "non_blocking"
 
 
 class RowsOperation(str, Enum):
@@ -64,96 +60,30 @@ class RowsOperation(str, Enum):
     INSERT_OVERWRITE_TABLE = "insert_overwrite_table"
 
 
-_FORMAT_OF_SUFFIX = {
-    ".parquet": FileFormat.PARQUET,
-    ".csv": FileFormat.CSV,
-    ".json": FileFormat.JSONL,
-    ".jsonl": FileFormat.JSONL,
-    ".ndjson": FileFormat.JSONL,
-    ".arrow": FileFormat.ARROW,
-    ".feather": FileFormat.ARROW,
-}
-
 LockOption = Annotated[
     Lock, typer.Option("--lock", help="What all writers of the table lock it by.")
+]
+ConcurrencyOption = Annotated[
+    Concurrency,
+    typer.Option(
+        "--concurrency", help="Of two writes to one bucket, one is done again, or both stand."
+    ),
 ]
 MetadataTableOption = Annotated[
     bool,
     typer.Option("--drop-metadata-table", help="Remove Hudi's metadata table, if there is one."),
 ]
 Files = Annotated[
-    list[Path], typer.Argument(metavar="FILE...", help="Rows: parquet, csv, json lines or arrow.")
+    list[Path],
+    typer.Argument(
+        metavar="FILE...",
+        help="Rows: parquet, csv, json lines or arrow; - is standard input (with --format).",
+    ),
 ]
 FormatOption = Annotated[
     FileFormat, typer.Option("--format", help="Of the files; by their names if auto.")
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")]
-
-
-def _names(text: str | None) -> list[str]:
-    return text.split(",") if text else []
-
-
-@app.command()
-def create(
-    table: TableArgument,
-    like: Annotated[
-        Path, typer.Option("--like", metavar="FILE", help="A file of rows with the columns.")
-    ],
-    key: Annotated[str, typer.Option("--key", metavar="A,B", help="Record key columns.")],
-    index: Annotated[
-        str,
-        typer.Option("--index", help="simple:N[:FIELDS], partition:N:RULES, or consistent:N."),
-    ],
-    partition_by: Annotated[
-        str | None, typer.Option("--partition-by", metavar="A,B", help="Partition columns.")
-    ] = None,
-    ordering: Annotated[
-        str | None, typer.Option("--ordering", metavar="A", help="Tells the newer of two rows.")
-    ] = None,
-    merge_on_read: Annotated[
-        bool, typer.Option("--merge-on-read", help="Log changes instead of rewriting files.")
-    ] = False,
-    table_version: Annotated[
-        int, typer.Option("--table-version", help="6 (Hudi 0.15), 8 (1.0) or 9 (1.1 and later).")
-    ] = 9,
-    property_: Annotated[
-        list[str] | None,
-        typer.Option("--property", metavar="KEY=VALUE", help="More of hoodie.properties."),
-    ] = None,
-    format_: FormatOption = FileFormat.AUTO,
-    output: OutputOption = Output.TEXT,
-    storage_option: StorageOption = None,
-) -> None:
-    """Make a new table with the columns of a file; its rows are not written."""
-    properties = {name: str(value) for name, value in parse_storage_options(property_).items()}
-    properties = {
-        name: value.lower() if value in ("True", "False") else value
-        for name, value in properties.items()
-    }
-    made = bucketfmt.create(
-        table,
-        schema=_open_rows(like, format_, None).schema,
-        record_key=_names(key),
-        partition_by=_names(partition_by),
-        ordering=_names(ordering),
-        index=parse_index(index),
-        table_type="MERGE_ON_READ" if merge_on_read else "COPY_ON_WRITE",
-        table_version=table_version,
-        properties=properties,
-        storage_options=parse_storage_options(storage_option) or None,
-    )
-    facts = {
-        "table": made.config.name,
-        "uri": made.uri,
-        "type": made.config.table_type,
-        "version": made.config.table_version,
-        "index": str(made.index),
-    }
-    if output is Output.JSON:
-        print(json.dumps(facts, ensure_ascii=False))
-    else:
-        print_facts(facts)
 
 
 @app.command()
@@ -170,21 +100,24 @@ def upsert(
     ] = None,
     dry_run: DryRun = False,
     lock: LockOption = Lock.AUTO,
+    concurrency: ConcurrencyOption = Concurrency.OPTIMISTIC,
     drop_metadata_table: MetadataTableOption = False,
     output: OutputOption = Output.TEXT,
     storage_option: StorageOption = None,
     index: IndexOption = None,
 ) -> None:
     """Write the rows of files to a table, as one commit."""
-    opened = open_to_write(table, storage_option, index, lock, drop_metadata_table)
+    opened = open_to_write(table, storage_option, index, lock, concurrency, drop_metadata_table)
     if dry_run:
-        _print_plan(_plan(opened, files, format_), output)
+        print_plan(_plan(opened, files, format_), output)
         return
     options: bucketfmt.WriteArguments = {}
     if idempotency_key is not None:
         options["idempotency_key"] = idempotency_key
-    with _told_rows(output) as told:
-        rows = _told_reader(_open_all(files, format_, opened.schema), told)
+    with shown_progress("opening") as progress:
+        if progress is not None:
+            options["progress"] = progress
+        rows = _told(open_row_files(files, format_, opened.schema), progress)
         if operation is RowsOperation.INSERT_OVERWRITE_TABLE:
             result = opened.insert_overwrite(rows, table=True, **options)
         else:
@@ -204,35 +137,31 @@ def delete(
     ] = None,
     dry_run: DryRun = False,
     lock: LockOption = Lock.AUTO,
+    concurrency: ConcurrencyOption = Concurrency.OPTIMISTIC,
     drop_metadata_table: MetadataTableOption = False,
     output: OutputOption = Output.TEXT,
     storage_option: StorageOption = None,
     index: IndexOption = None,
 ) -> None:
     """Delete rows by key or by filter, or drop partitions."""
-    opened = open_to_write(table, storage_option, index, lock, drop_metadata_table)
-    found = list(keys or ())
-    if keys_from is not None:
-        found += keys_from.read_text(encoding="utf-8").splitlines()
+    opened = open_to_write(table, storage_option, index, lock, concurrency, drop_metadata_table)
+    found = given_keys(keys, keys_from)
     if [bool(found), bool(filter_), bool(partition)].count(True) != 1:
         raise typer.BadParameter("give KEY... (or --keys-from), --filter, or --partition")
     conditions = [parse_condition(text, opened.schema) for text in filter_ or ()]
     if dry_run:
-        if partition:
-            hidden = pc.is_in(opened.inspect.file_groups()["partition_path"], pa.array(partition))
-            plan = {"file groups to hide": pc.sum(hidden).as_py() or 0}
-        elif found:
-            plan = {"rows to delete": opened.lookup(found, opened.schema.names[:1]).num_rows}
-        else:
-            plan = {"rows to delete": opened.scan(filter=conditions).count()}
-        _print_plan(plan, output)
+        print_plan(_plan_delete(opened, found, conditions, partition or []), output)
         return
-    if found:
-        result = opened.delete(found)
-    elif conditions:
-        result = opened.delete(filter=conditions)
-    else:
-        result = opened.delete_partitions(partition or [])
+    options: bucketfmt.WriteArguments = {}
+    with shown_progress("looking for rows") as progress:
+        if progress is not None:
+            options["progress"] = progress
+        if found:
+            result = opened.delete(found, **options)
+        elif conditions:
+            result = opened.delete(filter=conditions, **options)
+        else:
+            result = opened.delete_partitions(partition or [], **options)
     print_result(result, output)
 
 
@@ -241,6 +170,7 @@ def open_to_write(
     storage_option: list[str] | None,
     index: str | None,
     lock: Lock = Lock.AUTO,
+    concurrency: Concurrency = Concurrency.OPTIMISTIC,
     drop_metadata_table: bool = False,
 ) -> bucketfmt.Table:
     """Open the table a writing command was given."""
@@ -249,7 +179,9 @@ def open_to_write(
         storage_options=parse_storage_options(storage_option) or None,
         index=parse_index(index) if index else None,
         writer=bucketfmt.WriterConfig(
-            lock=lock.value, metadata_table="drop" if drop_metadata_table else "refuse"
+            lock=lock.value,
+            concurrency=concurrency.value,
+            metadata_table="drop" if drop_metadata_table else "refuse",
         ),
     )
 
@@ -276,7 +208,7 @@ def print_result(result: bucketfmt.CommitResult, output: Output) -> None:
 def _plan(table: bucketfmt.Table, files: Sequence[Path], format_: FileFormat) -> dict[str, Any]:
     config = table.config
     wanted = list(dict.fromkeys([*config.record_key_fields, *config.partition_fields]))
-    reader = _open_all(files, format_, table.schema)
+    reader = open_row_files(files, format_, table.schema)
     count, groups = 0, []
     for batch in reader:
         located = table.locate(pa.Table.from_batches([batch]).select(wanted))
@@ -295,7 +227,23 @@ def _plan(table: bucketfmt.Table, files: Sequence[Path], format_: FileFormat) ->
     }
 
 
-def _print_plan(facts: dict[str, Any], output: Output) -> None:
+def _plan_delete(
+    table: bucketfmt.Table, keys: list[str], conditions: list[Any], partitions: list[str]
+) -> dict[str, Any]:
+    if keys:
+        return {"rows to delete": table.lookup(keys, table.schema.names[:1]).num_rows}
+    if conditions:
+        return {"rows to delete": table.scan(filter=conditions).count()}
+    known = table.inspect.partitions()["partition_path"].to_pylist()
+    unknown = sorted(set(partitions) - set(known))
+    if unknown:
+        raise typer.BadParameter(f"no partition {unknown[0]!r}; `files` shows them")
+    hidden = pc.is_in(table.inspect.file_groups()["partition_path"], pa.array(partitions))
+    return {"file groups to hide": pc.sum(hidden).as_py() or 0}
+
+
+def print_plan(facts: Mapping[str, Any], output: Output) -> None:
+    """Print what would be done."""
     if output is Output.JSON:
         print(json.dumps({name.replace(" ", "_"): value for name, value in facts.items()}))
         return
@@ -303,70 +251,15 @@ def _print_plan(facts: dict[str, Any], output: Output) -> None:
     console.print("nothing was written (--dry-run)", style="dim")
 
 
-def _open_all(
-    files: Sequence[Path], format_: FileFormat, schema: pa.Schema
-) -> pa.RecordBatchReader:
-    """Return the rows of all files; they must agree on the columns."""
-    first = _open_rows(files[0], format_, schema)
+def _told(reader: pa.RecordBatchReader, progress: ProgressCallback | None) -> pa.RecordBatchReader:
+    """Return the same rows, whose number is told as they are read."""
 
     def batches() -> Iterator[pa.RecordBatch]:
-        yield from first
-        for file in files[1:]:
-            reader = _open_rows(file, format_, schema)
-            if not reader.schema.equals(first.schema):
-                raise bucketfmt.SchemaError(f"{file} has other columns than {files[0]}")
-            yield from reader
-
-    return pa.RecordBatchReader.from_batches(first.schema, batches())
-
-
-def _open_rows(file: Path, format_: FileFormat, schema: pa.Schema | None) -> pa.RecordBatchReader:
-    """Return the rows of a file; text is read by the types of `schema`."""
-    if format_ is FileFormat.AUTO:
-        found = _FORMAT_OF_SUFFIX.get(file.suffix.lower())
-        if found is None:
-            raise typer.BadParameter(f"{file}: say what it is with --format")
-        format_ = found
-    types = {field.name: field.type for field in schema} if schema is not None else None
-    try:
-        if format_ is FileFormat.PARQUET:
-            opened = pq.ParquetFile(file)
-            return pa.RecordBatchReader.from_batches(opened.schema_arrow, opened.iter_batches())
-        if format_ is FileFormat.CSV:
-            convert = pyarrow.csv.ConvertOptions(column_types=types, strings_can_be_null=True)
-            return pyarrow.csv.open_csv(file, convert_options=convert)
-        if format_ is FileFormat.JSONL:
-            parse = pyarrow.json.ParseOptions(explicit_schema=schema)
-            return pyarrow.json.read_json(file, parse_options=parse).to_reader()
-        source = pa.memory_map(str(file))
-        try:
-            return pa.ipc.open_file(source).read_all().to_reader()
-        except pa.ArrowInvalid:
-            source.seek(0)
-            return pa.ipc.open_stream(source)
-    except (OSError, pa.ArrowInvalid) as error:
-        raise typer.BadParameter(f"{file}: {error}") from error
-
-
-@contextmanager
-def _told_rows(output: Output) -> Iterator[Any]:
-    """Show how many rows were read, on a terminal."""
-    if output is Output.JSON or not console.is_terminal:
-        yield None
-        return
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed:,} rows"))
-    with Progress(*columns, console=console, transient=True) as bars:
-        task = bars.add_task("reading", total=None)
-        yield lambda rows: bars.advance(task, rows)
-
-
-def _told_reader(reader: pa.RecordBatchReader, told: Any) -> pa.RecordBatchReader:
-    if told is None:
-        return reader
-
-    def batches() -> Iterator[pa.RecordBatch]:
+        count = 0
         for batch in reader:
-            told(batch.num_rows)
+            count += batch.num_rows
+            if progress is not None:
+                progress(Progress("reading", count, 0))
             yield batch
 
     return pa.RecordBatchReader.from_batches(reader.schema, batches())

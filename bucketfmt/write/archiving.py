@@ -87,6 +87,14 @@ class Archiver:
         self._snapshot = snapshot
         self._owner = transactions
 
+    def preview(self, kept: Kept) -> tuple[Instant, ...]:
+        """Return what `run` would archive now. Writes nothing."""
+        state = self._snapshot().state
+        left = self._find_left(state)
+        others = tuple(i for i in state.timeline.instants if i not in left)
+        timeline = Timeline(others, state.timeline.layout)
+        return (*left, *plan_archive(timeline, kept, _find_needed(state)))
+
     def run(self, kept: Kept) -> tuple[Instant, ...]:
         """Archive what `plan_archive` says, and return it.
 

@@ -39,6 +39,7 @@ from bucketfmt.format.table_config import TableConfig
 from bucketfmt.limits import Limits
 from bucketfmt.table.file_slices import find_slice_history
 from bucketfmt.table.files import DataFile, FileSlice
+from bucketfmt.table.progress import ProgressCallback, Steps
 from bucketfmt.table.snapshot import Snapshot
 from bucketfmt.timeline.clock import known_times
 from bucketfmt.timeline.load import (
@@ -175,13 +176,20 @@ def _is_protected(files: Iterable[DataFile], protected: Collection[str]) -> bool
 class Cleaner:
     """Cleans one table."""
 
-    def __init__(self, snapshot: Callable[[], Snapshot], transactions: Transactions) -> None:
+    def __init__(
+        self,
+        snapshot: Callable[[], Snapshot],
+        transactions: Transactions,
+        progress: ProgressCallback | None = None,
+    ) -> None:
         """Set up.
 
         Args:
             snapshot: Returns the table as it is now.
             transactions: How the table is written to.
+            progress: Told how many files are deleted.
         """
+        self._progress = progress
         self._snapshot = snapshot
         self._owner = transactions
 
@@ -362,6 +370,7 @@ class Cleaner:
             with suppress(ConflictError):  # another process is at it too: that does no harm
                 put_inflight(owner.store, config, instant.requested_time, "clean", plan)
         deleted, size = [], 0
+        steps = Steps(self._progress, "deleting", sum(map(len, to_delete.values())))
         for partition_path, names in to_delete.items():
             for name in names:
                 path = join_path(partition_path, name)
@@ -369,6 +378,7 @@ class Cleaner:
                 owner.store.delete(path)
                 deleted.append(path)
                 size += info.size if info is not None else 0
+                steps.step()
         metadata = _metadata_of(instant, plan, to_delete, owner.machine.monotonic() - began)
         with owner.lock:
             owner.check_metadata_table()

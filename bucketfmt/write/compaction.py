@@ -37,6 +37,7 @@ from bucketfmt.rows.avro_schema_json import avro_schema_json
 from bucketfmt.rows.base_file_writer import Codec
 from bucketfmt.rows.merge_rules import find_merge_rules
 from bucketfmt.table.files import DataFile, FileSlice
+from bucketfmt.table.progress import ProgressCallback, Steps
 from bucketfmt.table.schema import find_stated_text
 from bucketfmt.table.slice_codec import encode_slice
 from bucketfmt.table.snapshot import Snapshot
@@ -190,13 +191,18 @@ class Compactor:
             owner.heartbeats.stop(instant)
             raise
 
-    def run(self, min_log_files: int = 1, codec: Codec = "zstd") -> CommitResult | None:
+    def run(
+        self,
+        min_log_files: int = 1,
+        codec: Codec = "zstd",
+        progress: ProgressCallback | None = None,
+    ) -> CommitResult | None:
         """Execute the oldest pending compaction; if there is none, schedule one and execute it."""
         started = self.start(min_log_files, codec)
         if started is None:
             return None
         with started:
-            return started.publish(self._rewrite(started))
+            return started.publish(self._rewrite(started, progress))
 
     def start(self, min_log_files: int = 1, codec: Codec = "zstd") -> StartedCompaction | None:
         """Begin the oldest pending compaction; if there is none, schedule one and begin it."""
@@ -205,13 +211,18 @@ class Compactor:
             started = self.begin(codec)  # None: another process was faster
         return started
 
-    def _rewrite(self, started: StartedCompaction) -> list[bytes]:
+    def _rewrite(
+        self, started: StartedCompaction, progress: ProgressCallback | None
+    ) -> list[bytes]:
         """Rewrite all slices on the threads of this process."""
         task, attempt = started.task, self._owner.machine.randbits(_TOKEN_ATTEMPT_BITS)
+        steps = Steps(progress, "compacting", len(started.payloads))
 
         def compact(numbered: tuple[int, bytes]) -> bytes:
             number, payload = numbered
-            return task.compact(payload, format_write_token(number, 0, attempt))
+            receipt = task.compact(payload, format_write_token(number, 0, attempt))
+            steps.step()
+            return receipt
 
         return map_in_threads(compact, list(enumerate(started.payloads)), self._workers)
 

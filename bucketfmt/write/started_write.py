@@ -13,6 +13,7 @@ from types import TracebackType
 
 from bucketfmt.format.commit_metadata import CommitMetadata, WriteStat
 from bucketfmt.table.pinned import PinnedTable
+from bucketfmt.table.progress import ProgressCallback
 from bucketfmt.timeline.timeline import Timeline
 from bucketfmt.write.basis import Basis
 from bucketfmt.write.bucket_writer import OVERWRITES, BucketWriter, FileFormats
@@ -36,6 +37,7 @@ class WriteOptions:
             wrote to the same buckets since is in conflict. None: the beginning of the write.
         retries: How often to begin anew after a conflict. Not done with `read_at`.
         formats: How files are encoded.
+        progress: Told how many file groups are written.
     """
 
     commit_metadata: Mapping[str, str] | None = None
@@ -43,6 +45,7 @@ class WriteOptions:
     read_at: Timeline | None = None
     retries: int = 3
     formats: FileFormats = field(default_factory=FileFormats)
+    progress: ProgressCallback | None = None
 
 
 def write_action(operation: str, table_type: str) -> str:

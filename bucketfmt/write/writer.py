@@ -18,6 +18,7 @@ from bucketfmt.format.names import format_write_token
 from bucketfmt.index.model import ConsistentHashingIndex
 from bucketfmt.table.find_index import IndexFinder
 from bucketfmt.table.keys import KeySet
+from bucketfmt.table.progress import ProgressCallback, Steps
 from bucketfmt.table.snapshot import Snapshot
 from bucketfmt.table.streams import map_in_threads, worker_count
 from bucketfmt.write.basis import Basis
@@ -126,7 +127,7 @@ class TableWriter:
         for left in range(tries - 1, -1, -1):
             try:
                 with self._start(operation, basis, grouped.groups, options, dropped) as started:
-                    return started.publish(self._write(started, grouped))
+                    return started.publish(self._write(started, grouped, options.progress))
             except ConflictError:  # noqa: PERF203  (a try is a whole write)
                 if not left:
                     raise
@@ -166,7 +167,9 @@ class TableWriter:
             )
         return renewed
 
-    def _write(self, started: StartedWrite, grouped: GroupedRows) -> list[bytes]:
+    def _write(
+        self, started: StartedWrite, grouped: GroupedRows, progress: ProgressCallback | None
+    ) -> list[bytes]:
         """Write every bucket on the threads of this process, as a task each; return receipts."""
         writer = started.bucket_writer
         attempt = self._transactions.machine.randbits(_TOKEN_ATTEMPT_BITS)
@@ -176,9 +179,13 @@ class TableWriter:
             if plan is not None:
                 plans.append(plan)
         writer.put_rings(plan.group.partition_path for plan in plans)
+        steps = Steps(progress, "writing", len(plans))
 
         def write(numbered: tuple[int, GroupWrite]) -> bytes:
             number, plan = numbered
-            return writer.write(plan, RowNumbering(number), partial(grouped.rows, plan.group))
+            rows = partial(grouped.rows, plan.group)
+            receipt = writer.write(plan, RowNumbering(number), rows)
+            steps.step()
+            return receipt
 
         return map_in_threads(write, list(enumerate(plans)), self._workers)

@@ -16,9 +16,9 @@ import pytest
 
 import bucketfmt as bf
 from bucketfmt.check.report import CheckReport, Counted, Finding, NotChecked, ReportBuilder
-from bucketfmt.check.run import Progress
 from bucketfmt.errors import BucketfmtError, StorageError, UnsupportedError
 from bucketfmt.storage.store import Store
+from bucketfmt.table.progress import Progress
 from bucketfmt.table.table import load_config
 from bucketfmt.testing.corruptions import Damage, flip_bits, forge_fields, splice, truncate
 from bucketfmt.testing.memory_store import MemoryStore

@@ -1,0 +1,103 @@
+"""The `create` command: a new table."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+import bucketfmt
+from bucketfmt.cli.app import (
+    Output,
+    OutputOption,
+    StorageOption,
+    TableArgument,
+    app,
+    parse_index,
+    parse_storage_options,
+)
+from bucketfmt.cli.render import print_facts
+from bucketfmt.cli.row_files import FileFormat, open_row_files
+from bucketfmt.cli.writing import DryRun, FormatOption, print_plan
+from bucketfmt.write.create import plan_properties
+
+__all__ = ["create"]
+
+
+def _names(text: str | None) -> list[str]:
+    return text.split(",") if text else []
+
+
+def _parse_property(text: str) -> tuple[str, str]:
+    name, separator, value = text.partition("=")
+    if not separator:
+        raise typer.BadParameter(f"--property {text}: want KEY=VALUE")
+    return name, value
+
+
+@app.command()
+def create(
+    table: TableArgument,
+    like: Annotated[
+        Path, typer.Option("--like", metavar="FILE", help="A file of rows with the columns.")
+    ],
+    key: Annotated[str, typer.Option("--key", metavar="A,B", help="Record key columns.")],
+    index: Annotated[
+        str,
+        typer.Option("--index", help="simple:N[:FIELDS], partition:N:RULES, or consistent:N."),
+    ],
+    partition_by: Annotated[
+        str | None, typer.Option("--partition-by", metavar="A,B", help="Partition columns.")
+    ] = None,
+    ordering: Annotated[
+        str | None, typer.Option("--ordering", metavar="A", help="Tells the newer of two rows.")
+    ] = None,
+    merge_on_read: Annotated[
+        bool, typer.Option("--merge-on-read", help="Log changes instead of rewriting files.")
+    ] = False,
+    table_version: Annotated[
+        int, typer.Option("--table-version", help="6 (Hudi 0.15), 8 (1.0) or 9 (1.1 and later).")
+    ] = 9,
+    property_: Annotated[
+        list[str] | None,
+        typer.Option("--property", metavar="KEY=VALUE", help="More of hoodie.properties."),
+    ] = None,
+    format_: FormatOption = FileFormat.AUTO,
+    dry_run: DryRun = False,
+    output: OutputOption = Output.TEXT,
+    storage_option: StorageOption = None,
+) -> None:
+    """Make a new table with the columns of a file; its rows are not written."""
+    options = parse_storage_options(storage_option) or None
+    arguments: dict[str, Any] = {
+        "schema": open_row_files([like], format_, None).schema,
+        "record_key": _names(key),
+        "partition_by": _names(partition_by),
+        "ordering": _names(ordering),
+        "index": parse_index(index),
+        "table_type": "MERGE_ON_READ" if merge_on_read else "COPY_ON_WRITE",
+        "table_version": table_version,
+        "properties": dict(map(_parse_property, property_ or ())),
+    }
+    if dry_run:
+        with suppress(bucketfmt.TableNotFoundError):
+            there = bucketfmt.open(table, storage_options=options)
+            raise ValueError(f"there is a Hudi table at {there.uri} already; open it instead")
+        name = table.rstrip("/").rpartition("/")[2]
+        print_plan(plan_properties(name=name, **arguments), output)
+        return
+    made = bucketfmt.create(table, storage_options=options, **arguments)
+    facts = {
+        "table": made.config.name,
+        "uri": made.uri,
+        "type": made.config.table_type,
+        "version": made.config.table_version,
+        "index": str(made.index),
+    }
+    if output is Output.JSON:
+        print(json.dumps(facts, ensure_ascii=False))
+    else:
+        print_facts(facts)

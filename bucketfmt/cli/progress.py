@@ -1,0 +1,40 @@
+"""Bars that tell how far a long command is: on a terminal, on standard error."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bars
+
+from bucketfmt.table.progress import Progress, ProgressCallback
+
+__all__ = ["shown_progress"]
+
+
+@contextmanager
+def shown_progress(beginning: str) -> Iterator[ProgressCallback | None]:
+    """Show a bar a stage, where standard error is a terminal; else yield None.
+
+    Args:
+        beginning: What is done until the first stage is told of.
+    """
+    if not sys.stderr.isatty():
+        yield None
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Bars(*columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True) as bars:
+        tasks = {"": bars.add_task(beginning, total=None)}
+
+        def show(progress: Progress) -> None:
+            if "" in tasks:
+                bars.remove_task(tasks.pop(""))
+            total = progress.total or None
+            if progress.stage not in tasks:
+                tasks[progress.stage] = bars.add_task(progress.stage, total=total)
+            bars.update(tasks[progress.stage], completed=progress.done, total=total)
+
+        yield show

@@ -1,0 +1,120 @@
+"""Files of rows, as commands take them: parquet, csv, json lines, arrow; `-` is standard input.
+
+I/O: reads the files, batch by batch where their format allows.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.json
+import pyarrow.parquet as pq
+import typer
+
+import bucketfmt
+
+__all__ = ["FileFormat", "open_row_files"]
+
+
+class FileFormat(str, Enum):
+    """What files of rows are."""
+
+    AUTO = "auto"
+    PARQUET = "parquet"
+    CSV = "csv"
+    JSONL = "jsonl"
+    ARROW = "arrow"
+
+
+_FORMAT_OF_SUFFIX = {
+    ".parquet": FileFormat.PARQUET,
+    ".csv": FileFormat.CSV,
+    ".json": FileFormat.JSONL,
+    ".jsonl": FileFormat.JSONL,
+    ".ndjson": FileFormat.JSONL,
+    ".arrow": FileFormat.ARROW,
+    ".feather": FileFormat.ARROW,
+}
+
+
+def open_row_files(
+    files: Sequence[Path], file_format: FileFormat, schema: pa.Schema | None
+) -> pa.RecordBatchReader:
+    """Return the rows of all files, one after the other.
+
+    Args:
+        files: At least one.
+        file_format: What they are; `AUTO`: by their names.
+        schema: The types to read text by; columns that are not in it are taken as they look.
+
+    Raises:
+        typer.BadParameter: a file is not there, or not what it is said to be.
+        SchemaError: they do not agree on the columns.
+    """
+    first = _open(files[0], file_format, schema)
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        yield from _read(files[0], first)
+        for file in files[1:]:
+            reader = _open(file, file_format, schema)
+            if not reader.schema.equals(first.schema):
+                raise bucketfmt.SchemaError(f"{file} has other columns than {files[0]}")
+            yield from _read(file, reader)
+
+    return pa.RecordBatchReader.from_batches(first.schema, batches())
+
+
+def _open(file: Path, file_format: FileFormat, schema: pa.Schema | None) -> pa.RecordBatchReader:
+    is_stdin = str(file) == "-"
+    if file_format is FileFormat.AUTO:
+        found = _FORMAT_OF_SUFFIX.get(file.suffix.lower())
+        if found is None or is_stdin:
+            what = "standard input" if is_stdin else str(file)
+            raise typer.BadParameter(f"{what}: say what it is with --format")
+        file_format = found
+    try:
+        if is_stdin and file_format is FileFormat.PARQUET:  # which is read from its end
+            return _open_as(file_format, pa.BufferReader(sys.stdin.buffer.read()), schema)
+        return _open_as(file_format, sys.stdin.buffer if is_stdin else file, schema)
+    except (OSError, pa.ArrowInvalid) as error:
+        raise typer.BadParameter(f"{file}: {error}") from error
+
+
+def _open_as(
+    file_format: FileFormat, source: Any, schema: pa.Schema | None
+) -> pa.RecordBatchReader:
+    if file_format is FileFormat.PARQUET:
+        opened = pq.ParquetFile(source)
+        return pa.RecordBatchReader.from_batches(opened.schema_arrow, opened.iter_batches())
+    if file_format is FileFormat.CSV:
+        # Nothing between two commas is null, and "" is the empty text.
+        convert = pyarrow.csv.ConvertOptions(
+            column_types=schema, strings_can_be_null=True, quoted_strings_can_be_null=False
+        )
+        return pyarrow.csv.open_csv(source, convert_options=convert)
+    if file_format is FileFormat.JSONL:
+        parse = pyarrow.json.ParseOptions(explicit_schema=schema)
+        return pyarrow.json.read_json(source, parse_options=parse).to_reader()
+    if not isinstance(source, Path):
+        return pa.ipc.open_stream(source)
+    mapped = pa.memory_map(str(source))
+    try:
+        opened = pa.ipc.open_file(mapped)
+    except pa.ArrowInvalid:
+        mapped.seek(0)
+        return pa.ipc.open_stream(mapped)
+    batches = (opened.get_batch(number) for number in range(opened.num_record_batches))
+    return pa.RecordBatchReader.from_batches(opened.schema, batches)
+
+
+def _read(file: Path, reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+    try:
+        yield from reader
+    except (OSError, pa.ArrowInvalid) as error:
+        raise typer.BadParameter(f"{file}: {error}") from error

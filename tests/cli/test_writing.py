@@ -1,0 +1,371 @@
+"""create, upsert and delete, as their users meet them."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+
+import bucketfmt as bf
+from bucketfmt.format.properties import decode_properties
+from tests.cli.conftest import Cli, Run
+from tests.table.tables import state_properties
+
+Golden = Callable[[str, str], Path]
+
+TRIPS = pa.table(
+    {
+        "id": ["t1", "t2", "t3"],
+        "city": ["sf", "ny", "sf"],
+        "ts": [1, 1, 1],
+        "fare": [10.5, None, 3.0],
+    }
+)
+CREATE = ["--key", "id", "--partition-by", "city", "--ordering", "ts", "--index", "simple:2"]
+
+
+@pytest.fixture
+def trips(tmp_path: Path) -> Path:
+    """A file with rows."""
+    pq.write_table(TRIPS, tmp_path / "trips.parquet")
+    return tmp_path / "trips.parquet"
+
+
+@pytest.fixture
+def table(cli: Cli, trips: Path, tmp_path: Path) -> Path:
+    """A table with these rows."""
+    root = tmp_path / "warehouse/trips"
+    assert cli("create", root, "--like", trips, *CREATE).code == 0
+    assert cli("upsert", root, trips).code == 0
+    return root
+
+
+def read(root: Path) -> list[dict[str, Any]]:
+    opened = bf.open(root)
+    assert opened.check(depth="full").status == "clean"
+    rows: list[dict[str, Any]] = opened.scan().to_arrow().sort_by("id").to_pylist()
+    return rows
+
+
+def fails(run: Run, code: int, message: str) -> None:
+    assert (run.code, run.out) == (code, "")
+    assert run.err.startswith("bucketfmt: ")
+    assert run.err.count("\n") == 1
+    assert message in run.err
+
+
+def commits(root: Path) -> int:
+    return len(bf.open(root).timeline.instants)
+
+
+class TestCreate:
+    def test_what_it_makes(self, cli: Cli, trips: Path, tmp_path: Path) -> None:
+        run = cli("create", tmp_path / "made", "--like", trips, *CREATE, "--output", "json")
+        assert (run.code, run.err) == (0, "")
+        assert run.json == {
+            "table": "made",
+            "uri": str(tmp_path / "made"),
+            "type": "COPY_ON_WRITE",
+            "version": 9,
+            "index": "SimpleBucketIndex(num_buckets=2, hash_fields=('id',))",
+        }
+        made = bf.open(tmp_path / "made")
+        assert made.schema == TRIPS.schema
+        assert made.scan().count() == 0
+        assert (made.config.partition_fields, made.config.ordering_fields) == (("city",), ("ts",))
+
+    def test_of_other_versions_and_kinds(self, cli: Cli, trips: Path, tmp_path: Path) -> None:
+        run = cli(
+            "create", tmp_path / "made", "--like", trips, "--key", "id,city", "--index",
+            "consistent:4", "--merge-on-read", "--table-version", "6", "--property",
+            "hoodie.bucket.index.max.num.buckets=08",
+        )  # fmt: skip
+        assert (run.code, run.err) == (0, "")
+        assert "ConsistentHashingIndex(num_buckets=4" in run.out
+        config = bf.open(tmp_path / "made").config
+        assert (config.table_type, config.table_version) == ("MERGE_ON_READ", 6)
+        assert config.record_key_fields == ("id", "city")
+        assert config.properties["hoodie.bucket.index.max.num.buckets"] == "08"  # as it was given
+
+    @pytest.mark.parametrize("output", ["text", "json"])
+    def test_dry_run(self, cli: Cli, trips: Path, tmp_path: Path, output: str) -> None:
+        arguments = ["create", tmp_path / "made", "--like", trips, *CREATE, "--output", output]
+        run = cli(*arguments, "--dry-run")
+        assert (run.code, run.err) == (0, "")
+        assert not (tmp_path / "made").exists()
+        cli(*arguments)
+        data = (tmp_path / "made/.hoodie/hoodie.properties").read_bytes()
+        for name, value in decode_properties(data).items():
+            assert name in run.out
+            assert json.dumps(value)[1:-1] in run.out or value in run.out
+        assert ("nothing was written" in run.out) == (output == "text")
+        fails(cli(*arguments, "--dry-run"), 64, "already")
+
+    def test_what_it_refuses(self, cli: Cli, trips: Path, tmp_path: Path, table: Path) -> None:
+        def create(*arguments: object, root: Path = tmp_path / "made") -> Run:
+            return cli("create", root, "--like", trips, *arguments)
+
+        fails(create(*CREATE, root=table), 64, "already")
+        fails(create("--key", "nope", "--index", "simple:2"), 2, "no column 'nope'")
+        fails(create("--key", "id", "--index", "simple:0"), 64, "--index simple:0")
+        fails(create("--key", "id", "--index", "consistent:2"), 64, "MERGE_ON_READ")
+        fails(create(*CREATE, "--table-version", "7"), 64, "6, 8 or 9")
+        fails(create(*CREATE, "--property", "hoodie.x"), 64, "KEY=VALUE")
+        fails(create(*CREATE, "--property", "hoodie.table.type=x"), 64, "contradicts")
+        assert not (tmp_path / "made").exists()
+
+
+def write_as(kind: str, rows: pa.Table, folder: Path) -> Path:
+    """Write rows in a format, into a file that is named after it."""
+    path = folder / f"rows.{kind}"
+    if kind == "parquet":
+        pq.write_table(rows, path)
+    elif kind == "csv":
+        pa.csv.write_csv(rows, path)
+    elif kind in ("arrow", "feather"):
+        with pa.ipc.new_file(path, rows.schema) as file:
+            file.write_table(rows, max_chunksize=1)
+    elif kind == "stream.arrow":
+        with pa.ipc.new_stream(path, rows.schema) as stream:
+            stream.write_table(rows)
+    else:
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows.to_pylist()))
+    return path
+
+
+FORMATS = ["parquet", "csv", "json", "jsonl", "ndjson", "arrow", "feather", "stream.arrow"]
+STDIN = [("parquet", "parquet"), ("csv", "csv"), ("jsonl", "jsonl"), ("stream.arrow", "arrow")]
+
+
+class TestUpsert:
+    @pytest.mark.parametrize("kind", FORMATS)
+    def test_files_of_every_format(self, cli: Cli, trips: Path, tmp_path: Path, kind: str) -> None:
+        root = tmp_path / "t"
+        cli("create", root, "--like", trips, *CREATE)
+        run = cli("upsert", root, write_as(kind, TRIPS, tmp_path), "--output", "json")
+        assert (run.code, run.err) == (0, "")
+        assert run.json["rows_inserted"] == 3
+        assert run.json["operation"] == "UPSERT"
+        assert len(run.json["files"]) == len(list(root.glob("*/*.parquet")))
+        assert read(root) == TRIPS.to_pylist()
+
+    @pytest.mark.parametrize(("kind", "name"), STDIN)
+    def test_standard_input(
+        self,
+        cli: Cli,
+        trips: Path,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        kind: str,
+        name: str,
+    ) -> None:
+        root = tmp_path / "t"
+        cli("create", root, "--like", trips, *CREATE)
+        data = write_as(kind, TRIPS, tmp_path).read_bytes()
+        monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(data)))
+        run = cli("upsert", root, "-", "--format", name)
+        assert (run.code, run.err) == (0, "")
+        assert read(root) == TRIPS.to_pylist()
+        fails(cli("upsert", root, "-"), 64, "standard input: say what it is with --format")
+
+    def test_a_pipe(self, table: Path) -> None:
+        command = [sys.executable, "-m", "bucketfmt.cli", "upsert", str(table), "-"]
+        run = subprocess.run(
+            [*command, "--format", "csv"],
+            input=b"id,city,ts,fare\nt9,la,1,2.5\n",
+            capture_output=True,
+            check=False,
+        )
+        assert (run.returncode, run.stderr) == (0, b"")
+        assert read(table)[-1] == {"id": "t9", "city": "la", "ts": 1, "fare": 2.5}
+
+    def test_what_it_says(self, cli: Cli, table: Path, trips: Path) -> None:
+        run = cli("upsert", table, trips)
+        assert (run.code, run.err) == (0, "")
+        lines = [line.strip().split(None, 1) for line in run.out.splitlines()]
+        assert [words[0] for words in lines] == ["instant", "operation", "rows", "files"]
+        assert lines[0][1].endswith(" (commit)")
+        assert lines[2][1] == "0 inserted, 3 updated or logged, 0 deleted"
+
+    def test_several_files(self, cli: Cli, table: Path, tmp_path: Path) -> None:
+        paths = []
+        for number in (4, 5):
+            path = tmp_path / f"{number}.csv"
+            path.write_text(f"id,city,ts,fare\nt{number},sf,1,{number}\n")
+            paths.append(path)
+        assert cli("upsert", table, *paths).code == 0
+        assert [row["id"] for row in read(table)] == ["t1", "t2", "t3", "t4", "t5"]
+        assert commits(table) == 2
+        other = tmp_path / "other.csv"
+        other.write_text("id,city,ts,fare,more\nt6,sf,1,1,1\n")
+        fails(cli("upsert", table, paths[0], other), 2, "has other columns than")
+        assert commits(table) == 2
+
+    def test_text_is_read_by_the_types_of_the_table(
+        self, cli: Cli, table: Path, tmp_path: Path
+    ) -> None:
+        """`7` is text and `9` a double, nothing is null, and "" is the empty text."""
+        path = tmp_path / "rows.csv"
+        path.write_text('id,city,ts,fare,note\n7,sf,2,9,""\n8,sf,2,,hello\n9,sf,2,1,\n')
+        assert cli("upsert", table, path).code == 0
+        rows = {row["id"]: row for row in read(table)}
+        assert rows["7"] == {"id": "7", "city": "sf", "ts": 2, "fare": 9.0, "note": ""}
+        assert rows["8"]["fare"] is None
+        assert [rows[key]["note"] for key in ("8", "9", "t1")] == ["hello", None, None]
+
+    def test_operations(self, cli: Cli, table: Path, tmp_path: Path) -> None:
+        path = tmp_path / "rows.csv"
+
+        def operate(operation: str, text: str) -> Run:
+            path.write_text("id,city,ts,fare\n" + text)
+            return cli("upsert", table, path, "--operation", operation, "--output", "json")
+
+        run = operate("insert", "t4,la,1,1\n")
+        assert run.json["operation"] == "INSERT"
+        fails(operate("bulk_insert", "t1,sf,1,1\n"), 64, "bulk_insert into bucket")
+        assert operate("bulk_insert", "t5,rome,1,1\n").json["operation"] == "BULK_INSERT"
+        run = operate("insert_overwrite", "t6,sf,1,1\n")
+        assert (run.json["operation"], run.json["action"]) == ("INSERT_OVERWRITE", "replacecommit")
+        assert run.json["file_groups_replaced"] >= 1
+        assert [row["id"] for row in read(table)] == ["t2", "t4", "t5", "t6"]
+        assert "replaced" in cli("upsert", table, path, "--operation", "insert_overwrite").out
+        operate("insert_overwrite_table", "t7,sf,1,1\n")
+        assert [row["id"] for row in read(table)] == ["t7"]
+
+    def test_an_idempotency_key(self, cli: Cli, table: Path, trips: Path) -> None:
+        first = cli("upsert", table, trips, "--idempotency-key", "7", "--output", "json")
+        again = cli("upsert", table, trips, "--idempotency-key", "7", "--output", "json")
+        assert again.json == {**first.json, "repeated": True}
+        assert "committed before" in cli("upsert", table, trips, "--idempotency-key", "7").out
+        assert commits(table) == 2
+
+    def test_dry_run(self, cli: Cli, table: Path, tmp_path: Path) -> None:
+        path = tmp_path / "rows.csv"
+        path.write_text("id,city,ts,fare,note\nt1,sf,2,1,x\nt2,ny,2,1,x\nt8,la,2,1,x\n")
+        before = sorted(table.rglob("*"))
+        run = cli("upsert", table, path, "--dry-run", "--output", "json")
+        assert (run.code, run.err) == (0, "")
+        assert run.json == {
+            "rows_to_write": 3,
+            "partitions": 3,
+            "buckets": 3,
+            "of_these_new": 1,
+            "new_columns": "note",
+        }
+        shown = cli("upsert", table, path, "--dry-run").out
+        assert "nothing was written (--dry-run)" in shown
+        assert sorted(table.rglob("*")) == before
+
+    def test_the_metadata_table(self, cli: Cli, table: Path, trips: Path) -> None:
+        state_properties(table, {"hoodie.table.metadata.partitions": "files"})
+        fails(cli("upsert", table, trips), 3, "metadata table")
+        assert commits(table) == 1
+        assert cli("upsert", table, trips, "--drop-metadata-table").code == 0
+        assert bf.open(table).config.metadata_partitions == ()
+
+    def test_non_blocking(self, cli: Cli, table: Path, trips: Path, tmp_path: Path) -> None:
+        option = ["--concurrency", "non_blocking"]
+        fails(cli("upsert", table, trips, *option), 64, "takes a merge-on-read table")
+        root = tmp_path / "logged"
+        cli("create", root, "--like", trips, *CREATE, "--merge-on-read")
+        run = cli("upsert", root, trips, *option, "--output", "json")
+        assert all("-0000-0000-0000-000000000000-0_" in path for path in run.json["files"])
+
+    @pytest.mark.parametrize(
+        ("name", "text", "code", "message"),
+        [
+            ("rows.txt", "id\n", 64, "say what it is with --format"),
+            ("rows.parquet", "no parquet", 64, "rows.parquet: "),
+            ("rows.arrow", "no arrow", 64, "rows.arrow: "),
+            ("rows.csv", "", 64, "rows.csv: "),
+            ("rows.jsonl", "{", 64, "rows.jsonl: "),
+            ("rows.csv", "id,city,ts,fare\nt1,sf,one,1\n", 64, "rows.csv: "),
+            ("rows.csv", "id,city\nt1,sf\n", 2, "lack the columns ts, fare"),
+            ("rows.csv", "id,city,ts,fare\n,sf,1,1\n", 2, "record key"),
+            ("rows.csv", "id,city,ts,fare\nt1,../../etc,1,1\n", 2, "etc"),
+            ("rows.csv", "id,id,city,ts,fare\nt1,t1,sf,1,1\n", 2, "named twice"),
+        ],
+    )
+    def test_rows_that_are_none(
+        self, cli: Cli, table: Path, tmp_path: Path, name: str, text: str, code: int, message: str
+    ) -> None:
+        path = tmp_path / name
+        path.write_text(text)
+        before = sorted(tmp_path.rglob("*"))
+        fails(cli("upsert", table, path), code, message)
+        assert sorted(tmp_path.rglob("*")) == before
+        assert read(table) == TRIPS.to_pylist()
+
+    def test_a_file_that_is_not_there(self, cli: Cli, table: Path, tmp_path: Path) -> None:
+        fails(cli("upsert", table, tmp_path / "no.csv"), 64, "no.csv")
+
+
+class TestDelete:
+    @pytest.mark.parametrize(
+        ("arguments", "left"),
+        [
+            (["t1", "t2"], ["t3"]),
+            (["nobody"], ["t1", "t2", "t3"]),
+            (["-f", "fare >= 5"], ["t2", "t3"]),
+            (["-f", "city = sf", "-f", "fare < 5"], ["t1", "t2"]),
+            (["--keys-from", "{keys}"], ["t1"]),
+            (["--partition", "sf"], ["t2"]),
+        ],
+    )
+    @pytest.mark.parametrize("dry_run", [True, False])
+    def test_by_whatever(
+        self,
+        cli: Cli,
+        table: Path,
+        tmp_path: Path,
+        arguments: list[str],
+        left: list[str],
+        dry_run: bool,
+    ) -> None:
+        (tmp_path / "keys").write_text("t2\nt3\n")
+        given = [argument.format(keys=tmp_path / "keys") for argument in arguments]
+        options = ["--dry-run"] if dry_run else []
+        run = cli("delete", table, *given, *options, "--output", "json")
+        assert (run.code, run.err) == (0, "")
+        assert [row["id"] for row in read(table)] == (["t1", "t2", "t3"] if dry_run else left)
+        assert commits(table) == (1 if dry_run else 2)
+        gone = 3 - len(left)
+        if "--partition" in given:
+            groups = bf.open(table).inspect.file_groups()["partition_path"].to_pylist()
+            key = "file_groups_to_hide" if dry_run else "file_groups_replaced"
+            assert run.json[key] == (groups.count("sf") if dry_run else run.json[key] or 1)
+        else:
+            assert run.json["rows_to_delete" if dry_run else "rows_deleted"] == gone
+
+    def test_what_it_says(self, cli: Cli, table: Path) -> None:
+        assert "rows to delete  1" in cli("delete", table, "t1", "--dry-run").out
+        assert "1 deleted" in cli("delete", table, "t1").out
+        assert "replacecommit" in cli("delete", table, "--partition", "ny").out
+
+    @pytest.mark.parametrize(
+        "arguments",
+        [
+            [],
+            ["t1", "-f", "ts = 1"],
+            ["t1", "--partition", "sf"],
+            ["-f", "ts = 1", "--partition", "sf"],
+            ["-f", "nope = 1"],
+            ["--partition", "nowhere"],
+            ["--partition", "nowhere", "--dry-run"],
+            ["--keys-from", "no-such-file"],
+        ],
+        ids=" ".join,
+    )
+    def test_wrong_usage(self, cli: Cli, table: Path, arguments: list[str]) -> None:
+        fails(cli("delete", table, *arguments), 64, "")
+        assert commits(table) == 1
