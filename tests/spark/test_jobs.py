@@ -38,7 +38,8 @@ def test_the_jobs_one_after_the_other(tmp_path: Path, capsys: pytest.CaptureFixt
 
     assert main(["check", table.uri, "--depth", "full"]) == 0
     assert json.loads(capsys.readouterr().out)["status"] == "clean"
-    next(Path(table.uri).glob("us/*.parquet")).write_bytes(b"PAR1")
+    for path in Path(table.uri).glob("us/*.parquet"):
+        path.write_bytes(b"PAR1")
     assert main(["check", table.uri]) == 1
     assert json.loads(capsys.readouterr().out)["findings"]
 
