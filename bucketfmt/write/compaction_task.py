@@ -91,7 +91,9 @@ class CompactionTask:
                 codec=self.codec,
             )
 
-        base = file_slice.base_file
+        # Of keys that no base row had: what was logged and deleted again.
+        deleted_before = len(log.record_keys) - log.num_matched - merged.num_inserts
+        base, version = file_slice.base_file, self.basis.config.table_version
         io_type = IoType.CREATE if base is None else IoType.MERGE
         check_beating(store, self.instant)
         put_marker(store, self.instant, MarkerName(file_slice.partition_path, name, io_type))
@@ -103,9 +105,9 @@ class CompactionTask:
             path=path,
             partition_path=file_slice.partition_path,
             prev_commit=base.name.instant if base else NULL_COMMIT,
-            prev_base_file=str(base.name) if base else None,
+            prev_base_file=str(base.name) if base and version >= 8 else None,
             num_writes=merged.num_rows,
-            num_deletes=merged.num_deletes,
+            num_deletes=merged.num_deletes + deleted_before,
             num_update_writes=log.num_matched - merged.num_deletes,
             num_inserts=merged.num_inserts,
             total_write_bytes=merged.data.size,

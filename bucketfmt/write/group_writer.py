@@ -155,7 +155,10 @@ class GroupWriter:
         )
         self._put(plan, data)
         return msgspec.structs.replace(
-            _stat(plan, data.size), num_writes=rows.num_rows, num_inserts=rows.num_rows
+            _stat(plan, data.size),
+            prev_commit=NULL_COMMIT,
+            num_writes=rows.num_rows,
+            num_inserts=rows.num_rows,
         )
 
     def _rewrite_base(
@@ -195,7 +198,7 @@ class GroupWriter:
             num_deletes=merged.num_deletes,
             num_update_writes=merged.num_updates,
             num_inserts=merged.num_inserts,
-            prev_base_file=str(base.name) if base is not None else None,
+            prev_base_file=str(base.name) if base and self._config.table_version >= 8 else None,
         )
 
     @property
@@ -251,7 +254,6 @@ class GroupWriter:
         name, version = plan.name, self._config.table_version
         if not isinstance(name, LogFileName):
             raise TypeError(f"{plan.target} takes a log file name, not {name}")
-        is_new = plan.file_slice is None
         base_file, log_files = "", [str(name)]
         if version < 8:
             base_file, log_files = _of_slice(plan)
@@ -260,8 +262,7 @@ class GroupWriter:
             prev_commit=name.instant,
             num_writes=rows.num_rows,
             num_deletes=num_deletes,
-            num_inserts=rows.num_rows if is_new else 0,
-            num_update_writes=0 if is_new else rows.num_rows,
+            num_update_writes=rows.num_rows,
             log_version=name.version,
             log_offset=0,
             base_file=base_file,

@@ -39,12 +39,14 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, ren
 
 
 class _Sent(Receipt, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """A receipt whose stat leaves out what is zero or null: a third of the bytes."""
+    """A receipt whose stat leaves out what says nothing: a third of the bytes."""
 
     stat: Mapping[str, object] | None = None  # type: ignore[assignment]
 
 
 prepare_to_decode(Receipt)
+
+_DEFAULTS: Mapping[str, object] = msgspec.to_builtins(WriteStat())
 
 
 def encode_receipt(receipt: Receipt) -> bytes:
@@ -52,7 +54,7 @@ def encode_receipt(receipt: Receipt) -> bytes:
     stat = None
     if receipt.stat is not None:
         members: dict[str, object] = msgspec.to_builtins(receipt.stat)
-        stat = {name: value for name, value in members.items() if value not in (None, 0)}
+        stat = {name: value for name, value in members.items() if value != _DEFAULTS[name]}
     return msgspec.json.encode(
         _Sent(
             partition_path=receipt.partition_path,

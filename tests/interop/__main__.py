@@ -1,7 +1,7 @@
 """The judge by hand, and for as long as one likes.
 
 usage: python -m tests.interop replay VERSION SEED        one table again; its folder is kept
-       python -m tests.interop turns VERSION KIND SEED    ten rounds in turns again; likewise
+       python -m tests.interop turns VERSION KIND SEED    writing in turns again; likewise
        python -m tests.interop soak MINUTES [SEED]        tables of all versions, from SEED on
 """
 
@@ -12,18 +12,22 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
-from tests.interop.carry_on import kinds_of, play_at_random
+from tests.interop.carry_on import kinds_of, play_at_random, play_in_order
 from tests.interop.hudi import run_hudi
 from tests.interop.hudi_session import HudiSession
 from tests.interop.judge import Verdict, judge_table
+from tests.interop.overlapping import play_overlapping
 from tests.interop.plans import VERSIONS, Plan, make_plan
+from tests.interop.side_by_side import play_side_by_side
 
 _TABLES_PER_JVM = 24
 _JVMS = 2
+Play = Callable[[HudiSession, Path, str, int], None]
 
 
 def replay(version: str, seed: int) -> int:
@@ -38,12 +42,12 @@ def replay(version: str, seed: int) -> int:
 
 
 def turns(version: str, kind: str, seed: int) -> int:
-    """Play ten rounds in turns again."""
+    """Write in turns again."""
     folder = Path(tempfile.mkdtemp(prefix=f"turns-{version}-{kind}-{seed}-"))
     print(f"the table is in {folder}")
     session = HudiSession(version, folder / "hudi")
     try:
-        return _play(session, kind, seed, folder)
+        return int(_play(session, kind, seed, folder) > 0)
     finally:
         session.close()
 
@@ -85,13 +89,21 @@ def _round(seed: int, folder: Path, version: str) -> list[tuple[Plan, Verdict]]:
 
 
 def _play(session: HudiSession, kind: str, seed: int, folder: Path) -> int:
-    """Write a table in turns; return 1 if there was any disagreement."""
+    """Write a kind of table in all ways there are; return how many ended in disagreement."""
+    plays: list[Play] = [play_at_random, play_in_order, play_side_by_side]
+    # Hudi has non-blocking writes from 1.0 on, with simple buckets.
+    if session.version != "0.15.0" and kind in ("mor-simple", "mor-rules"):
+        plays.append(play_overlapping)
+    return sum(_differ(play, session, kind, seed, folder) for play in plays)
+
+
+def _differ(play: Play, session: HudiSession, kind: str, seed: int, folder: Path) -> bool:
     try:
-        play_at_random(session, folder, kind, seed)
+        play(session, folder / play.__name__, kind, seed)
     except Exception as error:
-        print(f"{session.version} {kind} {seed}: {error}", flush=True)
-        return 1
-    return 0
+        print(f"{session.version} {kind} {seed} {play.__name__}: {error}", flush=True)
+        return True
+    return False
 
 
 def _tell(plan: Plan, verdict: Verdict) -> int:

@@ -142,7 +142,8 @@ def test_plan_and_commit_say_what_was_done(tmp_path: Path, version: int) -> None
         base = slices[key].base_file
         assert base is not None
         assert stat.path is not None
-        assert (stat.prev_commit, stat.prev_base_file) == (base.name.instant, str(base.name))
+        replaced = str(base.name) if version >= 8 else None  # before, Hudi does not tell
+        assert (stat.prev_commit, stat.prev_base_file) == (base.name.instant, replaced)
         assert stat.file_size_in_bytes == (Path(table.uri) / stat.path).stat().st_size
         assert stat.total_log_files_compacted == len(sizes[key])
         assert stat.total_log_size_compacted == sum(sizes[key])

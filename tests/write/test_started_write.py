@@ -7,6 +7,7 @@ import pickle
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
+import msgspec
 import pyarrow as pa
 import pytest
 
@@ -298,6 +299,9 @@ def test_receipts_are_small_and_come_back_whole() -> None:
     sent = encode_receipt(receipt("1-0-2"))
     assert decode_receipts([sent], "9", DEFAULT_LIMITS) == [receipt("1-0-2")]
     assert len(sent) < 200
+    logged = msgspec.structs.replace(STAT, prev_commit="null", log_version=1, log_offset=0)
+    sent = encode_receipt(receipt("1-0-2", logged))
+    assert decode_receipts([sent], "9", DEFAULT_LIMITS) == [receipt("1-0-2", logged)]
 
 
 @pytest.mark.parametrize(
