@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_args
 
@@ -15,6 +16,7 @@ import pyarrow as pa
 
 from bucketfmt.check.report import CheckReport, Depth
 from bucketfmt.check.run import check_table, find_partitions
+from bucketfmt.errors import ConflictError, NotFoundError
 from bucketfmt.format.table_config import TableConfig
 from bucketfmt.index.model import Index
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
@@ -231,6 +233,9 @@ class Table(ReadableTable):
     ) -> CommitResult:
         """Delete the rows of keys, or those that pass a filter.
 
+        They pass as of one moment: where others write to their buckets before they are deleted,
+        they are looked for again.
+
         Args:
             keys: As for `locate`. Keys without a partition are looked for in all.
             filter: As for `scan`.
@@ -238,17 +243,31 @@ class Table(ReadableTable):
 
         Raises:
             ValueError: both are given, or none.
+            ConflictError: other writers wrote to the same buckets, again and again.
         """
         if (keys is None) == (filter is None):
             raise ValueError("delete takes keys or a filter")
-        columns = [RECORD_KEY, PARTITION_PATH]
         if filter is not None:
-            found = read_keys(self.scan(columns, filter).to_arrow(), self.config)
-        else:
-            found = read_keys(keys, self.config)
-            if found.partition_paths is None:
-                found = read_keys(self.lookup(found.record_keys, columns), self.config)
+            return self._delete_where(filter, _options(options))
+        found = read_keys(keys, self.config)
+        if found.partition_paths is None:
+            columns = [RECORD_KEY, PARTITION_PATH]
+            found = read_keys(self.lookup(found.record_keys, columns), self.config)
         return self._writer.delete_keys(found, _options(options))
+
+    def _delete_where(self, row_filter: FilterLike, options: WriteOptions) -> CommitResult:
+        """Delete the rows that pass. One that was written since may pass no more."""
+        columns = [RECORD_KEY, PARTITION_PATH]
+        left = options.allowed_retries
+        while True:
+            read_at = options.read_at or self.timeline
+            try:
+                found = read_keys(self.scan(columns, row_filter).to_arrow(), self.config)
+                return self._writer.delete_keys(found, replace(options, read_at=read_at))
+            except (ConflictError, NotFoundError):
+                if not left:
+                    raise
+                left -= 1
 
     def delete_partitions(
         self, paths: Sequence[str], **options: Unpack[WriteArguments]
@@ -406,7 +425,8 @@ class Table(ReadableTable):
         Raises:
             ValueError: no such write is on the active timeline.
             ConflictError: it is savepointed; it is not the newest; a compaction or a clean came
-                after it; a writer is at work; a restore was begun and not finished.
+                after it; all writes before it are archived, and it tells where the archive ends;
+                a writer is at work; a restore was begun and not finished.
             UnsupportedError: the table has a metadata table.
             LockTimeoutError: another writer has the table lock.
         """

@@ -252,13 +252,15 @@ def lookup_rows(
     table = snapshot.schema
     output = output_schema(table, columns, meta_columns=False)
     streams, size = [], 0
-    for path, record_keys, _ in _by_partition(snapshot.partitions, keys, None):
-        for file_slice, own in _slices_of_keys(snapshot, index_finder, resolved, path, record_keys):
-            spec = RowSpec(table=table, output=output, keys=own)
-            streams.append(partial(SliceReader(snapshot, spec).read, file_slice, None))
-            size += file_slice.size
-    workers = reader_count(snapshot.state.store, size)
-    found = list(merge_streams(streams, workers, buffered=workers))
+    with snapshot.state.read_here():
+        for path, record_keys, _ in _by_partition(snapshot.partitions, keys, None):
+            slices = _slices_of_keys(snapshot, index_finder, resolved, path, record_keys)
+            for file_slice, own in slices:
+                spec = RowSpec(table=table, output=output, keys=own)
+                streams.append(partial(SliceReader(snapshot, spec).read, file_slice, None))
+                size += file_slice.size
+        workers = reader_count(snapshot.state.store, size)
+        found = list(merge_streams(streams, workers, buffered=workers))
     return pa.concat_tables([output.empty_table(), *found])
 
 

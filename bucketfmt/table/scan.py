@@ -66,7 +66,8 @@ class Scan:
 
     def plan(self) -> ScanPlan:
         """Return the file slices to open, and how many the filter made needless."""
-        return self._plan
+        with self._snapshot.state.read_here():
+            return self._plan
 
     @cached_property
     def _plan(self) -> ScanPlan:
@@ -139,7 +140,8 @@ class Scan:
         reader = SliceReader(self._snapshot, self._spec.counting())
         slices = self.plan().slices
         counts = [partial(_count, reader, file_slice) for file_slice in slices]
-        return sum(merge_streams(counts, self._workers(slices), buffered=64))
+        with self._snapshot.state.read_here():
+            return sum(merge_streams(counts, self._workers(slices), buffered=64))
 
     def _stream(self, batch_rows: int | None) -> Iterator[pa.Table]:
         slices = self.plan().slices
@@ -156,7 +158,7 @@ class Scan:
 
     def _limited(self, tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
         left = self._limit
-        for rows in tables:
+        for rows in self._told(tables):
             if left is not None:
                 rows = rows.slice(0, left)  # noqa: PLW2901
                 left -= rows.num_rows
@@ -164,6 +166,10 @@ class Scan:
                 yield rows
             if left == 0:
                 break
+
+    def _told(self, tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
+        with self._snapshot.state.read_here():
+            yield from tables
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """Export the rows as an Arrow C stream, which any Arrow library reads."""

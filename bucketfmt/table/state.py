@@ -8,11 +8,12 @@ when the timeline has moved.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from typing import NamedTuple
 
-from bucketfmt.errors import BucketfmtError, CorruptError
+from bucketfmt.errors import BucketfmtError, CorruptError, NotFoundError
 from bucketfmt.format.commit_metadata import CommitMetadata
 from bucketfmt.format.instants import State, find_instant_file
 from bucketfmt.format.internal_schema import InternalSchema, decode_schema_history
@@ -23,10 +24,16 @@ from bucketfmt.limits import Limits
 from bucketfmt.storage.store import FileInfo, Store
 from bucketfmt.table.file_slices import group_files
 from bucketfmt.table.files import DataFile
+from bucketfmt.table.overtaken import find_what_overtook
 from bucketfmt.table.streams import map_in_threads, waiting_count
 from bucketfmt.table.written_files import CommitRecord
 from bucketfmt.timeline.history import load_history
-from bucketfmt.timeline.load import FileGroupId, load_commit_metadata, load_pending_compactions
+from bucketfmt.timeline.load import (
+    FileGroupId,
+    load_commit_metadata,
+    load_pending_compactions,
+    load_timeline,
+)
 from bucketfmt.timeline.timeline import Instant, Timeline
 
 __all__ = ["TableState"]
@@ -71,6 +78,28 @@ class TableState:
             NotFoundError: one is gone since the listing.
         """
         _ = self.commits, self.pending_compactions
+
+    @contextmanager
+    def read_here(self) -> Iterator[None]:
+        """Have the body read the table's files, and say who took away what is not there.
+
+        Raises:
+            NotFoundError: a file is gone, not because of damage but by a rollback or a clean.
+        """
+        try:
+            yield
+        except (CorruptError, NotFoundError) as error:
+            what = self.load_what_overtook()
+            if what is None:
+                raise
+            raise NotFoundError(
+                f"{what} while the table was read; read again", path=error.path
+            ) from error
+
+    def load_what_overtook(self) -> str | None:
+        """Return what may have deleted files of this state since, in words; None if nothing."""
+        now = load_timeline(self.store, self.config, self.limits)
+        return find_what_overtook(self.timeline, now)
 
     def _load_commit(self, instant: Instant) -> CommitRecord:
         path = join_path(self.config.timeline_path, instant.file_name)

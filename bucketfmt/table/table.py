@@ -188,6 +188,8 @@ class Table:
         Raises:
             SchemaError: an unknown column.
             UnsupportedError: the table merges records in a way that is not built.
+            NotFoundError: of the scan when it reads: a rollback or a clean has deleted files since
+                it was made; make a new one.
         """
         return plan_scan(
             self._snapshot() if as_of is None else Snapshot(self.state, self._instant(as_of)),

@@ -26,6 +26,7 @@ from bucketfmt.format.paths import check_relative_path, join_path
 from bucketfmt.format.plans import CompactionPlan, InstantInfo, RollbackPlan, RollbackRequest
 from bucketfmt.format.table_config import TableConfig
 from bucketfmt.limits import Limits
+from bucketfmt.table.overtaken import find_rolled_back
 from bucketfmt.timeline.load import FileGroupId
 from bucketfmt.timeline.timeline import Instant, Timeline
 
@@ -191,14 +192,12 @@ def check_still_there(before: Timeline, now: Timeline) -> None:
     Raises:
         ConflictError: so it is.
     """
-    there = {(i.requested_time, i.action) for i in now.writes.completed.instants}
-    for instant in before.writes.completed.instants:
-        time = instant.requested_time
-        if (time, instant.action) not in there and not now.is_before_start(time):
-            raise ConflictError(
-                f"{instant.action} {time}, which this write stands on, was rolled back. Nothing "
-                "was published; reload the table and retry"
-            )
+    instant = find_rolled_back(before, now)
+    if instant is not None:
+        raise ConflictError(
+            f"{instant.action} {instant.requested_time}, which this write stands on, was rolled "
+            "back. Nothing was published; reload the table and retry"
+        )
 
 
 def plan_rollback(

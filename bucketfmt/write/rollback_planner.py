@@ -20,6 +20,7 @@ from bucketfmt.limits import Limits
 from bucketfmt.storage.store import Store
 from bucketfmt.table.state import TableState
 from bucketfmt.timeline.heartbeat import Heartbeats
+from bucketfmt.timeline.history import load_history
 from bucketfmt.timeline.load import (
     load_clustering_plan,
     load_commit_metadata,
@@ -124,6 +125,7 @@ class RollbackPlanner:
                 )
             return
         self.check_writers_dead(timeline)
+        self._check_not_last(timeline, target)
         metadata = load_commit_metadata(self._store, self._config, target, self._limits)
         planned = {
             **load_pending_compactions(self._store, self._config, timeline, self._limits),
@@ -137,6 +139,21 @@ class RollbackPlanner:
             self._list(timeline, target, metadata, ()),
             self.load_doomed(timeline),
         )
+
+    def _check_not_last(self, timeline: Timeline, target: Instant) -> None:
+        """Refuse to leave a timeline without a write that others were archived before.
+
+        Its first write tells readers, Hudi's too, which files are committed though it does not
+        name them: without one those of archived writes would all be hidden.
+        """
+        if timeline.writes.completed.instants != (target,):
+            return
+        history = load_history(self._store, self._config, self._limits)
+        if Timeline(history, timeline.layout).writes.completed.instants:
+            raise ConflictError(
+                f"{target.action} {target.requested_time} is the only write that is not archived, "
+                "and tells where the archive ends. Write what the table is to hold instead"
+            )
 
     def check_no_restore(self, timeline: Timeline) -> None:
         """Refuse to go on while a restore is half done.

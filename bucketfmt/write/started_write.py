@@ -47,6 +47,15 @@ class WriteOptions:
     formats: FileFormats = field(default_factory=FileFormats)
     progress: ProgressCallback | None = None
 
+    def __post_init__(self) -> None:
+        if self.retries < 0:
+            raise ValueError(f"retries is 0 or more, not {self.retries}")
+
+    @property
+    def allowed_retries(self) -> int:
+        """How often to begin anew after a conflict: not where the rows would be out of date."""
+        return 0 if self.read_at is not None else self.retries
+
 
 def write_action(operation: str, table_type: str) -> str:
     """Return the action an operation is on the timeline."""

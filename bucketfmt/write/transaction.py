@@ -15,7 +15,13 @@ from typing import Literal
 
 import msgspec
 
-from bucketfmt.errors import BucketfmtError, ConflictError, StorageError, UnsupportedError
+from bucketfmt.errors import (
+    BucketfmtError,
+    ConflictError,
+    NotFoundError,
+    StorageError,
+    UnsupportedError,
+)
 from bucketfmt.format.commit_metadata import CommitMetadata
 from bucketfmt.format.instants import State, format_instant_file_name
 from bucketfmt.format.paths import join_path
@@ -402,9 +408,9 @@ class Transaction:
 
 def _may_act_late(error: BaseException) -> bool:
     """Whether it may be about an operation of the store that has not come to its end."""
-    return isinstance(error, StorageError) or not isinstance(
-        error, BucketfmtError | ValueError | TypeError
-    )
+    if isinstance(error, StorageError):
+        return not isinstance(error, NotFoundError)  # which is about reading
+    return not isinstance(error, BucketfmtError | ValueError | TypeError)
 
 
 def result_of(

@@ -13,7 +13,7 @@ from typing import Literal
 
 import pyarrow as pa
 
-from bucketfmt.errors import ConflictError, UnsupportedError
+from bucketfmt.errors import ConflictError, CorruptError, NotFoundError, UnsupportedError
 from bucketfmt.format.names import format_write_token
 from bucketfmt.index.model import ConsistentHashingIndex
 from bucketfmt.table.find_index import IndexFinder
@@ -123,16 +123,35 @@ class TableWriter:
         options: WriteOptions,
         dropped: Sequence[str] = (),
     ) -> CommitResult:
-        tries = 1 if options.read_at is not None else 1 + options.retries
-        for left in range(tries - 1, -1, -1):
+        left = options.allowed_retries
+        while True:
             try:
-                with self._start(operation, basis, grouped.groups, options, dropped) as started:
-                    return started.publish(self._write(started, grouped, options.progress))
+                return self._attempt(operation, basis, grouped, options, dropped)
             except ConflictError:  # noqa: PERF203  (a try is a whole write)
                 if not left:
                     raise
+                left -= 1
                 basis = self._renewed(basis, grouped.groups)
-        raise ValueError(f"retries is 0 or more, not {options.retries}")
+
+    def _attempt(
+        self,
+        operation: str,
+        basis: Basis,
+        grouped: GroupedRows,
+        options: WriteOptions,
+        dropped: Sequence[str],
+    ) -> CommitResult:
+        try:
+            with self._start(operation, basis, grouped.groups, options, dropped) as started:
+                return started.publish(self._write(started, grouped, options.progress))
+        except (CorruptError, NotFoundError) as error:
+            what = basis.snapshot.state.load_what_overtook()
+            if what is None:
+                raise
+            raise ConflictError(
+                f"{what} while this write stood on it. Nothing was published; reload the table "
+                "and retry"
+            ) from error
 
     def _start(
         self,

@@ -291,6 +291,26 @@ def test_what_a_clean_has_deleted_from_under_it(tmp_path: Path) -> None:
         table.rollback(overwritten.instant)
 
 
+def test_the_only_write_that_is_not_archived_stays(started: tuple[bf.Table, Model]) -> None:
+    """Without it nothing tells that the files of archived writes are committed."""
+    table, model = started
+    for ts in (2, 3):
+        table.upsert(rows(range(30, 34), ts))
+        model.upsert(rows(range(30, 34), ts))
+    assert table.archive(min_commits=1, max_commits=1)
+    (only,) = table.timeline.writes.completed.instants
+    with pytest.raises(bf.ConflictError, match="is the only write that is not archived"):
+        table.rollback(only.requested_time)
+    assert_reads_as(table.uri, model)
+
+
+def test_the_only_write_of_all_is_taken_back(started: tuple[bf.Table, Model]) -> None:
+    table, _ = started
+    (only,) = table.timeline.writes.completed.instants
+    table.rollback(only.requested_time)
+    assert_reads_as(table.uri, Model())
+
+
 def test_a_savepointed_write_stays(started: tuple[bf.Table, Model]) -> None:
     table, _ = started
     done = table.upsert(rows(range(20, 60), ts=2, price=2.0))

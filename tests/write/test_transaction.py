@@ -6,6 +6,7 @@ import multiprocessing
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -97,6 +98,53 @@ def test_a_write_is_tried_again(table: bf.Table) -> None:
     assert_reads_as(table.uri, model)
 
 
+def test_a_write_whose_files_are_cleaned_is_tried_again(table: bf.Table) -> None:
+    (_, mine), *_ = keys_by_bucket(table).items()
+    model = Model()
+    model.upsert(rows(range(40), ts=1))
+
+    def overtake() -> None:
+        for ts in (2, 3, 4):
+            table.upsert(rows(mine[:1], ts))
+            model.upsert(rows(mine[:1], ts))
+            table.compact()
+        table.clean(retain=1, dry_run=False)
+
+    given = rows(mine[1:2], ts=9, price=9.0)
+    with pytest.raises(bf.ConflictError):
+        slow_writer(table, overtake).write_rows("UPSERT", given, WriteOptions(retries=0))
+    assert_reads_as(table.uri, model)
+    slow_writer(table, overtake).write_rows("UPSERT", given, WriteOptions(retries=1))
+    model.upsert(given)
+    assert_reads_as(table.uri, model)
+    with pytest.raises(ValueError, match="retries is 0 or more"):
+        table.upsert(given, retries=-1)
+
+
+def test_rows_that_pass_no_more_are_not_deleted(
+    table: bf.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others write between the search for rows and their deletion."""
+    other, changes = bf.open(table.uri), [rows([1], ts=3, price=9.0)]
+    delete_keys = TableWriter.delete_keys
+
+    def delete_late(self: TableWriter, *given: Any) -> bf.CommitResult:
+        if changes:
+            other.upsert(changes.pop(0))
+        return delete_keys(self, *given)
+
+    monkeypatch.setattr(TableWriter, "delete_keys", delete_late)
+    table.delete(filter=[("id", "in", ["key-000001", "key-000002"]), ("price", "<", 9)])
+    model = Model()
+    model.upsert(rows(range(40), ts=1))
+    model.upsert(rows([1], ts=3, price=9.0))
+    model.delete(["key-000002"])
+    assert_reads_as(table.uri, model)
+    changes.append(rows([3], ts=5))
+    with pytest.raises(bf.ConflictError):
+        table.delete(filter=[("id", "=", "key-000003")], retries=0)
+
+
 def test_new_file_groups_of_one_bucket_are_in_conflict(table: bf.Table) -> None:
     new = rows([3], ts=1).set_column(4, "region", pa.array(["zz"]))
     writer = slow_writer(table, lambda: table.upsert(new))
@@ -170,8 +218,10 @@ def test_what_a_commit_says(table: bf.Table) -> None:
         assert stat.file_size_in_bytes == stat.total_write_bytes == size
         assert stat.partition_path == (stat.path or "").rpartition("/")[0]
         if not logged:
-            assert stat.prev_base_file is not None
-            assert stat.prev_commit == stat.prev_base_file.rpartition("_")[2].partition(".")[0]
+            assert stat.prev_commit < result.instant
+            named = f"_{stat.prev_commit}.parquet" if version >= 8 else ""
+            assert (stat.prev_base_file or "").endswith(named)
+            assert (stat.prev_base_file is None) == (version == 6)
             assert stat.log_files is None
         elif version == 6:
             assert stat.base_file.endswith(f"_{stat.prev_commit}.parquet")

@@ -1,0 +1,38 @@
+"""What takes files away from under those who read them: rollbacks and cleans.
+
+Pure. A reader, or a writer that rewrites what is there, stands on a timeline; files it names
+may be gone by the time they are opened, though nothing is damaged.
+"""
+
+from __future__ import annotations
+
+from bucketfmt.timeline.timeline import Instant, Timeline
+
+__all__ = ["find_rolled_back", "find_what_overtook"]
+
+
+def find_rolled_back(before: Timeline, now: Timeline) -> Instant | None:
+    """Return a completed write that was on a timeline and was taken back since; None if none was.
+
+    Args:
+        before: The timeline that was read.
+        now: The timeline as it is.
+    """
+    there = {(i.requested_time, i.action) for i in now.writes.completed.instants}
+    for instant in before.writes.completed.instants:
+        time = instant.requested_time
+        if (time, instant.action) not in there and not now.is_before_start(time):
+            return instant
+    return None
+
+
+def find_what_overtook(before: Timeline, now: Timeline) -> str | None:
+    """Return what may have deleted files since a timeline was read, in words; None if nothing."""
+    rolled_back = find_rolled_back(before, now)
+    if rolled_back is not None:
+        return f"{rolled_back.action} {rolled_back.requested_time} was rolled back"
+    known = {(clean.requested_time, clean.state) for clean in before.of("clean").instants}
+    for clean in now.of("clean").instants:
+        if (clean.requested_time, clean.state) not in known:
+            return f"clean {clean.requested_time} deleted files"
+    return None

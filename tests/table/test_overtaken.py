@@ -1,0 +1,125 @@
+"""Files that others take away while a table is read: not damage, and the reader is told so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import bucketfmt as bf
+from bucketfmt.format.instants import State
+from bucketfmt.storage.store import FileInfo
+from bucketfmt.table.overtaken import find_rolled_back, find_what_overtook
+from bucketfmt.timeline.timeline import Instant, Timeline
+from tests.write.models import SCHEMA, rows
+
+KEYS = [f"key-{number:06d}" for number in range(6)]
+
+
+def timeline(*instants: tuple[str, str, State]) -> Timeline:
+    found = (
+        Instant(time, action, state, time if state is State.COMPLETED else None, "")
+        for time, action, state in instants
+    )
+    return Timeline(tuple(found), 2)
+
+
+ONE = ("20260101000000001", "commit", State.COMPLETED)
+TWO = ("20260101000000002", "commit", State.COMPLETED)
+CLEAN = ("20260101000000003", "clean", State.COMPLETED)
+BEGUN = ("20260101000000003", "clean", State.INFLIGHT)
+LATER = ("20260101000000004", "commit", State.COMPLETED)
+
+
+def test_what_is_gone_was_rolled_back_unless_it_was_archived() -> None:
+    before = timeline(ONE, TWO)
+    assert find_rolled_back(before, timeline(ONE, TWO, LATER)) is None
+    assert find_rolled_back(before, timeline(TWO, LATER)) is None, "archived"
+    taken_back = find_rolled_back(before, timeline(ONE, LATER))
+    assert taken_back is not None
+    assert taken_back.requested_time == TWO[0]
+
+
+def test_what_takes_files_away() -> None:
+    before = timeline(ONE, TWO)
+    assert find_what_overtook(before, before) is None
+    assert find_what_overtook(before, timeline(ONE, TWO, LATER)) is None
+    assert find_what_overtook(before, timeline(ONE)) == f"commit {TWO[0]} was rolled back"
+    cleaned = find_what_overtook(before, timeline(ONE, TWO, BEGUN))
+    assert cleaned == f"clean {BEGUN[0]} deleted files"
+    assert find_what_overtook(timeline(ONE, BEGUN), timeline(ONE, CLEAN)) is not None
+    assert find_what_overtook(timeline(ONE, CLEAN), timeline(ONE, CLEAN)) is None
+
+
+@pytest.fixture(params=["COPY_ON_WRITE", "MERGE_ON_READ"])
+def table(request: pytest.FixtureRequest, tmp_path: Path) -> bf.Table:
+    table = bf.create(
+        str(tmp_path / "t"),
+        schema=SCHEMA,
+        record_key=["id"],
+        partition_by=["region"],
+        ordering=["ts"],
+        index=bf.SimpleBucketIndex(1),
+        table_type=request.param,
+    )
+    for ts in (1, 2, 3):
+        table.upsert(rows(range(6), ts))
+        table.compact()
+    return table
+
+
+def _roll_back(table: bf.Table) -> str:
+    newest = table.timeline.writes.completed.instants[-1].requested_time
+    table.rollback(newest)
+    return f"{newest} was rolled back while the table was read; read again"
+
+
+def _clean(table: bf.Table) -> str:
+    for ts in (4, 5):
+        table.upsert(rows(range(6), ts))
+        table.compact()
+    table.clean(retain=1, dry_run=False)
+    (clean,) = table.timeline.of("clean").instants
+    return f"clean {clean.requested_time} deleted files while the table was read; read again"
+
+
+@pytest.mark.parametrize("overtake", [_roll_back, _clean])
+@pytest.mark.parametrize("read", [bf.Scan.to_arrow, lambda scan: list(scan.to_batches())])
+def test_a_scan(
+    table: bf.Table, overtake: Callable[[bf.Table], str], read: Callable[[bf.Scan], object]
+) -> None:
+    scan = table.scan()
+    assert scan.plan().slices, "it has found its files, and not opened them"
+    said = overtake(bf.open(table.uri))
+    with pytest.raises(bf.NotFoundError) as told:
+        read(scan)
+    assert said in str(told.value)
+    assert table.scan().to_arrow().num_rows == 6
+
+
+def test_a_lookup(table: bf.Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    other, said = bf.open(table.uri), []
+    list_partition = table.store.list
+
+    def list_slowly(path: str) -> list[FileInfo]:
+        listed = list_partition(path)
+        if path == "us" and not said:
+            said.append(_roll_back(other))
+        return listed
+
+    monkeypatch.setattr(table.store, "list", list_slowly)
+    with pytest.raises(bf.NotFoundError) as told:
+        table.lookup(KEYS)
+    assert said[0] in str(told.value)
+    assert table.lookup(KEYS).num_rows == 6
+
+
+def test_damage_is_none_of_it(table: bf.Table) -> None:
+    scan = table.scan()
+    file_slice, *_ = scan.plan().slices
+    bf.open(table.uri).upsert(rows([77], 9))
+    Path(table.uri, file_slice.files[0].path).unlink()
+    with pytest.raises((bf.CorruptError, bf.NotFoundError)) as told:
+        scan.to_arrow()
+    assert "read again" not in str(told.value)
