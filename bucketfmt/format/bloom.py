@@ -47,7 +47,7 @@ _GROWTH = struct.Struct(">iii")
 _OLD_HEAD_BYTES = 8
 _HASHES_MAX = 1024  # a false positive rate of 1e-300 takes 997
 _BITS_MAX = 2**31 - 1
-_SLICE_ROWS = 1 << 15
+_SLICE_ROWS = 1 << 14
 _FIRST_ROUNDS = 4  # a full filter has half of its bits set: one foreign key in 16 gets past these
 
 
@@ -125,12 +125,14 @@ class BloomFilter:
         self, data: NDArray[np.uint8], offsets: NDArray[np.int64], rounds: int
     ) -> NDArray[np.bool_]:
         """Return per key whether some row has its first `rounds` bits."""
-        bits = _bits_of_keys(data, offsets, rounds, self.num_bits, self.hash_type)
-        places, shifts = bits >> 3, (bits & 7).astype(np.uint8)
-        found = np.zeros(len(bits), np.bool_)
-        for row in self.rows:
-            found |= (np.frombuffer(row, np.uint8)[places] >> shifts & 1).all(axis=1)
-        return found
+        rows = [np.frombuffer(row, np.uint8) for row in self.rows]
+        found = np.ones((len(rows), len(offsets) - 1), np.uint8)
+        for bits in _rounds_of_bits(data, offsets, rounds, self.num_bits, self.hash_type):
+            places, shifts = bits >> 3, (bits & 7).astype(np.uint8)
+            for number, row in enumerate(rows):
+                found[number] &= row[places] >> shifts
+        result: NDArray[np.bool_] = np.logical_or.reduce(found, axis=0)
+        return result
 
 
 class BloomFilterBuilder:
@@ -159,7 +161,7 @@ class BloomFilterBuilder:
         self._dynamic = filter_type is BloomFilterType.DYNAMIC_V0
         self._num_entries = num_entries
         self._max_entries = max_entries
-        self._rows = [np.zeros(self._num_bits, np.bool_)]
+        self._rows = np.zeros((1, self._num_bits), np.bool_)
         self._keys_in_last_row = 0
         self._keys_in_turn: int | None = None  # keys added since the last row was full
 
@@ -175,12 +177,9 @@ class BloomFilterBuilder:
         keys_per_row, keys = bloom_filter.keys_per_row, bloom_filter.keys_in_last_row
         builder = cls(bloom_filter.filter_type, keys_per_row or 1, max_entries=max_entries)
         builder._num_bits, builder._num_hashes = bloom_filter.num_bits, bloom_filter.num_hashes
-        builder._rows = [
-            np.unpackbits(
-                np.frombuffer(row, np.uint8), count=bloom_filter.num_bits, bitorder="little"
-            ).view(np.bool_)
-            for row in bloom_filter.rows
-        ]
+        rows = np.array([np.frombuffer(row, np.uint8) for row in bloom_filter.rows])
+        bits = np.unpackbits(rows, axis=1, count=bloom_filter.num_bits, bitorder="little")
+        builder._rows = bits.view(np.bool_)
         builder._keys_in_last_row = keys or 0
         return builder
 
@@ -195,12 +194,12 @@ class BloomFilterBuilder:
             data, offsets = string_buffers(keys)
             if np.any(offsets[1:] == offsets[:-1]):
                 raise ValueError("a record key is null or empty")
-            bits = _bits_of_keys(data, offsets, self._num_hashes, self._num_bits, HashType.MURMUR)
-            row_of_key = self._place(len(keys))
-            rows = np.unique(row_of_key).tolist()
-            for row in rows:
-                of_row = bits if len(rows) == 1 else bits[row_of_key == row]
-                self._rows[row][of_row] = True
+            starts = self._place(len(keys)) * self._num_bits
+            flat = self._rows.reshape(-1)
+            for bits in _rounds_of_bits(
+                data, offsets, self._num_hashes, self._num_bits, HashType.MURMUR
+            ):
+                flat[bits + starts] = True
 
     def _place(self, count: int) -> NDArray[np.int64]:
         """Return the row for each of the next `count` keys (InternalDynamicBloomFilter.add)."""
@@ -218,7 +217,7 @@ class BloomFilterBuilder:
                 if rows * self._num_entries >= self._max_entries:
                     self._keys_in_turn = 0
                     continue
-                self._rows.append(np.zeros(self._num_bits, np.bool_))
+                self._rows = np.append(self._rows, np.zeros_like(self._rows[:1]), axis=0)
                 self._keys_in_last_row = 0
                 rows += 1
             fitting = min(self._num_entries - self._keys_in_last_row, count - done)
@@ -229,7 +228,8 @@ class BloomFilterBuilder:
 
     def build(self) -> BloomFilter:
         """Return the filter of the keys so far."""
-        rows = tuple(np.packbits(row, bitorder="little").tobytes() for row in self._rows)
+        packed = np.packbits(self._rows, axis=1, bitorder="little")
+        rows = tuple(row.tobytes() for row in packed)
         growth = (self._num_entries, self._keys_in_last_row) if self._dynamic else (None, None)
         return BloomFilter(self._num_bits, self._num_hashes, HashType.MURMUR, rows, *growth)
 
@@ -328,26 +328,27 @@ def _bits_of_key(key: bytes, rounds: int, num_bits: int, hash_type: HashType) ->
         yield abs(seed) % num_bits  # abs() after Java's %, which takes the sign of the left side
 
 
-def _bits_of_keys(
+def _rounds_of_bits(
     data: NDArray[np.uint8],
     offsets: NDArray[np.int64],
     rounds: int,
     num_bits: int,
     hash_type: HashType,
-) -> NDArray[np.int64]:
-    """Return the bits of every key, of shape (keys, rounds)."""
+) -> Iterator[NDArray[np.int64]]:
+    """Yield, for one hash after the other, the bit of every key."""
     if hash_type is HashType.MURMUR:
-        hashes = murmur2_hudi_rows(data, offsets, 0, rounds)
-        bits = np.abs(hashes, out=hashes).view(np.uint32)
-        # numpy divides 32-bit numbers by a scalar with SIMD, but has no such remainder
-        whole = bits // np.uint32(num_bits)
-        whole *= np.uint32(num_bits)
-        bits -= whole
-        return bits.astype(np.int64)
+        for hashes in murmur2_hudi_rows(data, offsets, 0, rounds).T:
+            bits = np.abs(hashes).view(np.uint32)
+            # numpy divides 32-bit numbers by a scalar with SIMD, but has no such remainder
+            whole = bits // np.uint32(num_bits)
+            whole *= np.uint32(num_bits)
+            bits -= whole
+            yield bits.astype(np.int64)
+        return
     texts = data.tobytes()  # key by key: Hudi itself has never written Jenkins hashes
     starts = offsets.tolist()
-    rows = [
+    keys = [
         list(_bits_of_key(texts[start:stop], rounds, num_bits, hash_type))
         for start, stop in pairwise(starts)
     ]
-    return np.array(rows, np.int64).reshape(-1, rounds)
+    yield from np.array(keys, np.int64).reshape(-1, rounds).T

@@ -124,23 +124,26 @@ def murmur2_hudi_rows(
             # reversed: the very last byte stays low; sign-extended: Java bytes are signed
             extended = byte.astype(np.int8).astype(np.int32) << (8 * (left - 1 - index)).clip(0)
             odd ^= np.where(present, extended, 0).astype(np.uint32)
-        has_tail = left > 0
+        # Rows without a tail are mixed with 0 and multiplied by 1: nothing is done to them.
+        odd_multiplier = np.where(left > 0, multiplier, np.uint32(1))
         lengths = block.lengths.astype(np.uint32)
-        result = np.empty((len(block), rounds), np.uint32)
-        value = np.full(len(block), seed & _M32, np.uint32)
+        result: npt.NDArray[np.uint32] = np.empty((rounds, len(block)), np.uint32)
+        shifted = np.empty(len(block), np.uint32)
+        before: npt.NDArray[np.uint32] | np.uint32 = np.uint32(seed & _M32)
         for column in range(rounds):
-            value = value ^ lengths
+            value = np.bitwise_xor(before, lengths, out=result[column])
             for words in stripes:
                 active = value[: len(words)]
                 active *= multiplier
                 active ^= words
-            if has_tail.any():
-                value = np.where(has_tail, (value ^ odd) * multiplier, value)
-            value ^= value >> 13
+            value ^= odd
+            value *= odd_multiplier
+            value ^= np.right_shift(value, 13, out=shifted)
             value *= multiplier
-            value ^= value >> 15
-            result[:, column] = value
-        return result.view(np.int32)
+            value ^= np.right_shift(value, 15, out=shifted)
+            before = value
+        signed: npt.NDArray[np.int32] = result.T.view(np.int32)
+        return signed
 
     return _run(data, offsets, 4, kernel)
 
@@ -209,7 +212,7 @@ def _run(
             ordered, result = result, np.empty_like(result)
             result[block.order] = ordered
         results.append(result)
-    return np.concatenate(results)
+    return results[0] if len(results) == 1 else np.concatenate(results)
 
 
 def _rotl(words: _Words, turn: int) -> _Words:
