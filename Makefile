@@ -5,8 +5,9 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.ready
 HUDI_STAMP := .venv-hudi/.ready
 MINUTES ?= 30
+SEEDS ?= 1 2
 
-.PHONY: setup demo test check unit judge cluster-test interop-setup bench soak soak-interop clean
+.PHONY: setup demo test check unit judge cluster-test interop-setup bench soak soak-interop judge-matrix clean
 
 setup: $(STAMP)
 
@@ -60,6 +61,10 @@ soak: setup interop-setup
 
 soak-interop: setup interop-setup
 	$(BIN)/python -m tests.interop soak $(MINUTES)
+
+# Every play of every kind of table with every version of Hudi: about half an hour.
+judge-matrix: setup interop-setup
+	$(BIN)/python -m tests.interop matrix $(SEEDS)
 
 clean:
 	rm -rf $(VENV) .venv-hudi build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis

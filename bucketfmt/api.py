@@ -26,7 +26,7 @@ from bucketfmt.rows.log_writer import DataFormat
 from bucketfmt.rows.meta_columns import PARTITION_PATH, RECORD_KEY
 from bucketfmt.storage.open import open_store
 from bucketfmt.storage.store import Store
-from bucketfmt.table.keys import KeysLike, read_keys
+from bucketfmt.table.keys import KeysLike
 from bucketfmt.table.progress import ProgressCallback
 from bucketfmt.table.table import Moment, load_config
 from bucketfmt.table.table import Table as ReadableTable
@@ -249,10 +249,10 @@ class Table(ReadableTable):
             raise ValueError("delete takes keys or a filter")
         if filter is not None:
             return self._delete_where(filter, _options(options))
-        found = read_keys(keys, self.config)
+        found = self._read_keys(keys)
         if found.partition_paths is None:
             columns = [RECORD_KEY, PARTITION_PATH]
-            found = read_keys(self.lookup(found.record_keys, columns), self.config)
+            found = self._read_keys(self.lookup(found.record_keys, columns))
         return self._writer.delete_keys(found, _options(options))
 
     def _delete_where(self, row_filter: FilterLike, options: WriteOptions) -> CommitResult:
@@ -262,7 +262,7 @@ class Table(ReadableTable):
         while True:
             read_at = options.read_at or self.timeline
             try:
-                found = read_keys(self.scan(columns, row_filter).to_arrow(), self.config)
+                found = self._read_keys(self.scan(columns, row_filter).to_arrow())
                 return self._writer.delete_keys(found, replace(options, read_at=read_at))
             except (ConflictError, NotFoundError):
                 if not left:

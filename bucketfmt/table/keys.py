@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
+from bucketfmt.format.record_keys import KeyEncoding
 from bucketfmt.format.table_config import KeyGenerator, TableConfig
 from bucketfmt.rows.column_paths import find_column
 from bucketfmt.rows.meta_columns import PARTITION_PATH, RECORD_KEY
 from bucketfmt.rows.virtual_keys import partition_paths, record_keys
 
-__all__ = ["KeySet", "KeysLike", "read_keys"]
+__all__ = ["FindEncoding", "KeySet", "KeysLike", "read_keys"]
 
 KeysLike = Any
 """A list of text, a column of text, or rows: anything with an Arrow C stream."""
@@ -34,11 +35,23 @@ class KeySet:
     partition_paths: pa.ChunkedArray | None
 
 
-def read_keys(keys: KeysLike, config: TableConfig) -> KeySet:
+FindEncoding = Callable[[], KeyEncoding | None]
+"""Returns how a table writes complex keys of one field; None: as Hudi does for its version."""
+
+
+def read_keys(
+    keys: KeysLike, config: TableConfig, find_encoding: FindEncoding | None = None
+) -> KeySet:
     """Return the keys a caller gave.
 
     Rows count by `_hoodie_record_key` and `_hoodie_partition_path` (or `record_key` and
     `partition_path`) where they have them, else by the table's key and partition fields.
+
+    Args:
+        keys: What the caller gave.
+        config: Of the table.
+        find_encoding: Called where keys are made of fields and the table's version does not tell
+            how; without it such rows are refused.
 
     Raises:
         TypeError: they come in no form that is known, or not as text.
@@ -55,7 +68,7 @@ def read_keys(keys: KeysLike, config: TableConfig) -> KeySet:
     given = keys if isinstance(keys, _ARROW) else _read_stream(keys)
     if not isinstance(given, pa.Table):
         return KeySet(_text_column(given, "a record key"), _no_partition(config, len(given)))
-    return KeySet(_keys_of_rows(given, config), _partitions_of_rows(given, config))
+    return KeySet(_keys_of_rows(given, config, find_encoding), _partitions_of_rows(given, config))
 
 
 def _is_plain_array(keys: object) -> bool:
@@ -96,7 +109,9 @@ def _read_stream(keys: object) -> pa.Table | pa.ChunkedArray:
     return pa.Table.from_struct_array(column) if pa.types.is_struct(column.type) else column
 
 
-def _keys_of_rows(rows: pa.Table, config: TableConfig) -> pa.ChunkedArray:
+def _keys_of_rows(
+    rows: pa.Table, config: TableConfig, find_encoding: FindEncoding | None
+) -> pa.ChunkedArray:
     for name in (RECORD_KEY, "record_key"):
         if name in rows.schema.names and name not in config.record_key_fields:
             return _text_column(rows.column(name), "a record key")
@@ -105,12 +120,14 @@ def _keys_of_rows(rows: pa.Table, config: TableConfig) -> pa.ChunkedArray:
         wanted = ", ".join(fields) or RECORD_KEY
         raise ValueError(f"rows to look up want the column {RECORD_KEY}, or all of: {wanted}")
     is_complex = config.key_generator is KeyGenerator.COMPLEX
-    if is_complex and len(fields) == 1 and config.table_version < 9:
+    if not (is_complex and len(fields) == 1 and config.table_version < 9):
+        return record_keys(rows, config)
+    if find_encoding is None:
         raise ValueError(
             f"Hudi releases write a complex key of one field as 7 or as {fields[0]}:7; "
             f"give the column {RECORD_KEY} as the table has it"
         )
-    return record_keys(rows, config)
+    return record_keys(rows, config, find_encoding())
 
 
 def _partitions_of_rows(rows: pa.Table, config: TableConfig) -> pa.ChunkedArray | None:

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from bucketfmt.errors import IndexUnknownError
+from bucketfmt.format.record_keys import KeyEncoding
 from bucketfmt.format.table_config import TableConfig
 from bucketfmt.index.assign import Buckets
 from bucketfmt.index.model import Index
@@ -21,6 +22,7 @@ from bucketfmt.limits import Limits
 from bucketfmt.rows.virtual_keys import partition_paths
 from bucketfmt.storage.store import Store
 from bucketfmt.table.find_index import IndexFinder
+from bucketfmt.table.key_encoding import find_key_encoding
 from bucketfmt.table.keys import read_keys
 from bucketfmt.table.snapshot import Snapshot
 from bucketfmt.table.state import TableState
@@ -71,7 +73,7 @@ class PinnedTable:
         return buckets
 
     def assign(self, rows: pa.Table) -> pa.Table:
-        """Return the bucket of each row, in order; opens no data file.
+        """Return the bucket of each row, in order, by hashing alone.
 
         Args:
             rows: With the key fields and the partition fields, or Hudi's columns for them.
@@ -84,7 +86,7 @@ class PinnedTable:
             KeyEncodingError: a key that is null or empty, or on which Hudi never returns.
             IndexUnknownError: the index is unknown, or keeps no buckets.
         """
-        keys = read_keys(rows, self.config)
+        keys = read_keys(rows, self.config, lambda: self._key_encoding)
         paths = keys.partition_paths
         if paths is None:
             paths = partition_paths(rows, self.config)
@@ -98,6 +100,10 @@ class PinnedTable:
             bucket_ids[own] = found
             ranks[own] = np.searchsorted(np.asarray(buckets.bucket_ids), found)
         return pa.table([paths, pa.array(bucket_ids), pa.array(ranks)], schema=_ASSIGNED)
+
+    @cached_property
+    def _key_encoding(self) -> KeyEncoding | None:
+        return find_key_encoding(self.snapshot)
 
     @cached_property
     def _resolved(self) -> ResolvedIndex:

@@ -22,7 +22,8 @@ from bucketfmt.rows.filters import FilterLike, parse_filter
 from bucketfmt.storage.store import Store
 from bucketfmt.table.find_index import IndexFinder
 from bucketfmt.table.inspect import Inspect
-from bucketfmt.table.keys import KeysLike, read_keys
+from bucketfmt.table.key_encoding import find_key_encoding
+from bucketfmt.table.keys import KeySet, KeysLike, read_keys
 from bucketfmt.table.lookup import KeyLocator, locate_keys, lookup_rows, plan_locator
 from bucketfmt.table.pinned import PinnedTable
 from bucketfmt.table.scan import Scan, plan_changes, plan_scan
@@ -229,6 +230,9 @@ class Table:
     def locate(self, keys: KeysLike, partitions: Sequence[str] | None = None) -> pa.Table:
         """Return where keys live or would live, by hashing alone: no data file is opened.
 
+        (But one, where `keys` are rows and only the keys that are there tell how a complex key of
+        one field is written: in tables of version 6 and 8.)
+
         Args:
             keys: Record keys (a list or an Arrow column of text), or rows with
                 `_hoodie_record_key` or the key fields, and with `_hoodie_partition_path` or the
@@ -248,7 +252,7 @@ class Table:
             ValueError: `index` of `open` contradicts the table's file groups.
         """
         snapshot = self._snapshot()
-        return locate_keys(snapshot, self._index_finder, read_keys(keys, self.config), partitions)
+        return locate_keys(snapshot, self._index_finder, self._read_keys(keys), partitions)
 
     def locator(self, partitions: Sequence[str] | None = None) -> KeyLocator:
         """Return what locates keys elsewhere, without I/O: a value that pickles. As `locate`.
@@ -264,7 +268,10 @@ class Table:
         partitions are looked at.
         """
         snapshot = self._snapshot()
-        return lookup_rows(snapshot, self._index_finder, read_keys(keys, self.config), columns)
+        return lookup_rows(snapshot, self._index_finder, self._read_keys(keys), columns)
+
+    def _read_keys(self, keys: KeysLike) -> KeySet:
+        return read_keys(keys, self.config, lambda: find_key_encoding(self._snapshot()))
 
     def _instant(self, moment: Moment | None) -> str | None:
         return None if moment is None else normalise_instant(moment, self.config.timezone)

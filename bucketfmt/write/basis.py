@@ -21,6 +21,7 @@ from bucketfmt.rows.merge_rules import MergeRules, find_merge_rules
 from bucketfmt.rows.meta_columns import META_COLUMNS
 from bucketfmt.table.files import FileSlice
 from bucketfmt.table.find_index import IndexFinder
+from bucketfmt.table.key_encoding import find_key_encoding
 from bucketfmt.table.lookup import slices_by_bucket
 from bucketfmt.table.schema import TableSchema, find_stated_text, find_stating_commit
 from bucketfmt.table.snapshot import Snapshot
@@ -42,6 +43,7 @@ class Basis:
         schema: The columns once the write is done.
         avro_schema: The same as Avro JSON, without Hudi's own columns.
         is_schema_change: Whether these are other columns than the table has.
+        key_encoding: How complex keys of one field are written; None as the table version has it.
         latest_schema: The schema with column ids, where the table keeps one.
     """
 
@@ -60,6 +62,7 @@ class Basis:
             UnsupportedError: a kind of table that this release does not write.
             SchemaError: the rows do not fit the table.
         """
+        self.key_encoding = find_key_encoding(snapshot)
         self.snapshot = snapshot
         self.incoming = incoming
         self.finder = finder

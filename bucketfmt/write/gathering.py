@@ -70,7 +70,7 @@ def _route(basis: Basis, given: pa.Table) -> list[tuple[BucketRef, pa.Table]]:
     for field in target:
         if not field.nullable and rows.column(field.name).null_count:
             raise SchemaError(f"column {field.name}: null, where the table allows none")
-    keys = record_keys(rows, config)
+    keys = record_keys(rows, config, basis.key_encoding)
     paths = partition_paths(rows, config)
     with_key = rows.append_column(RECORD_KEY, keys.cast(pa.string()))
     return list(route_rows(with_key, paths, basis.buckets))

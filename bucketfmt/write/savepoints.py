@@ -70,7 +70,7 @@ def put_savepoint(
     if known is not None and known.is_completed:
         return instant
     retained = _first_retained(rollbacks, timeline)
-    if instant < retained:
+    if instant < retained and not _is_newest(timeline, instant):
         raise ValueError(
             f"{instant} cannot be savepointed: a clean may have deleted its files; {retained} is "
             "the first that can"
@@ -369,6 +369,16 @@ def _find_savepoint(timeline: Timeline, requested_time: str) -> Instant | None:
         if instant.requested_time == requested_time:
             return instant
     return None
+
+
+def _is_newest(timeline: Timeline, requested_time: str) -> bool:
+    """Whether nothing came after a write, so that the table still is as it left it.
+
+    After a restore that is so, although the clean before it retained only what is taken back.
+    """
+    written = timeline.writes.completed.instants
+    newest = max(written, key=lambda i: (i.completion_time or i.requested_time, i.requested_time))
+    return newest.requested_time == requested_time == max(i.requested_time for i in written)
 
 
 def _first_retained(rollbacks: Rollbacks, timeline: Timeline) -> str:

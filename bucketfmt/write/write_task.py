@@ -88,7 +88,11 @@ class WriteTask:
             gather_rows(self._basis, IncomingRows(data), grouped, workers=1)
             return
         for batch in open_rows(data):
-            keys = read_keys(pa.Table.from_batches([batch]), self.table.config)
+            keys = read_keys(
+                pa.Table.from_batches([batch]),
+                self.table.config,
+                lambda: self._basis.key_encoding,
+            )
             gather_keys(self._basis, keys, grouped)
 
     @cached_property

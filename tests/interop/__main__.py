@@ -2,6 +2,7 @@
 
 usage: python -m tests.interop replay VERSION SEED        one table again; its folder is kept
        python -m tests.interop turns VERSION KIND SEED    writing in turns again; likewise
+       python -m tests.interop matrix SEED...             all plays of all kinds of tables
        python -m tests.interop soak MINUTES [SEED]        tables of all versions, from SEED on
 """
 
@@ -12,22 +13,18 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
-from tests.interop.carry_on import kinds_of, play_at_random, play_in_order
 from tests.interop.hudi import run_hudi
 from tests.interop.hudi_session import HudiSession
 from tests.interop.judge import Verdict, judge_table
-from tests.interop.overlapping import play_overlapping
+from tests.interop.matrix import all_kinds_of, format_matrix, play_kind, play_matrix
 from tests.interop.plans import VERSIONS, Plan, make_plan
-from tests.interop.side_by_side import play_side_by_side
 
 _TABLES_PER_JVM = 24
 _JVMS = 2
-Play = Callable[[HudiSession, Path, str, int], None]
 
 
 def replay(version: str, seed: int) -> int:
@@ -44,12 +41,18 @@ def replay(version: str, seed: int) -> int:
 def turns(version: str, kind: str, seed: int) -> int:
     """Write in turns again."""
     folder = Path(tempfile.mkdtemp(prefix=f"turns-{version}-{kind}-{seed}-"))
-    print(f"the table is in {folder}")
     session = HudiSession(version, folder / "hudi")
     try:
-        return int(_play(session, kind, seed, folder) > 0)
+        return int(any(one.tally is None for one in play_kind(session, kind, seed, folder)))
     finally:
         session.close()
+
+
+def matrix(seeds: list[int]) -> int:
+    """Write every kind of table in turns, and say how it went."""
+    ended = play_matrix(seeds, Path(tempfile.mkdtemp(prefix="judge-matrix-")))
+    print(format_matrix(ended))
+    return int(any(one.tally is None for one in ended))
 
 
 def soak(minutes: float, seed: int) -> int:
@@ -68,9 +71,10 @@ def soak(minutes: float, seed: int) -> int:
                 failed += _tell(plan, verdict)
         for version in VERSIONS:
             session = HudiSession(version, folder / "turns" / version)
-            for kind in kinds_of(version):
+            for kind in all_kinds_of(version):
                 if time.monotonic() < ends or not played[version]:
-                    failed += _play(session, kind, seed, folder / f"{version}-{kind}")
+                    ended = play_kind(session, kind, seed, folder / f"{version}-{kind}")
+                    failed += sum(one.tally is None for one in ended)
                     played[version] += 1
             session.close()
         shutil.rmtree(folder)
@@ -88,24 +92,6 @@ def _round(seed: int, folder: Path, version: str) -> list[tuple[Plan, Verdict]]:
     return [(plan, judge_table(plan, folder / version)) for plan in plans]
 
 
-def _play(session: HudiSession, kind: str, seed: int, folder: Path) -> int:
-    """Write a kind of table in all ways there are; return how many ended in disagreement."""
-    plays: list[Play] = [play_at_random, play_in_order, play_side_by_side]
-    # Hudi has non-blocking writes from 1.0 on, with simple buckets.
-    if session.version != "0.15.0" and kind in ("mor-simple", "mor-rules"):
-        plays.append(play_overlapping)
-    return sum(_differ(play, session, kind, seed, folder) for play in plays)
-
-
-def _differ(play: Play, session: HudiSession, kind: str, seed: int, folder: Path) -> bool:
-    try:
-        play(session, folder / play.__name__, kind, seed)
-    except Exception as error:
-        print(f"{session.version} {kind} {seed} {play.__name__}: {error}", flush=True)
-        return True
-    return False
-
-
 def _tell(plan: Plan, verdict: Verdict) -> int:
     where = f"{plan.version} {plan.seed}"
     if verdict.unread is not None:
@@ -121,6 +107,8 @@ def main(arguments: list[str]) -> int:
             return replay(version, int(seed))
         case ["turns", version, kind, seed]:
             return turns(version, kind, int(seed))
+        case ["matrix", *seeds] if seeds:
+            return matrix([int(seed) for seed in seeds])
         case ["soak", minutes, *seed]:
             return soak(float(minutes), int(seed[0]) if seed else int(time.time()))
     print(__doc__, file=sys.stderr)

@@ -17,8 +17,8 @@ from bucketfmt.write.cleaning import CleanPolicy
 from tests.interop.hudi_session import HudiSession
 from tests.interop.sides import Bucketfmt, Hudi, Side
 
-__all__ = ["SCHEMA", "Turns", "as_table", "kinds_of", "play_at_random", "play_in_order"]
-__all__ += ["start_turns"]
+__all__ = ["SCHEMA", "TABLE_VERSIONS", "Tally", "Turns", "as_table", "kinds_of"]
+__all__ += ["play_at_random", "play_in_order", "start_turns"]
 
 _KEYS = 60
 _REGIONS = ("us", "eu", "ünï/x")
@@ -40,7 +40,8 @@ _KINDS: Mapping[str, tuple[str, bf.Index]] = {
     "cow-rules": ("COPY_ON_WRITE", bf.PartitionBucketIndex(2, "us,4")),
     "mor-rules": ("MERGE_ON_READ", bf.PartitionBucketIndex(2, "us,4")),
 }
-_TABLE_VERSIONS = {"0.15.0": 6, "1.0.2": 8, "1.2.0": 9}
+TABLE_VERSIONS = {"0.15.0": 6, "1.0.2": 8, "1.2.0": 9}
+"""The version of the tables that a version of Hudi makes."""
 
 
 def kinds_of(version: str) -> list[str]:
@@ -51,6 +52,21 @@ def kinds_of(version: str) -> list[str]:
 _Rows = dict[tuple[str, str], dict[str, Any]]
 
 
+@dataclass(frozen=True)
+class Tally:
+    """What a play came to.
+
+    Attributes:
+        rounds: Comparisons of both sides with each other.
+        ours: Writes and services of bucketfmt.
+        hudis: Those of Hudi.
+    """
+
+    rounds: int
+    ours: int
+    hudis: int
+
+
 @dataclass
 class Turns:
     """One table, and what it has to hold.
@@ -59,6 +75,7 @@ class Turns:
         rows: The rows by partition and key.
         done: What was done, for messages.
         saved: The savepoint, and the rows at that time.
+        rounds: How often both were compared with the rows.
     """
 
     hudi: Hudi
@@ -68,6 +85,7 @@ class Turns:
     done: list[str] = field(default_factory=list)
     saved: tuple[str, _Rows] | None = None
     time: int = 0
+    rounds: int = 0
 
     def __post_init__(self) -> None:
         self.us: Side = Bucketfmt(self.table)
@@ -109,7 +127,16 @@ class Turns:
         hudis = self.hudi.read()
         own = _sorted(hudis.select(SCHEMA.names).cast(SCHEMA))
         assert own == self._expected, f"Hudi reads something else after {self.done}"
-        assert not _doubled_buckets(hudis), f"{_doubled_buckets(hudis)} after {self.done}"
+        assert not doubled_buckets(hudis), f"{doubled_buckets(hudis)} after {self.done}"
+        self.rounds += 1
+
+    def tally(self) -> Tally:
+        """Return what was done so far."""
+        ours, hudis = (
+            sum(entry.endswith(f" by {side.name}") for entry in self.done)
+            for side in (self.us, self.hudi)
+        )
+        return Tally(self.rounds, ours, hudis)
 
     def compare_ours(self) -> None:
         """We read what the model holds, and the check is clean."""
@@ -198,6 +225,10 @@ class Turns:
         side.rollback(self._newest_write())
 
     def _savepoint(self, side: Side) -> None:
+        # After a restore, Hudi takes what it has restored for cleaned.
+        given = self.draw()
+        side.upsert(as_table(given))
+        self.merge(given)
         instant = self._newest_write()
         side.savepoint(instant)
         self.saved = instant, dict(self.rows)
@@ -269,7 +300,7 @@ def start_turns(
         ordering=["ts"],
         index=index,
         table_type=table_type,  # type: ignore[arg-type]
-        table_version=_TABLE_VERSIONS[session.version],
+        table_version=TABLE_VERSIONS[session.version],
         properties={
             "hoodie.datasource.write.hive_style_partitioning": "true",
             "hoodie.datasource.write.partitionpath.urlencode": "true",
@@ -288,7 +319,7 @@ def _sorted(rows: pa.Table) -> list[dict[str, Any]]:
     return sorted(rows.to_pylist(), key=lambda row: (row["region"], row["id"]))
 
 
-def _doubled_buckets(hudis: pa.Table) -> list[str]:
+def doubled_buckets(hudis: pa.Table) -> list[str]:
     """Return the file groups of buckets that have more than one, by the rows that Hudi read."""
     groups: dict[tuple[str, str], set[str]] = {}
     for row in hudis.select(["_hoodie_partition_path", "_hoodie_file_name"]).to_pylist():
@@ -299,7 +330,7 @@ def _doubled_buckets(hudis: pa.Table) -> list[str]:
     return sorted(str(group) for group in groups.items() if len(group[1]) > 1)
 
 
-def play_in_order(session: HudiSession, folder: Path, kind: str, seed: int) -> None:
+def play_in_order(session: HudiSession, folder: Path, kind: str, seed: int) -> Tally:
     """Each reads, writes over and looks after what the other wrote."""
     turns = start_turns(session, folder, kind, seed)
     us, hudi = turns.us, turns.hudi
@@ -313,12 +344,14 @@ def play_in_order(session: HudiSession, folder: Path, kind: str, seed: int) -> N
     turns.do(us, "upsert", "upsert", "delete")
     turns.do(us, *services)
     turns.do(hudi, "upsert")
+    return turns.tally()
 
 
-def play_at_random(session: HudiSession, folder: Path, kind: str, seed: int) -> None:
+def play_at_random(session: HudiSession, folder: Path, kind: str, seed: int) -> Tally:
     """Each does one thing after another, in ten rounds."""
     turns = start_turns(session, folder, kind, seed)
     turns.do(turns.us, "upsert")
     for _ in range(10):
         turns.play(turns.us)
         turns.play(turns.hudi)
+    return turns.tally()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import bucketfmt as bf
-from tests.interop.carry_on import SCHEMA, Turns, as_table, start_turns
+from tests.interop.carry_on import SCHEMA, Tally, Turns, as_table, start_turns
 from tests.interop.hudi_session import HudiSession
 from tests.interop.sides import Side
 
@@ -21,7 +21,7 @@ _OPTIONS = {
 _APART = 3  # of `Turns.time`: ordering values of two draws are then never equal
 
 
-def play_overlapping(session: HudiSession, folder: Path, kind: str, seed: int) -> None:
+def play_overlapping(session: HudiSession, folder: Path, kind: str, seed: int) -> Tally:
     """While a write of ours is under way, anything else is done to its buckets."""
     turns = start_turns(session, folder, kind, seed, _WRITER, _OPTIONS)
     _overlap(turns, turns.hudi, "upsert")  # which begins the buckets
@@ -33,6 +33,7 @@ def play_overlapping(session: HudiSession, folder: Path, kind: str, seed: int) -
     _overlap(turns, turns.us, "delete")
     turns.do(turns.hudi, "compact", "clean_some", "archive_some", "upsert")
     turns.do(turns.us, "compact", "clean_some", "archive_some", "upsert")
+    return turns.tally()
 
 
 def _overlap(turns: Turns, side: Side, operation: str) -> None:

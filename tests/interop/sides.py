@@ -8,6 +8,7 @@ from typing import Protocol
 import pyarrow as pa
 
 import bucketfmt as bf
+from bucketfmt.rows.log_writer import DataFormat
 from bucketfmt.write.cleaning import CleanPolicy
 from bucketfmt.write.compaction import Compactor
 from tests.interop.hudi_session import HudiSession
@@ -45,11 +46,11 @@ class Bucketfmt:
 
     name = "bucketfmt"
 
-    def __init__(self, table: bf.Table) -> None:
-        self._table = table
+    def __init__(self, table: bf.Table, log_format: DataFormat = "avro") -> None:
+        self._table, self._log_format = table, log_format
 
     def upsert(self, rows: pa.Table) -> None:
-        self._table.upsert(rows)
+        self._table.upsert(rows, log_format=self._log_format)
 
     def delete(self, rows: pa.Table) -> None:
         config = self._table.config

@@ -237,6 +237,22 @@ def test_what_a_clean_has_deleted_is_not_savepointed(tmp_path: Path) -> None:
         table.savepoint(first)
 
 
+@pytest.mark.parametrize("version", [6, 8, 9])
+def test_what_was_restored_over_a_clean_is_savepointed_again(tmp_path: Path, version: int) -> None:
+    table, model = make(tmp_path, version, "MERGE_ON_READ")
+    saved = table.savepoint()
+    for ts in range(2, 5):
+        table.upsert(rows(range(40), ts=ts))
+        table.compact()
+    assert table.clean(retain=1, dry_run=False).files
+    table.restore(saved)
+    table.delete_savepoint(saved)
+    assert table.savepoint() == saved
+    table.upsert(rows(range(40), ts=9))
+    table.restore(saved)
+    assert_reads_as(table.uri, model)
+
+
 def test_a_preview_writes_nothing(started: tuple[bf.Table, Model]) -> None:
     table, _ = started
     point = table.savepoint()

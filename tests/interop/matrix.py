@@ -1,0 +1,110 @@
+"""All plays of all kinds of tables, and a table of how they ended."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.interop.carry_on import TABLE_VERSIONS, Tally, kinds_of, play_at_random, play_in_order
+from tests.interop.hudi_session import HudiSession
+from tests.interop.overlapping import play_overlapping
+from tests.interop.plans import VERSIONS
+from tests.interop.shapes import play_shape, shapes_of
+from tests.interop.side_by_side import play_side_by_side
+
+__all__ = ["Ended", "Play", "all_kinds_of", "format_matrix", "play_kind", "play_matrix"]
+
+Play = Callable[[HudiSession, Path, str, int], Tally]
+"""Plays with a session and in a folder, on a kind of table, as a seed says."""
+
+_COLUMNS: dict[str, Play] = {
+    "in order": play_in_order,
+    "at random": play_at_random,
+    "overlapping": play_overlapping,
+    "side by side": play_side_by_side,
+    "shapes": play_shape,
+}
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a play ended.
+
+    Attributes:
+        tally: What it came to; None if there was a disagreement.
+    """
+
+    version: str
+    kind: str
+    play: str
+    tally: Tally | None
+
+
+def all_kinds_of(version: str) -> list[str]:
+    """Return the kinds of tables that are written in turns, and the shapes."""
+    return [*kinds_of(version), *shapes_of(version)]
+
+
+def _plays_of(version: str, kind: str) -> list[str]:
+    """Return the plays of a kind: Hudi has non-blocking writes from 1.0 on, simple buckets only."""
+    if kind in shapes_of(version):
+        return ["shapes"]
+    overlaps = version != "0.15.0" and kind in ("mor-simple", "mor-rules")
+    return ["in order", "at random", *(["overlapping"] if overlaps else []), "side by side"]
+
+
+def play_kind(session: HudiSession, kind: str, seed: int, folder: Path) -> list[Ended]:
+    """Play all there is of a kind of table; disagreements are told, and their folders kept."""
+    ended = []
+    for name in _plays_of(session.version, kind):
+        tally, own = None, folder / name.replace(" ", "-")
+        try:
+            tally = _COLUMNS[name](session, own, kind, seed)
+        except Exception as error:
+            told = f"{error}\nthe table is in {own}"
+        else:
+            told = str(tally)
+            shutil.rmtree(own)
+        print(f"{session.version} {kind} {seed} {name}: {told}", file=sys.stderr, flush=True)
+        ended.append(Ended(session.version, kind, name, tally))
+    return ended
+
+
+def play_matrix(seeds: Sequence[int], folder: Path) -> list[Ended]:
+    """Play everything, with one Hudi after the other."""
+    ended: list[Ended] = []
+    for version in VERSIONS:
+        session = HudiSession(version, folder / version)
+        for kind in all_kinds_of(version):
+            # Nothing of a shape is random.
+            for seed in seeds[:1] if kind in shapes_of(version) else seeds:
+                ended += play_kind(session, kind, seed, folder / f"{version}-{kind}-{seed}")
+        session.close()
+    return ended
+
+
+def format_matrix(ended: Sequence[Ended]) -> str:
+    """Return a Markdown table: how often each play compared, by version and kind of table.
+
+    The shapes are one row, copy-on-write and merge-on-read.
+    """
+    rows = [
+        ["table version", "Hudi", "kind", *_COLUMNS, "by bucketfmt", "by Hudi", "disagreements"]
+    ]
+    rows.append(["--:", "---", "---", *("--:" for _ in rows[0][3:])])
+    groups: dict[tuple[str, str], list[Ended]] = {}
+    for one in ended:
+        kind = f"{one.kind[:3]}, other shapes" if one.play == "shapes" else one.kind
+        groups.setdefault((one.version, kind), []).append(one)
+    for (version, kind), own in groups.items():
+        row = [str(TABLE_VERSIONS[version]), version, kind]
+        for play in _COLUMNS:
+            rounds = [one.tally.rounds for one in own if one.play == play and one.tally]
+            row.append(str(sum(rounds)) if rounds else "")
+        tallies = [one.tally for one in own if one.tally]
+        row += [str(sum(t.ours for t in tallies)), str(sum(t.hudis for t in tallies))]
+        rows.append([*row, str(len(own) - len(tallies))])
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
