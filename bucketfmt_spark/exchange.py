@@ -15,6 +15,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
 import bucketfmt as bf
+from bucketfmt_spark.executors import map_batches
 from bucketfmt_spark.placement import place
 
 __all__ = ["BUCKET", "exchange", "move_to_buckets", "split_by_bucket"]
@@ -42,7 +43,7 @@ def exchange(df: DataFrame, buckets: bf.CommonBuckets, *, every_bucket: bool) ->
             )
 
     schema = st.StructType([st.StructField(BUCKET, st.IntegerType(), False), *_nullable(df)])
-    rows = df.mapInArrow(assign, schema)
+    rows = map_batches(df, assign, schema)
     if every_bucket:
         session = df.sparkSession
         nulls = [sf.lit(None).cast(f.dataType).alias(f.name) for f in schema.fields[1:]]

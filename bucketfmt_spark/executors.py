@@ -1,22 +1,25 @@
-"""Whether executors can run bucketfmt at all, asked before they are given work.
+"""What executors run, and whether they can run bucketfmt at all.
 
-DataFrames are lazy: a package that is missing would otherwise show in the middle of the user's
-job, as an error of Spark's.
+That is asked before they are given work: DataFrames are lazy, so a package that is missing would
+otherwise show in the middle of the user's job, as an error of Spark's.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from typing import Any
 from weakref import WeakKeyDictionary
+from zipimport import zipimporter
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import types as st
 
 import bucketfmt as bf
 
-__all__ = ["ExecutorError", "check_executors", "parallelism"]
+__all__ = ["ExecutorError", "check_executors", "map_batches", "parallelism"]
 
 _MISSING = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
 
@@ -55,6 +58,27 @@ def check_executors(spark: SparkSession) -> None:
             "spark.addArtifacts(...) or --py-files"
         )
     _CHECKED[spark] = True
+
+
+def map_batches(
+    df: DataFrame,
+    run: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]],
+    schema: st.StructType | str,
+) -> DataFrame:
+    """Return `df.mapInArrow(run, schema)`, of which the next task begins sooner.
+
+    Before each task Spark 3.5 has importlib look for new modules, for which Python before 3.12
+    reads the directory of every zip file that modules were looked for in; Spark puts its own jar,
+    of thousands of entries, among them. That takes 0.1 s, unless those caches are dropped.
+    """
+
+    def run_task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from run(batches)
+        for path, finder in list(sys.path_importer_cache.items()):
+            if isinstance(finder, zipimporter):
+                del sys.path_importer_cache[path]
+
+    return df.mapInArrow(run_task, schema)
 
 
 def _make_probe() -> Any:

@@ -17,7 +17,7 @@ import bucketfmt as bf
 from bucketfmt_spark.bucket_join import SideName, plan_join
 from bucketfmt_spark.bucket_rows import BucketRows, read_bucket
 from bucketfmt_spark.exchange import exchange, split_by_bucket
-from bucketfmt_spark.executors import check_executors
+from bucketfmt_spark.executors import check_executors, map_batches
 from bucketfmt_spark.matching import Engine, How, check_engine
 from bucketfmt_spark.sides import Side, is_frame, scan_of
 from bucketfmt_spark.spark_types import arrow_of, as_spark_takes_it, spark_schema
@@ -143,7 +143,7 @@ def _join_frame(
 
     every_bucket = _has_rows(how, of_table == "left", of_table == "right")
     moved = exchange(frame, buckets, every_bucket=every_bucket)
-    return moved.mapInArrow(run, spark_schema(plan.output))
+    return map_batches(moved, run, spark_schema(plan.output))
 
 
 def _has_rows(how: How, left: bool, right: bool) -> bool:

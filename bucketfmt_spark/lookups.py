@@ -16,7 +16,7 @@ from pyspark.sql import types as st
 
 import bucketfmt as bf
 from bucketfmt_spark.exchange import BUCKET, move_to_buckets, split_by_bucket
-from bucketfmt_spark.executors import check_executors
+from bucketfmt_spark.executors import check_executors, map_batches
 from bucketfmt_spark.sides import Side, scan_of
 from bucketfmt_spark.spark_types import arrow_for_spark, as_spark_takes_it, spark_schema
 from bucketfmt_spark.tasks import PackedTasks
@@ -64,7 +64,7 @@ def locate(df: DataFrame, uri: Any) -> DataFrame:
         for batch in batches:
             yield from locator.locate(pa.Table.from_batches([batch])).to_batches()
 
-    return df.mapInArrow(run, spark_schema(_LOCATIONS))
+    return map_batches(df, run, spark_schema(_LOCATIONS))
 
 
 def lookup(df: DataFrame, uri: Side, columns: Sequence[str] | None = None) -> DataFrame:
@@ -112,5 +112,5 @@ def lookup(df: DataFrame, uri: Side, columns: Sequence[str] | None = None) -> Da
                     for rows in reader.of_keys(own.cast(pa.string())).read(payload):
                         yield as_spark_takes_it(rows, taken)
 
-    moved = move_to_buckets(df.mapInArrow(assign, _MOVED_KEYS), buckets.num_buckets)
-    return moved.mapInArrow(find, spark_schema(taken))
+    moved = move_to_buckets(map_batches(df, assign, _MOVED_KEYS), buckets.num_buckets)
+    return map_batches(moved, find, spark_schema(taken))

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from bucketfmt_spark.executors import check_executors
+from bucketfmt_spark.executors import check_executors, map_batches
 from bucketfmt_spark.spark_types import arrow_for_spark, as_spark_takes_it, spark_schema
 
 __all__ = ["PackedTasks", "number_tasks", "pack_by_size", "task_frame"]
@@ -113,4 +113,4 @@ def task_frame(
 
     tasks = len(packed[0])
     frame = spark.range(0, tasks, 1, max(tasks, 1))
-    return frame.mapInArrow(run, spark_schema(taken))
+    return map_batches(frame, run, spark_schema(taken))

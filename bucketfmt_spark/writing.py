@@ -22,7 +22,7 @@ from pyspark.sql import types as st
 
 import bucketfmt as bf
 from bucketfmt_spark.bucket_id import bucket_id, expressible_index
-from bucketfmt_spark.executors import check_executors, parallelism
+from bucketfmt_spark.executors import check_executors, map_batches, parallelism
 from bucketfmt_spark.failures import typed_errors
 from bucketfmt_spark.placement import place
 from bucketfmt_spark.spark_types import arrow_of
@@ -146,7 +146,7 @@ def place_rows(df: DataFrame, table: bf.Table, num_tasks: int | None = None) -> 
             spread = sf.pmod(sf.hash(partition), sf.lit(1 << 20)).cast("bigint")
             bucket = bucket + spread * sf.lit(num_buckets)
         return place(df, sf.pmod(bucket, sf.lit(num_tasks)), num_tasks)
-    numbered = df.mapInArrow(_numberer(table.pinned(), num_tasks), _with_task(df.schema))
+    numbered = map_batches(df, _numberer(table.pinned(), num_tasks), _with_task(df.schema))
     return place(numbered, sf.col(_TASK), num_tasks).drop(_TASK)
 
 
@@ -213,7 +213,7 @@ def _collect(
     run: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]],
 ) -> list[bytes]:
     """Run the job, once: doing it again would write everything again."""
-    return [bytes(row.receipt) for row in placed.mapInArrow(run, "receipt binary").collect()]
+    return [bytes(row.receipt) for row in map_batches(placed, run, "receipt binary").collect()]
 
 
 # -- what the driver says
