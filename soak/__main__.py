@@ -5,6 +5,7 @@ usage: python -m soak corruption       damage every byte of every file of the ti
        python -m soak fuzz [NAME]      coverage-guided fuzzing of every decoder
        python -m soak peers            hudi-rs on the damage of one log file
        python -m soak crashes [--all]  a fault at every operation of all that writes
+       python -m soak interleavings    every two things done to a table, one amid the other
        python -m soak report           write the figures into docs/reliability.md
 """
 
@@ -17,6 +18,7 @@ from soak.corruption import print_bad, save_figures, sweep_peers, sweep_tables
 from soak.crashes import plan_pieces, strike_pieces
 from soak.damages import DAMAGES
 from soak.fuzzing import fuzz_all
+from soak.interleavings import MEETINGS, interleave_all
 from soak.lengths import FORGERS, forge_lengths
 from soak.report import write_report
 from soak.tables import TABLES
@@ -56,6 +58,11 @@ def main() -> int:
     crashes.add_argument("--workers", type=int, default=2)
     crashes.add_argument("--save", action="store_true", help="keep the figures for the report")
 
+    meetings = commands.add_parser("interleavings")
+    meetings.add_argument("--only", default="", help="meetings whose names have this in them")
+    meetings.add_argument("--workers", type=int, default=2)
+    meetings.add_argument("--save", action="store_true", help="keep the figures for the report")
+
     commands.add_parser("report")
 
     arguments = parser.parse_args()
@@ -69,6 +76,9 @@ def main() -> int:
         pieces = plan_pieces(everything=arguments.all)
         pieces = [piece for piece in pieces if arguments.only in f"{piece.kind} {piece.work}"]
         return strike_pieces(pieces, workers=arguments.workers, save=arguments.save)
+    if arguments.command == "interleavings":
+        wanted = [meeting for meeting in MEETINGS if arguments.only in " | ".join(meeting)]
+        return interleave_all(wanted, workers=arguments.workers, save=arguments.save)
     if arguments.command == "corruption":
         return _corruption(arguments)
     if arguments.command == "fuzz":

@@ -17,6 +17,7 @@ from soak.works import KINDS, SAMPLE, WORKS
 __all__ = ["RECOVERIES_SAMPLED", "Piece", "plan_pieces", "strike_piece", "strike_pieces"]
 
 _RECOVERED = ("upsert", "delete", "insert_overwrite", "compact", "clean", "roll back")
+_RECOVERY_STRIDE = 3
 
 
 class Piece(NamedTuple):
@@ -50,7 +51,9 @@ def plan_pieces(*, everything: bool) -> list[Piece]:
     possible = [(kind, work) for kind in KINDS for work in WORKS if work.is_possible(kind)]
     pieces = [Piece(str(kind), work.name) for kind, work in possible]
     return pieces + [
-        Piece(str(kind), work.name, 1) for kind, work in possible if work.name in _RECOVERED
+        Piece(str(kind), work.name, _RECOVERY_STRIDE)
+        for kind, work in possible
+        if work.name in _RECOVERED
     ]
 
 

@@ -7,7 +7,7 @@ away what the dead left, and the check finds nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import bucketfmt as bf
 from bucketfmt.storage.store import WRITE_VERBS
@@ -89,6 +89,7 @@ def strike_recovery(kind: Kind, work: Work, stride: int = 1) -> Tally:
         stride: Take every so many of the states that leaves.
     """
     base = make(kind, work)
+    done = read_rows(_done(base, kind, work, _WORKER))
     left = Looks(lambda aftermath: None)
     dead = []
     for aftermath in strike_everywhere(
@@ -100,9 +101,11 @@ def strike_recovery(kind: Kind, work: Work, stride: int = 1) -> Tally:
             dead.append(aftermath.store)
     crashes = errors = states = 0
     bad: list[str] = []
-    following = Work("the next write", _write_next)
+    following = replace(work, name="the next write", act=_write_next)
     for store in dead[stride // 2 :: stride]:
-        expected = _expect(store, kind, following, _FOLLOWER)
+        written = read_rows(_done(store, kind, following, _FOLLOWER))
+        # What is stepwise is completed first, and written to then.
+        expected = _Expected(read_rows(store), [done], written)
         tally = _strike(
             store,
             _write_next,
@@ -157,16 +160,22 @@ def _strike(
     return Tally(Points(crashes, looks.points - crashes), looks.states, bad)
 
 
-def _expect(base: MemoryStore, kind: Kind, work: Work, process: int = _WORKER) -> _Expected:
-    done = base.copy()
-    work.act(SimulatedProcess(done, process, kind.writer).open())
+def _expect(base: MemoryStore, kind: Kind, work: Work) -> _Expected:
     between = []
     if work.is_stepwise:
-        table = SimulatedProcess(base.copy(), process, kind.writer).open()
+        table = SimulatedProcess(base.copy(), _WORKER, kind.writer).open()
         for instant in table.timeline.writes.completed.instants:
             scan = table.scan(as_of=instant.requested_time)
             between.append(sorted(tuple(row.values()) for row in scan.to_arrow().to_pylist()))
-    return _Expected(read_rows(base), between, read_rows(done))  # type: ignore[arg-type]
+    after = read_rows(_done(base, kind, work, _WORKER))
+    return _Expected(read_rows(base), between, after)  # type: ignore[arg-type]
+
+
+def _done(base: MemoryStore, kind: Kind, work: Work, process: int) -> MemoryStore:
+    """Return what work leaves that nothing befalls."""
+    store = base.copy()
+    work.act(SimulatedProcess(store, process, kind.writer).open())
+    return store
 
 
 class _WrongError(Exception):

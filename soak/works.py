@@ -21,7 +21,20 @@ from bucketfmt.testing.memory_store import MemoryStore
 from bucketfmt.write.compaction import Compactor
 from bucketfmt.write.create import create_table, plan_properties
 
-__all__ = ["KINDS", "NEXT", "SAMPLE", "WORKS", "Kind", "Row", "Work", "make", "read_rows", "rows"]
+__all__ = [
+    "KINDS",
+    "NEXT",
+    "SAMPLE",
+    "WORKS",
+    "Kind",
+    "Row",
+    "Work",
+    "grow_old",
+    "make",
+    "newest_write",
+    "read_rows",
+    "rows",
+]
 
 Row = tuple[str, int, str]
 Act = Callable[[bf.Table], object]
@@ -151,7 +164,7 @@ def _write_on(t: bf.Table) -> None:
     t.delete(rows(("k5", 0, "b")))
 
 
-def _grow_old(t: bf.Table) -> None:
+def grow_old(t: bf.Table) -> None:
     """Leave files that nobody needs, and commits to archive."""
     for v in (3, 4):
         t.upsert(rows(("k0", v, "a"), ("k1", v, "b")))
@@ -164,7 +177,8 @@ def _savepoint_and_write_on(t: bf.Table) -> None:
     _write_on(t)
 
 
-def _newest_write(t: bf.Table) -> str:
+def newest_write(t: bf.Table) -> str:
+    """Return the instant of the write that was requested last."""
     newest = t.timeline.writes.completed.last
     if newest is None:
         raise ValueError("nothing was written")
@@ -212,7 +226,7 @@ def _compact(t: bf.Table) -> object:
     return t.compact()
 
 
-def _schedule(t: bf.Table) -> object:
+def schedule(t: bf.Table) -> object:
     return Compactor(t._snapshot, t._transactions).schedule()
 
 
@@ -247,11 +261,11 @@ WORKS = [
         is_possible=_may_replace,
     ),
     Work("delete_partitions", lambda t: t.delete_partitions(["b"]), is_possible=_may_replace),
-    Work("schedule a compaction", _schedule, resume=_compact, is_possible=_is_logged),
-    Work("compact", _compact, prepare=_schedule, resume=_compact, is_possible=_is_logged),
-    Work("clean", _clean, prepare=_grow_old, resume=_clean),
-    Work("archive", _archive, prepare=_grow_old, resume=_archive),
-    Work("roll back", lambda t: t.rollback(_newest_write(t)), prepare=_write_on, is_stepwise=True),
+    Work("schedule a compaction", schedule, resume=_compact, is_possible=_is_logged),
+    Work("compact", _compact, prepare=schedule, resume=_compact, is_possible=_is_logged),
+    Work("clean", _clean, prepare=grow_old, resume=_clean),
+    Work("archive", _archive, prepare=grow_old, resume=_archive),
+    Work("roll back", lambda t: t.rollback(newest_write(t)), prepare=_write_on, is_stepwise=True),
     Work("roll back a dead write", _roll_back_failed, dies=True),
     Work(
         "savepoint",

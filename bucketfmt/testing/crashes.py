@@ -126,6 +126,9 @@ class SimulatedProcess:
         number: int,
         writer: WriterConfig = _DEFAULT,
         plan: FaultPlan | None = None,
+        *,
+        store: FaultyStore | None = None,
+        chance: int | None = None,
     ) -> None:
         """Begin a process.
 
@@ -134,10 +137,13 @@ class SimulatedProcess:
             number: Which process it is: tells its time and chance.
             writer: How it writes; on a machine that is simulated.
             plan: What befalls it.
+            store: How it sees the files, if not so.
+            chance: That of another process.
         """
-        machine = SimulatedMachine(number, _FIRST_PROCESS_S + number * _HOUR_S)
+        seed = number if chance is None else chance
+        machine = SimulatedMachine(seed, _FIRST_PROCESS_S + number * _HOUR_S)
         files.now = machine.now
-        self.store = FaultyStore(files, plan)
+        self.store = store or FaultyStore(files, plan)
         self._writer = replace(writer, machine=machine.machine)
 
     def open(self) -> Table:

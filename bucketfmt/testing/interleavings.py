@@ -1,0 +1,111 @@
+"""Two processes at one table, the second at work in the midst of the first.
+
+The second does all it does before the first's operation 1, then before its operation 2, and so
+on: so each comes to meet the other in every state it can be in. Their clocks agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import count
+
+from bucketfmt.api import Table
+from bucketfmt.errors import BucketfmtError
+from bucketfmt.testing.crashes import SimulatedProcess
+from bucketfmt.testing.faulty_store import Fault, FaultyStore
+from bucketfmt.testing.memory_store import MemoryStore
+from bucketfmt.testing.recording_store import Operation
+from bucketfmt.write.open import WriterConfig
+
+__all__ = ["Interleaving", "Outcome", "interleave_everywhere"]
+
+_DEFAULT = WriterConfig()
+_SECOND = 1_000  # tells the second's chance from that of any first
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of one process's work.
+
+    Attributes:
+        error: What it raised; None if it returned.
+        value: What it returned.
+    """
+
+    error: BucketfmtError | None
+    value: object = None
+
+    def __str__(self) -> str:
+        return f"{type(self.error).__name__}: {self.error}" if self.error else "returned"
+
+
+@dataclass(frozen=True)
+class Interleaving:
+    """What two processes made of a table.
+
+    Attributes:
+        store: The files.
+        operation: What the first was about to do when the second came.
+        first: What came of the first.
+        second: What came of the second.
+    """
+
+    store: MemoryStore
+    operation: Operation
+    first: Outcome
+    second: Outcome
+
+    def __str__(self) -> str:
+        verb, path = self.operation
+        return f"before {verb} {path}; the first {self.first}; the second {self.second}"
+
+
+def interleave_everywhere(
+    files: MemoryStore,
+    first: Callable[[Table], object],
+    second: Callable[[Table], object],
+    *,
+    process: int = 1,
+    writer: WriterConfig = _DEFAULT,
+) -> Iterator[Interleaving]:
+    """Yield what becomes of two pieces of work, for each operation of the first.
+
+    Args:
+        files: What both begin with; they are copied.
+        first: Work that is interrupted. It may raise `BucketfmtError`.
+        second: Work that is done meanwhile, from opening the table to its end; as `first`.
+        process: Number of the process that does the first.
+        writer: How both write.
+    """
+    for at in count(1):
+        store = files.copy()
+        meanwhile = SimulatedProcess(store, process, writer, chance=process + _SECOND)
+        interrupted = _InterruptedStore(store, at, lambda p=meanwhile: _run(p, second))  # type: ignore[misc]
+        outcome = _run(SimulatedProcess(store, process, writer, store=interrupted), first)
+        if interrupted.outcome is None:
+            return
+        yield Interleaving(store, interrupted.operations[at - 1], outcome, interrupted.outcome)
+
+
+class _InterruptedStore(FaultyStore):
+    """Has something else done before one operation."""
+
+    def __init__(self, store: MemoryStore, at: int, interrupt: Callable[[], Outcome]) -> None:
+        super().__init__(store)
+        self._at = at
+        self._interrupt = interrupt
+        self.outcome: Outcome | None = None
+
+    def _count(self, operation: Operation) -> Fault | None:
+        fault = super()._count(operation)
+        if len(self.operations) == self._at:
+            self.outcome = self._interrupt()
+        return fault
+
+
+def _run(process: SimulatedProcess, act: Callable[[Table], object]) -> Outcome:
+    try:
+        return Outcome(None, act(process.open()))
+    except BucketfmtError as error:
+        return Outcome(error)

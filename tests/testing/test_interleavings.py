@@ -1,0 +1,55 @@
+"""The second process comes before each operation of the first, and both are told of."""
+
+from __future__ import annotations
+
+import bucketfmt as bf
+from bucketfmt.testing.interleavings import interleave_everywhere
+from soak.works import KINDS, WORKS, make, rows
+
+KIND = KINDS[3]
+FILES = make(KIND, WORKS[0])
+
+
+def put_two(table: bf.Table) -> str:
+    table.store.replace("one", b"1")
+    table.store.replace("two", b"2")
+    return "done"
+
+
+def see(table: bf.Table) -> set[str]:
+    return {path for path in ("one", "two") if table.store.info(path)}
+
+
+def test_before_each_operation() -> None:
+    """Opening the table is the first."""
+    before = FILES.state
+    met = list(interleave_everywhere(FILES, put_two, see))
+    assert [way.operation.path for way in met] == [".hoodie/hoodie.properties", "one", "two"]
+    assert [way.second.value for way in met] == [set(), set(), {"one"}]
+    assert [way.first.value for way in met] == ["done"] * 3
+    assert all({"one", "two"} <= way.store.files.keys() for way in met)
+    assert "before replace two; the first returned; the second returned" in str(met[2])
+    assert FILES.state == before
+
+
+def test_what_is_raised_is_told() -> None:
+    def refuse(table: bf.Table) -> None:
+        raise bf.ConflictError("no")
+
+    first, *_ = interleave_everywhere(FILES, put_two, refuse)
+    assert (str(first.first), str(first.second)) == ("returned", "ConflictError: no")
+
+
+def test_the_two_have_chance_of_their_own_and_one_clock() -> None:
+    def write(table: bf.Table) -> str:
+        return table.upsert(rows(("x", 1, "x"))).instant
+
+    def write_elsewhere(table: bf.Table) -> str:
+        return table.upsert(rows(("y", 1, "y"))).instant
+
+    met = list(interleave_everywhere(FILES, write, write_elsewhere, writer=KIND.writer))
+    both = [way for way in met if way.first.value and way.second.value]
+    assert 20 < len(both) < len(met), "where one waits for the lock, it waits for ever"
+    for way in both:
+        first, second = int(str(way.first.value)), int(str(way.second.value))
+        assert 0 < abs(first - second) < 10_000, "never the same, and within seconds"
