@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_args
@@ -43,6 +44,7 @@ from bucketfmt.write.result import CommitResult
 from bucketfmt.write.savepoints import RestoreResult, delete_savepoint, put_savepoint, restore
 from bucketfmt.write.started_write import StartedWrite, WriteOptions
 from bucketfmt.write.transaction import Transactions
+from bucketfmt.write.write_task import WriteTask
 from bucketfmt.write.writer import RowOperation, TableWriter
 
 if TYPE_CHECKING:
@@ -309,6 +311,36 @@ class Table(ReadableTable):
             raise ValueError(f"no operation {operation!r}: {', '.join(get_args(StartedOperation))}")
         incoming = None if operation == "delete" else schema
         return self._writer.start(operation.upper(), incoming, _options(options))
+
+    def resume_write(self, task: WriteTask, **options: Unpack[WriteArguments]) -> StartedWrite:
+        """Take up a write that another process began, to publish it or to take it back.
+
+        >>> task = t.start_write("upsert", schema).hand_over()     # doctest: +SKIP
+        >>> with t.resume_write(task) as started:                  # elsewhere; doctest: +SKIP
+        ...     started.publish(receipts)
+
+        Its heartbeat is kept going from here on. One process publishes, once.
+
+        Args:
+            task: What `StartedWrite.hand_over` returned.
+            options: See `WriteArguments`; how files are encoded, the task has.
+
+        Raises:
+            ConflictError: it has ended, or is being taken back since nothing kept it alive.
+            LockTimeoutError: another writer has the table lock.
+        """
+        return self._writer.resume(task, _options(options))
+
+    def keep_alive(self, task: WriteTask) -> AbstractContextManager[None]:
+        """Return a context in which the heartbeat of a write goes on that was handed over.
+
+        For whoever writes its files: where nothing keeps a write alive for two minutes, the next
+        writer may take it back.
+
+        Raises:
+            ConflictError: as `resume_write`; LockTimeoutError likewise.
+        """
+        return self._writer.keep_alive(task)
 
     def find_commit(self, idempotency_key: str) -> CommitResult | None:
         """Return the commit that was made with this key; None if there is none."""

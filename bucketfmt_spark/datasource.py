@@ -1,4 +1,4 @@
-"""`spark.read.format("bucketfmt")`: Spark's own way in, over what `read` does.
+"""`format("bucketfmt")`: Spark's own way in, over what `read` and `write` do.
 
 Spark gives a Python data source no columns to leave out and asks it for no statistics: `read`
 and the option `columns` are faster. Two readers, because a session that has not enabled filter
@@ -18,10 +18,14 @@ from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
     DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
     InputPartition,
 )
 
 import bucketfmt as bf
+from bucketfmt_spark.sink import BatchSink, stream_sink
+from bucketfmt_spark.sink_options import SinkOptions
 from bucketfmt_spark.source_options import SourceOptions
 from bucketfmt_spark.spark_types import arrow_for_spark, as_spark_takes_it, spark_schema
 from bucketfmt_spark.stream_source import stream_reader
@@ -36,7 +40,7 @@ Condition = tuple[str, str, Any]
 
 
 class BucketfmtSource(DataSource):
-    """Reads and streams a table; options as in `SourceOptions`."""
+    """Reads, writes and streams a table; options as in `SourceOptions` and `SinkOptions`."""
 
     @classmethod
     def name(cls) -> str:
@@ -54,6 +58,16 @@ class BucketfmtSource(DataSource):
     def streamReader(self, schema: st.StructType) -> DataSourceStreamReader:  # noqa: N802
         """Return a reader of what commits change."""
         return stream_reader(SourceOptions(self.options))
+
+    def writer(self, schema: st.StructType, overwrite: bool) -> DataSourceWriter:
+        """Return what writes a DataFrame."""
+        return BatchSink(SinkOptions(self.options, overwrite=overwrite), schema)
+
+    def streamWriter(  # noqa: N802
+        self, schema: st.StructType, overwrite: bool
+    ) -> DataSourceStreamWriter:
+        """Return what writes the batches of a stream."""
+        return stream_sink(SinkOptions(self.options, overwrite=overwrite), schema)
 
 
 class FilteringSource(BucketfmtSource):

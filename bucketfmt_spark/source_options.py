@@ -1,4 +1,4 @@
-"""The options of `format("bucketfmt")`, read once."""
+"""The options of reading by `format("bucketfmt")`, read once."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ from typing import Any
 import pyarrow as pa
 
 import bucketfmt as bf
+from bucketfmt_spark.table_options import TableOptions
 
 __all__ = ["SourceOptions"]
 
-_STORAGE = "storage."
-_KNOWN = {
-    "path",
+_KNOWN = (
     "columns",
     "as_of",
     "read_optimized",
@@ -22,15 +21,15 @@ _KNOWN = {
     "until",
     "maxfilespertrigger",
     "maxbytespertrigger",
-}
+)
 
 
-class SourceOptions:
+class SourceOptions(TableOptions):
     """Options as text, checked. Pickles.
 
-    `path`; `columns` (names, with commas between); `as_of`; `read_optimized` and `meta_columns`
-    (true or false); `since` and `until` for changes; `storage.*`, handed to fsspec without the
-    prefix; for streams also `maxFilesPerTrigger` and `maxBytesPerTrigger`.
+    Those of `TableOptions`; `columns` (names, with commas between); `as_of`; `read_optimized` and
+    `meta_columns` (true or false); `since` and `until` for changes; for streams also
+    `maxFilesPerTrigger` and `maxBytesPerTrigger`.
     """
 
     def __init__(self, options: Mapping[str, str]) -> None:
@@ -39,13 +38,8 @@ class SourceOptions:
         Raises:
             ValueError: no path, an unknown option, one that contradicts another, or no such value.
         """
-        given = {str(name).lower(): value for name, value in options.items()}
-        unknown = sorted(n for n in given if n not in _KNOWN and not n.startswith(_STORAGE))
-        if unknown:
-            raise ValueError(f"bucketfmt knows no option {unknown[0]}: it has {', '.join(_KNOWN)}")
-        if "path" not in given:
-            raise ValueError('no path: give it as load("...") or as an option')
-        self._given = given
+        super().__init__(options, _KNOWN)
+        given = self.given
         names = given.get("columns")
         self.columns = None if names is None else [n.strip() for n in names.split(",")]
         self.meta_columns = self._is_true("meta_columns")
@@ -57,11 +51,6 @@ class SourceOptions:
         of_changes = self.since is not None or self.until is not None
         if of_changes and (self.as_of is not None or self.read_optimized):
             raise ValueError("since and until ask for changes: leave as_of and read_optimized out")
-
-    def open(self) -> bf.Table:
-        """Open the table."""
-        storage = {n[len(_STORAGE) :]: v for n, v in self._given.items() if n.startswith(_STORAGE)}
-        return bf.open(self._given["path"], storage)
 
     def table_schema(self) -> pa.Schema:
         """Return all of the table's columns."""
@@ -79,13 +68,13 @@ class SourceOptions:
         )
 
     def _is_true(self, name: str) -> bool:
-        text = self._given.get(name, "false").lower()
+        text = self.given.get(name, "false").lower()
         if text not in ("true", "false"):
             raise ValueError(f"{name} is true or false, not {text!r}")
         return text == "true"
 
     def _number(self, name: str) -> int | None:
-        text = self._given.get(name)
+        text = self.given.get(name)
         if text is None:
             return None
         if not text.isdecimal() or int(text) < 1:

@@ -30,7 +30,15 @@ from bucketfmt_spark.spark_types import arrow_of
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-__all__ = ["Operation", "place_rows", "task_token", "write", "write_batches", "write_table"]
+__all__ = [
+    "META_COLUMNS",
+    "Operation",
+    "place_rows",
+    "task_token",
+    "write",
+    "write_batches",
+    "write_table",
+]
 
 Operation = Literal[
     "upsert", "insert", "bulk_insert", "insert_overwrite", "insert_overwrite_table", "delete"
@@ -38,7 +46,7 @@ Operation = Literal[
 
 _TASK = "__bucketfmt_task"
 _TASKS_A_CORE = 2  # of a table with partitions: their buckets differ in size, and tasks cost
-_META = (
+META_COLUMNS = (
     "_hoodie_commit_time",
     "_hoodie_commit_seqno",
     "_hoodie_record_key",
@@ -46,6 +54,7 @@ _META = (
     "_hoodie_file_name",
     "_hoodie_operation",
 )
+"""Hudi's own, which are left out of what is written."""
 _NO_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 _LATEST: dict[str, bf.WriteTask] = {}  # of this executor: what its tasks read of the table
 
@@ -103,7 +112,7 @@ def write_table(
     if repeated is not None:
         return repeated
     if operation != "delete":
-        df = df.select(*[name for name in df.columns if name not in _META])
+        df = df.select(*[name for name in df.columns if name not in META_COLUMNS])
     schema = arrow_of(df.schema)
     check_executors(df.sparkSession)
     tries = 1 if "read_at" in options else 1 + options.get("retries", 3)
@@ -118,19 +127,24 @@ def write_table(
     raise ValueError(f"retries is 0 or more, not {options.get('retries')}")
 
 
-def place_rows(df: DataFrame, table: bf.Table, num_tasks: int | None = None) -> DataFrame:
+def place_rows(
+    df: DataFrame, uri: str | os.PathLike[str] | bf.Table, num_tasks: int | None = None
+) -> DataFrame:
     """Return the rows so that all of a bucket are in one partition. One exchange.
 
     For `df.write.format("bucketfmt")`, which cannot do it itself.
 
+    >>> bs.place_rows(df, uri).write.format("bucketfmt").mode("append").save(uri)  # doctest: +SKIP
+
     Args:
-        df: The rows.
-        table: Whose buckets.
+        df: The rows, of a stream too.
+        uri: The table, by where it is or open.
         num_tasks: As for `write`.
 
     Raises:
         IndexUnknownError: nothing says how keys map to buckets.
     """
+    table = uri if isinstance(uri, bf.Table) else bf.open(uri)
     num_buckets = _num_buckets(table.index)
     if num_tasks is None:
         num_tasks = num_buckets

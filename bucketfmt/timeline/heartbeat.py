@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 from bucketfmt.errors import BucketfmtError, ConflictError
 from bucketfmt.format.paths import join_path
-from bucketfmt.storage.store import Store
+from bucketfmt.storage.store import FileInfo, Store
 from bucketfmt.timeline.renewal import Renewal, Repeating
 
 __all__ = ["Heartbeats", "check_beating"]
@@ -33,10 +33,14 @@ def check_beating(store: Store, requested_time: str) -> None:
         StorageError: the store failed.
     """
     if store.info(join_path(_FOLDER, requested_time)) is None:
-        raise ConflictError(
-            f"the write of {requested_time} has ended, published or taken back, while a file of "
-            "it was still being written; if no commit of that instant is there, write again"
-        )
+        raise _ended(requested_time)
+
+
+def _ended(requested_time: str) -> ConflictError:
+    return ConflictError(
+        f"the write of {requested_time} has ended, published or taken back, while it was still "
+        "being worked on; if no commit of that instant is there, write again"
+    )
 
 
 class Heartbeats:
@@ -85,10 +89,32 @@ class Heartbeats:
         """
         if requested_time in self._renewals:
             raise ValueError(f"the heartbeat of {requested_time} is started already")
-        self._beat(requested_time)
-        self._renewals[requested_time] = self._repeat(
-            lambda: self._beat(requested_time), self._interval_s
-        )
+        self._keep_on(requested_time, self._beat)
+
+    def join(self, requested_time: str, *, revive: bool = False) -> bool:
+        """Keep on with the heartbeat of an instant that another process has begun.
+
+        Until it is stopped, with the instant, or abandoned, without.
+
+        Args:
+            requested_time: The instant.
+            revive: Even if it has missed too many. For who holds the table lock and has seen
+                that nobody rolls the instant back.
+
+        Returns:
+            Whether it beats here now: it does not if it has missed too many.
+
+        Raises:
+            ConflictError: it has none: the instant has ended.
+            StorageError: the store failed.
+        """
+        info = self._store.info(join_path(_FOLDER, requested_time))
+        if info is None:
+            raise _ended(requested_time)
+        if not revive and self._is_old(info):
+            return False
+        self._keep_on(requested_time, self._beat_if_there)
+        return True
 
     def stop(self, requested_time: str) -> None:
         """End the heartbeat of an instant and remove its file; nothing happens if none beats.
@@ -135,10 +161,23 @@ class Heartbeats:
         if requested_time in self._last:
             return self.is_lost(requested_time)
         info = self._store.info(join_path(_FOLDER, requested_time))
-        if info is None:
-            return True
+        return info is None or self._is_old(info)
+
+    def _is_old(self, info: FileInfo) -> bool:
         # Where the store tells no times, a writer is never taken for dead.
         return info.modified is not None and self._now() - info.modified > self._tolerance_s
+
+    def _keep_on(self, requested_time: str, beat: Callable[[str], bool]) -> None:
+        self._beat(requested_time)
+        self._renewals[requested_time] = self._repeat(
+            lambda: beat(requested_time), self._interval_s
+        )
+
+    def _beat_if_there(self, requested_time: str) -> bool:
+        """Beat, but not for an instant that another process has ended."""
+        if self._store.info(join_path(_FOLDER, requested_time)) is None:
+            return False
+        return self._beat(requested_time)
 
     def _beat(self, requested_time: str) -> bool:
         beaten = self._now()  # before the file's own time, so that others give up later than we

@@ -10,6 +10,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import get_args
 
 import pyarrow as pa
 
@@ -52,6 +53,14 @@ class FileFormats:
 
     codec: Codec = "zstd"
     log_format: DataFormat = "avro"
+
+    def __post_init__(self) -> None:
+        for name, value, kind in (
+            ("codec", self.codec, Codec),
+            ("log_format", self.log_format, DataFormat),
+        ):
+            if value not in get_args(kind):
+                raise ValueError(f"{name} is one of {', '.join(get_args(kind))}, not {value!r}")
 
 
 class BucketWriter:

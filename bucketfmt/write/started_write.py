@@ -16,14 +16,14 @@ from bucketfmt.table.pinned import PinnedTable
 from bucketfmt.table.progress import ProgressCallback
 from bucketfmt.timeline.timeline import Timeline
 from bucketfmt.write.basis import Basis
-from bucketfmt.write.bucket_writer import OVERWRITES, BucketWriter, FileFormats
+from bucketfmt.write.bucket_writer import BucketWriter, FileFormats
 from bucketfmt.write.non_blocking import Concurrency
 from bucketfmt.write.receipts import decode_receipts, find_winners
 from bucketfmt.write.result import CommitResult
 from bucketfmt.write.transaction import IDEMPOTENCY_KEY, Transaction
 from bucketfmt.write.write_task import WriteTask
 
-__all__ = ["StartedWrite", "WriteOptions", "write_action"]
+__all__ = ["StartedWrite", "WriteOptions"]
 
 
 @dataclass(frozen=True)
@@ -55,13 +55,6 @@ class WriteOptions:
     def allowed_retries(self) -> int:
         """How often to begin anew after a conflict: not where the rows would be out of date."""
         return 0 if self.read_at is not None else self.retries
-
-
-def write_action(operation: str, table_type: str) -> str:
-    """Return the action an operation is on the timeline."""
-    if operation in OVERWRITES or operation == "DELETE_PARTITION":
-        return "replacecommit"
-    return "deltacommit" if table_type == "MERGE_ON_READ" else "commit"
 
 
 class StartedWrite:
@@ -170,8 +163,20 @@ class StartedWrite:
             may_overlap=is_append and options.read_at is None,
         )
 
+    def hand_over(self) -> WriteTask:
+        """End this process's part and leave the write to others: see `Table.resume_write`.
+
+        From here on nothing keeps its heartbeat going but `Table.keep_alive`.
+        """
+        self._transaction.hand_over()
+        return self.task
+
     def abort(self) -> None:
-        """Take the write back. Nothing happens once it was tried to be published."""
+        """Take the write back. Nothing happens once it was tried to be published.
+
+        A write that was resumed is taken back only where failures of the store are final, as on
+        disks: else the next write does it.
+        """
         self._transaction.abort()
 
     def _extra_metadata(self) -> dict[str, str | None]:

@@ -126,6 +126,42 @@ class Transactions:
             put_inflight(self.store, config, instant, action)
         return transaction
 
+    def join(self, instant: str, action: str) -> None:
+        """Keep the heartbeat of an inflight commit going that another process began.
+
+        Raises:
+            ConflictError: it has ended, or is being rolled back.
+            LockTimeoutError: the table lock was not to be had, to revive what had no heartbeat.
+        """
+        if self.heartbeats.join(instant):
+            return
+        # Nobody did for long. Who takes such a commit back holds the lock while doing so.
+        with self.lock:
+            config = load_config(self.store, self.limits)
+            pending = load_timeline(self.store, config, self.limits).pending
+            is_there = any(found.requested_time == instant for found in pending.of(action).instants)
+            if not is_there or pending.of("rollback").instants:
+                raise ConflictError(
+                    f"nothing kept the write of {instant} alive, and it was, or is being, taken "
+                    "back; write again"
+                )
+            self.heartbeats.join(instant, revive=True)
+
+    def resume(self, instant: str, action: str, timeline: Timeline) -> Transaction:
+        """Return a commit that another process began, its heartbeat kept going from here.
+
+        Args:
+            instant: Its requested time.
+            action: As it was begun.
+            timeline: As it was when it began.
+
+        Raises:
+            ConflictError: as `join`; LockTimeoutError likewise.
+        """
+        self.join(instant, action)
+        config = load_config(self.store, self.limits)
+        return Transaction(self, config, timeline, instant, action, is_resumed=True)
+
     def rollbacks(self, config: TableConfig) -> Rollbacks:
         """Return what takes instants back, for as long as the lock is held."""
         return Rollbacks(
@@ -264,10 +300,13 @@ class Transaction:
         timeline: Timeline,
         instant: str,
         action: str,
+        *,
+        is_resumed: bool = False,
     ) -> None:
         self._owner = owner
         self._config = config
         self._action = action
+        self._is_resumed = is_resumed
         self._is_tried = self._is_ended = False
         self.timeline = timeline
         self.instant = instant
@@ -375,8 +414,17 @@ class Transaction:
         """Leave nothing of what was not tried to be published; nothing happens once it ended."""
         if self._is_ended or self._is_tried:
             return
+        if self._is_resumed and not self._owner.store.failures_are_final:
+            # Another process may have tried to publish it, which may take effect late.
+            self.hand_over()
+            return
         with suppress(BucketfmtError):  # what is left is the next writer's to remove
             self._abort()
+
+    def hand_over(self) -> None:
+        """End this process's part; the commit stays inflight, for others to `resume`."""
+        self._owner.heartbeats.abandon(self.instant)
+        self._is_ended = True
 
     def _clean_up(self, error: BaseException) -> None:
         """Leave nothing, if this process goes on and knows that nothing was published."""

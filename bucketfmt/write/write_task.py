@@ -18,14 +18,21 @@ from bucketfmt.format.names import parse_write_token
 from bucketfmt.table.keys import read_keys
 from bucketfmt.table.pinned import PinnedTable
 from bucketfmt.write.basis import Basis
-from bucketfmt.write.bucket_writer import BucketWriter, FileFormats
+from bucketfmt.write.bucket_writer import OVERWRITES, BucketWriter, FileFormats
 from bucketfmt.write.gathering import gather_keys, gather_rows
 from bucketfmt.write.group_writer import RowNumbering
 from bucketfmt.write.grouping import GroupedRows
 from bucketfmt.write.incoming import DataLike, IncomingRows, open_rows
 from bucketfmt.write.non_blocking import Concurrency
 
-__all__ = ["WriteTask"]
+__all__ = ["WriteTask", "write_action"]
+
+
+def write_action(operation: str, table_type: str) -> str:
+    """Return the action an operation is on the timeline."""
+    if operation in OVERWRITES or operation == "DELETE_PARTITION":
+        return "replacecommit"
+    return "deltacommit" if table_type == "MERGE_ON_READ" else "commit"
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,6 +89,11 @@ class WriteTask:
                     numbering = RowNumbering(task_partition_id, written)
                     yield writer.write(plan, numbering, partial(grouped.rows, group))
                     written += grouped.num_rows(group)
+
+    @property
+    def action(self) -> str:
+        """What the write is on the timeline."""
+        return write_action(self.operation, self.table.config.table_type)
 
     def _gather(self, data: DataLike, grouped: GroupedRows) -> None:
         if self.operation != "DELETE":

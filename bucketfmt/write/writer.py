@@ -7,7 +7,8 @@ Source: BaseHoodieWriteClient, BaseCommitActionExecutor.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Literal
 
@@ -29,8 +30,9 @@ from bucketfmt.write.incoming import DataLike, IncomingRows
 from bucketfmt.write.non_blocking import Concurrency, check_non_blocking
 from bucketfmt.write.plan_write import GroupWrite
 from bucketfmt.write.result import CommitResult
-from bucketfmt.write.started_write import StartedWrite, WriteOptions, write_action
+from bucketfmt.write.started_write import StartedWrite, WriteOptions
 from bucketfmt.write.transaction import Transactions
+from bucketfmt.write.write_task import WriteTask, write_action
 
 __all__ = ["RowOperation", "TableWriter"]
 
@@ -112,6 +114,23 @@ class TableWriter:
         """Begin a write whose files are written elsewhere. As `bucketfmt.Table.start_write`."""
         basis = Basis(self._snapshot(), self._finder, incoming)
         return self._start(operation, basis, (), options)
+
+    def resume(self, task: WriteTask, options: WriteOptions) -> StartedWrite:
+        """Take up a write that another process began. As `bucketfmt.Table.resume_write`."""
+        basis = Basis(task.table.snapshot, task.table.finder, task.incoming)
+        transaction = self._transactions.resume(task.instant, task.action, task.table.timeline)
+        return StartedWrite(
+            transaction, basis, task.operation, options, concurrency=task.concurrency
+        )
+
+    @contextmanager
+    def keep_alive(self, task: WriteTask) -> Iterator[None]:
+        """Keep a write going that another process began. As `bucketfmt.Table.keep_alive`."""
+        self._transactions.join(task.instant, task.action)
+        try:
+            yield
+        finally:
+            self._transactions.heartbeats.abandon(task.instant)
 
     # -- commits
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bucketfmt.errors import StorageError
+from bucketfmt.errors import ConflictError, StorageError
 from bucketfmt.storage.open import open_store
 from bucketfmt.storage.store import WRITE_VERBS, FileInfo
 from bucketfmt.testing.faulty_store import Fault, FaultPlan, FaultyStore
@@ -77,6 +77,45 @@ def test_beating_keeps_it_alive(clock: Clock, beats: list) -> None:
     # Too late: someone may be rolling it back.
     assert beats[0].call() is False
     assert heartbeats.is_lost(T)
+
+
+def test_another_process_keeps_on_with_it(clock: Clock, beats: list) -> None:
+    store = MemoryStore(now=clock)
+    first = Heartbeats(store, now=clock, repeat=clock.repeat)
+    other = Heartbeats(store, now=clock, repeat=clock.repeat)
+    first.start(T)
+    first.abandon(T)
+    assert store.files == {FILE: b""}
+    clock.time += 110
+    assert other.join(T)
+    assert [beat.interval_s for beat in beats] == [60.0, 60.0]
+    clock.time += 110
+    assert beats[1].call() is True
+    other.abandon(T)
+    clock.time += 121
+    third = Heartbeats(store, now=clock, repeat=clock.repeat)
+    assert third.is_expired(T)
+    assert not third.join(T)  # somebody may be rolling it back
+    assert len(beats) == 2
+    assert third.join(T, revive=True)
+    assert not Heartbeats(store, now=clock).is_expired(T)
+    third.stop(T)
+    assert store.files == {}
+
+
+def test_what_was_joined_is_not_begun_again_once_it_ended(clock: Clock, beats: list) -> None:
+    store = MemoryStore(now=clock)
+    first = Heartbeats(store, now=clock, repeat=clock.repeat)
+    other = Heartbeats(store, now=clock, repeat=clock.repeat)
+    first.start(T)
+    assert other.join(T)
+    first.stop(T)
+    assert beats[1].call() is False
+    assert store.files == {}
+    for revive in (False, True):
+        with pytest.raises(ConflictError, match="has ended"):
+            Heartbeats(store, now=clock).join(T, revive=revive)
+    assert store.files == {}
 
 
 def test_misses_while_the_store_is_away_count(clock: Clock, beats: list) -> None:

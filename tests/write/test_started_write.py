@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import pickle
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 import bucketfmt as bf
 from bucketfmt.format.commit_metadata import WriteStat
 from bucketfmt.limits import DEFAULT_LIMITS
+from bucketfmt.storage.local_store import LocalStore
 from bucketfmt.write import group_writer
 from bucketfmt.write.receipts import Receipt, decode_receipts, encode_receipt, find_winners
 from tests.write.models import REGIONS, SCHEMA, Model, assert_reads_as, rows
@@ -229,6 +231,87 @@ def test_a_dead_driver_is_cleaned_up_after(table: bf.Table) -> None:
 def assert_rows(table: bf.Table, model: Model) -> None:
     found = sorted(bf.open(table.uri).scan().to_arrow().to_pylist(), key=lambda row: row["id"])
     assert found == sorted(model.rows.values(), key=lambda row: row["id"])
+
+
+def heartbeats(table: bf.Table) -> list[Path]:
+    return list(Path(table.uri, ".hoodie/.heartbeat").glob("*"))
+
+
+def test_another_process_publishes(table: bf.Table) -> None:
+    model = Model()
+    for ts in (1, 2):
+        given = rows(range(50), ts=ts, price=float(ts))
+        with table.start_write("upsert", SCHEMA) as started:
+            sent = pickle.dumps(started.hand_over())
+        (alive,) = heartbeats(table)
+        receipts = []
+        for number, own in enumerate(by_region(given)):
+            with bf.open(table.uri).keep_alive(pickle.loads(sent)):
+                receipts += run_task(sent, own, f"{number}-0-{number}")
+        assert heartbeats(table) == [alive]
+        task = pickle.loads(sent)
+        with bf.open(table.uri).resume_write(task, idempotency_key=f"batch {ts}") as started:
+            assert started.instant == alive.name
+            result = started.publish(receipts)
+        assert table.find_commit(f"batch {ts}") is not None
+        assert result.instant == alive.name
+        model.upsert(given)
+        for again in (table.resume_write, table.keep_alive):
+            with pytest.raises(bf.ConflictError, match="has ended"), again(task):
+                raise AssertionError("resumed")
+        assert heartbeats(table) == []
+    assert_reads_as(table.uri, model)
+
+
+def test_another_process_takes_it_back(table: bf.Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    table.upsert(rows(range(30), ts=1))
+    before = data_files(table)
+    task = table.start_write("upsert", SCHEMA).hand_over()
+    receipts = list(task.write(rows(range(50), ts=2), "0-0-0"))
+    with monkeypatch.context() as network:
+        # What failed may take effect late, and a process before this one may have published.
+        network.setattr(LocalStore, "failures_are_final", False)
+        bf.open(table.uri).resume_write(task).abort()
+    assert data_files(table) > before
+    with pytest.raises(ZeroDivisionError), bf.open(table.uri).resume_write(task):
+        raise ZeroDivisionError
+    assert data_files(table) == before
+    assert heartbeats(table) == []
+    assert not table.timeline.pending.instants
+    with pytest.raises(bf.ConflictError, match="has ended"):
+        bf.open(table.uri).resume_write(task).publish(receipts)
+
+
+def test_one_that_nobody_kept_alive(table: bf.Table) -> None:
+    for is_overtaken in (False, True):
+        model = Model()
+        task = table.start_write("upsert", SCHEMA).hand_over()
+        (alive,) = heartbeats(table)
+        os.utime(alive, (0, 0))
+        model.upsert(given := rows(range(20), ts=5))
+        if is_overtaken:
+            # Recovery begins with a plan. It died there, and its lock has expired.
+            name = f"{task.instant[:-1]}9.rollback.requested"
+            timeline = Path(table.uri, table.config.timeline_path)
+            (timeline / name).touch()
+            for again in (table.resume_write, table.keep_alive):
+                with pytest.raises(bf.ConflictError, match="taken back; write again"), again(task):
+                    raise AssertionError("resumed")
+            (timeline / name).unlink()
+            other = bf.open(table.uri).upsert(rows([100], ts=6))
+            assert other.files
+            for again in (table.resume_write, table.keep_alive):
+                with pytest.raises(bf.ConflictError, match="write again"), again(task):
+                    raise AssertionError("resumed")
+            assert table.lookup(["key-000100"])["ts"].to_pylist() == [6]
+        else:
+            with bf.open(table.uri).keep_alive(task):
+                receipts = list(task.write(given, "0-0-0"))
+            os.utime(alive, (0, 0))
+            with bf.open(table.uri).resume_write(task) as started:
+                started.publish(receipts)
+            assert_reads_as(table.uri, model)
+        assert heartbeats(table) == []
 
 
 def test_a_concurrent_commit_is_a_conflict(table: bf.Table) -> None:
