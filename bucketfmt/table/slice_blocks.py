@@ -9,12 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from bucketfmt.errors import BucketfmtError, CorruptError
+from bucketfmt.errors import BucketfmtError, CorruptError, NotFoundError
 from bucketfmt.format.log_block import CorruptSpan, LogBlock
 from bucketfmt.format.log_file import decode_log_file, select_blocks
 from bucketfmt.limits import Limits
 from bucketfmt.storage.store import Store
 from bucketfmt.table.files import DataFile, FileSlice
+from bucketfmt.table.overtaken import find_what_overtook
+from bucketfmt.table.read_basis import ReadBasis
+from bucketfmt.timeline.load import load_timeline
 
 __all__ = ["SliceBlock", "load_blocks", "load_log_file"]
 
@@ -32,19 +35,16 @@ class SliceBlock(NamedTuple):
 
 
 def load_blocks(
-    store: Store,
-    file_slice: FileSlice,
-    limits: Limits,
-    latest_instant: str | None,
-    is_valid_instant: Callable[[str], bool] | None,
+    basis: ReadBasis, file_slice: FileSlice, is_valid_instant: Callable[[str], bool] | None
 ) -> list[SliceBlock]:
     """Return the data and delete blocks of a slice, oldest first.
 
-    `latest_instant` and `is_valid_instant` are those of `select_blocks`.
+    `is_valid_instant` is that of `select_blocks`.
 
     Raises:
         CorruptError: a log file is missing, shorter than recorded, or damaged where a commit
             wrote it.
+        NotFoundError: a log file is gone since the listing.
     """
     paths: dict[int, str] = {}
     path = ""
@@ -53,17 +53,34 @@ def load_blocks(
         nonlocal path
         for file in file_slice.log_files:
             path = file.path
-            spans = load_log_file(store, file, limits)
+            try:
+                spans = load_log_file(basis.store, file, basis.limits)
+            except NotFoundError:
+                if not _was_withdrawn(basis, file):
+                    raise
+                continue
             paths.update((id(span), path) for span in spans)
             yield spans
 
     try:
         selected = select_blocks(
-            files(), latest_instant=latest_instant, is_valid_instant=is_valid_instant
+            files(), latest_instant=basis.as_of, is_valid_instant=is_valid_instant
         )
     except BucketfmtError as error:
         raise error.within(path=path, partition=file_slice.partition_path) from None
     return [SliceBlock(paths[id(block)], block) for block in selected]
+
+
+def _was_withdrawn(basis: ReadBasis, file: DataFile) -> bool:
+    """Whether a log file was one of a write that failed since the listing, and took it back.
+
+    Until table version 6 the name of a log file does not tell its write, so that files of writes
+    under way are listed too.
+    """
+    if basis.timeline is None or file.written is not None:
+        return False
+    now = load_timeline(basis.store, basis.config, basis.limits)
+    return find_what_overtook(basis.timeline, now) is None
 
 
 def load_log_file(store: Store, file: DataFile, limits: Limits) -> list[LogBlock | CorruptSpan]:

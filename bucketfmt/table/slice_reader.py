@@ -247,13 +247,7 @@ class SliceReader:
 
     def _load_runs(self, file_slice: FileSlice) -> tuple[pa.Schema, int, list[Run]]:
         """Return the schema that rows of log and base have, and the blocks and what they say."""
-        blocks = load_blocks(
-            self._basis.store,
-            file_slice,
-            self._basis.limits,
-            self._basis.as_of,
-            self._is_wanted_block,
-        )
+        blocks = load_blocks(self._basis, file_slice, self._is_wanted_block)
         marks_operations = any(
             f'"{OPERATION}"' in block.header.get(HeaderKey.SCHEMA, "") for _, block in blocks
         )

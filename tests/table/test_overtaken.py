@@ -115,6 +115,30 @@ def test_a_lookup(table: bf.Table, monkeypatch: pytest.MonkeyPatch) -> None:
     assert table.lookup(KEYS).num_rows == 6
 
 
+def test_a_write_that_takes_back_its_log_file(tmp_path: Path) -> None:
+    """In version 6 the file is listed with the others, since its name does not tell its write."""
+    table = bf.create(
+        str(tmp_path / "t"),
+        schema=SCHEMA,
+        record_key=["id"],
+        partition_by=["region"],
+        index=bf.SimpleBucketIndex(1),
+        table_type="MERGE_ON_READ",
+        table_version=6,
+    )
+    for price in (1.0, 2.0):
+        table.upsert(rows(range(6), 1, price))
+    with table.start_write("upsert", SCHEMA) as started:
+        list(started.task.write(rows(range(6), 1, 3.0), "0-0-0"))
+        scan = table.scan()
+        logs = [len(file_slice.log_files) for file_slice in scan.plan().slices]
+        assert logs == [2, 2, 2], "of the second write, and of the third"
+        started.abort()
+    found = scan.to_arrow()
+    assert sorted(found["price"].to_pylist()) == [2.0 * number for number in range(6)]
+    assert scan.count() == 6
+
+
 def test_damage_is_none_of_it(table: bf.Table) -> None:
     scan = table.scan()
     file_slice, *_ = scan.plan().slices

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -234,44 +233,3 @@ def test_what_a_commit_says(table: bf.Table) -> None:
     names = sorted(p.name for p in path.parent.iterdir() if p.name.startswith(result.instant))
     assert len(names) == 3, names  # requested, inflight, completed
     assert len(times) == 2
-
-
-def _count_up(uri: str, times: int, lock: str) -> None:
-    table = bf.open(uri, writer=bf.WriterConfig(lock=lock))  # type: ignore[arg-type]
-    done = 0
-    while done < times:
-        seen = table.timeline
-        (row,) = table.lookup(pa.table({"id": ["counter"], "region": ["us"]})).to_pylist()
-        row["price"] += 1
-        row["ts"] += 1
-        try:
-            table.upsert(pa.Table.from_pylist([row], SCHEMA), read_at=seen)
-        except bf.ConflictError:
-            continue
-        done += 1
-
-
-@pytest.mark.parametrize("lock", ["auto", "filesystem"])
-@pytest.mark.parametrize("table_type", TYPES)
-def test_processes_counting_up_lose_no_count(tmp_path: Path, table_type: str, lock: str) -> None:
-    start = {"id": "counter", "name": "n", "price": 0.0, "ts": 0, "region": "us"}
-    table = bf.create(
-        str(tmp_path / "t"),
-        schema=SCHEMA,
-        record_key=["id"],
-        partition_by=["region"],
-        ordering=["ts"],
-        index=bf.SimpleBucketIndex(1),
-        table_type=table_type,  # type: ignore[arg-type]
-    )
-    table.upsert(pa.Table.from_pylist([start], SCHEMA))
-    context = multiprocessing.get_context("spawn")
-    writers = [context.Process(target=_count_up, args=(table.uri, 5, lock)) for _ in range(3)]
-    for writer in writers:
-        writer.start()
-    for writer in writers:
-        writer.join(120)
-    assert [writer.exitcode for writer in writers] == [0, 0, 0]
-    (row,) = bf.open(table.uri).scan().to_arrow().to_pylist()
-    assert (row["price"], row["ts"]) == (15.0, 15)
-    assert bf.open(table.uri).check(depth="full").status == "clean"
