@@ -24,10 +24,10 @@ from bucketfmt.limits import DEFAULT_LIMITS, Limits
 from bucketfmt.rows.base_file_writer import Codec
 from bucketfmt.rows.filters import FilterLike
 from bucketfmt.rows.log_writer import DataFormat
-from bucketfmt.rows.meta_columns import PARTITION_PATH, RECORD_KEY
+from bucketfmt.rows.virtual_keys import partition_paths
 from bucketfmt.storage.open import open_store
 from bucketfmt.storage.store import Store
-from bucketfmt.table.keys import KeysLike
+from bucketfmt.table.keys import KeySet, KeysLike, key_columns
 from bucketfmt.table.progress import ProgressCallback
 from bucketfmt.table.table import Moment, load_config
 from bucketfmt.table.table import Table as ReadableTable
@@ -36,9 +36,10 @@ from bucketfmt.write.archiving import Archiver, Kept
 from bucketfmt.write.bucket_writer import FileFormats
 from bucketfmt.write.cleaning import Cleaner, CleanPolicy, CleanResult, Retention
 from bucketfmt.write.compaction import Compactor, StartedCompaction
-from bucketfmt.write.create import TableType, create_table, plan_properties
+from bucketfmt.write.create import create_table
 from bucketfmt.write.incoming import DataLike
 from bucketfmt.write.open import WriterConfig, open_transactions
+from bucketfmt.write.plan_create import TableType, plan_properties
 from bucketfmt.write.plan_rollback import RollbackResult
 from bucketfmt.write.result import CommitResult
 from bucketfmt.write.savepoints import RestoreResult, delete_savepoint, put_savepoint, restore
@@ -253,23 +254,29 @@ class Table(ReadableTable):
             return self._delete_where(filter, _options(options))
         found = self._read_keys(keys)
         if found.partition_paths is None:
-            columns = [RECORD_KEY, PARTITION_PATH]
-            found = self._read_keys(self.lookup(found.record_keys, columns))
+            found = self._keys_of(self.lookup(found.record_keys, key_columns(self.config)))
         return self._writer.delete_keys(found, _options(options))
 
     def _delete_where(self, row_filter: FilterLike, options: WriteOptions) -> CommitResult:
         """Delete the rows that pass. One that was written since may pass no more."""
-        columns = [RECORD_KEY, PARTITION_PATH]
+        columns = key_columns(self.config)
         left = options.allowed_retries
         while True:
             read_at = options.read_at or self.timeline
             try:
-                found = self._read_keys(self.scan(columns, row_filter).to_arrow())
+                found = self._keys_of(self.scan(columns, row_filter).to_arrow())
                 return self._writer.delete_keys(found, replace(options, read_at=read_at))
             except (ConflictError, NotFoundError):
                 if not left:
                     raise
                 left -= 1
+
+    def _keys_of(self, rows: pa.Table) -> KeySet:
+        """Return the keys of rows of the table, each with its partition."""
+        found = self._read_keys(rows)
+        if found.partition_paths is not None:
+            return found
+        return KeySet(found.record_keys, partition_paths(rows, self.config))
 
     def delete_partitions(
         self, paths: Sequence[str], **options: Unpack[WriteArguments]

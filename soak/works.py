@@ -19,7 +19,8 @@ from bucketfmt.testing.crashes import SimulatedProcess, strike
 from bucketfmt.testing.faulty_store import Fault, FaultPlan
 from bucketfmt.testing.memory_store import MemoryStore
 from bucketfmt.write.compaction import Compactor
-from bucketfmt.write.create import create_table, plan_properties
+from bucketfmt.write.create import create_table
+from bucketfmt.write.plan_create import plan_properties
 
 __all__ = [
     "KINDS",

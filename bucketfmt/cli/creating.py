@@ -22,7 +22,7 @@ from bucketfmt.cli.app import (
 from bucketfmt.cli.render import print_facts
 from bucketfmt.cli.row_files import FileFormat, open_row_files
 from bucketfmt.cli.writing import DryRun, FormatOption, print_plan
-from bucketfmt.write.create import plan_properties
+from bucketfmt.write.plan_create import plan_properties
 
 __all__ = ["create"]
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
-from bucketfmt.errors import UnsupportedError
+from bucketfmt.errors import SchemaError, UnsupportedError
 from bucketfmt.rows.meta_columns import META_COLUMNS
 
 __all__ = ["avro_schema_json"]
@@ -46,6 +46,7 @@ def avro_schema_json(schema: pa.Schema, name: str, namespace: str) -> str:
     milliseconds, of nanoseconds microseconds: casting rows may then refuse.
 
     Raises:
+        SchemaError: a name that Avro has not.
         UnsupportedError: a type that Avro or Hudi has no counterpart for.
     """
     return json.dumps(
@@ -64,10 +65,26 @@ def _record(fields: list[pa.Field], name: str, namespace: str) -> dict[str, obje
 
 
 def _field(field: pa.Field, namespace: str) -> dict[str, object]:
+    if not _is_name(field.name):
+        raise SchemaError(
+            f"column {field.name!r}: Hudi takes names of letters, digits and _, no digit first"
+        )
     kind = _nullable(field, field.name, namespace)
     doc = {"doc": ""} if field.name in META_COLUMNS else {}
     default = {"default": None} if isinstance(kind, list) else {}
     return {"name": field.name, "type": kind, **doc, **default}
+
+
+def _is_name(text: str) -> bool:
+    """Source: org.apache.avro.Schema.validateName, which looks at units of UTF-16."""
+    letters = [letter == "_" or (letter <= "\uffff" and letter.isalpha()) for letter in text]
+    return (
+        bool(text)
+        and letters[0]
+        and all(
+            is_letter or letter.isdecimal() for is_letter, letter in zip(letters, text, strict=True)
+        )
+    )
 
 
 def _nullable(field: pa.Field, name: str, namespace: str) -> object:

@@ -14,7 +14,7 @@ from bucketfmt.rows.column_paths import find_column
 from bucketfmt.rows.meta_columns import PARTITION_PATH, RECORD_KEY
 from bucketfmt.rows.virtual_keys import partition_paths, record_keys
 
-__all__ = ["FindEncoding", "KeySet", "KeysLike", "read_keys"]
+__all__ = ["FindEncoding", "KeySet", "KeysLike", "key_columns", "read_keys"]
 
 KeysLike = Any
 """A list of text, a column of text, or rows: anything with an Arrow C stream."""
@@ -69,6 +69,14 @@ def read_keys(
     if not isinstance(given, pa.Table):
         return KeySet(_text_column(given, "a record key"), _no_partition(config, len(given)))
     return KeySet(_keys_of_rows(given, config, find_encoding), _partitions_of_rows(given, config))
+
+
+def key_columns(config: TableConfig) -> list[str]:
+    """Return the columns of the table that tell a row's key and partition."""
+    if config.populate_meta_fields:
+        return [RECORD_KEY, PARTITION_PATH]
+    fields = (*config.record_key_fields, *config.partition_fields)
+    return list(dict.fromkeys(field.partition(".")[0] for field in fields))
 
 
 def _is_plain_array(keys: object) -> bool:

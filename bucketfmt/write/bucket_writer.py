@@ -25,9 +25,10 @@ from bucketfmt.rows.base_file_writer import Codec
 from bucketfmt.rows.log_writer import DataFormat
 from bucketfmt.rows.meta_columns import RECORD_KEY
 from bucketfmt.rows.meta_rows import add_meta_fields
+from bucketfmt.rows.virtual_keys import record_keys
 from bucketfmt.table.files import FileSlice
 from bucketfmt.table.hashing_files import HASHING_METADATA_FOLDERS, load_hashing_metadata
-from bucketfmt.table.keys import KeySet
+from bucketfmt.table.keys import KeySet, key_columns
 from bucketfmt.table.lookup import lookup_rows
 from bucketfmt.write.basis import Basis
 from bucketfmt.write.group_writer import Deletes, GroupWriter, RowNumbering, WriteSettings
@@ -197,15 +198,17 @@ class BucketWriter:
         return Target.NEW_BASE if file_slice is None else Target.REWRITTEN_BASE
 
     def _deletes(self, plan: GroupWrite, keys: pa.Table) -> Deletes:
-        record_keys = pa.chunked_array([keys.column(RECORD_KEY).unique()])
+        given = pa.chunked_array([keys.column(RECORD_KEY).unique()])
         snapshot = self._basis.snapshot
         config = snapshot.state.config
         if not _deletes_need_ordering(config):
-            return Deletes(record_keys)
-        paths = pa.repeat(pa.scalar(plan.group.partition_path, pa.string()), len(record_keys))
-        wanted = KeySet(record_keys, pa.chunked_array([paths]))
-        columns = [RECORD_KEY, *config.ordering_fields]
-        rows = lookup_rows(snapshot, self._basis.finder, wanted, columns)
+            return Deletes(given)
+        paths = pa.repeat(pa.scalar(plan.group.partition_path, pa.string()), len(given))
+        wanted = KeySet(given, pa.chunked_array([paths]))
+        columns = dict.fromkeys((*key_columns(config), *config.ordering_fields))
+        rows = lookup_rows(snapshot, self._basis.finder, wanted, list(columns))
+        if not config.populate_meta_fields:
+            return Deletes(record_keys(rows, config), rows)
         return Deletes(rows.column(RECORD_KEY), rows)
 
 

@@ -1,297 +1,28 @@
-"""New tables: what hoodie.properties says at first, and putting it there.
+"""Putting a new table where there is none.
 
-`plan_properties` is pure, `create_table` does I/O. Sources: HoodieTableMetaClient.TableBuilder,
-HoodieTableConfig, HoodieIndexConfig, PartitionBucketIndexHashingConfig.
-
-The index settings, which Hudi leaves to the options of every writer, are written down too: Hudi
-keeps them, and its writers then obey them, so that the number of buckets can no longer drift.
+I/O. Source: HoodieTableMetaClient.TableBuilder.initTable.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime, timezone
-from typing import Literal
 
-import pyarrow as pa
-
-from bucketfmt.errors import SchemaError, StorageError
+from bucketfmt.errors import StorageError
 from bucketfmt.format.instants import INIT_INSTANT
 from bucketfmt.format.names import format_hashing_config_name
-from bucketfmt.format.partition_rules import PartitionBucketRules, encode_hashing_config
+from bucketfmt.format.partition_rules import encode_hashing_config
 from bucketfmt.format.paths import join_path
-from bucketfmt.format.properties import encode_properties, table_checksum
-from bucketfmt.format.table_config import MergeMode, TableConfig
-from bucketfmt.index.model import (
-    BucketIndex,
-    ConsistentHashingIndex,
-    Index,
-    PartitionBucketIndex,
-    SimpleBucketIndex,
-)
-from bucketfmt.rows.avro_schema_json import avro_schema_json
-from bucketfmt.rows.column_paths import find_column
-from bucketfmt.rows.meta_columns import META_COLUMNS
+from bucketfmt.format.properties import encode_properties
+from bucketfmt.format.table_config import TableConfig
+from bucketfmt.index.model import Index, PartitionBucketIndex
 from bucketfmt.storage.store import Store
+from bucketfmt.write.plan_create import rules_of
 
-__all__ = ["TableType", "create_table", "plan_properties"]
-
-TableType = Literal["COPY_ON_WRITE", "MERGE_ON_READ"]
+__all__ = ["create_table"]
 
 _PROPERTIES = ".hoodie/hoodie.properties"
 _CONFIGS = ".hoodie/.bucket_index/partition_bucket_index_meta/configs"
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_KEY_TYPES = ("SIMPLE", "TIMESTAMP")  # of one partition field of a custom key generator
-_KEY_GENERATORS = {
-    "SIMPLE": "org.apache.hudi.keygen.SimpleKeyGenerator",
-    "COMPLEX": "org.apache.hudi.keygen.ComplexKeyGenerator",
-    "NON_PARTITION": "org.apache.hudi.keygen.NonpartitionedKeyGenerator",
-    "TIMESTAMP": "org.apache.hudi.keygen.TimestampBasedKeyGenerator",
-    "CUSTOM": "org.apache.hudi.keygen.CustomKeyGenerator",
-}
-_EXTRACTORS = {
-    "none": "org.apache.hudi.hive.NonPartitionedExtractor",
-    "hive": "org.apache.hudi.hive.HiveStylePartitionValueExtractor",
-    "one": "org.apache.hudi.hive.SinglePartPartitionValueExtractor",
-    "many": "org.apache.hudi.hive.MultiPartKeysValueExtractor",
-}
-_MERGERS = {  # payload class, merge strategy id
-    MergeMode.EVENT_TIME_ORDERING: (
-        "org.apache.hudi.common.model.DefaultHoodieRecordPayload",
-        "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5",
-    ),
-    MergeMode.COMMIT_TIME_ORDERING: (
-        "org.apache.hudi.common.model.OverwriteWithLatestAvroPayload",
-        "ce9acb64-bde0-424c-9b91-f6ebba25356d",
-    ),
-}
-
-
-def plan_properties(
-    *,
-    name: str,
-    schema: pa.Schema,
-    record_key: Sequence[str],
-    partition_by: Sequence[str] = (),
-    ordering: Sequence[str] = (),
-    index: Index,
-    table_type: TableType = "COPY_ON_WRITE",
-    table_version: int = 9,
-    properties: Mapping[str, str] | None = None,
-) -> dict[str, str]:
-    """Return the properties of a new table. Arguments as `bucketfmt.create` has them.
-
-    Raises:
-        ValueError: arguments that contradict one another, or `properties` that contradict them.
-        SchemaError: a field that is not among the columns, or a column of Hudi's own.
-        UnsupportedError: a column of a type that Hudi has not.
-    """
-    if table_version not in (6, 8, 9):
-        raise ValueError(f"table_version is 6, 8 or 9, not {table_version!r}")
-    if table_type not in ("COPY_ON_WRITE", "MERGE_ON_READ"):
-        raise ValueError(f"table_type is COPY_ON_WRITE or MERGE_ON_READ, not {table_type!r}")
-    if _NAME.fullmatch(name) is None:
-        raise ValueError(f"a table is named with letters, digits and _: not {name!r}")
-    if not record_key:
-        raise ValueError("record_key names at least one column")
-    fields, types = _split_partition_fields(partition_by)
-    _check_columns(schema, record_key, fields, ordering)
-    if table_version < 9 and len(ordering) > 1:
-        raise ValueError("several ordering fields take table version 9")
-    given = dict(properties or {})
-    generator = given.get("hoodie.table.keygenerator.type") or _key_generator(
-        record_key, fields, types
-    )
-    if generator not in _KEY_GENERATORS:
-        raise ValueError(f"key generator {generator!r}; known are {', '.join(_KEY_GENERATORS)}")
-    found = {
-        "hoodie.table.name": name,
-        "hoodie.table.type": table_type,
-        "hoodie.table.version": str(table_version),
-        "hoodie.table.recordkey.fields": ",".join(record_key),
-        "hoodie.table.partition.fields": ",".join(fields),
-        "hoodie.table.base.file.format": "PARQUET",
-        "hoodie.table.cdc.enabled": "false",
-        "hoodie.table.timeline.timezone": "UTC",
-        "hoodie.table.checksum": str(table_checksum(name)),
-        "hoodie.table.create.schema": avro_schema_json(schema, f"{name}_record", f"hoodie.{name}"),
-        "hoodie.populate.meta.fields": "true",
-        "hoodie.partition.metafile.use.base.format": "false",
-        "hoodie.datasource.write.drop.partition.columns": "false",
-        "hoodie.datasource.write.hive_style_partitioning": "false",
-        "hoodie.datasource.write.partitionpath.urlencode": "false",
-    }
-    hive = given.get("hoodie.datasource.write.hive_style_partitioning") == "true"
-    found |= _of_version(table_version, generator, fields, types, hive)
-    found |= _merging(table_version, ordering, given)
-    found |= _of_index(index, table_type, table_version, record_key)
-    for key, text in given.items():
-        if key in _OF_ARGUMENTS or (key in found and key not in _CHOICES and found[key] != text):
-            raise ValueError(f"{key}={text} contradicts the other arguments ({found.get(key)})")
-    found |= given
-    TableConfig.from_properties(found)
-    return found
-
-
-_OF_ARGUMENTS = frozenset({"hoodie.table.name", "hoodie.table.checksum", "hoodie.table.type"})
-_CHOICES = frozenset(
-    {
-        "hoodie.datasource.write.hive_style_partitioning",
-        "hoodie.datasource.write.partitionpath.urlencode",
-        "hoodie.populate.meta.fields",
-        "hoodie.table.timeline.timezone",
-        "hoodie.table.keygenerator.type",
-        "hoodie.record.merge.mode",
-        "hoodie.compaction.payload.class",
-        "hoodie.table.create.schema",
-    }
-)
-
-
-def _split_partition_fields(partition_by: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return the fields, and the types of those written `field:TYPE`."""
-    if isinstance(partition_by, str):
-        raise TypeError("partition_by is a list of columns; for one column write [column]")
-    fields, types = [], []
-    for text in partition_by:
-        field, _, kind = text.partition(":")
-        if kind and kind.upper() not in _KEY_TYPES:
-            raise ValueError(f"partition field {text!r}: the type is SIMPLE or TIMESTAMP")
-        fields.append(field)
-        types.append(kind.upper())
-    if any(types) and not all(types):
-        raise ValueError("either all partition fields have a type (`field:TYPE`), or none")
-    return fields, types if all(types) else []
-
-
-def _check_columns(
-    schema: pa.Schema, record_key: Sequence[str], fields: Sequence[str], ordering: Sequence[str]
-) -> None:
-    own = [name for name in schema.names if name in META_COLUMNS]
-    if own:
-        raise SchemaError(f"the columns {', '.join(own)} are Hudi's own; leave them out")
-    double = {name for name in schema.names if schema.names.count(name) > 1}
-    if double:
-        raise SchemaError(f"columns named twice: {', '.join(sorted(double))}")
-    for what, names in (
-        ("record_key", record_key),
-        ("partition_by", fields),
-        ("ordering", ordering),
-    ):
-        if isinstance(names, str):
-            raise TypeError(f"{what} is a list of columns; for one column write [column]")
-        for name in names:
-            if find_column(schema.empty_table(), name) is None:
-                raise SchemaError(
-                    f"{what}: no column {name!r}; the schema has {', '.join(schema.names)}"
-                )
-
-
-def _key_generator(record_key: Sequence[str], fields: Sequence[str], types: Sequence[str]) -> str:
-    if types:
-        return "TIMESTAMP" if list(types) == ["TIMESTAMP"] and len(record_key) == 1 else "CUSTOM"
-    if not fields:
-        return "NON_PARTITION"
-    return "SIMPLE" if len(record_key) == len(fields) == 1 else "COMPLEX"
-
-
-def _of_version(
-    version: int, generator: str, fields: Sequence[str], types: Sequence[str], hive: bool
-) -> dict[str, str]:
-    if version == 6:
-        found = {
-            "hoodie.timeline.layout.version": "1",
-            "hoodie.archivelog.folder": "archived",
-            "hoodie.table.keygenerator.class": _KEY_GENERATORS[generator],
-            "hoodie.database.name": "",
-        }
-        if generator == "CUSTOM":  # Hudi 0.15 keeps the types in its writers' options only
-            typed = ",".join(f"{f}:{t}" for f, t in zip(fields, types, strict=True))
-            found["hoodie.datasource.write.partitionpath.field"] = typed
-        return found
-    found = {
-        "hoodie.timeline.layout.version": "2",
-        "hoodie.timeline.path": "timeline",
-        "hoodie.timeline.history.path": "history",
-        "hoodie.archivelog.folder": "history",
-        "hoodie.table.initial.version": str(version),
-        "hoodie.table.keygenerator.type": generator,
-        "hoodie.table.multiple.base.file.formats.enable": "false",
-    }
-    if generator == "CUSTOM":
-        typed = ",".join(f"{f}:{t}" for f, t in zip(fields, types, strict=True))
-        found["hoodie.table.partition.fields"] = typed
-    if version >= 9:
-        shape = "none" if not fields else "hive" if hive else "one" if len(fields) == 1 else "many"
-        found["hoodie.table.format"] = "native"
-        found["hoodie.table.partition_extractor_class"] = _EXTRACTORS[shape]
-    return found
-
-
-def _merging(version: int, ordering: Sequence[str], given: Mapping[str, str]) -> dict[str, str]:
-    """Return how records merge: by ordering fields if there are any, else the later one stays."""
-    by_ordering = MergeMode.EVENT_TIME_ORDERING if ordering else MergeMode.COMMIT_TIME_ORDERING
-    mode = MergeMode(given.get("hoodie.record.merge.mode", by_ordering))
-    if mode not in _MERGERS:
-        raise ValueError("hoodie.record.merge.mode is EVENT_TIME_ORDERING or COMMIT_TIME_ORDERING")
-    payload, strategy = _MERGERS[mode]
-    fields = ",".join(ordering)
-    if version == 6:
-        found = {
-            "hoodie.compaction.payload.class": payload,
-            "hoodie.compaction.record.merger.strategy": _MERGERS[MergeMode.EVENT_TIME_ORDERING][1],
-        }
-    else:
-        found = {"hoodie.record.merge.mode": mode.value}
-        if version == 8:
-            found["hoodie.record.merge.strategy.id"] = strategy
-            found["hoodie.compaction.payload.class"] = payload
-    if fields:
-        key = "hoodie.table.ordering.fields" if version >= 9 else "hoodie.table.precombine.field"
-        found[key] = fields
-    return found
-
-
-def _of_index(
-    index: Index, table_type: TableType, version: int, record_key: Sequence[str]
-) -> dict[str, str]:
-    if not isinstance(index, BucketIndex):
-        raise ValueError(f"a table is created with a bucket index, not {index!r}")
-    hash_fields = index.hash_fields or tuple(record_key)
-    strange = [field for field in hash_fields if field not in record_key]
-    if strange:
-        raise ValueError(f"hash field {strange[0]!r} is not among record_key")
-    found = {
-        "hoodie.index.type": "BUCKET",
-        "hoodie.index.bucket.engine": "SIMPLE",
-        "hoodie.bucket.index.hash.field": ",".join(hash_fields),
-    }
-    if isinstance(index, ConsistentHashingIndex):
-        if table_type != "MERGE_ON_READ":
-            raise ValueError("consistent hashing takes table_type='MERGE_ON_READ'")
-        found["hoodie.index.bucket.engine"] = "CONSISTENT_HASHING"
-        found["hoodie.bucket.index.num.buckets"] = str(index.num_buckets)
-        if index.min_buckets is not None:
-            found["hoodie.bucket.index.min.num.buckets"] = str(index.min_buckets)
-        if index.max_buckets is not None:
-            found["hoodie.bucket.index.max.num.buckets"] = str(index.max_buckets)
-    elif isinstance(index, SimpleBucketIndex):
-        found["hoodie.bucket.index.num.buckets"] = str(index.num_buckets)
-    else:
-        if version < 9:
-            raise ValueError("bucket rules by partition take table version 9 (Hudi 1.1)")
-        _rules_of(index).num_buckets_for("")  # which parses the rules
-        found["hoodie.bucket.index.num.buckets"] = str(index.default)
-        found["hoodie.bucket.index.partition.expressions"] = index.rules
-        found["hoodie.bucket.index.partition.rule.type"] = "regex"
-    return found
-
-
-def _rules_of(index: PartitionBucketIndex) -> PartitionBucketRules:
-    return PartitionBucketRules(
-        expressions=index.rules, default_num_buckets=index.default, instant=INIT_INSTANT
-    )
 
 
 def create_table(store: Store, properties: Mapping[str, str], index: Index) -> None:
@@ -305,7 +36,7 @@ def create_table(store: Store, properties: Mapping[str, str], index: Index) -> N
         raise ValueError(f"there is a Hudi table at {store.uri} already; open it instead")
     if isinstance(index, PartitionBucketIndex):
         path = join_path(_CONFIGS, format_hashing_config_name(INIT_INSTANT))
-        store.put_if_absent(path, encode_hashing_config(_rules_of(index)))
+        store.put_if_absent(path, encode_hashing_config(rules_of(index)))
     config = TableConfig.from_properties(properties)
     if config.timeline_layout == 2:
         # On disks Hudi lists these folders before there is anything in them.

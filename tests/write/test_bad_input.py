@@ -223,6 +223,101 @@ CREATED = {
         ValueError,
         "'name' is not among record_key",
     ),
+    "key twice": ({"record_key": ["id", "id"]}, bf.SchemaError, "record_key named twice: id"),
+    "key that is no name": ({"record_key": [None]}, TypeError, "record_key is a list"),
+    "key without text": (
+        {"schema": SCHEMA.append(pa.field("raw", pa.binary())), "record_key": ["raw"]},
+        bf.UnsupportedError,
+        "binary has no text form",
+    ),
+    "nested ordering": (
+        {"schema": SCHEMA.append(pa.field("l", pa.list_(pa.int8()))), "ordering": ["l"]},
+        bf.SchemaError,
+        "ordering: l is list",
+    ),
+    "nested partition": (
+        {"schema": SCHEMA.append(pa.field("l", pa.list_(pa.int8()))), "partition_by": ["l"]},
+        bf.SchemaError,
+        "partition_by: l is list",
+    ),
+    "time format missing": (
+        {"partition_by": ["ts:TIMESTAMP"]},
+        bf.UnsupportedError,
+        r"timestamp\.type is not in",
+    ),
+    "key generator": (
+        {"properties": {"hoodie.table.keygenerator.type": "NON_PARTITION"}, "partition_by": ["ts"]},
+        ValueError,
+        "take SIMPLE",
+    ),
+    "key generator of one field": (
+        {
+            "properties": {"hoodie.table.keygenerator.type": "SIMPLE"},
+            "partition_by": ["ts", "region"],
+        },
+        ValueError,
+        "take COMPLEX",
+    ),
+    "key generator class": (
+        {"properties": {"hoodie.table.keygenerator.class": "com.example.Mine"}},
+        ValueError,
+        "contradicts the other arguments",
+    ),
+    "merge mode": (
+        {"properties": {"hoodie.record.merge.mode": "CUSTOM"}},
+        ValueError,
+        "EVENT_TIME_ORDERING or COMMIT_TIME_ORDERING",
+    ),
+    "payload of version 9": (
+        {"properties": {"hoodie.compaction.payload.class": "com.example.Mine"}},
+        ValueError,
+        "has merge modes",
+    ),
+    "payload": (
+        {
+            "properties": {"hoodie.compaction.payload.class": "com.example.Mine"},
+            "table_version": 6,
+        },
+        bf.UnsupportedError,
+        "custom code",
+    ),
+    "metadata table": (
+        {"properties": {"hoodie.table.metadata.partitions": "files"}},
+        ValueError,
+        "contradicts the other arguments",
+    ),
+    "flag": (
+        {"properties": {"hoodie.populate.meta.fields": "yes"}},
+        ValueError,
+        "neither true nor false",
+    ),
+    "property": ({"properties": {"hoodie.x": 1}}, TypeError, "write 'hoodie.x': '1'"),
+    "columns": (
+        {"properties": {"hoodie.table.create.schema": "{}"}},
+        ValueError,
+        "contradicts schema",
+    ),
+    "no schema": ({"schema": {"id": "string"}}, TypeError, "not dict"),
+    "column name": (
+        {"schema": SCHEMA.append(pa.field("a b", pa.string()))},
+        bf.SchemaError,
+        "names of letters, digits and _",
+    ),
+    "nested column name": (
+        {"schema": SCHEMA.append(pa.field("s", pa.struct([("", pa.string())])))},
+        bf.SchemaError,
+        "names of letters, digits and _",
+    ),
+    "one name to Spark": (
+        {"schema": SCHEMA.append(pa.field("ID", pa.string()))},
+        bf.SchemaError,
+        "named twice: id",
+    ),
+    "column of nulls": (
+        {"schema": SCHEMA.append(pa.field("z", pa.null()))},
+        bf.SchemaError,
+        "no column of type null",
+    ),
     "name": ({"name": "a-b"}, ValueError, "letters, digits"),
     "properties": (
         {"properties": {"hoodie.table.version": "6"}},

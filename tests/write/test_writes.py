@@ -215,7 +215,8 @@ def test_rows_come_larger_than_memory_is_given(
     assert_reads_as(table.uri, model)
 
 
-def test_without_meta_columns(tmp_path: Path) -> None:
+@pytest.mark.parametrize("version", [6, 8, 9])
+def test_without_meta_columns(tmp_path: Path, version: int) -> None:
     for table_type in ("COPY_ON_WRITE", "MERGE_ON_READ"):
         table = bf.create(
             str(tmp_path / table_type.lower()),
@@ -225,6 +226,7 @@ def test_without_meta_columns(tmp_path: Path) -> None:
             ordering=["ts"],
             index=bf.SimpleBucketIndex(2),
             table_type=table_type,
+            table_version=version,
             properties={"hoodie.populate.meta.fields": "false"},
         )
         model = Model()
@@ -235,4 +237,8 @@ def test_without_meta_columns(tmp_path: Path) -> None:
         gone = rows(range(10), ts=1).select(["id", "region"])
         table.delete(gone)
         model.delete(gone["id"].to_pylist())
+        assert_reads_as(table.uri, model)
+        table.delete(["key-000020", "key-000021", "nowhere"])
+        table.delete(filter=[("id", ">=", "key-000070")])
+        model.delete(f"key-{number:06d}" for number in (20, 21, *range(70, 75)))
         assert_reads_as(table.uri, model)
