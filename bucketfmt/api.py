@@ -474,7 +474,14 @@ class Table(ReadableTable):
         with self._transactions.exclusive() as rollbacks:
             return rollbacks.roll_back(instant)
 
-    def savepoint(self, instant: str | None = None, *, user: str = "", comments: str = "") -> str:
+    def savepoint(
+        self,
+        instant: str | None = None,
+        *,
+        user: str = "",
+        comments: str = "",
+        dry_run: bool = False,
+    ) -> str:
         """Keep the table as it was after a write, so that it can be restored to it.
 
         Its files are not cleaned until `delete_savepoint`.
@@ -483,6 +490,7 @@ class Table(ReadableTable):
             instant: The write's requested time; the newest by default.
             user: Who does it, for the record.
             comments: Why, for the record.
+            dry_run: Write nothing, and return which instant it would be.
 
         Returns:
             The instant, for `restore`.
@@ -492,6 +500,9 @@ class Table(ReadableTable):
             ConflictError: a restore was begun and not finished.
             LockTimeoutError: another writer has the table lock.
         """
+        if dry_run:
+            rollbacks = self._transactions.rollbacks(self.config)
+            return put_savepoint(rollbacks, instant, user, comments, dry_run=True)
         with self._transactions.exclusive(keeps_files=True) as rollbacks:
             return put_savepoint(rollbacks, instant, user, comments)
 

@@ -147,6 +147,7 @@ def savepoint(
     ] = None,
     comments: Annotated[str, typer.Option("--comments", help="Why, for the record.")] = "",
     delete: Annotated[bool, typer.Option("--delete", help="Remove the savepoint.")] = False,
+    dry_run: DryRun = False,
     lock: LockOption = Lock.AUTO,
     output: OutputOption = Output.TEXT,
     storage_option: StorageOption = None,
@@ -155,13 +156,13 @@ def savepoint(
     """Keep the table as it is now for a later restore."""
     opened = open_to_write(table, storage_option, index, lock)
     if delete:
-        if instant is None:
-            raise typer.BadParameter("--delete takes the savepoint's INSTANT")
+        if instant is None or dry_run:
+            raise typer.BadParameter("--delete takes the savepoint's INSTANT, and no --dry-run")
         opened.delete_savepoint(instant)
         made = instant
     else:
-        made = opened.savepoint(instant, comments=comments)
-    _print({"instant": made}, {"removed" if delete else "savepoint": made}, output)
+        made = opened.savepoint(instant, comments=comments, dry_run=dry_run)
+    _print({"instant": made}, {"removed" if delete else "savepoint": made}, output, dry_run)
 
 
 @app.command()

@@ -53,9 +53,16 @@ class RestoreResult:
 
 
 def put_savepoint(
-    rollbacks: Rollbacks, requested_time: str | None, user: str, comments: str
+    rollbacks: Rollbacks,
+    requested_time: str | None,
+    user: str,
+    comments: str,
+    *,
+    dry_run: bool = False,
 ) -> str:
     """Savepoint a completed write, or the newest; return its instant. Twice is once.
+
+    With `dry_run` nothing is written.
 
     Raises:
         ValueError: no such write is completed, or a clean has deleted files of it, or is about to.
@@ -82,6 +89,8 @@ def put_savepoint(
                 f"{instant} cannot be savepointed: a clean that was begun deletes "
                 f"{join_path(path, name)}. Savepoint a later write"
             )
+    if dry_run:
+        return instant
     partitions = {
         path: SavepointPartitionMetadata(partition_path=path, savepoint_data_file=names)
         for path, names in files.items()

@@ -175,8 +175,11 @@ class TestRollback:
 class TestSavepointAndRestore:
     def test_what_they_do(self, cli: Cli, table: bf.Table) -> None:
         arguments = ["savepoint", table.uri, "--comments", "for now"]
+        before = files(table)
+        planned = succeeds(cli(*arguments, "--dry-run", "--output", "json")).json["instant"]
+        assert files(table) == before
         saved = succeeds(cli(*arguments, "--output", "json")).json["instant"]
-        assert saved == table.timeline.writes.instants[-1].requested_time
+        assert planned == saved == table.timeline.writes.instants[-1].requested_time
         later = [table.upsert(rows(ts)).instant for ts in (4, 5)]
         before = files(table)
         arguments = ["restore", table.uri, saved, "--output", "json"]
@@ -204,6 +207,7 @@ class TestSavepointAndRestore:
         fails(cli("savepoint", table.uri, "20200101000000000"), 64, "no ")
         fails(cli("savepoint", table.uri, "--delete"), 64, "INSTANT")
         fails(cli("savepoint", table.uri, time, "--delete"), 64, "no savepoint")
+        fails(cli("savepoint", table.uri, time, "--delete", "--dry-run"), 64, "no --dry-run")
         fails(cli("restore", table.uri, time), 64, "no savepoint")
         fails(cli("restore", table.uri, time, "--dry-run"), 64, "no savepoint")
 

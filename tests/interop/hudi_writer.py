@@ -44,6 +44,7 @@ class Writer:
             "spark.sql.adaptive.enabled": "false",
             # Hudi refuses to read columns whose type has changed with the vectorized reader.
             "spark.sql.parquet.enableVectorizedReader": "false",
+            "spark.hadoop.parquet.page.verify-checksum.enabled": "true",
             "spark.ui.enabled": "false",
             "spark.ui.showConsoleProgress": "false",
             "spark.driver.memory": "1500m",

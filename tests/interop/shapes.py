@@ -54,6 +54,7 @@ class _Shape:
     hash_fields: tuple[str, ...] | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
     log_format: DataFormat = "avro"
+    has_metadata_table: bool = False  # which Hudi builds, and bucketfmt drops
 
 
 _SHAPES = {
@@ -69,6 +70,7 @@ _SHAPES = {
     "two-orderings": _Shape(ordering=("ts", "price")),
     "virtual": _Shape(properties={"hoodie.populate.meta.fields": "false"}),
     "parquet-log": _Shape(log_format="parquet"),
+    "metadata-table": _Shape(has_metadata_table=True),
 }
 
 
@@ -94,9 +96,11 @@ def play_shape(session: HudiSession, folder: Path, kind: str, seed: int) -> Tall
         table_type="MERGE_ON_READ" if is_logged else "COPY_ON_WRITE",
         table_version=TABLE_VERSIONS[session.version],
         properties=shape.properties,
+        writer=bf.WriterConfig(metadata_table="drop" if shape.has_metadata_table else "refuse"),
     )
-    us, hudi = Bucketfmt(table, shape.log_format), Hudi(session, table)
-    game = _Game(table, hudi, is_escaped=table.config.url_encode)
+    metadata = {"hoodie.metadata.enable": str(shape.has_metadata_table).lower()}
+    us, hudi = Bucketfmt(table, shape.log_format), Hudi(session, table, metadata)
+    game = _Game(table, hudi, metadata)
     game.upsert(us, range(20), 1 + seed)
     game.upsert(hudi, range(10, 30), 2 + seed)
     game.upsert(us, range(5, 15), 3 + seed)
@@ -114,9 +118,9 @@ def play_shape(session: HudiSession, folder: Path, kind: str, seed: int) -> Tall
 class _Game:
     """One table, and the rows it has to hold by their numbers."""
 
-    def __init__(self, table: bf.Table, hudi: Hudi, *, is_escaped: bool) -> None:
-        self._table, self._hudi = table, hudi
-        self._regions = ("us", "e/ü x") if is_escaped else ("us", "eu")
+    def __init__(self, table: bf.Table, hudi: Hudi, options: Mapping[str, str]) -> None:
+        self._table, self._hudi, self._options = table, hudi, options
+        self._regions = ("us", "e/ü x") if table.config.url_encode else ("us", "eu")
         self._rows: dict[int, dict[str, Any]] = {}
         self.done: list[str] = []
 
@@ -166,7 +170,7 @@ class _Game:
         names = [
             n for n in _SCHEMA.names if n != "made" or table.config.partition_path_holds_values
         ]
-        hudis = self._hudi.read()
+        hudis = self._hudi.read(**self._options)
         schema = pa.schema([_SCHEMA.field(name) for name in names])
         wanted = [{name: row[name] for name in names} for row in expected]
         read = _sorted(hudis.select(names).cast(schema))

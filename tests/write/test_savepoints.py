@@ -255,9 +255,12 @@ def test_what_was_restored_over_a_clean_is_savepointed_again(tmp_path: Path, ver
 
 def test_a_preview_writes_nothing(started: tuple[bf.Table, Model]) -> None:
     table, _ = started
-    point = table.savepoint()
-    write_on(table)
     store = RecordingStore(open_store(table.uri))
+    planned = open_on(store).savepoint(dry_run=True)
+    assert not store.writes
+    point = table.savepoint()
+    assert planned == point
+    write_on(table)
     assert open_on(store).restore(point, dry_run=True).rollbacks
     assert not store.writes
 
