@@ -34,11 +34,12 @@ from bucketfmt.table.table import Table as ReadableTable
 from bucketfmt.timeline.timeline import Instant, Timeline
 from bucketfmt.write.archiving import Archiver, Kept
 from bucketfmt.write.bucket_writer import FileFormats
-from bucketfmt.write.cleaning import Cleaner, CleanPolicy, CleanResult, Retention
+from bucketfmt.write.cleaning import Cleaner, CleanResult
 from bucketfmt.write.compaction import Compactor, StartedCompaction
 from bucketfmt.write.create import create_table
 from bucketfmt.write.incoming import DataLike
 from bucketfmt.write.open import WriterConfig, open_transactions
+from bucketfmt.write.plan_clean import CleanPolicy, Retention
 from bucketfmt.write.plan_create import TableType, plan_properties
 from bucketfmt.write.plan_rollback import RollbackResult
 from bucketfmt.write.result import CommitResult

@@ -1,9 +1,8 @@
 """Cleaning: files that no reader of the retained commits needs are deleted.
 
-`plan_clean`, `find_earliest_retained` and `find_protected` are pure; `Cleaner` does I/O: the plan
-goes on the timeline under the table lock, the files are deleted, and what was deleted is
-recorded. A clean that was not completed, Hudi's or one from here, is completed first. Source:
-CleanPlanner, CleanPlanActionExecutor, CleanActionExecutor, CleanerUtils.
+I/O: the plan goes on the timeline under the table lock, the files are deleted, and what was
+deleted is recorded. A clean that was not completed, Hudi's or one from here, is completed first.
+Source: CleanPlanActionExecutor, CleanActionExecutor, CleanerUtils.
 
 Where Hudi also removes the folder of a partition that has no file groups left, it stays here: a
 writer may be about to put files there.
@@ -17,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Literal
 
 from bucketfmt.errors import ConflictError, CorruptError, UnsupportedError
 from bucketfmt.format.instants import State, format_instant_file_name
@@ -38,7 +36,7 @@ from bucketfmt.format.service_metadata import (
 from bucketfmt.format.table_config import TableConfig
 from bucketfmt.limits import Limits
 from bucketfmt.table.file_slices import find_slice_history
-from bucketfmt.table.files import DataFile, FileSlice
+from bucketfmt.table.files import DataFile
 from bucketfmt.table.progress import ProgressCallback, Steps
 from bucketfmt.table.snapshot import Snapshot
 from bucketfmt.timeline.clock import known_times
@@ -53,50 +51,17 @@ from bucketfmt.timeline.load import (
 from bucketfmt.timeline.timeline import Instant, Timeline
 from bucketfmt.timeline.transitions import put_completed, put_inflight, put_requested
 from bucketfmt.write.basis import check_writable
+from bucketfmt.write.plan_clean import (
+    Retention,
+    find_earliest_retained,
+    is_protected,
+    plan_clean,
+)
 from bucketfmt.write.transaction import Transactions
 
-__all__ = [
-    "CleanPolicy",
-    "CleanResult",
-    "Cleaner",
-    "Retention",
-    "find_earliest_retained",
-    "plan_clean",
-]
+__all__ = ["CleanResult", "Cleaner"]
 
-CleanPolicy = Literal["KEEP_LATEST_COMMITS", "KEEP_LATEST_FILE_VERSIONS"]
-"""`hoodie.cleaner.policy`."""
-
-_RETAINED: Mapping[str, int] = {"KEEP_LATEST_COMMITS": 10, "KEEP_LATEST_FILE_VERSIONS": 3}
 _SAVEPOINTED = "savepointed_timestamps"
-
-
-@dataclass(frozen=True, slots=True)
-class Retention:
-    """What to keep.
-
-    Attributes:
-        policy: By commits: what was read at one of the last commits can be read again. By
-            versions: of each file group so many file slices.
-        retain: How many; None for Hudi's default, 10 commits or 3 versions.
-    """
-
-    policy: CleanPolicy = "KEEP_LATEST_COMMITS"
-    retain: int | None = None
-
-    @property
-    def number(self) -> int:
-        """How many commits or versions.
-
-        Raises:
-            ValueError: none, or an unknown policy.
-        """
-        if self.policy not in _RETAINED:
-            raise ValueError(f"policy is one of {', '.join(_RETAINED)}, not {self.policy!r}")
-        number = _RETAINED[self.policy] if self.retain is None else self.retain
-        if number < 1:
-            raise ValueError("a clean retains at least 1: what is read now always stays")
-        return number
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,63 +79,6 @@ class CleanResult:
     bytes: int = 0
     earliest_retained: str | None = None
     instants: tuple[str, ...] = ()
-
-
-def find_earliest_retained(timeline: Timeline, commits: int) -> Instant | None:
-    """Return the earliest of the last commits, none of them after one that is pending.
-
-    None: there are no more than so many, or none before the pending one.
-    """
-    completed = timeline.writes.completed.instants
-    if len(completed) <= commits:
-        return None
-    earliest = completed[-commits]
-    pending = timeline.writes.pending.first
-    if pending is not None and earliest.requested_time > pending.requested_time:
-        before = [i for i in completed if i.requested_time < pending.requested_time]
-        return before[-1] if before else None
-    return earliest
-
-
-def plan_clean(
-    history: Sequence[FileSlice],
-    retention: Retention,
-    earliest: Instant | None,
-    protected: Collection[str],
-    completion_time: Callable[[str], str],
-) -> list[DataFile]:
-    """Return the files of one file group to delete; never one of its newest slice.
-
-    Where Hudi goes by requested times alone, a slice also has to have been there when the
-    earliest commit completed: a compaction may be executed long after it was scheduled, and
-    readers need the slice before it until then.
-
-    Args:
-        history: All its slices, oldest first.
-        retention: What to keep.
-        earliest: `find_earliest_retained`, where commits are kept.
-        protected: Names of files; a slice with one of them is kept whole.
-        completion_time: Returns when an instant completed.
-    """
-    if retention.policy == "KEEP_LATEST_FILE_VERSIONS":
-        old = history[: -retention.number]
-    elif earliest is None:
-        return []
-    else:
-        time = earliest.completion_time or earliest.requested_time
-        before = [
-            file_slice
-            for file_slice in history
-            if file_slice.base_instant < earliest.requested_time
-            and completion_time(file_slice.base_instant) <= time
-        ]
-        # The newest of these is what a reader of the earliest commit sees.
-        old = [s for s in before[:-1] if s is not history[-1]]
-    return [file for s in old if not _is_protected(s.files, protected) for file in s.files]
-
-
-def _is_protected(files: Iterable[DataFile], protected: Collection[str]) -> bool:
-    return any(str(file.name) in protected for file in files)
 
 
 class Cleaner:
@@ -319,7 +227,7 @@ class Cleaner:
                         by.requested_time < earliest.requested_time
                         and (by.completion_time or "") <= (earliest.completion_time or "~")
                     )
-                    if is_past and not _is_protected(files, protected):
+                    if is_past and not is_protected(files, protected):
                         found += files
                     continue
                 compaction = state.pending_compactions.get(group)

@@ -9,8 +9,8 @@ import pyarrow as pa
 
 import bucketfmt as bf
 from bucketfmt.rows.log_writer import DataFormat
-from bucketfmt.write.cleaning import CleanPolicy
 from bucketfmt.write.compaction import Compactor
+from bucketfmt.write.plan_clean import CleanPolicy
 from tests.interop.hudi_session import HudiSession
 
 __all__ = ["Bucketfmt", "Hudi", "Side"]

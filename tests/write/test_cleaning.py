@@ -22,8 +22,9 @@ from bucketfmt.testing.faulty_store import Fault
 from bucketfmt.timeline.load import load_instant_content
 from bucketfmt.timeline.timeline import Instant, Timeline
 from bucketfmt.timeline.transitions import put_completed, put_inflight, put_requested
-from bucketfmt.write.cleaning import Cleaner, Retention, find_earliest_retained
+from bucketfmt.write.cleaning import Cleaner
 from bucketfmt.write.compaction import Compactor
+from bucketfmt.write.plan_clean import Retention, find_earliest_retained
 from tests.write.crashes import crashes, is_as
 from tests.write.models import REGIONS, SCHEMA, Model, assert_reads_as, rows
 
