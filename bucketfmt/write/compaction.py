@@ -55,8 +55,8 @@ from bucketfmt.timeline.transitions import put_completed, put_inflight, put_requ
 from bucketfmt.write.basis import check_writable
 from bucketfmt.write.compaction_task import CompactionTask
 from bucketfmt.write.receipts import decode_receipts, find_winners
-from bucketfmt.write.result import CommitResult
-from bucketfmt.write.transaction import Transactions, result_of
+from bucketfmt.write.result import CommitResult, result_of
+from bucketfmt.write.transaction import Transactions
 
 __all__ = ["Compactor", "StartedCompaction", "plan_compaction"]
 

@@ -1,10 +1,13 @@
-"""What a write did."""
+"""What a write did. Pure."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["CommitResult"]
+from bucketfmt.format.commit_metadata import CommitMetadata
+from bucketfmt.timeline.timeline import Instant
+
+__all__ = ["CommitResult", "result_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,3 +41,23 @@ class CommitResult:
     bytes_written: int = 0
     file_groups_replaced: int = 0
     repeated: bool = False
+
+
+def result_of(
+    instant: Instant, metadata: CommitMetadata, *, repeated: bool = False
+) -> CommitResult:
+    """Return a commit as a value."""
+    stats = [stat for own in metadata.partition_to_write_stats.values() for stat in own]
+    return CommitResult(
+        instant=instant.requested_time,
+        completion_time=instant.completion_time or instant.requested_time,
+        action=instant.action,
+        operation=metadata.operation_type or "UNKNOWN",
+        rows_inserted=sum(stat.num_inserts for stat in stats),
+        rows_updated=sum(stat.num_update_writes for stat in stats),
+        rows_deleted=sum(stat.num_deletes for stat in stats),
+        files=tuple(stat.path or "" for stat in stats),
+        bytes_written=sum(stat.total_write_bytes for stat in stats),
+        file_groups_replaced=sum(map(len, metadata.partition_to_replace_file_ids.values())),
+        repeated=repeated,
+    )

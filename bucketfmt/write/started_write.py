@@ -17,10 +17,11 @@ from bucketfmt.table.progress import ProgressCallback
 from bucketfmt.timeline.timeline import Timeline
 from bucketfmt.write.basis import Basis
 from bucketfmt.write.bucket_writer import BucketWriter, FileFormats
+from bucketfmt.write.keyed_commits import IDEMPOTENCY_KEY
 from bucketfmt.write.non_blocking import Concurrency
 from bucketfmt.write.receipts import decode_receipts, find_winners
 from bucketfmt.write.result import CommitResult
-from bucketfmt.write.transaction import IDEMPOTENCY_KEY, Transaction
+from bucketfmt.write.transaction import Transaction
 from bucketfmt.write.write_task import WriteTask
 
 __all__ = ["StartedWrite", "WriteOptions"]

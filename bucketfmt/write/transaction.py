@@ -39,29 +39,25 @@ from bucketfmt.table.conflicts import (
 from bucketfmt.table.table import load_config
 from bucketfmt.timeline.clock import InstantClock, known_times
 from bucketfmt.timeline.heartbeat import Heartbeats
-from bucketfmt.timeline.history import list_archive_files, load_archive_file
-from bucketfmt.timeline.load import load_commit_metadata, load_timeline
+from bucketfmt.timeline.load import load_timeline
 from bucketfmt.timeline.lock import TableLock
 from bucketfmt.timeline.machine import Machine
 from bucketfmt.timeline.markers import delete_announced_files, delete_markers
 from bucketfmt.timeline.timeline import Instant, Timeline
 from bucketfmt.timeline.transitions import put_completed, put_inflight, put_requested
 from bucketfmt.write.basis import Basis
+from bucketfmt.write.keyed_commits import KeyedCommits
 from bucketfmt.write.plan_rollback import check_still_there
 from bucketfmt.write.recovery import recover
-from bucketfmt.write.result import CommitResult
+from bucketfmt.write.result import CommitResult, result_of
 from bucketfmt.write.rollback import Rollbacks
 from bucketfmt.write.schema_change import settle_columns
 
-__all__ = ["IDEMPOTENCY_KEY", "MetadataTable", "Transaction", "Transactions", "result_of"]
-
-IDEMPOTENCY_KEY = "bucketfmt.idempotency_key"
-"""Entry of a commit's `extraMetadata`."""
+__all__ = ["MetadataTable", "Transaction", "Transactions"]
 
 MetadataTable = Literal["refuse", "drop"]
 """What to do about a metadata table, which a commit behind its back would make wrong."""
 
-_ARCHIVED_INSTANTS_MAX = 10_000
 _INFLIGHT_PARTITIONS = "hoodie.table.metadata.partitions.inflight"
 
 
@@ -97,7 +93,7 @@ class Transactions:
         self.heartbeats = heartbeats
         self.machine = machine
         self._drop_metadata_table = drop_metadata_table
-        self._archived_keys = _ArchivedKeys()
+        self.keyed_commits = KeyedCommits(store, limits)
 
     def begin(self, action: str) -> Transaction:
         """Return a commit that is inflight, once what dead writers left is removed.
@@ -213,18 +209,7 @@ class Transactions:
             return None
         config = load_config(self.store, self.limits)
         timeline = load_timeline(self.store, config, self.limits)
-        return self.find_repeated_in(timeline, config, idempotency_key)
-
-    def find_repeated_in(
-        self, timeline: Timeline, config: TableConfig, idempotency_key: str
-    ) -> CommitResult | None:
-        """Return the commit of this timeline that was made with a key."""
-        for instant in reversed(timeline.writes.completed.instants):
-            metadata = load_commit_metadata(self.store, config, instant, self.limits)
-            if metadata.extra_metadata.get(IDEMPOTENCY_KEY) == idempotency_key:
-                return result_of(instant, metadata, repeated=True)
-        # An instant is archived before it leaves the timeline that was just looked at.
-        return self._archived_keys.find(self.store, config, idempotency_key, self.limits)
+        return self.keyed_commits.find(timeline, config, idempotency_key)
 
     def check_metadata_table(self) -> TableConfig:
         """Return the properties as they are now, once no metadata table is in the way."""
@@ -241,46 +226,6 @@ class Transactions:
             )
         self._drop_metadata_table()
         return load_config(self.store, self.limits)
-
-
-class _ArchivedKeys:
-    """The idempotency keys of archived commits: each file of the archive is read once."""
-
-    def __init__(self) -> None:
-        self._files: dict[tuple[str, int], tuple[int, dict[str, CommitResult]]] = {}
-
-    def find(
-        self, store: Store, config: TableConfig, key: str, limits: Limits
-    ) -> CommitResult | None:
-        """Return the newest commit with the key."""
-        seen = 0
-        for file in reversed(list_archive_files(store, config, limits)):
-            if file not in self._files:
-                self._files[file] = self._load(store, config, file[0], limits)
-            number, found = self._files[file]
-            if key in found:
-                return found[key]
-            seen += number
-            if seen >= _ARCHIVED_INSTANTS_MAX:
-                break
-        return None
-
-    def _load(
-        self, store: Store, config: TableConfig, name: str, limits: Limits
-    ) -> tuple[int, dict[str, CommitResult]]:
-        number, found = 0, {}
-        for entry in load_archive_file(store, config, name, limits):
-            number += 1
-            metadata = entry.metadata
-            if entry.state is not State.COMPLETED or not isinstance(metadata, CommitMetadata):
-                continue
-            key = metadata.extra_metadata.get(IDEMPOTENCY_KEY)
-            if key is not None:
-                instant = Instant(
-                    entry.requested_time, entry.action, entry.state, entry.completion_time, name
-                )
-                found[key] = result_of(instant, metadata, repeated=True)
-        return number, found
 
 
 class Transaction:
@@ -362,7 +307,7 @@ class Transaction:
             owner.check_metadata_table()
             timeline = load_timeline(owner.store, self._config, owner.limits)
             if idempotency_key is not None:
-                found = owner.find_repeated_in(timeline, self._config, idempotency_key)
+                found = owner.keyed_commits.find(timeline, self._config, idempotency_key)
                 if found is not None:
                     self._abort()
                     return found
@@ -459,23 +404,3 @@ def _may_act_late(error: BaseException) -> bool:
     if isinstance(error, StorageError):
         return not isinstance(error, NotFoundError)  # which is about reading
     return not isinstance(error, BucketfmtError | ValueError | TypeError)
-
-
-def result_of(
-    instant: Instant, metadata: CommitMetadata, *, repeated: bool = False
-) -> CommitResult:
-    """Return a commit as a value."""
-    stats = [stat for own in metadata.partition_to_write_stats.values() for stat in own]
-    return CommitResult(
-        instant=instant.requested_time,
-        completion_time=instant.completion_time or instant.requested_time,
-        action=instant.action,
-        operation=metadata.operation_type or "UNKNOWN",
-        rows_inserted=sum(stat.num_inserts for stat in stats),
-        rows_updated=sum(stat.num_update_writes for stat in stats),
-        rows_deleted=sum(stat.num_deletes for stat in stats),
-        files=tuple(stat.path or "" for stat in stats),
-        bytes_written=sum(stat.total_write_bytes for stat in stats),
-        file_groups_replaced=sum(map(len, metadata.partition_to_replace_file_ids.values())),
-        repeated=repeated,
-    )
