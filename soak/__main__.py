@@ -6,6 +6,7 @@ usage: python -m soak corruption       damage every byte of every file of the ti
        python -m soak peers            hudi-rs on the damage of one log file
        python -m soak crashes [--all]  a fault at every operation of all that writes
        python -m soak interleavings    every two things done to a table, one amid the other
+       python -m soak machine [KIND]   whatever may be done to a table, in whatever order
        python -m soak report           write the figures into docs/reliability.md
 """
 
@@ -20,13 +21,14 @@ from soak.damages import DAMAGES
 from soak.fuzzing import fuzz_all
 from soak.interleavings import MEETINGS, interleave_all
 from soak.lengths import FORGERS, forge_lengths
+from soak.machine import MACHINES
+from soak.machine_runs import run_machines
 from soak.report import write_report
 from soak.tables import TABLES
 from soak.targets import TARGETS
 
 
-def main() -> int:
-    """Run one command; return 1 if it met what must not be."""
+def _parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m soak", description=__doc__)
     commands = parser.add_subparsers(required=True, dest="command")
 
@@ -63,9 +65,21 @@ def main() -> int:
     meetings.add_argument("--workers", type=int, default=2)
     meetings.add_argument("--save", action="store_true", help="keep the figures for the report")
 
+    machine = commands.add_parser("machine")
+    machine.add_argument("kind", nargs="*", choices=[*MACHINES, []])
+    machine.add_argument("--tables", type=int, default=1000, help="of each kind")
+    machine.add_argument("--steps", type=int, default=50, help="done to each, at most")
+    machine.add_argument("--workers", type=int, default=2)
+    machine.add_argument("--save", action="store_true", help="keep the figures for the report")
+
     commands.add_parser("report")
 
-    arguments = parser.parse_args()
+    return parser.parse_args()
+
+
+def main() -> int:
+    """Run one command; return 1 if it met what must not be."""
+    arguments = _parse_arguments()
     if arguments.command == "peers":
         save_figures(sweep_peers(arguments.table, workers=arguments.workers), "peers")
         return 0
@@ -79,6 +93,14 @@ def main() -> int:
     if arguments.command == "interleavings":
         wanted = [meeting for meeting in MEETINGS if arguments.only in " | ".join(meeting)]
         return interleave_all(wanted, workers=arguments.workers, save=arguments.save)
+    if arguments.command == "machine":
+        return run_machines(
+            arguments.kind or list(MACHINES),
+            arguments.tables,
+            arguments.steps,
+            workers=arguments.workers,
+            save=arguments.save,
+        )
     if arguments.command == "corruption":
         return _corruption(arguments)
     if arguments.command == "fuzz":

@@ -35,6 +35,7 @@ __all__ = [
     "newest_write",
     "read_rows",
     "rows",
+    "schedule",
 ]
 
 Row = tuple[str, int, str]
@@ -228,6 +229,7 @@ def _compact(t: bf.Table) -> object:
 
 
 def schedule(t: bf.Table) -> object:
+    """Plan a compaction, and leave it to others to execute."""
     return Compactor(t._snapshot, t._transactions).schedule()
 
 
