@@ -2,7 +2,7 @@
 
 usage: python -m tests.interop replay VERSION SEED        one table again; its folder is kept
        python -m tests.interop turns VERSION KIND SEED    writing in turns again; likewise
-       python -m tests.interop matrix SEED...             all plays of all kinds of tables
+       python -m tests.interop matrix [VERSION] SEED...   all plays of all kinds of tables
        python -m tests.interop soak MINUTES [SEED]        tables of all versions, from SEED on
 """
 
@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -48,9 +49,9 @@ def turns(version: str, kind: str, seed: int) -> int:
         session.close()
 
 
-def matrix(seeds: list[int]) -> int:
+def matrix(versions: Sequence[str], seeds: list[int]) -> int:
     """Write every kind of table in turns, and say how it went."""
-    ended = play_matrix(seeds, Path(tempfile.mkdtemp(prefix="judge-matrix-")))
+    ended = play_matrix(versions, seeds, Path(tempfile.mkdtemp(prefix="judge-matrix-")))
     print(format_matrix(ended))
     return int(any(one.tally is None for one in ended))
 
@@ -107,8 +108,10 @@ def main(arguments: list[str]) -> int:
             return replay(version, int(seed))
         case ["turns", version, kind, seed]:
             return turns(version, kind, int(seed))
-        case ["matrix", *seeds] if seeds:
-            return matrix([int(seed) for seed in seeds])
+        case ["matrix", version, seed, *seeds] if version in VERSIONS:
+            return matrix([version], [int(seed), *map(int, seeds)])
+        case ["matrix", seed, *seeds]:
+            return matrix(VERSIONS, [int(seed), *map(int, seeds)])
         case ["soak", minutes, *seed]:
             return soak(float(minutes), int(seed[0]) if seed else int(time.time()))
     print(__doc__, file=sys.stderr)

@@ -11,7 +11,6 @@ from pathlib import Path
 from tests.interop.carry_on import TABLE_VERSIONS, Tally, kinds_of, play_at_random, play_in_order
 from tests.interop.hudi_session import HudiSession
 from tests.interop.overlapping import play_overlapping
-from tests.interop.plans import VERSIONS
 from tests.interop.shapes import play_shape, shapes_of
 from tests.interop.side_by_side import play_side_by_side
 
@@ -73,10 +72,10 @@ def play_kind(session: HudiSession, kind: str, seed: int, folder: Path) -> list[
     return ended
 
 
-def play_matrix(seeds: Sequence[int], folder: Path) -> list[Ended]:
+def play_matrix(versions: Sequence[str], seeds: Sequence[int], folder: Path) -> list[Ended]:
     """Play everything, with one Hudi after the other."""
     ended: list[Ended] = []
-    for version in VERSIONS:
+    for version in versions:
         session = HudiSession(version, folder / version)
         for kind in all_kinds_of(version):
             # Nothing of a shape is random.

@@ -26,9 +26,14 @@ _OWN = {
     "fileId", "path", "tempPath", "runtimeStats", "totalWriteBytes", "fileSizeInBytes",
     "totalLogSizeCompacted", "totalLogReadTimeMs", "recordsStats",
 }  # fmt: skip
-# Which release counts what in a way of its own: 0.15 leaves out deletes of the entries it has
-# read, 1.0 counts inserts of a compaction twice.
-_COUNTED_OTHERWISE = {"0.15.0": {"totalLogRecords"}, "1.0.2": {"numInserts"}, "1.2.0": set[str]()}
+# Which release counts what in a way of its own. 0.15 leaves out deletes of the entries it has
+# read, and takes those of rows that were only logged for inserts; 1.0 counts inserts of a
+# compaction twice.
+_COUNTED_OTHERWISE = {
+    "0.15.0": {"totalLogRecords", "numInserts"},
+    "1.0.2": {"numInserts"},
+    "1.2.0": set[str](),
+}
 
 
 def play_side_by_side(session: HudiSession, folder: Path, kind: str, seed: int) -> Tally:
