@@ -16,6 +16,7 @@ from bucketfmt.limits import DEFAULT_LIMITS, Limits
 
 __all__ = [
     "DEFAULT_PARTITION",
+    "check_partition_path",
     "check_relative_path",
     "escape_partition_value",
     "format_partition_path",
@@ -48,35 +49,63 @@ def check_relative_path(text: str, limits: Limits = DEFAULT_LIMITS) -> str:
         UnsafePathError: for any of these.
         LimitError: the path is longer than `limits.path_bytes_max` bytes of UTF-8.
     """
-    try:
-        size = len(text.encode())
-    except UnicodeEncodeError:
-        raise _unsafe(text, "it holds an unpaired surrogate") from None
-    limits.check("path_bytes_max", size)
-    if not text:
-        return text
-    if _CONTROL.search(text):
-        raise _unsafe(text, "it holds a control character")
-    if "\\" in text:
-        raise _unsafe(text, "it holds a backslash")
-    if text.startswith("/"):
-        raise _unsafe(text, "it is absolute")
-    components = text.split("/")
-    if ":" in components[0]:
-        raise _unsafe(text, "it begins with a drive or a URL scheme")
-    for component in components:
-        if not component:
-            raise _unsafe(text, "it has an empty component")
-        if _climbs(component):
-            raise _unsafe(text, f"{component!r} points to another folder")
+    reason = _find_danger(text, limits)
+    if reason is not None:
+        raise UnsafePathError(
+            f"path {_shown(text)} is refused: {reason}; treat the table as hostile or damaged"
+        )
     return text
 
 
-def _unsafe(text: str, reason: str) -> UnsafePathError:
-    shown = text if len(text) <= 120 else f"{text[:120]}..."
-    return UnsafePathError(
-        f"path {shown!r} is refused: {reason}; treat the table as hostile or damaged"
-    )
+def check_partition_path(text: str) -> str:
+    """Return a partition path that a writer has made of values, if it may be written to.
+
+    Refused are what `check_relative_path` refuses, and the folders of Hudi's own files, which
+    readers pass over.
+
+    Raises:
+        UnsafePathError: for any of these.
+        LimitError: the path is too long.
+    """
+    reason = _find_danger(text, DEFAULT_LIMITS)
+    if ".hoodie" in text.split("/"):
+        reason = "that is where Hudi keeps files of its own"
+    if reason is not None:
+        raise UnsafePathError(
+            f"the partition path {_shown(text)} is refused: {reason}; change the value, or have "
+            "values escaped (hoodie.datasource.write.partitionpath.urlencode)"
+        )
+    return text
+
+
+def _find_danger(text: str, limits: Limits) -> str | None:
+    """Return why a path is not to be used; None if it may."""
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError:
+        return "it holds an unpaired surrogate"
+    limits.check("path_bytes_max", size)
+    if not text:
+        return None
+    if _CONTROL.search(text):
+        return "it holds a control character"
+    if "\\" in text:
+        return "it holds a backslash"
+    if text.startswith("/"):
+        return "it is absolute"
+    components = text.split("/")
+    if ":" in components[0]:
+        return "it begins with a drive or a URL scheme"
+    for component in components:
+        if not component:
+            return "it has an empty component"
+        if _climbs(component):
+            return f"{component!r} points to another folder"
+    return None
+
+
+def _shown(text: str) -> str:
+    return repr(text if len(text) <= 120 else f"{text[:120]}...")
 
 
 def _climbs(component: str) -> bool:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bucketfmt.errors import KeyEncodingError, SchemaError, UnsupportedError
-from bucketfmt.format.paths import DEFAULT_PARTITION, check_relative_path, escape_partition_value
+from bucketfmt.format.paths import DEFAULT_PARTITION, check_partition_path, escape_partition_value
 from bucketfmt.format.record_keys import EMPTY_PLACEHOLDER, NULL_PLACEHOLDER, KeyEncoding
 from bucketfmt.format.table_config import KeyGenerator, TableConfig
 from bucketfmt.rows.column_paths import find_column
@@ -111,7 +111,7 @@ def partition_paths(rows: pa.Table, config: TableConfig) -> pa.ChunkedArray:
         text = _map_distinct(text, escape_partition_value) if config.url_encode else text
         text = pc.if_else(pc.fill_null(pc.equal(text, ""), True), DEFAULT_PARTITION, text)
         parts.append(pc.binary_join_element_wise(field, text, "=") if config.hive_style else text)
-    return _map_distinct(_column(pc.binary_join_element_wise(*parts, "/")), check_relative_path)
+    return _map_distinct(_column(pc.binary_join_element_wise(*parts, "/")), check_partition_path)
 
 
 def _find_times(config: TableConfig) -> list[bool]:

@@ -47,6 +47,13 @@ def _reconcile(table: list[pa.Field], incoming: list[pa.Field], path: str) -> li
         other = by_name.pop(field.name, None)
         kind = field.type if other is None else _type(field.type, other.type, path + field.name)
         fields.append(field if kind == field.type else field.with_type(kind))
+    known = {field.name.lower(): field.name for field in table}
+    for name in by_name:
+        if name.lower() in known:
+            raise SchemaError(
+                f"the new column {path}{name} differs from {known[name.lower()]} by case only, "
+                "which Spark does not tell apart: rename it"
+            )
     added = [pa.field(name, plain_type(field.type)) for name, field in by_name.items()]
     nothing = [field.name for field in added if pa.types.is_null(field.type)]
     if nothing:

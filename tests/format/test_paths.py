@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from bucketfmt.errors import BucketfmtError, CorruptError, LimitError, UnsafePathError
 from bucketfmt.format.paths import (
     DEFAULT_PARTITION,
+    check_partition_path,
     check_relative_path,
     escape_partition_value,
     format_partition_path,
@@ -114,6 +115,23 @@ def test_ordinary_paths_pass_unchanged(path: str) -> None:
 def test_paths_that_could_leave_the_root_are_refused(path: str) -> None:
     with pytest.raises(UnsafePathError):
         check_relative_path(path)
+
+
+@pytest.mark.rule("PATH-10")
+@pytest.mark.parametrize(
+    ("path", "reason"),
+    [
+        ("..", "points to another folder; change the value, or have values escaped"),
+        ("a//b", "an empty component"),
+        (".hoodie", "Hudi keeps files of its own"),
+        (".hoodie/timeline", "Hudi keeps files of its own"),
+        ("region=us/.hoodie", "Hudi keeps files of its own"),
+    ],
+)
+def test_partition_paths_that_are_not_written(path: str, reason: str) -> None:
+    with pytest.raises(UnsafePathError, match=reason):
+        check_partition_path(path)
+    assert check_partition_path("region=.hoodie/.hoodies") == "region=.hoodie/.hoodies"
 
 
 def test_length_is_bounded_in_bytes() -> None:

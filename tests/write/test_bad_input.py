@@ -77,6 +77,11 @@ REFUSED = {
         bf.UnsafePathError,
         r"\.\.",
     ),
+    "partition of Hudi's own": (
+        replaced("region", pa.array([".hoodie/timeline", "us"])),
+        bf.UnsafePathError,
+        "where Hudi keeps files of its own; change the value",
+    ),
     "absolute partition": (
         replaced("region", pa.array(["/etc", "us"])),
         bf.UnsafePathError,
@@ -86,6 +91,16 @@ REFUSED = {
         pa.Table.from_arrays([*rows([1], 1).columns, pa.array(["x"])], [*SCHEMA.names, "id"]),
         bf.SchemaError,
         "named twice: id",
+    ),
+    "another case": (
+        rows([1], 1).append_column("Name", pa.array(["x"])),
+        bf.SchemaError,
+        "Name differs from name by case only",
+    ),
+    "a name Avro has not": (
+        rows([1], 1).append_column("a b", pa.array(["x"])),
+        bf.SchemaError,
+        "names of letters, digits and _",
     ),
     "a column of nulls": (
         rows([1], 1).append_column("new", pa.nulls(1)),
