@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from bucketfmt.errors import StorageError
 from bucketfmt.index.assign import Buckets
 from bucketfmt.rows.meta_columns import RECORD_KEY
 
@@ -121,6 +122,17 @@ class GroupedRows:
         return pa.concat_tables([*parts, *self._in_memory.get(group, ())])
 
     def _spill(self) -> None:
+        try:
+            self._write_to_disk()
+        except OSError as error:
+            raise StorageError(
+                f"temporary files cannot be written: {error}; set TMPDIR to a folder with room"
+            ) from error
+        self._in_memory.clear()
+        self._bytes = 0
+        pa.default_memory_pool().release_unused()
+
+    def _write_to_disk(self) -> None:
         if self._folder is None:
             self._folder = tempfile.TemporaryDirectory(prefix="bucketfmt-")
         name = f"{len(list(Path(self._folder.name).iterdir()))}.arrow"
@@ -138,6 +150,3 @@ class GroupedRows:
                     writer.write_batch(batch)
                 self._on_disk[group].append((path, range(written, written + len(batches))))
                 written += len(batches)
-        self._in_memory.clear()
-        self._bytes = 0
-        pa.default_memory_pool().release_unused()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import stat
+import tempfile
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
@@ -13,7 +15,7 @@ import pytest
 import bucketfmt as bf
 from bucketfmt.errors import StorageError
 from bucketfmt.write.open import open_transactions
-from tests.write.models import SCHEMA, rows
+from tests.write.models import SCHEMA, Model, assert_reads_as, rows
 
 Copy = Callable[[str, str], Path]
 
@@ -207,6 +209,47 @@ def test_a_store_that_takes_no_writes(table: bf.Table, monkeypatch: pytest.Monke
                 bf.open(table.uri, writer=bf.WriterConfig(lock="process")).upsert(rows([1], ts=2))
         assert tree(Path(table.uri)) == before
         assert table.scan().count() == 20
+
+
+def test_a_disk_that_fills_up(table: bf.Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At the first file of a write, its second, and so on; files can still be removed."""
+    before = tree(Path(table.uri))
+    writer = bf.open(table.uri, writer=bf.WriterConfig(lock="process"))
+    fsync = os.fsync
+    room = 0
+
+    def fill_up(descriptor: int) -> None:
+        nonlocal room
+        if not stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            room -= 1
+            if room < 0:
+                raise OSError(28, os.strerror(28))
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fill_up)
+    for files in range(10):  # heartbeat, instant, markers, partitions, data; the tenth completes it
+        room = files
+        with pytest.raises(StorageError, match="No space left on device"):
+            writer.upsert(rows([1, 30], ts=2))
+        assert tree(Path(table.uri)) == before
+    room = 100
+    writer.upsert(rows([1, 30], ts=2))
+    model = Model()
+    for numbers, ts in ((range(20), 1), ([1, 30], 2)):
+        model.upsert(rows(numbers, ts))
+    assert_reads_as(table.uri, model)
+    assert not writer.timeline.pending.instants
+
+
+def test_no_room_for_what_memory_does_not_hold(
+    table: bf.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = tree(Path(table.uri))
+    monkeypatch.setattr("bucketfmt.write.grouping._BYTES_IN_MEMORY", 0)
+    monkeypatch.setattr(tempfile, "tempdir", str(Path(table.uri, "nowhere")))
+    with pytest.raises(StorageError, match=r"temporary files cannot be written: .* set TMPDIR"):
+        table.upsert(rows([1], ts=2))
+    assert tree(Path(table.uri)) == before
 
 
 def test_settings_that_are_none(table: bf.Table) -> None:
