@@ -61,6 +61,9 @@ def create(
     table_version: Annotated[
         int, typer.Option("--table-version", help="6 (Hudi 0.15), 8 (1.0) or 9 (1.1 and later).")
     ] = 9,
+    name: Annotated[
+        str | None, typer.Option("--name", help="Of the table; the last part of its path if not.")
+    ] = None,
     property_: Annotated[
         list[str] | None,
         typer.Option("--property", metavar="KEY=VALUE", help="More of hoodie.properties."),
@@ -86,10 +89,10 @@ def create(
         with suppress(bucketfmt.TableNotFoundError):
             there = bucketfmt.open(table, storage_options=options)
             raise ValueError(f"there is a Hudi table at {there.uri} already; open it instead")
-        name = table.rstrip("/").rpartition("/")[2]
-        print_plan(plan_properties(name=name, **arguments), output)
+        last = table.rstrip("/").rpartition("/")[2]
+        print_plan(plan_properties(name=name or last, **arguments), output)
         return
-    made = bucketfmt.create(table, storage_options=options, **arguments)
+    made = bucketfmt.create(table, name=name, storage_options=options, **arguments)
     facts = {
         "table": made.config.name,
         "uri": made.uri,

@@ -91,7 +91,9 @@ def plan_properties(
     if table_type not in ("COPY_ON_WRITE", "MERGE_ON_READ"):
         raise ValueError(f"table_type is COPY_ON_WRITE or MERGE_ON_READ, not {table_type!r}")
     if _NAME.fullmatch(name) is None:
-        raise ValueError(f"a table is named with letters, digits and _: not {name!r}")
+        raise ValueError(
+            f"a table's name is letters, digits and _, not {name!r}; give another name"
+        )
     if not record_key:
         raise ValueError("record_key names at least one column")
     fields, types = _split_partition_fields(partition_by)

@@ -97,6 +97,12 @@ class TestCreate:
         assert config.record_key_fields == ("id", "city")
         assert config.properties["hoodie.bucket.index.max.num.buckets"] == "08"  # as it was given
 
+    def test_a_name_of_its_own(self, cli: Cli, trips: Path, tmp_path: Path) -> None:
+        arguments = ["create", tmp_path / "my-trips", "--like", trips, *CREATE, "--name", "trips"]
+        assert "trips_record" in cli(*arguments, "--dry-run").out
+        assert cli(*arguments).code == 0
+        assert bf.open(tmp_path / "my-trips").config.name == "trips"
+
     @pytest.mark.parametrize("output", ["text", "json"])
     def test_dry_run(self, cli: Cli, trips: Path, tmp_path: Path, output: str) -> None:
         arguments = ["create", tmp_path / "made", "--like", trips, *CREATE, "--output", output]
@@ -120,6 +126,7 @@ class TestCreate:
         fails(create("--key", "id", "--index", "simple:0"), 64, "--index simple:0")
         fails(create("--key", "id", "--index", "consistent:2"), 64, "MERGE_ON_READ")
         fails(create(*CREATE, "--table-version", "7"), 64, "6, 8 or 9")
+        fails(create(*CREATE, root=tmp_path / "my-trips"), 64, "give another name")
         fails(create(*CREATE, "--property", "hoodie.x"), 64, "KEY=VALUE")
         fails(create(*CREATE, "--property", "hoodie.table.type=x"), 64, "contradicts")
         assert not (tmp_path / "made").exists()
