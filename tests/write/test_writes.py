@@ -146,6 +146,24 @@ def test_of_rows_with_one_key_the_newest_is_written(table: bf.Table) -> None:
     assert_reads_as(table.uri, model)
 
 
+def test_a_key_is_one_within_its_partition(table: bf.Table) -> None:
+    """As with Hudi's bucket indexes: in another partition it is another record."""
+    given = rows([1, 4], ts=5)
+    table.upsert(given)
+    moved = given.set_column(4, "region", pa.array(["ap", "ap"]))
+    table.upsert(moved)
+    model = Model()
+    model.upsert(given)
+    model.upsert(moved)
+    assert_reads_as(table.uri, model)
+    table.delete(moved.select(["id", "region"]))
+    model.drop("ap")
+    assert_reads_as(table.uri, model)
+    table.delete(["key-000001"])
+    model.delete(["key-000001"])
+    assert_reads_as(table.uri, model)
+
+
 def test_new_columns_and_wider_types(table: bf.Table) -> None:
     model = Model()
     table.upsert(rows(range(20), ts=1))
