@@ -169,6 +169,11 @@ class Table(ReadableTable):
         super().__init__(store, config, limits, index)
         self._writer_config = writer or WriterConfig()
 
+    def __reduce__(self) -> tuple[type[Table], tuple[object, ...]]:
+        """Pickle what it was opened with, secrets of the store among it."""
+        index = self._index_finder.argument
+        return Table, (self.store, self.config, self.limits, index, self._writer_config)
+
     @cached_property
     def _transactions(self) -> Transactions:
         return open_transactions(self.store, self.config, self.limits, self._writer_config)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import reduce
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import Column
@@ -44,7 +45,8 @@ def bucket_id(*columns: str, index: bf.SimpleBucketIndex | bf.Table) -> Column:
     Raises:
         ValueError: no columns.
         TypeError: another kind of index; which buckets a partition has, only its table tells.
-        UnsupportedError: a table whose buckets Spark cannot tell itself, before Spark 4.1.
+        UnsupportedError: before Spark 4.1, a table whose buckets Spark cannot tell itself and
+            whose keys or partitions are of types that it prints in another way.
     """
     if isinstance(index, bf.Table):
         return _of_table(index, columns)
@@ -126,10 +128,7 @@ def names_keys(table: bf.Table) -> bool:
 
 def _kernel(table: bf.Table) -> Column:
     if not hasattr(sf, "arrow_udf"):
-        raise bf.UnsupportedError(
-            "the bucket ids of this table as a column, before Spark 4.1; write() places rows "
-            "without it"
-        )
+        return _pandas_kernel(table)
     pinned = table.pinned()
 
     def assign(rows: pa.Array) -> pa.Array:
@@ -138,6 +137,29 @@ def _kernel(table: bf.Table) -> Column:
 
     kernel = sf.arrow_udf(assign, "int")
     return kernel(sf.struct(*[sf.col(field) for field in key_fields(table)]))
+
+
+def _pandas_kernel(table: bf.Table) -> Column:
+    """Return the same before Spark 4.1, by the texts of values: pandas would alter others."""
+    fields = key_fields(table)
+    known = {field.name: field.type for field in table.schema}
+    if any(known.get(field) not in _EXACT for field in fields):
+        raise bf.UnsupportedError(
+            f"bucket ids by the columns {', '.join(fields)}, of which Spark prints one in another "
+            "way than Hudi, before Spark 4.1; write() places rows without them"
+        )
+    import pandas as pd  # noqa: PLC0415  (Spark 3.5 does nothing by Arrow without)
+
+    pinned = table.pinned()
+    texts = pa.schema([(field, pa.string()) for field in fields])
+
+    def assign(rows: Any) -> Any:
+        given = pa.Table.from_pandas(rows, texts, preserve_index=False)
+        return pinned.assign(given).column("bucket_id").to_pandas()
+
+    assign.__annotations__ = {"rows": pd.DataFrame, "return": pd.Series}
+    kernel = sf.pandas_udf(assign, "int")
+    return kernel(sf.struct(*[sf.col(field).cast("string").alias(field) for field in fields]))
 
 
 # -- expressions

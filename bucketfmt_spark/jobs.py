@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 import bucketfmt as bf
 from bucketfmt_spark.checks import check
 from bucketfmt_spark.compaction import compact
+from bucketfmt_spark.failures import typed_errors
 from bucketfmt_spark.lookups import lookup
 from bucketfmt_spark.writing import Operation, write
 
@@ -109,7 +110,8 @@ def _check(spark: SparkSession, given: argparse.Namespace) -> int:
 def _lookup(spark: SparkSession, given: argparse.Namespace) -> int:
     table = bf.open(given.table, _pairs(given.storage))
     found = lookup(_load(spark, given.keys, given.format, {}), table)
-    found.write.format(given.format).save(given.into)
+    with typed_errors():
+        found.write.format(given.format).save(given.into)
     return 0
 
 

@@ -34,7 +34,8 @@ def batch_writer(
     ... ).start()
 
     Args:
-        uri: The table, by where it is or open.
+        uri: The table, by where it is or open. On Connect it is sent to the server, with the
+            options of its store.
         query: What names the query, the same for as long as its checkpoint is used and for no
             other query that writes to this table: give a new name with a new checkpoint.
         operation: What to do with the rows.

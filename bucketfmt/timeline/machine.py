@@ -17,6 +17,10 @@ from bucketfmt.timeline.renewal import Renewal, Repeating
 __all__ = ["Machine"]
 
 
+def _randbits(number: int) -> int:
+    return secrets.randbits(number)  # which does not pickle itself, and writers do
+
+
 @dataclass(frozen=True, slots=True)
 class Machine:
     """A machine.
@@ -33,7 +37,7 @@ class Machine:
     now: Callable[[], float] = time.time
     monotonic: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
-    randbits: Callable[[int], int] = secrets.randbits
+    randbits: Callable[[int], int] = _randbits
     repeat: Callable[[Callable[[], bool], float], Repeating] = Renewal
     processors: int | None = None
 

@@ -24,6 +24,7 @@ _QUICK_START = {
     "spark.sql.adaptive.enabled": "false",  # plans stay as a test reads them
     "spark.sql.session.timeZone": "UTC",
     "spark.driver.memory": "1g",
+    "spark.python.daemon.module": "tests.spark.daemon",
     # A short life: no time to compile.
     "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Duser.timezone=UTC",
 }

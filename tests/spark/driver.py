@@ -3,7 +3,8 @@
 usage: python -m tests.spark.driver MASTER CONF STEPS
 
 CONF is JSON of settings; STEPS is JSON of [table, operation, first key, last key, ts]; `compact`
-takes the table alone. After each step it prints a line: the files it wrote.
+takes the table alone; `save` is an upsert by `format("bucketfmt")`; `fault` takes the name of one
+that is to strike from then on. After each step it prints a line: the files it wrote.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
+import bucketfmt as bf
 import bucketfmt_spark as bs
 from tests.write.models import rows
 
@@ -53,9 +55,17 @@ def drive(
         check=False,
     )
     told = [json.loads(line) for line in done.stdout.decode().splitlines() if line[:1] == "["]
-    if done.returncode > 0:
+    is_killed = (faults / "kill-session.struck").exists()
+    if done.returncode > 0 and not is_killed:
         raise AssertionError(done.stderr.decode()[-4000:])
     return done.returncode, told
+
+
+def save(frame: DataFrame, uri: str, ts: int) -> bf.CommitResult | None:
+    bs.register(frame.sparkSession)
+    saving = bs.place_rows(frame, uri).write.format("bucketfmt").mode("append")
+    saving.option("idempotency_key", f"save {ts}").save(uri)
+    return bf.open(uri).find_commit(f"save {ts}")
 
 
 def main(master: str, conf: str, steps: str) -> None:
@@ -69,12 +79,18 @@ def main(master: str, conf: str, steps: str) -> None:
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("OFF")
     for table, operation, *given in json.loads(steps):
+        if operation == "fault":
+            Path(os.environ["BUCKETFMT_FAULTS"], given[0]).touch()
+            continue
         if operation == "compact":
             result = bs.compact(spark, table)
         else:
             first, last, ts = given
             frame = spark.createDataFrame(rows(range(first, last), ts=ts, price=float(ts)))
-            result = bs.write(frame, table, operation)
+            if operation == "save":
+                result = save(frame, table, ts)
+            else:
+                result = bs.write(frame, table, operation)
         print(json.dumps(result and result.files), flush=True)
     spark.stop()
 

@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyspark
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as sf
 
 import bucketfmt as bf
 import bucketfmt_spark as bs
@@ -79,20 +80,23 @@ def check_lookups(spark: SparkSession, folder: Path) -> None:
     assert report.checked == table.check("full").checked
 
 
+def make_table(path: Path, index: bf.Index) -> bf.Table:
+    return bf.create(
+        path,
+        schema=pa.schema([("id", pa.string()), ("v", pa.int64()), ("p", pa.string())]),
+        record_key=["id"],
+        partition_by=["p"],
+        index=index,
+        table_type="MERGE_ON_READ",
+    )
+
+
 def check_writes(spark: SparkSession, folder: Path) -> None:
-    fields = [("id", pa.string()), ("v", pa.int64()), ("p", pa.string())]
     for kind, index in {
         "simple": bf.SimpleBucketIndex(3),
         "ring": bf.ConsistentHashingIndex(3),
     }.items():
-        table = bf.create(
-            folder / kind,
-            schema=pa.schema(fields),
-            record_key=["id"],
-            partition_by=["p"],
-            index=index,
-            table_type="MERGE_ON_READ",
-        )
+        table = make_table(folder / kind, index)
         for start in (0, 50):
             given = [(f"k{n}", n + start, "ab"[n % 2]) for n in range(start, start + 100)]
             frame = spark.createDataFrame(given, "id string, v bigint, p string")
@@ -103,17 +107,49 @@ def check_writes(spark: SparkSession, folder: Path) -> None:
         found = bs.read(spark, table.uri)
         assert found.count() == 148
         assert found.agg({"v": "sum"}).collect()[0][0] == sum(range(2, 50)) + sum(range(100, 200))
-        if pyspark.__version__ >= "4.1" or kind == "simple":
-            bucket = bs.bucket_id(index=table)
-            there = {tuple(r) for r in found.select("id", bucket).collect()}
-            rows_there = table.scan(["id", "p"]).to_arrow()
-            assigned = table.pinned().assign(rows_there)["bucket_id"].to_pylist()
-            assert there == set(zip(rows_there["id"].to_pylist(), assigned, strict=True))
+        check_buckets(found, table)
         try:
             bs.write(spark.createDataFrame([(None, 1, "a")], found.schema), table.uri)
         except bf.KeyEncodingError:
             continue
         raise AssertionError("a null key was written")
+    check_buckets(found, make_table(folder / "rules", bf.PartitionBucketIndex(2, "a,3")))
+
+
+def check_buckets(found: Any, table: bf.Table) -> None:
+    """Compare the column with the core; and the exchange puts a bucket into one task."""
+    bucket = bs.bucket_id(index=table)
+    placed = bs.place_rows(found.filter("p = 'a'").coalesce(1), table, 3)
+    there = placed.select("id", "p", bucket, sf.spark_partition_id()).collect()
+    columns = {name: [row[name] for row in there] for name in ("id", "p")}
+    assigned = table.pinned().assign(pa.table(columns))["bucket_id"].to_pylist()
+    assert [row[2] for row in there] == assigned
+    tasks = {(row[2], row[3]) for row in there}
+    assert len(tasks) == len({row[2] for row in there}) == len({row[3] for row in there}) == 3
+
+
+def check_streams(spark: SparkSession, folder: Path) -> None:
+    """A stream into a table; where this Spark has them, by our source and our sink too."""
+    uri = str(folder / "simple")
+    expected = rows(bs.read(spark, uri))
+    has_source, has_sink = pyspark.__version__ >= "4", pyspark.__version__ >= "4.1"
+    if has_source:
+        bs.register(spark)
+        stream = spark.readStream.format("bucketfmt").load(uri)
+    else:
+        bs.read(spark, uri).write.parquet(str(folder / "parquet"))
+        stream = spark.readStream.schema("id string, v bigint, p string").parquet(
+            str(folder / "parquet")
+        )
+    for kind in ("foreachBatch", "format") if has_sink else ("foreachBatch",):
+        table = make_table(folder / f"by_{kind}", bf.SimpleBucketIndex(2))
+        placed = bs.place_rows(stream, table.uri).writeStream.format("bucketfmt")
+        batches = stream.writeStream.foreachBatch(bs.batch_writer(table.uri, "copy"))
+        query = (placed if kind == "format" else batches).trigger(availableNow=True)
+        query = query.option("checkpointLocation", str(folder / f"notes_{kind}"))
+        query.option("path", table.uri).start().awaitTermination()
+        assert rows(bs.read(spark, table.uri)) == expected, kind
+        assert len(table.timeline.instants) == 1, kind
 
 
 def check_source(spark: SparkSession, folder: Path) -> None:
@@ -126,11 +162,26 @@ def check_source(spark: SparkSession, folder: Path) -> None:
     bs.register(spark)
     frame = spark.read.format("bucketfmt").load(str(folder / "mor"))
     assert rows(frame) == rows(bs.read(spark, folder / "mor"))
+    table = make_table(folder / "saved", bf.SimpleBucketIndex(3))
+    given = spark.createDataFrame(
+        [(f"k{n}", n, "ab"[n % 2]) for n in range(60)], "id string, v bigint, p string"
+    )
+    saving = given.repartition(3).write.format("bucketfmt").mode("append")
+    told = ""
+    try:
+        saving.save(table.uri)
+    except Exception as error:
+        told = str(error)
+    assert "bucketfmt_spark.place_rows(df, uri)" in told, "rows of a bucket from several tasks"
+    assert not table.timeline.instants
+    bs.place_rows(given, table.uri).write.format("bucketfmt").mode("append").save(table.uri)
+    assert rows(bs.read(spark, table.uri)) == rows(given)
 
 
 def main(kind: str, folder: Path) -> None:
     spark = make_session(kind)
-    for check in (check_reads, check_joins, check_lookups, check_writes, check_source):
+    checks = (check_reads, check_joins, check_lookups, check_writes, check_source, check_streams)
+    for check in checks:
         check(spark, folder)
         print(check.__name__, flush=True)
     print("spark", spark.version, "pyarrow", pa.__version__)

@@ -96,6 +96,29 @@ def without_endless(table: bf.Table, rows: pa.Table) -> pa.Table:
     return rows.take(kept)
 
 
+@pytest.mark.parametrize(
+    "index", [bf.PartitionBucketIndex(3, "-5,5;0,2"), bf.ConsistentHashingIndex(4)]
+)
+def test_before_spark_4_1_the_kernel_is_called_by_pandas(
+    spark: SparkSession, tmp_path: Path, index: bf.Index, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(sf, "arrow_udf")
+    schema = pa.schema([("id", pa.string()), ("day", pa.int32())])
+    options: dict[str, Any] = {"partition_by": ["day"], "index": index}
+    if isinstance(index, bf.ConsistentHashingIndex):
+        options["table_type"] = "MERGE_ON_READ"
+    table = make(tmp_path / "t", schema, ["id"], **options)
+    days = [NUMBERS.choice([-5, 0, 7, None]) for _ in KEYS]
+    rows = pa.table({"id": KEYS, "day": pa.array(days, pa.int32())})
+    found, expected = both(spark, table, rows)
+    assert found == expected
+    assert len(set(found)) > 3
+    odd = pa.schema([("id", pa.float64()), ("day", pa.int32())])
+    table = make(tmp_path / "odd", odd, ["id"], **options)
+    with pytest.raises(bf.UnsupportedError, match=r"before Spark 4\.1"):
+        bs.bucket_id(index=table)
+
+
 def test_keys_from_which_hudi_never_returns_are_refused(
     spark: SparkSession, tmp_path: Path
 ) -> None:

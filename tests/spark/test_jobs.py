@@ -40,6 +40,8 @@ def test_the_jobs_one_after_the_other(tmp_path: Path, capsys: pytest.CaptureFixt
     assert json.loads(capsys.readouterr().out)["status"] == "clean"
     for path in Path(table.uri).glob("us/*.parquet"):
         path.write_bytes(b"PAR1")
+    assert main(["lookup", table.uri, keys, str(tmp_path / "none")]) == 2
+    assert capsys.readouterr().err.startswith("TruncatedError: us/")
     assert main(["check", table.uri]) == 1
     assert json.loads(capsys.readouterr().out)["findings"]
 

@@ -13,7 +13,7 @@ import pytest
 from tests.interop.hudi import find_python
 
 ROOT = Path(__file__).parents[2]
-DONE = ["check_reads", "check_joins", "check_lookups", "check_writes", "check_source"]
+DONE = [f"check_{what}" for what in ("reads", "joins", "lookups", "writes", "source", "streams")]
 
 
 def run_set(python: Path | str, kind: str, golden: Callable[[str, str], Path], into: Path) -> str:
@@ -23,6 +23,8 @@ def run_set(python: Path | str, kind: str, golden: Callable[[str, str], Path], i
     command = [str(python), str(Path(__file__).with_name("smaller_set.py")), kind, str(into)]
     path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
     environment = {**os.environ, "PYTHONPATH": path, "PYSPARK_PYTHON": str(python)}
+    if kind == "connect":
+        environment["SPARK_TESTING"] = "1"  # it listens on a port that is free
     done = subprocess.run(
         command, env=environment, capture_output=True, text=True, timeout=600, check=False
     )

@@ -233,6 +233,18 @@ def assert_rows(table: bf.Table, model: Model) -> None:
     assert found == sorted(model.rows.values(), key=lambda row: row["id"])
 
 
+def test_a_table_pickles_as_it_was_opened(tmp_path: Path) -> None:
+    make(tmp_path, 9, "cow").upsert(rows(range(5), ts=1))
+    index, writer = bf.SimpleBucketIndex(2), bf.WriterConfig(lock="filesystem")
+    table = bf.open(tmp_path / "t", index=index, writer=writer)
+    table.upsert(rows(range(5), ts=2))
+    again = pickle.loads(pickle.dumps(table))
+    assert (again.uri, again.index) == (table.uri, table.index)
+    assert again._writer_config == writer
+    again.upsert(rows(range(9), ts=3))
+    assert table.scan().to_arrow()["ts"].to_pylist() == [3] * 9
+
+
 def heartbeats(table: bf.Table) -> list[Path]:
     return list(Path(table.uri, ".hoodie/.heartbeat").glob("*"))
 

@@ -7,6 +7,7 @@ raise: a task raises once it has written a file.
 kill-executor: it kills the JVM it belongs to.
 stall: it waits for long before it writes, as on a machine that has fallen ill.
 kill-driver: the driver dies before it publishes.
+kill-session: the driver's JVM does, and with it the session, as a process of its own publishes.
 """
 
 from __future__ import annotations
@@ -50,6 +51,9 @@ def break_writers(folder: Path) -> None:
 
     def die_or_publish(self: Any, *arguments: Any) -> Any:
         if strikes(folder, "kill-driver"):
+            os.kill(os.getpid(), signal.SIGKILL)
+        if strikes(folder, "kill-session"):
+            os.kill(parent(os.getppid()), signal.SIGKILL)
             os.kill(os.getpid(), signal.SIGKILL)
         return publish(self, *arguments)
 
