@@ -36,7 +36,6 @@ VERSIONS = (6, 8, 9)
 KINDS = ("COPY_ON_WRITE", "MERGE_ON_READ", "ring")
 HUDI_OF = {6: "0.15.0", 8: "1.0.2", 9: "1.2.0"}
 # A kill before a write is one after the write before it.
-FAULTS = [Fault.KILL_AFTER, Fault.KILL_TORN, Fault.FAIL_AFTER]
 
 
 def make(folder: Path, version: int, kind: str, buckets: int = 2) -> tuple[bf.Table, Model]:
@@ -374,10 +373,10 @@ def test_a_preview_writes_nothing(started: tuple[bf.Table, Model]) -> None:
     assert not store.writes
 
 
-@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("version", VERSIONS)
-def test_crash_points(tmp_path: Path, version: int, kind: str, fault: Fault) -> None:
+def test_crash_points(tmp_path: Path, version: int, kind: str) -> None:
+    """In every state it may leave; tests/reliability comes to them in other ways too."""
     table, before = make(tmp_path, version, kind, buckets=1)
     given = rows(range(20, 60), ts=2, price=2.0)
     done = table.upsert(given)
@@ -387,7 +386,7 @@ def test_crash_points(tmp_path: Path, version: int, kind: str, fault: Fault) -> 
     more = rows(range(5), ts=3, price=3.0)
     cancelled = len(table.rollback(done.instant, dry_run=True).log_files_cancelled)
     points = 0
-    for again, broken in crashes(table, lambda t: t.rollback(done.instant), fault):
+    for again, broken in crashes(table, lambda t: t.rollback(done.instant), Fault.KILL_AFTER):
         points += 1
         begun = bool(again.timeline.of("rollback").instants)
         rows_now = again.scan().count()

@@ -22,7 +22,7 @@ from bucketfmt.testing.memory_store import MemoryStore
 from bucketfmt.testing.recording_store import RecordingStore
 from tests.write.crashes import crashes, is_as, open_on
 from tests.write.models import Model, assert_reads_as, rows
-from tests.write.test_rollback import FAULTS, HUDI_OF, KINDS, VERSIONS, data_files, make
+from tests.write.test_rollback import HUDI_OF, KINDS, VERSIONS, data_files, make
 
 
 @pytest.fixture(params=[(v, k) for v in VERSIONS for k in KINDS], ids=str)
@@ -265,16 +265,15 @@ def test_a_preview_writes_nothing(started: tuple[bf.Table, Model]) -> None:
     assert not store.writes
 
 
-@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
 @pytest.mark.parametrize("version", VERSIONS)
-def test_crash_points_of_savepoints(tmp_path: Path, version: int, fault: Fault) -> None:
+def test_crash_points_of_savepoints(tmp_path: Path, version: int) -> None:
     table, model = make(tmp_path, version, "MERGE_ON_READ")
     points = 0
 
     def act(t: bf.Table) -> None:
         t.delete_savepoint(t.savepoint())
 
-    for again, broken in crashes(table, act, fault):
+    for again, broken in crashes(table, act, Fault.KILL_AFTER):
         points += 1
         assert is_as(again, model), broken.struck
         point = again.savepoint()
@@ -287,10 +286,9 @@ def test_crash_points_of_savepoints(tmp_path: Path, version: int, fault: Fault) 
     assert points == 4
 
 
-@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("version", VERSIONS)
-def test_crash_points_of_restores(tmp_path: Path, version: int, kind: str, fault: Fault) -> None:
+def test_crash_points_of_restores(tmp_path: Path, version: int, kind: str) -> None:
     table, model = make(tmp_path, version, kind, buckets=1)
     point = table.savepoint()
     given = rows(range(20, 50), ts=2, price=2.0)
@@ -298,7 +296,7 @@ def test_crash_points_of_restores(tmp_path: Path, version: int, kind: str, fault
     table.upsert(rows(range(30, 60), ts=3, price=3.0))
     more = rows(range(5), ts=4, price=4.0)
     points = 0
-    for again, broken in crashes(table, lambda t: t.restore(point), fault):
+    for again, broken in crashes(table, lambda t: t.restore(point), Fault.KILL_AFTER):
         points += 1
         # In between, it is as it was after one of the writes.
         assert again.scan().count() in (40, 50, 60), broken.struck
