@@ -55,7 +55,7 @@ def _parse_arguments() -> argparse.Namespace:
     peers.add_argument("--workers", type=int, default=2)
 
     crashes = commands.add_parser("crashes")
-    crashes.add_argument("--all", action="store_true", help="ten times what the tests strike")
+    crashes.add_argument("--all", action="store_true", help="seven times what the tests strike")
     crashes.add_argument("--only", default="", help="pieces whose name has this in it")
     crashes.add_argument("--workers", type=int, default=2)
     crashes.add_argument("--save", action="store_true", help="keep the figures for the report")

@@ -16,7 +16,7 @@ from soak.works import KINDS, SAMPLE, WORKS
 
 __all__ = ["RECOVERIES_SAMPLED", "Piece", "plan_pieces", "strike_piece", "strike_pieces"]
 
-_RECOVERED = ("upsert", "delete", "insert_overwrite", "compact", "clean", "roll back")
+_RECOVERED = ("upsert", "delete", "insert_overwrite", "compact", "clean", "roll back", "savepoint")
 _RECOVERY_STRIDE = 3
 
 
@@ -80,7 +80,7 @@ def strike_pieces(pieces: Sequence[Piece], *, workers: int, save: bool) -> int:
                 "struck": piece.work + (", and who comes next" if piece.stride else ""),
                 "crashes": tally.points.crashes,
                 "errors": tally.points.errors,
-                "states": tally.states,
+                "states looked at": tally.states,
                 "bad": len(tally.bad),
             }
         )
@@ -93,10 +93,12 @@ def strike_pieces(pieces: Sequence[Piece], *, workers: int, save: bool) -> int:
         )
     print(file=sys.stderr)
     rows.sort(key=lambda row: (row["table"], row["struck"]))
-    sums = {name: sum(int(row[name]) for row in rows) for name in ("crashes", "errors", "states")}
+    crashes, errors, states = (
+        sum(int(row[name]) for row in rows) for name in ("crashes", "errors", "states looked at")
+    )
     print(
-        f"{sums['crashes']:,} crash points and {sums['errors']:,} error points, "
-        f"{sums['states']:,} different states looked at, {bad} bad"
+        f"{crashes:,} crash points and {errors:,} error points, {states:,} different states "
+        f"looked at, {bad} bad"
     )
     if save:
         RESULTS.mkdir(exist_ok=True)

@@ -133,7 +133,7 @@ def interleave_all(meetings: Iterable[Meeting], *, workers: int, save: bool) -> 
             "table": kind,
             "ways": total.ways,
             "one refused": total.refused,
-            "states": total.states,
+            "states looked at": total.states,
             "bad": len(total.bad),
         }
         for kind, total in sorted(sums.items())

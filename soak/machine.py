@@ -185,6 +185,8 @@ class TableMachine(RuleBasedStateMachine):
     def roll_back(self, crash: Crash) -> None:
         """Take the newest write back, where that may be."""
         newest = self.model.commits[-1].instant
+        if newest not in {instant.requested_time for instant in self._completed()}:
+            return  # archived: requested before another, and completed after it
         try:
             self._serve(lambda t: t.rollback(newest), crash, again=True)
         except bf.ConflictError:

@@ -33,7 +33,10 @@ def write_report() -> None:
 def format_report(page: str) -> str:
     """Return the page with its tables made anew from the saved figures."""
     page = _between(page, "corruption", _table("corruption", ("damage", "file", "region")))
-    return _between(page, "peers", _table("peers", ("damage", "region", "reader")))
+    page = _between(page, "peers", _table("peers", ("damage", "region", "reader")))
+    for name in ("crashes", "interleavings"):
+        page = _between(page, name, _sums(name))
+    return page
 
 
 def _between(page: str, name: str, table: str) -> str:
@@ -42,6 +45,21 @@ def _between(page: str, name: str, table: str) -> str:
     if not mark or not end:
         raise ValueError(f"{PAGE} has no place for the figures {name}")
     return f"{before}{mark}\n{table}\n{end}{after}"
+
+
+def _sums(name: str) -> str:
+    """Return the sums by kind of table, and of all."""
+    rows = json.loads((RESULTS / f"{name}.json").read_text())
+    numbers = [field for field, value in rows[0].items() if isinstance(value, int)]
+    sums: dict[str, Counter[str]] = {}
+    for row in rows:
+        for key in (row["table"], "all"):
+            sums.setdefault(key, Counter()).update({field: row[field] for field in numbers})
+    everything = sums.pop("all")
+    lines = [" | ".join(["table", *numbers]), " | ".join(["---", *(["--:"] * len(numbers))])]
+    for key, found in [*sorted(sums.items()), ("all", everything)]:
+        lines.append(" | ".join([key, *(f"{found[field]:,}" for field in numbers)]))
+    return "".join(f"| {line} |\n" for line in lines)
 
 
 def _table(name: str, fields: Sequence[str]) -> str:

@@ -10,7 +10,7 @@ import bucketfmt as bf
 from soak.machine import MACHINES
 from soak.machine_runs import run_machine
 
-TABLES, STEPS = 4, 30
+TABLES, STEPS = 3, 30
 
 
 @pytest.mark.parametrize("kind", MACHINES)

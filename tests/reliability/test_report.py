@@ -4,15 +4,32 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from soak.corruption import RESULTS
 from soak.judge import GOOD
 from soak.regions import ROW_DATA
 from soak.report import PAGE, format_report
+from soak.works import KINDS
 
 
 def test_the_page_shows_the_saved_figures() -> None:
     page = PAGE.read_text()
     assert format_report(page) == page
+
+
+@pytest.mark.parametrize("name", ["crashes", "interleavings"])
+def test_nothing_is_bad_where_writers_die_fail_or_meet(name: str) -> None:
+    rows = json.loads((RESULTS / f"{name}.json").read_text())
+    assert rows
+    assert not [row for row in rows if row["bad"]]
+
+
+def test_how_often_writers_were_struck() -> None:
+    rows = json.loads((RESULTS / "crashes.json").read_text())
+    assert {row["table"] for row in rows} == {str(kind) for kind in KINDS}
+    assert sum(row["crashes"] for row in rows) >= 50_000
+    assert sum(row["errors"] for row in rows) >= 50_000
 
 
 def test_the_saved_figures_keep_the_promises() -> None:
