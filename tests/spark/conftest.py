@@ -19,8 +19,11 @@ _QUICK_START = {
     "spark.driver.host": "127.0.0.1",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    "spark.sql.shuffle.partitions": "4",
+    "spark.sql.shuffle.partitions": "2",
     "spark.default.parallelism": "2",
+    # Small queries: to compile them takes longer than to run them as they are.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.adaptive.enabled": "false",  # plans stay as a test reads them
     "spark.sql.session.timeZone": "UTC",
     "spark.driver.memory": "1g",

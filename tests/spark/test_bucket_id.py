@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from datetime import date, datetime, timezone
 from decimal import Decimal
 from pathlib import Path
@@ -37,6 +38,18 @@ def hudi_returns(key: str, fields: tuple[str, ...] = ("id",)) -> bool:
 
 
 KEYS = sorted(key for key in TEXTS if key and hudi_returns(key))
+
+
+@pytest.fixture(autouse=True)
+def compiled(spark: SparkSession) -> Iterator[None]:
+    """As sessions are set by default: the expressions are compiled."""
+    settings = ("spark.sql.codegen.wholeStage", "spark.sql.codegen.factoryMode")
+    before = {name: spark.conf.get(name) for name in settings}
+    spark.conf.set(settings[0], "true")
+    spark.conf.set(settings[1], "FALLBACK")
+    yield
+    for name, value in before.items():
+        spark.conf.set(name, value)
 
 
 def make(path: Path, schema: pa.Schema, keys: list[str], **options: Any) -> bf.Table:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -41,11 +42,13 @@ def test_rows_are_those_of_read_whether_filters_are_pushed_or_not(
     path = golden("1.2.0", "mor")
     table = bf.open(path)
     key = table.config.record_key_fields[0]
-    values = sorted(bs.read(spark, path).select(key).toArrow().column(0).to_pylist())
+    read = bs.read(spark, path).toArrow().to_pylist()
+    values = sorted(row[key] for row in read)
     with pushing_down(spark, enabled):
         frame = load(spark, path)
         assert frame.schema == bs.read(spark, path).schema
-        assert rows_of(frame) == rows_of(bs.read(spark, path))
+        found = frame.toArrow().to_pylist()
+        assert sorted(found, key=itemgetter(key)) == sorted(read, key=itemgetter(key))
         one = frame.filter(frame[key] == values[0])
         few = frame.filter(frame[key].isin(values[:2]) & frame[key].isNotNull())
         assert [row[key] for row in one.collect()] == [values[0]]
@@ -53,7 +56,8 @@ def test_rows_are_those_of_read_whether_filters_are_pushed_or_not(
             v for v in values if v in values[:2]
         )
         region = frame.filter(frame.region == "eu")
-        assert rows_of(region) == rows_of(bs.read(spark, path).filter("region = 'eu'"))
+        europe = sorted(row[key] for row in read if row["region"] == "eu")
+        assert sorted(row[key] for row in region.collect()) == europe
         planned, tasks = region.rdd.getNumPartitions(), frame.rdd.getNumPartitions()
         assert 0 < planned < tasks if enabled else planned == tasks
 
