@@ -352,7 +352,9 @@ class TableMachine(RuleBasedStateMachine):
         return left is not None
 
     def _failed(self) -> tuple[Instant, ...]:
-        return self.table.timeline.pending.of("commit", "deltacommit", "replacecommit").instants
+        """Return what dead processes left: writes, and rollbacks of writes that are gone."""
+        actions = ("commit", "deltacommit", "replacecommit", "rollback")
+        return self.table.timeline.pending.of(*actions).instants
 
     def _completed(self) -> tuple[Instant, ...]:
         return self.table.timeline.writes.completed.instants
