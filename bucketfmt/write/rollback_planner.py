@@ -146,10 +146,14 @@ class RollbackPlanner:
         Its first write tells readers, Hudi's too, which files are committed though it does not
         name them: without one those of archived writes would all be hidden.
         """
-        if timeline.writes.completed.instants != (target,):
-            return
         history = load_history(self._store, self._config, self._limits)
-        if Timeline(history, timeline.layout).writes.completed.instants:
+        archived = {
+            instant.requested_time
+            for instant in Timeline(history, timeline.layout).writes.completed.instants
+        }
+        # An archival that died leaves instants on the timeline that the next one removes.
+        others = {i.requested_time for i in timeline.writes.completed.instants if i != target}
+        if archived and others <= archived:
             raise ConflictError(
                 f"{target.action} {target.requested_time} is the only write that is not archived, "
                 "and tells where the archive ends. Write what the table is to hold instead"

@@ -303,6 +303,23 @@ def test_the_only_write_that_is_not_archived_stays(started: tuple[bf.Table, Mode
     assert_reads_as(table.uri, model)
 
 
+def test_nor_while_an_archival_is_half_done(started: tuple[bf.Table, Model]) -> None:
+    """It died before it removed what it had archived; the next one does."""
+    table, model = started
+    for ts in (2, 3):
+        table.upsert(rows(range(30, 34), ts))
+        model.upsert(rows(range(30, 34), ts))
+    folder = Path(table.uri, table.config.timeline_path)
+    kept = {path: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+    assert table.archive(min_commits=1, max_commits=1)
+    for path, data in kept.items():
+        path.write_bytes(data)
+    with pytest.raises(bf.ConflictError, match="is the only write that is not archived"):
+        table.rollback(table.timeline.writes.completed.instants[-1].requested_time)
+    table.archive(min_commits=1, max_commits=1)
+    assert_reads_as(table.uri, model)
+
+
 def test_the_only_write_of_all_is_taken_back(started: tuple[bf.Table, Model]) -> None:
     table, _ = started
     (only,) = table.timeline.writes.completed.instants
