@@ -36,9 +36,9 @@ class Piece(NamedTuple):
 
 
 RECOVERIES_SAMPLED = (
-    Piece("6-mor-simple", "upsert", 10),
-    Piece("8-cow-simple", "upsert", 6),
-    Piece("9-mor-ring", "upsert", 12),
+    Piece("6-mor-simple", "upsert", 20),
+    Piece("8-cow-simple", "upsert", 12),
+    Piece("9-mor-ring", "upsert", 24),
 )
 """What `make test` does of it: one on each version."""
 

@@ -27,7 +27,7 @@ from tests.interop.sides import Hudi
 
 SEED = int(os.environ.get("JUDGE_SEED", "0"))
 TABLES = [(version, kind) for version in VERSIONS for kind in kinds_of(version)]
-# Some of each version; `python -m tests.interop matrix` plays them all.
+# Every kind is played in some way; `python -m tests.interop matrix` plays all in all.
 PLAYED = [("0.15.0", "mor-simple"), ("1.0.2", "mor-ring"), ("1.2.0", "mor-rules")]
 COMPARED = [("0.15.0", "mor-simple"), ("1.0.2", "cow-simple"), ("1.2.0", "mor-ring")]
 OVERLAPPING = [("1.0.2", "mor-simple"), ("1.2.0", "mor-rules")]
@@ -36,8 +36,8 @@ SHAPED = [
     ("0.15.0", "cow-complex-of-one"),
     ("1.0.2", "cow-timestamp"),
     ("1.2.0", "cow-two-orderings"),
-    ("1.2.0", "mor-custom"),
 ]
+IN_ORDER = [table for table in TABLES if table not in (*PLAYED, *COMPARED, *OVERLAPPING)]
 
 pytestmark = pytest.mark.judge
 
@@ -63,7 +63,7 @@ def hudi(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], H
 @pytest.mark.parametrize(
     ("version", "kind", "play"),
     sorted(
-        [(*table, play_in_order) for table in TABLES if table not in PLAYED]
+        [(*table, play_in_order) for table in IN_ORDER]
         + [(*table, play_at_random) for table in PLAYED]
         + [(*table, play_side_by_side) for table in COMPARED]
         + [(*table, play_overlapping) for table in OVERLAPPING]

@@ -18,7 +18,7 @@ from tests.interop.judge import judge_table
 from tests.interop.plans import VERSIONS, make_plan
 
 SEED = int(os.environ.get("JUDGE_SEED", "0"))
-TABLES = int(os.environ.get("JUDGE_TABLES", "8"))
+TABLES = int(os.environ.get("JUDGE_TABLES", "5"))
 KEYS = 600
 JVMS = 2
 

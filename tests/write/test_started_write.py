@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import pickle
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
@@ -67,31 +68,35 @@ def data_files(table: bf.Table) -> set[str]:
     }
 
 
-def test_other_processes_write_the_files(table: bf.Table) -> None:
+@pytest.fixture(scope="module")
+def processes() -> Iterator[ProcessPoolExecutor]:
+    with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as pool:
+        yield pool
+
+
+def test_other_processes_write_the_files(table: bf.Table, processes: ProcessPoolExecutor) -> None:
     model = Model()
     steps = [
         ("insert", rows(range(60), ts=1)),
         ("upsert", rows(range(40, 90), ts=2, price=2.0)),
         ("delete", rows(range(10, 20), ts=3).select(["id", "region"])),
     ]
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(2, mp_context=context) as pool:
-        for operation, given in steps:
-            with table.start_write(operation, given.schema) as started:  # type: ignore[arg-type]
-                sent = pickle.dumps(started.task)
-                assert len(sent) < 20_000
-                work = [
-                    pool.submit(run_task, sent, own, f"{number}-0-{number}")
-                    for number, own in enumerate(by_region(given))
-                ]
-                receipts = [receipt for task in work for receipt in task.result()]
-                result = started.publish(receipts)
-            assert result.operation == operation.upper()
-            assert len(result.files) == len(receipts) == 6
-            if operation == "delete":
-                model.delete(given["id"].to_pylist())
-            else:
-                model.upsert(given)
+    for operation, given in steps:
+        with table.start_write(operation, given.schema) as started:  # type: ignore[arg-type]
+            sent = pickle.dumps(started.task)
+            assert len(sent) < 20_000
+            work = [
+                processes.submit(run_task, sent, own, f"{number}-0-{number}")
+                for number, own in enumerate(by_region(given))
+            ]
+            receipts = [receipt for task in work for receipt in task.result()]
+            result = started.publish(receipts)
+        assert result.operation == operation.upper()
+        assert len(result.files) == len(receipts) == 6
+        if operation == "delete":
+            model.delete(given["id"].to_pylist())
+        else:
+            model.upsert(given)
     assert_reads_as(table.uri, model)
     numbers = table.scan(["_hoodie_commit_seqno"]).to_arrow().column(0).to_pylist()
     assert len(set(numbers)) == len(numbers) == 80
