@@ -20,7 +20,7 @@ from bucketfmt.rows.column_paths import find_column
 from bucketfmt.rows.java_text import java_strings
 from bucketfmt.rows.time_partitions import TimePartitions
 
-__all__ = ["partition_paths", "record_keys"]
+__all__ = ["is_encoding_open", "partition_paths", "record_keys"]
 
 _GENERATORS = {
     KeyGenerator.SIMPLE,
@@ -34,6 +34,15 @@ _GENERATORS = {
 _PARTITION_FIELDS = ("hoodie.table.partition.fields", "hoodie.datasource.write.partitionpath.field")
 _KINDS = {"SIMPLE", "TIMESTAMP"}
 _SLASHED = "hoodie.datasource.write.slash.separated.date.partitioning"
+
+
+def is_encoding_open(config: TableConfig) -> bool:
+    """Return whether Hudi releases differ in how they write the table's keys: `7` or `id:7`.
+
+    So it is before table version 9 with complex keys of one field (HUDI-7001).
+    """
+    is_complex = config.key_generator is KeyGenerator.COMPLEX
+    return is_complex and len(config.record_key_fields) == 1 and config.table_version < 9
 
 
 def record_keys(

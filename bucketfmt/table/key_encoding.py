@@ -10,9 +10,8 @@ import pyarrow as pa
 
 from bucketfmt.errors import UnsupportedError
 from bucketfmt.format.record_keys import KeyEncoding
-from bucketfmt.format.table_config import KeyGenerator
 from bucketfmt.rows.meta_columns import RECORD_KEY
-from bucketfmt.rows.virtual_keys import record_keys
+from bucketfmt.rows.virtual_keys import is_encoding_open, record_keys
 from bucketfmt.table.slice_reader import RowSpec, SliceReader
 from bucketfmt.table.snapshot import Snapshot
 
@@ -28,8 +27,7 @@ def find_key_encoding(snapshot: Snapshot) -> KeyEncoding | None:
         UnsupportedError: the keys are written in both ways, or in neither.
     """
     config = snapshot.state.config
-    is_open = config.key_generator is KeyGenerator.COMPLEX and len(config.record_key_fields) == 1
-    if not is_open or config.table_version >= 9 or not config.populate_meta_fields:
+    if not (is_encoding_open(config) and config.populate_meta_fields):
         return None
     rows = _some_rows(snapshot)
     if rows is None:

@@ -9,10 +9,10 @@ from typing import Any
 import pyarrow as pa
 
 from bucketfmt.format.record_keys import KeyEncoding
-from bucketfmt.format.table_config import KeyGenerator, TableConfig
+from bucketfmt.format.table_config import TableConfig
 from bucketfmt.rows.column_paths import find_column
 from bucketfmt.rows.meta_columns import PARTITION_PATH, RECORD_KEY
-from bucketfmt.rows.virtual_keys import partition_paths, record_keys
+from bucketfmt.rows.virtual_keys import is_encoding_open, partition_paths, record_keys
 
 __all__ = ["FindEncoding", "KeySet", "KeysLike", "key_columns", "read_keys"]
 
@@ -127,8 +127,7 @@ def _keys_of_rows(
     if not fields or any(find_column(rows, field) is None for field in fields):
         wanted = ", ".join(fields) or RECORD_KEY
         raise ValueError(f"rows to look up want the column {RECORD_KEY}, or all of: {wanted}")
-    is_complex = config.key_generator is KeyGenerator.COMPLEX
-    if not (is_complex and len(fields) == 1 and config.table_version < 9):
+    if not is_encoding_open(config):
         return record_keys(rows, config)
     if find_encoding is None:
         raise ValueError(
