@@ -40,7 +40,7 @@ from bucketfmt.write.create import create_table
 from bucketfmt.write.incoming import DataLike
 from bucketfmt.write.open import WriterConfig, open_transactions
 from bucketfmt.write.plan_clean import CleanPolicy, Retention
-from bucketfmt.write.plan_create import TableType, plan_properties
+from bucketfmt.write.plan_create import TableType, name_of, plan_properties
 from bucketfmt.write.plan_rollback import RollbackResult
 from bucketfmt.write.result import CommitResult
 from bucketfmt.write.savepoints import RestoreResult, delete_savepoint, put_savepoint, restore
@@ -133,7 +133,7 @@ def create(
     limits = limits or DEFAULT_LIMITS
     store = open_store(uri, storage_options, limits)
     planned = plan_properties(
-        name=name or os.path.basename(os.fspath(uri).rstrip("/")),
+        name=name or name_of(uri),
         schema=schema,
         record_key=record_key,
         partition_by=partition_by,

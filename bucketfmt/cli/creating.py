@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,7 +21,9 @@ from bucketfmt.cli.app import (
 from bucketfmt.cli.render import print_facts
 from bucketfmt.cli.row_files import FileFormat, open_row_files
 from bucketfmt.cli.writing import DryRun, FormatOption, print_plan
-from bucketfmt.write.plan_create import plan_properties
+from bucketfmt.storage.open import open_store
+from bucketfmt.write.create import check_no_table
+from bucketfmt.write.plan_create import name_of, plan_properties
 
 __all__ = ["create"]
 
@@ -86,11 +87,8 @@ def create(
         "properties": dict(map(_parse_property, property_ or ())),
     }
     if dry_run:
-        with suppress(bucketfmt.TableNotFoundError):
-            there = bucketfmt.open(table, storage_options=options)
-            raise ValueError(f"there is a Hudi table at {there.uri} already; open it instead")
-        last = table.rstrip("/").rpartition("/")[2]
-        print_plan(plan_properties(name=name or last, **arguments), output)
+        check_no_table(open_store(table, options))
+        print_plan(plan_properties(name=name or name_of(table), **arguments), output)
         return
     made = bucketfmt.create(table, name=name, storage_options=options, **arguments)
     facts = {

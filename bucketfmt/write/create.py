@@ -19,10 +19,21 @@ from bucketfmt.index.model import Index, PartitionBucketIndex
 from bucketfmt.storage.store import Store
 from bucketfmt.write.plan_create import rules_of
 
-__all__ = ["create_table"]
+__all__ = ["check_no_table", "create_table"]
 
 _PROPERTIES = ".hoodie/hoodie.properties"
 _CONFIGS = ".hoodie/.bucket_index/partition_bucket_index_meta/configs"
+
+
+def check_no_table(store: Store) -> None:
+    """Check that a table can be put here.
+
+    Raises:
+        ValueError: there is one already.
+        StorageError: the store failed.
+    """
+    if store.info(_PROPERTIES) is not None:
+        raise ValueError(f"there is a Hudi table at {store.uri} already; open it instead")
 
 
 def create_table(store: Store, properties: Mapping[str, str], index: Index) -> None:
@@ -32,8 +43,7 @@ def create_table(store: Store, properties: Mapping[str, str], index: Index) -> N
         ValueError: there is a table already.
         StorageError: the store cannot be written to.
     """
-    if store.info(_PROPERTIES) is not None:
-        raise ValueError(f"there is a Hudi table at {store.uri} already; open it instead")
+    check_no_table(store)
     if isinstance(index, PartitionBucketIndex):
         path = join_path(_CONFIGS, format_hashing_config_name(INIT_INSTANT))
         store.put_if_absent(path, encode_hashing_config(rules_of(index)))

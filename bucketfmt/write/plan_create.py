@@ -9,6 +9,7 @@ keeps them, and its writers then obey them, so that the number of buckets can no
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 from typing import Literal
@@ -33,7 +34,7 @@ from bucketfmt.rows.merge_rules import find_merge_rules
 from bucketfmt.rows.meta_columns import META_COLUMNS
 from bucketfmt.rows.virtual_keys import partition_paths, record_keys
 
-__all__ = ["TableType", "plan_properties", "rules_of"]
+__all__ = ["TableType", "name_of", "plan_properties", "rules_of"]
 
 TableType = Literal["COPY_ON_WRITE", "MERGE_ON_READ"]
 
@@ -62,6 +63,11 @@ _MERGERS = {  # payload class, merge strategy id
         "ce9acb64-bde0-424c-9b91-f6ebba25356d",
     ),
 }
+
+
+def name_of(uri: str | os.PathLike[str]) -> str:
+    """Return what a table at a path or URL is called unless it is given a name: its last part."""
+    return os.path.basename(os.fspath(uri).rstrip("/"))
 
 
 def plan_properties(
