@@ -115,8 +115,8 @@ def write_table(
         df = df.select(*[name for name in df.columns if name not in META_COLUMNS])
     schema = arrow_of(df.schema)
     check_executors(df.sparkSession)
-    tries = 1 if "read_at" in options else 1 + options.get("retries", 3)
-    for left in range(tries - 1, -1, -1):
+    left = 0 if "read_at" in options else options.get("retries", 3)
+    while True:
         try:
             with table.start_write(operation, schema, **options) as started, typed_errors():
                 placed = place_rows(df, table, num_tasks)
@@ -124,7 +124,7 @@ def write_table(
         except bf.ConflictError:  # noqa: PERF203  (a try is a whole job)
             if not left:
                 raise
-    raise ValueError(f"retries is 0 or more, not {options.get('retries')}")
+            left -= 1
 
 
 def place_rows(
