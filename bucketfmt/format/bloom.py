@@ -29,7 +29,7 @@ from bucketfmt.errors import CorruptError, UnsupportedError
 from bucketfmt.format.cursor import Cursor
 from bucketfmt.format.hashing import jenkins_hash, murmur2_hudi
 from bucketfmt.format.hashing_kernels import string_buffers
-from bucketfmt.format.lock_step import murmur2_hudi_rows
+from bucketfmt.format.lock_step import murmur2_hudi_rounds
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
 
 __all__ = [
@@ -47,7 +47,7 @@ _GROWTH = struct.Struct(">iii")
 _OLD_HEAD_BYTES = 8
 _HASHES_MAX = 1024  # a false positive rate of 1e-300 takes 997
 _BITS_MAX = 2**31 - 1
-_SLICE_ROWS = 1 << 14
+_SLICE_ROWS = 1 << 16
 _FIRST_ROUNDS = 4  # a full filter has half of its bits set: one foreign key in 16 gets past these
 
 
@@ -127,10 +127,10 @@ class BloomFilter:
         """Return per key whether some row has its first `rounds` bits."""
         rows = [np.frombuffer(row, np.uint8) for row in self.rows]
         found = np.ones((len(rows), len(offsets) - 1), np.uint8)
-        for bits in _rounds_of_bits(data, offsets, rounds, self.num_bits, self.hash_type):
+        for keys, bits in _rounds_of_bits(data, offsets, rounds, self.num_bits, self.hash_type):
             places, shifts = bits >> 3, (bits & 7).astype(np.uint8)
             for number, row in enumerate(rows):
-                found[number] &= row[places] >> shifts
+                found[number, keys] &= row[places] >> shifts
         result: NDArray[np.bool_] = np.logical_or.reduce(found, axis=0)
         return result
 
@@ -194,12 +194,14 @@ class BloomFilterBuilder:
             data, offsets = string_buffers(keys)
             if np.any(offsets[1:] == offsets[:-1]):
                 raise ValueError("a record key is null or empty")
-            starts = self._place(len(keys)) * self._num_bits
-            flat = self._rows.reshape(-1)
-            for bits in _rounds_of_bits(
+            row_of_key = self._place(len(keys))
+            is_one_row = bool((row_of_key == row_of_key[0]).all())  # as it is mostly
+            flat = (self._rows[row_of_key[0]] if is_one_row else self._rows).reshape(-1)
+            starts = row_of_key * self._num_bits
+            for some, bits in _rounds_of_bits(
                 data, offsets, self._num_hashes, self._num_bits, HashType.MURMUR
             ):
-                flat[bits + starts] = True
+                flat[bits if is_one_row else bits + starts[some]] = True
 
     def _place(self, count: int) -> NDArray[np.int64]:
         """Return the row for each of the next `count` keys (InternalDynamicBloomFilter.add)."""
@@ -334,21 +336,22 @@ def _rounds_of_bits(
     rounds: int,
     num_bits: int,
     hash_type: HashType,
-) -> Iterator[NDArray[np.int64]]:
-    """Yield, for one hash after the other, the bit of every key."""
+) -> Iterator[tuple[slice | NDArray[np.intp], NDArray[np.int64]]]:
+    """Yield some of the keys, and the bit of each, for one hash after the other."""
     if hash_type is HashType.MURMUR:
-        for hashes in murmur2_hudi_rows(data, offsets, 0, rounds).T:
-            bits = np.abs(hashes).view(np.uint32)
+        for keys, hashes in murmur2_hudi_rounds(data, offsets, 0, rounds):
+            bits = np.abs(hashes.view(np.int32)).view(np.uint32)
             # numpy divides 32-bit numbers by a scalar with SIMD, but has no such remainder
             whole = bits // np.uint32(num_bits)
             whole *= np.uint32(num_bits)
             bits -= whole
-            yield bits.astype(np.int64)
+            yield keys, bits.astype(np.int64)
         return
     texts = data.tobytes()  # key by key: Hudi itself has never written Jenkins hashes
     starts = offsets.tolist()
-    keys = [
+    bits_of_keys = [
         list(_bits_of_key(texts[start:stop], rounds, num_bits, hash_type))
         for start, stop in pairwise(starts)
     ]
-    yield from np.array(keys, np.int64).reshape(-1, rounds).T
+    for bits in np.array(bits_of_keys, np.int64).reshape(-1, rounds).T:
+        yield slice(None), bits

@@ -26,7 +26,7 @@ import pyarrow.compute as pc
 from bucketfmt.errors import CorruptError
 from bucketfmt.format.hashing import HASH_VALUE_MASK
 from bucketfmt.format.lock_step import (
-    murmur2_hudi_rows,
+    murmur2_hudi_rounds,
     row_spans,
     xxhash32_rows,
     xxhash64_rows,
@@ -140,9 +140,14 @@ def murmur2_hudi_hashes(column: pa.Array | pa.ChunkedArray, seed: int) -> npt.ND
     Raises:
         TypeError: the column does not hold strings.
     """
-    return _map_texts(
-        column, lambda array: murmur2_hudi_rows(*string_buffers(array), seed, 1)[:, 0]
-    )
+
+    def hashes(array: pa.Array) -> npt.NDArray[np.uint32]:
+        result = np.empty(len(array), np.uint32)
+        for rows, hashed in murmur2_hudi_rounds(*string_buffers(array), seed, 1):
+            result[rows] = hashed
+        return result
+
+    return _map_texts(column, hashes).view(np.int32)
 
 
 def string_buffers(array: pa.Array) -> tuple[_Bytes, _Offsets]:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from bucketfmt.format.hashing import MURMUR2_MULTIPLIER, XXHASH32_PRIMES, XXHASH64_PRIMES
 
-__all__ = ["murmur2_hudi_rows", "row_spans", "xxhash32_rows", "xxhash64_rows"]
+__all__ = ["murmur2_hudi_rounds", "row_spans", "xxhash32_rows", "xxhash64_rows"]
 
 _Bytes = npt.NDArray[np.uint8]
 _Offsets = npt.NDArray[np.int64]
@@ -26,6 +26,7 @@ _U64s = npt.NDArray[np.uint64]
 _Words = npt.NDArray[Any]  # uint32 or uint64
 
 _BLOCK_ROWS = 1 << 14
+_MURMUR_ROWS = 1 << 16  # fewer calls of NumPy, for each of which threads take turns
 _BLOCK_BYTES = 1 << 24
 _M32 = 0xFFFFFFFF
 _M64 = 0xFFFFFFFFFFFFFFFF
@@ -104,21 +105,23 @@ def xxhash64_rows(data: _Bytes, offsets: _Offsets, seed: int) -> _U64s:
     return _run(data, offsets, 32, kernel)
 
 
-def murmur2_hudi_rows(
+def murmur2_hudi_rounds(
     data: _Bytes, offsets: _Offsets, seed: int, rounds: int
-) -> npt.NDArray[np.int32]:
-    """Return Hudi's MurmurHash2 as int32 of shape (rows, rounds).
+) -> Iterator[tuple[slice | npt.NDArray[np.intp], _U32s]]:
+    """Yield Hudi's unsigned MurmurHash2: some rows, and the hash of each, round after round.
 
-    The first column has the given seed, each further one the column before as its seeds.
+    The first round has the given seed, each further one the hashes before as its seeds. Rows
+    that come together do so in every round. The array of hashes is used again.
     """
     multiplier = np.uint32(MURMUR2_MULTIPLIER)
-
-    def kernel(block: _Block) -> npt.NDArray[np.int32]:
+    for span in row_spans(offsets, _MURMUR_ROWS, _BLOCK_BYTES):
+        block = _Block(data, offsets[span.start : span.stop + 1], 4)
         stripes = []  # mixed once: they do not depend on the seed
         for stripe in block.whole_stripes("<u4"):
             words = stripe[:, 0] * multiplier
             stripes.append((words ^ words >> 24) * multiplier)
         tail, left = block.last_stripe("<u4")
+        has_tails = bool(left.any())
         odd = np.zeros(len(block), np.uint32)
         for index, (byte, present) in enumerate(_last_bytes(tail, left, 4)):
             # reversed: the very last byte stays low; sign-extended: Java bytes are signed
@@ -127,25 +130,22 @@ def murmur2_hudi_rows(
         # Rows without a tail are mixed with 0 and multiplied by 1: nothing is done to them.
         odd_multiplier = np.where(left > 0, multiplier, np.uint32(1))
         lengths = block.lengths.astype(np.uint32)
-        result: npt.NDArray[np.uint32] = np.empty((rounds, len(block)), np.uint32)
-        shifted = np.empty(len(block), np.uint32)
-        before: npt.NDArray[np.uint32] | np.uint32 = np.uint32(seed & _M32)
-        for column in range(rounds):
-            value = np.bitwise_xor(before, lengths, out=result[column])
+        rows = span if block.order is None else span.start + block.order
+        value = np.full(len(block), seed & _M32, np.uint32)
+        shifted = np.empty_like(value)
+        for _ in range(rounds):
+            value ^= lengths
             for words in stripes:
                 active = value[: len(words)]
                 active *= multiplier
                 active ^= words
-            value ^= odd
-            value *= odd_multiplier
+            if has_tails:
+                value ^= odd
+                value *= odd_multiplier
             value ^= np.right_shift(value, 13, out=shifted)
             value *= multiplier
             value ^= np.right_shift(value, 15, out=shifted)
-            before = value
-        signed: npt.NDArray[np.int32] = result.T.view(np.int32)
-        return signed
-
-    return _run(data, offsets, 4, kernel)
+            yield rows, value
 
 
 def row_spans(offsets: _Offsets, rows_max: int, bytes_max: int) -> Iterator[slice]:
