@@ -57,9 +57,9 @@ def map_in_threads(function: Callable[[_T], _R], items: Sequence[_T], workers: i
 
 
 def map_in_order(function: Callable[[_T], _R], items: Iterable[_T], workers: int) -> Iterator[_R]:
-    """Yield `function` of each item, in order, and begin as many more as there are workers.
+    """Yield `function` of each item, in order, on as many threads as there are workers.
 
-    Items are asked for in the caller's thread, and no more of them than are in work.
+    Items are asked for in the caller's thread, one more than are in work.
     """
     if workers <= 1:
         yield from map(function, items)
@@ -69,7 +69,7 @@ def map_in_order(function: Callable[[_T], _R], items: Iterable[_T], workers: int
         try:
             for item in items:
                 pending.append(pool.submit(function, item))
-                if len(pending) >= workers:
+                if len(pending) > workers:
                     yield pending.popleft().result()
             while pending:
                 yield pending.popleft().result()

@@ -161,7 +161,7 @@ class BucketWriter:
         Args:
             plan: Which file.
             numbering: Where sequence numbers begin.
-            load: Returns the rows, with `_hoodie_record_key`; of deletes the keys.
+            load: Returns the rows; of deletes the keys, as `_hoodie_record_key`.
 
         Raises:
             SchemaError: rows do not fit the table.
@@ -169,7 +169,7 @@ class BucketWriter:
             StorageError: the store failed.
         """
         rows = load()
-        given = self._deletes(plan, rows) if self._operation == "DELETE" else rows
+        given = self._deletes(plan, rows) if self._operation == "DELETE" else self._keyed(rows)
         receipt = Receipt(
             partition_path=plan.group.partition_path,
             file_id=plan.file_id,
@@ -196,6 +196,11 @@ class BucketWriter:
             appends = appends or file_slice is not None
             return Target.LOG if appends else Target.NEW_BASE
         return Target.NEW_BASE if file_slice is None else Target.REWRITTEN_BASE
+
+    def _keyed(self, rows: pa.Table) -> pa.Table:
+        """Return rows with their keys, which cost less to make twice than to sort and to spill."""
+        keys = record_keys(rows, self._basis.snapshot.state.config, self._basis.key_encoding)
+        return rows.append_column(RECORD_KEY, keys)
 
     def _deletes(self, plan: GroupWrite, keys: pa.Table) -> Deletes:
         given = pa.chunked_array([keys.column(RECORD_KEY).unique()])

@@ -54,12 +54,12 @@ def gather_keys(basis: Basis, keys: KeySet, grouped: GroupedRows) -> None:
     if keys.partition_paths is None:
         raise ValueError("keys to delete come with their partitions: give the partition columns")
     rows = pa.table({RECORD_KEY: keys.record_keys})
-    for group, own in route_rows(rows, keys.partition_paths, basis.buckets):
+    for group, own in route_rows(rows, keys.record_keys, keys.partition_paths, basis.buckets):
         grouped.add(group, own)
 
 
 def _route(basis: Basis, given: pa.Table) -> list[tuple[BucketRef, pa.Table]]:
-    """Bring rows to the table's columns, and return those of each bucket with their keys."""
+    """Bring rows to the table's columns, and return those of each bucket."""
     config, target = basis.snapshot.state.config, basis.schema.data
     plain = plain_schema(given.schema)
     try:
@@ -72,5 +72,4 @@ def _route(basis: Basis, given: pa.Table) -> list[tuple[BucketRef, pa.Table]]:
             raise SchemaError(f"column {field.name}: null, where the table allows none")
     keys = record_keys(rows, config, basis.key_encoding)
     paths = partition_paths(rows, config)
-    with_key = rows.append_column(RECORD_KEY, keys.cast(pa.string()))
-    return list(route_rows(with_key, paths, basis.buckets))
+    return list(route_rows(rows, keys, paths, basis.buckets))

@@ -11,18 +11,19 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from bucketfmt.errors import StorageError
 from bucketfmt.index.assign import Buckets
-from bucketfmt.rows.meta_columns import RECORD_KEY
 
 __all__ = ["BucketRef", "GroupedRows", "route_rows"]
 
 _BYTES_IN_MEMORY = 224 << 20
+_SORTED_BY_RADIX = 1 << 16  # NumPy sorts numbers of 16 bits three times as fast
 
 
 class BucketRef(NamedTuple):
@@ -34,13 +35,15 @@ class BucketRef(NamedTuple):
 
 def route_rows(
     rows: pa.Table,
+    record_keys: pa.ChunkedArray,
     partition_paths: pa.ChunkedArray,
     buckets_of: Callable[[str], Buckets],
 ) -> Iterator[tuple[BucketRef, pa.Table]]:
     """Yield the rows of each bucket, in the order they came in.
 
     Args:
-        rows: With a column `_hoodie_record_key`.
+        rows: Any columns.
+        record_keys: The record key of each.
         partition_paths: The partition path of each.
         buckets_of: Returns the buckets of a partition.
 
@@ -52,12 +55,13 @@ def route_rows(
     encoded = partition_paths.combine_chunks().dictionary_encode()
     paths, codes = encoded.dictionary.to_pylist(), encoded.indices.to_numpy()
     bucket_ids = np.empty(rows.num_rows, np.int64)
-    keys = rows.column(RECORD_KEY)
     for code, path in enumerate(paths):
         own = slice(None) if len(paths) == 1 else np.flatnonzero(codes == code)
-        own_keys = keys if len(paths) == 1 else keys.take(pa.array(own))
+        own_keys = record_keys if len(paths) == 1 else record_keys.take(pa.array(own))
         bucket_ids[own] = buckets_of(path).assign(own_keys)
-    order = np.lexsort((bucket_ids, codes))
+    order = _stable_order(bucket_ids)
+    if len(paths) > 1:
+        order = order[_stable_order(codes[order])]
     codes, bucket_ids = codes[order], bucket_ids[order]
     is_first = np.r_[True, (codes[1:] != codes[:-1]) | (bucket_ids[1:] != bucket_ids[:-1])]
     starts = np.flatnonzero(is_first)
@@ -65,6 +69,13 @@ def route_rows(
     for start, end in zip(starts, [*starts[1:], len(order)], strict=True):
         group = BucketRef(paths[codes[start]], int(bucket_ids[start]))
         yield group, in_order.slice(start, end - start)
+
+
+def _stable_order(numbers: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
+    """Return the places of the numbers, which are not negative, in their order."""
+    if numbers.max() < _SORTED_BY_RADIX:
+        numbers = numbers.astype(np.uint16)
+    return np.argsort(numbers, kind="stable")
 
 
 class GroupedRows:

@@ -14,18 +14,22 @@ from bucketfmt.index.assign import FixedBuckets
 from bucketfmt.write import grouping
 from bucketfmt.write.grouping import BucketRef, GroupedRows, route_rows
 
-BUCKETS = FixedBuckets(3, ("id",), KeyDialect.INDEX_OF)
 
-
-@given(st.lists(st.tuples(st.text(min_size=1, max_size=3), st.sampled_from(["a", "b/c", ""]))))
-def test_every_row_comes_to_its_bucket_in_the_order_given(pairs: list[tuple[str, str]]) -> None:
+@given(
+    st.lists(st.tuples(st.text(min_size=1, max_size=3), st.sampled_from(["a", "b/c", ""]))),
+    st.sampled_from([3, 1 << 20]),
+)
+def test_every_row_comes_to_its_bucket_in_the_order_given(
+    pairs: list[tuple[str, str]], num_buckets: int
+) -> None:
+    buckets = FixedBuckets(num_buckets, ("id",), KeyDialect.INDEX_OF)
     keys = pa.chunked_array([[key for key, _ in pairs]], pa.string())
     paths = pa.chunked_array([[path for _, path in pairs]], pa.string())
-    rows = pa.table({"_hoodie_record_key": keys, "row": pa.array(range(len(pairs)), pa.int64())})
-    routed = list(route_rows(rows, paths, lambda _: BUCKETS))
+    rows = pa.table({"row": pa.array(range(len(pairs)), pa.int64())})
+    routed = list(route_rows(rows, keys, paths, lambda _: buckets))
     expected: dict[BucketRef, list[int]] = {}
     for number, (key, path) in enumerate(pairs):
-        bucket = int(BUCKETS.assign(pa.array([key]))[0])
+        bucket = int(buckets.assign(pa.array([key]))[0])
         expected.setdefault(BucketRef(path, bucket), []).append(number)
     assert {group: own["row"].to_pylist() for group, own in routed} == expected
     assert len(routed) == len(expected)
