@@ -13,7 +13,6 @@ Arrow schema in the footer, and pages have checksums.
 from __future__ import annotations
 
 import inspect
-import io
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Literal
@@ -52,8 +51,9 @@ where Hudi's `hoodie.parquet.block.size` is 120."""
 _ROW_GROUP_ROWS = 1 << 22
 _FIRST_DISPUTED_BYTE = 0xEE  # from U+E000 on, UTF-8 and UTF-16 order text differently
 _WRITER_OPTIONS = inspect.signature(pq.ParquetWriter.__init__).parameters
-# A dictionary of values that are all different costs time and ends up in no page.
-_WITHOUT_DICTIONARY = {RECORD_KEY, COMMIT_SEQNO}
+_DISTINCT = {RECORD_KEY, COMMIT_SEQNO}
+_SAMPLE_ROWS = 4096
+_DISTINCT_SHARE = 0.99  # of so many values; of 130,000 different ones, drawn at random, 0.985 are
 
 
 class KeyFooter:
@@ -162,17 +162,8 @@ class BaseFileWriter:
         self._row_group_bytes = row_group_bytes
         self._pending: list[pa.Table] = []
         self._pending_bytes = self._pending_rows = 0
-        options: dict[str, Any] = {"write_page_checksum": True, "write_page_index": True}
-        if "write_time_adjusted_to_utc" in _WRITER_OPTIONS:  # pyarrow >= 20; before it always did
-            options["write_time_adjusted_to_utc"] = True
-        self._writer = pq.ParquetWriter(
-            sink,
-            self._file_schema,
-            compression=codec,
-            use_dictionary=[p for p in _leaf_paths(whole) if p not in _WITHOUT_DICTIONARY],
-            store_schema=False,
-            **options,
-        )
+        self._sink, self._codec = sink, codec
+        self._writer: pq.ParquetWriter | None = None  # until there are rows to choose by
 
     def write(self, rows: pa.Table | pa.RecordBatch, *, are_keys_new: bool = True) -> None:
         """Take rows, with the columns of the schema in any order.
@@ -202,19 +193,42 @@ class BaseFileWriter:
     def close(self) -> None:
         """Write what is left, and the footer."""
         self._flush()
+        writer = self._writer or self._begin(self.schema.empty_table())
         entries = {"parquet.avro.schema": self._avro_schema, "writer.model.name": "avro"}
         if self._key_footer is not None:
             entries |= self._key_footer.entries
-        self._writer.add_key_value_metadata(entries)
-        self._writer.close()
+        writer.add_key_value_metadata(entries)
+        writer.close()
 
     def _flush(self) -> None:
         if self._pending:
+            rows = pa.concat_tables(self._pending)
+            self._writer = self._writer or self._begin(rows)
             with _folded():
-                rows = self._with_constants(pa.concat_tables(self._pending))
-                self._writer.write_table(rows, row_group_size=rows.num_rows)
+                whole = self._with_constants(rows)
+                self._writer.write_table(whole, row_group_size=rows.num_rows)
         self._pending, self._pending_bytes, self._pending_rows = [], 0, 0
         pa.default_memory_pool().release_unused()  # else what threads keep adds up
+
+    def _begin(self, rows: pa.Table) -> pq.ParquetWriter:
+        """Begin the file, with dictionaries for the columns whose values recur in `rows`.
+
+        A dictionary of values that are all different costs time and space, or is given up by the
+        encoder in the end. parquet-mr, Hudi's own, looks at the first page likewise
+        (FallbackValuesWriter).
+        """
+        distinct = _DISTINCT | _distinct_columns(rows)
+        options: dict[str, Any] = {"write_page_checksum": True, "write_page_index": True}
+        if "write_time_adjusted_to_utc" in _WRITER_OPTIONS:  # pyarrow >= 20; before it always did
+            options["write_time_adjusted_to_utc"] = True
+        return pq.ParquetWriter(
+            self._sink,
+            self._file_schema,
+            compression=self._codec,
+            use_dictionary=[p for p in _leaf_paths(self._file_schema) if p not in distinct],
+            store_schema=False,
+            **options,
+        )
 
     def _with_constants(self, rows: pa.Table) -> pa.Table:
         columns: list[pa.Array | pa.ChunkedArray] = list(rows.columns)
@@ -250,11 +264,11 @@ def encode_base_file(
     constants: Mapping[str, str | None] | None = None,
 ) -> pa.Buffer:
     """Return a whole file with `rows`; see `BaseFileWriter` for arguments and errors."""
-    sink = io.BytesIO()
+    sink = pa.BufferOutputStream()
     writer = BaseFileWriter(sink, avro_schema, key_footer, codec, row_group_bytes, constants)
     writer.write(rows)
     writer.close()
-    return pa.py_buffer(sink.getvalue())
+    return sink.getvalue()
 
 
 @contextmanager
@@ -311,6 +325,22 @@ def _leaf_paths(schema: pa.Schema) -> Iterator[str]:
 
     for field in schema:
         yield from below(field.name, field.type)
+
+
+def _distinct_columns(rows: pa.Table) -> set[str]:
+    """Return the columns that hardly have a value twice, by a sample from all over the rows."""
+    if rows.num_rows < _SAMPLE_ROWS:
+        return set()
+    choice = np.random.default_rng(0)  # the same rows every time
+    sample = rows.take(
+        pa.array(choice.choice(rows.num_rows, _SAMPLE_ROWS, replace=False, shuffle=False))
+    )
+    return {
+        name
+        for name, column in zip(sample.column_names, sample.columns, strict=True)
+        if not pa.types.is_nested(column.type)
+        and pc.count_distinct(column).as_py() > _DISTINCT_SHARE * _SAMPLE_ROWS
+    }
 
 
 def _java_range(keys: pa.Array | pa.ChunkedArray) -> tuple[str, str] | None:

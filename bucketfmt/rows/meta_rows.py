@@ -10,7 +10,6 @@ import json
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from bucketfmt.rows.meta_columns import (
     COMMIT_SEQNO,
@@ -30,6 +29,9 @@ __all__ = [
     "merge_schema",
     "meta_schema",
 ]
+
+
+_NUMBERED_ROWS = 1 << 24  # of less than 50 bytes: an array of text holds two gigabytes
 
 
 def meta_schema(data: pa.Schema) -> pa.Schema:
@@ -84,8 +86,7 @@ def add_written_columns(
 ) -> pa.Table:
     """Return the same in the columns of `merge_schema`. Arguments as of `add_meta_columns`."""
     size = rows.num_rows
-    numbers = pa.array(np.arange(first_row, first_row + size)).cast(pa.string())
-    sequence = pc.binary_join_element_wise(f"{instant}_{task_partition_id}", numbers, "_")
+    sequence = _numbered(f"{instant}_{task_partition_id}_", first_row, size)
     columns = [_constant(instant, size), sequence, record_keys.cast(pa.string()), *rows.columns]
     return pa.Table.from_arrays(columns, schema=merge_schema(rows.schema, is_populated=True))
 
@@ -112,6 +113,35 @@ def file_constants(
     if is_populated:
         return {PARTITION_PATH: partition_path, FILE_NAME: file_name}
     return dict.fromkeys(META_COLUMNS)
+
+
+def _numbered(prefix: str, first: int, count: int) -> pa.ChunkedArray:
+    """Return `prefix` with the numbers `first`, `first + 1`, ... behind it, as texts."""
+    end = first + count
+    starts = range(first, end, _NUMBERED_ROWS)
+    chunks = [_numbered_array(prefix, n, min(n + _NUMBERED_ROWS, end)) for n in starts]
+    return pa.chunked_array(chunks, pa.string())
+
+
+def _numbered_array(prefix: str, first: int, end: int) -> pa.StringArray:
+    start = np.frombuffer(prefix.encode(), np.uint8)
+    kind = np.uint32 if end <= np.iinfo(np.uint32).max else np.int64  # the one divides faster
+    parts, lengths = [], [np.zeros(1, np.int32)]
+    while first < end:  # the numbers of one width
+        width = len(str(first))
+        left = np.arange(first, min(end, 10**width), dtype=kind)
+        first += len(left)
+        texts = np.empty((len(left), len(start) + width), np.uint8)
+        texts[:, : len(start)] = start
+        for place in range(1, width + 1):
+            tens = left // 10
+            texts[:, -place] = left - tens * 10 + ord("0")
+            left = tens
+        parts.append(texts.reshape(-1))
+        lengths.append(np.full(len(texts), texts.shape[1], np.int32))
+    offsets = np.cumsum(np.concatenate(lengths), dtype=np.int32)
+    buffers = pa.py_buffer(offsets), pa.py_buffer(np.concatenate(parts))
+    return pa.StringArray.from_buffers(len(offsets) - 1, *buffers)
 
 
 def _constant(text: str, size: int) -> pa.Array:

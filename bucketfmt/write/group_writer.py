@@ -25,7 +25,7 @@ from bucketfmt.rows.log_entries import DeleteRun, RowRun, Run, find_delete_marks
 from bucketfmt.rows.log_writer import DataFormat, encode_log_blocks, make_delete_block
 from bucketfmt.rows.merge import merge_log
 from bucketfmt.rows.merge_rules import MergeRules
-from bucketfmt.rows.meta_columns import RECORD_KEY
+from bucketfmt.rows.meta_columns import COMMIT_TIME, RECORD_KEY
 from bucketfmt.rows.meta_rows import (
     add_meta_columns,
     add_null_meta_columns,
@@ -144,14 +144,14 @@ class GroupWriter:
             given = given.filter(pa.array(~marked))
         if not given.num_rows:
             return None
-        is_populated = self._config.populate_meta_fields
-        rows = self._written(numbering, given)
+        rows, constants, footer = self._written(numbering, given), self._constants(plan), None
+        if self._config.populate_meta_fields:
+            rows, footer = rows.drop_columns([COMMIT_TIME]), KeyFooter()
+            constants[COMMIT_TIME] = settings.instant  # of every row of a new file
+        else:
+            rows = rows.drop_columns([RECORD_KEY])
         data = encode_base_file(
-            rows if is_populated else rows.drop_columns([RECORD_KEY]),
-            settings.avro_schema,
-            KeyFooter() if is_populated else None,
-            settings.codec,
-            constants=self._constants(plan),
+            rows, settings.avro_schema, footer, settings.codec, constants=constants
         )
         self._put(plan, data)
         return msgspec.structs.replace(

@@ -5,7 +5,6 @@ Pure; the rows of the old file come as a stream, and the old file's footer with 
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -66,7 +65,7 @@ def encode_merged_base(
         if replaced is not None and not log.has_deletes:
             known = KeyFooter.resume(replaced)
         footer = known or KeyFooter()
-    sink = io.BytesIO()
+    sink = pa.BufferOutputStream()
     writer = BaseFileWriter(sink, avro_schema, footer, codec, constants=constants)
     names = writer.schema.names
     before = after = 0
@@ -78,7 +77,7 @@ def encode_merged_base(
     writer.write(inserts.select(names))
     writer.close()
     return MergedBase(
-        pa.py_buffer(sink.getvalue()),
+        sink.getvalue(),
         writer.num_rows,
         log.num_updates,
         inserts.num_rows,

@@ -87,7 +87,7 @@ TYPES = [
 @pytest.mark.parametrize("kind", TYPES, ids=str)
 @pytest.mark.parametrize("codec", ["zstd", "snappy", "gzip", "none"])
 def test_every_type_keeps_its_type(kind: pa.DataType, codec: Any) -> None:
-    rows = pa.table({"f": pa.nulls(3, kind)})
+    rows = pa.table({"f": pa.nulls(5000, kind)})
     found = read_back(encode_base_file(rows, avro_schema_json(rows.schema, "r", ""), codec=codec))
     assert_same(found, rows)
 
@@ -315,6 +315,38 @@ def test_pages_have_checksums_an_index_and_no_arrow_schema() -> None:
         pq.ParquetFile(
             pa.BufferReader(bytes(damaged)), page_checksum_verification=True
         ).read_row_group(0)
+
+
+def test_columns_whose_values_recur_have_dictionaries() -> None:
+    numbers = range(10_000)
+    rows = pa.table(
+        {
+            "_hoodie_record_key": [f"k{i}" for i in numbers],
+            "distinct": [f"value {i}" for i in numbers],
+            "twice": [i // 2 for i in numbers],
+            "later": [max(i, 5_000) for i in numbers],
+            "one_in_two": [None if i % 2 else i / 2 for i in numbers],
+            "lists": [[i] for i in numbers],
+        }
+    )
+
+    def with_dictionary(rows: pa.Table) -> dict[str, bool]:
+        data = encode_base_file(rows, avro_schema_json(rows.schema, "r", ""))
+        assert read_back(data).equals(rows)
+        metadata = pq.ParquetFile(pa.BufferReader(data)).metadata
+        columns = [metadata.row_group(0).column(i) for i in range(metadata.num_columns)]
+        return {column.path_in_schema: "RLE_DICTIONARY" in column.encodings for column in columns}
+
+    choices = {
+        "_hoodie_record_key": False,
+        "distinct": False,
+        "twice": True,
+        "later": True,
+        "one_in_two": True,
+        "lists.list.element": True,
+    }
+    assert with_dictionary(rows) == choices
+    assert with_dictionary(rows.slice(0, 4095)) == {**choices, "distinct": True}  # too few to tell
 
 
 def leaves_of(file: pq.ParquetFile) -> dict[str, tuple[str, str]]:

@@ -55,6 +55,15 @@ def test_sequence_numbers_go_on() -> None:
     assert written(first_row=9)["_hoodie_commit_seqno"].to_pylist() == ["3_7_9", "3_7_10"]
 
 
+@pytest.mark.parametrize(
+    "first_row", [0, 5, 99_999, (1 << 32) - 70_000, (1 << 32) - 5, 10**12 - 3, (1 << 63) - 70_001]
+)
+def test_sequence_numbers_of_any_width(first_row: int) -> None:
+    many = pa.table({"id": pa.nulls(70_000, pa.string())})
+    found = add_written_columns(many, many["id"], "3", 7, first_row)["_hoodie_commit_seqno"]
+    assert found.to_pylist() == [f"3_7_{first_row + i}" for i in range(70_000)]
+
+
 def test_no_rows() -> None:
     none = add_meta_columns(ROWS.slice(0, 0), KEYS.slice(0, 0), "", "f", "3", 0)
     assert none == meta_schema(ROWS.schema).empty_table()
