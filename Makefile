@@ -23,12 +23,12 @@ demo: setup
 test: check unit judge
 
 unit: setup
-	$(BIN)/python -m pytest -n auto --dist loadfile -m "not judge" --ignore tests/spark --ignore tests/cluster
-	$(BIN)/python -m pytest tests/spark -m "not judge"  # one process: one JVM, on two cores
+	$(BIN)/python -m pytest -n auto --dist loadfile --ignore tests/spark --ignore tests/interop --ignore tests/cluster
 
-# Real Hudi on Spark writes tables and reads them back: needs Java 17.
+# Spark, and real Hudi on Spark, which writes tables and reads ours: needs Java 17. Each of the
+# two processes starts JVMs, and waits for them.
 judge: setup interop-setup
-	$(BIN)/python -m pytest tests/interop tests/spark -m judge
+	$(BIN)/python -m pytest -n 2 --dist loadfile tests/interop tests/spark
 
 # A Spark cluster of several processes on this machine, whose executors are killed: some minutes.
 cluster-test: setup

@@ -45,9 +45,8 @@ _GZIP = (
     "bound is out of reach there: pyarrow, which only copies the same files, does not keep it."
 )
 _ZSTD = (
-    "Of the processor time of a load, 42% is pyarrow encoding parquet and a quarter key filters; a "
-    "dictionary is tried for columns that turn out to have none, which is 4%. Beside other work "
-    "Hudi loses more than bucketfmt does, and the ratio is higher."
+    "Of the processor time of a load, four tenths are pyarrow encoding parquet and three tenths key "
+    "filters. Beside other work Hudi loses more than bucketfmt does, and the ratio is higher."
 )
 _HUDI, _HUDI_DEFAULT = "Hudi 1.2.0, zstd", "Hudi 1.2.0, gzip (its default)"
 _COW, _MOR = "COPY_ON_WRITE", "MERGE_ON_READ"

@@ -1,7 +1,7 @@
 """The Spark session these tests share.
 
-A JVM takes seconds to start and a gigabyte to run, so there is one for all of `tests/spark`, and
-these tests are run in one process (`make unit` runs them by a call of their own).
+A JVM takes seconds to start and a gigabyte to run, so there is one in each process that runs
+tests (`make judge` has two).
 """
 
 from __future__ import annotations
