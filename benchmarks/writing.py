@@ -1,9 +1,10 @@
 """Writing: against real Hudi doing the same, and raw pyarrow reading and writing the same files.
 
-usage: python -m benchmarks.writing WORK PATH [ROWS]    does one thing, prints seconds and bytes
+usage: python -m benchmarks.writing WORK PATH [SOURCE ROWS]   does one thing, prints what it took
 
-Every peer has the same two processors. bucketfmt and pyarrow begin as a new process each time,
-whose imports are not timed.
+Every peer has the same two processors, and the rows in memory beforehand; where memory is
+measured, they come as a stream. bucketfmt and pyarrow begin as a new process each time, whose
+imports are not timed.
 """
 
 from __future__ import annotations
@@ -39,14 +40,15 @@ _PROCESSORS = 2
 _ROUNDS = 3
 _MEMORY_BOUND_MB = 700
 _BUCKETS = 16
+_IN_MEMORY, _STREAM = "memory", "stream"
 _US, _FLOOR = "bucketfmt", "pyarrow, the same files read and written"
 _GZIP = (
     "On the machine these were measured on, Hudi takes hardly longer with gzip than with zstd. The "
     "bound is out of reach there: pyarrow, which only copies the same files, does not keep it."
 )
 _ZSTD = (
-    "Of the processor time of a load, four tenths are pyarrow encoding parquet and three tenths key "
-    "filters. Beside other work Hudi loses more than bucketfmt does, and the ratio is higher."
+    "Of the processor time of a load, four tenths are pyarrow encoding parquet and three tenths "
+    "key filters. Beside other work Hudi loses more than bucketfmt does, and the ratio is higher."
 )
 _HUDI, _HUDI_DEFAULT = "Hudi 1.2.0, zstd", "Hudi 1.2.0, gzip (its default)"
 _COW, _MOR = "COPY_ON_WRITE", "MERGE_ON_READ"
@@ -55,22 +57,23 @@ _COW, _MOR = "COPY_ON_WRITE", "MERGE_ON_READ"
 # ---------------------------------------------------------------------------- one piece of work
 
 
-def _load(path: str, rows: str, table_type: str) -> None:
-    with pa.OSFile(rows) as source, pa.ipc.open_stream(source) as reader:
-        table = bf.create(
-            path,
-            schema=reader.schema,
-            record_key=["id"],
-            ordering=["ts"],
-            index=bf.SimpleBucketIndex(_BUCKETS),
-            table_type=table_type,
-        )
-        table.bulk_insert(reader)
+_Rows = pa.Table | pa.RecordBatchReader | None
 
 
-def _upsert(path: str, rows: str) -> None:
-    with pa.OSFile(rows) as source, pa.ipc.open_stream(source) as reader:
-        bf.open(path).upsert(reader)
+def _load(path: str, rows: _Rows, table_type: str) -> None:
+    table = bf.create(
+        path,
+        schema=rows.schema,
+        record_key=["id"],
+        ordering=["ts"],
+        index=bf.SimpleBucketIndex(_BUCKETS),
+        table_type=table_type,
+    )
+    table.bulk_insert(rows)
+
+
+def _upsert(path: str, rows: _Rows) -> None:
+    bf.open(path).upsert(rows)
 
 
 def _copy_with_pyarrow(path: str) -> None:
@@ -95,7 +98,10 @@ _WORK = {
 }
 
 
-def _do(work: str, path: str, rows: str) -> None:
+def _do(work: str, path: str, source: str = "", file: str = "") -> None:
+    rows: _Rows = pa.ipc.open_stream(pa.OSFile(file)) if file else None
+    if source == _IN_MEMORY:
+        rows = rows.read_all()
     wall, cpu = time.perf_counter(), time.process_time()
     _WORK[work](path, rows)
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
@@ -111,9 +117,13 @@ def _limit_processors() -> None:
     os.sched_setaffinity(0, there[:: max(1, len(there) // _PROCESSORS)][:_PROCESSORS])
 
 
-def _run(timing: Timing, work: str, path: Path, rows: Path | None = None) -> None:
+def _run(
+    timing: Timing, work: str, path: Path, rows: Path | None = None, source: str = _IN_MEMORY
+) -> None:
     """Do one thing in a process of its own, and add to the timing what it reports."""
-    command = [sys.executable, "-m", "benchmarks.writing", work, str(path), str(rows or "")]
+    command = [sys.executable, "-m", "benchmarks.writing", work, str(path)]
+    if rows is not None:
+        command += [source, str(rows)]
     done = subprocess.run(
         command,
         check=True,
@@ -324,8 +334,8 @@ def measure_write_memory(data: Path) -> list[Result]:
             rows, updates = _write_input(data / table, folder, with_parquet=False)
             for turn in range(_ROUNDS):
                 path = folder / f"t{turn}"
-                _run(load, f"load {_COW}", path, rows)
-                _run(upsert, "upsert", path, updates)
+                _run(load, f"load {_COW}", path, rows, _STREAM)
+                _run(upsert, "upsert", path, updates, _STREAM)
                 shutil.rmtree(path)
         title = f"Peak memory of writing, COW, {million_rows:.0f} M rows"
         figures = [
@@ -342,4 +352,4 @@ def measure_write_memory(data: Path) -> list[Result]:
 
 
 if __name__ == "__main__":
-    _do(*sys.argv[1:4])
+    _do(*sys.argv[1:])
