@@ -61,6 +61,7 @@ def gather_keys(basis: Basis, keys: KeySet, grouped: GroupedRows) -> None:
 def _route(basis: Basis, given: pa.Table) -> list[tuple[BucketRef, pa.Table]]:
     """Bring rows to the table's columns, and return those of each bucket."""
     config, target = basis.snapshot.state.config, basis.schema.data
+    _check_sound(given)
     plain = plain_schema(given.schema)
     try:
         rows = given if given.schema.equals(plain) else given.cast(plain)
@@ -73,3 +74,15 @@ def _route(basis: Basis, given: pa.Table) -> list[tuple[BucketRef, pa.Table]]:
     keys = record_keys(rows, config, basis.key_encoding)
     paths = partition_paths(rows, config)
     return list(route_rows(rows, keys, paths, basis.buckets))
+
+
+def _check_sound(given: pa.Table) -> None:
+    """Refuse text that is not UTF-8, and columns whose parts do not fit together.
+
+    Arrow believes whoever made a column; others who read the table would not.
+    """
+    for name, column in zip(given.column_names, given.columns, strict=True):
+        try:
+            column.validate(full=True)
+        except pa.ArrowInvalid as error:  # noqa: PERF203  (columns are few)
+            raise SchemaError(f"column {name} is damaged: {error}") from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import struct
 import tempfile
 from collections.abc import Callable
 from decimal import Decimal
@@ -49,6 +50,11 @@ def replaced(name: str, column: pa.Array) -> pa.Table:
     return given.set_column(given.schema.get_field_index(name), name, column)
 
 
+NO_TEXT = pa.array([b"a\xff", b"b"]).view(pa.string())
+TOO_LONG = pa.Array.from_buffers(
+    pa.string(), 2, [None, pa.py_buffer(struct.pack("<3i", 0, 1 << 20, 2)), pa.py_buffer(b"ab")]
+)
+
 REFUSED = {
     "null key": (replaced("id", pa.array(["a", None])), bf.KeyEncodingError, "null or empty"),
     "empty key": (replaced("id", pa.array(["a", ""])), bf.KeyEncodingError, "null or empty"),
@@ -84,6 +90,14 @@ REFUSED = {
         bf.UnsafePathError,
         "where Hudi keeps files of its own; change the value",
     ),
+    "a key that is no text": (replaced("id", NO_TEXT), bf.SchemaError, "id is damaged"),
+    "a value that is no text": (replaced("name", NO_TEXT), bf.SchemaError, "name is damaged"),
+    "no text in a list": (
+        rows([1, 2], 2).append_column("new", pa.ListArray.from_arrays([0, 1, 2], NO_TEXT)),
+        bf.SchemaError,
+        "new is damaged",
+    ),
+    "a value behind its bytes": (replaced("name", TOO_LONG), bf.SchemaError, "name is damaged"),
     "absolute partition": (
         replaced("region", pa.array(["/etc", "us"])),
         bf.UnsafePathError,
