@@ -47,6 +47,7 @@ from bucketfmt.write.cleaning import CleanResult
 from bucketfmt.write.compaction import StartedCompaction
 from bucketfmt.write.compaction_task import CompactionTask
 from bucketfmt.write.open import WriterConfig
+from bucketfmt.write.plan_compaction import CompactionPreview
 from bucketfmt.write.plan_rollback import RollbackResult
 from bucketfmt.write.result import CommitResult
 from bucketfmt.write.savepoints import RestoreResult
@@ -65,6 +66,7 @@ __all__ = [
     "CommitResult",
     "CommitUnknownError",
     "CommonBuckets",
+    "CompactionPreview",
     "CompactionTask",
     "ConflictError",
     "ConsistentHashingIndex",

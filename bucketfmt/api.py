@@ -40,6 +40,7 @@ from bucketfmt.write.create import create_table
 from bucketfmt.write.incoming import DataLike
 from bucketfmt.write.open import WriterConfig, open_transactions
 from bucketfmt.write.plan_clean import CleanPolicy, Retention
+from bucketfmt.write.plan_compaction import CompactionPreview
 from bucketfmt.write.plan_create import TableType, name_of, plan_properties
 from bucketfmt.write.plan_rollback import RollbackResult
 from bucketfmt.write.result import CommitResult
@@ -389,6 +390,10 @@ class Table(ReadableTable):
         """
         compactor = Compactor(self._snapshot, self._transactions)
         return compactor.run(min_log_files, codec, progress)
+
+    def preview_compaction(self, *, min_log_files: int = 1) -> CompactionPreview:
+        """Return what `compact` would do now. Reads only; raises what `compact` would at once."""
+        return Compactor(self._snapshot, self._transactions).preview(min_log_files)
 
     def start_compaction(
         self, *, min_log_files: int = 1, codec: Codec = "zstd"

@@ -14,7 +14,7 @@ import bucketfmt
 from bucketfmt.errors import BucketfmtError, UnsupportedError
 
 __all__ = ["ExitCode", "IndexOption", "Output", "OutputOption", "StorageOption", "TableArgument"]
-__all__ += ["app", "main", "open_table", "parse_index", "parse_storage_options"]
+__all__ += ["app", "main", "open_table", "parse_index", "parse_pair", "parse_storage_options"]
 
 # typer carries click within itself and exports this subclass only.
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
@@ -103,6 +103,18 @@ def open_table(
     )
 
 
+def parse_pair(option: str, text: str) -> tuple[str, str]:
+    """Return what is on both sides of the equals sign.
+
+    Raises:
+        typer.BadParameter: there is none.
+    """
+    name, separator, value = text.partition("=")
+    if not separator:
+        raise typer.BadParameter(f"{option} {text}: want KEY=VALUE")
+    return name, value
+
+
 def parse_storage_options(pairs: list[str] | None) -> dict[str, Any]:
     """Return what `--storage-option` said; values are JSON where they can be.
 
@@ -111,9 +123,7 @@ def parse_storage_options(pairs: list[str] | None) -> dict[str, Any]:
     """
     options: dict[str, Any] = {}
     for pair in pairs or ():
-        key, separator, value = pair.partition("=")
-        if not separator:
-            raise typer.BadParameter(f"--storage-option {pair}: want KEY=VALUE")
+        key, value = parse_pair("--storage-option", pair)
         try:
             options[key] = json.loads(value)  # so that {"client_kwargs": ...} can be said
         except ValueError:

@@ -16,6 +16,7 @@ from bucketfmt.cli.app import (
     TableArgument,
     app,
     parse_index,
+    parse_pair,
     parse_storage_options,
 )
 from bucketfmt.cli.render import print_facts
@@ -30,13 +31,6 @@ __all__ = ["create"]
 
 def _names(text: str | None) -> list[str]:
     return text.split(",") if text else []
-
-
-def _parse_property(text: str) -> tuple[str, str]:
-    name, separator, value = text.partition("=")
-    if not separator:
-        raise typer.BadParameter(f"--property {text}: want KEY=VALUE")
-    return name, value
 
 
 @app.command()
@@ -84,7 +78,7 @@ def create(
         "index": parse_index(index),
         "table_type": "MERGE_ON_READ" if merge_on_read else "COPY_ON_WRITE",
         "table_version": table_version,
-        "properties": dict(map(_parse_property, property_ or ())),
+        "properties": dict(parse_pair("--property", text) for text in property_ or ()),
     }
     if dry_run:
         check_no_table(open_store(table, options))

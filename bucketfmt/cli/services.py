@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from dataclasses import asdict
 from enum import Enum
 from typing import Annotated, Any
 
 import typer
 
-import bucketfmt
 from bucketfmt.cli.app import (
     IndexOption,
     Output,
@@ -21,7 +19,15 @@ from bucketfmt.cli.app import (
 )
 from bucketfmt.cli.progress import shown_progress
 from bucketfmt.cli.render import console, print_facts, size_text
-from bucketfmt.cli.writing import DryRun, Lock, LockOption, open_to_write, print_result
+from bucketfmt.cli.writing import (
+    CodecOption,
+    DryRun,
+    Lock,
+    LockOption,
+    ParquetCodec,
+    open_to_write,
+    print_result,
+)
 
 __all__ = ["archive", "clean", "compact", "restore", "rollback", "savepoint"]
 
@@ -44,6 +50,7 @@ def compact(
     min_log_files: Annotated[
         int, typer.Option("--min-log-files", min=1, help="Leave file groups with fewer.")
     ] = 1,
+    codec: CodecOption = ParquetCodec.ZSTD,
     dry_run: DryRun = False,
     lock: LockOption = Lock.AUTO,
     output: OutputOption = Output.TEXT,
@@ -53,11 +60,16 @@ def compact(
     """Merge the log files of a merge-on-read table into new base files."""
     opened = open_to_write(table, storage_option, index, lock)
     if dry_run:
-        plan = _plan_compaction(opened, min_log_files)
-        _print(plan, {name.replace("_", " "): value for name, value in plan.items()}, output, True)
+        found = opened.preview_compaction(min_log_files=min_log_files)
+        facts = {
+            "pending compaction": found.pending or "-",
+            "file groups": found.file_groups,
+            "log files": f"{found.log_files}, {size_text(found.log_bytes)}",
+        }
+        _print(asdict(found), facts, output, dry_run)
         return
     with shown_progress("scheduling") as progress:
-        result = opened.compact(min_log_files=min_log_files, progress=progress)
+        result = opened.compact(min_log_files=min_log_files, codec=codec.value, progress=progress)
     if result is not None:
         print_result(result, output)
     elif output is Output.JSON:
@@ -181,21 +193,6 @@ def restore(
         found = opened.restore(instant, dry_run=dry_run)
     taken = ", ".join(each.instant for each in found.rollbacks) or "none"
     _print(asdict(found), {"restored to": found.savepoint, "taken back": taken}, output, dry_run)
-
-
-def _plan_compaction(table: bucketfmt.Table, min_log_files: int) -> dict[str, Any]:
-    """Return how many file groups have logs to merge, and whether a compaction is pending."""
-    files = [row for row in table.inspect.files().to_pylist() if row["kind"] == "log"]
-    groups = Counter((row["partition_path"], row["file_id"]) for row in files)
-    chosen = {group for group, number in groups.items() if number >= min_log_files}
-    own = [row for row in files if (row["partition_path"], row["file_id"]) in chosen]
-    pending = table.timeline.pending.of("compaction").instants
-    return {
-        "pending_compactions": [instant.requested_time for instant in pending],
-        "file_groups": len(chosen),
-        "log_files": len(own),
-        "log_bytes": sum(row["size"] or 0 for row in own),
-    }
 
 
 def _print(

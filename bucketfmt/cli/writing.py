@@ -22,6 +22,7 @@ from bucketfmt.cli.app import (
     TableArgument,
     app,
     parse_index,
+    parse_pair,
     parse_storage_options,
 )
 from bucketfmt.cli.progress import shown_progress
@@ -30,8 +31,19 @@ from bucketfmt.cli.row_files import FileFormat, open_row_files
 from bucketfmt.cli.rows import Filter, Keys, KeysFrom, given_keys, parse_condition
 from bucketfmt.table.progress import Progress, ProgressCallback
 
-__all__ = ["DryRun", "FormatOption", "Lock", "LockOption", "delete", "open_to_write", "print_plan"]
-__all__ += ["print_result", "upsert"]
+__all__ = [
+    "CodecOption",
+    "DryRun",
+    "FormatOption",
+    "Lock",
+    "LockOption",
+    "ParquetCodec",
+    "delete",
+    "open_to_write",
+    "print_plan",
+    "print_result",
+    "upsert",
+]
 
 
 class Lock(str, Enum):
@@ -48,6 +60,22 @@ class Concurrency(str, Enum):
 
     OPTIMISTIC = "optimistic"
     NON_BLOCKING = "non_blocking"
+
+
+class ParquetCodec(str, Enum):
+    """How parquet files are compressed."""
+
+    ZSTD = "zstd"
+    SNAPPY = "snappy"
+    GZIP = "gzip"
+    NONE = "none"
+
+
+class LogFormat(str, Enum):
+    """What rows are in, in log files."""
+
+    AVRO = "avro"
+    PARQUET = "parquet"
 
 
 class RowsOperation(str, Enum):
@@ -72,6 +100,16 @@ ConcurrencyOption = Annotated[
 MetadataTableOption = Annotated[
     bool,
     typer.Option("--drop-metadata-table", help="Remove Hudi's metadata table, if there is one."),
+]
+CodecOption = Annotated[ParquetCodec, typer.Option("--codec", help="Of parquet files.")]
+LogFormatOption = Annotated[
+    LogFormat, typer.Option("--log-format", help="Of the rows in log files.")
+]
+CommitMetadataOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--commit-metadata", metavar="KEY=VALUE", help="For the commit's extraMetadata; repeatable."
+    ),
 ]
 Files = Annotated[
     list[Path],
@@ -98,6 +136,9 @@ def upsert(
         str | None,
         typer.Option("--idempotency-key", metavar="TEXT", help="The same key commits once."),
     ] = None,
+    commit_metadata: CommitMetadataOption = None,
+    codec: CodecOption = ParquetCodec.ZSTD,
+    log_format: LogFormatOption = LogFormat.AVRO,
     dry_run: DryRun = False,
     lock: LockOption = Lock.AUTO,
     concurrency: ConcurrencyOption = Concurrency.OPTIMISTIC,
@@ -111,7 +152,7 @@ def upsert(
     if dry_run:
         print_plan(_plan(opened, files, format_), output)
         return
-    options: bucketfmt.WriteArguments = {}
+    options = _arguments(commit_metadata, codec, log_format)
     if idempotency_key is not None:
         options["idempotency_key"] = idempotency_key
     with shown_progress("opening") as progress:
@@ -135,6 +176,9 @@ def delete(
         list[str] | None,
         typer.Option("--partition", metavar="PATH", help="Drop this partition; repeatable."),
     ] = None,
+    commit_metadata: CommitMetadataOption = None,
+    codec: CodecOption = ParquetCodec.ZSTD,
+    log_format: LogFormatOption = LogFormat.AVRO,
     dry_run: DryRun = False,
     lock: LockOption = Lock.AUTO,
     concurrency: ConcurrencyOption = Concurrency.OPTIMISTIC,
@@ -152,7 +196,7 @@ def delete(
     if dry_run:
         print_plan(_plan_delete(opened, found, conditions, partition or []), output)
         return
-    options: bucketfmt.WriteArguments = {}
+    options = _arguments(commit_metadata, codec, log_format)
     with shown_progress("looking for rows") as progress:
         if progress is not None:
             options["progress"] = progress
@@ -184,6 +228,16 @@ def open_to_write(
             metadata_table="drop" if drop_metadata_table else "refuse",
         ),
     )
+
+
+def _arguments(
+    commit_metadata: list[str] | None, codec: ParquetCodec, log_format: LogFormat
+) -> bucketfmt.WriteArguments:
+    return {
+        "commit_metadata": dict(parse_pair("--commit-metadata", t) for t in commit_metadata or ()),
+        "codec": codec.value,
+        "log_format": log_format.value,
+    }
 
 
 def print_result(result: bucketfmt.CommitResult, output: Output) -> None:

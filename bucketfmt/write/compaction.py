@@ -1,10 +1,9 @@
 """Compaction: what was logged of a file group becomes its next base file.
 
-`plan_compaction` is pure. `Compactor` does I/O: it schedules and begins under the table lock;
-`StartedCompaction` has the slices rewritten, by `CompactionTask` and anywhere, and publishes under
-the lock again. A compaction that was begun and not completed, by Hudi
-or here, is executed again from its plan. Source: ScheduleCompactionActionExecutor,
-BaseHoodieCompactionPlanGenerator, HoodieCompactor, CompactionUtils.
+I/O. `Compactor` schedules and begins under the table lock; `StartedCompaction` has the slices
+rewritten, by `CompactionTask` and anywhere, and publishes under the lock again. A compaction that
+was begun and not completed, by Hudi or here, is executed again from its plan. Source:
+ScheduleCompactionActionExecutor, HoodieCompactor, CompactionUtils.
 
 Writers go on meanwhile. From table version 8 on a log file belongs to the slice that was there
 when it completed; before, it is named after the planned base file once there is a plan, and a
@@ -13,7 +12,7 @@ write that began without knowing of the plan is in conflict with it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from types import TracebackType
 
 from bucketfmt.errors import (
@@ -44,64 +43,23 @@ from bucketfmt.table.snapshot import Snapshot
 from bucketfmt.table.streams import map_in_threads, worker_count
 from bucketfmt.timeline.clock import known_times
 from bucketfmt.timeline.load import (
-    FileGroupId,
     load_compaction_plan,
     load_pending_clusterings,
     load_timeline,
 )
 from bucketfmt.timeline.markers import delete_announced_files, delete_markers
-from bucketfmt.timeline.timeline import Instant
+from bucketfmt.timeline.timeline import Instant, Timeline
 from bucketfmt.timeline.transitions import put_completed, put_inflight, put_requested
 from bucketfmt.write.basis import check_writable
 from bucketfmt.write.compaction_task import CompactionTask
+from bucketfmt.write.plan_compaction import CompactionPreview, plan_compaction, preview_slices
 from bucketfmt.write.receipts import decode_receipts, find_winners
 from bucketfmt.write.result import CommitResult, result_of
 from bucketfmt.write.transaction import Transactions
 
-__all__ = ["Compactor", "StartedCompaction", "plan_compaction"]
+__all__ = ["Compactor", "StartedCompaction"]
 
-_MIB = 1 << 20
 _TOKEN_ATTEMPT_BITS = 31
-
-
-def plan_compaction(
-    slices: Iterable[FileSlice], excluded: Collection[FileGroupId], min_log_files: int = 1
-) -> CompactionPlan | None:
-    """Return the plan that compacts these slices; None if there is nothing to compact.
-
-    Args:
-        slices: What is read of each file group.
-        excluded: File groups that another plan has already.
-        min_log_files: Leave slices with fewer log files as they are.
-    """
-    operations = [
-        _plan_operation(file_slice)
-        for file_slice in slices
-        if len(file_slice.log_files) >= max(min_log_files, 1)
-        and (file_slice.partition_path, file_slice.file_id) not in excluded
-    ]
-    return CompactionPlan(operations=operations) if operations else None
-
-
-def _plan_operation(file_slice: FileSlice) -> CompactionOperation:
-    base, logs = file_slice.base_file, file_slice.log_files
-    log_bytes = sum(file.size or 0 for file in logs)
-    read_mib = (log_bytes + (base.size or 0 if base else 0)) // _MIB
-    write_mib = (base.size or 0 if base else log_bytes) // _MIB
-    return CompactionOperation(
-        base_instant_time=base.name.instant if base else logs[0].name.instant,
-        delta_file_paths=[str(file.name) for file in logs],
-        data_file_path=str(base.name) if base else None,
-        file_id=file_slice.file_id,
-        partition_path=file_slice.partition_path,
-        metrics={
-            "TOTAL_LOG_FILES": float(len(logs)),
-            "TOTAL_LOG_FILES_SIZE": float(log_bytes),
-            "TOTAL_IO_READ_MB": float(read_mib),
-            "TOTAL_IO_WRITE_MB": float(write_mib),
-            "TOTAL_IO_MB": float(read_mib + write_mib),
-        },
-    )
 
 
 class Compactor:
@@ -123,6 +81,20 @@ class Compactor:
         self._snapshot = snapshot
         self._owner = transactions
         self._workers = workers or transactions.machine.processors or worker_count()
+
+    def preview(self, min_log_files: int = 1) -> CompactionPreview:
+        """Return what `run` would do now. Reads only; errors as of `schedule` and `begin`."""
+        state = (snapshot := self._snapshot()).state
+        if state.config.table_type != "MERGE_ON_READ":
+            return CompactionPreview()
+        found = self._find_pending(state.timeline)
+        if found is None:
+            plan = self._plan(min_log_files)
+        else:
+            plan = load_compaction_plan(state.store, state.config, found, state.limits)
+        operations = plan.operations if plan is not None else []
+        slices = [_planned_slice(snapshot, _checked(each, state.limits)) for each in operations]
+        return preview_slices(slices, found.requested_time if found is not None else None)
 
     def schedule(self, min_log_files: int = 1) -> str | None:
         """Put a compaction on the timeline; return its instant, or None if there is none to make.
@@ -163,16 +135,10 @@ class Compactor:
         """
         owner = self._owner
         with owner.recovered() as (config, timeline):
-            pending = timeline.pending.of("compaction").instants
-            free = [i for i in pending if self._is_free(i)]
-            if not free:
-                if pending:
-                    raise ConflictError(
-                        f"compaction {pending[0].requested_time} is being executed, as its "
-                        "heartbeat tells; wait for it, or for two minutes if its writer is dead"
-                    )
+            found = self._find_pending(timeline)
+            if found is None:
                 return None
-            found, instant = free[0], free[0].requested_time
+            instant = found.requested_time
             plan = load_compaction_plan(owner.store, config, found, owner.limits)
             check_writable(config)
             operations = tuple(_checked(operation, owner.limits) for operation in plan.operations)
@@ -236,9 +202,19 @@ class Compactor:
         excluded = {*state.pending_compactions, *clusterings}
         return plan_compaction(snapshot.slices_of(snapshot.partitions), excluded, min_log_files)
 
-    def _is_free(self, instant: Instant) -> bool:
-        time = instant.requested_time
-        return instant.state is State.REQUESTED or self._owner.heartbeats.is_expired(time)
+    def _find_pending(self, timeline: Timeline) -> Instant | None:
+        """Return the oldest pending compaction that nobody is at; None if none is pending."""
+        pending = timeline.pending.of("compaction").instants
+        for instant in pending:
+            time = instant.requested_time
+            if instant.state is State.REQUESTED or self._owner.heartbeats.is_expired(time):
+                return instant
+        if pending:
+            raise ConflictError(
+                f"compaction {pending[0].requested_time} is being executed, as its heartbeat "
+                "tells; wait for it, or for two minutes if its writer is dead"
+            )
+        return None
 
     def _remove_earlier_attempt(
         self, instant: str, operations: Iterable[CompactionOperation]

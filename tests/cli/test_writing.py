@@ -18,6 +18,7 @@ import pytest
 
 import bucketfmt as bf
 from bucketfmt.format.properties import decode_properties
+from bucketfmt.timeline.load import load_commit_metadata
 from tests.cli.conftest import Cli, Run
 from tests.table.tables import state_properties
 
@@ -62,6 +63,12 @@ def fails(run: Run, code: int, message: str) -> None:
     assert run.err.startswith("bucketfmt: ")
     assert run.err.count("\n") == 1
     assert message in run.err
+
+
+def codecs(root: Path) -> set[str]:
+    """Of all base files there are."""
+    files = (pq.ParquetFile(path).metadata for path in root.glob("*/*.parquet"))
+    return {metadata.row_group(0).column(0).compression for metadata in files}
 
 
 def commits(root: Path) -> int:
@@ -255,6 +262,27 @@ class TestUpsert:
         assert again.json == {**first.json, "repeated": True}
         assert "committed before" in cli("upsert", table, trips, "--idempotency-key", "7").out
         assert commits(table) == 2
+
+    def test_how_it_is_written(self, cli: Cli, trips: Path, tmp_path: Path) -> None:
+        """Codec, format of log blocks, and entries for the commit; of upsert, delete, compact."""
+        root = tmp_path / "logged"
+        cli("create", root, "--like", trips, *CREATE, "--merge-on-read")
+        how = ["--codec", "snappy", "--log-format", "parquet", "--commit-metadata", "job=a=b"]
+        assert cli("upsert", root, trips, *how).code == 0
+        assert codecs(root) == {"SNAPPY"}
+        assert cli("upsert", root, trips, *how).code == 0
+        logs = [path.read_bytes() for path in root.glob("*/.*.log.*")]
+        assert [data.count(b"PAR1") for data in logs] == [2] * len(logs)
+        assert cli("delete", root, "t1", "--commit-metadata", "job=c").code == 0
+        found = bf.open(root)
+        instants = found.timeline.instants
+        records = [load_commit_metadata(found.store, found.config, i) for i in instants]
+        assert [record.extra_metadata["job"] for record in records] == ["a=b", "a=b", "c"]
+        assert cli("compact", root, "--codec", "gzip").code == 0
+        assert codecs(root) == {"SNAPPY", "GZIP"}
+        assert [row["id"] for row in read(root)] == ["t2", "t3"]
+        fails(cli("upsert", root, trips, "--commit-metadata", "job"), 64, "want KEY=VALUE")
+        fails(cli("upsert", root, trips, "--codec", "lz4"), 64, "lz4")
 
     def test_dry_run(self, cli: Cli, table: Path, tmp_path: Path) -> None:
         path = tmp_path / "rows.csv"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import pickle
 from collections.abc import Callable
 from pathlib import Path
@@ -258,6 +259,31 @@ def test_slices_can_be_rewritten_elsewhere_and_twice(tmp_path: Path) -> None:
     assert len(base_files(table.uri, begun.instant)) == len(receipts)
 
 
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_preview_tells_what_compact_then_does(tmp_path: Path, version: int) -> None:
+    table, _ = make(tmp_path / "t", version)
+    files = sorted(path for path in Path(table.uri).rglob("*") if path.is_file())
+    logs = log_files(table)
+    sizes = {path.name: path.stat().st_size for path in files}
+    planned = table.preview_compaction()
+    assert planned == bf.CompactionPreview(
+        None, len(REGIONS) * 2, len(logs), sum(sizes[name] for name in logs)
+    )
+    assert table.preview_compaction(min_log_files=3) == bf.CompactionPreview()
+    assert sorted(path for path in Path(table.uri).rglob("*") if path.is_file()) == files
+
+    instant = compactor(table).schedule()
+    table.upsert(rows(range(40, 120), ts=3, price=5.0))
+    assert table.preview_compaction() == dataclasses.replace(planned, pending=instant)
+    result = table.compact()
+    assert result is not None
+    assert (result.instant, len(result.files)) == (instant, planned.file_groups)
+    later = log_files(table)
+    assert table.preview_compaction().log_files == len(later) > 0
+    table.compact()
+    assert table.preview_compaction() == bf.CompactionPreview()
+
+
 def test_file_groups_with_few_log_files_may_wait(tmp_path: Path) -> None:
     table, model = make(tmp_path / "t")
     assert table.compact(min_log_files=3) is None
@@ -277,6 +303,7 @@ def test_copy_on_write_has_nothing_to_compact(tmp_path: Path) -> None:
     table.upsert(rows(range(10), ts=1))
     table.upsert(rows(range(10), ts=2))
     assert table.compact() is None
+    assert table.preview_compaction() == bf.CompactionPreview()
 
 
 def test_a_bucket_that_is_all_deleted_becomes_an_empty_base_file(tmp_path: Path) -> None:
@@ -338,6 +365,8 @@ def test_a_hostile_plan_leads_nowhere(tmp_path: Path) -> None:
     ):
         path = Path(table.uri, table.config.timeline_path, pending.file_name)
         path.write_bytes(encode_compaction_plan(msgspec.structs.replace(plan, operations=[bad])))
+        with pytest.raises(error):
+            work.preview()
         with pytest.raises(error):
             work.begin()
         assert not list(Path(table.uri, ".hoodie/.heartbeat").glob("*"))
