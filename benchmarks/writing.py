@@ -99,9 +99,11 @@ _WORK = {
 
 
 def _do(work: str, path: str, source: str = "", file: str = "") -> None:
-    rows: _Rows = pa.ipc.open_stream(pa.OSFile(file)) if file else None
-    if source == _IN_MEMORY:
-        rows = rows.read_all()
+    rows: _Rows = None
+    if source == _STREAM:
+        rows = pa.ipc.open_stream(pa.OSFile(file))
+    elif source == _IN_MEMORY:
+        rows = pa.ipc.open_stream(pa.memory_map(file)).read_all()
     wall, cpu = time.perf_counter(), time.process_time()
     _WORK[work](path, rows)
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
@@ -124,6 +126,7 @@ def _run(
     command = [sys.executable, "-m", "benchmarks.writing", work, str(path)]
     if rows is not None:
         command += [source, str(rows)]
+    os.sync()  # what the peer before wrote is on disk: nobody waits for it
     done = subprocess.run(
         command,
         check=True,
@@ -147,6 +150,7 @@ class _Hudi:
     def run(self, timing: Timing, **order: str) -> None:
         if self._process.stdin is None:
             raise TypeError("Hudi is ordered through a pipe")
+        os.sync()
         before = self._cpu()
         self._process.stdin.write(json.dumps(order) + "\n")
         self._process.stdin.flush()
