@@ -21,6 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from pyarrow.types import is_nested
 
 from bucketfmt.errors import CorruptError, LimitError, SchemaError, UnsupportedError
 from bucketfmt.format.bloom import BloomFilterBuilder, encode_bloom_filter
@@ -217,7 +218,7 @@ class BaseFileWriter:
         encoder in the end. parquet-mr, Hudi's own, looks at the first page likewise
         (FallbackValuesWriter).
         """
-        distinct = _DISTINCT | _distinct_columns(rows)
+        distinct = _distinct_columns(rows)
         options: dict[str, Any] = {"write_page_checksum": True, "write_page_index": True}
         if "write_time_adjusted_to_utc" in _WRITER_OPTIONS:  # pyarrow >= 20; before it always did
             options["write_time_adjusted_to_utc"] = True
@@ -330,17 +331,13 @@ def _leaf_paths(schema: pa.Schema) -> Iterator[str]:
 def _distinct_columns(rows: pa.Table) -> set[str]:
     """Return the columns that hardly have a value twice, by a sample from all over the rows."""
     if rows.num_rows < _SAMPLE_ROWS:
-        return set()
-    choice = np.random.default_rng(0)  # the same rows every time
-    sample = rows.take(
-        pa.array(choice.choice(rows.num_rows, _SAMPLE_ROWS, replace=False, shuffle=False))
-    )
-    return {
-        name
-        for name, column in zip(sample.column_names, sample.columns, strict=True)
-        if not pa.types.is_nested(column.type)
-        and pc.count_distinct(column).as_py() > _DISTINCT_SHARE * _SAMPLE_ROWS
-    }
+        return _DISTINCT
+    unknown = [f.name for f in rows.schema if f.name not in _DISTINCT and not is_nested(f.type)]
+    random = np.random.default_rng(0)  # the same rows every time
+    chosen = random.choice(rows.num_rows, _SAMPLE_ROWS, replace=False, shuffle=False)
+    sample = rows.select(unknown).take(pa.array(chosen))
+    counts = {name: pc.count_distinct(sample.column(name)).as_py() for name in unknown}
+    return _DISTINCT | {n for n, count in counts.items() if count > _DISTINCT_SHARE * _SAMPLE_ROWS}
 
 
 def _java_range(keys: pa.Array | pa.ChunkedArray) -> tuple[str, str] | None:
