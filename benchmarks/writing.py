@@ -29,7 +29,7 @@ import pyarrow.parquet as pq
 
 import bucketfmt as bf
 
-from .measure import Figure, Result, Timing
+from .measure import Figure, Result, Timing, ratio
 from .memory import peak_bytes
 
 __all__ = ["measure_write_memory", "measure_writing"]
@@ -311,11 +311,11 @@ def _result(
     floor_at_most: float | None = None,
 ) -> Result:
     """Return a table of peers; `owed` says how many times as fast as a peer we are to be."""
-    ours = timings[_US].wall
+    every = list(timings.values())
     figures = [
         Figure(
             f"{title}: against {peer}",
-            timings[peer].wall / ours,
+            ratio(every, peer, to=_US),
             "times as fast",
             at_least=n,
             cause=_GZIP if peer == _HUDI_DEFAULT else _ZSTD,
@@ -323,9 +323,9 @@ def _result(
         for peer, n in owed.items()
     ]
     if floor_at_most is not None:
-        times = ours / timings[_FLOOR].wall
+        times = ratio(every, _US, to=_FLOOR)
         figures.append(Figure(f"{title}: against {_FLOOR}", times, "x", at_most=floor_at_most))
-    return Result(title, list(timings.values()), figures, million_rows, "M rows")
+    return Result(title, every, figures, million_rows, "M rows")
 
 
 def measure_write_memory(data: Path) -> list[Result]:
