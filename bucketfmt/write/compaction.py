@@ -89,7 +89,7 @@ class Compactor:
             return CompactionPreview()
         found = self._find_pending(state.timeline)
         if found is None:
-            plan = self._plan(min_log_files)
+            plan = self._plan(snapshot, min_log_files)
         else:
             plan = load_compaction_plan(state.store, state.config, found, state.limits)
         operations = plan.operations if plan is not None else []
@@ -104,17 +104,14 @@ class Compactor:
             ConflictError: a log compaction is pending.
             LockTimeoutError: the table lock was not to be had.
         """
-        owner = self._owner
-        config = self._snapshot().state.config
-        if config.table_type != "MERGE_ON_READ":
+        owner, snapshot = self._owner, self._snapshot()
+        if snapshot.state.config.table_type != "MERGE_ON_READ":
             return None
-        check_writable(config)
-        find_merge_rules(config)  # rather now than with a plan that cannot be executed
-        if self._plan(min_log_files) is None:  # lists the partitions while others may write
+        if self._plan(snapshot, min_log_files) is None:  # lists, while others may write
             return None
         with owner.recovered() as (config, timeline):
             # What completes from here on sees the plan; so the plan has to see all before.
-            plan = self._plan(min_log_files)
+            plan = self._plan(self._snapshot(), min_log_files)
             if plan is None:
                 return None
             instant = owner.clock.next_time(known_times(timeline))
@@ -192,8 +189,10 @@ class Compactor:
 
         return map_in_threads(compact, list(enumerate(started.payloads)), self._workers)
 
-    def _plan(self, min_log_files: int) -> CompactionPlan | None:
-        state = (snapshot := self._snapshot()).state
+    def _plan(self, snapshot: Snapshot, min_log_files: int) -> CompactionPlan | None:
+        state = snapshot.state
+        check_writable(state.config)
+        find_merge_rules(state.config)  # rather now than with a plan that cannot be executed
         if state.timeline.pending.of("logcompaction").instants:
             raise ConflictError("a log compaction is pending; let Hudi finish it, then try again")
         clusterings = load_pending_clusterings(
