@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -52,6 +52,12 @@ _ZSTD = (
 )
 _HUDI, _HUDI_DEFAULT = "Hudi 1.2.0, zstd", "Hudi 1.2.0, gzip (its default)"
 _COW, _MOR = "COPY_ON_WRITE", "MERGE_ON_READ"
+_CHANGES: dict[str, Callable[[pa.Array], pa.Array]] = {
+    "name": lambda names: pc.binary_join_element_wise(names, "changed", "-"),
+    "price": lambda prices: pc.add(prices, 0.5),
+    "ts": lambda times: pc.add(times, 1),
+}
+"""What an update changes; the key, `qty` and `day` stay."""
 
 
 # ---------------------------------------------------------------------------- one piece of work
@@ -198,7 +204,6 @@ def _write_input(table: Path, folder: Path, *, with_parquet: bool) -> tuple[Path
     rows, updates = folder / "rows.arrow", folder / "updates.arrow"
     scan = bf.open(table).scan()
     schema = scan.schema
-    ts = schema.get_field_index("ts")
     with (
         pa.ipc.new_stream(str(rows), schema) as every,
         pa.ipc.new_stream(str(updates), schema) as tenth,
@@ -206,8 +211,10 @@ def _write_input(table: Path, folder: Path, *, with_parquet: bool) -> tuple[Path
         for batch in scan.to_batches():
             every.write_batch(batch)
             changed = batch.take(pa.array(range(0, batch.num_rows, 10)))
-            later = pc.add(changed.column(ts), 1)
-            tenth.write_batch(changed.set_column(ts, schema.field(ts), later))
+            for name, change in _CHANGES.items():
+                at = schema.get_field_index(name)
+                changed = changed.set_column(at, schema.field(at), change(changed.column(at)))
+            tenth.write_batch(changed)
     if with_parquet:
         for path in (rows, updates):
             with pa.ipc.open_stream(str(path)) as reader:
@@ -216,8 +223,10 @@ def _write_input(table: Path, folder: Path, *, with_parquet: bool) -> tuple[Path
 
 
 def _fingerprint(path: Path) -> tuple[object, ...]:
-    rows = bf.open(path).scan(["id", "ts"]).to_arrow()
-    return rows.num_rows, pc.sum(rows.column("ts")).as_py(), pc.count_distinct(rows["id"]).as_py()
+    rows = bf.open(path).scan(["id", "name", "price", "ts"]).to_arrow()
+    of_texts = (pc.count_distinct(rows.column(name)).as_py() for name in ("id", "name"))
+    of_numbers = (round(pc.sum(rows.column(name)).as_py(), 2) for name in ("price", "ts"))
+    return rows.num_rows, *of_texts, *of_numbers
 
 
 def _check_alike(*tables: Path) -> None:

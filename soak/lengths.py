@@ -126,6 +126,7 @@ FORGERS: dict[str, tuple[_Unwrap, Forger]] = {
     "index_settings.IndexSettings": (_plain, _numbers),
     "instant_content.decode_instant_content": (_plain, _varints),
     "internal_schema.decode_schema_history": (_plain, _numbers),
+    "parquet_chunks.decode_layout": (_plain, _varints),
     "parquet_footer.decode_footer": (_plain, _varints),
     "partition_rules.decode_hashing_config": (_plain, _numbers),
     "record_positions.decode_record_positions": (_base64, _integers),

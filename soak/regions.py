@@ -18,7 +18,7 @@ from bucketfmt.format.log_file import decode_log_file
 from bucketfmt.format.names import LogFileName, find_data_file_name
 from bucketfmt.limits import DEFAULT_LIMITS
 from bucketfmt.rows.avro_frames import find_frames
-from bucketfmt.rows.parquet_footer import read_struct
+from bucketfmt.rows.thrift_compact import read_struct
 
 __all__ = ["FRAMING", "ROW_DATA", "kind_of", "regions_of"]
 
@@ -78,6 +78,6 @@ def _parquet_spans(data: bytes, base: int) -> Iterator[tuple[int, int]]:
             at = chunk.dictionary_page_offset or chunk.data_page_offset
             end = at + chunk.total_compressed_size
             while at < end:
-                header, content = read_struct(data, at, 0)
+                header, content = read_struct(data, at)
                 at = content + header[_COMPRESSED_SIZE]
                 yield base + content, base + at

@@ -50,7 +50,7 @@ from bucketfmt.format.log_block import HeaderKey
 from bucketfmt.format.record_keys import KeyDialect, KeyEncoding
 from bucketfmt.format.table_config import TableConfig
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
-from bucketfmt.rows import avro_decode, avro_schema, date_formats, parquet_footer
+from bucketfmt.rows import avro_decode, avro_schema, date_formats, parquet_chunks, parquet_footer
 from bucketfmt.rows.base_file import BaseFileReader
 from bucketfmt.rows.time_partitions import TimePartitions
 from soak.seeds import (
@@ -314,6 +314,9 @@ TARGETS: dict[str, Target] = {
         f"names.{parse.__name__}": Target(partial(_parsed, parse), _vectors(vectors))
         for parse, vectors in _NAME_PARSERS
     },
+    "parquet_chunks.decode_layout": Target(
+        lambda data: parquet_chunks.decode_layout(data, 1 << 20), _footers
+    ),
     "parquet_footer.decode_footer": Target(parquet_footer.decode_footer, _footers),
     "partition_rules.decode_hashing_config": Target(
         lambda data: partition_rules.decode_hashing_config(data).num_buckets_for("us/2024-01-01"),

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from bucketfmt.errors import ChecksumError, CorruptError, TruncatedError
-from bucketfmt.rows.parquet_footer import read_struct
+from bucketfmt.rows.thrift_compact import read_struct
 
 __all__ = ["PageCounts", "check_pages"]
 
@@ -112,7 +112,7 @@ def _find_chunks(source: pa.NativeFile) -> Iterator[_Chunk]:
     if size < 0 or footer_start < 0:
         raise CorruptError(f"parquet footer of {size} bytes in a file of {file_size}")
     try:
-        metadata, _ = read_struct(source.read_at(size, footer_start), 0, 0)
+        metadata, _ = read_struct(source.read_at(size, footer_start), 0)
         for group in metadata[_ROW_GROUPS]:
             for column in group[_COLUMNS]:
                 yield _chunk(column[_COLUMN_METADATA], footer_start)
@@ -136,7 +136,7 @@ def _read_header(source: pa.NativeFile, start: int, chunk: _Chunk) -> _Page:
     while True:
         data = source.read_at(min(window, chunk.end - start), start)
         try:
-            fields, size = read_struct(data, 0, 0)
+            fields, size = read_struct(data, 0)
             break
         except (IndexError, struct.error, TruncatedError):
             if len(data) < window or window >= _HEADER_BYTES_MAX:

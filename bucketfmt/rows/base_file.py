@@ -21,8 +21,10 @@ from bucketfmt.errors import BucketfmtError, CorruptError, UnsupportedError
 from bucketfmt.format.bloom import BloomFilter, decode_bloom_filter
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
 from bucketfmt.rows.conform import conform
+from bucketfmt.rows.file_window import open_window
 from bucketfmt.rows.filters import Filter
 from bucketfmt.rows.meta_columns import RECORD_KEY
+from bucketfmt.rows.parquet_chunks import GroupLayout, StoredColumn, decode_layout, stored_columns
 from bucketfmt.rows.parquet_footer import ColumnRange, ParquetFooter, decode_footer
 from bucketfmt.rows.parquet_levels import check_levels
 
@@ -177,6 +179,39 @@ class BaseFileReader:
         rows = conform(rows, self._selected(rows.schema))
         # A table without columns would lose its number of rows.
         return rows.replace_schema_metadata() if rows.num_columns else rows
+
+    @cached_property
+    def row_groups(self) -> list[GroupLayout]:
+        """Where the row groups lie.
+
+        Raises:
+            CorruptError: the footer does not decode, or points outside of the file.
+        """
+        content_end = self._source.size() - len(self._footer_bytes) - 2 * len(_MAGIC)
+        return decode_layout(self._footer_bytes, content_end)
+
+    def read_stored(
+        self, columns: Sequence[str], row_group: int
+    ) -> tuple[pa.Table, dict[str, StoredColumn]]:
+        """Return the rows of a row group, and its columns as they are stored.
+
+        The bytes are read once and held: ask `row_groups` before how many they are.
+
+        Raises:
+            CorruptError: as `read` and `row_groups` say.
+        """
+        group = self.row_groups[row_group]
+        source, (start, end), (index_start, index_end) = self._source, group.pages, group.page_index
+        pages = pa.py_buffer(source.read_at(end - start, start))
+        page_index = pa.py_buffer(source.read_at(index_end - index_start, index_start))
+        if pages.size < end - start or page_index.size < index_end - index_start:
+            raise CorruptError("the file ends within its rows", offset=end)
+        with _folded("parquet rows"):
+            held = open_window(pages, start, source.size())
+            file = pq.ParquetFile(held, metadata=self.metadata, pre_buffer=False, **self._options)
+            rows = file.read_row_group(row_group, list(columns), use_threads=False)
+        rows = conform(rows, self._selected(rows.schema)).replace_schema_metadata()
+        return rows, stored_columns(group, pages, page_index)
 
     def iter_batches(
         self,

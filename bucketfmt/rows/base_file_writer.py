@@ -15,6 +15,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -39,6 +40,14 @@ from bucketfmt.rows.avro_types import (
 from bucketfmt.rows.base_file import BaseFileReader
 from bucketfmt.rows.hidden_nulls import fill_hidden_nulls, may_hide_nulls
 from bucketfmt.rows.meta_columns import COMMIT_SEQNO, RECORD_KEY
+from bucketfmt.rows.parquet_chunks import (
+    ChunkFile,
+    StoredColumn,
+    columns_of,
+    schema_elements,
+    split_footer,
+)
+from bucketfmt.rows.thrift_compact import Struct
 
 __all__ = ["ROW_GROUP_BYTES", "BaseFileWriter", "Codec", "KeyFooter", "encode_base_file"]
 
@@ -128,6 +137,7 @@ class BaseFileWriter:
         codec: Codec = "zstd",
         row_group_bytes: int = ROW_GROUP_BYTES,
         constants: Mapping[str, str | None] | None = None,
+        copying: bool = False,
     ) -> None:
         """Begin the file.
 
@@ -141,6 +151,8 @@ class BaseFileWriter:
             row_group_bytes: Bytes of Arrow rows that make a row group.
             constants: Columns of text with the same value in every row, which the rows that are
                 given do not have.
+            copying: The file is put together from row groups, for columns that are stored
+                elsewhere; it costs some milliseconds.
 
         Raises:
             UnsupportedError: a type that Hudi cannot read back from parquet.
@@ -164,7 +176,9 @@ class BaseFileWriter:
         self._pending: list[pa.Table] = []
         self._pending_bytes = self._pending_rows = 0
         self._sink, self._codec = sink, codec
-        self._writer: pq.ParquetWriter | None = None  # until there are rows to choose by
+        self._chunk_file = ChunkFile(sink) if copying else None
+        self._writer: pq.ParquetWriter | None = None
+        self._distinct: set[str] | None = None  # until there are rows to choose by
 
     def write(self, rows: pa.Table | pa.RecordBatch, *, are_keys_new: bool = True) -> None:
         """Take rows, with the columns of the schema in any order.
@@ -176,10 +190,7 @@ class BaseFileWriter:
                 where the schema has no null.
             ValueError: a record key is null or empty, and the file is to have a key footer.
         """
-        table = self._conform(rows if isinstance(rows, pa.Table) else pa.Table.from_batches([rows]))
-        if self._key_footer is not None and are_keys_new:
-            self._key_footer.add(table.column(RECORD_KEY))
-        self.num_rows += table.num_rows
+        table = self._take(rows, are_keys_new)
         step = self._row_group_bytes * table.num_rows // max(table.nbytes, 1)
         step = min(max(step, 1), _ROW_GROUP_ROWS)
         for start in range(0, table.num_rows, step):
@@ -191,42 +202,102 @@ class BaseFileWriter:
             if is_full or self._pending_rows >= _ROW_GROUP_ROWS:
                 self._flush()
 
+    def write_row_group(
+        self, rows: pa.Table, stored: Mapping[str, StoredColumn], *, are_keys_new: bool = True
+    ) -> None:
+        """Take rows as a row group of their own, after what was taken before.
+
+        Args:
+            rows: As `write` takes them.
+            stored: Columns that lie in another file with the same values, by name. They are
+                copied if this writer is for that and they have the form they would have here.
+            are_keys_new: As `write` says.
+
+        Raises:
+            SchemaError, ValueError: as `write` says.
+        """
+        table = self._take(rows, are_keys_new)
+        self._flush()
+        if table.num_rows:
+            self._encode(table, stored)
+
     def close(self) -> None:
         """Write what is left, and the footer."""
         self._flush()
-        writer = self._writer or self._begin(self.schema.empty_table())
         entries = {"parquet.avro.schema": self._avro_schema, "writer.model.name": "avro"}
         if self._key_footer is not None:
             entries |= self._key_footer.entries
+        if self._chunk_file is not None:
+            self._chunk_file.close(self._encode_footer(entries))
+            return
+        writer = self._writer or self._parquet_writer(self._sink, self._file_schema)
         writer.add_key_value_metadata(entries)
         writer.close()
 
+    def _take(self, rows: pa.Table | pa.RecordBatch, are_keys_new: bool) -> pa.Table:
+        table = self._conform(rows if isinstance(rows, pa.Table) else pa.Table.from_batches([rows]))
+        if self._key_footer is not None and are_keys_new:
+            self._key_footer.add(table.column(RECORD_KEY))
+        self.num_rows += table.num_rows
+        return table
+
     def _flush(self) -> None:
         if self._pending:
-            rows = pa.concat_tables(self._pending)
-            self._writer = self._writer or self._begin(rows)
-            with _folded():
-                whole = self._with_constants(rows)
-                self._writer.write_table(whole, row_group_size=rows.num_rows)
+            self._encode(pa.concat_tables(self._pending), {})
         self._pending, self._pending_bytes, self._pending_rows = [], 0, 0
+
+    def _encode(self, rows: pa.Table, stored: Mapping[str, StoredColumn]) -> None:
+        """Write a row group."""
+        if self._distinct is None and rows.num_rows >= _SAMPLE_ROWS:
+            self._distinct = _distinct_columns(rows)
+        whole = self._with_constants(rows)
+        if self._chunk_file is not None:
+            columns = {n: c for n, c in stored.items() if self._has_form_of(n, c)}
+            others = whole.select([name for name in whole.column_names if name not in columns])
+            if others.num_columns:
+                sink = pa.BufferOutputStream()
+                with _folded(), self._parquet_writer(sink, others.schema) as writer:
+                    writer.write_table(others, row_group_size=others.num_rows)
+                columns |= columns_of(sink.getvalue())
+            self._chunk_file.add(rows.num_rows, [columns[name] for name in whole.column_names])
+        else:
+            if self._writer is None:
+                self._writer = self._parquet_writer(self._sink, self._file_schema)
+            with _folded():
+                self._writer.write_table(whole, row_group_size=rows.num_rows)
         pa.default_memory_pool().release_unused()  # else what threads keep adds up
 
-    def _begin(self, rows: pa.Table) -> pq.ParquetWriter:
-        """Begin the file, with dictionaries for the columns whose values recur in `rows`.
+    def _has_form_of(self, name: str, column: StoredColumn) -> bool:
+        return column.codecs == {self._codec} and column.elements == self._elements.get(name)
+
+    @cached_property
+    def _elements(self) -> dict[str, tuple[Struct, ...]]:
+        """What the file's schema says of each column."""
+        return schema_elements(self._encode_footer({}))
+
+    def _encode_footer(self, entries: dict[str, str]) -> bytes:
+        """Return the FileMetaData of the file as if it had no rows."""
+        sink = pa.BufferOutputStream()
+        with self._parquet_writer(sink, self._file_schema) as writer:
+            writer.add_key_value_metadata(entries)
+        return split_footer(sink.getvalue())
+
+    def _parquet_writer(self, sink: pa.NativeFile, schema: pa.Schema) -> pq.ParquetWriter:
+        """Begin a file with dictionaries for the columns whose values recur.
 
         A dictionary of values that are all different costs time and space, or is given up by the
         encoder in the end. parquet-mr, Hudi's own, looks at the first page likewise
         (FallbackValuesWriter).
         """
-        distinct = _distinct_columns(rows)
         options: dict[str, Any] = {"write_page_checksum": True, "write_page_index": True}
         if "write_time_adjusted_to_utc" in _WRITER_OPTIONS:  # pyarrow >= 20; before it always did
             options["write_time_adjusted_to_utc"] = True
+        distinct = self._distinct or _DISTINCT
         return pq.ParquetWriter(
-            self._sink,
-            self._file_schema,
+            sink,
+            schema,
             compression=self._codec,
-            use_dictionary=[p for p in _leaf_paths(self._file_schema) if p not in distinct],
+            use_dictionary=[path for path in _leaf_paths(schema) if path not in distinct],
             store_schema=False,
             **options,
         )
@@ -330,8 +401,6 @@ def _leaf_paths(schema: pa.Schema) -> Iterator[str]:
 
 def _distinct_columns(rows: pa.Table) -> set[str]:
     """Return the columns that hardly have a value twice, by a sample from all over the rows."""
-    if rows.num_rows < _SAMPLE_ROWS:
-        return _DISTINCT
     unknown = [f.name for f in rows.schema if f.name not in _DISTINCT and not is_nested(f.type)]
     random = np.random.default_rng(0)  # the same rows every time
     chosen = random.choice(rows.num_rows, _SAMPLE_ROWS, replace=False, shuffle=False)

@@ -12,23 +12,61 @@ takes log2(n) passes, whatever the rules and however the log is made.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TypeVar
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bucketfmt.errors import LimitError
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
 from bucketfmt.rows.log_entries import LogEntries, Run, find_ordering_columns
 from bucketfmt.rows.merge_rules import MergeRules
 from bucketfmt.rows.meta_columns import RECORD_KEY
 from bucketfmt.rows.ordering import Indexes, Mask, OrderingValues
 
-__all__ = ["MergedLog", "find_winners", "merge_log"]
+__all__ = ["MergedLog", "Replacements", "find_winners", "merge_log"]
 
-_Rows = TypeVar("_Rows", pa.RecordBatch, pa.Table)
+_HALVED_BYTES = 1 << 30  # an Arrow array of text has less than 2 GiB
+
+
+@dataclass(frozen=True)
+class Replacements:
+    """What a log makes of some base rows. The others stay as they are.
+
+    Attributes:
+        places: The base rows that have other values now, ascending.
+        rows: These values, a row for each.
+        gone: The base rows whose key has no row any more.
+    """
+
+    places: Indexes
+    rows: pa.Table = field(repr=False)
+    gone: Indexes
+
+    def find_changed_columns(self, base: pa.Table) -> set[str]:
+        """Return the columns in which any value differs; nested ones are not compared."""
+        if not len(self.places):
+            return set()
+        before = base.take(pa.array(self.places))
+        return {
+            name
+            for name in base.column_names
+            if name != RECORD_KEY and not _are_same(before.column(name), self.rows.column(name))
+        }
+
+    def apply(self, base: pa.Table, columns: Collection[str] | None = None) -> pa.Table:
+        """Return the rows there are now; `columns`: those that change, where that is known."""
+        if len(self.places):
+            for index, name in enumerate(base.column_names):
+                if columns is None or name in columns:
+                    now = _replace(base.column(index), self.places, self.rows.column(index))
+                    base = base.set_column(index, base.schema.field(index), now)
+        if not len(self.gone):
+            return base
+        stays = np.ones(base.num_rows, np.bool_)
+        stays[self.gone] = False
+        return base.filter(pa.array(stays))
 
 
 class MergedLog:
@@ -85,8 +123,15 @@ class MergedLog:
         """How many keys of the log base rows had so far."""
         return int(np.count_nonzero(self._is_matched))
 
-    def apply(self, base: _Rows) -> _Rows:
-        """Return the base rows that stand, followed by the log rows that replace others.
+    def apply(self, base: pa.Table) -> pa.Table:
+        """Return the base rows as the log leaves them, in their places.
+
+        As `find_replacements` says, which tells more.
+        """
+        return self.find_replacements(base).apply(base)
+
+    def find_replacements(self, base: pa.Table) -> Replacements:
+        """Return what becomes of base rows.
 
         Of several base rows with one key only the first, over all calls, meets the log, as in
         Hudi. Each call looks at all keys of the log that no base row had so far, so pass row
@@ -98,28 +143,23 @@ class MergedLog:
         if not base.schema.equals(self.schema):
             raise ValueError("base rows of another schema than the log's; conform them first")
         hits, codes = self._find_matches(base)
-        if not len(hits):
-            return base
         replaced = np.ones(len(hits), np.bool_)
-        if self._ordering is not None:
-            rows = base if isinstance(base, pa.Table) else pa.Table.from_batches([base])
-            columns = find_ordering_columns(rows, self._rules)
+        if self._ordering is not None and len(hits):
+            columns = find_ordering_columns(base, self._rules)
             if self._entries is not None and len(columns) == 1:
                 unset = np.asarray(columns[0].is_null().to_numpy(), np.bool_)
                 self._entries.check_without_ordering(codes[unset[hits]])
             in_base = OrderingValues.of(columns, null_is_zero=not self._rules.legacy)
             greater = in_base.greater(hits, self._ordering, codes)
             replaced = self._beats_base[codes] | ~greater
-        kept = np.ones(base.num_rows, np.bool_)
-        kept[hits[replaced]] = False
-        row = self._row[codes[replaced]]
-        standing: _Rows = base.filter(pa.array(kept))
+        hits, row = hits[replaced], self._row[codes[replaced]]
+        order = np.argsort(hits)
+        hits, row = hits[order], row[order]
+        has_row = row >= 0
         self._rows = self._rows.combine_chunks()  # copies once, and speeds up `take`
-        updates: pa.Table = self._rows.take(pa.array(row[row >= 0]))
-        self.num_updates += updates.num_rows
-        if isinstance(base, pa.Table):
-            return pa.concat_tables([standing, updates])
-        return _one_batch([standing, *updates.to_batches()])
+        rows: pa.Table = self._rows.take(pa.array(row[has_row]))
+        self.num_updates += rows.num_rows
+        return Replacements(hits[has_row], rows, hits[~has_row])
 
     def remaining(self) -> pa.Table:
         """Return the log rows of keys that no base row had: call it after the whole base file."""
@@ -130,7 +170,7 @@ class MergedLog:
         chosen[row] = True
         return self._rows.filter(pa.array(chosen))
 
-    def _find_matches(self, base: pa.RecordBatch | pa.Table) -> tuple[Indexes, Indexes]:
+    def _find_matches(self, base: pa.Table) -> tuple[Indexes, Indexes]:
         """Return the base rows whose key the log has, for the first time, and these keys."""
         keys = base.column(RECORD_KEY)
         if keys.type != self.record_keys.type:
@@ -152,6 +192,50 @@ class MergedLog:
             hits, codes = hits[is_met], codes[is_met]
         self._is_matched[codes] = True
         return hits, codes
+
+
+def _replace(column: pa.ChunkedArray, places: Indexes, values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return the column with other values at some places, ascending."""
+    chunks: list[pa.Array] = []
+    start = 0
+    for chunk in column.chunks:
+        low, high = np.searchsorted(places, (start, start + len(chunk)))
+        within = values.slice(low, high - low)
+        chunks += _replace_in_chunk(chunk, places[low:high] - start, within)
+        start += len(chunk)
+    return pa.chunked_array(chunks, column.type)
+
+
+def _replace_in_chunk(
+    chunk: pa.Array, places: Indexes, values: pa.ChunkedArray
+) -> Iterator[pa.Array]:
+    size = len(chunk)
+    if not len(places):
+        yield chunk
+    elif len(places) == size:
+        yield from values.chunks
+    elif chunk.nbytes + values.nbytes > _HALVED_BYTES:
+        half = size // 2
+        low = int(np.searchsorted(places, half))
+        yield from _replace_in_chunk(chunk[:half], places[:low], values[:low])
+        yield from _replace_in_chunk(chunk[half:], places[low:] - half, values[low:])
+    else:
+        sources = np.arange(size)
+        sources[places] = np.arange(size, size + len(places))
+        yield pa.concat_arrays([chunk, *values.chunks]).take(pa.array(sources))
+
+
+def _are_same(before: pa.ChunkedArray, now: pa.ChunkedArray) -> bool:
+    """Whether two columns hold the same bits; False for nested ones."""
+    if pa.types.is_nested(now.type):
+        return False
+    if pa.types.is_floating(now.type):  # 0.0 equals -0.0, and NaN not itself
+        bits = {16: pa.int16(), 32: pa.int32(), 64: pa.int64()}[now.type.bit_width]
+        before, now = (
+            pa.chunked_array([chunk.view(bits) for chunk in column.chunks], bits)
+            for column in (before, now)
+        )
+    return bool(before.equals(now))
 
 
 def merge_log(
@@ -268,11 +352,3 @@ def _find_passed_over(entries: LogEntries) -> list[int]:
         elif entries.is_unordered[at]:
             stands[key] = True
     return found
-
-
-def _one_batch(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    table = pa.Table.from_batches(batches).combine_chunks()
-    merged = table.to_batches()
-    if len(merged) > 1:
-        raise LimitError("a merged batch of 2 GiB or more; pass smaller batches, or tables")
-    return merged[0] if merged else batches[0]

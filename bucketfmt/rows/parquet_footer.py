@@ -2,7 +2,7 @@
 
 pyarrow offers the same, but a damaged footer makes its accessors end the process: they throw
 C++ exceptions through Python. So statistics are only ever read here. Pure.
-Source: parquet.thrift, Thrift compact protocol.
+Source: parquet.thrift.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from bucketfmt.errors import CorruptError, TruncatedError
+from bucketfmt.rows.thrift_compact import Struct, ThriftList, read_struct
 
-__all__ = ["ColumnRange", "ParquetFooter", "RowGroupRanges", "decode_footer", "read_struct"]
+__all__ = ["ColumnRange", "ParquetFooter", "RowGroupRanges", "decode_footer"]
 
 _BOOLEAN, _INT32, _INT64, _, _FLOAT, _DOUBLE, _BYTE_ARRAY, _FIXED = range(8)
 _REPEATED = 2
 _RLE = 3
-_DEPTH_MAX = 16  # parquet.thrift nests half as deep
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _MICROS = {"s": 1_000_000, "ms": 1_000, "us": 1}
 
@@ -66,7 +66,7 @@ class ParquetFooter:
     """
 
     leaves: tuple[tuple[str | None, int], ...]
-    row_groups: tuple[tuple[int, tuple[dict[int, Any], ...]], ...]
+    row_groups: tuple[tuple[int, tuple[Struct, ...]], ...]
     has_levels: tuple[bool, ...]
     created_by: bytes
 
@@ -100,20 +100,20 @@ def decode_footer(footer: bytes) -> ParquetFooter:
         CorruptError: they are none.
     """
     try:
-        metadata, _ = read_struct(footer, 0, 0)
+        metadata, _ = read_struct(footer, 0)
     except (IndexError, struct.error) as error:
         raise TruncatedError("parquet footer ends within a value") from error
-    leaves = tuple(_leaves(_get(metadata, 2, list)))
+    leaves = tuple(_leaves(_get(metadata, 2, ThriftList)))
     groups = []
     has_levels = [False] * len(leaves)
-    for group in _get(metadata, 4, list):
-        chunks = [_get(chunk, 3, dict) for chunk in _get(group, 1, list)]
+    for group in _get(metadata, 4, ThriftList):
+        chunks = [_get(chunk, 3, Struct) for chunk in _get(group, 1, ThriftList)]
         if len(chunks) != len(leaves):
             raise CorruptError("parquet footer: a row group lacks columns of the schema")
-        statistics = tuple(_get(chunk, 12, dict, {}) for chunk in chunks)
+        statistics = tuple(_get(chunk, 12, Struct, Struct()) for chunk in chunks)
         groups.append((_get(group, 3, int), statistics))
         for number, chunk in enumerate(chunks):
-            has_levels[number] |= _RLE in _get(chunk, 2, list)
+            has_levels[number] |= _RLE in _get(chunk, 2, ThriftList)
     created_by = _get(metadata, 6, bytes, b"")
     return ParquetFooter(leaves, tuple(groups), tuple(has_levels), created_by)
 
@@ -146,7 +146,7 @@ def _leaves(elements: Sequence[Any]) -> Iterator[tuple[str | None, int]]:
         yield (name if is_plain else None, _get(element, 1, int))
 
 
-def _range_of(statistics: dict[int, Any], physical: int, kind: pa.DataType) -> ColumnRange:
+def _range_of(statistics: Struct, physical: int, kind: pa.DataType) -> ColumnRange:
     nulls = statistics.get(3)
     return ColumnRange(
         _value(statistics.get(6), physical, kind),
@@ -194,79 +194,3 @@ def _value_of_integer(number: int, kind: pa.DataType) -> Any:
     except OverflowError:  # outside the years 1 to 9999
         return None
     return None
-
-
-# --------------------------------------------------------------- Thrift compact protocol
-
-
-def read_struct(data: bytes, at: int, depth: int) -> tuple[dict[int, Any], int]:
-    """Return a struct as field id -> value, and where it ends. Raises IndexError at the end."""
-    if depth > _DEPTH_MAX:
-        raise CorruptError("parquet footer: structures nest too deep", offset=at)
-    fields: dict[int, Any] = {}
-    field_id = 0
-    while True:
-        head = data[at]
-        at += 1
-        if head == 0:
-            return fields, at
-        if head >> 4:
-            field_id += head >> 4
-        else:
-            field_id, at = _read_zigzag(data, at)
-        kind = head & 0x0F
-        if kind <= 2:  # a boolean is its own type
-            fields[field_id] = kind == 1
-        else:
-            fields[field_id], at = _read_value(data, at, kind, depth)
-
-
-def _read_value(data: bytes, at: int, kind: int, depth: int) -> tuple[Any, int]:
-    if kind in (4, 5, 6):
-        return _read_zigzag(data, at)
-    if kind == 8:
-        size, at = _read_varint(data, at)
-        if size > len(data) - at:
-            raise TruncatedError("parquet footer: a text is longer than the footer", offset=at)
-        return data[at : at + size], at + size
-    if kind == 12:
-        return read_struct(data, at, depth + 1)
-    if kind == 9:
-        return _read_list(data, at, depth)
-    if kind in (1, 2, 3):  # within a list, one byte each
-        return data[at] == 1 if kind < 3 else data[at], at + 1
-    if kind == 7:
-        return struct.unpack_from("<d", data, at)[0], at + 8
-    raise CorruptError(f"parquet footer: value of type {kind}", offset=at)
-
-
-def _read_list(data: bytes, at: int, depth: int) -> tuple[list[Any], int]:
-    if depth > _DEPTH_MAX:
-        raise CorruptError("parquet footer: lists nest too deep", offset=at)
-    head = data[at]
-    size, at = (head >> 4, at + 1) if head >> 4 < 15 else _read_varint(data, at + 1)
-    if size > len(data) - at:
-        raise TruncatedError("parquet footer: a list is longer than the footer", offset=at)
-    values = []
-    for _ in range(size):
-        value, at = _read_value(data, at, head & 0x0F, depth + 1)
-        values.append(value)
-    return values, at
-
-
-def _read_varint(data: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, at
-        shift += 7
-        if shift > 63:  # ten bytes hold 64 bits and a little more
-            raise CorruptError("parquet footer: a number of more than 64 bits", offset=at)
-
-
-def _read_zigzag(data: bytes, at: int) -> tuple[int, int]:
-    value, at = _read_varint(data, at)
-    return (value >> 1) ^ -(value & 1), at

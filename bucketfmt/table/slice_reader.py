@@ -6,7 +6,7 @@ I/O: opens the slice's files. Source: HoodieFileGroupReader.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -23,12 +23,14 @@ from bucketfmt.format.paths import parse_partition_path
 from bucketfmt.rows.avro_decode import decode_avro_blocks
 from bucketfmt.rows.avro_schema import arrow_schema, parse_avro_schema
 from bucketfmt.rows.base_file import BaseFileReader
+from bucketfmt.rows.base_file_writer import ROW_GROUP_BYTES
 from bucketfmt.rows.conform import Renames, conform
 from bucketfmt.rows.filters import Filter
 from bucketfmt.rows.log_entries import DeleteRun, RowRun, Run, find_merge_columns
 from bucketfmt.rows.merge import MergedLog, merge_log
 from bucketfmt.rows.merge_rules import MergeRules, find_merge_rules
 from bucketfmt.rows.meta_columns import OPERATION, RECORD_KEY
+from bucketfmt.rows.parquet_chunks import StoredColumn
 from bucketfmt.rows.virtual_keys import record_keys
 from bucketfmt.table.cross_checks import (
     check_block_columns,
@@ -44,11 +46,13 @@ from bucketfmt.table.schema import TableSchema
 from bucketfmt.table.slice_blocks import SliceBlock, load_blocks
 from bucketfmt.table.snapshot import Snapshot
 
-__all__ = ["RowSpec", "SliceMerge", "SliceReader"]
+__all__ = ["BasePiece", "RowSpec", "SliceMerge", "SliceReader"]
 
 COMMIT_TIME = "_hoodie_commit_time"
 _BATCH_ROWS = 65_536
 _MERGE_BATCH_ROWS = 1 << 18  # each looks at all of the log again
+_COPIED_BYTES = 64 << 10  # to encode less than that takes no longer than to copy it
+_HELD_ROWS, _HELD_BYTES = 1 << 18, 4 * ROW_GROUP_BYTES  # of a row group, to hold it as a whole
 
 
 @dataclass(frozen=True)
@@ -76,12 +80,24 @@ class RowSpec:
         return replace(self, output=pa.schema([]))
 
 
+class BasePiece(NamedTuple):
+    """Rows of a base file.
+
+    Attributes:
+        rows: In the columns asked for.
+        stored: Where the rows are a row group: columns of it as they are stored.
+    """
+
+    rows: pa.Table
+    stored: Mapping[str, StoredColumn] = {}
+
+
 class SliceMerge(NamedTuple):
     """What is merged to read a slice. The rows are in more columns than those wanted."""
 
     log: MergedLog
     num_blocks: int
-    base_rows: Iterator[pa.Table]
+    base: Iterator[BasePiece]
 
 
 class SliceReader:
@@ -134,8 +150,21 @@ class SliceReader:
             log, num_blocks = self._load_log(file_slice)
         except BucketfmtError as error:
             raise error.within(partition=file_slice.partition_path) from None
-        base_rows = self._base_rows(file_slice, log.schema, _MERGE_BATCH_ROWS, None)
-        return SliceMerge(log, num_blocks, base_rows)
+        return SliceMerge(log, num_blocks, self._base_pieces(file_slice, log.schema))
+
+    def read_pieces(self, file_slice: FileSlice) -> Iterator[BasePiece]:
+        """Yield the rows of a slice, for who writes them again.
+
+        Raises:
+            CorruptError: as `read` says.
+            UnsupportedError: as `read` says.
+        """
+        if self._logs_of(file_slice):
+            for rows in self._read_merged(file_slice, _MERGE_BATCH_ROWS):
+                yield BasePiece(rows)
+        else:
+            for piece in self._base_pieces(file_slice, self._working_schema(merging=False)):
+                yield BasePiece(self._finish(piece.rows), piece.stored)
 
     @contextmanager
     def opened_base(self, file_slice: FileSlice) -> Iterator[BaseFileReader | None]:
@@ -188,6 +217,27 @@ class SliceReader:
             names = _stored_names(working, reader.schema, renames)
             for rows in self._read_groups(reader, names, groups, batch_rows):
                 yield self._complete(conform(rows, working, renames), file_slice)
+
+    def _base_pieces(self, file_slice: FileSlice, working: pa.Schema) -> Iterator[BasePiece]:
+        """Yield the rows of the base file: row groups to copy from, and batches of others."""
+        file = file_slice.base_file
+        if file is None:
+            return
+        renames, config = self._renames(file.name.instant), self._basis.config
+        told = config.partition_fields if config.drop_partition_columns else ()
+        with self._opened(file) as reader:
+            self._check_file(reader, file.name.instant)
+            names = _stored_names(working, reader.schema, renames)
+            for number in range(reader.metadata.num_row_groups):
+                if renames is None and _is_copied(reader, number):
+                    rows, stored = reader.read_stored(names, number)
+                    yield BasePiece(
+                        self._complete(conform(rows, working), file_slice),
+                        {name: column for name, column in stored.items() if name not in told},
+                    )
+                    continue
+                for rows in self._read_groups(reader, names, [number], _MERGE_BATCH_ROWS):
+                    yield BasePiece(self._complete(conform(rows, working, renames), file_slice))
 
     @contextmanager
     def _opened(self, file: DataFile) -> Iterator[BaseFileReader]:
@@ -425,6 +475,13 @@ class SliceReader:
         if spec.row_filter is not None:
             rows = spec.row_filter.apply(rows)
         return rows.select(spec.output.names)
+
+
+def _is_copied(reader: BaseFileReader, row_group: int) -> bool:
+    """Whether it is worth to copy columns of a row group, and it can be held as a whole."""
+    if reader.metadata.row_group(row_group).total_byte_size < _COPIED_BYTES:
+        return False
+    return reader.row_groups[row_group].is_within(_HELD_ROWS, _HELD_BYTES)
 
 
 def _stored_names(working: pa.Schema, stored: pa.Schema, renames: Renames | None) -> list[str]:

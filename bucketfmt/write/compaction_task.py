@@ -79,11 +79,11 @@ class CompactionTask:
         output = merge_schema(self.schema.data, is_populated=populated)
         name = str(BaseFileName(file_slice.file_id, write_token, self.instant, "parquet"))
         reader = SliceReader(self.basis, RowSpec(self.schema, output), side_by_side=True)
-        log, num_blocks, base_rows = reader.merge(file_slice)
+        log, num_blocks, pieces = reader.merge(file_slice)
         with reader.opened_base(file_slice) as replaced:
             merged = encode_merged_base(
                 log,
-                base_rows,
+                pieces,
                 replaced,
                 add_meta_fields(self.avro_schema),
                 file_constants(file_slice.partition_path, name, is_populated=populated),

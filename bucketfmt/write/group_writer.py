@@ -45,7 +45,6 @@ from bucketfmt.write.plan_write import GroupWrite, Target
 
 __all__ = ["Deletes", "GroupWriter", "RowNumbering", "WriteSettings"]
 
-_BATCH_ROWS = 1 << 15  # of the old file, to merge at a time
 _PARTITION_METADATA = ".hoodie_partition_metadata"
 
 
@@ -105,6 +104,7 @@ class GroupWriter:
         self._state = snapshot.state
         self._settings = settings
         self._config = snapshot.state.config
+        self._partitions: set[str] = set()  # those known to have their metadata file
 
     def write(
         self, plan: GroupWrite, numbering: RowNumbering, given: pa.Table | Deletes
@@ -180,7 +180,7 @@ class GroupWriter:
         with reader.opened_base(file_slice) as replaced:
             merged = encode_merged_base(
                 log,
-                reader.read(file_slice, _BATCH_ROWS),
+                reader.read_pieces(file_slice),
                 replaced,
                 settings.avro_schema,
                 self._constants(plan),
@@ -293,10 +293,12 @@ class GroupWriter:
         store, partition_path = self._state.store, plan.group.partition_path
         check_beating(store, self._settings.instant)
         put_marker(store, self._settings.instant, plan.marker)
-        depth = partition_path.count("/") + 1 if partition_path else 0
-        metadata = PartitionMetadata(self._settings.instant, depth)
-        path = join_path(partition_path, _PARTITION_METADATA)
-        store.put_if_absent(path, encode_partition_metadata(metadata))
+        if partition_path not in self._partitions:
+            depth = partition_path.count("/") + 1 if partition_path else 0
+            metadata = PartitionMetadata(self._settings.instant, depth)
+            path = join_path(partition_path, _PARTITION_METADATA)
+            store.put_if_absent(path, encode_partition_metadata(metadata))
+            self._partitions.add(partition_path)
         if not store.put_if_absent(plan.path, data):
             raise StorageError("a file of that name is there already; try again", path=plan.path)
 

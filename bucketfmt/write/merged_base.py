@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import chain, islice
 
 import pyarrow as pa
 
 from bucketfmt.rows.base_file import BaseFileReader
-from bucketfmt.rows.base_file_writer import BaseFileWriter, Codec, KeyFooter
+from bucketfmt.rows.base_file_writer import ROW_GROUP_BYTES, BaseFileWriter, Codec, KeyFooter
 from bucketfmt.rows.merge import MergedLog
+from bucketfmt.table.slice_reader import BasePiece
 
 __all__ = ["MergedBase", "encode_merged_base"]
 
@@ -38,7 +40,7 @@ class MergedBase:
 
 def encode_merged_base(
     log: MergedLog,
-    base_rows: Iterable[pa.Table],
+    pieces: Iterable[BasePiece],
     replaced: BaseFileReader | None,
     avro_schema: str,
     constants: Mapping[str, str | None],
@@ -50,7 +52,7 @@ def encode_merged_base(
 
     Args:
         log: The changes; it is used up.
-        base_rows: The rows of the file before.
+        pieces: The file before. What it stores is copied where it stays as it is.
         replaced: That file, for the keys its footer tells; None if there was none.
         avro_schema: Of the file.
         constants: The columns that have one value in all of the file; rows come without them.
@@ -66,14 +68,29 @@ def encode_merged_base(
             known = KeyFooter.resume(replaced)
         footer = known or KeyFooter()
     sink = pa.BufferOutputStream()
-    writer = BaseFileWriter(sink, avro_schema, footer, codec, constants=constants)
+    pieces = iter(pieces)
+    first = list(islice(pieces, 1))
+    copying = any(piece.stored for piece in first)
+    writer = BaseFileWriter(sink, avro_schema, footer, codec, constants=constants, copying=copying)
     names = writer.schema.names
+
+    def write(piece: BasePiece) -> None:
+        if piece.stored:
+            writer.write_row_group(piece.rows, piece.stored, are_keys_new=known is None)
+        else:
+            writer.write(piece.rows, are_keys_new=known is None)
+
     before = after = 0
-    for rows in base_rows:
-        standing = log.apply(rows)
-        before, after = before + rows.num_rows, after + standing.num_rows
-        writer.write(standing.select(names), are_keys_new=known is None)
+    last: BasePiece | None = None
+    for piece in chain(first, pieces):
+        if last is not None:
+            write(last)
+        last = _standing(log, piece, names)
+        before, after = before + piece.rows.num_rows, after + last.rows.num_rows
     inserts = log.remaining()
+    if last is not None:
+        takes_inserts = inserts.num_rows and last.rows.nbytes < ROW_GROUP_BYTES // 2
+        write(BasePiece(last.rows) if takes_inserts else last)
     writer.write(inserts.select(names))
     writer.close()
     return MergedBase(
@@ -83,3 +100,14 @@ def encode_merged_base(
         inserts.num_rows,
         before - after,
     )
+
+
+def _standing(log: MergedLog, piece: BasePiece, names: list[str]) -> BasePiece:
+    """Return the rows that are left of a piece, and what is stored of them already."""
+    replacements = log.find_replacements(piece.rows)
+    if not piece.stored or len(replacements.gone):
+        return BasePiece(replacements.apply(piece.rows).select(names))
+    changed = replacements.find_changed_columns(piece.rows)
+    rows = replacements.apply(piece.rows, changed).select(names)
+    kept = {name: piece.stored[name] for name in names if name in piece.stored.keys() - changed}
+    return BasePiece(rows, kept)

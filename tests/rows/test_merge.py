@@ -198,16 +198,15 @@ def test_only_the_first_of_equal_base_keys_is_merged() -> None:
     assert log.remaining().num_rows == 0
 
 
-def test_base_streams_in_batches_and_keeps_its_container() -> None:
+def test_base_streams_in_pieces() -> None:
     log = merge_log([RowRun(rows(("a", 5, 1), ("d", 5, 2)))], EVENT_TIME, SCHEMA)
-    base = rows(("a", 1, 10), ("b", 1, 11), ("c", 1, 12)).combine_chunks().to_batches()[0]
+    base = rows(("a", 1, 10), ("b", 1, 11), ("c", 1, 12))
     untouched = base.slice(1)
     assert log.apply(untouched) is untouched
     out = log.apply(base.slice(0, 1))
-    assert isinstance(out, pa.RecordBatch)
     assert out["row"].to_pylist() == [1]
     assert log.remaining()["row"].to_pylist() == [2]
-    assert isinstance(log.apply(base.slice(0, 0)), pa.RecordBatch)
+    assert log.apply(base.slice(0, 0)).num_rows == 0
     assert sorted(log.record_keys.to_pylist()) == ["a", "d"]
 
 

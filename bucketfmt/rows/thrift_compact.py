@@ -1,0 +1,214 @@
+"""Structures of parquet files, in Thrift's compact protocol: read and written, whatever is in them.
+
+Fields go by their ids, and keep the type they came with: what is not known here survives.
+Pure. Sources: thrift-compact-protocol.md, TCompactProtocol.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from typing import Any
+
+from bucketfmt.errors import CorruptError, TruncatedError
+
+__all__ = [
+    "I16",
+    "I32",
+    "I64",
+    "LIST",
+    "STRUCT",
+    "Struct",
+    "ThriftList",
+    "encode_struct",
+    "read_struct",
+]
+
+_TRUE, _FALSE, _BYTE, I16, I32, I64, _DOUBLE, _BINARY, LIST, _, _, STRUCT = range(1, 13)
+_DEPTH_MAX = 16  # parquet.thrift nests half as deep
+_LONG_LIST = 15
+
+
+class Struct(dict[int, Any]):
+    """Values by field id; equal if the values are.
+
+    Attributes:
+        kinds: The type of each field, as the protocol numbers them.
+    """
+
+    __slots__ = ("kinds",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.kinds: dict[int, int] = {}
+
+    def put(self, field_id: int, value: Any, kind: int | None = None) -> None:
+        """Set a field; `kind` is needed for one that is not there yet."""
+        self[field_id] = value
+        if kind is not None:
+            self.kinds[field_id] = kind
+
+    def drop(self, *field_ids: int) -> None:
+        """Remove fields, if they are there."""
+        for field_id in field_ids:
+            self.pop(field_id, None)
+            self.kinds.pop(field_id, None)
+
+    def copied(self) -> Struct:
+        """Return another with the same values."""
+        same = Struct()
+        same.update(self)
+        same.kinds.update(self.kinds)
+        return same
+
+
+class ThriftList(list[Any]):
+    """The values of a list.
+
+    Attributes:
+        kind: Their type, as the protocol numbers them.
+    """
+
+    __slots__ = ("kind",)
+
+    def __init__(self, values: Iterable[Any], kind: int) -> None:
+        super().__init__(values)
+        self.kind = kind
+
+
+def read_struct(data: bytes, at: int, depth: int = 0) -> tuple[Struct, int]:
+    """Return the struct that begins at `at`, and where it ends.
+
+    Raises:
+        CorruptError: it is none; TruncatedError where a value is longer than what is left.
+        IndexError, struct.error: the data end within it.
+    """
+    if depth > _DEPTH_MAX:
+        raise CorruptError("parquet footer: structures nest too deep", offset=at)
+    fields = Struct()
+    field_id = 0
+    while True:
+        head = data[at]
+        at += 1
+        if head == 0:
+            return fields, at
+        if head >> 4:
+            field_id += head >> 4
+        else:
+            field_id, at = _read_zigzag(data, at)
+        kind = head & 0x0F
+        fields.kinds[field_id] = kind
+        if kind in (_TRUE, _FALSE):  # a boolean is its own type
+            fields[field_id] = kind == _TRUE
+        else:
+            fields[field_id], at = _read_value(data, at, kind, depth)
+
+
+def _read_value(data: bytes, at: int, kind: int, depth: int) -> tuple[Any, int]:
+    if kind in (I16, I32, I64):
+        return _read_zigzag(data, at)
+    if kind == _BINARY:
+        size, at = _read_varint(data, at)
+        if size > len(data) - at:
+            raise TruncatedError("parquet footer: a text is longer than the footer", offset=at)
+        return data[at : at + size], at + size
+    if kind == STRUCT:
+        return read_struct(data, at, depth + 1)
+    if kind == LIST:
+        return _read_list(data, at, depth)
+    if kind in (_TRUE, _FALSE, _BYTE):  # within a list, one byte each
+        return data[at] == _TRUE if kind != _BYTE else data[at], at + 1
+    if kind == _DOUBLE:
+        return struct.unpack_from("<d", data, at)[0], at + 8
+    raise CorruptError(f"parquet footer: value of type {kind}", offset=at)
+
+
+def _read_list(data: bytes, at: int, depth: int) -> tuple[ThriftList, int]:
+    if depth > _DEPTH_MAX:
+        raise CorruptError("parquet footer: lists nest too deep", offset=at)
+    head = data[at]
+    size, at = (head >> 4, at + 1) if head >> 4 < _LONG_LIST else _read_varint(data, at + 1)
+    if size > len(data) - at:
+        raise TruncatedError("parquet footer: a list is longer than the footer", offset=at)
+    values = ThriftList((), head & 0x0F)
+    for _ in range(size):
+        value, at = _read_value(data, at, values.kind, depth + 1)
+        values.append(value)
+    return values, at
+
+
+def _read_varint(data: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at
+        shift += 7
+        if shift > 63:  # ten bytes hold 64 bits and a little more
+            raise CorruptError("parquet footer: a number of more than 64 bits", offset=at)
+
+
+def _read_zigzag(data: bytes, at: int) -> tuple[int, int]:
+    value, at = _read_varint(data, at)
+    return (value >> 1) ^ -(value & 1), at
+
+
+def encode_struct(fields: Struct) -> bytes:
+    """Return the bytes of a struct; `read_struct` returns an equal one."""
+    out = bytearray()
+    _write_struct(out, fields)
+    return bytes(out)
+
+
+def _write_struct(out: bytearray, fields: Struct) -> None:
+    before = 0
+    for field_id, value in sorted(fields.items()):
+        kind = fields.kinds[field_id]
+        if kind in (_TRUE, _FALSE):
+            kind = _TRUE if value else _FALSE
+        if 0 < field_id - before <= 15:
+            out.append(field_id - before << 4 | kind)
+        else:
+            out.append(kind)
+            _write_zigzag(out, field_id)
+        before = field_id
+        if kind not in (_TRUE, _FALSE):
+            _write_value(out, value, kind)
+    out.append(0)
+
+
+def _write_value(out: bytearray, value: Any, kind: int) -> None:
+    if kind in (I16, I32, I64):
+        _write_zigzag(out, value)
+    elif kind == _BINARY:
+        _write_varint(out, len(value))
+        out += value
+    elif kind == STRUCT:
+        _write_struct(out, value)
+    elif kind == LIST:
+        if len(value) < _LONG_LIST:
+            out.append(len(value) << 4 | value.kind)
+        else:
+            out.append(_LONG_LIST << 4 | value.kind)
+            _write_varint(out, len(value))
+        for item in value:
+            _write_value(out, item, value.kind)
+    elif kind in (_TRUE, _FALSE):
+        out.append(_TRUE if value else _FALSE)
+    elif kind == _BYTE:
+        out.append(value)
+    else:
+        out += struct.pack("<d", value)
+
+
+def _write_varint(out: bytearray, value: int) -> None:
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+
+
+def _write_zigzag(out: bytearray, value: int) -> None:
+    _write_varint(out, value << 1 if value >= 0 else (-value << 1) - 1)
