@@ -36,6 +36,8 @@ class Session:
     def read(self, asked: dict[str, Any]) -> None:
         self.spark.catalog.clearCache()
         rows = self.spark.read.format("hudi").options(**asked["options"]).load(asked["table"])
+        if asked["where"] is not None:
+            rows = rows.where(asked["where"])
         rows.coalesce(1).write.mode("overwrite").parquet(asked["into"])
 
     def write(self, asked: dict[str, Any]) -> None:

@@ -54,14 +54,16 @@ class HudiSession:
         pq.write_table(rows, path, coerce_timestamps="us")
         self._ask(do="write", table=table, rows=str(path), options={**options})
 
-    def read(self, table: str, options: Mapping[str, str] | None = None) -> pa.Table:
-        """Return what Hudi reads.
+    def read(
+        self, table: str, options: Mapping[str, str] | None = None, where: str | None = None
+    ) -> pa.Table:
+        """Return what Hudi reads; of the rows for which `where` holds, if it is given.
 
         Raises:
             HudiRefusesError: it cannot.
         """
         into = str(self._folder / "read")
-        self._ask(do="read", table=table, into=into, options={**(options or {})})
+        self._ask(do="read", table=table, into=into, options={**(options or {})}, where=where)
         return ds.dataset(into, format="parquet").to_table()
 
     def service(

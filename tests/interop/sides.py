@@ -123,10 +123,13 @@ class Hudi:
             "hoodie.cleaner.policy.failed.writes": "LAZY",
         }
 
-    def read(self, **options: str) -> pa.Table:
-        """Return the table as Hudi reads it; options have `__` for dots."""
+    def read(self, where: str | None = None, **options: str) -> pa.Table:
+        """Return the table as Hudi reads it, or the rows for which a condition of SQL holds.
+
+        Options have `__` for dots.
+        """
         settings = {key.replace("__", "."): value for key, value in options.items()}
-        return self._session.read(self._uri, settings)
+        return self._session.read(self._uri, settings, where)
 
     def upsert(self, rows: pa.Table) -> None:
         self._write("upsert", rows)

@@ -69,6 +69,18 @@ def assert_holds(uri: str, options: Options, model: Model) -> None:
     assert report.status == "clean", report.findings
 
 
+def test_columns_that_stay_are_copied(
+    s3_options: Options, uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bucketfmt.table.slice_reader._COPIED_BYTES", 0)
+    table, model = create(uri, s3_options), Model()
+    for number, ts in ((50, 1), (5, 2), (60, 3)):
+        given = us_rows(number, ts=ts)
+        table.upsert(given)
+        model.upsert(given)
+    assert_holds(uri, s3_options, model)
+
+
 @pytest.mark.parametrize(("version", "table_type"), [(6, "COPY_ON_WRITE"), (9, "MERGE_ON_READ")])
 def test_everything_that_is_done_to_a_table(
     s3_options: Options, uri: str, version: int, table_type: str
