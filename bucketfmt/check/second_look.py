@@ -28,7 +28,8 @@ from bucketfmt.rows.column_paths import find_column
 from bucketfmt.rows.java_text import java_strings
 from bucketfmt.rows.meta_columns import RECORD_KEY
 from bucketfmt.table.files import FileSlice
-from bucketfmt.table.slice_reader import RowSpec, SliceReader
+from bucketfmt.table.slice_columns import RowSpec
+from bucketfmt.table.slice_reader import SliceReader
 from bucketfmt.table.snapshot import Snapshot
 
 __all__ = ["SecondLook"]

@@ -1,7 +1,7 @@
-"""Writing a base file: rows as parquet, and the footer entries Hudi finds keys by.
+"""Writing a base file: rows as parquet, encoded or copied, and the footer entries of Hudi.
 
-Pure: writes only into the sink it is given. Sources: HoodieAvroParquetWriter,
-HoodieBloomFilterAvroWriteSupport, BloomFilterUtils, parquet-avro's AvroSchemaConverter.
+Pure: writes only into the sink it is given. Sources: HoodieAvroParquetWriter, parquet-avro's
+AvroSchemaConverter.
 
 Columns are stored as Hudi's Avro writer stores them, with two differences that its readers take
 as they come. Lists have three levels (`list.element`), which can hold nulls; Hudi writes two
@@ -24,9 +24,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow.types import is_nested
 
-from bucketfmt.errors import CorruptError, LimitError, SchemaError, UnsupportedError
-from bucketfmt.format.bloom import BloomFilterBuilder, encode_bloom_filter
-from bucketfmt.format.hashing_kernels import string_buffers
+from bucketfmt.errors import SchemaError, UnsupportedError
 from bucketfmt.rows.avro_schema import arrow_schema, parse_avro_schema
 from bucketfmt.rows.avro_types import (
     AvroArray,
@@ -37,8 +35,8 @@ from bucketfmt.rows.avro_types import (
     AvroRecord,
     AvroSchema,
 )
-from bucketfmt.rows.base_file import BaseFileReader
 from bucketfmt.rows.hidden_nulls import fill_hidden_nulls, may_hide_nulls
+from bucketfmt.rows.key_footer import KeyFooter
 from bucketfmt.rows.meta_columns import COMMIT_SEQNO, RECORD_KEY
 from bucketfmt.rows.parquet_chunks import (
     ChunkFile,
@@ -49,7 +47,7 @@ from bucketfmt.rows.parquet_chunks import (
 )
 from bucketfmt.rows.thrift_compact import Struct
 
-__all__ = ["ROW_GROUP_BYTES", "BaseFileWriter", "Codec", "KeyFooter", "encode_base_file"]
+__all__ = ["ROW_GROUP_BYTES", "BaseFileWriter", "Codec", "encode_base_file"]
 
 Codec = Literal["zstd", "snappy", "gzip", "none"]
 """Codecs that every Hudi release reads."""
@@ -59,66 +57,10 @@ ROW_GROUP_BYTES = 16 << 20
 where Hudi's `hoodie.parquet.block.size` is 120."""
 
 _ROW_GROUP_ROWS = 1 << 22
-_FIRST_DISPUTED_BYTE = 0xEE  # from U+E000 on, UTF-8 and UTF-16 order text differently
 _WRITER_OPTIONS = inspect.signature(pq.ParquetWriter.__init__).parameters
 _DISTINCT = {RECORD_KEY, COMMIT_SEQNO}
 _SAMPLE_ROWS = 4096
 _DISTINCT_SHARE = 0.99  # of so many values; of 130,000 different ones, drawn at random, 0.985 are
-
-
-class KeyFooter:
-    """What the footer says of a file's record keys: a bloom filter, least and greatest key.
-
-    A file that keeps the keys of the file it replaces and adds others can start from that one's
-    filter and range, and add only the new keys: both may err by saying too much.
-    """
-
-    def __init__(
-        self,
-        bloom_filter: BloomFilterBuilder | None = None,
-        key_range: tuple[str, str] | None = None,
-    ) -> None:
-        self._bloom_filter = bloom_filter or BloomFilterBuilder()
-        self._range = key_range
-
-    @classmethod
-    def resume(cls, replaced: BaseFileReader) -> KeyFooter | None:
-        """Return one that has the keys of a file; None where its footer does not tell them.
-
-        What that footer says is not checked against the file's keys, which would cost as much as
-        to hash them all again.
-        """
-        try:
-            bloom_filter, key_range = replaced.bloom_filter, replaced.key_range
-            if bloom_filter is None or (key_range is None and replaced.num_rows):
-                return None
-            return cls(BloomFilterBuilder.resume(bloom_filter), key_range)
-        except (CorruptError, UnsupportedError, LimitError):
-            return None
-
-    def add(self, record_keys: pa.Array | pa.ChunkedArray) -> None:
-        """Add a column of keys.
-
-        Raises:
-            ValueError: a key is null or empty.
-        """
-        self._bloom_filter.add(record_keys)
-        found = _java_range(record_keys)
-        if found is not None:
-            low, high = zip(found, self._range or found, strict=True)
-            self._range = min(low, key=_utf16), max(high, key=_utf16)
-
-    @property
-    def entries(self) -> dict[str, str]:
-        """The footer entries; a file without rows has no range."""
-        bloom_filter = self._bloom_filter.build()
-        entries = {
-            "org.apache.hudi.bloomfilter": encode_bloom_filter(bloom_filter),
-            "hoodie_bloom_filter_type_code": bloom_filter.filter_type.value,
-        }
-        if self._range is not None:
-            entries["hoodie_min_record_key"], entries["hoodie_max_record_key"] = self._range
-        return entries
 
 
 class BaseFileWriter:
@@ -407,24 +349,3 @@ def _distinct_columns(rows: pa.Table) -> set[str]:
     sample = rows.select(unknown).take(pa.array(chosen))
     counts = {name: pc.count_distinct(sample.column(name)).as_py() for name in unknown}
     return _DISTINCT | {n for n, count in counts.items() if count > _DISTINCT_SHARE * _SAMPLE_ROWS}
-
-
-def _java_range(keys: pa.Array | pa.ChunkedArray) -> tuple[str, str] | None:
-    """Return the least and the greatest of the keys, as Java compares text: by UTF-16 units."""
-    if not len(keys):
-        return None
-    chunks = keys.chunks if isinstance(keys, pa.ChunkedArray) else [keys]
-    if any(_greatest_byte(chunk) >= _FIRST_DISPUTED_BYTE for chunk in chunks):
-        texts = keys.to_pylist()
-        return min(texts, key=_utf16), max(texts, key=_utf16)
-    found = pc.min_max(keys).as_py()
-    return found["min"], found["max"]
-
-
-def _greatest_byte(keys: pa.Array) -> int:
-    data, offsets = string_buffers(keys)  # `data` may be that of a much longer array
-    return int(data[offsets[0] : offsets[-1]].max(initial=0))
-
-
-def _utf16(text: str) -> bytes:
-    return text.encode("utf-16-be")

@@ -12,7 +12,8 @@ from bucketfmt.errors import UnsupportedError
 from bucketfmt.format.record_keys import KeyEncoding
 from bucketfmt.rows.meta_columns import RECORD_KEY
 from bucketfmt.rows.virtual_keys import is_encoding_open, record_keys
-from bucketfmt.table.slice_reader import RowSpec, SliceReader
+from bucketfmt.table.slice_columns import RowSpec
+from bucketfmt.table.slice_reader import SliceReader
 from bucketfmt.table.snapshot import Snapshot
 
 __all__ = ["find_key_encoding"]

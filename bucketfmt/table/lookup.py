@@ -21,7 +21,8 @@ from bucketfmt.table.files import FileSlice
 from bucketfmt.table.find_index import IndexFinder
 from bucketfmt.table.keys import KeySet, KeysLike, read_keys
 from bucketfmt.table.scan import output_schema
-from bucketfmt.table.slice_reader import RowSpec, SliceReader
+from bucketfmt.table.slice_columns import RowSpec
+from bucketfmt.table.slice_reader import SliceReader
 from bucketfmt.table.snapshot import Snapshot
 from bucketfmt.table.streams import merge_streams, reader_count
 

@@ -16,7 +16,8 @@ from bucketfmt.table.files import FileSlice
 from bucketfmt.table.keys import read_keys
 from bucketfmt.table.read_basis import ReadBasis
 from bucketfmt.table.slice_codec import decode_slice, encode_slice
-from bucketfmt.table.slice_reader import RowSpec, SliceReader
+from bucketfmt.table.slice_columns import RowSpec
+from bucketfmt.table.slice_reader import SliceReader
 
 __all__ = ["ReadTask", "TaskReader"]
 

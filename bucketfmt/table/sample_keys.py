@@ -12,7 +12,8 @@ import pyarrow as pa
 from bucketfmt.errors import BucketfmtError
 from bucketfmt.rows.meta_columns import RECORD_KEY
 from bucketfmt.table.files import FileSlice
-from bucketfmt.table.slice_reader import RowSpec, SliceReader
+from bucketfmt.table.slice_columns import RowSpec
+from bucketfmt.table.slice_reader import SliceReader
 from bucketfmt.table.snapshot import Snapshot
 
 __all__ = ["KeySample", "load_key_sample"]

@@ -25,7 +25,8 @@ from bucketfmt.table.find_index import IndexFinder
 from bucketfmt.table.plan_read import ScanPlan, find_buckets, plan_partitions, plan_slices
 from bucketfmt.table.read_tasks import ReadTask, TaskReader
 from bucketfmt.table.schema import TableSchema
-from bucketfmt.table.slice_reader import RowSpec, SliceReader
+from bucketfmt.table.slice_columns import RowSpec
+from bucketfmt.table.slice_reader import SliceReader
 from bucketfmt.table.snapshot import Snapshot
 from bucketfmt.table.state import TableState
 from bucketfmt.table.streams import merge_streams, reader_count

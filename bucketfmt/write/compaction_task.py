@@ -18,7 +18,8 @@ from bucketfmt.table.files import FileSlice
 from bucketfmt.table.read_basis import ReadBasis
 from bucketfmt.table.schema import TableSchema
 from bucketfmt.table.slice_codec import decode_slice
-from bucketfmt.table.slice_reader import RowSpec, SliceReader
+from bucketfmt.table.slice_columns import RowSpec
+from bucketfmt.table.slice_reader import SliceReader
 from bucketfmt.timeline.heartbeat import check_beating
 from bucketfmt.timeline.markers import put_marker
 from bucketfmt.write.merged_base import encode_merged_base

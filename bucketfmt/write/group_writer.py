@@ -19,8 +19,9 @@ from bucketfmt.format.delete_records import DeleteBlock
 from bucketfmt.format.names import LogFileName
 from bucketfmt.format.paths import join_path
 from bucketfmt.format.properties import PartitionMetadata, encode_partition_metadata
-from bucketfmt.rows.base_file_writer import Codec, KeyFooter, encode_base_file
+from bucketfmt.rows.base_file_writer import Codec, encode_base_file
 from bucketfmt.rows.combine import find_standing_rows
+from bucketfmt.rows.key_footer import KeyFooter
 from bucketfmt.rows.log_entries import DeleteRun, RowRun, Run, find_delete_marks
 from bucketfmt.rows.log_writer import DataFormat, encode_log_blocks, make_delete_block
 from bucketfmt.rows.merge import merge_log
@@ -36,7 +37,8 @@ from bucketfmt.rows.meta_rows import (
 )
 from bucketfmt.table.files import FileSlice
 from bucketfmt.table.schema import TableSchema
-from bucketfmt.table.slice_reader import RowSpec, SliceReader
+from bucketfmt.table.slice_columns import RowSpec
+from bucketfmt.table.slice_reader import SliceReader
 from bucketfmt.table.snapshot import Snapshot
 from bucketfmt.timeline.heartbeat import check_beating
 from bucketfmt.timeline.markers import put_marker

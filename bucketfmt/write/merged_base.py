@@ -12,7 +12,8 @@ from itertools import chain, islice
 import pyarrow as pa
 
 from bucketfmt.rows.base_file import BaseFileReader
-from bucketfmt.rows.base_file_writer import ROW_GROUP_BYTES, BaseFileWriter, Codec, KeyFooter
+from bucketfmt.rows.base_file_writer import ROW_GROUP_BYTES, BaseFileWriter, Codec
+from bucketfmt.rows.key_footer import KeyFooter
 from bucketfmt.rows.merge import MergedLog
 from bucketfmt.table.slice_reader import BasePiece
 

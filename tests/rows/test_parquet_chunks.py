@@ -17,7 +17,8 @@ from bucketfmt.rows.avro_decode import decode_avro_blocks
 from bucketfmt.rows.avro_schema import parse_avro_schema
 from bucketfmt.rows.avro_schema_json import avro_schema_json
 from bucketfmt.rows.base_file import BaseFileReader
-from bucketfmt.rows.base_file_writer import BaseFileWriter, KeyFooter, encode_base_file
+from bucketfmt.rows.base_file_writer import BaseFileWriter, encode_base_file
+from bucketfmt.rows.key_footer import KeyFooter
 from bucketfmt.rows.parquet_chunks import StoredColumn, columns_of, decode_layout, split_footer
 from bucketfmt.rows.thrift_compact import read_struct
 from tests.rows.avro_cases import Case, cases, fastavro_block, rows_of

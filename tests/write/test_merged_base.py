@@ -18,7 +18,8 @@ from bucketfmt.format.delete_records import DeleteBlock, DeleteRecord
 from bucketfmt.format.ordering_values import NO_ORDERING_VALUE
 from bucketfmt.rows.avro_schema_json import avro_schema_json
 from bucketfmt.rows.base_file import BaseFileReader
-from bucketfmt.rows.base_file_writer import KeyFooter, encode_base_file
+from bucketfmt.rows.base_file_writer import encode_base_file
+from bucketfmt.rows.key_footer import KeyFooter
 from bucketfmt.rows.log_entries import DeleteRun, RowRun, Run
 from bucketfmt.rows.merge import merge_log
 from bucketfmt.rows.merge_rules import MergeRules
