@@ -13,6 +13,7 @@ from tests.interop.hudi_session import HudiSession
 from tests.interop.overlapping import play_overlapping
 from tests.interop.shapes import play_shape, shapes_of
 from tests.interop.side_by_side import play_side_by_side
+from tests.interop.sides import copying
 
 __all__ = ["Ended", "Play", "all_kinds_of", "format_matrix", "play_kind", "play_matrix"]
 
@@ -61,7 +62,8 @@ def play_kind(session: HudiSession, kind: str, seed: int, folder: Path) -> list[
     for name in _plays_of(session.version, kind):
         tally, own = None, folder / name.replace(" ", "-")
         try:
-            tally = _COLUMNS[name](session, own, kind, seed)
+            with copying():
+                tally = _COLUMNS[name](session, own, kind, seed)
         except Exception as error:
             told = f"{error}\nthe table is in {own}"
         else:

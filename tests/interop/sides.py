@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from typing import Protocol
+from unittest import mock
 
 import pyarrow as pa
 
 import bucketfmt as bf
 from bucketfmt.rows.log_writer import DataFormat
+from bucketfmt.table import slice_reader
 from bucketfmt.write.compaction import Compactor
 from bucketfmt.write.plan_clean import CleanPolicy
 from tests.interop.hudi_session import HudiSession
 
-__all__ = ["Bucketfmt", "Hudi", "Side"]
+__all__ = ["Bucketfmt", "Hudi", "Side", "copying"]
 
 _RETAINED, _KEPT_MIN, _KEPT_MAX = (
     1,
     2,
     3,
 )  # commits or versions, so few that services find something to do
+
+
+def copying() -> AbstractContextManager[object]:
+    """Have columns copied of files of any size: the tables here are small."""
+    return mock.patch.object(slice_reader, "_COPIED_BYTES", 0)
 
 
 class Side(Protocol):
@@ -42,7 +50,7 @@ class Side(Protocol):
 
 
 class Bucketfmt:
-    """This package."""
+    """This package, with the codec Hudi has by default: so it copies from Hudi's files too."""
 
     name = "bucketfmt"
 
@@ -50,7 +58,7 @@ class Bucketfmt:
         self._table, self._log_format = table, log_format
 
     def upsert(self, rows: pa.Table) -> None:
-        self._table.upsert(rows, log_format=self._log_format)
+        self._table.upsert(rows, log_format=self._log_format, codec="gzip")
 
     def delete(self, rows: pa.Table) -> None:
         config = self._table.config
@@ -66,7 +74,7 @@ class Bucketfmt:
         Compactor(self._table._snapshot, self._table._transactions).schedule()
 
     def compact(self) -> None:
-        self._table.compact()
+        self._table.compact(codec="gzip")
 
     def clean(self, policy: CleanPolicy) -> None:
         self._table.clean(policy=policy, retain=_RETAINED, dry_run=False)
