@@ -192,7 +192,8 @@ def _chunk(entry: Struct, end: int) -> _Chunk:
     fields = entry[_CHUNK]
     offsets = [_natural(fields[_DATA_AT]), _natural(fields.get(_DICTIONARY_AT, 0))]
     start = min(offset for offset in offsets if offset)  # 0 is written for none
-    _natural(fields[_PLAIN_SIZE]), _natural(fields[_CODEC])
+    for number in (fields[_PLAIN_SIZE], fields[_CODEC], fields.get(_INDEX_AT, 0)):
+        _natural(number)
     return _Chunk(
         fields,
         _span(start, fields[_SIZE], end),
@@ -275,7 +276,7 @@ class ChunkFile:
         self._sink = sink
         self._size = self._num_rows = 0
         self._groups: list[Struct] = []
-        self._index: list[tuple[Struct, _Stored, int]] = []
+        self._index: list[tuple[Struct, bytes | None, bytes | None]] = []
         self._write(MAGIC)
 
     def add(self, num_rows: int, columns: Iterable[StoredColumn]) -> None:
@@ -293,7 +294,7 @@ class ChunkFile:
             entry.put(_CHUNK, fields, STRUCT)
             entries.append(entry)
             plain_size += fields[_PLAIN_SIZE]
-            self._index.append((entry, chunk, moved_by))
+            self._index.append((entry, chunk.bounds, _moved(chunk.offsets, moved_by)))
             self._write(chunk.pages)
         group = Struct()
         group.put(_CHUNKS, entries, LIST)
@@ -313,10 +314,10 @@ class ChunkFile:
             empty: The FileMetaData of a file without rows, whose schema and entries this file is
                 to have.
         """
-        for entry, chunk, _ in self._index:
-            self._write_index(entry, _BOUNDS_AT, _BOUNDS_SIZE, chunk.bounds)
-        for entry, chunk, moved_by in self._index:
-            self._write_index(entry, _OFFSETS_AT, _OFFSETS_SIZE, _moved(chunk.offsets, moved_by))
+        for entry, bounds, _ in self._index:
+            self._write_index(entry, _BOUNDS_AT, _BOUNDS_SIZE, bounds)
+        for entry, _, offsets in self._index:
+            self._write_index(entry, _OFFSETS_AT, _OFFSETS_SIZE, offsets)
         metadata, _ = read_struct(empty, 0)
         metadata.put(_ROWS, self._num_rows)
         metadata.put(_GROUPS, ThriftList(self._groups, STRUCT))

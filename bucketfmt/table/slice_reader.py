@@ -177,18 +177,15 @@ class SliceReader:
         file = file_slice.base_file
         if file is None:
             return
-        renames, config = self._columns.renames(file.name.instant), self._basis.config
-        told = config.partition_fields if config.drop_partition_columns else ()
+        renames = self._columns.renames(file.name.instant)
         with self._opened(file) as reader:
             self._columns.check_file(reader, file.name.instant)
             names = stored_names(working, reader.schema, renames)
             for number in range(reader.metadata.num_row_groups):
                 if renames is None and _is_copied(reader, number):
                     rows, stored = reader.read_stored(names, number)
-                    yield BasePiece(
-                        self._columns.complete(conform(rows, working), file_slice),
-                        {name: column for name, column in stored.items() if name not in told},
-                    )
+                    rows = self._columns.complete(conform(rows, working), file_slice)
+                    yield BasePiece(rows, stored)
                     continue
                 for rows in self._read_groups(reader, names, [number], _MERGE_BATCH_ROWS):
                     yield BasePiece(

@@ -125,16 +125,18 @@ class Basis:
         else:
             planned = plan_schema(known.data, incoming)
         self.is_schema_change = known is None or planned is not known.data
-        if known is not None and not self.is_schema_change and text is not None:
-            return known, text
-        if known is not None and known.internal is not None and self.is_schema_change:
+        name, namespace = f"{config.name}_record", f"hoodie.{config.name}"
+        if known is not None and not self.is_schema_change:
+            # Its ids go along: files from before a column was renamed need them to be read.
+            return known, text or avro_schema_json(planned, name, namespace)
+        if known is not None and known.internal is not None:
             raise UnsupportedError(
                 "new columns in a table whose columns have ids (hoodie.schema.on.read.enable); "
                 "add them with ALTER TABLE in Spark first"
             )
         meta_columns = META_COLUMNS if config.populate_meta_fields else ()
         schema = TableSchema(planned, meta_columns=meta_columns)
-        return schema, avro_schema_json(planned, f"{config.name}_record", f"hoodie.{config.name}")
+        return schema, avro_schema_json(planned, name, namespace)
 
     def _stated(self, text: str | None) -> TableSchema | None:
         if text is None and not self.snapshot.commits:

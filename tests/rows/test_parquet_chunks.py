@@ -158,6 +158,23 @@ def test_a_row_group_is_read_with_what_is_stored() -> None:
     assert again == written([(rows, {}) for rows in groups], SCHEMA)
 
 
+def test_what_is_written_is_not_held() -> None:
+    class Nowhere(io.RawIOBase):
+        def write(self, data: Any) -> int:
+            return len(data)
+
+    reader = BaseFileReader(encode_base_file(ROWS, SCHEMA))
+    writer = BaseFileWriter(Nowhere(), SCHEMA, copying=True)
+    held = []
+    for _ in range(8):
+        rows, stored = reader.read_stored(ROWS.column_names, 0)
+        writer.write_row_group(rows, {"text": stored["text"]})
+        del rows, stored
+        held.append(pa.total_allocated_bytes())
+    assert held[-1] == held[1]
+    writer.close()
+
+
 # ---------------------------------------------------------------------------- nothing on trust
 
 FILE = encode_base_file(ROWS.slice(0, 20), SCHEMA)
