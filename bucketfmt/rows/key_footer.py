@@ -15,6 +15,12 @@ from bucketfmt.rows.base_file import BaseFileReader
 
 __all__ = ["KeyFooter"]
 
+_ENTRIES = _FILTER, _FILTER_TYPE, _LEAST, _GREATEST = (
+    "org.apache.hudi.bloomfilter",
+    "hoodie_bloom_filter_type_code",
+    "hoodie_min_record_key",
+    "hoodie_max_record_key",
+)
 _FIRST_DISPUTED_BYTE = 0xEE  # from U+E000 on, UTF-8 and UTF-16 order text differently
 
 
@@ -29,9 +35,11 @@ class KeyFooter:
         self,
         bloom_filter: BloomFilterBuilder | None = None,
         key_range: tuple[str, str] | None = None,
+        as_it_was: dict[str, str] | None = None,
     ) -> None:
         self._bloom_filter = bloom_filter or BloomFilterBuilder()
         self._range = key_range
+        self._as_it_was = as_it_was  # until keys are added
 
     @classmethod
     def resume(cls, replaced: BaseFileReader) -> KeyFooter | None:
@@ -44,7 +52,8 @@ class KeyFooter:
             bloom_filter, key_range = replaced.bloom_filter, replaced.key_range
             if bloom_filter is None or (key_range is None and replaced.num_rows):
                 return None
-            return cls(BloomFilterBuilder.resume(bloom_filter), key_range)
+            entries = {key: replaced.key_values.get(key, "") for key in _ENTRIES}
+            return cls(BloomFilterBuilder.resume(bloom_filter), key_range, entries)
         except (CorruptError, UnsupportedError, LimitError):
             return None
 
@@ -54,6 +63,9 @@ class KeyFooter:
         Raises:
             ValueError: a key is null or empty.
         """
+        if not len(record_keys):
+            return
+        self._as_it_was = None
         self._bloom_filter.add(record_keys)
         found = _java_range(record_keys)
         if found is not None:
@@ -63,13 +75,15 @@ class KeyFooter:
     @property
     def entries(self) -> dict[str, str]:
         """The footer entries; a file without rows has no range."""
+        if self._as_it_was is not None and all(self._as_it_was.values()):
+            return self._as_it_was
         bloom_filter = self._bloom_filter.build()
         entries = {
-            "org.apache.hudi.bloomfilter": encode_bloom_filter(bloom_filter),
-            "hoodie_bloom_filter_type_code": bloom_filter.filter_type.value,
+            _FILTER: encode_bloom_filter(bloom_filter),
+            _FILTER_TYPE: bloom_filter.filter_type.value,
         }
         if self._range is not None:
-            entries["hoodie_min_record_key"], entries["hoodie_max_record_key"] = self._range
+            entries[_LEAST], entries[_GREATEST] = self._range
         return entries
 
 
