@@ -72,6 +72,8 @@ def encode_merged_base(
     pieces = iter(pieces)
     first = list(islice(pieces, 1))
     copying = any(piece.stored for piece in first)
+    pieces = chain(first, pieces)
+    del first  # as below
     writer = BaseFileWriter(sink, avro_schema, footer, codec, constants=constants, copying=copying)
     names = writer.schema.names
 
@@ -83,15 +85,20 @@ def encode_merged_base(
 
     before = after = 0
     last: BasePiece | None = None
-    for piece in chain(first, pieces):
+    for piece in pieces:
         if last is not None:
             write(last)
-        last = _standing(log, piece, names)
-        before, after = before + piece.rows.num_rows, after + last.rows.num_rows
+            last = None
+        standing = _standing(log, piece, names)
+        before, after = before + piece.rows.num_rows, after + standing.rows.num_rows
+        if standing.rows.nbytes < ROW_GROUP_BYTES // 2:
+            last = standing  # it takes the inserts, if nothing follows
+        else:
+            write(standing)
+        del piece, standing  # or they are held while the next is read
     inserts = log.remaining()
     if last is not None:
-        takes_inserts = inserts.num_rows and last.rows.nbytes < ROW_GROUP_BYTES // 2
-        write(BasePiece(last.rows) if takes_inserts else last)
+        write(BasePiece(last.rows) if inserts.num_rows else last)
     writer.write(inserts.select(names))
     writer.close()
     return MergedBase(
