@@ -14,7 +14,7 @@ import pyarrow as pa
 from bucketfmt.errors import BucketfmtError, CorruptError
 from bucketfmt.rows.base_file import BaseFileReader
 from bucketfmt.rows.base_file_writer import ROW_GROUP_BYTES
-from bucketfmt.rows.conform import conform
+from bucketfmt.rows.conform import Renames, conform
 from bucketfmt.rows.filters import Filter
 from bucketfmt.rows.merge import MergedLog
 from bucketfmt.rows.parquet_chunks import StoredColumn
@@ -164,11 +164,8 @@ class SliceReader:
         file = file_slice.base_file
         if file is None:
             return
-        renames = self._columns.renames(file.name.instant)
-        with self._opened(file) as reader:
-            self._columns.check_file(reader, file.name.instant)
+        with self._opened_rows(file, working) as (reader, names, renames):
             groups = self._row_groups(reader, row_filter if renames is None else None)
-            names = stored_names(working, reader.schema, renames)
             for rows in self._read_groups(reader, names, groups, batch_rows):
                 yield self._columns.complete(conform(rows, working, renames), file_slice)
 
@@ -177,10 +174,7 @@ class SliceReader:
         file = file_slice.base_file
         if file is None:
             return
-        renames = self._columns.renames(file.name.instant)
-        with self._opened(file) as reader:
-            self._columns.check_file(reader, file.name.instant)
-            names = stored_names(working, reader.schema, renames)
+        with self._opened_rows(file, working) as (reader, names, renames):
             for number in range(reader.metadata.num_row_groups):
                 if renames is None and _is_copied(reader, number):
                     rows, stored = reader.read_stored(names, number)
@@ -191,6 +185,16 @@ class SliceReader:
                     yield BasePiece(
                         self._columns.complete(conform(rows, working, renames), file_slice)
                     )
+
+    @contextmanager
+    def _opened_rows(
+        self, file: DataFile, working: pa.Schema
+    ) -> Iterator[tuple[BaseFileReader, list[str], Renames | None]]:
+        """Open a base file for its rows: what to read of it, and what columns are called there."""
+        renames = self._columns.renames(file.name.instant)
+        with self._opened(file) as reader:
+            self._columns.check_file(reader, file.name.instant)
+            yield reader, stored_names(working, reader.schema, renames), renames
 
     @contextmanager
     def _opened(self, file: DataFile) -> Iterator[BaseFileReader]:
