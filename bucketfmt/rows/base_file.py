@@ -28,7 +28,14 @@ from bucketfmt.rows.parquet_chunks import GroupLayout, StoredColumn, decode_layo
 from bucketfmt.rows.parquet_footer import ColumnRange, ParquetFooter, decode_footer
 from bucketfmt.rows.parquet_levels import check_levels
 
-__all__ = ["BATCH_ROWS", "BaseFileReader"]
+__all__ = [
+    "BATCH_ROWS",
+    "BLOOM_KEY",
+    "BLOOM_TYPE_KEY",
+    "MAX_KEY",
+    "MIN_KEY",
+    "BaseFileReader",
+]
 
 BATCH_ROWS = 131_072
 """Rows of a batch where the caller does not say: some megabytes of an ordinary row."""
@@ -37,9 +44,10 @@ _MAGIC = b"PAR1"
 _STREAM_BUFFER = 64 * 1024  # of each column, where rows are streamed from a disk
 _FOOTER_GUESS = 64 * 1024  # what one read of the end brings; a bloom filter takes a second read
 _AVRO_SCHEMA_KEYS = ("parquet.avro.schema", "avro.schema")
-_BLOOM_KEYS = ("org.apache.hudi.bloomfilter", "com.uber.hoodie.bloomfilter")
-_BLOOM_TYPE_KEY = "hoodie_bloom_filter_type_code"
-_MIN_KEY, _MAX_KEY = "hoodie_min_record_key", "hoodie_max_record_key"
+BLOOM_KEY = "org.apache.hudi.bloomfilter"
+_BLOOM_KEYS = (BLOOM_KEY, "com.uber.hoodie.bloomfilter")
+BLOOM_TYPE_KEY = "hoodie_bloom_filter_type_code"
+MIN_KEY, MAX_KEY = "hoodie_min_record_key", "hoodie_max_record_key"
 _OPENING = inspect.signature(pq.ParquetFile.__init__).parameters
 # Java compares keys by UTF-16 units, Spark by UTF-8 bytes; below this character they agree.
 _FIRST_DISPUTED_CHARACTER = "\ue000"
@@ -121,7 +129,7 @@ class BaseFileReader:
     @property
     def key_range(self) -> tuple[str, str] | None:
         """Least and greatest record key the writer recorded; None if it did not."""
-        low, high = self.key_values.get(_MIN_KEY), self.key_values.get(_MAX_KEY)
+        low, high = self.key_values.get(MIN_KEY), self.key_values.get(MAX_KEY)
         return None if low is None or high is None else (low, high)
 
     @cached_property
@@ -133,7 +141,7 @@ class BaseFileReader:
         """
         for key in _BLOOM_KEYS:
             if key in self.key_values:
-                code = self.key_values.get(_BLOOM_TYPE_KEY)
+                code = self.key_values.get(BLOOM_TYPE_KEY)
                 return decode_bloom_filter(self.key_values[key], code, self._limits)
         return None
 

@@ -11,16 +11,17 @@ import pyarrow.compute as pc
 from bucketfmt.errors import CorruptError, LimitError, UnsupportedError
 from bucketfmt.format.bloom import BloomFilterBuilder, encode_bloom_filter
 from bucketfmt.format.hashing_kernels import string_buffers
-from bucketfmt.rows.base_file import BaseFileReader
+from bucketfmt.rows.base_file import (
+    BLOOM_KEY,
+    BLOOM_TYPE_KEY,
+    MAX_KEY,
+    MIN_KEY,
+    BaseFileReader,
+)
 
 __all__ = ["KeyFooter"]
 
-_ENTRIES = _FILTER, _FILTER_TYPE, _LEAST, _GREATEST = (
-    "org.apache.hudi.bloomfilter",
-    "hoodie_bloom_filter_type_code",
-    "hoodie_min_record_key",
-    "hoodie_max_record_key",
-)
+_ENTRIES = (BLOOM_KEY, BLOOM_TYPE_KEY, MIN_KEY, MAX_KEY)
 _FIRST_DISPUTED_BYTE = 0xEE  # from U+E000 on, UTF-8 and UTF-16 order text differently
 
 
@@ -79,11 +80,11 @@ class KeyFooter:
             return self._as_it_was
         bloom_filter = self._bloom_filter.build()
         entries = {
-            _FILTER: encode_bloom_filter(bloom_filter),
-            _FILTER_TYPE: bloom_filter.filter_type.value,
+            BLOOM_KEY: encode_bloom_filter(bloom_filter),
+            BLOOM_TYPE_KEY: bloom_filter.filter_type.value,
         }
         if self._range is not None:
-            entries[_LEAST], entries[_GREATEST] = self._range
+            entries[MIN_KEY], entries[MAX_KEY] = self._range
         return entries
 
 
