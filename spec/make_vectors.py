@@ -33,8 +33,8 @@ def build_vectors() -> dict[str, bytes]:
             raise ValueError(f"two vectors are called {vector.id}")
         files[path] = _text(vector.document())
         digest = hashlib.sha256(files[path]).hexdigest()
-        entries.append({"path": path, "rules": list(vector.rules), "sha256": digest})
-    files["manifest.json"] = _text({"version": 1, "vectors": entries})
+        entries.append({"path": path, "rules": list(vector.rules), "file_sha256": digest})
+    files["manifest.json"] = _text({"version": 2, "vectors": entries})
     return files
 
 

@@ -131,6 +131,35 @@ def _commits() -> Iterator[Vector]:
         ),
         error="corrupt",
     )
+    for version, name, end in (
+        ("0.15.0", "rolledback_mor", ".deltacommit"),
+        ("1.2.0", "rolledback_mor", ".deltacommit"),
+        ("1.0.2", "nonpart", ".commit"),
+    ):
+        table = golden(version, name)
+        path = _smallest(table, end)
+        stats_of = _commit(table.files[path])["partitionToWriteStats"]
+        yield Vector(
+            f"written-files.{name.replace('_', '-')}-{version}",
+            ["META-5", "META-8"],
+            table.recipe(path),
+            table.files[path],
+            sorted(stat["path"] for stats_ in stats_of.values() for stat in stats_),
+        )
+    yield Vector(
+        "written-files.others",
+        ["META-5", "NAME-7"],
+        _TEXT + ": a stat without path, and paths that are no data files",
+        ListOf(
+            [
+                "{}",
+                '{"partitionToWriteStats":{"p":[{"fileId":"a"},{"path":null},{"path":""},'
+                '{"path":"p/x.txt"},{"path":"p/a-0_0-1-2_3.parquet"}],'
+                '"":[{"path":".a-0_3.log.1_0-1-2"}]}}',
+            ]
+        ),
+        [[], [".a-0_3.log.1_0-1-2", "p/a-0_0-1-2_3.parquet"]],
+    )
     yield Vector(
         "written-files.unsafe-paths",
         ["META-5", "PATH-1"],
@@ -258,7 +287,7 @@ def _schemas() -> Iterator[Vector]:
         table.files[path],
         [
             {
-                "version_id": schema["version_id"],
+                "version_id": str(schema["version_id"]),
                 "max_column_id": schema["max_column_id"],
                 "columns": {str(field["id"]): field["name"] for field in schema["fields"]},
             }
@@ -275,7 +304,7 @@ def _schemas() -> Iterator[Vector]:
             "instants": [str(version) for version in versions]
             + [str(versions[-1] + 1), str(versions[0] - 1)],
         },
-        [*versions, versions[-1], None],
+        [*map(str, versions), str(versions[-1]), None],
     )
     field = {"name": "a", "optional": True, "type": "long"}
     same = [{"id": 0, **field}, {"id": 0, **field, "name": "b"}]

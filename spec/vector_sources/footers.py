@@ -245,6 +245,14 @@ def _filters() -> Iterator[Vector]:
         "bloom-size.heads",
         ["BLOOM-10"],
         f"BloomFilterFactory.createBloomFilter, {_RUN}",
-        ListOf([[60000, 1e-9], [10, 0.01], [1, 0.5], [60000, 0.1]]),
-        [[2587966, 30], [96, 7], [2, 2], [287552, 4]],
+        ListOf(
+            [
+                {"keys": keys, "rate": rate}
+                for keys, rate in ((60000, "0.000000001"), (10, "0.01"), (1, "0.5"), (60000, "0.1"))
+            ]
+        ),
+        [
+            {"num_bits": bits, "num_hashes": hashes}
+            for bits, hashes in ((2587966, 30), (96, 7), (2, 2), (287552, 4))
+        ],
     )

@@ -129,7 +129,7 @@ def vectors() -> Iterator[Vector]:
         "properties-text.stored",
         ["PROP-3"],
         "java.util.Properties.store of Java 17, without its date",
-        _STORED,
+        [list(item) for item in _STORED.items()],
         _STORED_TEXT,
     )
     yield Vector(

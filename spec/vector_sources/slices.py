@@ -193,7 +193,7 @@ def _merging() -> Iterator[Vector]:
     yield vector(
         "event-time-without-field", ["MERGE-5"], no_ordering, base, [update], {"a": "new", **kept}
     )
-    deletes = _deletes(("a", "LONG", 5), ("b", "LONG", 10), ("c", "INT", 0), ("d", "INT", 5))
+    deletes = _deletes(("a", "LONG", "5"), ("b", "LONG", "10"), ("c", "INT", 0), ("d", "INT", 5))
     yield vector(
         "event-time-deletes",
         ["MERGE-6", "MERGE-8", "DEL-4"],
@@ -211,7 +211,7 @@ def _merging() -> Iterator[Vector]:
         [],
         [
             _rows(_row("a", 10, "1"), _row("b", 10, "1")),
-            _deletes(("a", "INT", 0), ("b", "LONG", 20)),
+            _deletes(("a", "INT", 0), ("b", "LONG", "20")),
             _rows(_row("a", 1, "2"), _row("b", 15, "2")),
         ],
         {"a": "2"},
@@ -228,8 +228,8 @@ def _merging() -> Iterator[Vector]:
     classes: list[tuple[str, int | str, list[tuple[str, int | str, bool]]]] = [
         ("string", "m", [("STRING", "a", True), ("STRING", "z", False)]),
         ("date", 5, [("INT", 4, True), ("INT", 6, False), ("DATE", 4, False)]),
-        ("timestamp", 5, [("LONG", 4, True), ("TIMESTAMP_MICROS", 4, False)]),
-        ("long", 5, [("LONG", 4, True), ("INT", 4, False), ("DOUBLE", 4, False)]),
+        ("timestamp", 5, [("LONG", "4", True), ("TIMESTAMP_MICROS", "4", False)]),
+        ("long", 5, [("LONG", "4", True), ("INT", 4, False), ("DOUBLE", 4, False)]),
     ]
     for kind, row_value, told in classes:
         yield vector(
@@ -255,7 +255,7 @@ def _merging() -> Iterator[Vector]:
         ["MERGE-4", "MERGE-6"],
         _EVENT,
         [_row(key, 10, "old") for key in ("k1", "k2", "k3")],
-        [_rows(_row("k3", 10, "new")), _deletes(("k2", "LONG", 5), ("k1", "LONG", 20))],
+        [_rows(_row("k3", 10, "new")), _deletes(("k2", "LONG", "5"), ("k1", "LONG", "20"))],
         {"k2": "old", "k3": "new"},
         "an upsert with _hoodie_is_deleted, as Hudi 1.2.0 wrote and read it",
     )
@@ -276,7 +276,7 @@ def _merging() -> Iterator[Vector]:
         [_row("a", 10, "old")],
         [
             _rows(_row("b", 10, "1")),
-            _deletes(("a", "LONG", 5), ("b", "LONG", 20)),
+            _deletes(("a", "LONG", "5"), ("b", "LONG", "20")),
             _rows(_row("b", 1, "2")),
         ],
         {"b": "2"},

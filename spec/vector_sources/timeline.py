@@ -177,23 +177,23 @@ def _timelines() -> Iterator[Vector]:
         "timeline.ch-split",
         ["TL-8", "TL-10"],
         table.recipe(folder, "the listing"),
-        {"layout": 2, "files": [[name, None] for name in names]},
+        {"layout": 2, "files": [{"name": name, "modified_ms": None} for name in names]},
         sorted(expected),
     )
     t = [f"2024010100000{n}000" for n in range(10)]
     yield Vector(
         "timeline.layout-1",
         ["TL-7", "TL-8", "TL-9"],
-        _TEXT + "; modification times in seconds since the epoch, zone UTC",
+        _TEXT + "; the zone is UTC",
         {
             "layout": 1,
             "files": [
-                [f"{t[1]}.commit", 1704067200.25],
-                [f"{t[2]}.replacecommit.requested", 1704067201.0],
-                [f"{t[2]}.replacecommit.inflight", 1704067201.0],
-                [f"{t[3]}.compaction.requested", 1704067201.0],
-                [f"{t[3]}.commit", 1704067202.5],
-                [f"{t[1]}.savepoint", 1704067203.0],
+                {"name": f"{t[1]}.commit", "modified_ms": 1704067200250},
+                {"name": f"{t[2]}.replacecommit.requested", "modified_ms": 1704067201000},
+                {"name": f"{t[2]}.replacecommit.inflight", "modified_ms": 1704067201000},
+                {"name": f"{t[3]}.compaction.requested", "modified_ms": 1704067201000},
+                {"name": f"{t[3]}.commit", "modified_ms": 1704067202500},
+                {"name": f"{t[1]}.savepoint", "modified_ms": 1704067203000},
             ],
         },
         [
@@ -210,11 +210,11 @@ def _timelines() -> Iterator[Vector]:
         {
             "layout": 2,
             "files": [
-                [f"{t[1]}.commit", 1704067200.0],
-                [f"{t[3]}.clustering.requested", 1704067200.0],
-                [f"{t[3]}_{t[5]}.replacecommit", 1704067200.0],
-                [f"{t[2]}_{t[6]}.deltacommit", 1704067200.0],
-                [f"{t[2]}.deltacommit.inflight", 1704067200.0],
+                {"name": f"{t[1]}.commit", "modified_ms": 1704067200000},
+                {"name": f"{t[3]}.clustering.requested", "modified_ms": 1704067200000},
+                {"name": f"{t[3]}_{t[5]}.replacecommit", "modified_ms": 1704067200000},
+                {"name": f"{t[2]}_{t[6]}.deltacommit", "modified_ms": 1704067200000},
+                {"name": f"{t[2]}.deltacommit.inflight", "modified_ms": 1704067200000},
             ],
         },
         [

@@ -13,7 +13,17 @@ from pathlib import Path
 __all__ = ["Golden", "ListOf", "Vector", "canonical_json", "golden"]
 
 _DATA = Path(__file__).parent.parent.parent / "tests" / "data"
-_ERRORS = ("corrupt", "truncated", "unsupported", "unsafe-path", "limit", "key-encoding")
+_ERRORS = (
+    "corrupt",
+    "truncated",
+    "unsupported",
+    "unsafe-path",
+    "limit",
+    "key-encoding",
+    "index-unknown",
+)
+_INTEGER_MAX = 2**53 - 1
+_PLAIN_MIN, _PLAIN_MAX = 1e-4, 1e15
 
 
 @dataclass(frozen=True)
@@ -56,7 +66,7 @@ class Vector:
             raise ValueError(f"{self.id}: no error class {self.error}")
         kind, value, data = self._input()
         outcome: dict[str, object] = (
-            {"error": self.error} if self.error else {"expected": self.expected}
+            {"error": self.error} if self.error else {"expected": _portable(self.expected)}
         )
         return {
             "id": self.id,
@@ -64,7 +74,7 @@ class Vector:
             "rules": list(self.rules),
             "recipe": self.recipe,
             "input": {kind: value},
-            "sha256": hashlib.sha256(data).hexdigest(),
+            "input_sha256": hashlib.sha256(data).hexdigest(),
             **outcome,
         }
 
@@ -74,15 +84,43 @@ class Vector:
         if isinstance(self.input, str):
             return "text", self.input, self.input.encode()
         if isinstance(self.input, ListOf):
-            items = list(self.input.items)
+            items = _portable(list(self.input.items))
             return "list", items, canonical_json(items)
-        return "json", self.input, canonical_json(self.input)
+        value = _portable(self.input)
+        return "json", value, canonical_json(value)
+
+
+def _portable(value: object) -> object:
+    """Return a JSON value whose numbers every JSON parser reads alike, ECMAScript's included.
+
+    Raises:
+        ValueError: a number needs more than a double, or has another form in Python than there.
+    """
+    if isinstance(value, dict):
+        return {name: _portable(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_portable(item) for item in value]
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, int) and abs(value) > _INTEGER_MAX:
+        raise ValueError(f"{value} is not exact as a double; give its digits as text")
+    if isinstance(value, float) and not _PLAIN_MIN <= abs(value) < _PLAIN_MAX:
+        raise ValueError(f"{value} needs an exponent; give its digits as text")
+    return value
 
 
 def canonical_json(value: object) -> bytes:
-    """Return the bytes whose digest stands for a JSON input: no spaces, keys sorted, UTF-8."""
-    text = json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    """Return the bytes whose digest stands for a JSON input: RFC 8785, for `_portable` values."""
+    text = json.dumps(_sorted(value), ensure_ascii=False, separators=(",", ":"))
     return text.encode()
+
+
+def _sorted(value: object) -> object:
+    """Return a JSON value with members in the order of the UTF-16 units of their names."""
+    if isinstance(value, dict):
+        names = sorted(value, key=lambda name: str(name).encode("utf-16-be"))
+        return {name: _sorted(value[name]) for name in names}
+    return [_sorted(item) for item in value] if isinstance(value, list) else value
 
 
 class Golden:

@@ -8,6 +8,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from spec.vector_sources.vector import canonical_json
+
 __all__ = ["SPEC", "VECTORS", "load_vectors", "vector_bytes"]
 
 SPEC = Path(__file__).parent.parent.parent / "spec"
@@ -31,8 +33,7 @@ def vector_bytes(vector: dict[str, Any]) -> bytes:
         return bytes.fromhex(value)
     if kind == "text":
         return str(value).encode()
-    text = json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
-    return text.encode()
+    return canonical_json(value)
 
 
 def sha256(data: bytes) -> str:

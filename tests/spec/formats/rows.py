@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from base64 import b64encode
 from collections.abc import Callable
 from typing import Any
@@ -90,8 +91,23 @@ def _ordering(value: OrderingValue) -> list[Json]:
     if value.kind is OrderingKind.ARRAY:
         assert isinstance(value.value, tuple)
         return [value.kind.name, [_ordering(item) for item in value.value]]
-    raw = str(value.value) if value.kind is OrderingKind.DECIMAL else value.value
+    raw = value.value
+    if isinstance(raw, bytes):
+        raw = raw.hex()
+    elif value.kind in _AS_TEXT or (isinstance(raw, float) and not math.isfinite(raw)):
+        raw = _NOT_FINITE.get(str(raw), str(raw))
     return [value.kind.name, raw]
+
+
+_AS_TEXT = (
+    OrderingKind.LONG,
+    OrderingKind.DECIMAL,
+    OrderingKind.TIME_MICROS,
+    OrderingKind.TIMESTAMP_MICROS,
+    OrderingKind.INSTANT,
+    OrderingKind.BIG_INTEGER,
+)
+_NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 
 
 def record_positions(data: bytes | str) -> Json:
@@ -139,9 +155,10 @@ def bloom_bits(question: Json) -> Json:
 
 
 def bloom_size(question: Json) -> Json:
-    entries, rate = question
-    built = BloomFilterBuilder(BloomFilterType.SIMPLE, entries, rate).build()
-    return [built.num_bits, built.num_hashes]
+    keys, rate = question["keys"], float(question["rate"])
+    return members(
+        BloomFilterBuilder(BloomFilterType.SIMPLE, keys, rate).build(), "num_bits", "num_hashes"
+    )
 
 
 class _View:
@@ -202,10 +219,14 @@ def _run(run: Json, kind: str) -> RowRun | DeleteRun:
     if "rows" in run:
         return RowRun(_rows(run["rows"], kind), run.get("is_partial", False))
     deletes = [
-        DeleteRecord(key, "", OrderingValue(OrderingKind[name], value))
+        DeleteRecord(key, "", _ordering_value(OrderingKind[name], value))
         for key, name, value in run["deletes"]
     ]
     return DeleteRun(DeleteBlock.from_records(deletes))
+
+
+def _ordering_value(kind: OrderingKind, value: Json) -> OrderingValue:
+    return OrderingValue(kind, int(value) if kind in _AS_TEXT else value)
 
 
 def _rows(rows: Json, kind: str) -> pa.Table:

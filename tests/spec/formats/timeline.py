@@ -60,7 +60,10 @@ def instant_time(text: str) -> Json:
 
 
 def timeline(question: Json) -> Json:
-    files = [(name, modified) for name, modified in question["files"]]
+    files = [
+        (file["name"], None if file["modified_ms"] is None else file["modified_ms"] / 1000)
+        for file in question["files"]
+    ]
     planned = plan_timeline(files, question["layout"], timezone.utc)
     return [
         [i.requested_time, i.completion_time, i.action, i.state.value] for i in planned.instants
@@ -114,16 +117,16 @@ _STAT_FIELDS = (
 )
 
 
-def written_files(data: str) -> Json:
-    metadata = decode_commit_metadata(data.encode())
+def written_files(data: bytes | str) -> Json:
+    metadata = decode_commit_metadata(as_bytes(data))
     commit = CommitRecord.from_metadata("1", "2", metadata, DEFAULT_LIMITS)
-    return [file[2] for file in commit.files]
+    return sorted(file[2] for file in commit.files)
 
 
 def schema_history(data: bytes | str) -> Json:
     return [
         {
-            "version_id": schema.version_id,
+            "version_id": str(schema.version_id),
             "max_column_id": schema.max_column_id,
             "columns": {str(field.id): field.name for field in schema.fields},
         }
@@ -134,7 +137,7 @@ def schema_history(data: bytes | str) -> Json:
 def schema_in_force(question: Json) -> Json:
     schemas = decode_schema_history(question["history"].encode())
     found = [find_schema_in_force(schemas, instant) for instant in question["instants"]]
-    return [schema.version_id if schema else None for schema in found]
+    return [str(schema.version_id) if schema else None for schema in found]
 
 
 def table_config(properties: Json) -> Json:
@@ -179,7 +182,7 @@ FORMATS: dict[str, Callable[[Any], Json]] = {
     "ordering-fields": _of_config("ordering_fields"),
     "partition-fields": _of_config("partition_fields"),
     "properties": lambda data: decode_properties(as_bytes(data)),
-    "properties-text": lambda properties: encode_properties(properties).decode("iso-8859-1"),
+    "properties-text": lambda items: encode_properties(dict(items)).decode("iso-8859-1"),
     "schema-history": schema_history,
     "schema-in-force": schema_in_force,
     "table-checksum": lambda question: table_checksum(question[1], question[0]),
