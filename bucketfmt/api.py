@@ -201,7 +201,8 @@ class Table(ReadableTable):
 
         Raises:
             SchemaError: the rows do not fit the table. New columns, and wider types, are taken.
-            KeyEncodingError: a key that is null or empty, or on which Hudi never returns.
+            KeyEncodingError: a key that is null or empty, that rows of other values would have too,
+            or on which Hudi never returns.
             UnsafePathError: a partition value that would lead out of the table.
             IndexUnknownError: nothing says how keys map to buckets.
             CorruptError: a bucket has two file groups.

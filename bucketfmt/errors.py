@@ -130,7 +130,7 @@ class IndexUnknownError(BucketfmtError):
 
 
 class KeyEncodingError(BucketfmtError):
-    """A record key cannot be turned into hash fields under the table's dialect."""
+    """A record key cannot be made of its fields, or not taken apart in the table's dialect."""
 
 
 class SchemaError(BucketfmtError):

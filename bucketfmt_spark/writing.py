@@ -90,7 +90,8 @@ def write(
     Raises:
         ExecutorError: executors have no bucketfmt, or another release.
         SchemaError: the columns do not fit the table.
-        KeyEncodingError: a key that is null or empty, or on which Hudi never returns.
+        KeyEncodingError: a key that is null or empty, that rows of other values would have too,
+            or on which Hudi never returns.
         ConflictError: other writers wrote to the same buckets, again and again.
         IndexUnknownError: nothing says how keys map to buckets.
         CommitUnknownError: the store does not tell whether the commit took effect.

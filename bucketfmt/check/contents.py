@@ -246,7 +246,7 @@ class SliceExaminer:
         if config.populate_meta_fields:
             column = rows.column(RECORD_KEY)
         elif config.record_key_fields:
-            column = record_keys(rows, config)
+            column = record_keys(rows, config, are_stored=True)
         else:
             return
         for chunk in column.chunks:

@@ -20,8 +20,10 @@ __all__ = [
     "NULL_PLACEHOLDER",
     "KeyDialect",
     "KeyEncoding",
+    "ambiguous_value_error",
     "dialect_for_table_version",
     "extract_hash_values",
+    "find_ambiguous_marks",
     "format_record_key",
     "hudi_never_returns",
     "never_returns_error",
@@ -112,7 +114,8 @@ def format_record_key(
     `encoding` counts only for `KeyGenerator.COMPLEX` with one field.
 
     Raises:
-        KeyEncodingError: a single value, or all of several, are null or empty.
+        KeyEncodingError: a single value, or all of several, are null or empty; or other values
+            make the same key (`find_ambiguous_marks`).
         UnsupportedError: the generator's keys do not follow from the fields.
         ValueError: fields and values do not match each other or the generator.
     """
@@ -137,8 +140,40 @@ def format_record_key(
         raise KeyEncodingError(f"the key fields {list(fields)} are all null or empty")
     if not named:
         return values[0] or ""
+    if len(fields) > 1:
+        _check_unambiguous(fields, values)
     parts = zip(fields, values, strict=True)
     return ",".join(f"{field}:{_write_value(value)}" for field, value in parts)
+
+
+def find_ambiguous_marks(fields: Sequence[str], position: int) -> list[str]:
+    """Return the texts that a value of one key field may not contain.
+
+    They are `,name:` of the next field, and of the field itself unless the field is the first.
+    A key whose values contain none of these texts is taken apart in one way only
+    (`parse_record_key`): the first `,name:` behind the field before is where the field begins,
+    and so is the last one before the field behind. A key with such a value can be taken apart in
+    two ways. Names have no `,`, so that a `,name:` never overlaps the next one.
+    """
+    following = fields[position + 1 : position + 2]
+    own = fields[position : position + 1] if position else []
+    return [f",{name}:" for name in (*following, *own)]
+
+
+def ambiguous_value_error(field: str, value: str, found: str, where: str = "") -> KeyEncodingError:
+    """Return the error for a value with which a record key stands for other values, too.
+
+    Args:
+        field: The record key field.
+        value: Its value.
+        found: What in the value makes the key ambiguous.
+        where: Which row, as the beginning of a sentence.
+    """
+    return KeyEncodingError(
+        f"{where}the value {_shorten(value)} of the record key field {field} holds {found!r}, "
+        "which Hudi does not escape: rows with other values would have the same record key. "
+        "Change the value, or make the key of other fields"
+    )
 
 
 def parse_record_key(
@@ -225,6 +260,15 @@ def _extract_index_of(record_key: str, hash_fields: Sequence[str]) -> list[str |
             return None
         start = end + 1
     return values or [record_key]
+
+
+def _check_unambiguous(fields: Sequence[str], values: Sequence[str | None]) -> None:
+    for position, (field, value) in enumerate(zip(fields, values, strict=True)):
+        if value in (NULL_PLACEHOLDER, EMPTY_PLACEHOLDER):
+            raise ambiguous_value_error(field, value, value)
+        for mark in find_ambiguous_marks(fields, position):
+            if mark in (value or ""):
+                raise ambiguous_value_error(field, value or "", mark)
 
 
 def _find_in_order(text: str, marks: Sequence[str]) -> list[int]:

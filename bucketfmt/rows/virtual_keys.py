@@ -7,14 +7,20 @@ KeyGenerator.constructRecordKey, CustomAvroKeyGenerator, RecordContext.virtualKe
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from bucketfmt.errors import KeyEncodingError, SchemaError, UnsupportedError
 from bucketfmt.format.paths import DEFAULT_PARTITION, check_partition_path, escape_partition_value
-from bucketfmt.format.record_keys import EMPTY_PLACEHOLDER, NULL_PLACEHOLDER, KeyEncoding
+from bucketfmt.format.record_keys import (
+    EMPTY_PLACEHOLDER,
+    NULL_PLACEHOLDER,
+    KeyEncoding,
+    ambiguous_value_error,
+    find_ambiguous_marks,
+)
 from bucketfmt.format.table_config import KeyGenerator, TableConfig
 from bucketfmt.rows.column_paths import find_column
 from bucketfmt.rows.java_text import java_strings
@@ -46,7 +52,11 @@ def is_encoding_open(config: TableConfig) -> bool:
 
 
 def record_keys(
-    rows: pa.Table, config: TableConfig, encoding: KeyEncoding | None = None
+    rows: pa.Table,
+    config: TableConfig,
+    encoding: KeyEncoding | None = None,
+    *,
+    are_stored: bool = False,
 ) -> pa.ChunkedArray:
     """Return the record key of each row, as `format_record_key` would write it.
 
@@ -55,9 +65,12 @@ def record_keys(
         config: Which fields, and which key generator.
         encoding: What a complex key generator makes of a single field. None: what Hudi writes
             to a table of this version, NAMED from 9 on.
+        are_stored: The rows come from the table, whose writer may have taken ambiguous values.
 
     Raises:
-        KeyEncodingError: a key whose only value, or all of whose values, are null or empty.
+        KeyEncodingError: a key whose only value, or all of whose values, are null or empty; or
+            a value with which rows of other values have the same key (`find_ambiguous_marks`),
+            unless the rows are stored.
         SchemaError: a key field is not among the columns.
         UnsupportedError: keys of this generator do not follow from columns, or a key field has
             a type without text.
@@ -88,12 +101,26 @@ def record_keys(
         )
     if not is_named:
         return texts[0]
+    if len(fields) > 1 and not are_stored:
+        _check_unambiguous(fields, texts)
     parts = []
     for field, text in zip(fields, texts, strict=True):
         written = pc.if_else(pc.equal(text, ""), EMPTY_PLACEHOLDER, text)
         written = pc.fill_null(written, NULL_PLACEHOLDER)
         parts.append(pc.binary_join_element_wise(field, written, ":"))
     return _column(pc.binary_join_element_wise(*parts, ","))
+
+
+def _check_unambiguous(fields: Sequence[str], texts: Sequence[pa.ChunkedArray]) -> None:
+    """Refuse values with which two rows would have one key."""
+    for position, (field, text) in enumerate(zip(fields, texts, strict=True)):
+        suspects = [(word, pc.equal(text, word)) for word in (NULL_PLACEHOLDER, EMPTY_PLACEHOLDER)]
+        for mark in find_ambiguous_marks(fields, position):
+            suspects.append((mark, pc.match_substring(text, mark)))
+        for found, mask in suspects:
+            if pc.any(mask).as_py():
+                row = pc.index(mask, True).as_py()
+                raise ambiguous_value_error(field, text[row].as_py(), found, f"row {row}: ")
 
 
 def partition_paths(rows: pa.Table, config: TableConfig) -> pa.ChunkedArray:

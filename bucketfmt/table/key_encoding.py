@@ -35,7 +35,7 @@ def find_key_encoding(snapshot: Snapshot) -> KeyEncoding | None:
         return None
     keys = rows.column(RECORD_KEY)
     for encoding in KeyEncoding:
-        if keys.equals(record_keys(rows, config, encoding)):
+        if keys.equals(record_keys(rows, config, encoding, are_stored=True)):
             return encoding
     (field,) = config.record_key_fields
     raise UnsupportedError(

@@ -56,7 +56,7 @@ def read_keys(
     Raises:
         TypeError: they come in no form that is known, or not as text.
         ValueError: a null key, or rows without the columns it takes.
-        KeyEncodingError: rows whose key fields make no key.
+        KeyEncodingError: rows whose key fields make no key, or the key of other values too.
     """
     if isinstance(keys, str):
         raise TypeError("keys is a list of record keys; for one key write [key]")

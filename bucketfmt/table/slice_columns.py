@@ -126,7 +126,8 @@ class SliceColumns:
                     rows = rows.set_column(index, field, pa.repeat(value, rows.num_rows))
         index = rows.schema.get_field_index(RECORD_KEY)
         if index >= 0 and not config.populate_meta_fields:
-            rows = rows.set_column(index, rows.schema.field(index), record_keys(rows, config))
+            keys = record_keys(rows, config, are_stored=True)
+            rows = rows.set_column(index, rows.schema.field(index), keys)
         return rows
 
     def renames(self, written_at: str) -> Renames | None:

@@ -213,7 +213,7 @@ class BucketWriter:
         columns = dict.fromkeys((*key_columns(config), *config.ordering_fields))
         rows = lookup_rows(snapshot, self._basis.finder, wanted, list(columns))
         if not config.populate_meta_fields:
-            return Deletes(record_keys(rows, config), rows)
+            return Deletes(record_keys(rows, config, are_stored=True), rows)
         return Deletes(rows.column(RECORD_KEY), rows)
 
 

@@ -36,7 +36,8 @@ def gather_rows(
 
     Raises:
         SchemaError: a value has no place in the table.
-        KeyEncodingError: a key that is null or empty, or on which Hudi never returns.
+        KeyEncodingError: a key that is null or empty, that rows of other values would have too,
+            or on which Hudi never returns.
         UnsafePathError: a partition value that would lead out of the table.
     """
     for routed in map_in_order(partial(_route, basis), tables, workers):

@@ -208,19 +208,103 @@ def test_parse_record_key_refuses_what_it_cannot_read_in_one_way(
         parse_record_key(key, fields, NAMED)
 
 
-@given(
+FIELDS = ["a", "b", "ab", "a:b"]
+VALUES = st.one_of(
+    st.none(),
+    st.text("ab:,", max_size=9),
+    st.text(max_size=6),
     st.lists(
-        st.none() | st.text("ab:,", max_size=6) | st.text(max_size=6), min_size=1, max_size=3
-    ).filter(lambda values: any(values) and not {"__null__", "__empty__"} & set(values))
+        st.sampled_from([",a:", ",b:", ",ab:", ",a:b:", "__null__", "__empty__", "x"]), max_size=3
+    ).map("".join),
 )
-def test_a_formatted_key_parses_back_or_is_ambiguous(values: list[str | None]) -> None:
-    fields = ["a", "b", "ab"][: len(values)]
-    key = format_record_key(fields, values, KeyGenerator.COMPLEX, NAMED)
-    looks_like_a_field = any(f",{field}:" in (value or "") for value in values for field in fields)
+
+
+def take_apart_in_every_way(key: str, fields: list[str]) -> set[tuple[str | None, ...]]:
+    """Return the values of all rows whose key is this text, by trying every place of a name."""
+    first, rest = fields[0], fields[1:]
+    if not key.startswith(f"{first}:"):
+        return set()
+    text = key[len(first) + 1 :]
+    if not rest:
+        return {(value,) for value in meanings(text)}
+    found = set()
+    for end in range(len(text)):
+        if text.startswith(f",{rest[0]}:", end):
+            for further in take_apart_in_every_way(text[end + 1 :], rest):
+                found |= {(value, *further) for value in meanings(text[:end])}
+    return found
+
+
+def meanings(text: str) -> list[str | None]:
+    placeholders: dict[str, list[str | None]] = {
+        "": [],
+        "__null__": [None, "__null__"],
+        "__empty__": ["", "__empty__"],
+    }
+    return placeholders.get(text, [text])
+
+
+@pytest.mark.rule("KEY-12")
+@given(st.permutations(FIELDS), st.lists(VALUES, min_size=2, max_size=4).filter(any))
+def test_a_key_is_made_only_of_values_that_no_other_row_shares_it_with(
+    names: list[str], values: list[str | None]
+) -> None:
+    fields = names[: len(values)]
     try:
-        assert parse_record_key(key, fields, NAMED) == tuple(values)
+        key = format_record_key(fields, values, KeyGenerator.COMPLEX, NAMED)
     except KeyEncodingError:
-        assert looks_like_a_field or key.count(",") >= len(fields)
+        # Refused: by the rule, and so that what is refused is no more than the rule says.
+        marks = [f",{name}:" for name in fields]
+        assert any(
+            value in ("__null__", "__empty__")
+            or any(mark in (value or "") for mark in marks[max(at, 1) : at + 2])
+            for at, value in enumerate(values)
+        )
+    else:
+        assert take_apart_in_every_way(key, fields) >= {tuple(values)}
+        of_rows = {
+            row
+            for row in take_apart_in_every_way(key, fields)
+            if not {"__null__", "__empty__"} & set(row)
+        }
+        assert of_rows == {tuple(values)}
+        assert parse_record_key(key, fields, NAMED) == tuple(values)
+
+
+@pytest.mark.rule("KEY-12")
+@pytest.mark.parametrize(
+    "values",
+    [
+        ("1,b:2", "3"),
+        ("1", "2,b:3"),
+        (",b:", "1"),
+        ("1", ",b:"),
+        ("__null__", "1"),
+        ("1", "__empty__"),
+    ],
+)
+def test_an_ambiguous_value_is_refused(values: tuple[str, str]) -> None:
+    with pytest.raises(KeyEncodingError, match="would have the same record key"):
+        format_record_key(["a", "b"], values, KeyGenerator.COMPLEX, NAMED)
+
+
+@pytest.mark.rule("KEY-12")
+@pytest.mark.parametrize(
+    "values",
+    [
+        ("1,a:2", "3"),
+        ("1", "2,a:3"),
+        ("1,c:2", "x:y,z"),
+        (",,", "::"),
+        ("b:1", "a:2"),
+        ("__null", "empty__"),
+    ],
+)
+def test_a_value_with_separators_is_taken_where_the_key_stays_clear(
+    values: tuple[str, str],
+) -> None:
+    key = format_record_key(["a", "b"], values, KeyGenerator.COMPLEX, NAMED)
+    assert parse_record_key(key, ["a", "b"]) == values
 
 
 @given(st.text("ab:,_", max_size=20) | st.text(max_size=20), st.sampled_from(list(KeyDialect)))

@@ -94,7 +94,28 @@ def test_refusals() -> None:
         partition_paths(pa.table({"p": [1]}), config("x", "p", "USER_PROVIDED"))
 
 
-TEXTS = st.one_of(st.none(), st.text(st.characters(exclude_categories=["Cs"]), max_size=5))
+@pytest.mark.rule("KEY-12")
+def test_two_rows_of_one_key_are_refused_unless_they_are_stored() -> None:
+    rows = pa.table({"a": ["x", "1,b:2", "1"], "b": ["y", "3", "2,b:3"]})
+    with pytest.raises(KeyEncodingError, match=r"row 1: the value '1,b:2' .* field a holds ',b:'"):
+        record_keys(rows, config("a,b"))
+    with pytest.raises(KeyEncodingError, match=r"row 0: the value '2,b:3' .* field b"):
+        record_keys(rows.slice(2), config("a,b"))
+    stored = record_keys(rows, config("a,b"), are_stored=True)
+    assert stored.to_pylist() == ["a:x,b:y", "a:1,b:2,b:3", "a:1,b:2,b:3"]
+    literal = pa.table({"a": ["x", "__null__"], "b": [1, 2]})
+    with pytest.raises(KeyEncodingError, match="row 1: the value '__null__'"):
+        record_keys(literal, config("a,b"))
+    alone = pa.table({"id": ["__null__", "1,id:2", "1,b:2"]})
+    expected = ["id:__null__", "id:1,id:2", "id:1,b:2"]
+    assert record_keys(alone, config("id", "id", "COMPLEX")).to_pylist() == expected
+
+
+TEXTS = st.one_of(
+    st.none(),
+    st.text(st.characters(exclude_categories=["Cs"]), max_size=5),
+    st.lists(st.sampled_from([",a:", ",b:", "__null__", "x"]), max_size=2).map("".join),
+)
 
 
 @given(st.lists(st.tuples(TEXTS, TEXTS), max_size=5), st.sampled_from([1, 2]))
