@@ -36,7 +36,8 @@ class Finding:
         severity: error, warning or info.
         partition: Partition path ("" of an unpartitioned table); None for the whole table.
         bucket: Bucket id; on a ring the node's value. None where no single bucket is meant.
-        paths: Files concerned, relative to the table root; the first twenty.
+        paths: Files concerned, relative to the table root; the first twenty. Where there are
+            more, `evidence` says how many.
         instants: Requested times of the instants concerned.
         evidence: What was seen, so that a person can look at it.
         cause: What usually leads to it.
@@ -71,12 +72,15 @@ class Finding:
     ) -> Finding:
         """Return a finding; what is not given is the catalogue's."""
         kind = CATALOGUE[finding_id]
+        every_path = tuple(dict.fromkeys(paths))
+        if len(every_path) > _PATHS_MAX:
+            evidence = f"{evidence} ({_PATHS_MAX} of the {len(every_path)} files are named here)"
         return cls(
             id=finding_id,
             severity=severity or kind.severity,
             partition=partition,
             bucket=bucket,
-            paths=tuple(dict.fromkeys(paths))[:_PATHS_MAX],
+            paths=every_path[:_PATHS_MAX],
             instants=tuple(sorted(set(instants))),
             evidence=evidence,
             cause=kind.cause,
@@ -141,6 +145,7 @@ class CheckReport:
         not_checked: What was left out and why, in sentences.
         findings: Worst first.
         interrupted: It was stopped by Ctrl-C.
+        findings_left_out: How many findings more than `max_findings` there were.
     """
 
     status: Literal["clean", "findings", "incomplete"]
@@ -149,6 +154,7 @@ class CheckReport:
     not_checked: tuple[str, ...]
     findings: tuple[Finding, ...]
     interrupted: bool = False
+    findings_left_out: int = 0
 
     def __bool__(self) -> bool:
         return self.status == "clean"
@@ -167,8 +173,14 @@ class CheckReport:
             Finding(**{**f, "paths": tuple(f["paths"]), "instants": tuple(f["instants"])})
             for f in data["findings"]
         )
-        not_checked = tuple(data["not_checked"])
-        return cls(data["status"], data["depth"], data["checked"], not_checked, tuple(findings))
+        return cls(
+            data["status"],
+            data["depth"],
+            data["checked"],
+            tuple(data["not_checked"]),
+            tuple(findings),
+            findings_left_out=data["findings_left_out"],
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as `bucketfmt check --output json` prints it."""
@@ -181,11 +193,13 @@ class CheckReport:
                 asdict(finding) | {"paths": list(finding.paths), "instants": list(finding.instants)}
                 for finding in self.findings
             ],
+            "findings_left_out": self.findings_left_out,
         }
 
 
 _OF_THE_TABLE = ("instants", "hashing config files")  # counted by each check of some partitions
 _NOT_ASKED_FOR = ": not asked for"
+_LEFT_OUT = " further findings are left out (max_findings)"
 
 
 def merge_reports(reports: Sequence[CheckReport], max_findings: int) -> CheckReport:
@@ -207,11 +221,12 @@ def merge_reports(reports: Sequence[CheckReport], max_findings: int) -> CheckRep
         sentence
         for report in reports
         for sentence in report.not_checked
-        if not sentence.endswith(_NOT_ASKED_FOR)
+        if not sentence.endswith((_NOT_ASKED_FOR, _LEFT_OUT))
     )
-    if len(worst) > max_findings:
-        left_out = f"{len(worst) - max_findings} further findings are left out (max_findings)"
-        sentences[left_out] = None
+    left_out = max(0, len(worst) - max_findings)
+    left_out += sum(report.findings_left_out for report in reports)
+    if left_out:
+        sentences[f"{left_out}{_LEFT_OUT}"] = None
     statuses = {report.status for report in reports}
     status: Literal["clean", "findings", "incomplete"] = "clean"
     if "findings" in statuses:
@@ -219,7 +234,14 @@ def merge_reports(reports: Sequence[CheckReport], max_findings: int) -> CheckRep
     elif "incomplete" in statuses:
         status = "incomplete"
     checked = dict(sorted(counts.items()))
-    return CheckReport(status, reports[0].depth, checked, tuple(sentences), worst[:max_findings])
+    return CheckReport(
+        status,
+        reports[0].depth,
+        checked,
+        tuple(sentences),
+        worst[:max_findings],
+        findings_left_out=left_out,
+    )
 
 
 @dataclass
@@ -259,7 +281,7 @@ class ReportBuilder:
         if self._reasons_left_out:
             sentences.append(f"{self._reasons_left_out} further things, for other reasons")
         if self._left_out:
-            sentences.append(f"{self._left_out} further findings are left out (max_findings)")
+            sentences.append(f"{self._left_out}{_LEFT_OUT}")
         status: Literal["clean", "findings", "incomplete"] = "clean"
         if self._is_found:
             status = "findings"
@@ -272,6 +294,7 @@ class ReportBuilder:
             tuple(sentences),
             tuple(sorted(self._findings, key=lambda finding: finding.sort_key)),
             self.interrupted,
+            self._left_out,
         )
 
     def _add_not_checked(self, event: NotChecked) -> None:

@@ -82,9 +82,13 @@ def print_report(report: CheckReport) -> None:
     console.print(f"checked ({report.depth}): {checked or 'nothing'}", markup=False)
     for sentence in report.not_checked:
         console.print(f"not checked: {sentence}", markup=False)
+    count = f"{len(report.findings)} findings"
+    if report.findings_left_out:
+        every = len(report.findings) + report.findings_left_out
+        count = f"{len(report.findings)} of {every} findings; --max-findings N for more"
     shown = {
         "clean": "clean",
-        "findings": f"{len(report.findings)} findings",
+        "findings": count,
         "incomplete": "nothing found, but not all could be checked",
     }
     stopped = "stopped; " if report.interrupted else ""

@@ -7,16 +7,21 @@ import json
 import math
 import sys
 from collections.abc import Iterable, Mapping
-from typing import Any
+from itertools import zip_longest
+from typing import Any, Literal
 
 import pyarrow as pa
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table as Grid
 from rich.text import Text
 
-__all__ = ["bar", "console", "json_text", "print_facts", "print_json", "print_table", "size_text"]
+__all__ = ["bar", "console", "json_text", "on_terminal", "print_facts", "print_json"]
+__all__ += ["print_rows", "print_table", "size_text"]
 
-_WIDTH_MAX = 100_000  # of a grid nobody folds
+_UNBOUNDED = 1_000_000_000  # columns: a file or a pipe has no width to fold to
+_PAGE_ROWS = 1_000
+_GAP = "  "
 
 
 class _Console(Console):
@@ -25,9 +30,12 @@ class _Console(Console):
         raise BrokenPipeError
 
 
-console = _Console(highlight=False)
-if not console.is_terminal:
-    console = _Console(highlight=False, width=4_000)  # a file or a pipe has no width to fold to
+def on_terminal() -> bool:
+    """Whether a person watches standard output. FORCE_COLOR says how it looks, and not that."""
+    return sys.stdout.isatty()
+
+
+console = _Console(highlight=False, width=None if on_terminal() else _UNBOUNDED)
 
 _BLOCKS = " ▏▎▍▌▋▊▉█"
 
@@ -65,18 +73,21 @@ def print_json(value: Any) -> None:
 
 
 def print_table(table: pa.Table) -> None:
-    """Print rows as a grid, or one below the other where the grid is wider than the console.
+    """Print rows as a grid; on a terminal narrower than that, one row below the other.
 
     Nothing in a cell is taken as markup.
     """
+    if not on_terminal():
+        print_rows(table.schema, table.to_batches())
+        return
     rows = table.to_pylist()
     grid = Grid(header_style="bold", box=None, pad_edge=False)
     for field in table.schema:
-        number = pa.types.is_integer(field.type) or pa.types.is_floating(field.type)
-        grid.add_column(field.name, justify="right" if number else "left", overflow="fold")
+        justify: Literal["left", "right"] = "right" if _is_number(field.type) else "left"
+        grid.add_column(field.name, justify=justify, overflow="fold")
     for row in rows:
         grid.add_row(*(_cell(value) for value in row.values()))
-    unbounded = console.options.update(max_width=_WIDTH_MAX)
+    unbounded = console.options.update(max_width=_UNBOUNDED)
     if not rows or console.measure(grid, options=unbounded).maximum <= console.width:
         console.print(grid)
         return
@@ -86,12 +97,55 @@ def print_table(table: pa.Table) -> None:
         print_facts(row)
 
 
+def print_rows(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
+    """Print rows as they come: a line each (or more, of lists), whole, in aligned columns.
+
+    Columns become wider where a later page of rows has wider values.
+    """
+    widths = [cell_len(name) for name in schema.names]
+    is_number = [_is_number(field.type) for field in schema]
+    is_first = True
+
+    def show(cells: list[list[list[str]]]) -> None:
+        for column, texts in enumerate(zip(*cells, strict=True)):
+            lengths = (cell_len(line) for lines in texts for line in lines)
+            widths[column] = max(widths[column], *lengths)
+        for row in cells:
+            for lines in zip_longest(*row, fillvalue=""):
+                sys.stdout.write(_aligned(lines, widths, is_number) + "\n")
+
+    for batch in batches:
+        for start in range(0, batch.num_rows, _PAGE_ROWS):
+            page = batch.slice(start, _PAGE_ROWS).to_pylist()
+            cells = [[_cell_text(value).split("\n") for value in row.values()] for row in page]
+            show([[[name] for name in schema.names], *cells] if is_first else cells)
+            is_first = False
+    if is_first:
+        show([[[name] for name in schema.names]])
+
+
+def _aligned(texts: Iterable[str], widths: list[int], is_number: list[bool]) -> str:
+    padded = []
+    for text, width, right in zip(texts, widths, is_number, strict=True):
+        padding = " " * (width - cell_len(text))
+        padded.append(padding + text if right else text + padding)
+    return _GAP.join(padded).rstrip(" ")
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
+
+
 def _cell(value: Any) -> Text:
+    return Text(_cell_text(value), style="dim" if value is None else "")
+
+
+def _cell_text(value: Any) -> str:
     if value is None:
-        return Text("-", style="dim")
+        return "-"
     if isinstance(value, list):
-        return Text("\n".join(str(item) for item in value))
-    return Text(str(value).replace("\n", "\\n"))
+        return "\n".join(str(item) for item in value)
+    return str(value).replace("\n", "\\n")
 
 
 def print_facts(facts: Mapping[str, Any] | Iterable[tuple[str, Any]]) -> None:

@@ -6,15 +6,13 @@ import json
 import re
 import sys
 from collections.abc import Iterator
-from enum import Enum
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO
+from typing import Annotated, Any
 
 import pyarrow as pa
-import pyarrow.csv
-import pyarrow.parquet as pq
 import typer
 
+import bucketfmt
 from bucketfmt.cli.app import (
     IndexOption,
     StorageOption,
@@ -22,29 +20,19 @@ from bucketfmt.cli.app import (
     app,
     open_table,
 )
-from bucketfmt.cli.render import json_text, print_table
+from bucketfmt.cli.render import on_terminal, print_table
+from bucketfmt.cli.row_output import RowOutput, choose_form, write_rows
+from bucketfmt.rows.meta_columns import RECORD_KEY
+from bucketfmt.rows.virtual_keys import record_keys
+from bucketfmt.table.keys import key_columns
 
 __all__ = ["given_keys", "locate", "lookup", "read"]
 
-_ROWS_SHOWN = 100
+_ROWS_SHOWN = 100  # on a terminal, where nobody says how many
+_COUNTED_BYTES_MAX = 64 << 20  # of the files of a read whose rows are counted for a note
+_COUNTED_SLICES_MAX = 200
+_KEYS_SHOWN = 3
 _CONDITION = re.compile(r"^\s*(.+?)\s*(==|!=|<=|>=|=|<|>|\bnot in\b|\bin\b)\s*(.*?)\s*$", re.DOTALL)
-
-
-class RowOutput(str, Enum):
-    """How rows are written."""
-
-    TEXT = "text"
-    JSON = "json"
-    CSV = "csv"
-    PARQUET = "parquet"
-
-
-_FORMS = {
-    ".csv": RowOutput.CSV,
-    ".json": RowOutput.JSON,
-    ".jsonl": RowOutput.JSON,
-    ".parquet": RowOutput.PARQUET,
-}
 
 Columns = Annotated[
     str | None, typer.Option("--columns", "-c", metavar="A,B", help="Only these columns.")
@@ -128,8 +116,6 @@ def read(
 ) -> None:
     """Read rows as Hudi reads them."""
     opened = open_table(table, storage_option, index)
-    if choose_form(output, out) is RowOutput.TEXT and limit is None:
-        limit = _ROWS_SHOWN
     scan = opened.scan(
         columns=columns.split(",") if columns else None,
         filter=[parse_condition(text, opened.schema) for text in filter_ or ()] or None,
@@ -138,7 +124,36 @@ def read(
         meta_columns=meta_columns,
         limit=limit,
     )
-    write_rows(scan.schema, scan.to_batches(), output, out)
+    if choose_form(output, out) is RowOutput.TEXT and limit is None and on_terminal():
+        _show_first(scan)
+    else:
+        write_rows(scan.schema, scan.to_batches(), output, out)
+
+
+def _show_first(scan: bucketfmt.Scan) -> None:
+    """Print as many rows as a person looks at, and say how many there are, or that more follow."""
+    shown, is_all = _first_rows(scan.to_batches(_ROWS_SHOWN), scan.schema)
+    note = ""
+    if not is_all:
+        plan = scan.plan()
+        is_cheap = plan.size <= _COUNTED_BYTES_MAX and len(plan.slices) <= _COUNTED_SLICES_MAX
+        total = f"{_ROWS_SHOWN} of {scan.count()} rows" if is_cheap else None
+        note = f"{total or f'the first {_ROWS_SHOWN} rows, and more follow'}; "
+        note += "--limit N or -o FILE for more"
+    print_table(shown)
+    if note:
+        print(note, file=sys.stderr)
+
+
+def _first_rows(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> tuple[pa.Table, bool]:
+    """Return the first rows, and whether they are all."""
+    found: list[pa.RecordBatch] = []
+    for batch in batches:
+        found.append(batch)
+        if sum(map(len, found)) > _ROWS_SHOWN:
+            break
+    rows = pa.Table.from_batches(found, schema)
+    return rows.slice(0, _ROWS_SHOWN), rows.num_rows <= _ROWS_SHOWN
 
 
 @app.command()
@@ -158,6 +173,8 @@ def locate(
     opened = open_table(table, storage_option, index)
     located = opened.locate(_keys(keys, keys_from), partitions=partition or None)
     write_rows(located.schema, iter(located.to_batches()), output, out)
+    if not located.num_rows:
+        print("the table has no partitions yet, so keys are nowhere", file=sys.stderr)
 
 
 @app.command()
@@ -171,10 +188,29 @@ def lookup(
     storage_option: StorageOption = None,
     index: IndexOption = None,
 ) -> None:
-    """Read the rows of given keys, opening only their buckets."""
+    """Read the rows of given keys, opening only their buckets.
+
+    Standard error tells how many keys the table does not have.
+    """
     opened = open_table(table, storage_option, index)
-    rows = opened.lookup(_keys(keys, keys_from), columns=columns.split(",") if columns else None)
-    write_rows(rows.schema, iter(rows.to_batches()), output, out)
+    asked = list(dict.fromkeys(_keys(keys, keys_from)))
+    names = columns.split(",") if columns else list(opened.schema.names)
+    config = opened.config
+    of_keys = [name for name in key_columns(config) if name not in names]
+    rows = opened.lookup(asked, [*names, *of_keys])
+    is_stored = config.populate_meta_fields
+    found = rows.column(RECORD_KEY) if is_stored else record_keys(rows, config)
+    wanted = rows.select(names)
+    write_rows(wanted.schema, iter(wanted.to_batches()), output, out)
+    _tell_missing(asked, set(found.to_pylist()))
+
+
+def _tell_missing(asked: list[str], found: set[str]) -> None:
+    missing = [key for key in asked if key not in found]
+    if missing:
+        shown = ", ".join(map(repr, missing[:_KEYS_SHOWN]))
+        more = ", ..." if len(missing) > _KEYS_SHOWN else ""
+        print(f"{len(missing)} of {len(asked)} keys were not found: {shown}{more}", file=sys.stderr)
 
 
 def _keys(keys: list[str] | None, keys_from: Path | None) -> list[str]:
@@ -197,96 +233,3 @@ def given_keys(keys: list[str] | None, keys_from: Path | None) -> list[str]:
         except (OSError, UnicodeDecodeError) as error:
             raise typer.BadParameter(f"--keys-from {keys_from}: {error}") from error
     return found
-
-
-def write_rows(
-    schema: pa.Schema,
-    batches: Iterator[pa.RecordBatch],
-    output: RowOutput | None,
-    out: Path | None,
-) -> None:
-    """Write rows in the wanted form, batch by batch where the form allows.
-
-    A file that could not be finished is removed: half a table is not to be taken for one.
-
-    Raises:
-        typer.BadParameter: the form and the place do not go together.
-    """
-    form = choose_form(output, out)
-    if form is RowOutput.TEXT:
-        print_table(pa.Table.from_batches(batches, schema))
-    elif out is None or str(out) == "-":
-        _write_to(sys.stdout.buffer, form, schema, batches)
-        sys.stdout.buffer.flush()
-    else:
-        with out.open("wb") as sink:
-            try:
-                _write_to(sink, form, schema, batches)
-            except BaseException:
-                if out.is_file():  # and no pipe or terminal
-                    out.unlink()
-                raise
-
-
-def choose_form(output: RowOutput | None, out: Path | None) -> RowOutput:
-    """Return how to write to `out`: as was said, or else as the file's name ends.
-
-    Raises:
-        typer.BadParameter: that goes not together, or the name does not tell.
-    """
-    if out is None or str(out) == "-":
-        if output is RowOutput.PARQUET:
-            raise typer.BadParameter("--output parquet wants -o FILE")
-        return output or (RowOutput.TEXT if out is None else RowOutput.JSON)
-    form = output or _FORMS.get(out.suffix.lower())
-    if form is None or form is RowOutput.TEXT:
-        raise typer.BadParameter(f"-o {out}: say --output json, csv or parquet")
-    return form
-
-
-def _write_to(
-    sink: BinaryIO, form: RowOutput, schema: pa.Schema, batches: Iterator[pa.RecordBatch]
-) -> None:
-    if form is RowOutput.PARQUET:
-        with pq.ParquetWriter(sink, schema) as parquet:
-            for batch in batches:
-                parquet.write_batch(batch)
-    elif form is RowOutput.CSV:
-        with pyarrow.csv.CSVWriter(sink, _csv_schema(schema)) as writer:
-            for batch in batches:
-                writer.write_batch(_csv_batch(batch))
-    else:
-        for batch in batches:
-            for row in batch.to_pylist():
-                sink.write(json_text(row).encode("utf-8", "surrogatepass") + b"\n")
-
-
-def _csv_schema(schema: pa.Schema) -> pa.Schema:
-    return pa.schema(
-        pa.field(field.name, field.type if _fits_csv(field.type) else pa.string())
-        for field in schema
-    )
-
-
-def _fits_csv(kind: pa.DataType) -> bool:
-    return not (
-        pa.types.is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_fixed_size_binary(kind)
-    )
-
-
-def _csv_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """CSV has no form for nested values and bytes: they become what they are in JSON."""
-    columns = [
-        column
-        if _fits_csv(column.type)
-        else pa.array(map(_csv_text, column.to_pylist()), pa.string())
-        for column in batch.columns
-    ]
-    return pa.RecordBatch.from_arrays(columns, schema=_csv_schema(batch.schema))
-
-
-def _csv_text(value: Any) -> str | None:
-    if value is None:
-        return None
-    text = json_text(value)
-    return text.strip('"') if isinstance(value, bytes) else text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated, Any
 
 import pyarrow as pa
@@ -25,6 +26,7 @@ from bucketfmt.cli.render import (
     print_table,
     size_text,
 )
+from bucketfmt.table.inspect import Inspect
 from bucketfmt.table.skew import Skew, measure_skew
 from bucketfmt.table.table import Table
 
@@ -92,9 +94,16 @@ def history(
     ] = False,
     storage_option: StorageOption = None,
 ) -> None:
-    """List what was done to a table, newest first."""
-    commits = open_table(table, storage_option).inspect.commits(archived=archived)
+    """List what was done to a table, newest first.
+
+    Standard error tells where instants of the archived timeline are left out.
+    """
+    opened = open_table(table, storage_option)
+    commits = opened.inspect.commits(archived=archived)
     _print(commits.sort_by([("requested_time", "descending")]), output)
+    if not archived and any(not f.is_dir for f in opened.store.list(opened.config.history_path)):
+        note = "instants of the archived timeline are left out; --archived lists them too"
+        print(note, file=sys.stderr)
 
 
 @app.command()
@@ -106,10 +115,21 @@ def files(
     index: IndexOption = None,
 ) -> None:
     """List the files a reader of the table opens."""
-    listing = open_table(table, storage_option, index).inspect.files()
-    if partition is not None:
-        listing = listing.filter(pc.equal(listing["partition_path"], partition))
-    _print(listing, output)
+    inspect = open_table(table, storage_option, index).inspect
+    _print(_of_partition(inspect.files(), inspect, partition), output)
+
+
+def _of_partition(rows: pa.Table, inspect: Inspect, partition: str | None) -> pa.Table:
+    """Return the rows of one partition, or of all.
+
+    Raises:
+        ValueError: the table has no such partition.
+    """
+    if partition is None:
+        return rows
+    if partition not in inspect.partitions()["partition_path"].to_pylist():
+        raise ValueError(f"the table has no partition {partition!r}")
+    return rows.filter(pc.equal(rows["partition_path"], partition))
 
 
 def _print(table: pa.Table, output: Output) -> None:
@@ -128,10 +148,8 @@ def buckets(
     index: IndexOption = None,
 ) -> None:
     """Draw the size of each bucket, and say how even they are."""
-    opened = open_table(table, storage_option, index)
-    sizes = opened.inspect.buckets()
-    if partition is not None:
-        sizes = sizes.filter(pc.equal(sizes["partition_path"], partition))
+    inspect = open_table(table, storage_option, index).inspect
+    sizes = _of_partition(inspect.buckets(), inspect, partition)
     rows: dict[str, list[dict[str, Any]]] = {}
     for row in sizes.to_pylist():
         rows.setdefault(row["partition_path"], []).append(row)

@@ -15,7 +15,14 @@ import pyarrow as pa
 import pytest
 
 import bucketfmt as bf
-from bucketfmt.check.report import CheckReport, Counted, Finding, NotChecked, ReportBuilder
+from bucketfmt.check.report import (
+    CheckReport,
+    Counted,
+    Finding,
+    NotChecked,
+    ReportBuilder,
+    merge_reports,
+)
 from bucketfmt.errors import BucketfmtError, StorageError, UnsupportedError
 from bucketfmt.storage.store import Store
 from bucketfmt.table.progress import Progress
@@ -271,7 +278,14 @@ def test_a_report_as_json_has_only_plain_values() -> None:
     report: CheckReport = builder.build()
     document = report.to_dict()
     assert json.loads(json.dumps(document)) == document
-    assert set(document) == {"status", "depth", "checked", "not_checked", "findings"}
+    assert set(document) == {
+        "status",
+        "depth",
+        "checked",
+        "not_checked",
+        "findings",
+        "findings_left_out",
+    }
     assert set(document["findings"][0]) == {
         "id",
         "severity",
@@ -284,3 +298,24 @@ def test_a_report_as_json_has_only_plain_values() -> None:
         "fix",
         "data_loss",
     }
+
+
+def test_a_finding_tells_how_many_files_it_leaves_out() -> None:
+    few = Finding.of("T002", "lost", paths=map(str, range(20)))
+    assert (few.evidence, len(few.paths)) == ("lost", 20)
+    many = Finding.of("T002", "lost", paths=map(str, range(33)))
+    assert many.evidence == "lost (20 of the 33 files are named here)"
+    assert many.paths == tuple(map(str, range(20)))
+
+
+def test_merged_reports_tell_all_that_is_left_out() -> None:
+    reports = []
+    for partition in ("a", "b"):
+        builder = ReportBuilder("quick", max_findings=2)
+        for number in range(5):
+            builder.add(Finding.of("T005", f"{number}", partition=partition))
+        reports.append(builder.build())
+    assert [report.findings_left_out for report in reports] == [3, 3]
+    merged = merge_reports(reports, max_findings=3)
+    assert (len(merged.findings), merged.findings_left_out) == (3, 7)
+    assert merged.not_checked == ("7 further findings are left out (max_findings)",)

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
+import re
+import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -32,6 +36,40 @@ class Run:
 
 
 Cli = Callable[..., Run]
+
+COMMAND = [sys.executable, "-m", "bucketfmt.cli"]
+
+
+_STYLE = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def on_terminal(*arguments: object, columns: int = 200) -> Run:
+    """Run the command line, in a process of its own, with a terminal as its standard output."""
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "COLUMNS": str(columns), "NO_COLOR": "1", "TERM": "xterm"}
+    with subprocess.Popen(
+        [*COMMAND, *map(str, arguments)],
+        stdin=subprocess.DEVNULL,
+        stdout=theirs,
+        stderr=subprocess.PIPE,
+        env=environment,
+    ) as run:
+        os.close(theirs)
+        shown = b""
+        while part := _read_terminal(ours):
+            shown += part
+        assert run.stderr is not None
+        error = run.stderr.read().decode()
+    os.close(ours)
+    text = _STYLE.sub("", shown.decode()).replace("\r\n", "\n")
+    return Run(run.returncode, text, error)
+
+
+def _read_terminal(descriptor: int) -> bytes:
+    try:
+        return os.read(descriptor, 1 << 16)
+    except OSError:  # EIO: the other side is closed
+        return b""
 
 
 @pytest.fixture

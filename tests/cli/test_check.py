@@ -50,6 +50,9 @@ def test_max_findings(golden_copy: Copy, cli: Cli) -> None:
     report = cli("check", root, "--max-findings", 2, "--output", "json").json
     assert [finding["partition"] for finding in report["findings"]] == ["ap", "eu"]
     assert "1 further findings are left out (max_findings)" in report["not_checked"]
+    assert report["findings_left_out"] == 1
+    shown = cli("check", root, "--max-findings", 2)
+    assert shown.out.splitlines()[-1] == "2 of 3 findings; --max-findings N for more"
     assert cli("check", root, "--max-findings", 0).code == 64
 
 

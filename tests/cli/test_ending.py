@@ -5,20 +5,16 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from bucketfmt.cli.app import parse_storage_options
-from tests.cli.conftest import Cli
+from tests.cli.conftest import COMMAND, Cli, on_terminal
 from tests.table.tables import state_properties
 
 Golden = Callable[[str, str], Path]
-
-COMMAND = [sys.executable, "-m", "bucketfmt.cli"]
-
 
 WRONG_USAGE = [
     [],
@@ -169,12 +165,12 @@ def test_ctrl_c(golden: Golden, tmp_path: Path) -> None:
 
 def test_wide_rows_stand_one_below_the_other(golden: Golden) -> None:
     """On a terminal too narrow for the grid; in a file or a pipe a row is a line."""
-    command = [*COMMAND, "files", str(golden("1.2.0", "tiny_mor"))]
-    piped = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
-    assert len(piped.splitlines()) == 1 + 3
-    terminal = {**os.environ, "FORCE_COLOR": "1", "NO_COLOR": "1", "COLUMNS": "80"}
-    shown = subprocess.run(
-        command, capture_output=True, text=True, timeout=60, check=True, env=terminal
+    arguments = ["files", str(golden("1.2.0", "tiny_mor"))]
+    coloured = {**os.environ, "FORCE_COLOR": "1", "COLUMNS": "80"}
+    piped = subprocess.run(
+        [*COMMAND, *arguments], capture_output=True, text=True, timeout=60, check=True, env=coloured
     ).stdout
-    assert all(len(line) <= 100 for line in shown.splitlines())
+    assert len(piped.splitlines()) == 1 + 3
+    shown = on_terminal(*arguments, columns=80).out
+    assert all(len(line) <= 80 for line in shown.splitlines())
     assert sum(line.count("partition_path") for line in shown.splitlines()) == 3

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import os
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,7 +14,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import bucketfmt as bf
-from tests.cli.conftest import Cli
+from bucketfmt.cli import rows as rows_module
+from bucketfmt.cli.rows import _show_first as show_first
+from bucketfmt.format.record_keys import KeyEncoding
+from bucketfmt.rows.virtual_keys import record_keys
+from tests.cli.conftest import Cli, on_terminal
 from tests.same_rows import canonical
 
 Golden = Callable[[str, str], Path]
@@ -32,9 +38,65 @@ class TestRead:
             ["key-000125", "6"],
         ]
 
-    def test_text_shows_a_hundred_rows(self, mor: Path, cli: Cli) -> None:
-        assert len(cli("read", mor).out.splitlines()) == 1 + 100
+    def test_text_is_whole_but_on_a_terminal(self, mor: Path, cli: Cli) -> None:
+        run = cli("read", mor)
+        assert (run.code, run.err) == (0, "")
+        assert sorted(line.split()[0] for line in run.out.splitlines()[1:]) == sorted(
+            bf.open(mor).scan(["id"]).to_arrow()["id"].to_pylist()
+        )
         assert len(cli("read", mor, "-n", 300).out.splitlines()) == 1 + 300
+
+    def test_text_on_a_terminal(self, mor: Path) -> None:
+        shown = on_terminal("read", mor)
+        assert (shown.code, len(shown.out.splitlines())) == (0, 1 + 100)
+        assert shown.err == "100 of 310 rows; --limit N or -o FILE for more\n"
+        few = on_terminal("read", mor, "-f", "qty = 6")
+        assert (few.code, few.err) == (0, "")
+        every = on_terminal("read", mor, "-n", 1000)
+        assert (every.err, len(every.out.splitlines())) == ("", 1 + 310)
+
+    def test_text_on_a_terminal_of_what_is_dear_to_count(
+        self, mor: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(rows_module, "_COUNTED_BYTES_MAX", 1_000)
+        show_first(bf.open(mor).scan())
+        captured = capsys.readouterr()
+        assert len(captured.out.splitlines()) == 1 + 100
+        assert captured.err == (
+            "the first 100 rows, and more follow; --limit N or -o FILE for more\n"
+        )
+
+    @pytest.mark.parametrize("form", ["text", "json", "csv"])
+    def test_damage_that_is_met_late_ends_with_the_error(
+        self, golden_copy: Golden, cli: Cli, form: str
+    ) -> None:
+        root = golden_copy("0.15.0", "mor")
+        last = max((root / "us").glob("*.parquet"))
+        last.write_bytes(last.read_bytes()[:-30])
+        run = cli("read", root, "--output", form)
+        assert run.code == 2
+        assert last.name in run.err
+        assert run.err.count("\n") == 1
+        written = len(run.out.splitlines()) - (form != "json")
+        assert 0 < written < 310
+        assert f"; the output is incomplete: it ends after {written} rows\n" in run.err
+        shown = on_terminal("read", root)
+        assert (shown.code, shown.out) == (2, "")
+        assert "incomplete" not in shown.err
+
+    def test_text_of_any_width_is_whole_off_a_terminal(self, tmp_path: Path, cli: Cli) -> None:
+        rows = pa.table({"id": ["a", "b"], "note": ["x" * 9_000, "short"], "n": [1, 22]})
+        table = bf.create(
+            tmp_path / "wide", schema=rows.schema, record_key=["id"], index=bf.SimpleBucketIndex(1)
+        )
+        table.insert(rows)
+        lines = cli("read", tmp_path / "wide").out.splitlines()
+        assert [line.split() for line in lines] == [
+            ["id", "note", "n"],
+            ["a", "x" * 9_000, "1"],
+            ["b", "short", "22"],
+        ]
+        assert {len(line) for line in lines} == {2 + 2 + 9_000 + 2 + 2}
 
     def test_json_lines(self, mor: Path, cli: Cli) -> None:
         rows = cli("read", mor, "--output", "json").rows
@@ -119,7 +181,31 @@ class TestRead:
         for ending in ("csv", "json", "parquet"):
             run = cli("read", root, "-o", tmp_path / f"rows.{ending}")
             assert (run.code, run.out) == (2, "")
-            assert not (tmp_path / f"rows.{ending}").exists()
+            assert not list(tmp_path.glob("*rows*"))
+            (tmp_path / f"kept.{ending}").write_text("as before")
+            assert cli("read", root, "-o", tmp_path / f"kept.{ending}").code == 2
+            assert (tmp_path / f"kept.{ending}").read_text() == "as before"
+        assert len(list(tmp_path.glob("*kept*"))) == 3
+
+    def test_a_file_that_is_a_link_is_written_where_it_leads(
+        self, mor: Path, cli: Cli, tmp_path: Path
+    ) -> None:
+        target, link = tmp_path / "target.csv", tmp_path / "link.csv"
+        target.write_text("old")
+        target.chmod(0o640)
+        link.symlink_to(target)
+        assert cli("read", mor, "-o", link).code == 0
+        assert link.is_symlink()
+        assert len(target.read_text().splitlines()) == 311
+        assert target.stat().st_mode & 0o777 == 0o640
+
+    def test_a_pipe_is_written_to(self, mor: Path, cli: Cli, tmp_path: Path) -> None:
+        pipe = tmp_path / "rows.csv"
+        os.mkfifo(pipe)
+        with ThreadPoolExecutor(1) as pool:
+            read = pool.submit(pipe.read_text)
+            assert cli("read", mor, "-o", pipe).code == 0
+            assert len(read.result().splitlines()) == 311
 
 
 class TestLocate:
@@ -156,6 +242,32 @@ class TestLookup:
         run = cli("lookup", mor, "no such key")
         assert run.code == 0
         assert run.out.split() == ["id", "name", "price", "qty", "ts", "region"]
+        assert run.err == "1 of 1 keys were not found: 'no such key'\n"
+
+    @pytest.mark.parametrize(
+        ("name", "keys"),
+        [
+            ("mor", ["key-000125"]),
+            ("virtual", ["key-000001"]),
+            ("virtual_complex", ["id:key-000001,qty:1"]),
+            ("complexkey", None),
+        ],
+    )
+    def test_keys_that_are_not_there_are_told(
+        self, golden: Golden, cli: Cli, name: str, keys: list[str] | None
+    ) -> None:
+        root = golden("0.15.0", name)
+        if keys is None or name.startswith("virtual"):
+            some = bf.open(root).scan().to_arrow().slice(0, 3)
+            config = bf.open(root).config
+            keys = record_keys(some, config, KeyEncoding.NAMED).to_pylist()
+            keys = [k.removeprefix("id:") if name == "virtual" else k for k in keys]
+        asked = [*keys, "a", "b", "c", "d", "a"]
+        run = cli("lookup", root, *asked, "--output", "json")
+        assert run.code == 0
+        assert len(run.rows) >= len(keys)
+        assert run.err == (f"4 of {len(keys) + 4} keys were not found: 'a', 'b', 'c', ...\n")
+        assert cli("lookup", root, *keys).err == ""
 
     def test_to_a_file(self, mor: Path, cli: Cli, tmp_path: Path) -> None:
         cli("lookup", mor, "key-000125", "-o", tmp_path / "rows.parquet")

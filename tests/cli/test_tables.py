@@ -6,6 +6,8 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 import bucketfmt as bf
 from tests.cli.conftest import Cli
 from tests.table.tables import state_buckets
@@ -48,7 +50,9 @@ class TestDescribe:
 class TestHistory:
     def test_newest_first(self, golden: Golden, cli: Cli) -> None:
         root = golden("1.2.0", "mor")
-        commits = cli("history", root, "--output", "json").json
+        run = cli("history", root, "--output", "json")
+        assert run.err == ""
+        commits = run.json
         times = [commit["requested_time"] for commit in commits]
         assert times == sorted(times, reverse=True)
         assert len(times) == bf.open(root).inspect.commits().num_rows
@@ -61,9 +65,12 @@ class TestHistory:
 
     def test_archived(self, golden: Golden, cli: Cli) -> None:
         root = golden("1.2.0", "cleaned")
-        active = cli("history", root, "--output", "json").json
-        both = cli("history", root, "--archived", "--output", "json").json
-        assert len(both) >= len(active)
+        shown = cli("history", root, "--output", "json")
+        assert "left out; --archived lists them too\n" in shown.err
+        run = cli("history", root, "--archived", "--output", "json")
+        active, both = shown.json, run.json
+        assert run.err == ""
+        assert len(both) > len(active)
         assert both == (
             bf.open(root)
             .inspect.commits(archived=True)
@@ -86,9 +93,11 @@ class TestFiles:
         assert lines
         assert all(line.startswith("eu ") for line in lines)
 
-    def test_of_no_partition(self, golden: Golden, cli: Cli) -> None:
-        run = cli("files", golden("1.2.0", "mor"), "--partition", "nowhere", "--output", "json")
-        assert (run.code, run.json) == (0, [])
+    @pytest.mark.parametrize("command", ["files", "buckets"])
+    def test_of_no_partition(self, golden: Golden, cli: Cli, command: str) -> None:
+        run = cli(command, golden("1.2.0", "mor"), "--partition", "nowhere", "--output", "json")
+        assert (run.code, run.out) == (64, "")
+        assert run.err == "bucketfmt: the table has no partition 'nowhere'\n"
 
 
 class TestBuckets:
