@@ -7,7 +7,7 @@
 >>> t.check(depth="full").findings                         # doctest: +SKIP
 """
 
-from bucketfmt.api import Table, WriteArguments, create, open  # noqa: A004
+from bucketfmt.api import Table, WriteArguments, check_table, create, open  # noqa: A004
 from bucketfmt.check.report import CheckReport, Finding, merge_reports
 from bucketfmt.errors import (
     BucketfmtError,
@@ -103,6 +103,7 @@ __all__ = [
     "WriteTask",
     "WriterConfig",
     "__version__",
+    "check_table",
     "create",
     "group_buckets",
     "merge_reports",

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_args
 
 import pyarrow as pa
 
+from bucketfmt.check import run as checking
 from bucketfmt.check.report import CheckReport, Depth
-from bucketfmt.check.run import check_table, find_partitions
+from bucketfmt.check.salvage import load_config_to_check
 from bucketfmt.errors import ConflictError, NotFoundError
 from bucketfmt.format.table_config import TableConfig
 from bucketfmt.index.model import Index
@@ -53,7 +54,7 @@ from bucketfmt.write.writer import RowOperation, TableWriter
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-__all__ = ["StartedOperation", "Table", "WriteArguments", "create", "open"]
+__all__ = ["StartedOperation", "Table", "WriteArguments", "check_table", "create", "open"]
 
 StartedOperation = Literal[
     "upsert", "insert", "bulk_insert", "insert_overwrite", "insert_overwrite_table", "delete"
@@ -559,7 +560,7 @@ class Table(ReadableTable):
         Raises:
             StorageError: the timeline cannot be listed.
         """
-        return find_partitions(self.store, self.config, self.limits)
+        return checking.find_partitions(self.store, self.config, self.limits)
 
     def check(
         self,
@@ -589,7 +590,7 @@ class Table(ReadableTable):
                 the table.
             StorageError: the timeline cannot be listed.
         """
-        return check_table(
+        return checking.check_table(
             self.store,
             self.config,
             self.limits,
@@ -600,6 +601,35 @@ class Table(ReadableTable):
             max_findings=max_findings,
             progress=progress,
         )
+
+
+def check_table(
+    uri: str | os.PathLike[str],
+    storage_options: Mapping[str, Any] | None = None,
+    index: Index | None = None,
+    limits: Limits | None = None,
+    *,
+    depth: Depth = "default",
+    partitions: Sequence[str] | None = None,
+    since: Moment | None = None,
+    max_findings: int = 100,
+    progress: ProgressCallback | None = None,
+) -> CheckReport:
+    """Check the table at `uri`, also one that `open` refuses because its properties are damaged.
+
+    Such a damage is finding T006, and the table is checked by what the properties still tell.
+    The first arguments are those of `open`, the others those of `Table.check`.
+
+    Raises:
+        TableNotFoundError: there is no table at `uri`.
+        CorruptError: hoodie.properties is so damaged that the table cannot be read by it.
+        UnsupportedError: the table is of a version or kind that this release does not read.
+        ValueError: `index`, or another argument, contradicts the table.
+    """
+    limits = limits or DEFAULT_LIMITS
+    store = open_store(uri, storage_options, limits)
+    table = Table(store, load_config_to_check(store, limits), limits, index)
+    return table.check(depth, partitions, since, max_findings, progress)
 
 
 class WriteArguments(TypedDict, total=False):

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+import bucketfmt
 from bucketfmt.check.report import CheckReport, Finding
 from bucketfmt.cli.app import (
     IndexOption,
@@ -15,7 +16,8 @@ from bucketfmt.cli.app import (
     StorageOption,
     TableArgument,
     app,
-    open_table,
+    parse_index,
+    parse_storage_options,
 )
 from bucketfmt.cli.progress import shown_progress
 from bucketfmt.cli.render import console, print_json
@@ -64,9 +66,17 @@ def check(
 
     Exit codes: 0 clean, 1 findings, 2 could not check, 3 met something not supported.
     """
-    opened = open_table(table, storage_option, index)
     with shown_progress("listing") as progress:
-        report = opened.check(depth.value, partition, since, max_findings, progress)
+        report = bucketfmt.check_table(
+            table,
+            parse_storage_options(storage_option) or None,
+            parse_index(index) if index else None,
+            depth=depth.value,
+            partitions=partition,
+            since=since,
+            max_findings=max_findings,
+            progress=progress,
+        )
     if as_json or output is Output.JSON:
         print_json(report.to_dict())
     else:

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 from bucketfmt.errors import CorruptError
 
-__all__ = ["check_names", "check_property_names", "differ_in_one"]
+__all__ = ["check_names", "check_property_names", "differ_in_one", "repair_property_names"]
 
 _PROPERTIES = frozenset(
     [
@@ -84,6 +84,24 @@ def check_property_names(properties: Mapping[str, str]) -> None:
                 raise CorruptError(
                     f"hoodie.properties: {name} is glued to {key[:80]!r}; restore the file"
                 )
+
+
+def repair_property_names(properties: Mapping[str, str]) -> dict[str, str]:
+    """Return the properties with the damage undone that `check_property_names` refuses."""
+    repaired = dict(properties)
+    for name in sorted(_PROPERTIES - properties.keys()):
+        for key, value in properties.items():
+            before, found, after = value.partition(f"{name}=")
+            if found:  # the end of a line is damaged
+                repaired[key], repaired[name] = before[:-1], after
+            elif key.startswith(name):  # the separator is
+                rest = key[len(name) + 1 :]
+                repaired[name] = f"{rest}={value}" if value else rest
+                repaired.pop(key, None)
+            elif differ_in_one(key, name):
+                repaired[name] = value
+                repaired.pop(key, None)
+    return repaired
 
 
 def differ_in_one(first: str, second: str) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from bucketfmt.errors import ChecksumError, CorruptError
@@ -21,6 +22,7 @@ __all__ = [
     "decode_properties",
     "encode_partition_metadata",
     "encode_properties",
+    "salvage_properties",
     "table_checksum",
 ]
 
@@ -28,6 +30,7 @@ _CHECKSUM_KEY = "hoodie.table.checksum"
 _WHITESPACE = " \t\f"
 _LINE_END = re.compile(r"\r\n|\r|\n")
 _SWALLOWED = re.compile(r"[^\s#!]hoodie\.[a-z_.]+=")  # behind a damaged end of a comment
+_GLUED_LINE = re.compile(r"(?m)^([#!].*?[^\s#!])(hoodie\.[a-z_.]+=)")
 _KEY = re.compile(r"(?:[^\\=: \t\f]|\\.)*", re.DOTALL)
 _SEPARATOR = re.compile(r"[ \t\f]*(?:[=:][ \t\f]*)?")
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
@@ -48,12 +51,31 @@ def decode_properties(data: bytes, limits: Limits = DEFAULT_LIMITS) -> dict[str,
         LimitError: there are more than `limits.properties_bytes_max` bytes.
     """
     limits.check("properties_bytes_max", len(data))
+    return dict(map(_decode_line, _logical_lines(str(data, "iso-8859-1"))))
+
+
+def salvage_properties(data: bytes, limits: Limits = DEFAULT_LIMITS) -> dict[str, str]:
+    """Return the keys and values of a damaged properties file, as far as they can be told.
+
+    Lines that do not decode are left out, and a property that is glued to a comment is read.
+
+    Raises:
+        LimitError: there are more than `limits.properties_bytes_max` bytes.
+    """
+    limits.check("properties_bytes_max", len(data))
+    text = _GLUED_LINE.sub(r"\1\n\2", str(data, "iso-8859-1"))
     properties = {}
-    for line in _logical_lines(str(data, "iso-8859-1")):
-        key_end = _end(_KEY, line, 0)
-        value_start = _end(_SEPARATOR, line, key_end)
-        properties[_unescape(line[:key_end])] = _unescape(line[value_start:])
+    for line in _logical_lines(text):
+        with suppress(CorruptError):
+            key, value = _decode_line(line)
+            properties[key] = value
     return properties
+
+
+def _decode_line(line: str) -> tuple[str, str]:
+    key_end = _end(_KEY, line, 0)
+    value_start = _end(_SEPARATOR, line, key_end)
+    return _unescape(line[:key_end]), _unescape(line[value_start:])
 
 
 def _end(pattern: re.Pattern[str], line: str, start: int) -> int:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
+import re
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -12,8 +14,13 @@ import pytest
 
 import bucketfmt as bf
 from bucketfmt.check.report import Finding
+from bucketfmt.check.salvage import load_config_to_check
+from bucketfmt.errors import CorruptError
 from bucketfmt.format.commit_metadata import CommitMetadata
 from bucketfmt.format.instants import State, format_instant_file_name
+from bucketfmt.format.properties import decode_properties
+from bucketfmt.format.table_config import TableConfig
+from bucketfmt.storage.open import open_store
 from tests.check.planting import Patient, check_at, check_soon
 
 Copy = Callable[[str, str], Path]
@@ -228,6 +235,59 @@ def test_t006_backup_was_read_for_a_damaged_file(cow: Patient) -> None:
     assert (damaged.id, damaged.severity, damaged.paths) == ("T006", "error", (PROPERTIES,))
     assert "checksum" in damaged.evidence
     assert left.paths == (f"{PROPERTIES}.backup",)
+
+
+DAMAGES = {
+    "checksum": (r"(?m)^hoodie.table.checksum=.*", "hoodie.table.checksum=7", "checksum is 7"),
+    "checksum is no number": (r"(table.checksum)=", r"\1=x", "not a number"),
+    "other name": (r"(?m)^hoodie.table.name=.*", "hoodie.table.name=cattle", "checksum is"),
+    "no name": (r"(?m)^hoodie.table.name=.*\n", "", "hoodie.table.name is missing"),
+    "damaged name": ("hoodie.table.recordkey.fields", "hoodie.table.recordkey.fiel_s", "damaged"),
+    "damaged separator": ("hoodie.table.type=", "hoodie.table.type-", "is glued to"),
+    "damaged end of a line": (r"\n(hoodie.table.type=)", r"x\1", "is glued to"),
+    "damaged end of a comment": (r"(?s)^(#.*?)\n(?!#)", r"\1x", "glued to a comment"),
+    "malformed escape": (r"\Z", r"some.key=\\u12x\n", "malformed"),
+    "no flag": (r"\Z", "hoodie.table.cdc.enabled=tru\n", "neither true nor false"),
+    "other layout": (r"\Z", "hoodie.timeline.layout.version=4\n", "layout.version is 4"),
+    "no number": (r"\Z", "hoodie.table.initial.version=six\n", "not a number"),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+def test_t006_damaged_properties_are_told_and_the_check_goes_on(cow: Patient, name: str) -> None:
+    """Readers refuse the table; what is wrong elsewhere is found nonetheless."""
+    pattern, replacement, evidence = DAMAGES[name]
+    path = cow.root / PROPERTIES
+    sound = path.read_text()
+    if name == "damaged end of a comment":
+        lines = [line for line in sound.splitlines() if not line.startswith("#")]
+        first = next(line for line in lines if line.startswith("hoodie.table.type="))
+        sound = "\n".join(["#saved", first, *(line for line in lines if line != first)]) + "\n"
+    damaged = re.sub(pattern, replacement, sound, count=1)
+    assert damaged != sound
+    path.write_text(damaged)
+    with pytest.raises(CorruptError):
+        bf.open(cow.root)
+    sound_config = TableConfig.from_properties(decode_properties(sound.encode()))
+    store = open_store(cow.root)
+    config = load_config_to_check(store, bf.Limits())
+    assert dataclasses.replace(
+        config, properties={}, name=sound_config.name
+    ) == dataclasses.replace(sound_config, properties={})
+    for depth in DEPTHS:
+        (finding,) = bf.check_table(cow.root, depth=depth).findings
+        assert (finding.id, finding.severity, finding.paths) == ("T006", "error", (PROPERTIES,))
+        assert evidence in finding.evidence
+    (cow.root / "us/.hoodie_partition_metadata").unlink()
+    report = bf.check_table(cow.root)
+    assert [finding.id for finding in report.findings] == ["T006", "T005"]
+
+
+@pytest.mark.parametrize("left", ["", "#", "hoodie.table.version=x\nhoodie.table.name=cow\n"])
+def test_properties_that_tell_too_little_are_no_table(cow: Patient, left: str) -> None:
+    (cow.root / PROPERTIES).write_text(left)
+    with pytest.raises(CorruptError, match=r"hoodie\.properties"):
+        bf.check_table(cow.root)
 
 
 @pytest.mark.parametrize("extension", ["backup", "updated"])
