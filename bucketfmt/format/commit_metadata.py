@@ -41,6 +41,7 @@ __all__ = [
 NULL_COMMIT = "null"
 """`WriteStat.prev_commit` of a new file group: the text, not a null."""
 
+_UNKNOWN = "UNKNOWN"  # WriteOperationType of a commit that states none
 _COMMIT, _REPLACE_COMMIT = "HoodieCommitMetadata", "HoodieReplaceCommitMetadata"
 
 
@@ -101,13 +102,13 @@ class CommitMetadata(TimelineRecord, frozen=True, kw_only=True):
 
     `extra_metadata["schema"]` is the table's Avro schema without meta columns.
     `operation_type` is Hudi's enum name; where a writer left it out it is UNKNOWN. JSON may
-    say null for it and for `compacted`, which means the same as the default.
+    say null for it and for `compacted`, which is decoded as the default.
     """
 
     partition_to_write_stats: Mapping[str, Sequence[WriteStat]] = {}
     compacted: bool | None = False
     extra_metadata: Mapping[str, str | None] = {}
-    operation_type: str | None = "UNKNOWN"
+    operation_type: str | None = _UNKNOWN
     partition_to_replace_file_ids: Mapping[str, Sequence[str]] = {}
 
 
@@ -144,6 +145,10 @@ def decode_commit_metadata(data: Buffer, limits: Limits = DEFAULT_LIMITS) -> Com
         metadata = timeline_record(record, CommitMetadata)
     else:
         metadata = decode_json(data, CommitMetadata, "commit metadata")
+        if metadata.compacted is None:
+            metadata = msgspec.structs.replace(metadata, compacted=False)
+        if metadata.operation_type is None:
+            metadata = msgspec.structs.replace(metadata, operation_type=_UNKNOWN)
         record = decode_json(data, dict[str, msgspec.Raw], "commit metadata")
     # A damaged name is skipped as unknown: a replacecommit would replace nothing.
     check_names(record, CommitMetadata.__struct_encode_fields__, "commit metadata")

@@ -178,9 +178,13 @@ def encode_log_block(
 def decode_log_block(cursor: Cursor) -> LogBlock:
     """Return the block at `cursor.position` and move past it (on an error: anywhere within it).
 
+    Whether the block is damaged is decided first, by its two lengths and by what follows it, as
+    Hudi decides it (`HoodieLogFileReader.isBlockCorrupted`): the next magic, or fewer bytes than
+    a magic has. Only then is the frame looked at.
+
     Raises:
         TruncatedError: the bytes end before the block does.
-        CorruptError: magic, lengths or header do not agree.
+        CorruptError: magic, lengths or header do not agree, or other bytes follow the block.
         UnsupportedError: a frame version or a block type that this release does not know.
         LimitError: more header entries or longer values than `limits` allow.
     """
@@ -196,6 +200,11 @@ def decode_log_block(cursor: Cursor) -> LogBlock:
     if echo != length + len(MAGIC):
         raise CorruptError(
             f"block length {length} at the front, {echo - len(MAGIC)} at the end", offset=offset
+        )
+    following = cursor.data[cursor.position : min(cursor.position + len(MAGIC), cursor.end)]
+    if len(following) == len(MAGIC) and following != MAGIC:
+        raise CorruptError(
+            f"neither magic nor end of file after it, at {cursor.position}", offset=offset
         )
 
     inner = Cursor(cursor.data, frame_offset, cursor.position - 8, cursor.limits)

@@ -65,8 +65,6 @@ def decode_log_file(
         span: LogBlock | CorruptSpan
         try:
             span = decode_log_block(cursor)
-            if size - span.end >= len(MAGIC) and view[span.end : span.end + len(MAGIC)] != MAGIC:
-                raise CorruptError(f"neither magic nor end of file after it, at {span.end}")
         except CorruptError as error:
             span = _corrupt_span(view, offset, error, limits)
         cursor.position = span.end
@@ -161,14 +159,14 @@ def check_block_header(block: LogBlock) -> None:
         CorruptError: a value is not of its key's form.
         UnsupportedError: a CDC block, a command that is no rollback, or a newer header key.
     """
+    unknown = sorted(block.header.keys() - set(HeaderKey))
+    if unknown:
+        raise UnsupportedError(
+            f"log block header key {unknown[0]}, which may change what the block means",
+            offset=block.offset,
+        )
     for key, value in block.header.items():
-        try:
-            known = HeaderKey(key)
-        except ValueError:
-            raise UnsupportedError(
-                f"log block header key {key}, which may change what the block means",
-                offset=block.offset,
-            ) from None
+        known = HeaderKey(key)
         of_commands = known in _OF_COMMANDS and block.block_type is not BlockType.COMMAND
         if of_commands or _SYNTAX[known].fullmatch(value) is None:
             raise CorruptError(

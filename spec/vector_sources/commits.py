@@ -34,6 +34,13 @@ _STAT_FIELDS = (
 )
 
 
+_STAT_NUMBERS = (
+    *("numWrites", "numDeletes", "numUpdateWrites", "numInserts"),
+    *("totalWriteBytes", "fileSizeInBytes"),
+)
+"""Numbers of a write stat that are 0 where they are null."""
+
+
 def vectors() -> Iterator[Vector]:
     """Yield them."""
     yield from _commits()
@@ -112,9 +119,49 @@ def _commits() -> Iterator[Vector]:
         {**empty, "compacted": True, "operationType": "SOMETHING_NEW"},
     )
     stats = '{"partitionToWriteStats":{"p":[{"%s":%s}]}}'
+    stat = {**dict.fromkeys(_STAT_FIELDS), **dict.fromkeys(_STAT_NUMBERS, 0)}
+    yield Vector(
+        "commit-metadata.nulls-in-json",
+        ["META-2"],
+        _TEXT,
+        '{"operationType":null,"compacted":null,"extraMetadata":{"x":null},'
+        '"partitionToWriteStats":{"p":[{"path":null,"prevCommit":null,"logVersion":null,'
+        '"logOffset":null,"baseFile":null,"logFiles":null,"runtimeStats":null,"tempPath":null,'
+        '"minEventTime":null,"cdcStats":null}]}}',
+        {**empty, "partitionToWriteStats": {"p": [stat]}},
+    )
+    names = ("HoodieCommitMetadata", "HoodieWriteStat", "org.apache.hudi.avro.model")
+    yield Vector(
+        "commit-metadata.nulls-in-avro",
+        ["META-2"],
+        _TEXT,
+        _avro_commit(*names, write_stats=[{}]),
+        {**empty, "partitionToWriteStats": {"p": [stat]}},
+    )
+    yield Vector(
+        "commit-metadata.no-write-stats-in-avro",
+        ["META-2"],
+        _TEXT,
+        _avro_commit(*names, write_stats=None),
+        empty,
+    )
+    yield Vector(
+        "commit-metadata.twice",
+        ["META-2"],
+        _TEXT,
+        '{"operationType":"INSERT","operationType":"UPSERT"}',
+        {**empty, "operationType": "UPSERT"},
+    )
+    yield Vector(
+        "commit-metadata.nested",
+        ["DEV-22", "META-2"],
+        _TEXT + ": 100 levels, the property's value and the object among them",
+        '{"later":' + "[" * 99 + "]" * 99 + "}",
+        empty,
+    )
     yield Vector(
         "commit-metadata.corrupt",
-        ["META-3"],
+        ["META-2", "META-3", "DEV-22"],
         _TEXT,
         ListOf(
             [
@@ -126,7 +173,10 @@ def _commits() -> Iterator[Vector]:
                 stats % ("path", "1"),
                 stats % ("logFiles", '"a"'),
                 '{"extraMetadata":[]}',
-                "[" * 10000,
+                '{"later":' + "[" * 10000 + "]" * 10000 + "}",
+                '{"extraMetadata":null}',
+                '{"partitionToWriteStats":null}',
+                stats % ("numWrites", "null"),
             ]
         ),
         error="corrupt",
@@ -225,6 +275,10 @@ def _plan_schema(**types: object) -> dict[str, object]:
     }
 
 
+def _nested(levels: int) -> object:
+    return {"type": "array", "items": _nested(levels - 1)} if levels else "int"
+
+
 def _containers() -> Iterator[Vector]:
     schema = _plan_schema(version=["int", "null"])
     record = b"\0\x02"
@@ -240,6 +294,14 @@ def _containers() -> Iterator[Vector]:
         _container(schema, block(record)),
         {"record": "HoodieIndexPlan", "value": {"version": 1}},
     )
+    deep = [_plan_schema(x=_nested(levels)) for levels in (60, 80)]
+    yield Vector(
+        "timeline-file.nested-schema",
+        ["DEV-22"],
+        _TEXT + ": sixty arrays within the record",
+        _container(deep[0], block(b"\0")),
+        {"record": "HoodieIndexPlan", "value": {"version": 1}},
+    )
     recursive = _plan_schema(next=["null", "HoodieIndexPlan"])
     nothing = _plan_schema(
         items={"type": "array", "items": {"type": "record", "name": "N", "fields": []}}
@@ -249,6 +311,7 @@ def _containers() -> Iterator[Vector]:
         ("two-records", ["TL-17"], _container(schema, block(record, record)), "corrupt"),
         ("no-record", ["TL-17"], _container(schema, b""), "corrupt"),
         ("codec", ["TL-17"], _container(schema, block(record), codec), "unsupported"),
+        ("nested-too-deep", ["DEV-22"], _container(deep[1], block(b"\0")), "limit"),
         ("recursive", ["META-4"], _container(recursive, block(b"\0")), "unsupported"),
         ("values-of-no-bytes", ["META-4"], _container(nothing, block(b"\0")), "unsupported"),
         ("null-field", ["META-4"], _container(_plan_schema(x="null"), block(b"")), "unsupported"),
@@ -274,6 +337,39 @@ def _containers() -> Iterator[Vector]:
         ),
     ):
         yield Vector(f"timeline-file.{name}", rules, _TEXT, data, error=error)
+
+
+def _avro_commit(
+    commit: str, stat: str, namespace: str, write_stats: list[dict[str, object]] | None
+) -> bytes:
+    """Return a commit whose fields are null, but for the write stats of partition `p`."""
+
+    def nullable(*types: tuple[str, object]) -> list[dict[str, object]]:
+        return [{"name": name, "type": ["null", kind], "default": None} for name, kind in types]
+
+    texts = ("fileId", "path", "prevCommit", "partitionPath", "baseFile", "prevBaseFile")
+    fields = nullable(
+        *((name, "string") for name in texts),
+        *((name, "long") for name in (*_STAT_NUMBERS, "logOffset")),
+        ("logVersion", "int"),
+        ("logFiles", {"type": "array", "items": "string"}),
+    )
+    stats = {"type": "array", "items": {"type": "record", "name": stat, "fields": fields}}
+    schema = {
+        "type": "record",
+        "name": commit,
+        "namespace": namespace,
+        "fields": nullable(
+            ("partitionToWriteStats", {"type": "map", "values": stats}),
+            ("compacted", "boolean"),
+            ("extraMetadata", {"type": "map", "values": "string"}),
+            ("operationType", "string"),
+        ),
+    }
+    out = BytesIO()
+    record = {"partitionToWriteStats": None if write_stats is None else {"p": write_stats}}
+    fastavro.writer(out, fastavro.parse_schema(schema), [record], sync_marker=bytes(16))
+    return out.getvalue()
 
 
 def _schemas() -> Iterator[Vector]:

@@ -187,6 +187,39 @@ def _damaged(table: Golden, path: str) -> Iterator[Vector]:
         data + b"#HUDI",
         [kept, last, _span(size, size + 5, truncated=True)],
     )
+    for name, rules, loose, costs in (
+        ("loose-bytes", ["LOG-14", "LOG-15"], b"abc", False),
+        ("loose-byte", ["LOG-14", "LOG-15"], b"\0", False),
+        ("six-loose-bytes", ["LOG-14", "LOG-15"], b"abcdef", True),
+    ):
+        at = cut if costs else size
+        yield vector(
+            name,
+            rules,
+            f"{len(loose)} more bytes behind it that begin no magic",
+            data + loose,
+            [kept, *([] if costs else [last]), _span(at, size + len(loose), truncated=not costs)],
+        )
+    for name, rules, tail, truncated in (
+        ("magic-alone-at-end", ["LOG-15"], b"#HUDI#", True),
+        ("length-cut-at-end", ["LOG-15"], b"#HUDI#" + bytes(7), True),
+        ("length-31-at-end", ["LOG-3", "LOG-15"], b"#HUDI#" + struct.pack(">q", 31), False),
+        ("length-32-at-end", ["LOG-3", "LOG-15"], b"#HUDI#" + struct.pack(">q", 32), True),
+        (
+            "length-2-to-the-31-at-end",
+            ["LOG-3", "LOG-15"],
+            b"#HUDI#" + struct.pack(">q", 1 << 31),
+            False,
+        ),
+        ("length-negative-at-end", ["LOG-3", "LOG-15"], b"#HUDI#" + struct.pack(">q", -1), False),
+    ):
+        yield vector(
+            name,
+            rules,
+            "and the beginning of another block",
+            data + tail,
+            [kept, last, _span(size, size + len(tail), truncated=truncated)],
+        )
     yield vector(
         "zeros-between",
         ["LOG-14"],
@@ -212,6 +245,36 @@ def _frames() -> Iterator[Vector]:
         ("version-2", ["LOG-5"], _frame(1, header, version=2)),
         ("type-2", ["LOG-6", "DEV-20"], _frame(2, header)),
         ("type-7", ["LOG-6"], _frame(7, header)),
+    ):
+        yield Vector(f"log-file.{name}", rules, _TEXT, data, error="unsupported")
+    sound = _frame(1, header)
+    for name, rules, data in (
+        ("version-2-and-echo", ["LOG-2", "LOG-5"], _frame(1, header, version=2)[:-1] + b"\0"),
+        ("version-2-and-loose-bytes", ["LOG-2", "LOG-5"], _frame(1, header, version=2) + bytes(6)),
+        ("type-7-and-loose-bytes", ["LOG-2", "LOG-6"], _frame(7, header) + bytes(6)),
+    ):
+        yield Vector(
+            f"log-file.{name}",
+            rules,
+            "HoodieLogFileReader.readBlock (isBlockCorrupted before readVersion), as read",
+            data + sound,
+            [
+                _span(0, len(data)),
+                {**parse_blocks(sound)[0].told(), "offset": len(data), "end": len(data + sound)},
+            ],
+        )
+    for name, rules, data in (
+        ("version-2-and-header", ["LOG-2", "LOG-5"], _frame(1, {-1: "x"}, version=2)),
+        (
+            "type-7-and-footer",
+            ["LOG-2", "LOG-6"],
+            _frame(7, header, footer=struct.pack(">iii", 1, 0, 1) + b"x"),
+        ),
+        (
+            "version-2-and-one-byte",
+            ["LOG-2", "LOG-5", "LOG-14"],
+            _frame(1, header, version=2) + b"\0",
+        ),
     ):
         yield Vector(f"log-file.{name}", rules, _TEXT, data, error="unsupported")
     footer = struct.pack(">iii", 1, 0, 1) + b"x"
@@ -309,7 +372,7 @@ def _rollback(instant: str, target: str) -> dict[str, object]:
 
 
 def _selections() -> Iterator[Vector]:
-    a, b, c, d = (f"2024010100000{n}000" for n in range(4))
+    a, b, c, d, e = (f"2024010100000{n}000" for n in range(5))
     cases: list[tuple[str, list[str], dict[str, object], list[list[int]]]] = [
         (
             "in-order",
@@ -366,10 +429,64 @@ def _selections() -> Iterator[Vector]:
             [[3, 0], [2, 0]],
         ),
         ("log-compaction-alone", ["LOG-22"], {"files": [[_data(d, f"{a},{b}")]]}, []),
+        (
+            "log-compaction-of-instants-out-of-order",
+            ["LOG-22"],
+            {"files": [[_data(b)], [_data(c)], [_data(a)], [_data(d, f"{a},{b}")]]},
+            [[1, 0], [3, 0]],
+        ),
+        (
+            "log-compaction-of-a-log-compaction",
+            ["LOG-22"],
+            {
+                "files": [
+                    [_data(a)],
+                    [_data(b)],
+                    [_data(c, f"{a},{b}"), _delete(c)],
+                    [_data(d)],
+                    [_data(e, f"{c},{d}")],
+                ]
+            },
+            [[4, 0]],
+        ),
+        (
+            "log-compaction-placed-by-what-it-covers-through-another",
+            ["LOG-22"],
+            {"files": [[_data(a)], [_data(b)], [_data(c, a)], [_data(d, c)]]},
+            [[3, 0], [1, 0]],
+        ),
+        (
+            "latest-and-later-rollback",
+            ["LOG-17", "LOG-19"],
+            {"files": [[_data(a), _data(b)], [_rollback(d, a)]], "latest": b},
+            [[0, 1]],
+        ),
+        (
+            "latest-and-rollback-of-what-is-later",
+            ["LOG-17", "LOG-19"],
+            {"files": [[_data(a), _data(c)], [_rollback(d, c)]], "latest": b},
+            [[0, 0]],
+        ),
     ]
     recipe = "BaseHoodieLogRecordReader.scanInternal of Hudi 1.2.0, as read in its source"
     for name, rules, question, expected in cases:
         yield Vector(f"log-selection.{name}", rules, recipe, question, expected)
+    malformed = [
+        {"type": kind, "header": {"0": b, **header}}
+        for kind, header in (
+            (3, {"0": "x"}),
+            (3, {"1": a}),
+            (3, {"3": "0"}),
+            (3, {"4": f"{a},"}),
+            (3, {"6": "1"}),
+            (3, {"7": "yes"}),
+            (3, {"8": "-1"}),
+            (0, {"1": "x", "3": "0"}),
+            (0, {"1": a, "3": "rollback"}),
+            (0, {"1": a, "7": "yes", "3": "1"}),
+            (6, {"7": "yes"}),
+        )
+    ]
     yield Vector(
         "log-selection.corrupt",
         ["LOG-10"],
@@ -378,6 +495,7 @@ def _selections() -> Iterator[Vector]:
             [
                 {"files": [[{"type": 3, "header": {}}]]},
                 {"files": [[{"type": 0, "header": {"0": a, "3": "0"}}]]},
+                *({"files": [[_data(a), block]], "latest": a} for block in malformed),
             ]
         ),
         error="corrupt",
@@ -392,6 +510,11 @@ def _selections() -> Iterator[Vector]:
                 {"files": [[{"type": 0, "header": {"0": a, "1": a, "3": "1"}}]]},
                 {"files": [[{"type": 0, "header": {"0": a, "1": a}}]]},
                 {"files": [[{"type": 6, "header": {"0": a}}]]},
+                {"files": [[{"type": 6, "header": {}}]]},
+                {"files": [[{"type": 0, "header": {"3": "1"}}]]},
+                {"files": [[{"type": 3, "header": {"7": "yes", "9": "x"}}]]},
+                {"files": [[_data(a), {"type": 3, "header": {"0": b, "9": "x"}}]], "latest": a},
+                {"files": [[{"type": 3, "header": {"0": b, "9": "x"}}]], "valid": [a]},
             ]
         ),
         error="unsupported",

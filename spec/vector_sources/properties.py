@@ -115,7 +115,7 @@ def vectors() -> Iterator[Vector]:
         "properties.malformed-escapes",
         ["PROP-1"],
         _JAVA + ": IllegalArgumentException for the first three",
-        ListOf(["a=\\u12", "a=\\u", "\\u00zz=1", "a=\\uD83D", "a=\\uDE00x"]),
+        ListOf(["a=\\u12", "a=\\u", "\\u00zz=1", "a=\\uD83D", "a=\\uDE00x", "a=\\uDE00\\uD83D"]),
         error="corrupt",
     )
     yield Vector(

@@ -13,6 +13,72 @@ _TEXT = "written for this text"
 _FOLDER = ".hoodie/.bucket_index/partition_bucket_index_meta/configs/"
 
 
+# within the subset of PBR-5: found by java.util.regex of Java 17, and not found
+_FOUND = [
+    ("us", "^(us|eu)$"),
+    ("aab", "^a{2}b$"),
+    ("us/ca", "[^/]+/ca"),
+    ("us", "(?:us|eu)$"),
+    ("us", "(?=us)us"),
+    ("a/ca", "(?<=/)ca"),
+    ("aa", r"^(.)\1$"),
+    ("a.b", r"a\.b"),
+    ("xxy", "x*?y"),
+    ("a-", "^[a-c-]{2}$"),
+    ("a]}", "a]}"),
+    ("b", "[^^]"),
+    ("a^", "[a^]{2}"),
+    ("a b", r"a\ b"),
+    ("aaaa", "^(a{2})*$"),
+    ("ab", "^(a?b)?$"),
+    ("é", r"^\W$"),
+    ("😀", "^.$"),
+    ("a", "^^a$$"),
+    ("x", "a|"),
+    ("a_9", r"^\w{3}$"),
+    ("a", "a{0}"),
+]
+_NOT_FOUND = [
+    ("A", "a"),
+    ("us", "^s"),
+    ("us", "(?!us)^"),
+    ("us", "(?<!u)s"),
+    ("٣", r"\d"),
+    ("é", r"\w"),
+    ("a/b", "^[^/]+$"),
+    ("aaa", "^(a{2})*$"),
+]
+_NOT_IN_SUBSET = [
+    *(
+        "(?i)US",
+        r"\p{Lu}",
+        r"\bus",
+        r"\Qus\E",
+        "(?<n>us)",
+        "(?>us)",
+        "(?#x)us",
+        "u++",
+        "u?+",
+        "u{2",
+    ),
+    *(
+        "[a&&u]",
+        "[[u]]",
+        "[]u]",
+        "[]",
+        "[u",
+        r"\x75",
+        r"\u0075",
+        r"\0",
+        r"(u)\11",
+        r"\1(u)",
+        r"\cA",
+    ),
+    *("(", ")", "*u", "u**", "(u|s)*", "(u+)+$", "(u?s)+", "((u|s)){2}", "(?<=u*)s", "u{10000}"),
+    "u" * 257,
+]
+
+
 def _question(path: str, expressions: str, rule: str = "regex") -> dict[str, object]:
     return {"path": path, "expressions": expressions, "default": 2, "rule": rule}
 
@@ -70,10 +136,13 @@ def vectors() -> Iterator[Vector]:
         (_question("x", "x,-1"), 2),
         (_question("us", "us,8", "REGEX"), 8),
         (_question("d=15", r"d=\d{2}$,4"), 4),
+        (_question("us", ",4"), 4),
+        *((_question(path, f"{pattern},7"), 7) for path, pattern in _FOUND),
+        *((_question(path, f"{pattern},7"), 2) for path, pattern in _NOT_FOUND),
     ]
     yield Vector(
         "partition-buckets.rules",
-        ["PBR-3", "PBR-4", "PBR-6"],
+        ["PBR-3", "PBR-4", "PBR-5", "PBR-6"],
         "PartitionBucketIndexCalculator.computeNumBuckets (judge/Decisions.java, Hudi 1.2.0)",
         ListOf([question for question, _ in asked]),
         [number for _, number in asked],
@@ -100,11 +169,9 @@ def vectors() -> Iterator[Vector]:
         ListOf(
             [
                 _question("us", "us,1", "range"),
-                _question("us", "(?i)US,1"),
-                _question("us", "\\p{Lu},1"),
-                _question("us", "u++s,1"),
-                _question("us", "(,1"),
-                _question("a" * 200, "(a+)+$,1"),
+                _question("us", "us,1;(,2"),
+                *(_question("us", f"{pattern},1") for pattern in _NOT_IN_SUBSET),
+                *(_question(f"u{end}s", "us,1") for end in "\n\r\x85\u2028\u2029"),
             ]
         ),
         error="unsupported",
