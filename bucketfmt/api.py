@@ -10,7 +10,6 @@ import os
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_args
 
 import pyarrow as pa
@@ -22,6 +21,7 @@ from bucketfmt.errors import ConflictError, NotFoundError
 from bucketfmt.format.table_config import TableConfig
 from bucketfmt.index.model import Index
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
+from bucketfmt.process import cached_property
 from bucketfmt.rows.base_file_writer import Codec
 from bucketfmt.rows.filters import FilterLike
 from bucketfmt.rows.log_writer import DataFormat
@@ -152,7 +152,9 @@ def create(
 class Table(ReadableTable):
     """A Hudi table. Follows its timeline: each call sees the newest completed commit.
 
-    Safe to use from several threads.
+    Safe to use from several threads. Threads that share a Table, and the children of a process
+    that forks, are writers like any other: they wait for one another, or get LockTimeoutError or
+    ConflictError. A write, or a compaction, that was begun before a fork stays the parent's.
 
     Attributes:
         config: The table's properties, typed.

@@ -142,7 +142,7 @@ class ConflictError(BucketfmtError):
 
 
 class LockTimeoutError(BucketfmtError):
-    """The table lock was not to be had in time. Retry later."""
+    """The table lock could not be acquired in time. Retry later."""
 
 
 class CommitUnknownError(BucketfmtError):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 
 from bucketfmt.check.report import Event, Finding, NotChecked
 from bucketfmt.errors import (
@@ -24,6 +23,7 @@ from bucketfmt.format.internal_schema import InternalSchema
 from bucketfmt.format.names import BaseFileName, LogFileName, find_data_file_name
 from bucketfmt.format.table_config import TableConfig
 from bucketfmt.limits import Limits
+from bucketfmt.process import cached_property
 from bucketfmt.storage.store import FileInfo, Store
 from bucketfmt.table.file_slices import group_files
 from bucketfmt.table.files import DataFile

@@ -6,7 +6,6 @@ I/O: lists, and reads hashing metadata unless only names are wanted.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from functools import cached_property
 
 from bucketfmt.check.buckets import (
     DuplicateGroups,
@@ -34,6 +33,7 @@ from bucketfmt.check.rings import (
 )
 from bucketfmt.errors import BucketfmtError
 from bucketfmt.index.assign import Buckets, RingBuckets
+from bucketfmt.process import cached_property
 from bucketfmt.table.files import FileSlice
 from bucketfmt.table.snapshot import Snapshot
 from bucketfmt.timeline.load import load_clustering_plan, load_timeline

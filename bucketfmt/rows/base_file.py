@@ -9,7 +9,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ import pyarrow.parquet as pq
 from bucketfmt.errors import BucketfmtError, CorruptError, UnsupportedError
 from bucketfmt.format.bloom import BloomFilter, decode_bloom_filter
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
+from bucketfmt.process import cached_property
 from bucketfmt.rows.conform import conform
 from bucketfmt.rows.file_window import open_window
 from bucketfmt.rows.filters import Filter

@@ -15,7 +15,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -25,6 +24,7 @@ import pyarrow.parquet as pq
 from pyarrow.types import is_nested
 
 from bucketfmt.errors import SchemaError, UnsupportedError
+from bucketfmt.process import cached_property
 from bucketfmt.rows.avro_schema import arrow_schema, parse_avro_schema
 from bucketfmt.rows.avro_types import (
     AvroArray,

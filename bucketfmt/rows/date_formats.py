@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone, tzinfo
-from functools import cached_property
 from zoneinfo import ZoneInfo
 
 from bucketfmt.errors import UnsupportedError
+from bucketfmt.process import cached_property
 
 __all__ = ["DateFormat", "parse_time_zone"]
 

@@ -12,7 +12,6 @@ import errno
 import hashlib
 import inspect
 import io
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from datetime import datetime
@@ -33,6 +32,7 @@ from bucketfmt.errors import (
 from bucketfmt.format.cursor import Buffer
 from bucketfmt.format.paths import check_relative_path
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
+from bucketfmt.process import Mutex, this_process
 from bucketfmt.storage.store import FileInfo
 
 __all__ = ["FsspecStore"]
@@ -41,11 +41,20 @@ _CONDITIONAL_PROTOCOLS = frozenset({"s3", "s3a", "gs", "gcs", "memory"})
 _VERSIONED_PROTOCOLS = frozenset({"s3", "s3a", "memory"})
 _MODIFIED_KEYS = ("mtime", "LastModified", "last_modified", "modified", "updated", "created")
 _READ_AHEAD_BYTES = 512 << 10
-_MEMORY_LOCK = threading.Lock()  # fsspec's memory file system looks first and stores after
+_MEMORY_LOCK = Mutex()  # fsspec's memory file system looks first and stores after
+
+
+# File systems that a forked child has of its parent. Their sockets and their event loop are the
+# parent's; were they closed here, the parent would wait for answers for ever.
+_inherited: builtins.list[Any] = []
 
 
 class FsspecStore:
-    """The files below one fsspec URL. See `Store` for the verbs."""
+    """The files below one fsspec URL. See `Store` for the verbs.
+
+    Safe to use from several threads. A forked child opens the file system anew; of `memory://` it
+    has a copy that its parent does not see.
+    """
 
     def __init__(
         self, url: str, storage_options: Mapping[str, Any], limits: Limits = DEFAULT_LIMITS
@@ -56,20 +65,41 @@ class FsspecStore:
             ValueError: fsspec knows no such protocol.
             StorageError: the file system could not be set up.
         """
-        protocol = url.partition("://")[0]  # of a chained URL all of them, which is none known
+        self._given = url, dict(storage_options)
+        # Of a chained URL all of them, which is none known.
+        self._protocol = url.partition("://")[0]
+        self._opened, self._root = self._open()
+        self._url = url.rstrip("/")
+        self._limits = limits
+
+    def __reduce__(self) -> tuple[type[FsspecStore], tuple[object, ...]]:
+        """Pickle what it was opened with, secrets among it."""
+        return FsspecStore, (*self._given, self._limits)
+
+    @property
+    def _fs(self) -> Any:
+        """The file system, as this process has opened it."""
+        fs, process = self._opened
+        if process != this_process():
+            _inherited.append(fs)
+            self._opened, _ = self._open()
+            fs, _ = self._opened
+        return fs
+
+    def _open(self) -> tuple[tuple[Any, str], str]:
+        """Return the file system with the process it is of, and its name for the root."""
+        url, options = self._given
         try:
-            self._fs, root = fsspec.core.url_to_fs(url, **storage_options)
+            fs, root = fsspec.core.url_to_fs(url, **options)
         except ImportError as error:
-            extra = "bucketfmt[s3]" if protocol in {"s3", "s3a"} else f"the package for {protocol}"
+            is_s3 = self._protocol in {"s3", "s3a"}
+            extra = "bucketfmt[s3]" if is_s3 else f"the package for {self._protocol}"
             raise StorageError(f"{error}; install {extra}, for example with pip") from error
         except (ValueError, TypeError):
             raise  # the caller's URL or options
         except Exception as error:
             raise _folded(error, url) from error
-        self._url = url.rstrip("/")
-        self._root = root.rstrip("/")
-        self._protocol = protocol
-        self._limits = limits
+        return (fs, this_process()), root.rstrip("/")
 
     @property
     def uri(self) -> str:

@@ -285,6 +285,10 @@ def _locked(folder: str) -> Iterator[None]:
             ) from error
         yield
     finally:
+        # Closing is not enough: a child forked meanwhile has the descriptor too, and the lock is
+        # held until both have closed it.
+        with suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
         os.close(descriptor)
 
 

@@ -5,7 +5,6 @@ I/O: index files; and, where nothing states an index, a sample of keys.
 
 from __future__ import annotations
 
-import threading
 from dataclasses import replace
 
 from bucketfmt.errors import (
@@ -68,7 +67,6 @@ class IndexFinder:
         self._config = config
         self._limits = limits
         self.argument = argument
-        self._lock = threading.Lock()
         self._declared: tuple[TableState, ResolvedIndex] | None = None
         self._inferred: tuple[TableState, ResolvedIndex] | None = None
         self._checked: TableState | None = None
@@ -85,15 +83,15 @@ class IndexFinder:
             UnsupportedError: the table states an index this release does not know.
             CorruptError: what states the index is damaged.
         """
-        with self._lock:
-            if self._declared is None or self._declared[0] is not snapshot.state:
-                stated = self._load_stated(snapshot)
-                if self.argument is not None:
-                    stated = check_index_argument(self.argument, stated)
-                elif self._leaves_hash_fields_open(stated):
-                    stated = replace(stated, lacks_hash_fields=True)
-                self._declared = snapshot.state, stated
-            return self._declared[1]
+        declared = self._declared
+        if declared is None or declared[0] is not snapshot.state:
+            stated = self._load_stated(snapshot)
+            if self.argument is not None:
+                stated = check_index_argument(self.argument, stated)
+            elif self._leaves_hash_fields_open(stated):
+                stated = replace(stated, lacks_hash_fields=True)
+            declared = self._declared = snapshot.state, stated  # one assignment: threads may race
+        return declared[1]
 
     def _load_stated(self, snapshot: Snapshot) -> ResolvedIndex:
         try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -13,6 +12,7 @@ from bucketfmt.format.log_block import CorruptSpan, HeaderKey
 from bucketfmt.format.log_file import decode_log_file
 from bucketfmt.format.names import find_bucket_id
 from bucketfmt.index.infer import largest_bucket_id
+from bucketfmt.process import cached_property
 from bucketfmt.table.files import FileSlice
 from bucketfmt.table.find_index import IndexFinder
 from bucketfmt.table.hashing_files import load_hashing_metadata

@@ -6,7 +6,6 @@ It holds no listings and no commits, which are read where, and if, they are need
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from bucketfmt.index.assign import Buckets
 from bucketfmt.index.model import Index
 from bucketfmt.index.resolve import ResolvedIndex
 from bucketfmt.limits import Limits
+from bucketfmt.process import cached_property
 from bucketfmt.rows.virtual_keys import partition_paths
 from bucketfmt.storage.store import Store
 from bucketfmt.table.find_index import IndexFinder

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import pyarrow as pa
 
+from bucketfmt.process import cached_property
 from bucketfmt.table.files import FileSlice
 from bucketfmt.table.keys import read_keys
 from bucketfmt.table.read_basis import ReadBasis

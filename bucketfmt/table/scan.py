@@ -6,13 +6,14 @@ I/O happens when rows are asked for; the plan only lists.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import cached_property, partial
+from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from bucketfmt.errors import SchemaError, UnsupportedError
+from bucketfmt.process import cached_property
 from bucketfmt.rows.filters import Filter
 from bucketfmt.table.bucket_groups import (
     BucketedScan,

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from bucketfmt.format.log_block import LogBlock
 from bucketfmt.format.paths import parse_partition_path
+from bucketfmt.process import cached_property
 from bucketfmt.rows.base_file import BaseFileReader
 from bucketfmt.rows.conform import Renames
 from bucketfmt.rows.filters import Filter

@@ -5,16 +5,15 @@ I/O only through `TableState`, which lists each partition once.
 
 from __future__ import annotations
 
-import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property
 
 import pyarrow as pa
 
 from bucketfmt.errors import BucketfmtError, SchemaError
 from bucketfmt.format.log_block import HeaderKey, LogBlock
 from bucketfmt.format.names import BaseFileName
+from bucketfmt.process import Mutex, cached_property
 from bucketfmt.rows.avro_schema import arrow_schema, parse_avro_schema
 from bucketfmt.rows.base_file import BaseFileReader
 from bucketfmt.table.cross_checks import check_replaced
@@ -52,7 +51,7 @@ class Snapshot:
         self.completed_until = completed_until
         self.table_version = state.config.table_version
         self._slices: dict[str, list[FileSlice]] = {}
-        self._lock = threading.Lock()
+        self._lock = Mutex()
 
     def is_visible(self, requested_time: str) -> bool:
         """Whether the write of that instant is completed, and not after the instant looked at."""

@@ -7,10 +7,8 @@ when the timeline has moved.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cached_property
 from typing import NamedTuple
 
 from bucketfmt.errors import BucketfmtError, CorruptError, NotFoundError
@@ -21,6 +19,7 @@ from bucketfmt.format.names import find_data_file_name
 from bucketfmt.format.paths import join_path
 from bucketfmt.format.table_config import TableConfig
 from bucketfmt.limits import Limits
+from bucketfmt.process import Mutex, cached_property
 from bucketfmt.storage.store import FileInfo, Store
 from bucketfmt.table.file_slices import group_files
 from bucketfmt.table.files import DataFile
@@ -57,7 +56,7 @@ class TableState:
         self.config = config
         self.timeline = timeline
         self.limits = limits
-        self._lock = threading.Lock()
+        self._lock = Mutex()
         self._listings: dict[str, _Listing] = {}
 
     @cached_property

@@ -5,7 +5,6 @@ I/O. Reading never writes: a table opened with read-only credentials reads as we
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from datetime import datetime
 
@@ -18,6 +17,7 @@ from bucketfmt.format.table_config import TableConfig
 from bucketfmt.index.model import Index
 from bucketfmt.index.resolve import ResolvedIndex
 from bucketfmt.limits import Limits
+from bucketfmt.process import Mutex
 from bucketfmt.rows.filters import FilterLike, parse_filter
 from bucketfmt.storage.store import Store
 from bucketfmt.table.find_index import IndexFinder
@@ -74,7 +74,7 @@ def _load_properties(store: Store, path: str, limits: Limits) -> TableConfig:
 class Table:
     """A Hudi table. Follows its timeline: each call sees the newest completed commit.
 
-    Safe to use from several threads.
+    Safe to use from several threads, and in a forked child.
 
     Attributes:
         config: The table's properties, typed.
@@ -91,7 +91,7 @@ class Table:
         self._index_finder = IndexFinder(store, config, limits, index)
         self._state: TableState | None = None
         self._newest: Snapshot | None = None
-        self._lock = threading.Lock()
+        self._lock = Mutex()
 
     def __repr__(self) -> str:
         return f"<bucketfmt.Table {self.config.name} at {self.uri}>"

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
+from bucketfmt.process import Mutex
 from bucketfmt.timeline.machine import Machine
 
 __all__ = ["ByHand", "SimulatedMachine"]
@@ -55,6 +56,7 @@ class SimulatedMachine:
             now=self.now,
             monotonic=self.now,
             sleep=self.sleep,
+            acquire=self.acquire,
             randbits=self._random.getrandbits,
             repeat=self.repeat,
             processors=1,
@@ -67,6 +69,13 @@ class SimulatedMachine:
     def sleep(self, seconds: float) -> None:
         """Let time pass."""
         self.time += seconds
+
+    def acquire(self, mutex: Mutex, timeout_s: float) -> bool:
+        """Take a mutex. Who has it does not go on meanwhile: then the time passes in vain."""
+        if mutex.acquire(0):
+            return True
+        self.sleep(timeout_s)
+        return False
 
     def repeat(self, call: Callable[[], bool], interval_s: float) -> ByHand:
         """Begin something in the background, where nothing happens by itself."""

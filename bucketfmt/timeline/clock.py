@@ -10,13 +10,13 @@ still, was set back or lives in another zone cannot put a commit into the past.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime, timedelta, timezone
 
 from bucketfmt.errors import CorruptError
 from bucketfmt.format.instants import format_instant_time, parse_instant_time
+from bucketfmt.process import Mutex
 from bucketfmt.timeline.timeline import Timeline
 
 __all__ = ["DEFAULT_CLOCK_SKEW_S", "InstantClock", "known_times", "plan_instant_time"]
@@ -64,7 +64,7 @@ class InstantClock:
         self._sleep = sleep
         self._clock_skew_s = clock_skew_s
         self._last = ""
-        self._guard = threading.Lock()
+        self._guard = Mutex()
 
     def next_time(self, known: Iterable[str]) -> str:
         """Return a new time, after `known`, after the last one and not before the clock's.

@@ -11,13 +11,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 from bucketfmt.errors import BucketfmtError, ConflictError
 from bucketfmt.format.paths import join_path
+from bucketfmt.process import this_process
 from bucketfmt.storage.store import FileInfo, Store
 from bucketfmt.timeline.renewal import Renewal, Repeating
 
-__all__ = ["Heartbeats", "check_beating"]
+__all__ = ["Heartbeat", "Heartbeats", "check_beating"]
 
 _FOLDER = ".hoodie/.heartbeat"
 
@@ -44,7 +46,12 @@ def _ended(requested_time: str) -> ConflictError:
 
 
 class Heartbeats:
-    """Keeps the heartbeats of one writer's instants going, and knows those of others."""
+    """Starts the heartbeats of a table's instants, and knows which instants have one.
+
+    Keeps nothing in memory: whether a writer is alive is what the store tells, for the writers of
+    other processes and for other threads alike. Safe to use from several threads, and in a forked
+    child.
+    """
 
     def __init__(
         self,
@@ -55,7 +62,7 @@ class Heartbeats:
         now: Callable[[], float] = time.time,
         repeat: Callable[[Callable[[], bool], float], Repeating] = Renewal,
     ) -> None:
-        """Set up the heartbeats of a table; none beats yet.
+        """Set up the heartbeats of a table.
 
         Args:
             store: The table's files.
@@ -75,61 +82,40 @@ class Heartbeats:
         self._tolerance_s = interval_s * misses_max
         self._now = now
         self._repeat = repeat
-        self._last: dict[str, float] = {}  # of those that beat here
-        self._renewals: dict[str, Repeating] = {}
 
-    def start(self, requested_time: str) -> None:
+    def start(self, requested_time: str) -> Heartbeat:
         """Write the first heartbeat of an instant and keep on, until it is stopped.
 
         Hudi rolls back what has no heartbeat: start before the instant is on the timeline.
 
         Raises:
-            ValueError: it beats already.
             StorageError: the store failed; a heartbeat may be left, which hurts no one.
         """
-        if requested_time in self._renewals:
-            raise ValueError(f"the heartbeat of {requested_time} is started already")
-        self._keep_on(requested_time, self._beat)
+        return self._begin(requested_time, is_joined=False)
 
-    def join(self, requested_time: str, *, revive: bool = False) -> bool:
-        """Keep on with the heartbeat of an instant that another process has begun.
+    def join(self, requested_time: str) -> Heartbeat | None:
+        """Keep on with the heartbeat of an instant that somebody else has begun.
 
         Until it is stopped, with the instant, or abandoned, without.
 
-        Args:
-            requested_time: The instant.
-            revive: Even if it has missed too many. For who holds the table lock and has seen
-                that nobody rolls the instant back.
-
         Returns:
-            Whether it beats here now: it does not if it has missed too many.
+            The heartbeat; None if it has missed too many.
 
         Raises:
             ConflictError: it has none: the instant has ended.
             StorageError: the store failed.
         """
-        info = self._store.info(join_path(_FOLDER, requested_time))
-        if info is None:
-            raise _ended(requested_time)
-        if not revive and self._is_old(info):
-            return False
-        self._keep_on(requested_time, self._beat_if_there)
-        return True
+        if self._is_old(self._find(requested_time)):
+            return None
+        return self._begin(requested_time, is_joined=True)
 
-    def stop(self, requested_time: str) -> None:
-        """End the heartbeat of an instant and remove its file; nothing happens if none beats.
+    def revive(self, requested_time: str) -> Heartbeat:
+        """Keep on with a heartbeat even if it has missed too many. As `join` otherwise.
 
-        A file that cannot be removed is left: nothing looks at it once the instant ended.
+        For who holds the table lock and has seen that nobody rolls the instant back.
         """
-        renewal = self._renewals.pop(requested_time, None)
-        if renewal is None:
-            return
-        renewal.stop()
-        del self._last[requested_time]
-        try:
-            self._store.delete(join_path(_FOLDER, requested_time))
-        except BucketfmtError:
-            return
+        self._find(requested_time)
+        return self._begin(requested_time, is_joined=True)
 
     def discard(self, requested_time: str) -> None:
         """Remove the heartbeat that the dead writer of an instant has left.
@@ -139,50 +125,105 @@ class Heartbeats:
         """
         self._store.delete(join_path(_FOLDER, requested_time))
 
-    def abandon(self, requested_time: str) -> None:
-        """End the heartbeat of an instant and leave its file: others find it expired in time."""
-        renewal = self._renewals.pop(requested_time, None)
-        if renewal is not None:
-            renewal.stop()
-
-    def is_lost(self, requested_time: str) -> bool:
-        """Return whether an instant that beats here has missed too many, so that others may
-        be rolling it back: it must not be published any more.
-        """
-        last = self._last.get(requested_time)
-        return last is not None and self._now() - last > self._tolerance_s
-
     def is_expired(self, requested_time: str) -> bool:
         """Return whether an instant's writer has to be taken for dead, or never had heartbeats.
 
         Raises:
             StorageError: the store failed.
         """
-        if requested_time in self._last:
-            return self.is_lost(requested_time)
         info = self._store.info(join_path(_FOLDER, requested_time))
         return info is None or self._is_old(info)
+
+    def _find(self, requested_time: str) -> FileInfo:
+        info = self._store.info(join_path(_FOLDER, requested_time))
+        if info is None:
+            raise _ended(requested_time)
+        return info
 
     def _is_old(self, info: FileInfo) -> bool:
         # Where the store tells no times, a writer is never taken for dead.
         return info.modified is not None and self._now() - info.modified > self._tolerance_s
 
-    def _keep_on(self, requested_time: str, beat: Callable[[str], bool]) -> None:
-        self._beat(requested_time)
-        self._renewals[requested_time] = self._repeat(
-            lambda: beat(requested_time), self._interval_s
+    def _begin(self, requested_time: str, *, is_joined: bool) -> Heartbeat:
+        beat = Heartbeat(
+            self._store, requested_time, self._tolerance_s, self._now, is_joined=is_joined
         )
+        beat.begin(self._repeat, self._interval_s)
+        return beat
 
-    def _beat_if_there(self, requested_time: str) -> bool:
-        """Beat, but not for an instant that another process has ended."""
-        if self._store.info(join_path(_FOLDER, requested_time)) is None:
+
+class Heartbeat:
+    """The heartbeat of one instant, as one writer keeps it going. Used by that writer alone.
+
+    In a forked child the heartbeat is lost: it belongs to the parent, which keeps it going.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        requested_time: str,
+        tolerance_s: float,
+        now: Callable[[], float],
+        *,
+        is_joined: bool,
+    ) -> None:
+        """Set up; see `Heartbeats.start` and `Heartbeats.join`."""
+        self._store = store
+        self._path = join_path(_FOLDER, requested_time)
+        self._tolerance_s = tolerance_s
+        self._now = now
+        self._is_joined = is_joined
+        self._process = this_process()
+        self._renewal: Repeating | None = None
+        self._last: float | None = None
+
+    def begin(
+        self, repeat: Callable[[Callable[[], bool], float], Repeating], interval_s: float
+    ) -> None:
+        """Beat, and have it repeated."""
+        self._beat()
+        self._renewal = repeat(self._beat_again, interval_s)
+
+    def is_lost(self) -> bool:
+        """Return whether it has missed too many, so that others may be rolling the instant back:
+        the instant must not be published any more.
+        """
+        if self._process != this_process():
+            return True
+        return self._last is not None and self._now() - self._last > self._tolerance_s
+
+    def stop(self) -> None:
+        """End it and remove its file, with the instant. Nothing happens the second time.
+
+        A file that cannot be removed is left: nothing looks at it once the instant ended.
+        """
+        if self._end():
+            with suppress(BucketfmtError):
+                self._store.delete(self._path)
+
+    def abandon(self) -> None:
+        """End it and leave its file: others find it expired in time."""
+        self._end()
+
+    def _end(self) -> bool:
+        """Return whether it was going, here."""
+        renewal = self._renewal
+        if renewal is None or self._process != this_process():
             return False
-        return self._beat(requested_time)
+        self._renewal = None
+        renewal.stop()
+        return True
 
-    def _beat(self, requested_time: str) -> bool:
+    def _beat_again(self) -> bool:
+        """Beat; but once somebody else has ended an instant that was joined, no more."""
+        if self._is_joined and self._store.info(self._path) is None:
+            return False
+        return self._beat()
+
+    def _beat(self) -> bool:
         beaten = self._now()  # before the file's own time, so that others give up later than we
-        if self.is_lost(requested_time):
+        if self.is_lost():
             return False  # too late to revive it
-        self._store.replace(join_path(_FOLDER, requested_time), b"")
-        self._last[requested_time] = beaten
+        self._store.replace(self._path, b"")
+        self._last = beaten
         return True

@@ -13,25 +13,38 @@ from __future__ import annotations
 import os
 import platform
 import random
-import threading
 import time
 import uuid
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from contextlib import suppress
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from datetime import datetime
 from types import TracebackType
 from typing import TypeVar
 from weakref import WeakValueDictionary
 
-from bucketfmt.errors import BucketfmtError, LockTimeoutError, NotFoundError, StorageError
+from bucketfmt.errors import (
+    BucketfmtError,
+    LockTimeoutError,
+    NotFoundError,
+    StorageError,
+    UnsupportedError,
+)
 from bucketfmt.format.json_text import encode_jackson_json
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
+from bucketfmt.process import Mutex, this_process
 from bucketfmt.storage.store import Store
 
-__all__ = ["DEFAULT_WAITING", "FileSystemBasedLock", "InProcessLock", "TableLock", "Waiting"]
+__all__ = [
+    "DEFAULT_WAITING",
+    "FileSystemBasedLock",
+    "InProcessLock",
+    "LockProvider",
+    "TableLock",
+    "Waiting",
+]
 
 _STORE_FAILURES_MAX = 3
 _Self = TypeVar("_Self", bound="TableLock")
@@ -51,6 +64,7 @@ class Waiting:
         random: Returns a number from 0 up to 1.
         monotonic: Returns seconds of a clock that is never set.
         sleep: Waits for that many seconds.
+        acquire: Takes a mutex of this process, waiting at most that many seconds for it.
     """
 
     timeout_s: float = 60.0
@@ -59,6 +73,7 @@ class Waiting:
     random: Callable[[], float] = random.random
     monotonic: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
+    acquire: Callable[[Mutex, float], bool] = Mutex.acquire
 
     def tries(self) -> Iterator[None]:
         """Yield once for each try, pausing in between, until the time is up."""
@@ -76,12 +91,61 @@ class Waiting:
 DEFAULT_WAITING = Waiting()
 
 
+class LockProvider:
+    """Hands out locks of one table. Safe to use from several threads, and in a forked child.
+
+    An owner of the table lock is one acquisition, neither a process nor a `Table`: each
+    acquisition makes a lock of its own. Threads that share the provider queue for it in memory, so
+    that only one of them at a time asks the store.
+    """
+
+    def __init__(
+        self, new_lock: Callable[[Waiting], TableLock], waiting: Waiting = DEFAULT_WAITING
+    ) -> None:
+        """Set up.
+
+        Args:
+            new_lock: Returns a lock that nobody has used, with an owner of its own.
+            waiting: How long to try, for the queue and the lock together.
+        """
+        self._new_lock = new_lock
+        self._waiting = waiting
+        self._queue = Mutex()
+
+    @contextmanager
+    def taken(self) -> Iterator[TableLock]:
+        """Hold the table lock while the body runs; yield the lock.
+
+        Raises:
+            LockTimeoutError: the lock could not be acquired in time.
+            StorageError: the store failed several times running.
+            CorruptError: the lock file does not decode.
+            UnsupportedError: the store cannot do what this lock needs, or a lock between threads
+                is used in another process than the one it was made for.
+        """
+        waiting, process = self._waiting, this_process()
+        began = waiting.monotonic()
+        if not waiting.acquire(self._queue, waiting.timeout_s):
+            raise LockTimeoutError(
+                f"the table lock could not be acquired in {waiting.timeout_s:g} s: other threads "
+                "that share this Table hold it. Retry later, or wait longer"
+            )
+        try:
+            left_s = max(0.0, began + waiting.timeout_s - waiting.monotonic())
+            with self._new_lock(replace(waiting, timeout_s=left_s)) as lock:
+                yield lock
+        finally:
+            if process == this_process():  # else a child left the body that its parent is in
+                self._queue.release()
+
+
 class TableLock(ABC):
-    """A lock of one table for one writer. Not reentrant, and one thread at a time uses it."""
+    """A lock of one table for one owner: what acquires it, in one thread of one process."""
 
     def __init__(self, waiting: Waiting) -> None:
         self._waiting = waiting
         self._taken = False
+        self._process = this_process()
 
     def __enter__(self: _Self) -> _Self:
         self.acquire()
@@ -99,10 +163,10 @@ class TableLock(ABC):
         """Take the lock, waiting for whoever has it.
 
         Raises:
-            LockTimeoutError: it was not to be had in time.
+            LockTimeoutError: the lock could not be acquired in time.
             StorageError: the store failed several times running.
-            CorruptError: the lock file is no lock file.
-            UnsupportedError: the store cannot do what this lock needs.
+            CorruptError: the lock file does not decode.
+            UnsupportedError: as `LockProvider.taken`.
         """
         if self._taken:
             raise RuntimeError("a table lock is not reentrant")
@@ -124,27 +188,27 @@ class TableLock(ABC):
                 with suppress(BucketfmtError):
                     self._withdraw()
         raise LockTimeoutError(
-            f"the table lock was not to be had in {self._waiting.timeout_s:g} s: "
+            f"the table lock could not be acquired in {self._waiting.timeout_s:g} s: "
             f"{self._describe_owner()}. Retry later, or wait longer"
         )
 
     def holds(self) -> bool:
         """Return whether the lock is held, and will be for long enough to publish a file.
 
-        Asks the store, if there is one.
+        Asks the store, if there is one. In a forked child it is not held: it is the parent's.
 
         Raises:
             StorageError: the store failed, so it is not known.
         """
-        return self._taken and self._still_holds()
+        return self._taken and self._process == this_process() and self._still_holds()
 
     def release(self) -> None:
-        """Give the lock back; nothing happens if it is not held (any more).
+        """Give the lock back; nothing happens if it is not held (any more), or by the parent.
 
         Raises nothing about the store, since what was done under the lock is done: a lock
         that could not be given back is a warning.
         """
-        if not self._taken:
+        if not self._taken or self._process != this_process():
             return
         self._taken = False
         failures = 0
@@ -188,22 +252,39 @@ class TableLock(ABC):
         """Return what becomes of a lock that could not be given back, for a warning."""
 
 
-_mutexes: WeakValueDictionary[str, threading.Lock] = WeakValueDictionary()
-_mutexes_guard = threading.Lock()
+_mutexes: WeakValueDictionary[str, Mutex] = WeakValueDictionary()
+_mutexes_guard = Mutex()
 
 
 class InProcessLock(TableLock):
-    """Excludes other threads of this process only, as for a table in memory."""
+    """Excludes other threads of one process only, as for a table in memory."""
 
-    def __init__(self, table: str, waiting: Waiting = DEFAULT_WAITING) -> None:
-        """Set up the lock of the table of this name, for example its `Store.uri`."""
+    def __init__(
+        self, table: str, waiting: Waiting = DEFAULT_WAITING, process: str | None = None
+    ) -> None:
+        """Set up the lock.
+
+        Args:
+            table: What tells the table from others, for example its `Store.uri`.
+            waiting: How long to try.
+            process: The process that the caller has chosen this kind of lock for; this one by
+                default.
+        """
         super().__init__(waiting)
         self._table = table
+        self._chosen_for = process or this_process()
         with _mutexes_guard:
-            self._mutex = _mutexes.setdefault(table, threading.Lock())
+            self._mutex = _mutexes.setdefault(table, Mutex())
 
     def _try_acquire(self) -> bool:
-        return self._mutex.acquire(blocking=False)
+        if self._chosen_for != this_process():
+            raise UnsupportedError(
+                'lock="process" excludes the threads of one process, and this is another process '
+                "than the one that chose it: a forked child, or one that the Table was sent to. "
+                "Rows that the other process writes would be lost. Open the table with another "
+                'lock; or, if only this process writes, make WriterConfig(lock="process") here'
+            )
+        return self._mutex.acquire(0)
 
     def _withdraw(self) -> None:
         return  # a try tells whether it took the lock

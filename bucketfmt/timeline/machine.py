@@ -12,6 +12,7 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from bucketfmt.process import Mutex
 from bucketfmt.timeline.renewal import Renewal, Repeating
 
 __all__ = ["Machine"]
@@ -29,6 +30,7 @@ class Machine:
         now: Returns seconds since the epoch.
         monotonic: Returns seconds of a clock that is never set.
         sleep: Waits for that many seconds.
+        acquire: Takes a mutex of this process, waiting at most that many seconds for it.
         randbits: Returns a number of that many random bits.
         repeat: Calls a function every so many seconds until it returns False.
         processors: How many files to work on at a time; None for as many as there are processors.
@@ -37,6 +39,7 @@ class Machine:
     now: Callable[[], float] = time.time
     monotonic: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
+    acquire: Callable[[Mutex, float], bool] = Mutex.acquire
     randbits: Callable[[int], int] = _randbits
     repeat: Callable[[Callable[[], bool], float], Repeating] = Renewal
     processors: int | None = None

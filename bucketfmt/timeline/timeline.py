@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
-from functools import cached_property
 
 from bucketfmt.format.instants import (
     State,
@@ -17,6 +16,7 @@ from bucketfmt.format.instants import (
     find_instant_file,
     format_instant_time,
 )
+from bucketfmt.process import cached_property
 
 __all__ = ["Instant", "Timeline", "plan_timeline"]
 

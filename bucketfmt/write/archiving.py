@@ -101,7 +101,7 @@ class Archiver:
         Raises:
             UnsupportedError: the table has a metadata table.
             CorruptError: an instant, or the history, is damaged.
-            LockTimeoutError: the table lock was not to be had.
+            LockTimeoutError: the table lock could not be acquired.
         """
         owner = self._owner
         with owner.recovered() as (config, _):

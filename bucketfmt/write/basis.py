@@ -7,7 +7,6 @@ where nothing states the index.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property
 
 import pyarrow as pa
 
@@ -16,6 +15,7 @@ from bucketfmt.format.table_config import TableConfig
 from bucketfmt.index.assign import Buckets
 from bucketfmt.index.model import BucketIndex
 from bucketfmt.index.resolve import ResolvedIndex
+from bucketfmt.process import cached_property
 from bucketfmt.rows.avro_schema_json import avro_schema_json
 from bucketfmt.rows.merge_rules import MergeRules, find_merge_rules
 from bucketfmt.rows.meta_columns import META_COLUMNS

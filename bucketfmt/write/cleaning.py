@@ -123,7 +123,7 @@ class Cleaner:
         Raises:
             UnsupportedError: the table is of a kind that is not written.
             CorruptError: a plan is damaged, or names what no clean would delete.
-            LockTimeoutError: the table lock was not to be had.
+            LockTimeoutError: the table lock could not be acquired.
         """
         owner = self._owner
         with owner.recovered() as (config, timeline):
@@ -288,7 +288,7 @@ class Cleaner:
                 size += info.size if info is not None else 0
                 steps.step()
         metadata = _metadata_of(instant, plan, to_delete, owner.machine.monotonic() - began)
-        with owner.lock:
+        with owner.locks.taken() as lock:
             owner.check_metadata_table()
             timeline = load_timeline(owner.store, config, owner.limits)
             if instant.requested_time not in {
@@ -302,7 +302,7 @@ class Cleaner:
                     instant.requested_time,
                     "clean",
                     metadata,
-                    owner.lock.holds,
+                    lock.holds,
                 )
         return CleanResult(tuple(deleted), size, _earliest_of(plan), (instant.requested_time,))
 

@@ -32,6 +32,7 @@ from bucketfmt.format.names import (
 from bucketfmt.format.paths import check_relative_path, join_path
 from bucketfmt.format.plans import CompactionOperation, CompactionPlan
 from bucketfmt.limits import Limits
+from bucketfmt.process import this_process
 from bucketfmt.rows.avro_schema_json import avro_schema_json
 from bucketfmt.rows.base_file_writer import Codec
 from bucketfmt.rows.merge_rules import find_merge_rules
@@ -42,6 +43,7 @@ from bucketfmt.table.slice_codec import encode_slice
 from bucketfmt.table.snapshot import Snapshot
 from bucketfmt.table.streams import map_in_threads, worker_count
 from bucketfmt.timeline.clock import known_times
+from bucketfmt.timeline.heartbeat import Heartbeat
 from bucketfmt.timeline.load import (
     load_compaction_plan,
     load_pending_clusterings,
@@ -102,7 +104,7 @@ class Compactor:
         Raises:
             UnsupportedError: the table merges records, or has files, in a way that is not built.
             ConflictError: a log compaction is pending.
-            LockTimeoutError: the table lock was not to be had.
+            LockTimeoutError: the table lock could not be acquired.
         """
         owner, snapshot = self._owner, self._snapshot()
         if snapshot.state.config.table_type != "MERGE_ON_READ":
@@ -128,7 +130,7 @@ class Compactor:
             ConflictError: all that are pending are being executed, as their heartbeats tell.
             UnsupportedError: its plan is of a kind that is not executed here.
             CorruptError: its plan is damaged, or a file that it names is missing.
-            LockTimeoutError: the table lock was not to be had.
+            LockTimeoutError: the table lock could not be acquired.
         """
         owner = self._owner
         with owner.recovered() as (config, timeline):
@@ -139,19 +141,19 @@ class Compactor:
             plan = load_compaction_plan(owner.store, config, found, owner.limits)
             check_writable(config)
             operations = tuple(_checked(operation, owner.limits) for operation in plan.operations)
-            owner.heartbeats.start(instant)
+            heartbeat = owner.heartbeats.start(instant)
             try:
                 if found.state is State.REQUESTED:
                     put_inflight(owner.store, config, instant, "compaction")
                 else:
                     self._remove_earlier_attempt(instant, operations)
             except BaseException:
-                owner.heartbeats.stop(instant)
+                heartbeat.stop()
                 raise
         try:
-            return StartedCompaction(owner, self._snapshot, instant, operations, codec)
+            return StartedCompaction(owner, self._snapshot, instant, operations, codec, heartbeat)
         except BaseException:
-            owner.heartbeats.stop(instant)
+            heartbeat.stop()
             raise
 
     def run(
@@ -243,8 +245,11 @@ class StartedCompaction:
         instant: str,
         operations: Iterable[CompactionOperation],
         codec: Codec,
+        heartbeat: Heartbeat,
     ) -> None:
         """Find the files of the plan in the table as it is now."""
+        self._process = this_process()
+        self._heartbeat = heartbeat
         self._owner = owner
         self._snapshot = snapshot
         self._codec = codec
@@ -284,7 +289,13 @@ class StartedCompaction:
             CommitUnknownError: the store does not tell whether it took effect.
             CorruptError: a receipt does not decode, or tells of a file that is not this one's.
             ValueError: there is no receipt for one of the slices.
+            UnsupportedError: this is a forked child, and the parent began the compaction.
         """
+        if self._process != this_process():
+            raise UnsupportedError(
+                f"compaction {self.instant} was begun by the process that this one was forked "
+                "from, which goes on with it; publish it there"
+            )
         owner, instant = self._owner, self.instant
         found = find_winners(decode_receipts(receipts, instant, owner.limits))
         if sorted((r.partition_path, r.file_id) for r in found) != self._groups:
@@ -292,7 +303,7 @@ class StartedCompaction:
         stats = [receipt.stat for receipt in found if receipt.stat is not None]
         kept = {stat.path or "" for stat in stats}
         delete_announced_files(owner.store, instant, owner.limits, kept=kept)
-        with owner.lock:
+        with owner.locks.taken() as lock:
             config = owner.check_metadata_table()
             timeline = load_timeline(owner.store, config, owner.limits)
             metadata = _metadata_of(self._snapshot(), stats)  # with the columns of now
@@ -304,15 +315,15 @@ class StartedCompaction:
                 instant,
                 "compaction",
                 metadata,
-                lambda: owner.lock.holds() and not owner.heartbeats.is_lost(instant),
+                lambda: lock.holds() and not self._heartbeat.is_lost(),
             )
         delete_markers(owner.store, instant)
-        owner.heartbeats.stop(instant)
+        self._heartbeat.stop()
         return result_of(done, metadata)
 
     def abandon(self) -> None:
         """Leave it pending, for anyone to begin again. Nothing happens once it is published."""
-        self._owner.heartbeats.stop(self.instant)
+        self._heartbeat.stop()
 
 
 def _planned_slice(snapshot: Snapshot, operation: CompactionOperation) -> FileSlice:

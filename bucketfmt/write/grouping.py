@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 import threading
 from collections import Counter, defaultdict
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 
 from bucketfmt.errors import StorageError
 from bucketfmt.index.assign import Buckets
+from bucketfmt.process import this_process
 
 __all__ = ["BucketRef", "GroupedRows", "route_rows"]
 
@@ -87,7 +89,9 @@ class GroupedRows:
         self._in_memory: dict[BucketRef, list[pa.Table]] = defaultdict(list)
         self._on_disk: dict[BucketRef, list[tuple[Path, range]]] = defaultdict(list)
         self._num_rows: Counter[BucketRef] = Counter()
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._process = this_process()
+        # No `TemporaryDirectory`: a forked child that exits would remove what its parent needs.
+        self._folder: Path | None = None
 
     def __enter__(self) -> GroupedRows:
         return self
@@ -99,8 +103,8 @@ class GroupedRows:
         trace: TracebackType | None,
     ) -> None:
         self._in_memory.clear()
-        if self._folder is not None:
-            self._folder.cleanup()
+        if self._folder is not None and self._process == this_process():
+            shutil.rmtree(self._folder, ignore_errors=True)
 
     @property
     def groups(self) -> list[BucketRef]:
@@ -145,9 +149,8 @@ class GroupedRows:
 
     def _write_to_disk(self) -> None:
         if self._folder is None:
-            self._folder = tempfile.TemporaryDirectory(prefix="bucketfmt-")
-        name = f"{len(list(Path(self._folder.name).iterdir()))}.arrow"
-        path = Path(self._folder.name, name)
+            self._folder = Path(tempfile.mkdtemp(prefix="bucketfmt-"))
+        path = self._folder / f"{len(list(self._folder.iterdir()))}.arrow"
         schema = next(iter(self._in_memory.values()))[0].schema
         options = pa.ipc.IpcWriteOptions(compression="lz4")
         written = 0

@@ -11,10 +11,17 @@ from typing import Literal
 
 from bucketfmt.format.table_config import TableConfig
 from bucketfmt.limits import Limits
+from bucketfmt.process import this_process
 from bucketfmt.storage.store import Store
 from bucketfmt.timeline.clock import InstantClock
 from bucketfmt.timeline.heartbeat import Heartbeats
-from bucketfmt.timeline.lock import FileSystemBasedLock, InProcessLock, TableLock, Waiting
+from bucketfmt.timeline.lock import (
+    FileSystemBasedLock,
+    InProcessLock,
+    LockProvider,
+    TableLock,
+    Waiting,
+)
 from bucketfmt.timeline.machine import Machine
 from bucketfmt.timeline.storage_based_lock import StorageBasedLock
 from bucketfmt.write.metadata_table import drop_metadata_table
@@ -33,8 +40,10 @@ class WriterConfig:
     Attributes:
         lock: `auto`: a lease in `.hoodie/.locks`, as Hudi's StorageBasedLockProvider keeps it on
             S3 and GCS, and as only this package does on disks. `storage`: the same by name.
-            `filesystem`: Hudi's FileSystemBasedLockProvider, the file `.hoodie/lock`. `process`:
-            only threads of this process.
+            `filesystem`: Hudi's FileSystemBasedLockProvider, the file `.hoodie/lock`. These three
+            exclude threads, forked children, processes and machines alike. `process`: excludes
+            only the threads of the process that made this value; writes from another process, a
+            forked child or one that the value was sent to, raise UnsupportedError.
         lock_timeout_s: How long to wait for it.
         lock_expire_minutes: Hudi's `hoodie.write.lock.filesystem.expire`.
         clock_skew_s: How far the clocks of the writers' machines may differ.
@@ -45,6 +54,7 @@ class WriterConfig:
             (Hudi's NON_BLOCKING_CONCURRENCY_CONTROL).
         metadata_table: What to do where the table has one: `refuse` to write, or `drop` it.
         machine: That the writer runs on; another one for tests.
+        process: The process that made this value. Set by itself.
     """
 
     lock: Literal["auto", "storage", "filesystem", "process"] = "auto"
@@ -55,6 +65,7 @@ class WriterConfig:
     concurrency: Concurrency = "optimistic"
     metadata_table: Literal["refuse", "drop"] = "refuse"
     machine: Machine = field(default=Machine(), repr=False)
+    process: str = field(default_factory=this_process, init=False, repr=False, compare=False)
 
 
 def open_transactions(
@@ -73,7 +84,7 @@ def open_transactions(
     return Transactions(
         store,
         limits,
-        _open_lock(store, limits, writer),
+        _open_locks(store, limits, writer),
         InstantClock(
             config.timezone,
             now=machine.now,
@@ -91,32 +102,38 @@ def open_transactions(
     )
 
 
-def _open_lock(store: Store, limits: Limits, writer: WriterConfig) -> TableLock:
+def _open_locks(store: Store, limits: Limits, writer: WriterConfig) -> LockProvider:
+    if writer.lock not in ("auto", "storage", "filesystem", "process"):
+        raise ValueError(f"lock is auto, storage, filesystem or process, not {writer.lock!r}")
     machine = writer.machine
     waiting = Waiting(
         timeout_s=writer.lock_timeout_s,
         random=machine.random,
         monotonic=machine.monotonic,
         sleep=machine.sleep,
+        acquire=machine.acquire,
     )
+    return LockProvider(partial(_new_lock, store, limits, writer), waiting)
+
+
+def _new_lock(store: Store, limits: Limits, writer: WriterConfig, waiting: Waiting) -> TableLock:
+    """Return a lock for one acquisition, which no other acquisition takes for its own."""
+    machine = writer.machine
     if writer.lock == "process":
-        return InProcessLock(store.uri, waiting)
-    owner = machine.new_uuid()
+        return InProcessLock(store.uri, waiting, writer.process)
     if writer.lock == "filesystem":
         return FileSystemBasedLock(
             store,
             expire_minutes=writer.lock_expire_minutes,
-            owner=owner,
+            owner=machine.new_uuid(),
             now=machine.now,
             waiting=waiting,
             limits=limits,
         )
-    if writer.lock not in ("auto", "storage"):
-        raise ValueError(f"lock is auto, storage, filesystem or process, not {writer.lock!r}")
     lock = partial(
         StorageBasedLock,
         store,
-        owner=owner,
+        owner=machine.new_uuid(),
         now=machine.now,
         repeat=machine.repeat,
         waiting=waiting,

@@ -28,6 +28,7 @@ from bucketfmt.format.paths import join_path
 from bucketfmt.format.plans import RequestedReplaceMetadata
 from bucketfmt.format.table_config import TableConfig
 from bucketfmt.limits import Limits
+from bucketfmt.process import this_process
 from bucketfmt.storage.store import Store
 from bucketfmt.table.concurrent_operations import load_concurrent_operations
 from bucketfmt.table.conflicts import (
@@ -38,9 +39,9 @@ from bucketfmt.table.conflicts import (
 )
 from bucketfmt.table.table import load_config
 from bucketfmt.timeline.clock import InstantClock, known_times
-from bucketfmt.timeline.heartbeat import Heartbeats
+from bucketfmt.timeline.heartbeat import Heartbeat, Heartbeats
 from bucketfmt.timeline.load import load_timeline
-from bucketfmt.timeline.lock import TableLock
+from bucketfmt.timeline.lock import LockProvider, TableLock
 from bucketfmt.timeline.machine import Machine
 from bucketfmt.timeline.markers import delete_announced_files, delete_markers
 from bucketfmt.timeline.timeline import Instant, Timeline
@@ -62,13 +63,13 @@ _INFLIGHT_PARTITIONS = "hoodie.table.metadata.partitions.inflight"
 
 
 class Transactions:
-    """Begins commits on one table. What they need to be told apart from those of others is here."""
+    """Begins commits on one table. Safe to use from several threads, and in a forked child."""
 
     def __init__(
         self,
         store: Store,
         limits: Limits,
-        lock: TableLock,
+        locks: LockProvider,
         clock: InstantClock,
         heartbeats: Heartbeats,
         machine: Machine,
@@ -79,16 +80,16 @@ class Transactions:
         Args:
             store: The table's files.
             limits: Bounds on what is read.
-            lock: The table lock, the same kind for all writers.
+            locks: The table lock, the same kind for all writers.
             clock: Gives instants.
-            heartbeats: Of this writer.
+            heartbeats: Of the table.
             machine: That it runs on.
             drop_metadata_table: Removes the metadata table, called under the lock; None to refuse
                 to write to a table that has one.
         """
         self.store = store
         self.limits = limits
-        self.lock = lock
+        self.locks = locks
         self.clock = clock
         self.heartbeats = heartbeats
         self.machine = machine
@@ -103,36 +104,39 @@ class Transactions:
 
         Raises:
             UnsupportedError: the table has a metadata table, which would not know of the commit.
-            LockTimeoutError: the table lock was not to be had.
+            LockTimeoutError: the table lock could not be acquired.
             ConflictError: a restore was begun and not finished.
         """
-        with self.lock:
+        with self.locks.taken() as lock:
             config = self.check_metadata_table()
-            timeline = recover(self.rollbacks(config))
+            timeline = recover(self.rollbacks(config, lock))
             instant = self.clock.next_time(known_times(timeline))
-            self.heartbeats.start(instant)
+            heartbeat = self.heartbeats.start(instant)
             content = RequestedReplaceMetadata() if action == "replacecommit" else None
             try:
                 put_requested(self.store, config, instant, action, content)
             except Exception:
-                self.heartbeats.stop(instant)
+                heartbeat.stop()
                 raise
-        transaction = Transaction(self, config, timeline, instant, action)
+        transaction = Transaction(self, config, timeline, instant, action, heartbeat)
         with transaction.aborted_on_error():
             put_inflight(self.store, config, instant, action)
         return transaction
 
-    def join(self, instant: str, action: str) -> None:
+    def join(self, instant: str, action: str) -> Heartbeat:
         """Keep the heartbeat of an inflight commit going that another process began.
+
+        The caller stops it, or abandons it.
 
         Raises:
             ConflictError: it has ended, or is being rolled back.
-            LockTimeoutError: the table lock was not to be had, to revive what had no heartbeat.
+            LockTimeoutError: the table lock could not be acquired, to revive what had no heartbeat.
         """
-        if self.heartbeats.join(instant):
-            return
+        heartbeat = self.heartbeats.join(instant)
+        if heartbeat is not None:
+            return heartbeat
         # Nobody did for long. Who takes such a commit back holds the lock while doing so.
-        with self.lock:
+        with self.locks.taken():
             config = load_config(self.store, self.limits)
             pending = load_timeline(self.store, config, self.limits).pending
             is_there = any(found.requested_time == instant for found in pending.of(action).instants)
@@ -141,7 +145,7 @@ class Transactions:
                     f"nothing kept the write of {instant} alive, and it was, or is being, taken "
                     "back; write again"
                 )
-            self.heartbeats.join(instant, revive=True)
+            return self.heartbeats.revive(instant)
 
     def resume(self, instant: str, action: str, timeline: Timeline) -> Transaction:
         """Return a commit that another process began, its heartbeat kept going from here.
@@ -154,12 +158,12 @@ class Transactions:
         Raises:
             ConflictError: as `join`; LockTimeoutError likewise.
         """
-        self.join(instant, action)
+        heartbeat = self.join(instant, action)
         config = load_config(self.store, self.limits)
-        return Transaction(self, config, timeline, instant, action, is_resumed=True)
+        return Transaction(self, config, timeline, instant, action, heartbeat, is_resumed=True)
 
-    def rollbacks(self, config: TableConfig) -> Rollbacks:
-        """Return what takes instants back, for as long as the lock is held."""
+    def rollbacks(self, config: TableConfig, lock: TableLock | None = None) -> Rollbacks:
+        """Return what takes instants back while the lock is held; without one, what plans to."""
         return Rollbacks(
             self.store,
             config,
@@ -167,7 +171,7 @@ class Transactions:
             self.clock,
             self.heartbeats,
             self.machine,
-            self.lock.holds,
+            lock.holds if lock is not None else lambda: False,
         )
 
     @contextmanager
@@ -179,13 +183,13 @@ class Transactions:
 
         Raises:
             UnsupportedError: the table has a metadata table, which would not know of it.
-            LockTimeoutError: the table lock was not to be had.
+            LockTimeoutError: the table lock could not be acquired.
         """
-        with self.lock:
+        with self.locks.taken() as lock:
             config = (
                 load_config(self.store, self.limits) if keeps_files else self.check_metadata_table()
             )
-            yield self.rollbacks(config)
+            yield self.rollbacks(config, lock)
 
     @contextmanager
     def recovered(self) -> Iterator[tuple[TableConfig, Timeline]]:
@@ -193,12 +197,12 @@ class Transactions:
 
         Raises:
             UnsupportedError: the table has a metadata table, which would not know of it.
-            LockTimeoutError: the table lock was not to be had.
+            LockTimeoutError: the table lock could not be acquired.
             ConflictError: a restore was begun and not finished.
         """
-        with self.lock:
+        with self.locks.taken() as lock:
             config = self.check_metadata_table()
-            yield config, recover(self.rollbacks(config))
+            yield config, recover(self.rollbacks(config, lock))
 
     def find_repeated(self, idempotency_key: str | None) -> CommitResult | None:
         """Return the commit that was made with this key, active or archived.
@@ -231,7 +235,8 @@ class Transactions:
 class Transaction:
     """A commit under way. A context: left with an error, nothing remains of it.
 
-    Over a network, where what failed may take effect later, that is left to the next writer.
+    Over a network, where what failed may take effect later, that is left to the next writer. It
+    belongs to the process that began it: a forked child that leaves the context takes nothing back.
 
     Attributes:
         instant: Its requested time.
@@ -245,9 +250,12 @@ class Transaction:
         timeline: Timeline,
         instant: str,
         action: str,
+        heartbeat: Heartbeat,
         *,
         is_resumed: bool = False,
     ) -> None:
+        self._process = this_process()
+        self._heartbeat = heartbeat
         self._owner = owner
         self._config = config
         self._action = action
@@ -299,11 +307,13 @@ class Transaction:
             ConflictError: another writer has written to the same buckets, or changed the columns
                 that this write changes. Nothing was published.
             CommitUnknownError: the store does not tell whether it took effect.
+            UnsupportedError: this is a forked child, and the parent began the commit.
         """
+        self._check_own()
         owner = self._owner
         kept = {s.path or "" for own in metadata.partition_to_write_stats.values() for s in own}
         delete_announced_files(owner.store, self.instant, owner.limits, kept=kept)
-        with owner.lock:
+        with owner.locks.taken() as lock:
             owner.check_metadata_table()
             timeline = load_timeline(owner.store, self._config, owner.limits)
             if idempotency_key is not None:
@@ -321,12 +331,12 @@ class Transaction:
                 self.instant,
                 self._action,
                 metadata,
-                lambda: owner.lock.holds() and not owner.heartbeats.is_lost(self.instant),
+                lambda: lock.holds() and not self._heartbeat.is_lost(),
             )
         self._is_ended = True
         with suppress(BucketfmtError):  # it is done; markers of what is done hurt no one
             delete_markers(owner.store, self.instant)
-        owner.heartbeats.stop(self.instant)
+        self._heartbeat.stop()
         return result_of(done, metadata)
 
     def _without_conflicts(
@@ -357,7 +367,7 @@ class Transaction:
 
     def abort(self) -> None:
         """Leave nothing of what was not tried to be published; nothing happens once it ended."""
-        if self._is_ended or self._is_tried:
+        if self._is_ended or self._is_tried or not self._is_own:
             return
         if self._is_resumed and not self._owner.store.failures_are_final:
             # Another process may have tried to publish it, which may take effect late.
@@ -367,19 +377,25 @@ class Transaction:
             self._abort()
 
     def hand_over(self) -> None:
-        """End this process's part; the commit stays inflight, for others to `resume`."""
-        self._owner.heartbeats.abandon(self.instant)
+        """End this process's part; the commit stays inflight, for others to `resume`.
+
+        Raises:
+            UnsupportedError: this is a forked child, and the parent began the commit.
+        """
+        self._check_own()
+        self._heartbeat.abandon()
         self._is_ended = True
 
     def _clean_up(self, error: BaseException) -> None:
         """Leave nothing, if this process goes on and knows that nothing was published."""
         is_sure = not self._is_tried or isinstance(error, ConflictError | StorageError)
-        if self._is_ended or not is_sure or not isinstance(error, Exception | KeyboardInterrupt):
+        may_act = isinstance(error, Exception | KeyboardInterrupt) and self._is_own
+        if self._is_ended or not is_sure or not may_act:
             return
         if _may_act_late(error) and not self._owner.store.failures_are_final:
             # A file may turn up that was deleted before it was there. The next writer deletes
             # it, once the heartbeat has expired.
-            self._owner.heartbeats.abandon(self.instant)
+            self._heartbeat.abandon()
             self._is_ended = True
             return
         with suppress(BucketfmtError):  # what is left is the next writer's to remove
@@ -395,8 +411,20 @@ class Transaction:
             )
             owner.store.delete(join_path(config.timeline_path, name))
         delete_markers(owner.store, self.instant)
-        owner.heartbeats.stop(self.instant)
+        self._heartbeat.stop()
         self._is_ended = True
+
+    @property
+    def _is_own(self) -> bool:
+        return self._process == this_process()
+
+    def _check_own(self) -> None:
+        if not self._is_own:
+            raise UnsupportedError(
+                f"the write of {self.instant} was begun by the process that this one was forked "
+                "from, which goes on with it; write here with a call of its own, or hand the write "
+                "over before the fork (hand_over, resume_write)"
+            )
 
 
 def _may_act_late(error: BaseException) -> bool:

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
 from bucketfmt.format.names import parse_write_token
+from bucketfmt.process import cached_property
 from bucketfmt.table.keys import read_keys
 from bucketfmt.table.pinned import PinnedTable
 from bucketfmt.write.basis import Basis

@@ -126,11 +126,11 @@ class TableWriter:
     @contextmanager
     def keep_alive(self, task: WriteTask) -> Iterator[None]:
         """Keep a write going that another process began. As `bucketfmt.Table.keep_alive`."""
-        self._transactions.join(task.instant, task.action)
+        heartbeat = self._transactions.join(task.instant, task.action)
         try:
             yield
         finally:
-            self._transactions.heartbeats.abandon(task.instant)
+            heartbeat.abandon()
 
     # -- commits
 

@@ -36,14 +36,13 @@ def beats(clock: Clock) -> list[ByHand]:
 
 def test_a_heartbeat_is_an_empty_file_where_hudi_looks_for_it(clock: Clock, beats: list) -> None:
     store = MemoryStore()
-    heartbeats = Heartbeats(store, now=clock, repeat=clock.repeat)
-    heartbeats.start(T)
+    heartbeat = Heartbeats(store, now=clock, repeat=clock.repeat).start(T)
     assert store.files == {FILE: b""}
     assert [beat.interval_s for beat in beats] == [60.0]
-    heartbeats.stop(T)
+    heartbeat.stop()
     assert store.files == {}
     assert beats[0].stopped
-    heartbeats.stop(T)
+    heartbeat.stop()
 
 
 def test_others_take_a_writer_for_dead_when_it_missed_two(
@@ -52,7 +51,7 @@ def test_others_take_a_writer_for_dead_when_it_missed_two(
     store = open_store(tmp_path)
     writer = Heartbeats(store, now=clock, repeat=clock.repeat)
     other = Heartbeats(store, now=clock, repeat=clock.repeat)
-    writer.start(T)
+    heartbeat = writer.start(T)
     written = (tmp_path / FILE).stat().st_mtime
     assert not other.is_expired(T)
     clock.time = written + 120
@@ -60,46 +59,44 @@ def test_others_take_a_writer_for_dead_when_it_missed_two(
     clock.time = written + 120.5
     assert other.is_expired(T)
     assert writer.is_expired(T)
-    assert writer.is_lost(T)
-    assert not other.is_lost(T)  # it is not theirs
+    assert heartbeat.is_lost()
 
 
 def test_beating_keeps_it_alive(clock: Clock, beats: list) -> None:
     store = MemoryStore()
-    heartbeats = Heartbeats(store, now=clock, repeat=clock.repeat)
-    heartbeats.start(T)
+    heartbeat = Heartbeats(store, now=clock, repeat=clock.repeat).start(T)
     for _ in range(10):
         clock.time += 110
-        assert not heartbeats.is_lost(T)
+        assert not heartbeat.is_lost()
         assert beats[0].call() is True
     clock.time += 121
-    assert heartbeats.is_lost(T)
+    assert heartbeat.is_lost()
     # Too late: someone may be rolling it back.
     assert beats[0].call() is False
-    assert heartbeats.is_lost(T)
+    assert heartbeat.is_lost()
 
 
 def test_another_process_keeps_on_with_it(clock: Clock, beats: list) -> None:
     store = MemoryStore(now=clock)
     first = Heartbeats(store, now=clock, repeat=clock.repeat)
     other = Heartbeats(store, now=clock, repeat=clock.repeat)
-    first.start(T)
-    first.abandon(T)
+    first.start(T).abandon()
     assert store.files == {FILE: b""}
     clock.time += 110
-    assert other.join(T)
+    joined = other.join(T)
+    assert joined is not None
     assert [beat.interval_s for beat in beats] == [60.0, 60.0]
     clock.time += 110
     assert beats[1].call() is True
-    other.abandon(T)
+    joined.abandon()
     clock.time += 121
     third = Heartbeats(store, now=clock, repeat=clock.repeat)
     assert third.is_expired(T)
     assert not third.join(T)  # somebody may be rolling it back
     assert len(beats) == 2
-    assert third.join(T, revive=True)
+    revived = third.revive(T)
     assert not Heartbeats(store, now=clock).is_expired(T)
-    third.stop(T)
+    revived.stop()
     assert store.files == {}
 
 
@@ -107,29 +104,47 @@ def test_what_was_joined_is_not_begun_again_once_it_ended(clock: Clock, beats: l
     store = MemoryStore(now=clock)
     first = Heartbeats(store, now=clock, repeat=clock.repeat)
     other = Heartbeats(store, now=clock, repeat=clock.repeat)
-    first.start(T)
+    started = first.start(T)
     assert other.join(T)
-    first.stop(T)
+    started.stop()
     assert beats[1].call() is False
     assert store.files == {}
-    for revive in (False, True):
+    late = Heartbeats(store, now=clock)
+    for begin in (late.join, late.revive):
         with pytest.raises(ConflictError, match="has ended"):
-            Heartbeats(store, now=clock).join(T, revive=revive)
+            begin(T)
     assert store.files == {}
+
+
+def test_one_who_keeps_it_going_leaves_it_to_others(clock: Clock, beats: list) -> None:
+    """Two threads keep one instant alive; the one that ends first ends its own part only."""
+    store = MemoryStore(now=clock)
+    heartbeats = Heartbeats(store, now=clock, repeat=clock.repeat)
+    heartbeats.start(T).abandon()
+    one, other = heartbeats.join(T), heartbeats.join(T)
+    assert one is not None
+    assert other is not None
+    one.abandon()
+    assert [beat.stopped for beat in beats] == [True, True, False]
+    clock.time += 110
+    assert beats[2].call() is True
+    clock.time += 110
+    # The one who began it, too, takes it for alive while somebody else keeps it going.
+    assert not heartbeats.is_expired(T)
 
 
 def test_misses_while_the_store_is_away_count(clock: Clock, beats: list) -> None:
     store = FaultyStore(MemoryStore(), FaultPlan(2, Fault.FAIL_BEFORE, WRITE_VERBS, lasting=True))
     heartbeats = Heartbeats(store, now=clock, repeat=clock.repeat, interval_s=1, misses_max=3)
-    heartbeats.start(T)
+    heartbeat = heartbeats.start(T)
     for _ in range(3):
         clock.time += 1
         with pytest.raises(StorageError):
             beats[0].call()
-    assert not heartbeats.is_lost(T)
+    assert not heartbeat.is_lost()
     clock.time += 0.5
-    assert heartbeats.is_lost(T)
-    heartbeats.stop(T)  # its file cannot be removed, which is no error
+    assert heartbeat.is_lost()
+    heartbeat.stop()  # its file cannot be removed, which is no error
 
 
 def test_a_slow_write_counts_from_its_beginning(clock: Clock, beats: list) -> None:
@@ -140,9 +155,7 @@ def test_a_slow_write_counts_from_its_beginning(clock: Clock, beats: list) -> No
             clock.time += 121
             super().replace(path, data)
 
-    heartbeats = Heartbeats(Slow(), now=clock, repeat=clock.repeat)
-    heartbeats.start(T)
-    assert heartbeats.is_lost(T)
+    assert Heartbeats(Slow(), now=clock, repeat=clock.repeat).start(T).is_lost()
 
 
 def test_what_never_beat_is_expired_and_what_tells_no_time_is_not(clock: Clock) -> None:
@@ -163,10 +176,7 @@ def test_a_heartbeat_that_could_not_start_did_not(clock: Clock, beats: list) -> 
     with pytest.raises(StorageError):
         heartbeats.start(T)
     assert beats == []
-    heartbeats.start(T)
-    with pytest.raises(ValueError, match="already"):
-        heartbeats.start(T)
-    heartbeats.stop(T)
+    heartbeats.start(T).stop()
     assert memory.files == {}
 
 
@@ -183,10 +193,9 @@ def test_it_beats_by_itself() -> None:
                 enough.set()
 
     store = Counting()
-    heartbeats = Heartbeats(store, interval_s=0.001, misses_max=10**6)
-    heartbeats.start(T)
+    heartbeat = Heartbeats(store, interval_s=0.001, misses_max=10**6).start(T)
     assert enough.wait(30)
-    heartbeats.stop(T)
+    heartbeat.stop()
     assert store.files == {}
 
 

@@ -84,7 +84,7 @@ def test_one_has_it_at_a_time(two_locks: tuple[TableLock, TableLock]) -> None:
     with one:
         assert one.holds()
         assert not other.holds()
-        with pytest.raises(LockTimeoutError, match=r"not to be had in 0 s.*Retry later"):
+        with pytest.raises(LockTimeoutError, match=r"could not be acquired in 0 s.*Retry later"):
             other.acquire()
         assert one.holds()
         with pytest.raises(RuntimeError, match="reentrant"):

@@ -247,12 +247,12 @@ def test_what_a_pending_compaction_needs_stays(tmp_path: Path, version: int) -> 
 def test_nothing_after_a_pending_write_is_cleaned(tmp_path: Path) -> None:
     table, _ = make(tmp_path / "t", 9, writes=2)
     pending = table._transactions.clock.next_time([])
-    table._transactions.heartbeats.start(pending)
+    heartbeat = table._transactions.heartbeats.start(pending)
     put_requested(table.store, table.config, pending, "commit")
     for ts in range(10, 14):
         table.upsert(rows(range(9), ts=ts))
     result = table.clean(retain=1)
-    table._transactions.heartbeats.stop(pending)
+    heartbeat.stop()
     assert (result.files, result.earliest_retained) == ((), None)
 
 
