@@ -139,6 +139,11 @@ def _golden() -> Iterator[Vector]:
         )
 
 
+def _v2(contents: dict[str, str], ordering: str) -> bytes:
+    """Return the vector v2-int0 with another ordering value, a class and what follows it."""
+    return _kryo(contents["v2-int0"].removesuffix("0200") + ordering)
+
+
 def _v3(payload: str) -> bytes:
     data = bytes.fromhex(payload)
     return struct.pack(">ii", 3, len(data)) + data
@@ -167,6 +172,75 @@ def _bad(contents: dict[str, str]) -> Iterator[Vector]:
         _v3("02" + "02046b31" + "02047031" + "18" + "02" + "02" + "18" + "98b402" + "00" + "00"),
         _one("ARRAY", [["LOCAL_DATE", 19724]]),
     )
+    for name, rules, ordering, expected in (
+        ("bytes", ["DEL-6"], "0c" + "06" + "00ff41", ["BYTES", "00ff41"]),
+        ("time-micros", ["DEL-6"], "14" + "82b5b3a31b", ["TIME_MICROS", "3661000001"]),
+        ("float-nan", ["DEL-6"], "08" + "0000c07f", ["FLOAT", "NaN"]),
+        ("double-infinite", ["DEL-6"], "0a" + "000000000000f0ff", ["DOUBLE", "-Infinity"]),
+        ("long-least", ["DEL-6", "DEL-9"], "06" + "ff" * 9 + "01", ["LONG", str(-(2**63))]),
+        (
+            "array-of-array-blocks",
+            ["DEL-8", "DEL-9"],
+            "1802" + "01040402" + "00",
+            ["ARRAY", [["INT", 1]]],
+        ),
+    ):
+        yield Vector(
+            f"delete-block.v3-{name}",
+            rules,
+            _TEXT + ", after HoodieDeleteRecordList.avsc of Hudi 1.2.0",
+            _v3("02" + "02046b31" + "02047031" + ordering + "00"),
+            _one(*expected),
+        )
+    for name, rules, ordering, expected in (
+        ("null", ["DEL-16"], "00", ["NULL", None]),
+        ("int-least", ["DEL-16"], "02" + "ffffffff0f", ["INT", -(2**31)]),
+        ("long-least", ["DEL-16"], "09" + "ff" * 9, ["LONG", str(-(2**63))]),
+        (
+            "timestamp-before-1970",
+            ["DEL-16"],
+            "0103" + _ascii("java.sql.Timestamp") + "01" + "ff" * 9,
+            ["TIMESTAMP_MICROS", "-1000"],
+        ),
+        (
+            "big-decimal-of-negative-scale",
+            ["DEL-16"],
+            "0103" + _ascii("java.math.BigDecimal") + "01" + "02" + "ff" + "03",
+            ["DECIMAL", "-1E+2"],
+        ),
+    ):
+        yield Vector(
+            f"delete-block.v2-{name}", rules, _TEXT, _v2(contents, ordering), _one(*expected)
+        )
+    java_bad = {
+        "boolean-2": ("corrupt", "DEL-16", "0502"),
+        "int-of-six-bytes": ("corrupt", "DEL-16", "02" + "80" * 5 + "01"),
+        "class-of-six-bytes": ("corrupt", "DEL-11", "80" * 5 + "01"),
+        "class-id-5": ("unsupported", "DEL-13", "0700"),
+        "key-as-ordering-value": ("corrupt", "DEL-13", "010201" + "00"),
+        "scale-77": (
+            "unsupported",
+            "DEL-16",
+            "0103" + _ascii("java.math.BigDecimal") + "01" + "0201" + "9a01",
+        ),
+        "number-of-33-bytes": (
+            "unsupported",
+            "DEL-16",
+            "0103" + _ascii("java.math.BigInteger") + "01" + "22" + "01" * 33,
+        ),
+        "nanoseconds-of-a-second": (
+            "corrupt",
+            "DEL-16",
+            "0103" + _ascii("java.time.Instant") + "01" + "00" + "8094ebdc03",
+        ),
+        "month-13": (
+            "corrupt",
+            "DEL-16",
+            "0103" + _ascii("java.time.LocalDate") + "01" + "e80f" + "0d01",
+        ),
+    }
+    for name, (error, rule, ordering) in java_bad.items():
+        yield Vector(f"delete-block.v2-{name}", [rule], _TEXT, _v2(contents, ordering), error=error)
     bad = {
         "version-0": ("corrupt", "DEL-2", bytes.fromhex("0000000000000000")),
         "version-negative": ("corrupt", "DEL-2", bytes.fromhex("ffffffff00000000")),

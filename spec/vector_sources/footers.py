@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from base64 import b64decode
+import struct
+from base64 import b64decode, b64encode
 from collections.abc import Iterator
 
 from spec.vector_sources.vector import ListOf, Vector
@@ -65,6 +66,24 @@ _HASHES = {
 }
 
 
+# groups of (high bits, values of one array container)
+_NOT_ASCENDING = [
+    [(1, [1]), (0, [1])],
+    [(0, [1]), (0, [2])],
+    [(0, [5, 1])],
+    [(0, [5, 5])],
+]
+
+
+def _bitmap_text(groups: list[tuple[int, list[int]]]) -> str:
+    """Return the base64 of a bitmap with one array container per group."""
+    data = struct.pack("<Q", len(groups))
+    for high, values in groups:
+        data += struct.pack("<IIIHHI", high, 12346, 1, 0, len(values) - 1, 16)
+        data += struct.pack(f"<{len(values)}H", *values)
+    return b64encode(data).decode()
+
+
 def vectors() -> Iterator[Vector]:
     """Yield them."""
     yield Vector(
@@ -96,6 +115,7 @@ def vectors() -> Iterator[Vector]:
                 "AQAAAAAAAAAAAAAAOjAAAAEAAAAAAAEAEAAAAAEA",
                 "AQAAAAAAAAAAAAAAOjAAAAEAAAAAAAEAEAAAAAEABQAA",
                 "//////////8AAAAAOjAAAAEAAAAAAAAAEAAAAAAA",
+                *map(_bitmap_text, _NOT_ASCENDING),
             ]
         ),
         error="corrupt",

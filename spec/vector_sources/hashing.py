@@ -91,10 +91,13 @@ def vectors() -> Iterator[Vector]:
                 {"hashes": [9, 10], "buckets": [0, 0], "largest_bucket": 0},
                 {"hashes": [9, 10], "buckets": [0, 0], "largest_bucket": 1},
                 {"hashes": [], "buckets": [], "largest_bucket": 3},
+                # the low 31 bits of the first two are 7 and 14, of the others 6 and 13
+                {"hashes": [-2147483641, -2147483634], "buckets": [0, 0], "largest_bucket": 6},
+                {"hashes": [-2147483642, -2147483635], "buckets": [6, 6], "largest_bucket": 6},
             ]
         ),
         # 12, 24, 36, 48 have the divisors 4, 6 and 12 above 3; 12 has 1, 2, 3, 4, 6 and 12 above 0
-        [None, None, 7, 1, None, None],
+        [None, None, 7, 1, None, None, 7, 7],
     )
 
 

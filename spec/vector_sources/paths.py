@@ -105,7 +105,12 @@ def vectors() -> Iterator[Vector]:
         ["PATH-10"],
         _TEXT,
         ListOf(
-            [_partition([value], ["r"], False, False) for value in ("..", "a//b", "/a", "a\\b")]
+            [
+                *(_partition([v], ["r"], False, False) for v in ("..", "a//b", "/a", "a\\b")),
+                *(_partition([v], ["r"], False, False) for v in (".hoodie", "a/.hoodie")),
+                _partition([".hoodie"], ["r"], False, True),
+                _partition([".hoodie", "a"], ["r", "s"], False, False),
+            ]
         ),
         error="unsafe-path",
     )
@@ -118,6 +123,10 @@ def vectors() -> Iterator[Vector]:
     )
     misfits = [
         ("us", [], False),
+        ("", ["region"], False),
+        ("", ["region"], True),
+        ("", ["region", "day"], False),
+        ("region", ["region"], True),
         ("us", ["region", "day"], False),
         ("us/1/2", ["region", "day"], False),
         ("us", ["region"], True),

@@ -51,6 +51,7 @@ _CHECKSUMS = {
 }
 
 _EVENT, _COMMIT = "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5", "ce9acb64-bde0-424c-9b91-f6ebba25356d"
+_CUSTOM = "00000000-0000-0000-0000-000000000000"
 _MODEL = "org.apache.hudi.common.model."
 _MODE, _STRATEGY, _PAYLOAD = (
     "hoodie.record.merge.mode",
@@ -58,6 +59,21 @@ _MODE, _STRATEGY, _PAYLOAD = (
     "hoodie.compaction.payload.class",
 )
 _OLD_STRATEGY = "hoodie.compaction.record.merger.strategy"
+_KEYGEN, _SPARK = "org.apache.hudi.keygen.", "org.apache.spark.sql.hudi.command."
+_GENERATORS = {
+    _KEYGEN + "SimpleKeyGenerator": "SIMPLE",
+    _KEYGEN + "ComplexKeyGenerator": "COMPLEX",
+    _KEYGEN + "TimestampBasedKeyGenerator": "TIMESTAMP",
+    _KEYGEN + "CustomKeyGenerator": "CUSTOM",
+    _KEYGEN + "NonpartitionedKeyGenerator": "NON_PARTITION",
+    _KEYGEN + "GlobalDeleteKeyGenerator": "GLOBAL_DELETE",
+    _KEYGEN + "AutoRecordGenWrapperKeyGenerator": "AUTO_RECORD",
+    "org.apache.hudi.metadata.HoodieTableMetadataKeyGenerator": "HOODIE_TABLE_METADATA",
+    _SPARK + "SqlKeyGenerator": "SPARK_SQL",
+    _SPARK + "UuidKeyGenerator": "SPARK_SQL_UUID",
+    _SPARK + "MergeIntoKeyGenerator": "SPARK_SQL_MERGE_INTO",
+}
+"""KeyGeneratorType of Hudi 1.2.0."""
 _BASE = {"hoodie.table.name": "t", "hoodie.table.type": "MERGE_ON_READ"}
 
 
@@ -90,6 +106,29 @@ _MERGE_MODES: list[tuple[dict[str, str], str]] = [
             **{_STRATEGY: "00000000-0000-0000-0000-000000000000", _PAYLOAD: "com.acme.Payload"},
         ),
         "CUSTOM",
+    ),
+    (
+        _config(8, **{_STRATEGY: _CUSTOM, _PAYLOAD: _MODEL + "OverwriteWithLatestAvroPayload"}),
+        "CUSTOM",
+    ),
+    (
+        _config(6, **{_OLD_STRATEGY: _CUSTOM, _PAYLOAD: _MODEL + "DefaultHoodieRecordPayload"}),
+        "EVENT_TIME_ORDERING",
+    ),
+    (_config(6, **{_OLD_STRATEGY: _COMMIT}), "COMMIT_TIME_ORDERING"),
+    (
+        _config(8, **{_PAYLOAD: "com.uber.hoodie.common.model.OverwriteWithLatestAvroPayload"}),
+        "COMMIT_TIME_ORDERING",
+    ),
+    (
+        _config(8, **{_MODE: "event_time_ordering", _STRATEGY: "", _PAYLOAD: ""}),
+        "EVENT_TIME_ORDERING",
+    ),
+    (
+        _config(
+            9, **{_MODE: "EVENT_TIME_ORDERING", _STRATEGY: _COMMIT, _PAYLOAD: "com.acme.Payload"}
+        ),
+        "EVENT_TIME_ORDERING",
     ),
     (_config(9, **{_MODE: "COMMIT_TIME_ORDERING"}), "COMMIT_TIME_ORDERING"),
     (_config(9, **{_MODE: "EVENT_TIME_ORDERING"}), "EVENT_TIME_ORDERING"),
@@ -188,13 +227,17 @@ def vectors() -> Iterator[Vector]:
                 _config(8, **{_STRATEGY: _EVENT, _PAYLOAD: overwrite}),
                 _config(8, **{_MODE: "EVENT_TIME_ORDERING", _STRATEGY: _COMMIT}),
                 _config(6, **{_MODE: "EVENT_TIME_ORDERING", _PAYLOAD: overwrite}),
+                _config(6, **{_MODE: "EVENT_TIME_ORDERING", _OLD_STRATEGY: _COMMIT}),
+                _config(8, **{_MODE: "CUSTOM", _PAYLOAD: overwrite}),
+                _config(8, **{_MODE: "COMMIT_TIME_ORDERING", _PAYLOAD: "com.acme.Payload"}),
+                _config(9, **{_STRATEGY: _EVENT, _PAYLOAD: overwrite}),
             ]
         ),
         error="corrupt",
     )
     yield Vector(
         "table-config.corrupt",
-        ["PROP-4", "PROP-5", "PROP-7"],
+        ["PROP-4", "PROP-5", "PROP-7", "PROP-19"],
         _TEXT,
         ListOf(
             [
@@ -203,6 +246,9 @@ def vectors() -> Iterator[Vector]:
                 {**_config(9), "hoodie.table.checksum": "x"},
                 {**_config(9), "hoodie.timeline.layout.version": "1"},
                 {**_config(6), "hoodie.timeline.layout.version": "2"},
+                {**_config(9), "hoodie.timeline.layout.version": "two"},
+                {**_config(9), "hoodie.populate.meta.fields": "yes"},
+                {**_config(9), "hoodie.datasource.write.hive_style_partitioning": ""},
             ]
         ),
         error="corrupt",
@@ -224,6 +270,9 @@ def vectors() -> Iterator[Vector]:
             {"hoodie.table.type": "COPY"},
             {"hoodie.table.base.file.format": "AVRO"},
             {_MODE: "NEWEST"},
+            {"hoodie.table.type": "copy_on_write"},
+            {"hoodie.table.timeline.timezone": "CET"},
+            {"hoodie.table.base.file.format": "parquet"},
             {"hoodie.table.keygenerator.type": "MAGIC"},
             {"hoodie.table.partial.update.mode": "SOME"},
         ),
@@ -250,6 +299,9 @@ def _keys_and_fields() -> Iterator[Vector]:
         ({key: "org.apache.hudi.keygen.ComplexAvroKeyGenerator", kind: "SIMPLE"}, "COMPLEX"),
         ({key: "com.acme.Keys"}, "USER_PROVIDED"),
         ({kind: "TIMESTAMP_AVRO"}, "TIMESTAMP"),
+        *(({key: name}, generator) for name, generator in _GENERATORS.items()),
+        ({key: "org.apache.hudi.keygen.GlobalAvroDeleteKeyGenerator"}, "GLOBAL_DELETE"),
+        ({kind: "complex", key: ""}, "COMPLEX"),
         ({record: "id"}, "NON_PARTITION"),
         ({record: "id", partition: "day:TIMESTAMP"}, "CUSTOM"),
         ({record: "id,k", partition: "p"}, "COMPLEX"),

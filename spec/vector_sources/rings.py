@@ -280,6 +280,15 @@ def _metadata() -> Iterator[Vector]:
             "nodes": [_node(1073741823, "a"), _node(2147483647, "b")],
         },
     )
+    sound = json.loads(_document(json.dumps(_ring(1))))
+    tags = [{"value": 1, "fileIdPrefix": "a"}, _node(2, "b", "REPLACE"), _node(3, "c", "DELETE")]
+    yield Vector(
+        "hashing-metadata.tags",
+        ["RING-7", "RING-10"],
+        "ConsistentHashingNode and ConsistentBucketIdentifier, as read in their sources",
+        _document(json.dumps(tags)).replace('"version":0', '"later":{},"version":7'),
+        {**sound, "version": 7, "nodes": [_node(1, "a"), *tags[1:]]},
+    )
     yield Vector(
         "hashing-metadata.corrupt",
         ["RING-3", "RING-7", "DEV-23"],
@@ -297,7 +306,29 @@ def _metadata() -> Iterator[Vector]:
                 _document(json.dumps([_node(-1, "a")])),
                 _document(json.dumps([_node(1, "a", "GONE")])),
                 _document(json.dumps(_ring(1))).replace('"seqNo":0', '"seqNo":0,"seqNo":1'),
-                _document(json.dumps(_ring(1))).replace('"numBuckets":4,', ""),
+                *(
+                    json.dumps({key: item for key, item in sound.items() if key != name})
+                    for name in sound
+                ),
+                *(
+                    _document(json.dumps([{k: v for k, v in _node(1, "a").items() if k != name}]))
+                    for name in ("value", "fileIdPrefix")
+                ),
+                _document(json.dumps([{**_node(1, "a"), "tag": None}])),
+                _document(json.dumps([_node(1, "")])),
+                *(
+                    json.dumps({**sound, name: value})
+                    for name, value in (
+                        ("instant", "1"),
+                        ("instant", "000000000000000000"),
+                        ("version", -1),
+                        ("version", "0"),
+                        ("numBuckets", 2147483648),
+                        ("seqNo", 1.5),
+                        ("seqNo", None),
+                        ("partitionPath", None),
+                    )
+                ),
             ]
         ),
         error="corrupt",

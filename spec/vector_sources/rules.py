@@ -117,11 +117,39 @@ def vectors() -> Iterator[Vector]:
         },
     )
     yield Vector(
+        "hashing-config.defaults",
+        ["PBR-1"],
+        _TEXT,
+        '{"defaultBucketNumber":1,"expressions":"a,1","defaultBucketNumber":2}',
+        {
+            "expressions": "a,1",
+            "defaultBucketNumber": 2,
+            "rule": "regex",
+            "version": 1,
+            "instant": "00000000000000",
+        },
+    )
+    yield Vector(
         "hashing-config.corrupt",
         ["PBR-1"],
         _TEXT,
         ListOf(
-            ["", "[]", "{", '{"expressions":"a,1"}', '{"expressions":1,"defaultBucketNumber":2}']
+            [
+                *("", "[]", "{", '{"expressions":"a,1"}', '{"defaultBucketNumber":2}'),
+                *(
+                    f'{{"expressions":"","defaultBucketNumber":2,{more}}}'
+                    for more in (
+                        '"expressions":1',
+                        '"expressions":null',
+                        '"defaultBucketNumber":2147483648',
+                        '"defaultBucketNumber":2.5',
+                        '"rule":null',
+                        '"version":"1"',
+                        '"instant":"x"',
+                        '"instant":"2026"',
+                    )
+                ),
+            ]
         ),
         error="corrupt",
     )
@@ -161,6 +189,13 @@ def vectors() -> Iterator[Vector]:
             ]
         ),
         error="corrupt",
+    )
+    yield Vector(
+        "partition-buckets.too-many",
+        ["PBR-6", "HASH-6"],
+        _TEXT,
+        ListOf([_question("us", f"us,{n}") for n in ("100000000", "2147483647")]),
+        error="limit",
     )
     yield Vector(
         "partition-buckets.unsupported",
@@ -227,6 +262,8 @@ def _settings() -> Iterator[Vector]:
                 {},
                 {"hoodie.index.type": "BLOOM"},
                 {"hoodie.bucket.index.hash.field": "id, k"},
+                {**rfc, **new, "hoodie.hash.index.bucket.num": ""},
+                {"hoodie.index.type": "bucket", "hoodie.index.bucket.engine": "simple_hashing"},
             ]
         ),
         [
@@ -235,7 +272,21 @@ def _settings() -> Iterator[Vector]:
             nothing,
             {**nothing, "index_type": "BLOOM"},
             {**nothing, "hash_fields": ["id", " k"]},
+            {**stated, "hash_fields": ["id", "k"]},
+            {**nothing, "index_type": "BUCKET", "engine": "SIMPLE"},
         ],
+    )
+    yield Vector(
+        "index-settings.contradictions",
+        ["DEV-1"],
+        _TEXT,
+        ListOf(
+            [
+                {**new, "hoodie.hash.index.bucket.num": "4"},
+                {**new, "hoodie.datasource.write.indexkey.field": "id"},
+            ]
+        ),
+        error="index-unknown",
     )
     yield Vector(
         "index-settings.engines",

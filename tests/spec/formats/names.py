@@ -7,6 +7,7 @@ from typing import Any
 
 from bucketfmt.format import names
 from bucketfmt.format.paths import (
+    check_partition_path,
     check_relative_path,
     escape_partition_value,
     format_partition_path,
@@ -76,8 +77,10 @@ def marker_path(path: str) -> Json:
 
 
 def partition_path(question: Json) -> Json:
-    return format_partition_path(
-        question["values"], question["fields"], question["hive_style"], question["url_encoded"]
+    return check_partition_path(
+        format_partition_path(
+            question["values"], question["fields"], question["hive_style"], question["url_encoded"]
+        )
     )
 
 
