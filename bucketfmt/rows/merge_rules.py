@@ -90,9 +90,14 @@ def find_merge_rules(config: TableConfig) -> MergeRules:
 
 
 def _rules_of_payload(config: TableConfig) -> MergeRules:
-    """Return the rules of a version 6 table, which its payload class makes."""
+    """Return the rules of a version 6 table, which its payload class makes.
+
+    A table that states no payload class merges by its ordering fields, so that an older row never
+    replaces a newer one (docs/decisions/0017). Flink states none on copy-on-write tables, and its
+    writers have EventTimeAvroPayload; Hudi 1.x infers event time ordering from the ordering field.
+    """
     strategy = config.properties.get("hoodie.compaction.record.merger.strategy")
-    payload_class = config.payload_class or _OVERWRITE
+    payload_class = config.payload_class or _DEFAULT
     if payload_class not in (_OVERWRITE, _DEFAULT, _EVENT_TIME, _DMS) or strategy not in (
         None,
         "",

@@ -56,7 +56,7 @@ def test_payload_classes_of_version_6() -> None:
     ordered = MergeRules(("ts",), True, True, legacy=True, delete_operations=("D",))
     overwrite = MergeRules(("ts",), True, False, legacy=True, delete_operations=("D",))
     assert legacy("OverwriteWithLatestAvroPayload") == overwrite
-    assert legacy(None) == overwrite
+    assert legacy(None) == ordered  # never regress where nothing is stated
     # Hudi 0.15 writes the event time strategy next to any payload
     strategy = {"hoodie__compaction__record__merger__strategy": EVENT_TIME}
     assert legacy("OverwriteWithLatestAvroPayload", **strategy) == overwrite
