@@ -374,8 +374,10 @@ class Table(ReadableTable):
         """Make what was logged into base files: readers then merge nothing.
 
         A compaction that is pending, scheduled by Hudi or left by a crash, is executed as it was
-        planned; otherwise one is scheduled and executed. Writers may go on meanwhile. Do not
-        run it while Hudi executes a compaction, which looks the same as one that failed.
+        planned, without log files that no completed instant wrote and that are gone: their write
+        failed and took them back. Otherwise a compaction is scheduled and executed. Writers may go
+        on meanwhile. Do not run it while Hudi executes a compaction, which looks the same as one
+        that failed.
 
         Args:
             min_log_files: Leave file groups with fewer log files as they are.

@@ -326,6 +326,19 @@ _KINDS = (
         False,
         "apache/hudi#10404",
     ),
+    FindingKind(
+        "T007",
+        "Pending compaction that cannot be executed as planned",
+        "error",
+        "Until table version 6 a plan may name a log file of a write that was under way. That "
+        "write failed and its file was deleted: Hudi fails to execute the plan each time.",
+        "The compaction, the files of its plan that are gone, and whether a completed instant "
+        "wrote them.",
+        "Compact the table with bucketfmt (`bucketfmt compact`), which executes the plan without "
+        "files that no completed instant wrote. No row is lost by it.",
+        False,
+        "hudi-cli: compaction validate, compaction unschedule",
+    ),
 )
 
 CATALOGUE: Mapping[str, FindingKind] = {kind.id: kind for kind in _KINDS}

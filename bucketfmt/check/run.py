@@ -13,6 +13,7 @@ from functools import partial
 from typing import TypeVar
 
 from bucketfmt.check.buckets import DuplicateGroups
+from bucketfmt.check.compactions import load_compaction_faults
 from bucketfmt.check.contents import SliceExaminer
 from bucketfmt.check.examined import ExaminedState, event_of_error
 from bucketfmt.check.files import find_reused_file_ids
@@ -138,6 +139,7 @@ class _Check:
         snapshot = Snapshot(state)
         chosen = _choose(snapshot.partitions, partitions)
         self._take(load_rules_faults(state, chosen), "partition bucket rules")
+        self._take(load_compaction_faults(state, snapshot), "pending compactions")
         slices = self._find_slices(snapshot, chosen)
         self._take(find_lost_timeline(state, chosen), "the timeline")
         events: list[Event] = []

@@ -2,8 +2,9 @@
 
 I/O. `Compactor` schedules and begins under the table lock; `StartedCompaction` has the slices
 rewritten, by `CompactionTask` and anywhere, and publishes under the lock again. A compaction that
-was begun and not completed, by Hudi or here, is executed again from its plan. Source:
-ScheduleCompactionActionExecutor, HoodieCompactor, CompactionUtils.
+was begun and not completed, by Hudi or here, is executed again from its plan, without log files of
+writes that failed since and took them back. Source: ScheduleCompactionActionExecutor,
+HoodieCompactor, CompactionUtils.
 
 Writers go on meanwhile. From table version 8 on a log file belongs to the slice that was there
 when it completed; before, it is named after the planned base file once there is a plan, and a
@@ -12,7 +13,7 @@ write that began without knowing of the plan is in conflict with it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 
 from bucketfmt.errors import (
@@ -36,6 +37,7 @@ from bucketfmt.process import this_process
 from bucketfmt.rows.avro_schema_json import avro_schema_json
 from bucketfmt.rows.base_file_writer import Codec
 from bucketfmt.rows.merge_rules import find_merge_rules
+from bucketfmt.table.committed_logs import without_never_committed, without_uncommitted_logs
 from bucketfmt.table.files import DataFile, FileSlice
 from bucketfmt.table.progress import ProgressCallback, Steps
 from bucketfmt.table.schema import find_stated_text
@@ -95,7 +97,8 @@ class Compactor:
         else:
             plan = load_compaction_plan(state.store, state.config, found, state.limits)
         operations = plan.operations if plan is not None else []
-        slices = [_planned_slice(snapshot, _checked(each, state.limits)) for each in operations]
+        checked = [_checked(each, state.limits) for each in operations]
+        slices = _planned_slices(snapshot, checked)
         return preview_slices(slices, found.requested_time if found is not None else None)
 
     def schedule(self, min_log_files: int = 1) -> str | None:
@@ -201,7 +204,9 @@ class Compactor:
             state.store, state.config, state.timeline, state.limits
         )
         excluded = {*state.pending_compactions, *clusterings}
-        return plan_compaction(snapshot.slices_of(snapshot.partitions), excluded, min_log_files)
+        slices = snapshot.slices_of(snapshot.partitions)
+        committed = [without_uncommitted_logs(snapshot, file_slice) for file_slice in slices]
+        return plan_compaction(committed, excluded, min_log_files)
 
     def _find_pending(self, timeline: Timeline) -> Instant | None:
         """Return the oldest pending compaction that nobody is at; None if none is pending."""
@@ -243,7 +248,7 @@ class StartedCompaction:
         owner: Transactions,
         snapshot: Callable[[], Snapshot],
         instant: str,
-        operations: Iterable[CompactionOperation],
+        operations: Sequence[CompactionOperation],
         codec: Codec,
         heartbeat: Heartbeat,
     ) -> None:
@@ -254,7 +259,7 @@ class StartedCompaction:
         self._snapshot = snapshot
         self._codec = codec
         self._began = snapshot()
-        slices = [_planned_slice(self._began, operation) for operation in operations]
+        slices = _planned_slices(self._began, operations)
         self._groups = sorted((s.partition_path, s.file_id) for s in slices)
         self.instant = instant
         self.payloads = tuple(map(encode_slice, slices))
@@ -326,8 +331,20 @@ class StartedCompaction:
         self._heartbeat.stop()
 
 
+def _planned_slices(
+    snapshot: Snapshot, operations: Sequence[CompactionOperation]
+) -> list[FileSlice]:
+    """Return the slices as they were planned, whatever was logged since.
+
+    Without what was never committed and is gone. A slice of which nothing is left has no rows,
+    and what was logged since the plan needs no base file.
+    """
+    left = without_never_committed(snapshot, operations)
+    slices = [_planned_slice(snapshot, operation) for operation in left]
+    return [file_slice for file_slice in slices if file_slice.files]
+
+
 def _planned_slice(snapshot: Snapshot, operation: CompactionOperation) -> FileSlice:
-    """Return the slice as it was planned, whatever was logged since."""
     partition_path, file_id = operation.partition_path or "", operation.file_id or ""
     files = {str(file.name): file for file in snapshot.files_of(partition_path, file_id)}
 
@@ -335,8 +352,8 @@ def _planned_slice(snapshot: Snapshot, operation: CompactionOperation) -> FileSl
         name = planned.rpartition("/")[2]  # plans of version 1 have paths
         if name not in files:
             raise CorruptError(
-                "a pending compaction needs this file and it is not there; restore it, or take "
-                "the compaction back with Hudi (repair unschedule)",
+                "a completed write, or the plan of a pending compaction, names this file and it is "
+                "not there; restore the file, and compact again",
                 path=join_path(partition_path, name),
             )
         return files[name]

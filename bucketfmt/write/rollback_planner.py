@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import msgspec
+
 from bucketfmt.errors import ConflictError, CorruptError
 from bucketfmt.format.commit_metadata import CommitMetadata
 from bucketfmt.format.instant_content import InstantContent
@@ -18,6 +20,8 @@ from bucketfmt.format.plans import CleanerPlan, CompactionPlan, RollbackPlan
 from bucketfmt.format.table_config import TableConfig
 from bucketfmt.limits import Limits
 from bucketfmt.storage.store import Store
+from bucketfmt.table.committed_logs import without_never_committed
+from bucketfmt.table.snapshot import Snapshot
 from bucketfmt.table.state import TableState
 from bucketfmt.timeline.heartbeat import Heartbeats
 from bucketfmt.timeline.history import load_history
@@ -135,7 +139,7 @@ class RollbackPlanner:
         check_basis_kept(
             target,
             metadata,
-            self._load_compaction(target),
+            self._load_compaction(timeline, target),
             self._list(timeline, target, metadata, ()),
             self.load_doomed(timeline),
         )
@@ -247,12 +251,16 @@ class RollbackPlanner:
             for path in sorted(paths)
         }
 
-    def _load_compaction(self, target: Instant) -> CompactionPlan | None:
-        """Return the plan of a completed compaction; None for any other write."""
+    def _load_compaction(self, timeline: Timeline, target: Instant) -> CompactionPlan | None:
+        """Return what a completed compaction did of its plan; None for any other write."""
         if target.action != "commit" or self._config.table_type != "MERGE_ON_READ":
             return None
         plan = self._load_requested(target.requested_time, "compaction")
-        return plan if isinstance(plan, CompactionPlan) else None
+        if not isinstance(plan, CompactionPlan):
+            return None
+        state = TableState(self._store, self._config, timeline, self._limits)
+        left = without_never_committed(Snapshot(state), plan.operations)
+        return msgspec.structs.replace(plan, operations=left)
 
     def load_doomed(self, timeline: Timeline) -> set[tuple[str, str]]:
         """Return (partition path, name) of the files that pending cleans will delete."""

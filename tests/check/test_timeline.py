@@ -1,4 +1,4 @@
-"""T001 and T006: instants that are stuck, empty or unreadable, and damaged properties."""
+"""T001, T006 and T007: stuck or unreadable instants, damaged properties, impossible plans."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import msgspec
+import pyarrow as pa
 import pytest
 
 import bucketfmt as bf
@@ -18,9 +19,12 @@ from bucketfmt.check.salvage import load_config_to_check
 from bucketfmt.errors import CorruptError
 from bucketfmt.format.commit_metadata import CommitMetadata
 from bucketfmt.format.instants import State, format_instant_file_name
+from bucketfmt.format.plans import encode_compaction_plan
 from bucketfmt.format.properties import decode_properties
 from bucketfmt.format.table_config import TableConfig
 from bucketfmt.storage.open import open_store
+from bucketfmt.timeline.load import load_compaction_plan
+from bucketfmt.write.compaction import Compactor
 from tests.check.planting import Patient, check_at, check_soon
 
 Copy = Callable[[str, str], Path]
@@ -320,3 +324,49 @@ def test_p001_rules_in_the_properties_are_malformed(cow: Patient) -> None:
     cow.state_buckets(4)
     cow.state(hoodie__bucket__index__partition__expressions="us")
     check_says(cow, "P001", cow.root / PROPERTIES, "is not 'regex,number'")
+
+
+# -- T007
+
+
+@pytest.mark.parametrize("version", [6, 9])
+def test_t007_a_plan_with_files_that_are_gone(tmp_path: Path, version: int) -> None:
+    table = bf.create(
+        tmp_path / "t",
+        schema=pa.schema([("id", pa.string()), ("v", pa.int64())]),
+        record_key=["id"],
+        index=bf.SimpleBucketIndex(1),
+        table_type="MERGE_ON_READ",
+        table_version=version,
+    )
+    for v in range(4):
+        table.upsert(pa.table({"id": ["a"], "v": [v]}))
+    scheduled = Compactor(table._snapshot, table._transactions).schedule()
+    assert scheduled is not None
+    (instant,) = table.timeline.pending.instants
+    plan = load_compaction_plan(table.store, table.config, instant, table.limits)
+    (operation,) = plan.operations
+    never = operation.delta_file_paths[-1].replace(".log.", ".log.7")
+    names = [*operation.delta_file_paths, never]
+    plan = msgspec.structs.replace(
+        plan, operations=[msgspec.structs.replace(operation, delta_file_paths=names)]
+    )
+    path = tmp_path / "t" / table.config.timeline_path / instant.file_name
+    path.write_bytes(encode_compaction_plan(plan))
+    for depth in DEPTHS:
+        (finding,) = check_soon(tmp_path / "t", depth).findings
+        assert (finding.id, finding.severity, finding.data_loss) == ("T007", "error", False)
+        assert finding.paths == (never,)
+        assert finding.instants == (scheduled,)
+        assert "no completed instant wrote" in finding.evidence
+
+    # One that an archived commit wrote is lost.
+    assert table.archive(min_commits=1, max_commits=1)
+    victim = next(tmp_path.glob("t/.*.log.1_*"))
+    victim.unlink()
+    findings = check_soon(tmp_path / "t").findings
+    if version == 6:  # whose listing leaves nothing to miss it by
+        lost, gone = sorted(findings, key=lambda finding: not finding.data_loss)
+        assert (lost.id, lost.paths, lost.data_loss) == ("T007", (victim.name,), True)
+        assert "archived commit" in lost.evidence
+        assert gone.paths == (never,)

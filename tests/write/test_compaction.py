@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -13,10 +13,18 @@ import pytest
 
 import bucketfmt as bf
 from bucketfmt.errors import CorruptError
+from bucketfmt.format.names import LogFileName, find_data_file_name
 from bucketfmt.format.plans import CompactionPlan, encode_compaction_plan
 from bucketfmt.testing.faulty_store import Fault
-from bucketfmt.timeline.load import load_commit_metadata, load_instant_content
+from bucketfmt.timeline.load import (
+    load_commit_metadata,
+    load_compaction_plan,
+    load_instant_content,
+)
+from bucketfmt.timeline.transitions import put_requested
 from bucketfmt.write.compaction import Compactor
+from bucketfmt.write.plan_compaction import plan_compaction
+from bucketfmt.write.started_write import StartedWrite
 from tests.write.crashes import crashes, is_as
 from tests.write.models import REGIONS, SCHEMA, Model, assert_reads_as, rows
 
@@ -336,6 +344,152 @@ def test_new_columns_are_in_the_new_base_files(tmp_path: Path) -> None:
     table.compact()
     assert_reads_as(table.uri, model)
     assert table.schema == SCHEMA.append(pa.field("extra", pa.int64()))
+
+
+def begin_to_log(table: bf.Table) -> StartedWrite:
+    """Return a write whose log files are written and not published."""
+    started = table.start_write("upsert", SCHEMA)
+    list(started.task.write(rows(range(30, 60), ts=4, price=7.0), "0-0-0"))
+    return started
+
+
+def listed_logs(root: Path) -> set[str]:
+    return {path.name for path in root.rglob(".*.log.*")}
+
+
+def load_plan(table: bf.Table, scheduled: str | None) -> CompactionPlan:
+    (instant,) = table.timeline.pending.of("compaction").instants
+    assert instant.requested_time == scheduled
+    return load_compaction_plan(table.store, table.config, instant, table.limits)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_plan_names_only_what_completed_instants_wrote(tmp_path: Path, version: int) -> None:
+    """A write under way is then taken back, and its files with it."""
+    table, model = make(tmp_path / "t", version)
+    before = listed_logs(Path(table.uri))
+    started = begin_to_log(bf.open(table.uri))
+    assert listed_logs(Path(table.uri)) > before
+    scheduled = compactor(bf.open(table.uri)).schedule()
+    plan = load_plan(table, scheduled)
+    assert {name for each in plan.operations for name in each.delta_file_paths} == before
+    started.abort()
+    assert listed_logs(Path(table.uri)) == before
+    later = rows(range(40, 50), ts=5)
+    table.upsert(later)  # named after the plan, in version 6
+    model.upsert(later)
+    assert table.check(depth="full").status == "clean"
+    done = bf.open(table.uri).compact()
+    assert done is not None
+    assert done.instant == scheduled
+    assert_reads_as(table.uri, model)
+
+
+@pytest.mark.parametrize("is_archived", [False, True])
+def test_what_an_archived_commit_or_a_rollback_logged_is_planned(
+    tmp_path: Path, is_archived: bool
+) -> None:
+    """No commit of the active timeline names such log files of version 6."""
+    table, model = make(tmp_path / "t", 6)
+    root = Path(table.uri)
+    before = listed_logs(root)
+    dead = begin_to_log(bf.open(table.uri))
+    failed = listed_logs(root) - before
+    dead._transaction._heartbeat.abandon()
+    Path(table.uri, ".hoodie/.heartbeat", dead.instant).unlink()
+    table.upsert(later := rows(range(3), ts=6))  # rolls the dead write back
+    model.upsert(later)
+    if is_archived:
+        assert table.archive(min_commits=1, max_commits=1)
+    # The block that cancels the failed write goes along with it once both are before the timeline.
+    wanted = listed_logs(root) - (set() if is_archived else failed)
+    started = begin_to_log(bf.open(table.uri))
+    plan = load_plan(table, compactor(bf.open(table.uri)).schedule())
+    assert {name for each in plan.operations for name in each.delta_file_paths} == wanted
+    started.abort()
+    assert table.compact() is not None
+    assert_reads_as(table.uri, model)
+
+
+def plan_with(table: bf.Table, scheduled: str | None, name: str) -> list[str]:
+    """Have a plan name a log file more in each of its slices, as Hudi's may; return the paths."""
+    plan = load_plan(table, scheduled)
+    operations = [
+        msgspec.structs.replace(
+            each, delta_file_paths=[*each.delta_file_paths, _next_log(each.delta_file_paths, name)]
+        )
+        for each in plan.operations
+    ]
+    path = Path(table.uri, table.config.timeline_path, f"{scheduled}.compaction.requested")
+    path.write_bytes(encode_compaction_plan(msgspec.structs.replace(plan, operations=operations)))
+    return [f"{each.partition_path}/{each.delta_file_paths[-1]}" for each in operations]
+
+
+def _next_log(names: Sequence[str], token: str) -> str:
+    last = find_data_file_name(names[-1])
+    assert isinstance(last, LogFileName)
+    return str(msgspec.structs.replace(last, version=last.version + 1, write_token=token))
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("is_archived", [False, True])
+def test_a_plan_that_names_a_file_taken_back_is_found_and_executed(
+    tmp_path: Path, version: int, is_archived: bool
+) -> None:
+    table, model = make(tmp_path / "t", version)
+    scheduled = compactor(table).schedule()
+    later = rows(range(40, 50), ts=5)
+    table.upsert(later)
+    model.upsert(later)
+    if is_archived:
+        for ts in (6, 7):
+            table.upsert(rows(range(3), ts=ts))
+            model.upsert(rows(range(3), ts=ts))
+        table.archive(min_commits=1, max_commits=1)
+    gone = plan_with(table, scheduled, "7-0-7")
+    table = bf.open(table.uri)
+    assert sorted(table.scan(["id", "ts"]).to_arrow().to_pylist(), key=str) == sorted(
+        ({"id": row["id"], "ts": row["ts"]} for row in model.rows.values()), key=str
+    )
+    for depth in ("quick", "default", "full"):
+        (finding,) = table.check(depth=depth).findings
+        assert (finding.id, finding.severity, finding.data_loss) == ("T007", "error", False)
+        assert finding.paths == tuple(sorted(gone))
+        assert finding.instants == (scheduled,)
+    preview = table.preview_compaction()
+    assert preview.pending == scheduled
+    done = table.compact()
+    assert done is not None
+    assert done.instant == scheduled
+    assert_reads_as(table.uri, model)
+    if not is_archived:
+        table.rollback(table.timeline.writes.completed.instants[-1].requested_time)
+
+
+@pytest.mark.parametrize("has_logs", [False, True])
+def test_a_write_that_a_plan_names_is_taken_back(tmp_path: Path, has_logs: bool) -> None:
+    """A writes a log file, B plans a compaction as Hudi does and dies, A is in conflict with it."""
+    table, model = make(tmp_path / "t", 6)
+    if not has_logs:
+        table.compact()
+    started = begin_to_log(bf.open(table.uri))
+    snapshot = bf.open(table.uri)._snapshot()
+    plan = plan_compaction(snapshot.slices_of(snapshot.partitions), ())
+    scheduled = table._transactions.clock.next_time([])
+    put_requested(table.store, table.config, scheduled, "compaction", plan)
+    with pytest.raises(bf.ConflictError), started:
+        started.publish(list(started.task.write(rows([31], ts=4), "0-0-1")))
+    table.upsert(later := rows(range(40, 50), ts=5))
+    model.upsert(later)
+    (finding,) = bf.open(table.uri).check().findings
+    assert (finding.id, finding.instants) == ("T007", (scheduled,))
+    done = table.compact()
+    assert done is not None
+    assert done.instant == scheduled
+    assert_reads_as(table.uri, model)
+    assert table.compact() is not None  # what was logged since
+    assert not log_files(table)
+    assert_reads_as(table.uri, model)
 
 
 def test_a_plan_whose_files_are_gone_says_so(tmp_path: Path) -> None:

@@ -1,0 +1,70 @@
+"""Pending compactions: whether the files that their plans name are there.
+
+Reads plans and listings; the archived timeline only where a planned file is gone. T007.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from bucketfmt.check.examined import ExaminedState, event_of_error
+from bucketfmt.check.report import Event, Finding
+from bucketfmt.errors import BucketfmtError
+from bucketfmt.format.paths import join_path
+from bucketfmt.format.plans import CompactionOperation
+from bucketfmt.table.committed_logs import find_never_committed
+from bucketfmt.table.snapshot import Snapshot
+from bucketfmt.timeline.load import load_compaction_plan
+from bucketfmt.timeline.timeline import Instant
+
+__all__ = ["load_compaction_faults"]
+
+
+def load_compaction_faults(state: ExaminedState, snapshot: Snapshot) -> Iterator[Event]:
+    """Yield T007 for each pending compaction that cannot be executed as it was planned."""
+    for instant in state.timeline.pending.of("compaction").instants:
+        try:
+            plan = load_compaction_plan(state.store, state.config, instant, state.limits)
+            gone = [path for each in plan.operations for path in _gone(snapshot, each)]
+            never = find_never_committed(snapshot, plan.operations) if gone else frozenset()
+        except BucketfmtError as error:
+            yield event_of_error(error, "T001", instant.file_name)
+            continue
+        recorded = [path for path in gone if path not in never]
+        if recorded:
+            yield _finding(
+                instant,
+                "files that an archived commit wrote are gone",
+                recorded,
+                fix="Restore the files, or the table to a savepoint before the compaction.",
+                data_loss=True,
+            )
+        if never:
+            yield _finding(
+                instant,
+                "files are gone that no completed instant wrote",
+                sorted(never),
+            )
+
+
+def _gone(snapshot: Snapshot, operation: CompactionOperation) -> Iterator[str]:
+    """Yield the files of a plan that are neither listed nor known to be lost from a commit."""
+    partition_path = operation.partition_path or ""
+    known = {str(f.name) for f in snapshot.files_of(partition_path, operation.file_id or "")}
+    for planned in (operation.data_file_path, *operation.delta_file_paths):
+        name = (planned or "").rpartition("/")[2]
+        if name and name not in known:
+            yield join_path(partition_path, name)
+
+
+def _finding(
+    instant: Instant,
+    evidence: str,
+    paths: list[str],
+    *,
+    fix: str | None = None,
+    data_loss: bool | None = None,
+) -> Finding:
+    text = f"compaction {instant.requested_time} cannot be executed as it was planned: {evidence}"
+    instants = [instant.requested_time]
+    return Finding.of("T007", text, paths=paths, instants=instants, fix=fix, data_loss=data_loss)
