@@ -271,8 +271,9 @@ _KINDS = (
         "A file was deleted, cut or overwritten behind Hudi's back, or a failed write was not "
         "cleaned up.",
         "The sizes on disk and in the commit; the page, block or column that is damaged and "
-        "where; the rows that a commit recorded and that are not there; or why nothing "
-        "refers to the file.",
+        "where; the rows that a commit recorded and that are not there; the older files that "
+        "no clean deleted and that are gone all the same (a warning: the newest rows are whole, "
+        "time travel is not); or why nothing refers to the file.",
         "Restore the file from a copy; else restore the table to a savepoint before it. Delete "
         "a file that nothing refers to, after a backup.",
         True,
@@ -295,7 +296,8 @@ _KINDS = (
         "error",
         "A bulk insert without the row writer put log files into the table; readers of "
         "copy-on-write tables do not open them.",
-        "How many log files the file slices to read have.",
+        "How many log files the file slices to read have. Those that no reader opens are only "
+        "mentioned (info).",
         "Change the table type to MERGE_ON_READ and compact it, or write the rows again.",
         True,
         "apache/hudi#10894, #12133, #12245",
@@ -338,6 +340,29 @@ _KINDS = (
         "files that no completed instant wrote. No row is lost by it.",
         False,
         "hudi-cli: compaction validate, compaction unschedule",
+    ),
+    FindingKind(
+        "T008",
+        "Entry of a partition that is no file",
+        "warning",
+        "A symbolic link that leads to nothing or out of the table, a pipe or a socket; or a "
+        "folder with the name of a data file. Neither Hudi nor bucketfmt writes such a thing. "
+        "bucketfmt follows no link out of the table, and Hudi does.",
+        "What it is. Where readers need the file, that is T002.",
+        "Put the file itself in the place of a link, or delete the entry.",
+        False,
+        "apache/hudi#4278",
+    ),
+    FindingKind(
+        "T009",
+        "Files that are not Hudi's",
+        "info",
+        "Somebody put other files among the data files, or a writer that died left temporary "
+        "ones. No reader opens them.",
+        "How many there are, and the names of three.",
+        "None needed. Delete the files if nobody else reads them.",
+        False,
+        "apache/hudi#4278, #19121",
     ),
 )
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from bucketfmt.check.report import Event, Finding, NotChecked
 from bucketfmt.errors import (
@@ -27,7 +28,7 @@ from bucketfmt.process import cached_property
 from bucketfmt.storage.store import FileInfo, Store
 from bucketfmt.table.file_slices import group_files
 from bucketfmt.table.files import DataFile
-from bucketfmt.table.state import TableState
+from bucketfmt.table.state import TableState, listed_file, may_hold_partitions
 from bucketfmt.table.streams import map_in_threads, waiting_count
 from bucketfmt.table.written_files import CommitRecord
 from bucketfmt.timeline.history import load_history
@@ -59,6 +60,12 @@ def event_of_error(
     return NotChecked(error.path or what, error.message)
 
 
+class _Listing(NamedTuple):
+    data_files: Mapping[str, list[DataFile]]
+    other_files: list[str]
+    faulty: list[FileInfo]
+
+
 class ExaminedState(TableState):
     """A `TableState` that never raises for what is in the table.
 
@@ -74,7 +81,7 @@ class ExaminedState(TableState):
         super().__init__(store, config, timeline, limits)
         self.events: list[Event] = []
         self.has_moved = False
-        self._found: dict[str, tuple[Mapping[str, list[DataFile]], list[str]]] = {}
+        self._found: dict[str, _Listing] = {}
         self._guard = threading.Lock()
 
     @cached_property
@@ -150,12 +157,12 @@ class ExaminedState(TableState):
                 elif self._is_partition(folder, entries):
                     found.append(folder)
                 else:
-                    below += [e.path for e in entries if e.is_dir and e.path != ".hoodie"]
+                    below += [e.path for e in entries if may_hold_partitions(e)]
             level = below
         return tuple(sorted(found))
 
     def _is_partition(self, folder: str, entries: Sequence[FileInfo]) -> bool:
-        files, _ = self._keep_files(folder, entries)
+        files = self._keep_files(folder, entries).data_files
         if any(entry.name.startswith(_PARTITION_METADATA_PREFIX) for entry in entries):
             return True
         if files:
@@ -178,19 +185,16 @@ class ExaminedState(TableState):
             self.events.append(event_of_error(error, "T002", folder, partition=folder))
             return ()
 
-    def _keep_files(
-        self, folder: str, entries: Sequence[FileInfo]
-    ) -> tuple[Mapping[str, list[DataFile]], list[str]]:
+    def _keep_files(self, folder: str, entries: Sequence[FileInfo]) -> _Listing:
         files, others = [], []
         for entry in entries:
-            if entry.is_dir:
-                continue
             name = self._find_name(entry)
-            if name is None:
+            if name is not None:
+                files.append(listed_file(entry, name))
+            elif not entry.is_dir and entry.fault is None:
                 others.append(entry.name)
-            else:
-                files.append(DataFile(entry.path, name, entry.size))
-        kept = group_files(files), others
+        faulty = [e for e in entries if e.fault is not None or (e.is_dir and self._find_name(e))]
+        kept = _Listing(group_files(files), others, faulty)
         with self._guard:
             return self._found.setdefault(folder, kept)
 
@@ -203,12 +207,16 @@ class ExaminedState(TableState):
 
     def listed_files(self, partition_path: str) -> Mapping[str, list[DataFile]]:
         """Return the data files of a folder by file id."""
-        return self._listed(partition_path)[0]
+        return self._listed(partition_path).data_files
 
     def other_files(self, partition_path: str) -> Sequence[str]:
         """Return the names of the other files of a folder."""
-        return self._listed(partition_path)[1]
+        return self._listed(partition_path).other_files
 
-    def _listed(self, folder: str) -> tuple[Mapping[str, list[DataFile]], list[str]]:
+    def faulty_entries(self, partition_path: str) -> Sequence[FileInfo]:
+        """Return the entries of a folder that are no files, and no folders as it may have."""
+        return self._listed(partition_path).faulty
+
+    def _listed(self, folder: str) -> _Listing:
         kept = self._found.get(folder)
         return kept if kept is not None else self._keep_files(folder, self._list(folder))

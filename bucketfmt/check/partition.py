@@ -31,6 +31,11 @@ from bucketfmt.check.rings import (
     find_ring_faults,
     load_ring,
 )
+from bucketfmt.check.strays import (
+    find_faulty_entries,
+    find_foreign_files,
+    find_unread_log_files,
+)
 from bucketfmt.errors import BucketfmtError
 from bucketfmt.index.assign import Buckets, RingBuckets
 from bucketfmt.process import cached_property
@@ -105,11 +110,19 @@ class PartitionChecker:
         else:
             yield from lost
         yield from find_wrong_sizes(slices, self._state.config.table_version, self._names_only)
-        if self._state.config.table_type == "COPY_ON_WRITE":
-            yield from find_log_files_in_cow(partition_path, slices)
         live = {file_slice.file_id for file_slice in slices}
         listed = self._state.listed_files(partition_path)
-        yield from find_leftovers(listed, live, self._ledger, explained)
+        leftovers = list(find_leftovers(listed, live, self._ledger, explained))
+        yield from leftovers
+        told = {path for finding in leftovers for path in finding.paths}
+        if self._state.config.table_type == "COPY_ON_WRITE":
+            yield from find_log_files_in_cow(partition_path, slices)
+            yield from find_unread_log_files(partition_path, slices, listed, told)
+        told |= {path for finding in lost for path in finding.paths}
+        yield from find_faulty_entries(
+            partition_path, self._state.faulty_entries(partition_path), told
+        )
+        yield from find_foreign_files(partition_path, self._state.other_files(partition_path))
 
     def _has_moved(self) -> bool:
         state = self._state

@@ -27,6 +27,7 @@ from bucketfmt.check.keys import (
 from bucketfmt.check.omissions import find_omissions
 from bucketfmt.check.partition import PartitionChecker
 from bucketfmt.check.partition_rules import load_rules_faults
+from bucketfmt.check.past_files import load_past_faults
 from bucketfmt.check.properties import load_properties_faults
 from bucketfmt.check.report import CheckReport, Depth, Event, Finding, NotChecked, ReportBuilder
 from bucketfmt.check.second_look import SecondLook
@@ -149,6 +150,7 @@ class _Check:
             view = self._compare_with_keys(view, snapshot, slices, depth == "full")
         checker = PartitionChecker(snapshot, view, slices, names_only=depth == "quick")
         self._check_partitions(checker, view, tuple(slices))
+        self._take(load_past_faults(state, slices), "files that only reads of the past need")
         others = len(snapshot.partitions) - len(chosen)
         for omission in find_omissions(self._config, view, depth, slices, others):
             self._builder.add(omission)

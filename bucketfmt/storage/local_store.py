@@ -96,17 +96,27 @@ class LocalStore:
             try:
                 with os.scandir(full) as entries:
                     for entry in entries:
-                        if entry.is_symlink():
-                            self._resolve(prefix + entry.name)
-                        try:
-                            status = entry.stat()
-                        except FileNotFoundError:
-                            continue  # removed meanwhile, or a link to nothing
-                        infos.append(_file_info(prefix + entry.name, status))
+                        info = self._entry_info(prefix + entry.name, entry)
+                        if info is not None:
+                            infos.append(info)
             except (FileNotFoundError, NotADirectoryError):
                 return []
         infos.sort(key=lambda info: info.path)
         return infos
+
+    def _entry_info(self, path: str, entry: os.DirEntry[str]) -> FileInfo | None:
+        """Return an entry of a folder; None where it was removed since it was listed."""
+        if not entry.is_symlink():
+            try:
+                return _file_info(path, entry.stat())
+            except FileNotFoundError:
+                return None
+        try:
+            return _file_info(path, os.stat(self._resolve(path)))
+        except UnsafePathError:
+            return FileInfo(path, 0, None, fault="leads out")
+        except OSError:  # nothing there, links in a circle, a folder nobody may look into
+            return FileInfo(path, 0, None, fault="leads nowhere")
 
     def info(self, path: str) -> FileInfo | None:
         """Return the entry for one path, as `Store.info` says."""
@@ -251,6 +261,8 @@ class LocalStore:
 def _file_info(path: str, status: os.stat_result) -> FileInfo:
     if stat.S_ISDIR(status.st_mode):
         return FileInfo(path, 0, status.st_mtime, is_dir=True)
+    if not stat.S_ISREG(status.st_mode):
+        return FileInfo(path, 0, status.st_mtime, fault="is no file")
     return FileInfo(path, status.st_size, status.st_mtime)
 
 

@@ -8,17 +8,21 @@ table root, with "/" between components and "" for the root. Counterpart of Hudi
 from __future__ import annotations
 
 import builtins
-from typing import Protocol, runtime_checkable
+from typing import Literal, Protocol, runtime_checkable
 
 import msgspec
 import pyarrow as pa
 
 from bucketfmt.format.cursor import Buffer
 
-__all__ = ["WRITE_VERBS", "FileInfo", "Store"]
+__all__ = ["WRITE_VERBS", "EntryFault", "FileInfo", "Store"]
 
 WRITE_VERBS = frozenset({"put_if_absent", "replace", "replace_if", "delete", "delete_tree"})
 """The verbs of `Store` that change something."""
+
+
+EntryFault = Literal["leads nowhere", "leads out", "is no file"]
+"""What keeps an entry of a folder from being read."""
 
 
 class FileInfo(msgspec.Struct, frozen=True, gc=False):  # a folder may have 100,000 of them
@@ -29,12 +33,15 @@ class FileInfo(msgspec.Struct, frozen=True, gc=False):  # a folder may have 100,
         size: Bytes; 0 for a folder.
         modified: Seconds since the epoch; None where the store does not tell.
         is_dir: A folder (or what an object store shows as one).
+        fault: Why it can be neither read nor listed: a symbolic link that leads to nothing or
+            out of the table, or something that is neither a file nor a folder. `size` is 0 then.
     """
 
     path: str
     size: int
     modified: float | None
     is_dir: bool = False
+    fault: EntryFault | None = None
 
     @property
     def name(self) -> str:
@@ -98,6 +105,9 @@ class Store(Protocol):
 
     def list(self, path: str) -> builtins.list[FileInfo]:
         """Return the entries of one folder, sorted by path; [] for a folder that is not there.
+
+        An entry that is no file and no folder does not make the listing fail: it has a `fault`,
+        and the verbs that read it raise. No link out of the table is followed.
 
         Always asks the store anew, so that a commit made since is seen.
         """

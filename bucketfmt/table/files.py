@@ -45,7 +45,8 @@ class DataFile:
     Attributes:
         path: Relative to the table root.
         name: The parsed file name.
-        size: Bytes, as listed; None when a commit names the file and the listing has it not.
+        size: Bytes, as listed; None when a commit names the file and the listing has it not, or
+            has only a link to nothing or a folder of that name.
         written: What completed commits recorded of it; None when no active commit names the file.
     """
 
@@ -58,11 +59,12 @@ class DataFile:
         """Return the listed size.
 
         Raises:
-            CorruptError: a completed commit names the file and it is not there.
+            CorruptError: the table needs the file and it is not there.
         """
         if self.size is None:
+            who = "a completed commit" if self.written is not None else "the folder"
             raise CorruptError(
-                "a completed commit names this file and it does not exist; restore it, "
+                f"{who} names this file and it does not exist; restore it, "
                 "or read as of an instant before it was cleaned",
                 path=self.path,
             )

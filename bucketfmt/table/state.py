@@ -15,7 +15,7 @@ from bucketfmt.errors import BucketfmtError, CorruptError, NotFoundError
 from bucketfmt.format.commit_metadata import CommitMetadata
 from bucketfmt.format.instants import State, find_instant_file
 from bucketfmt.format.internal_schema import InternalSchema, decode_schema_history
-from bucketfmt.format.names import find_data_file_name
+from bucketfmt.format.names import BaseFileName, LogFileName, find_data_file_name
 from bucketfmt.format.paths import join_path
 from bucketfmt.format.table_config import TableConfig
 from bucketfmt.limits import Limits
@@ -35,7 +35,7 @@ from bucketfmt.timeline.load import (
 )
 from bucketfmt.timeline.timeline import Instant, Timeline
 
-__all__ = ["TableState"]
+__all__ = ["TableState", "listed_file", "may_hold_partitions"]
 
 _SCHEMA_FOLDER = ".hoodie/.schema"
 _PARTITION_METADATA_PREFIX = ".hoodie_partition_metadata"
@@ -44,6 +44,24 @@ _PARTITION_METADATA_PREFIX = ".hoodie_partition_metadata"
 class _Listing(NamedTuple):
     data_files: dict[str, list[DataFile]]
     other_files: list[str]
+
+
+def may_hold_partitions(entry: FileInfo) -> bool:
+    """Whether to look for partitions below an entry of a folder that is none itself.
+
+    A link out of the table may be a partition that was moved away: listing it raises, so that
+    its rows are not passed over.
+    """
+    return (entry.is_dir or entry.fault == "leads out") and entry.path != ".hoodie"
+
+
+def listed_file(entry: FileInfo, name: BaseFileName | LogFileName) -> DataFile:
+    """Return the data file that an entry of a partition is; one without size if it is not there.
+
+    A link to nothing and a folder with the name of a data file are lost files.
+    """
+    is_lost = entry.is_dir or entry.fault == "leads nowhere"
+    return DataFile(entry.path, name, None if is_lost else entry.size)
 
 
 class TableState:
@@ -194,16 +212,16 @@ class TableState:
                     found.append(folder)
                     self._keep(folder, entries)
                 else:
-                    below += [e.path for e in entries if e.is_dir and e.path != ".hoodie"]
+                    below += [e.path for e in entries if may_hold_partitions(e)]
             level = below
         return tuple(sorted(found))
 
     def _keep(self, partition_path: str, entries: Iterable[FileInfo]) -> _Listing:
         files, others = [], []
         for entry in entries:
-            name = None if entry.is_dir else find_data_file_name(entry.name)
+            name = find_data_file_name(entry.name)
             if name is not None:
-                files.append(DataFile(entry.path, name, entry.size))
+                files.append(listed_file(entry, name))
             elif not entry.is_dir:
                 others.append(entry.name)
         listing = _Listing(group_files(files), others)

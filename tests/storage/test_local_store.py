@@ -4,6 +4,7 @@ import contextlib
 import fcntl
 import os
 import pathlib
+import socket
 import subprocess
 import sys
 import time
@@ -100,9 +101,7 @@ def test_links_must_not_lead_out(tmp_path: pathlib.Path) -> None:
         lambda: store.read_range("p/file", 0, 1),
         lambda: store.open_arrow("p/file"),
         lambda: store.info("p/file"),
-        lambda: store.list("p"),
         lambda: store.list("folder"),
-        lambda: store.list(""),
         lambda: store.read("folder/secret", 10),
         lambda: store.put_if_absent("folder/new", b"1"),
         lambda: store.replace("folder/secret", b"1"),
@@ -113,6 +112,12 @@ def test_links_must_not_lead_out(tmp_path: pathlib.Path) -> None:
             attempt()
     with pytest.raises(StorageError):
         store.delete_tree("folder")
+    listed = [*store.list("p"), *store.list("")]  # said to be there, and nothing of what they name
+    assert [(i.path, i.size, i.modified, i.is_dir, i.fault) for i in listed] == [
+        ("p/file", 0, None, False, "leads out"),
+        ("folder", 0, None, False, "leads out"),
+        ("p", 0, (tmp_path / "table/p").stat().st_mtime, True, None),
+    ]
     store.delete("p/file")  # the link itself, not what it names
     assert store.list("p") == []
     assert (tmp_path / "table2/secret").read_bytes() == b"secret"
@@ -125,7 +130,13 @@ def test_links_within_the_table_are_followed(tmp_path: pathlib.Path) -> None:
     (tmp_path / "a/g").symlink_to("f")
     (tmp_path / "a/broken").symlink_to("nothing")
     assert store.read("b/g", 9) == b"12"
-    assert [(i.path, i.size) for i in store.list("b")] == [("b/f", 2), ("b/g", 2)]
+    assert [(i.path, i.size, i.fault) for i in store.list("b")] == [
+        ("b/broken", 0, "leads nowhere"),
+        ("b/f", 2, None),
+        ("b/g", 2, None),
+    ]
+    with pytest.raises(NotFoundError):
+        store.read("b/broken", 9)
     store.replace("a/g", b"new")
     assert store.read("a/f", 9) == b"12"
 
@@ -135,6 +146,10 @@ def test_a_link_loop_is_a_storage_error(tmp_path: pathlib.Path) -> None:
     (tmp_path / "y").symlink_to("x")
     with pytest.raises(StorageError):
         open_store(tmp_path).read("x", 10)
+    assert [(i.path, i.fault) for i in open_store(tmp_path).list("")] == [
+        ("x", "leads nowhere"),
+        ("y", "leads nowhere"),
+    ]
 
 
 def test_a_named_pipe_does_not_block(tmp_path: pathlib.Path) -> None:
@@ -147,6 +162,12 @@ def test_a_named_pipe_does_not_block(tmp_path: pathlib.Path) -> None:
     ):
         with pytest.raises(StorageError, match="regular"):
             attempt()
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "socket"))
+        assert [(i.path, i.size, i.fault) for i in store.list("")] == [
+            ("pipe", 0, "is no file"),
+            ("socket", 0, "is no file"),
+        ]
 
 
 def test_names_no_file_can_have(tmp_path: pathlib.Path) -> None:
