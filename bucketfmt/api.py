@@ -196,7 +196,8 @@ class Table(ReadableTable):
 
         A key is one within its partition: a row with another partition is another record. Of
         several rows with one key, and of a row and what is there, the ordering fields decide. A
-        row whose column `_hoodie_is_deleted` is true deletes.
+        row whose column `_hoodie_is_deleted` is true deletes. A delete ends what was known of a
+        key: the next row of the key is a new row, whatever its ordering value.
 
         Args:
             data: Anything with an Arrow C stream, larger than memory if need be.
@@ -205,7 +206,7 @@ class Table(ReadableTable):
         Raises:
             SchemaError: the rows do not fit the table. New columns, and wider types, are taken.
             KeyEncodingError: a key that is null or empty, that rows of other values would have too,
-            or on which Hudi never returns.
+                or on which Hudi never returns.
             UnsafePathError: a partition value that would lead out of the table.
             IndexUnknownError: nothing says how keys map to buckets.
             CorruptError: a bucket has two file groups.

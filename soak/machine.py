@@ -82,7 +82,6 @@ class TableMachine(RuleBasedStateMachine):
         self.model = TableModel(["id"], ["p"], ordering)
         self.savepoints: list[tuple[str, str]] = []  # and what the model returns to
         self.entangled: set[str] = set()  # of which the requested times tell no order
-        self.floors: dict[tuple[str, str], int] = {}
         self._open()
         self.write("upsert", [{"id": "k0", "v": 0, "ts": 0, "p": "a"}], None)
 
@@ -95,21 +94,18 @@ class TableMachine(RuleBasedStateMachine):
     )
     def write(self, operation: str, rows: list[dict[str, Any]], crash: Crash) -> None:
         """Add and replace rows."""
-        rows = self._raised(rows)
         self.model.upsert(rows)
         self._commit(lambda t: getattr(t, operation)(_table(rows)), crash)
 
     @rule(rows=_ROWS, crash=_CRASHES)
     def delete(self, rows: list[dict[str, Any]], crash: Crash) -> None:
         """Delete keys, there or not."""
-        self._deleted()
         self.model.delete(rows)
         self._commit(lambda t: t.delete(_table(rows).select(["id", "p"])), crash)
 
     @rule(v=st.integers(0, 99), crash=_CRASHES)
     def delete_where(self, v: int, crash: Crash) -> None:
         """Delete what a filter finds."""
-        self._deleted()
         self.model.delete_where(lambda row: row["v"] < v)
         self._commit(lambda t: t.delete(filter=[("v", "<", v)]), crash)
 
@@ -117,7 +113,6 @@ class TableMachine(RuleBasedStateMachine):
     @rule(rows=_ROWS, table=st.booleans(), crash=_CRASHES)
     def insert_overwrite(self, rows: list[dict[str, Any]], table: bool, crash: Crash) -> None:
         """Replace partitions, or all."""
-        rows = self._raised(rows)
         self.model.insert_overwrite(rows, table=table)
         self._commit(lambda t: t.insert_overwrite(_table(rows), table=table), crash)
 
@@ -136,7 +131,7 @@ class TableMachine(RuleBasedStateMachine):
     ) -> None:
         """Two writers: a conflict if they write to one bucket, and else both succeed."""
         tables = [self.table, self._begin(chance=10_000 + self.process)]
-        given = [self._raised(first), self._raised(second)]
+        given = [first, second]
         with ExitStack() as stack:
             started = [stack.enter_context(table.start_write("upsert", SCHEMA)) for table in tables]
             receipts = [
@@ -291,23 +286,6 @@ class TableMachine(RuleBasedStateMachine):
 
     def _begin(self, chance: int | None = None) -> bf.Table:
         return SimulatedProcess(self.files, self.process, self.kind.writer, chance=chance).open()
-
-    def _raised(self, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Return rows none of which has an ordering value below one that its key had before.
-
-        Of a key that was deleted, and written again with a lower value, Hudi shows the row before
-        the delete where that is in a base file, and delete and row in log files.
-        """
-        raised = []
-        for row in rows:
-            floor = self.floors.get((row["p"], row["id"]), 0)
-            raised.append({**row, "ts": max(row["ts"], floor)})
-        return raised
-
-    def _deleted(self) -> None:
-        """Remember the ordering values of rows that the model has, before they go."""
-        for (p, key), row in self.model.rows.items():
-            self.floors[p, key] = row["ts"]
 
     def _buckets(self, rows: list[dict[str, Any]]) -> set[tuple[str, int]]:
         located = self.table.locate(_table(rows)).to_pylist()

@@ -87,6 +87,7 @@ class MergedLog:
         from_rows = entries.row[winners] >= 0
         is_marked = entries.is_marked[winners]
         self._has_row: Mask = from_rows & ~is_marked
+        self._is_unordered: Mask = entries.is_unordered[winners]
         self._ordering: OrderingValues | None = None
         self._beats_base = np.ones(len(winners), np.bool_)
         if rules.base_by_ordering and entries.ordering is not None:
@@ -117,6 +118,16 @@ class MergedLog:
     def has_deletes(self) -> bool:
         """Whether some key of the log is to have no row."""
         return not bool(self._has_row.all())
+
+    @property
+    def deleted_keys(self) -> pa.Array:
+        """The keys on which the log settles on a delete."""
+        return self.record_keys.filter(pa.array(~self._has_row))
+
+    @property
+    def keys_deleted_without_ordering(self) -> pa.Array:
+        """Those of `deleted_keys` whose delete no ordering value is compared with."""
+        return self.record_keys.filter(pa.array(~self._has_row & self._is_unordered))
 
     @property
     def num_matched(self) -> int:

@@ -99,7 +99,12 @@ class Conflict:
 
 
 def find_candidates(
-    config: TableConfig, before: Timeline, now: Timeline, requested_time: str
+    config: TableConfig,
+    before: Timeline,
+    now: Timeline,
+    requested_time: str,
+    *,
+    writes_base_files: bool = False,
 ) -> tuple[Instant, ...]:
     """Return the instants whose content has to be looked at before a write is published.
 
@@ -111,10 +116,12 @@ def find_candidates(
         before: The timeline the write was planned on.
         now: The timeline as it is under the table lock.
         requested_time: The write's own instant.
+        writes_base_files: Whether the write has base files, and not log files only.
     """
     # From version 8 on, log files belong to a file slice by completion time, so that a
-    # compaction cannot leave behind those of a write it did not know.
-    compactions_matter = config.table_version < 8
+    # compaction cannot leave behind those of a write it did not know. A base file opens a slice
+    # of its requested time in all versions: the base file of a later compaction would hide it.
+    compactions_matter = config.table_version < 8 or writes_base_files
     known = {_identity(instant) for instant in before.completed.instants}
     found = []
     for instant in now.instants:

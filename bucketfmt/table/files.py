@@ -83,6 +83,17 @@ class DataFile:
         return size
 
     @property
+    def may_hold_deletes(self) -> bool:
+        """Whether commits recorded deletes in this log file, or do not tell all of the file.
+
+        Commits of the archived timeline tell nothing. They wrote the beginning of a file that
+        later commits appended to.
+        """
+        if self.written is None or all(start for start, _ in self.written.spans):
+            return True
+        return any(counts.deletes for counts in self.written.counts)
+
+    @property
     def is_short(self) -> bool:
         """Whether the file is shorter than a completed commit recorded.
 

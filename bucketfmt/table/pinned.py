@@ -84,7 +84,7 @@ class PinnedTable:
 
         Raises:
             KeyEncodingError: a key that is null or empty, that rows of other values would have too,
-            or on which Hudi never returns.
+                or on which Hudi never returns.
             IndexUnknownError: the index is unknown, or keeps no buckets.
         """
         keys = read_keys(rows, self.config, lambda: self._key_encoding)

@@ -45,15 +45,20 @@ class SliceLog:
             CorruptError: a file is missing, cut or damaged.
             UnsupportedError: the table merges in a way not built, or a block is of a kind not read.
         """
-        schema, num_blocks, runs = self._load_runs(file_slice)
+        schema, num_blocks, runs = self.load_runs(file_slice)
         try:
             return merge_log(runs, self._columns.rules, schema, self._basis.limits), num_blocks
         except BucketfmtError as error:
             error.message = f"file group {file_slice.file_id}: {error.message}"
             raise
 
-    def _load_runs(self, file_slice: FileSlice) -> tuple[pa.Schema, int, list[Run]]:
-        """Return the schema that rows of log and base have, and the blocks and what they say."""
+    def load_runs(self, file_slice: FileSlice) -> tuple[pa.Schema, int, list[Run]]:
+        """Return the schema that rows of log and base have, the number of blocks, what they say.
+
+        Raises:
+            CorruptError: a file is missing, cut or damaged.
+            UnsupportedError: a block is of a kind not read.
+        """
         blocks = load_blocks(self._basis, file_slice, self._is_wanted_block)
         marks_operations = any(
             f'"{OPERATION}"' in block.header.get(HeaderKey.SCHEMA, "") for _, block in blocks

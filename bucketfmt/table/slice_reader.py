@@ -7,16 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from bucketfmt.errors import BucketfmtError, CorruptError
 from bucketfmt.rows.base_file import BaseFileReader
 from bucketfmt.rows.base_file_writer import ROW_GROUP_BYTES
 from bucketfmt.rows.conform import Renames, conform
 from bucketfmt.rows.filters import Filter
-from bucketfmt.rows.merge import MergedLog
+from bucketfmt.rows.log_entries import RowRun
+from bucketfmt.rows.merge import MergedLog, merge_log
+from bucketfmt.rows.meta_columns import RECORD_KEY
+from bucketfmt.rows.over_deletes import OverDeletes, count_over_deletes
 from bucketfmt.rows.parquet_chunks import StoredColumn
 from bucketfmt.table.files import DataFile, FileSlice
 from bucketfmt.table.read_basis import ReadBasis
@@ -25,6 +29,8 @@ from bucketfmt.table.slice_log import SliceLog
 from bucketfmt.table.snapshot import Snapshot
 
 __all__ = ["BasePiece", "SliceMerge", "SliceReader"]
+
+_Rows = TypeVar("_Rows", pa.Table, pa.RecordBatch)
 
 _BATCH_ROWS = 65_536
 _MERGE_BATCH_ROWS = 1 << 18  # each looks at all of the log again
@@ -106,6 +112,25 @@ class SliceReader:
             raise error.within(partition=file_slice.partition_path) from None
         return SliceMerge(log, num_blocks, self._base_pieces(file_slice, log.schema))
 
+    def count_over_deletes(self, file_slice: FileSlice, rows: pa.Table) -> OverDeletes:
+        """Return what readers would make of rows appended to the log of a slice.
+
+        Only rows of keys that the log deletes count, and only such base rows are read.
+
+        Args:
+            file_slice: The slice.
+            rows: One per key, none of them marked as deleted, with `_hoodie_record_key`. The
+                `RowSpec` has their keys, and needs no output.
+
+        Raises:
+            CorruptError: as `read` says.
+            UnsupportedError: as `read` says.
+        """
+        try:
+            return self._count_over_deletes(file_slice, rows)
+        except BucketfmtError as error:
+            raise error.within(partition=file_slice.partition_path) from None
+
     def read_pieces(self, file_slice: FileSlice) -> Iterator[BasePiece]:
         """Yield the rows of a slice, for who writes them again.
 
@@ -143,6 +168,26 @@ class SliceReader:
 
     def _logs_of(self, file_slice: FileSlice) -> tuple[DataFile, ...]:
         return () if self._spec.read_optimized else file_slice.log_files
+
+    def _count_over_deletes(self, file_slice: FileSlice, rows: pa.Table) -> OverDeletes:
+        rules, limits = self._columns.rules, self._basis.limits
+        schema, _, runs = self._log.load_runs(file_slice)
+        deleted = merge_log(runs, rules, schema, limits).deleted_keys
+        appended = _rows_of_keys(rows, deleted)
+        if not appended.num_rows:
+            return OverDeletes()
+        keys = pc.unique(appended.column(RECORD_KEY))
+        runs = [
+            RowRun(_rows_of_keys(run.rows, keys), run.is_partial)
+            if isinstance(run, RowRun)
+            else run
+            for run in runs
+        ]
+        before = merge_log(runs, rules, schema, limits)
+        after = merge_log([*runs, RowRun(conform(appended, schema))], rules, schema, limits)
+        found = self._base_rows(file_slice, schema, _MERGE_BATCH_ROWS, None)
+        base = (_rows_of_keys(each, keys) for each in found)
+        return count_over_deletes(before, after, keys, base)
 
     # -- base file alone
 
@@ -239,6 +284,10 @@ class SliceReader:
         rows = self._columns.finish(merged.remaining())
         for start in range(0, rows.num_rows, batch_rows or rows.num_rows or 1):
             yield rows.slice(start, batch_rows)
+
+
+def _rows_of_keys(rows: _Rows, keys: pa.Array) -> _Rows:
+    return rows.filter(pc.is_in(rows.column(RECORD_KEY), keys))
 
 
 def _is_copied(reader: BaseFileReader, row_group: int) -> bool:

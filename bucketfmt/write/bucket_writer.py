@@ -22,7 +22,9 @@ from bucketfmt.format.paths import join_path
 from bucketfmt.format.table_config import TableConfig
 from bucketfmt.index.model import ConsistentHashingIndex
 from bucketfmt.rows.base_file_writer import Codec
+from bucketfmt.rows.log_entries import find_merge_columns
 from bucketfmt.rows.log_writer import DataFormat
+from bucketfmt.rows.merge_rules import MergeRules
 from bucketfmt.rows.meta_columns import RECORD_KEY
 from bucketfmt.rows.meta_rows import add_meta_fields
 from bucketfmt.rows.virtual_keys import record_keys
@@ -87,6 +89,7 @@ class BucketWriter:
             combine=operation != "BULK_INSERT",
             codec=formats.codec,
             log_format=formats.log_format,
+            is_non_blocking=self._is_non_blocking,
         )
         self._writer = GroupWriter(basis.snapshot, settings)
 
@@ -206,22 +209,25 @@ class BucketWriter:
         given = pa.chunked_array([keys.column(RECORD_KEY).unique()])
         snapshot = self._basis.snapshot
         config = snapshot.state.config
-        if not _deletes_need_ordering(config):
+        if not _deletes_need_ordering(config, self._basis.rules):
             return Deletes(given)
         paths = pa.repeat(pa.scalar(plan.group.partition_path, pa.string()), len(given))
         wanted = KeySet(given, pa.chunked_array([paths]))
-        columns = dict.fromkeys((*key_columns(config), *config.ordering_fields))
+        merged = find_merge_columns(self._basis.rules, snapshot.schema.data)
+        columns = dict.fromkeys((*key_columns(config), *merged))
         rows = lookup_rows(snapshot, self._basis.finder, wanted, list(columns))
         if not config.populate_meta_fields:
             return Deletes(record_keys(rows, config, are_stored=True), rows)
         return Deletes(rows.column(RECORD_KEY), rows)
 
 
-def _deletes_need_ordering(config: TableConfig) -> bool:
-    """Whether a delete without an ordering value would be in Hudi's way.
+def _deletes_need_ordering(config: TableConfig, rules: MergeRules) -> bool:
+    """Whether deletes have the ordering values of the rows they delete (docs/decisions/0016).
 
-    Hudi 1.0 fails where a later row of the key has an ordering value of another class than the
-    integer 0, which stands for none.
+    A delete without ordering value yields to any row that is logged later, whoever logs it, and
+    the deleted base row may then be read again. Hudi 1.0 even fails to read where the later row
+    has an ordering value of another class than the integer 0, which stands for none. In table
+    version 6 a delete yields to any later row, whatever its ordering value.
     """
-    is_logged = config.table_type == "MERGE_ON_READ" and config.table_version == 8
-    return is_logged and bool(config.ordering_fields)
+    is_logged = config.table_type == "MERGE_ON_READ" and config.table_version >= 8
+    return is_logged and bool(rules.ordering_fields)

@@ -10,10 +10,11 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bucketfmt.errors import StorageError
+from bucketfmt.errors import StorageError, UnsupportedError
 from bucketfmt.format.commit_metadata import NULL_COMMIT, WriteStat
 from bucketfmt.format.delete_records import DeleteBlock
 from bucketfmt.format.names import LogFileName
@@ -35,6 +36,7 @@ from bucketfmt.rows.meta_rows import (
     merge_schema,
     meta_schema,
 )
+from bucketfmt.rows.over_deletes import OverDeletes
 from bucketfmt.table.files import FileSlice
 from bucketfmt.table.schema import TableSchema
 from bucketfmt.table.slice_columns import RowSpec
@@ -62,6 +64,7 @@ class WriteSettings:
         combine: Of several rows with one key only the one that stands is written.
         codec: Of base files and parquet blocks.
         log_format: Of data blocks.
+        is_non_blocking: Others may log to the same buckets, so that no slice is rewritten.
     """
 
     instant: str
@@ -71,6 +74,7 @@ class WriteSettings:
     combine: bool = True
     codec: Codec = "zstd"
     log_format: DataFormat = "avro"
+    is_non_blocking: bool = False
 
 
 @dataclass(frozen=True)
@@ -121,16 +125,58 @@ class GroupWriter:
         Raises:
             SchemaError: rows do not fit the table.
             ConflictError: the write has ended meanwhile.
+            CorruptError: a file of the slice is missing or damaged.
+            UnsupportedError: a non-blocking write would bring deleted rows back.
             StorageError: the store failed.
         """
         if isinstance(given, pa.Table) and self._settings.combine:
             kept = find_standing_rows(given, given.column(RECORD_KEY), self._settings.rules)
             given = given if len(kept) == given.num_rows else given.take(pa.array(kept))
+        if plan.target is Target.LOG and isinstance(given, pa.Table):
+            plan = self._over_deletes(plan, given)
         if plan.target is Target.LOG:
             return self._write_log(plan, numbering, given)
         if plan.file_slice is None:
             return self._write_new_base(plan, numbering, given)
         return self._rewrite_base(plan, numbering, given, plan.file_slice)
+
+    def _over_deletes(self, plan: GroupWrite, given: pa.Table) -> GroupWrite:
+        """Return how to write rows so that readers see those of deleted keys.
+
+        Where a delete in the log would hide an appended row, or the deleted row would come back,
+        the slice is rewritten: a base file keeps no deletes (docs/decisions/0016).
+        """
+        found = self._count_over_deletes(plan.file_slice, given)
+        # Hudi 1.0 fails to read a row over a delete without ordering value.
+        num_unread = found.num_unordered if self._config.table_version == 8 else 0
+        if not self._settings.is_non_blocking:
+            is_seen = not (found.num_hidden or found.num_revived or num_unread)
+            return plan if is_seen else plan.rewriting
+        num_wrong = max(found.num_revived, num_unread)
+        if num_wrong:
+            raise UnsupportedError(
+                f"{num_wrong} rows of keys that were deleted without an ordering value: appended, "
+                "the rows would bring the deleted rows back. Compact the table first, or write "
+                'with concurrency="optimistic"',
+                partition=plan.group.partition_path,
+                bucket=plan.group.bucket_id,
+            )
+        return plan
+
+    def _count_over_deletes(self, file_slice: FileSlice | None, given: pa.Table) -> OverDeletes:
+        settings, rules = self._settings, self._settings.rules
+        if file_slice is None or not (rules.log_by_ordering and rules.ordering_fields):
+            return OverDeletes()
+        if rules.delete_field is None and not any(
+            file.may_hold_deletes for file in file_slice.log_files
+        ):
+            return OverDeletes()
+        marked = np.logical_or(*find_delete_marks(given, rules))
+        rows = given.filter(pa.array(~marked)) if marked.any() else given
+        keys = pc.unique(rows.column(RECORD_KEY))
+        spec = RowSpec(table=settings.schema, output=pa.schema([]), keys=keys)
+        reader = SliceReader(self._snapshot, spec, side_by_side=True)
+        return reader.count_over_deletes(file_slice, rows)
 
     # -- base files
 
@@ -183,7 +229,8 @@ class GroupWriter:
             merged = encode_merged_base(
                 log,
                 reader.read_pieces(file_slice),
-                replaced,
+                # Its footer tells no keys of the log.
+                None if file_slice.log_files else replaced,
                 settings.avro_schema,
                 self._constants(plan),
                 with_key_footer=self._config.populate_meta_fields,

@@ -7,7 +7,7 @@ HoodieWriteHandle factories (HoodieCreateHandle, HoodieMergeHandle, HoodieAppend
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from bucketfmt.errors import CorruptError
@@ -60,6 +60,13 @@ class GroupWrite:
     def path(self) -> str:
         """The file, relative to the table."""
         return join_path(self.group.partition_path, str(self.name))
+
+    @property
+    def rewriting(self) -> GroupWrite:
+        """The same rows, written with those of the slice to its next base file."""
+        token = self.name.write_token or ""
+        name = BaseFileName(self.file_id, token, self.instant, "parquet")
+        return replace(self, target=Target.REWRITTEN_BASE, name=name)
 
     @property
     def marker(self) -> MarkerName:

@@ -24,6 +24,7 @@ from bucketfmt.errors import (
 )
 from bucketfmt.format.commit_metadata import CommitMetadata
 from bucketfmt.format.instants import State, format_instant_file_name
+from bucketfmt.format.names import BaseFileName, find_data_file_name
 from bucketfmt.format.paths import join_path
 from bucketfmt.format.plans import RequestedReplaceMetadata
 from bucketfmt.format.table_config import TableConfig
@@ -350,7 +351,9 @@ class Transaction:
         """Return the commit with the columns that others have given the table meanwhile."""
         owner, config = self._owner, self._config
         check_still_there(before, now)
-        candidates = find_candidates(config, before, now, self.instant)
+        candidates = find_candidates(
+            config, before, now, self.instant, writes_base_files=_has_base_files(metadata)
+        )
         others = load_concurrent_operations(owner.store, config, candidates, owner.limits)
         instant = Instant(self.instant, self._action, State.INFLIGHT, None, "")
         ours = concurrent_operation(instant, metadata)
@@ -425,6 +428,12 @@ class Transaction:
                 "from, which goes on with it; write here with a call of its own, or hand the write "
                 "over before the fork (hand_over, resume_write)"
             )
+
+
+def _has_base_files(metadata: CommitMetadata) -> bool:
+    paths = (s.path or "" for own in metadata.partition_to_write_stats.values() for s in own)
+    names = (find_data_file_name(path.rpartition("/")[2]) for path in paths)
+    return any(isinstance(name, BaseFileName) for name in names)
 
 
 def _may_act_late(error: BaseException) -> bool:

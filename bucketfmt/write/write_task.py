@@ -73,7 +73,7 @@ class WriteTask:
         Raises:
             SchemaError: rows do not fit the table.
             KeyEncodingError: a key that is null or empty, that rows of other values would have too,
-            or on which Hudi never returns.
+                or on which Hudi never returns.
             UnsafePathError: a partition value that would lead out of the table.
             CorruptError: a bucket has two file groups; a file of it is damaged.
             ConflictError: the write has ended meanwhile: nobody waits for this attempt.

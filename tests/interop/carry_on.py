@@ -17,7 +17,7 @@ from bucketfmt.write.plan_clean import CleanPolicy
 from tests.interop.hudi_session import HudiSession
 from tests.interop.sides import Bucketfmt, Hudi, Side
 
-__all__ = ["SCHEMA", "TABLE_VERSIONS", "Tally", "Turns", "as_table", "kinds_of"]
+__all__ = ["SCHEMA", "TABLE_VERSIONS", "Tally", "Turns", "as_table", "index_of", "kinds_of"]
 __all__ += ["play_at_random", "play_in_order", "start_turns"]
 
 _KEYS = 60
@@ -49,6 +49,11 @@ def kinds_of(version: str) -> list[str]:
     return [kind for kind in _KINDS if version == "1.2.0" or not kind.endswith("rules")]
 
 
+def index_of(kind: str) -> tuple[str, bf.Index]:
+    """Return the type and the index of the tables of a kind."""
+    return _KINDS[kind]
+
+
 _Rows = dict[tuple[str, str], dict[str, Any]]
 
 
@@ -74,8 +79,9 @@ class Turns:
     Attributes:
         rows: The rows by partition and key.
         done: What was done, for messages.
-        saved: The savepoint, and the rows at that time.
+        saved: The savepoint, and at that time the rows, what was deleted, and what was given up.
         rounds: How often both were compared with the rows.
+        is_non_blocking: Whether our writer only appends: a delete hides late rows of its key.
     """
 
     hudi: Hudi
@@ -83,16 +89,19 @@ class Turns:
     random: Random
     rows: _Rows = field(default_factory=dict)
     done: list[str] = field(default_factory=list)
-    saved: tuple[str, _Rows] | None = None
+    saved: tuple[str, _Rows, dict[tuple[str, str], int], set[tuple[str, str]]] | None = None
     time: int = 0
     rounds: int = 0
+    is_non_blocking: bool = False
 
     def __post_init__(self) -> None:
         self.us: Side = Bucketfmt(self.table)
-        # Deletes of Hudi 1.0 have the integer 0 for ordering value, and where a row of the key
-        # is logged later, Hudi 1.0 itself fails to compare the two.
+        # Deletes of Hudi 1.0 have the integer 0 for ordering value, and where Hudi logs a row of
+        # the key later, Hudi 1.0 itself fails to compare the two.
         self._given_up: set[tuple[str, str]] = set()
-        # A delete's ordering value stands until it is compacted away: later rows are later.
+        # What Hudi writes over a delete has a greater ordering value than what was deleted. Hudi
+        # compares the row with the delete, or even with the base row, until it is compacted. What
+        # bucketfmt writes over a delete is there, whatever its ordering value.
         self.deleted: dict[tuple[str, str], int] = {}
 
     def play(self, side: Side) -> None:
@@ -164,9 +173,9 @@ class Turns:
     # -- what can be done
 
     def _upsert(self, side: Side) -> None:
-        given = self.draw()
+        given = self.draw(side=side)
         side.upsert(as_table(given))
-        self.merge(given)
+        self.merge(given, side)
 
     def _delete(self, side: Side) -> None:
         given = self.draw()
@@ -226,17 +235,19 @@ class Turns:
 
     def _savepoint(self, side: Side) -> None:
         # After a restore, Hudi takes what it has restored for cleaned.
-        given = self.draw()
+        given = self.draw(side=side)
         side.upsert(as_table(given))
-        self.merge(given)
+        self.merge(given, side)
         instant = self._newest_write()
         side.savepoint(instant)
-        self.saved = instant, dict(self.rows)
+        self.saved = instant, dict(self.rows), dict(self.deleted), set(self._given_up)
 
     def _restore(self, side: Side) -> None:
         assert self.saved is not None
-        instant, self.rows = self.saved
+        instant, self.rows, deleted, given_up = self.saved
         self.saved = None
+        self.deleted = {**self.deleted, **deleted}
+        self._given_up |= given_up
         side.restore(instant)
         side.delete_savepoint(instant)
 
@@ -255,28 +266,38 @@ class Turns:
             written, key=lambda i: (i.completion_time or "", i.requested_time)
         ).requested_time
 
-    def draw(self, regions: Sequence[str] = _REGIONS) -> _Rows:
+    def draw(self, regions: Sequence[str] = _REGIONS, side: Side | None = None) -> _Rows:
+        """Draw rows for a side to write; None: for either."""
         drawn: _Rows = {}
+        is_ours = side is self.us and not self.is_non_blocking
         for _ in range(self.random.randrange(1, 25)):
             key = f"kéy-{self.random.randrange(_KEYS):03d}"
             region = self.random.choice(regions)
-            if (region, key) in self._given_up:
+            if (region, key) in self._given_up and not is_ours:
                 continue
             time = self.time * 10 + self.random.randrange(-15, 5)
+            deleted = self.deleted.get((region, key))
+            if deleted is not None:
+                time = self.random.randrange(deleted) if is_ours else max(time, deleted)
             drawn[region, key] = {
                 "id": key,
                 "name": self.random.choice([None, "", "ä𝄞", f"n{self.time}"]),
                 "price": self.random.random(),
                 "day": None,
-                "ts": max(time, self.deleted.get((region, key), time)),
+                "ts": time,
                 "region": region,
             }
-        return drawn or self.draw(regions)
+        return drawn or self.draw(regions, side)
 
-    def merge(self, given: _Rows) -> None:
+    def merge(self, given: _Rows, side: Side | None = None) -> None:
         for key, row in given.items():
             if key not in self.rows or row["ts"] >= self.rows[key]["ts"]:
                 self.rows[key] = row
+        if (
+            side is self.us and not self.is_non_blocking
+        ):  # no delete is compared with what comes after these rows
+            self.deleted = {k: time for k, time in self.deleted.items() if k not in given}
+            self._given_up -= given.keys()
 
     def _remove(self, region: str) -> None:
         self.rows = {key: row for key, row in self.rows.items() if key[0] != region}
@@ -308,7 +329,9 @@ def start_turns(
         writer=writer,
     )
     hudi = Hudi(session, table, options)
-    return Turns(hudi, table, Random(f"{seed}/{session.version}/{kind}"))
+    random = Random(f"{seed}/{session.version}/{kind}")
+    appends = writer is not None and writer.concurrency == "non_blocking"
+    return Turns(hudi, table, random, is_non_blocking=appends)
 
 
 def as_table(rows: _Rows) -> pa.Table:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.interop.carry_on import TABLE_VERSIONS, Tally, kinds_of, play_at_random, play_in_order
+from tests.interop.deletes import play_deletes
 from tests.interop.hudi_session import HudiSession
 from tests.interop.overlapping import play_overlapping
 from tests.interop.shapes import play_shape, shapes_of
@@ -25,6 +26,7 @@ _COLUMNS: dict[str, Play] = {
     "at random": play_at_random,
     "overlapping": play_overlapping,
     "side by side": play_side_by_side,
+    "deletes": play_deletes,
     "shapes": play_shape,
 }
 
@@ -53,7 +55,13 @@ def _plays_of(version: str, kind: str) -> list[str]:
     if kind in shapes_of(version):
         return ["shapes"]
     overlaps = version != "0.15.0" and kind in ("mor-simple", "mor-rules")
-    return ["in order", "at random", *(["overlapping"] if overlaps else []), "side by side"]
+    return [
+        "in order",
+        "at random",
+        *(["overlapping"] if overlaps else []),
+        "side by side",
+        "deletes",
+    ]
 
 
 def play_kind(session: HudiSession, kind: str, seed: int, folder: Path) -> list[Ended]:

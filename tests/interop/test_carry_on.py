@@ -17,6 +17,7 @@ from tests.interop.carry_on import (
     play_in_order,
     start_turns,
 )
+from tests.interop.deletes import play_deletes
 from tests.interop.hudi_session import HudiSession
 from tests.interop.many_rows import play_many_rows
 from tests.interop.matrix import Play
@@ -38,6 +39,7 @@ SHAPED = [
     ("1.0.2", "cow-timestamp"),
     ("1.2.0", "cow-two-orderings"),
 ]
+DELETED = [("0.15.0", "mor-simple"), ("1.0.2", "mor-simple"), ("1.2.0", "mor-ring")]
 MANY_ROWS = [("0.15.0", "cow-simple"), ("1.0.2", "mor-simple"), ("1.2.0", "cow-simple")]
 IN_ORDER = [table for table in TABLES if table not in (*PLAYED, *COMPARED, *OVERLAPPING)]
 
@@ -70,6 +72,7 @@ def hudi(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], H
         + [(*table, play_side_by_side) for table in COMPARED]
         + [(*table, play_overlapping) for table in OVERLAPPING]
         + [(*table, play_shape) for table in SHAPED]
+        + [(*table, play_deletes) for table in DELETED]
         + [(version, kind, play_many_rows) for version, kind in MANY_ROWS],
         key=lambda case: case[0],  # so that each version is started once
     ),

@@ -99,7 +99,7 @@ def test_those_that_completed_since_the_write_began(layout: int) -> None:
 
 
 @pytest.mark.parametrize("layout", [1, 2])
-def test_compactions_matter_to_version_6_only(layout: int) -> None:
+def test_compactions_matter_to_version_6_and_to_base_files(layout: int) -> None:
     table = Table(config(layout))
     table.put(1, "compaction", REQUESTED)  # stays pending: we wrote to the slice it opened
     table.put(2, "compaction", REQUESTED, INFLIGHT)  # completes
@@ -113,6 +113,10 @@ def test_compactions_matter_to_version_6_only(layout: int) -> None:
         (T[7], "compaction", REQUESTED),
     ]
     assert table.candidates(before) == (expected if layout == 1 else [])
+    # The base file of a later compaction would hide a base file of ours.
+    now = table.timeline()
+    found = find_candidates(table.config, before, now, OURS, writes_base_files=True)
+    assert [(i.requested_time, i.action, i.state) for i in found] == expected
 
 
 @pytest.mark.parametrize("layout", [1, 2])
