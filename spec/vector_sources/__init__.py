@@ -11,10 +11,12 @@ from spec.vector_sources import (
     logs,
     names,
     paths,
+    places,
     properties,
     rings,
     rules,
     slices,
+    snapshots,
     timeline,
 )
 
@@ -23,6 +25,7 @@ __all__ = ["SOURCES"]
 SOURCES = (
     names.vectors,
     paths.vectors,
+    places.vectors,
     timeline.vectors,
     properties.vectors,
     keys.vectors,
@@ -34,4 +37,5 @@ SOURCES = (
     footers.vectors,
     commits.vectors,
     slices.vectors,
+    snapshots.vectors,
 )

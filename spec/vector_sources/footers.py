@@ -84,8 +84,28 @@ def _bitmap_text(groups: list[tuple[int, list[int]]]) -> str:
     return b64encode(data).decode()
 
 
+def _ranges() -> Iterator[Vector]:
+    disputed, pair = "\uffff", "😀"  # Java sorts the second first, Spark's row writer the first
+    cases: list[tuple[str | None, str | None, list[str], list[bool]]] = [
+        ("b", "d", ["a", "b", "c", "d", "da", ""], [False, True, True, True, False, False]),
+        (None, None, ["a", ""], [True, True]),
+        ("é", "日", ["z", "é", "本", "日"], [False, True, False, True]),
+        (disputed, disputed, [pair], [True]),
+        (pair, pair, [disputed], [True]),
+        ("b", pair, ["a", disputed], [False, True]),
+    ]
+    yield Vector(
+        "may-hold-key.ranges",
+        ["BLOOM-11"],
+        _TEXT,
+        ListOf([{"min": low, "max": high, "keys": keys} for low, high, keys, _ in cases]),
+        [answers for *_, answers in cases],
+    )
+
+
 def vectors() -> Iterator[Vector]:
     """Yield them."""
+    yield from _ranges()
     yield Vector(
         "record-positions.texts",
         ["POS-1", "POS-2"],

@@ -34,8 +34,44 @@ def _row(values: dict[str, str | None], generator: str, encoding: str = "7") -> 
     }
 
 
+# {type: {value: text}}, as printed by Java 17
+_TEXTS: dict[str, dict[str | bool, str]] = {
+    "boolean": {True: "true", False: "false"},
+    "int": {"0": "0", "-2147483648": "-2147483648"},
+    "long": {"9223372036854775807": "9223372036854775807"},
+    "double": {
+        "1": "1.0",
+        "0": "0.0",
+        "-0.0": "-0.0",
+        "10000000": "1.0E7",
+        "9999999": "9999999.0",
+        "0.001": "0.001",
+        "0.0001": "1.0E-4",
+        "123456789": "1.23456789E8",
+        "-0.00000015": "-1.5E-7",
+        "1.7976931348623157e308": "1.7976931348623157E308",
+        "NaN": "NaN",
+        "Infinity": "Infinity",
+    },
+    "float": {"1.1": "1.1", "10000000000": "1.0E10", "16777216": "1.6777216E7", "0.0001": "1.0E-4"},
+    "decimal": {"12.340": "12.340", "-0.001": "-0.001", "0.0000001": "1E-7", "100": "100"},
+    "date": {"19724": "2024-01-02", "-1": "1969-12-31", "2932897": "+10000-01-01"},
+    "timestamp-millis": {"1700000000123": "1700000000123"},
+    "timestamp-micros": {"1700000000123456": "1700000000123456"},
+    "string": {"a,b:c": "a,b:c", "": ""},
+}
+
+
 def vectors() -> Iterator[Vector]:
     """Yield them."""
+    texts = [(kind, value, text) for kind, of in _TEXTS.items() for value, text in of.items()]
+    yield Vector(
+        "key-text.values",
+        ["KEY-4"],
+        "Double.toString, Float.toString, BigDecimal.toString and LocalDate.toString of Java 17",
+        ListOf([{"type": kind, "value": value} for kind, value, _ in texts]),
+        [text for *_, text in texts],
+    )
     made: list[tuple[dict[str, object], str]] = [
         (_row({"id": "1"}, "SIMPLE"), "1"),
         (_row({"id": "1"}, "TIMESTAMP"), "1"),
@@ -66,6 +102,35 @@ def vectors() -> Iterator[Vector]:
                 _row({"id": ""}, "SIMPLE"),
                 _row({"id": None, "n": ""}, "COMPLEX"),
                 _row({"n": None}, "COMPLEX", "id:7"),
+            ]
+        ),
+        error="key-encoding",
+    )
+    clear = [
+        ({"a": "1,a:2", "b": "3"}, "a:1,a:2,b:3"),
+        ({"a": "1", "b": "2,a:3"}, "a:1,b:2,a:3"),
+        ({"a": "1,c:2", "b": "x:y,z"}, "a:1,c:2,b:x:y,z"),
+        ({"a": "1", "b": "2", "c": "3,a:4"}, "a:1,b:2,c:3,a:4"),
+        ({"a": "1,c:4", "b": "2", "c": "3"}, "a:1,c:4,b:2,c:3"),
+    ]
+    yield Vector(
+        "record-key.with-separators",
+        ["KEY-12"],
+        "ComplexAvroKeyGenerator, as read in its source: nothing is escaped",
+        ListOf([_row(dict(values), "COMPLEX") for values, _ in clear]),
+        [key for _, key in clear],
+    )
+    yield Vector(
+        "record-key.ambiguous",
+        ["KEY-12"],
+        "written for this text",
+        ListOf(
+            [
+                _row({"a": "1,b:2", "b": "3"}, "COMPLEX"),
+                _row({"a": "1", "b": "2,b:3"}, "COMPLEX"),
+                _row({"a": "__null__", "b": "3"}, "COMPLEX"),
+                _row({"a": "1", "b": "__empty__"}, "NON_PARTITION"),
+                _row({"a": "1", "b": "2,c:", "c": "3"}, "CUSTOM"),
             ]
         ),
         error="key-encoding",

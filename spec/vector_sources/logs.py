@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from io import BytesIO
 
 import fastavro
+import pyarrow.parquet as pq
 
 from spec.vector_sources.vector import Golden, ListOf, Vector, golden
 
-__all__ = ["Block", "parse_blocks", "vectors"]
+__all__ = ["Block", "encode_block", "parse_blocks", "vectors"]
 
 _TEXT = "written for this text"
 _TYPES = ("COMMAND", "DELETE", "CORRUPT", "AVRO_DATA", "HFILE_DATA", "PARQUET_DATA", "CDC_DATA")
@@ -61,7 +62,7 @@ def parse_blocks(data: bytes) -> list[Block]:
     return blocks
 
 
-def _frame(
+def encode_block(
     kind: int, header: dict[int, str], content: bytes = b"", version: int = 1, footer: bytes = b""
 ) -> bytes:
     """Return a block, sound unless told otherwise."""
@@ -104,7 +105,9 @@ def vectors() -> Iterator[Vector]:
     yield from _damaged(table, path)
     yield from _frames()
     yield from _rows()
+    yield from _parquet_rows()
     yield from _selections()
+    yield from _committed()
 
 
 def _whole(name: str, rules: list[str], table: Golden, path: str) -> Vector:
@@ -232,7 +235,7 @@ def _damaged(table: Golden, path: str) -> Iterator[Vector]:
 def _frames() -> Iterator[Vector]:
     header = {0: "20261121074707973"}
     yield Vector("log-file.empty", ["LOG-15"], _TEXT, b"", [])
-    made = _frame(1, {8: "3", 0: "1", 42: "new"}, b"\0\0\0\3\0\0\0\1\0")
+    made = encode_block(1, {8: "3", 0: "1", 42: "new"}, b"\0\0\0\3\0\0\0\1\0")
     yield Vector(
         "log-file.unknown-header-key",
         ["LOG-9", "LOG-8"],
@@ -241,17 +244,21 @@ def _frames() -> Iterator[Vector]:
         [block.told() for block in parse_blocks(made)],
     )
     for name, rules, data in (
-        ("version-0", ["LOG-5"], _frame(1, header, version=0)),
-        ("version-2", ["LOG-5"], _frame(1, header, version=2)),
-        ("type-2", ["LOG-6", "DEV-20"], _frame(2, header)),
-        ("type-7", ["LOG-6"], _frame(7, header)),
+        ("version-0", ["LOG-5"], encode_block(1, header, version=0)),
+        ("version-2", ["LOG-5"], encode_block(1, header, version=2)),
+        ("type-2", ["LOG-6", "DEV-20"], encode_block(2, header)),
+        ("type-7", ["LOG-6"], encode_block(7, header)),
     ):
         yield Vector(f"log-file.{name}", rules, _TEXT, data, error="unsupported")
-    sound = _frame(1, header)
+    sound = encode_block(1, header)
     for name, rules, data in (
-        ("version-2-and-echo", ["LOG-2", "LOG-5"], _frame(1, header, version=2)[:-1] + b"\0"),
-        ("version-2-and-loose-bytes", ["LOG-2", "LOG-5"], _frame(1, header, version=2) + bytes(6)),
-        ("type-7-and-loose-bytes", ["LOG-2", "LOG-6"], _frame(7, header) + bytes(6)),
+        ("version-2-and-echo", ["LOG-2", "LOG-5"], encode_block(1, header, version=2)[:-1] + b"\0"),
+        (
+            "version-2-and-loose-bytes",
+            ["LOG-2", "LOG-5"],
+            encode_block(1, header, version=2) + bytes(6),
+        ),
+        ("type-7-and-loose-bytes", ["LOG-2", "LOG-6"], encode_block(7, header) + bytes(6)),
     ):
         yield Vector(
             f"log-file.{name}",
@@ -264,27 +271,27 @@ def _frames() -> Iterator[Vector]:
             ],
         )
     for name, rules, data in (
-        ("version-2-and-header", ["LOG-2", "LOG-5"], _frame(1, {-1: "x"}, version=2)),
+        ("version-2-and-header", ["LOG-2", "LOG-5"], encode_block(1, {-1: "x"}, version=2)),
         (
             "type-7-and-footer",
             ["LOG-2", "LOG-6"],
-            _frame(7, header, footer=struct.pack(">iii", 1, 0, 1) + b"x"),
+            encode_block(7, header, footer=struct.pack(">iii", 1, 0, 1) + b"x"),
         ),
         (
             "version-2-and-one-byte",
             ["LOG-2", "LOG-5", "LOG-14"],
-            _frame(1, header, version=2) + b"\0",
+            encode_block(1, header, version=2) + b"\0",
         ),
     ):
         yield Vector(f"log-file.{name}", rules, _TEXT, data, error="unsupported")
     footer = struct.pack(">iii", 1, 0, 1) + b"x"
     for name, rules, data in (
-        ("footer", ["LOG-7", "DEV-19"], _frame(1, header, footer=footer)),
-        ("negative-header-key", ["LOG-8"], _frame(1, {-1: "x"})),
-        ("content-length", ["LOG-2"], _frame(1, header, footer=struct.pack(">iq", 0, 0))),
+        ("footer", ["LOG-7", "DEV-19"], encode_block(1, header, footer=footer)),
+        ("negative-header-key", ["LOG-8"], encode_block(1, {-1: "x"})),
+        ("content-length", ["LOG-2"], encode_block(1, header, footer=struct.pack(">iq", 0, 0))),
     ):
         yield Vector(f"log-file.{name}", rules, _TEXT, data, [_span(0, len(data))])
-    twice = _frame(1, {0: "1", 1: "2"}).replace(
+    twice = encode_block(1, {0: "1", 1: "2"}).replace(
         struct.pack(">ii", 1, 1) + b"2", struct.pack(">ii", 0, 1) + b"2"
     )
     yield Vector(
@@ -343,6 +350,70 @@ def _rows() -> Iterator[Vector]:
                 for data in (one_less, one_more, long, content + b"\0")
             ]
         ),
+        error="corrupt",
+    )
+
+
+def _parquet_rows() -> Iterator[Vector]:
+    table = golden("1.2.0", "parquet_log")
+    blocks = [
+        (len(block.content), path, block)
+        for path in table.paths(contains=".log.")
+        for block in parse_blocks(table.files[path])
+        if block.block_type == "PARQUET_DATA"
+    ]
+    _, path, block = min(blocks, key=lambda found: found[:2])
+    yield Vector(
+        "parquet-data-block.golden",
+        ["LOG-12"],
+        table.recipe(path, "content of its data block"),
+        block.content,
+        pq.read_table(BytesIO(block.content)).to_pylist(),
+    )
+    yield Vector("parquet-data-block.empty", ["LOG-12"], _TEXT, b"", [])
+    yield Vector(
+        "parquet-data-block.cut",
+        ["LOG-12"],
+        table.recipe(path, "content of its data block, without its last byte"),
+        block.content[:-1],
+        error="corrupt",
+    )
+
+
+def _committed() -> Iterator[Vector]:
+    sound = encode_block(1, {0: "20261121074707973"})
+    size, torn = len(sound), sound[:-3]
+    two, hurt = sound + sound, sound + torn + sound
+    around = [[0, size], [size + len(torn), len(hurt)]]
+    cases: list[tuple[bytes, list[list[int]] | None, list[list[int]]]] = [
+        (two, [[0, 2 * size]], [[0, size], [size, 2 * size]]),
+        (two, None, [[0, size], [size, 2 * size]]),
+        (hurt, [[0, size]], around),
+        (hurt, around, around),
+        (hurt, [], around),
+        (sound + torn, [[0, size]], [[0, size]]),
+        (sound + b"abc", [[0, size]], [[0, size]]),
+    ]
+    yield Vector(
+        "committed-log-file.damage-outside",
+        ["LOG-16", "LOG-14"],
+        _TEXT,
+        ListOf([{"data": data.hex(), "committed": spans} for data, spans, _ in cases]),
+        [found for *_, found in cases],
+    )
+    lost: list[tuple[bytes, list[list[int]] | None]] = [
+        (hurt, [[0, len(hurt)]]),
+        (hurt, [[size, size + 1]]),
+        (hurt, None),
+        (sound + torn, [[0, size], [size, 2 * size]]),
+        (sound + b"abc", [[0, size + 3]]),
+        (b"\1" + sound, None),
+    ]
+    yield Vector(
+        "committed-log-file.damage-inside",
+        ["LOG-16", "DEV-18"],
+        _TEXT,
+        ListOf([{"data": data.hex(), "committed": spans} for data, spans in lost]),
         error="corrupt",
     )
 

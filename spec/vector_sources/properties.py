@@ -316,6 +316,27 @@ def _keys_and_fields() -> Iterator[Vector]:
         ListOf([{**_config(9), **change} for change, _ in cases]),
         [expected for _, expected in cases],
     )
+    timestamp = "org.apache.hudi.keygen.TimestampBasedKeyGenerator"
+    slashes = "hoodie.datasource.write.slash.separated.date.partitioning"
+    holding = [
+        ({record: "id", partition: "p"}, True),
+        ({record: "id"}, True),
+        ({record: "id", partition: "p,q"}, True),
+        ({record: "id", partition: "p:SIMPLE,q:simple"}, True),
+        ({record: "id", partition: "p:SIMPLE,q:TIMESTAMP"}, False),
+        ({record: "id", partition: "p", kind: "TIMESTAMP"}, False),
+        ({record: "id", partition: "p", key: timestamp}, False),
+        ({record: "id", partition: "p", key: "com.acme.Keys"}, False),
+        ({record: "id", partition: "p", slashes: "true"}, False),
+        ({record: "id", partition: "p", slashes: "false"}, True),
+    ]
+    yield Vector(
+        "path-holds-values.cases",
+        ["PATH-9"],
+        "the key generators of Hudi 1.2.0, as read in their sources",
+        ListOf([{**_config(9), **change} for change, _ in holding]),
+        [holds for _, holds in holding],
+    )
     yield Vector(
         "partition-fields.typed",
         ["PROP-11"],

@@ -265,6 +265,16 @@ def _merging() -> Iterator[Vector]:
         "v6-overwrite", ["MERGE-11"], overwrite, base, [update], {"a": "new", **kept}, legacy
     )
     yield vector("v6-default", ["MERGE-11"], default, base, [update], {"a": "old", **kept}, legacy)
+    stated_none = {key: value for key, value in default.items() if "payload.class" not in key}
+    yield vector(
+        "v6-without-payload-class",
+        ["MERGE-13"],
+        stated_none,
+        base,
+        [update],
+        {"a": "old", **kept},
+        "HoodieTableConfig.getPayloadClass of Hudi 0.15.0 and 1.2.0, as read in their sources",
+    )
     two = [_rows(_row("a", 5, "1")), _rows(_row("a", 4, "2"))]
     yield vector(
         "v6-overwrite-in-the-log", ["MERGE-11", "DEV-15"], overwrite, [], two, {"a": "1"}, legacy

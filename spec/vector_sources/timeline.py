@@ -9,8 +9,8 @@ from io import BytesIO
 
 import fastavro
 
-from spec.vector_sources.logs import parse_blocks
-from spec.vector_sources.vector import ListOf, Vector, golden
+from spec.vector_sources.logs import encode_block, parse_blocks
+from spec.vector_sources.vector import SCHEMAS, ListOf, Vector, golden
 
 __all__ = ["vectors"]
 
@@ -68,6 +68,7 @@ def vectors() -> Iterator[Vector]:
     """Yield them."""
     yield from _instant_files()
     yield from _times()
+    yield from _user_times()
     yield from _timelines()
     yield from _archives()
 
@@ -164,6 +165,27 @@ def _times() -> Iterator[Vector]:
     )
 
 
+def _user_times() -> Iterator[Vector]:
+    local, utc = "LOCAL", "UTC"
+    times = [
+        ("20261121044145151", local, "20261121044145151"),
+        ("20261121044145", utc, "20261121044145"),
+        ("2026-11-21", utc, "20261121000000000"),
+        ("2026-11-21 04:41:45", utc, "20261121044145999"),
+        ("2026-11-21 04:41:45.151", local, "20261121044145151"),
+        ("2026-11-21T04:41:45.151Z", utc, "20261121044145151"),
+        ("2026-11-21T04:41:45.151+02:00", utc, "20261121024145151"),
+        ("2026-01-01 00:30:00.000+01:00", utc, "20251231233000000"),
+    ]
+    yield Vector(
+        "instant-of-time.forms",
+        ["TL-3"],
+        "formatQueryInstant of Hudi's Spark datasource, as read in its source; zones by this text",
+        ListOf([{"time": time, "timezone": zone} for time, zone, _ in times]),
+        [instant for *_, instant in times],
+    )
+
+
 def _timelines() -> Iterator[Vector]:
     table = golden("1.2.0", "ch_split")
     folder = ".hoodie/timeline/"
@@ -247,6 +269,40 @@ def _archives() -> Iterator[Vector]:
         {"content": "0000000400000000", "schema": block.header[2]},
         error="unsupported",
     )
+    yield from _archive_files()
+    row = {
+        "instantTime": _T,
+        "completionTime": _C,
+        "action": "clean",
+        "version": 1,
+        "metadata": "",
+        "plan": None,
+    }
+    savepoint = golden("1.2.0", "savepointed_mor")
+    path = savepoint.paths(".hoodie/timeline/", end=".savepoint")[0]
+    held = {**row, "action": "savepoint", "metadata": savepoint.files[path].hex()}
+    told = {"requested_time": _T, "completion_time": _C, "metadata": False, "plan": False}
+    yield Vector(
+        "history-row.rows",
+        ["TL-23"],
+        savepoint.recipe(path) + "; the rest is " + _TEXT,
+        ListOf([row, held]),
+        [{**told, "action": "clean"}, {**told, "action": "savepoint", "metadata": True}],
+    )
+    yield Vector(
+        "history-row.versions",
+        ["TL-23"],
+        _TEXT,
+        ListOf([{**row, "version": version} for version in (0, 2)]),
+        error="unsupported",
+    )
+    yield Vector(
+        "history-row.incomplete",
+        ["TL-23"],
+        _TEXT,
+        ListOf([{k: v for k, v in row.items() if k != name} for name in ("instantTime", "action")]),
+        error="corrupt",
+    )
     table = golden("1.2.0", "cleaned")
     folder = ".hoodie/timeline/history/"
     yield Vector(
@@ -289,6 +345,68 @@ def _archives() -> Iterator[Vector]:
             [
                 json.dumps({"files": [{"fileName": name, "fileLen": 1}]})
                 for name in ("../1_2_0.parquet", "1_2.parquet", "1_2_0.orc", "")
+            ]
+        ),
+        error="corrupt",
+    )
+
+
+def _archive_block(*entries: tuple[str, str, str | None]) -> bytes:
+    """Return a log block of archive entries, under a schema of three fields."""
+    names = ("commitTime", "actionType", "actionState")
+    fields = [{"name": name, "type": ["null", "string"], "default": None} for name in names]
+    schema = {"type": "record", "name": "HoodieArchivedMetaEntry", "fields": fields}
+    records = []
+    for entry in entries:
+        out = BytesIO()
+        fastavro.schemaless_writer(out, schema, dict(zip(names, entry, strict=True)))
+        records.append(struct.pack(">i", len(out.getvalue())) + out.getvalue())
+    content = struct.pack(">ii", 3, len(records)) + b"".join(records)
+    return encode_block(3, {2: json.dumps(schema)}, content)
+
+
+def _archive_files() -> Iterator[Vector]:
+    first = _archive_block((_T, "commit", "REQUESTED"), (_T, "commit", "COMPLETED"))
+    second = _archive_block((_C, "clean", None))
+    cut = second[:-9]
+    one, two = ".commits_.archive.1_1-0-1", ".commits_.archive.2_1-0-1"
+    merged = ".commits_.archive.3_1-0-1"
+
+    def plan(name: str) -> dict[str, str]:
+        schema = json.loads((SCHEMAS / "HoodieMergeArchiveFilePlan.avsc").read_bytes())
+        out = BytesIO()
+        record = {"version": 1, "candidate": [one, two], "mergedArchiveFileName": name}
+        fastavro.writer(out, fastavro.parse_schema(schema), [record], sync_marker=bytes(16))
+        return {"hex": out.getvalue().hex()}
+
+    def files(**given: bytes) -> dict[str, object]:
+        names = {"one": one, "two": two, "merged": merged}
+        return {names[name]: {"hex": data.hex()} for name, data in given.items()}
+
+    instants = [[_T, "commit", "COMPLETED"], [_C, "clean", "COMPLETED"]]
+    good: list[dict[str, object]] = [
+        files(one=first, two=second),
+        files(one=first + second),
+        {**files(one=first, two=second, merged=first + cut), "mergeArchivePlan": plan(merged)},
+        {**files(one=first, two=second), "mergeArchivePlan": plan(merged), "x": {"text": "x"}},
+    ]
+    yield Vector(
+        "archived-instants.files",
+        ["TL-18", "TL-19"],
+        _TEXT + ", with fields of HoodieArchivedMetaEntry",
+        ListOf([{"files": question} for question in good]),
+        [instants] * len(good),
+    )
+    yield Vector(
+        "archived-instants.damaged",
+        ["TL-19"],
+        _TEXT,
+        ListOf(
+            [
+                {"files": files(one=first, two=cut)},
+                {"files": files(one=first, two=second, merged=first + cut)},
+                {"files": {**files(one=first, two=cut), "mergeArchivePlan": plan(merged)}},
+                {"files": {**files(one=first, two=cut), "mergeArchivePlan": {"text": "torn"}}},
             ]
         ),
         error="corrupt",

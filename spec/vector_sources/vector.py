@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-__all__ = ["Golden", "ListOf", "Vector", "canonical_json", "golden"]
+__all__ = ["SCHEMAS", "Golden", "ListOf", "Vector", "canonical_json", "golden"]
 
+SCHEMAS = Path(__file__).parent.parent / "schemas"
 _DATA = Path(__file__).parent.parent.parent / "tests" / "data"
 _ERRORS = (
     "corrupt",

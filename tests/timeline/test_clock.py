@@ -60,6 +60,7 @@ def test_a_time_that_nothing_can_follow(latest: str) -> None:
         plan_instant_time(NOW, (TEXT, latest))
 
 
+@pytest.mark.rule("TL-25")
 @given(
     st.datetimes(datetime(1970, 1, 1), datetime(9000, 1, 1)),
     st.lists(st.from_regex(r"[0-9]{1,20}", fullmatch=True)),

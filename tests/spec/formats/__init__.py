@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tests.spec.formats import buckets, names, rows, timeline
+from tests.spec.formats import buckets, names, rows, tables, timeline
 from tests.spec.formats.values import Json
 
 __all__ = ["FORMATS"]
@@ -20,4 +20,5 @@ FORMATS: dict[str, Callable[[Any], Json]] = {
     **timeline.FORMATS,
     **buckets.FORMATS,
     **rows.FORMATS,
+    **tables.FORMATS,
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any
 
 import msgspec
@@ -50,6 +51,7 @@ from bucketfmt.format.ring import (
 from bucketfmt.format.table_config import KeyGenerator
 from bucketfmt.index.assign import FixedBuckets, RingBuckets
 from bucketfmt.index.infer import infer_num_buckets
+from bucketfmt.rows.java_text import java_strings
 from tests.spec.formats.values import Json, as_bytes
 
 __all__ = ["FORMATS"]
@@ -62,6 +64,32 @@ def record_key(question: Json) -> Json:
         KeyGenerator(question["key_generator"]),
         KeyEncoding(question["encoding"]),
     )
+
+
+def key_text(question: Json) -> Json:
+    kind, value = question["type"], question["value"]
+    if kind in ("float", "double"):
+        value = float(value)
+    elif kind == "decimal":
+        value = Decimal(value)
+    elif kind not in ("boolean", "string"):
+        value = int(value)
+    found = java_strings(pa.array([value], _KEY_TYPES[kind])).to_pylist()
+    return found[0]
+
+
+_KEY_TYPES = {
+    "boolean": pa.bool_(),
+    "int": pa.int32(),
+    "long": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "decimal": None,
+    "date": pa.date32(),
+    "timestamp-millis": pa.timestamp("ms", "UTC"),
+    "timestamp-micros": pa.timestamp("us", "UTC"),
+    "string": pa.string(),
+}
 
 
 def hash_values(question: Json) -> Json:
@@ -214,6 +242,7 @@ FORMATS: dict[str, Callable[[Any], Json]] = {
     "initial-ring": lambda q: _nodes(initial_ring(q["partition_path"], q["num_buckets"])),
     "java-list-hash": java_list_hash_of,
     "java-string-hash": java_string_hash_of_units,
+    "key-text": key_text,
     "key-dialect": lambda version: dialect_for_table_version(version).value,
     "partition-buckets": partition_buckets,
     "record-key": record_key,

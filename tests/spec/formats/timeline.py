@@ -11,6 +11,7 @@ import msgspec
 from bucketfmt.format.archived_timeline import (
     decode_archived_block,
     decode_history_manifest,
+    decode_history_row,
     decode_history_version,
 )
 from bucketfmt.format.commit_metadata import decode_commit_metadata
@@ -20,6 +21,7 @@ from bucketfmt.format.instants import (
     State,
     find_instant_file,
     format_instant_file_name,
+    normalise_instant,
     parse_instant_time,
 )
 from bucketfmt.format.internal_schema import decode_schema_history, find_schema_in_force
@@ -57,6 +59,23 @@ def instant_file_name(question: Json) -> Json:
 
 def instant_time(text: str) -> Json:
     return parse_instant_time(text).isoformat(timespec="milliseconds")
+
+
+def instant_of_time(question: Json) -> Json:
+    return normalise_instant(question["time"], question["timezone"])
+
+
+def history_row(question: Json) -> Json:
+    row = {
+        name: bytes.fromhex(value) if name in ("metadata", "plan") and value else value
+        for name, value in question.items()
+    }
+    found = decode_history_row(row)
+    return {
+        **members(found, "requested_time", "completion_time", "action"),
+        "metadata": found.metadata is not None,
+        "plan": found.plan is not None,
+    }
 
 
 def timeline(question: Json) -> Json:
@@ -170,15 +189,18 @@ FORMATS: dict[str, Callable[[Any], Json]] = {
     "archived-block": archived_block,
     "commit-metadata": commit_metadata,
     "history-manifest": history_manifest,
+    "history-row": history_row,
     "history-version": history_version,
     "index-settings": index_settings,
     "instant-file": instant_file,
     "instant-file-name": instant_file_name,
+    "instant-of-time": instant_of_time,
     "instant-order": sorted,
     "instant-time": instant_time,
     "key-generator": _of_config("key_generator"),
     "merge-mode": _of_config("merge_mode"),
     "merge-properties": _of_config("merge_properties"),
+    "path-holds-values": lambda p: TableConfig.from_properties(p).partition_path_holds_values,
     "ordering-fields": _of_config("ordering_fields"),
     "partition-fields": _of_config("partition_fields"),
     "properties": lambda data: decode_properties(as_bytes(data)),
