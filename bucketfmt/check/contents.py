@@ -81,6 +81,8 @@ class SliceExaminer:
                 is_sound = False
                 continue  # told by the listing
             is_base = isinstance(file.name, BaseFileName)
+            if isinstance(file.name, BaseFileName) and file.name.extension != "parquet":
+                continue  # told of the whole table, by find_omissions
             try:
                 if is_base:
                     yield from self._examine_base(file, tally)
@@ -109,8 +111,6 @@ class SliceExaminer:
     # -- base files
 
     def _examine_base(self, file: DataFile, tally: KeyTally) -> Iterator[Event]:
-        if isinstance(file.name, BaseFileName) and file.name.extension != "parquet":
-            raise UnsupportedError(f"base files in {file.name.extension} format")
         with self._state.store.open_arrow(file.path) as source:
             reader = BaseFileReader(source, self._state.limits)
             _ = reader.bloom_filter

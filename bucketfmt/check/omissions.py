@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from bucketfmt.check.index_view import IndexView
 from bucketfmt.check.report import Depth, NotChecked
 from bucketfmt.errors import BucketfmtError
+from bucketfmt.format.names import BaseFileName
 from bucketfmt.format.table_config import TableConfig
 from bucketfmt.rows.merge_rules import find_merge_rules
 from bucketfmt.table.files import FileSlice
@@ -23,6 +24,8 @@ def find_omissions(
 ) -> Iterator[NotChecked]:
     """Yield what a check of this depth leaves out by design, and log files nobody can merge.
 
+    Base files of a format that is not read are a gap: they are never called clean.
+
     Args:
         config: The table's.
         view: Its index.
@@ -34,6 +37,15 @@ def find_omissions(
     def by_design(what: str, why: str) -> NotChecked:
         return NotChecked(what, why, is_gap=False)
 
+    formats = {config.base_file_format}
+    formats |= {
+        file_slice.base_file.name.extension.upper()
+        for own in slices.values()
+        for file_slice in own
+        if file_slice.base_file is not None and isinstance(file_slice.base_file.name, BaseFileName)
+    }
+    for name in sorted(formats - {"PARQUET"}):
+        yield NotChecked(f"base files of the format {name}", "this release reads none but PARQUET")
     if others:
         yield by_design(f"{others} partitions", "not asked for")
     if depth == "quick":

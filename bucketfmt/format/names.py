@@ -27,6 +27,7 @@ __all__ = [
     "MarkerName",
     "Rfc29FileName",
     "WriteToken",
+    "check_base_file_format",
     "find_bucket_id",
     "find_data_file_name",
     "format_bucket_file_id",
@@ -49,7 +50,7 @@ __all__ = [
 _BUCKET_ID_MAX = 99_999_999  # eight decimal digits
 _JAVA_INT_MAX = 2**31 - 1
 
-_BASE_FILE = re.compile(r"([a-zA-Z0-9-]+)_([a-zA-Z0-9-]+)_([0-9]+)\.(parquet|orc|hfile|lance)")
+_BASE_FILE = re.compile(r"([a-zA-Z0-9-]+)_([a-zA-Z0-9-]+)_([0-9]+)\.([a-zA-Z0-9]+)")
 # Hudi takes any file id without "." and "_"; separators and control characters are refused here.
 # The instant is empty only in names of the archive, ".commits_.archive.3_1-0-1".
 _LOG_FILE = re.compile(
@@ -171,6 +172,22 @@ def parse_base_file_name(name: str) -> BaseFileName:
     if found is None:
         raise CorruptError(f"{name!r} is not a base file name")
     return BaseFileName(*found.groups())
+
+
+def check_base_file_format(name: str) -> None:
+    """Check that the rows of base files of a format are read: only those of parquet are.
+
+    Args:
+        name: The format as `hoodie.table.base.file.format` has it: a file's extension in capitals.
+
+    Raises:
+        UnsupportedError: the format is ORC, HFile, Lance, or unknown to this release.
+    """
+    if name != "PARQUET":
+        raise UnsupportedError(
+            f"base files of the format {name[:40]} are not read, only those of PARQUET; "
+            "read the table with Hudi, or have Hudi rewrite it in parquet"
+        )
 
 
 def parse_log_file_name(name: str) -> LogFileName:

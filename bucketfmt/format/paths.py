@@ -16,6 +16,7 @@ from bucketfmt.limits import DEFAULT_LIMITS, Limits
 
 __all__ = [
     "DEFAULT_PARTITION",
+    "FORMER_DEFAULT_PARTITION",
     "check_partition_path",
     "check_relative_path",
     "escape_partition_value",
@@ -27,6 +28,9 @@ __all__ = [
 
 DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 """Stands for a null or empty partition value."""
+
+FORMER_DEFAULT_PARTITION = "default"
+"""Stood for a null or empty partition value up to Hudi 0.11 (table version 4)."""
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _SEPARATOR = re.compile(r"[/\\]")

@@ -88,7 +88,8 @@ _MERGE_PROPERTIES_OF_PAYLOAD = {
     _PAYLOADS + "debezium.PostgresDebeziumAvroPayload": _DEBEZIUM_DELETE,
 }
 
-_LAYOUT_OF_VERSION = {6: 1, 8: 2, 9: 2}
+_LAYOUT_OF_VERSION = {3: 1, 4: 1, 5: 1, 6: 1, 8: 2, 9: 2}
+_WRITTEN_VERSIONS = (6, 8, 9)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +101,9 @@ class TableConfig:
     Attributes:
         name: Table name.
         table_type: "COPY_ON_WRITE" or "MERGE_ON_READ".
-        table_version: 6, 8 or 9.
+        table_version: 3, 4 or 5, which are read and not written; 6, 8 or 9.
         initial_version: The version the table was created with.
-        timeline_layout: 1 (version 6) or 2.
+        timeline_layout: 1 (up to version 6) or 2.
         timeline_path: Folder of the active timeline.
         history_path: Folder of archived instants, whichever layout the table has.
         archive_folder: Folder where layout 1 archives; an upgraded table may still have it.
@@ -118,7 +119,8 @@ class TableConfig:
         hive_style: Partition paths read `field=value`.
         url_encode: Partition values are escaped in paths.
         drop_partition_columns: Partition columns are not in the files.
-        base_file_format: "PARQUET", "ORC", "HFILE" or "LANCE".
+        base_file_format: "PARQUET", "ORC", "HFILE", "LANCE" or a later one. Only rows of
+            "PARQUET" are read.
         metadata_partitions: Partitions of the metadata table that are ready for use.
         create_schema: Avro JSON given when the table was created.
         timezone: "LOCAL" or "UTC", the zone instants are written in.
@@ -211,9 +213,7 @@ class TableConfig:
             drop_partition_columns=_flag(
                 properties, "hoodie.datasource.write.drop.partition.columns"
             ),
-            base_file_format=_one_of(
-                properties, "hoodie.table.base.file.format", ("PARQUET", "ORC", "HFILE", "LANCE")
-            ),
+            base_file_format=properties.get("hoodie.table.base.file.format") or "PARQUET",
             metadata_partitions=_fields(properties, "hoodie.table.metadata.partitions"),
             create_schema=properties.get("hoodie.table.create.schema") or None,
             timezone=_one_of(properties, "hoodie.table.timeline.timezone", ("LOCAL", "UTC")),
@@ -223,6 +223,20 @@ class TableConfig:
             ),
             properties=dict(properties),
         )
+
+    def check_written_version(self) -> None:
+        """Check that this release writes tables of this version, not only reads them.
+
+        Raises:
+            UnsupportedError: the table version is 3, 4 or 5.
+        """
+        if self.table_version not in _WRITTEN_VERSIONS:
+            raise UnsupportedError(
+                f"a table of version {self.table_version} is read and not written; upgrade the "
+                "table first: the first write with Hudi 0.14 or 0.15 does, and so does "
+                f"`call upgrade_table(table => '{self.name}', to_version => 'SIX')` in Spark SQL "
+                "with Hudi 0.15; Hudi's older releases cannot read the table afterwards"
+            )
 
 
 def _number(properties: Mapping[str, str], key: str, default: int) -> int:
@@ -280,13 +294,13 @@ def _table_version(properties: Mapping[str, str]) -> int:
     version = _number(properties, "hoodie.table.version", 0)
     if version in _LAYOUT_OF_VERSION:
         return version
-    if version <= 5:
-        advice = "it is older than Hudi 0.14; upgrade it by a write with Hudi 0.14, 0.15 or 1.x"
+    if version < 3:
+        advice = "it is older than Hudi 0.10; upgrade it by a write with Hudi 0.14 or 0.15"
     elif version == 7:
         advice = "its upgrade or downgrade stopped half way; finish that with Hudi 1.x"
     else:
         advice = "it is newer than this release; upgrade bucketfmt"
-    raise UnsupportedError(f"table version {version} is not 6, 8 or 9: {advice}")
+    raise UnsupportedError(f"table version {version} is not 3 to 6, 8 or 9: {advice}")
 
 
 def _timeline_layout(properties: Mapping[str, str], version: int) -> int:

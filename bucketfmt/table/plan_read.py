@@ -8,7 +8,11 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from bucketfmt.errors import CorruptError
-from bucketfmt.format.paths import DEFAULT_PARTITION, parse_partition_path
+from bucketfmt.format.paths import (
+    DEFAULT_PARTITION,
+    FORMER_DEFAULT_PARTITION,
+    parse_partition_path,
+)
 from bucketfmt.format.record_keys import KeyDialect
 from bucketfmt.format.table_config import KeyGenerator, TableConfig
 from bucketfmt.index.assign import Buckets
@@ -66,9 +70,10 @@ def plan_partitions(
         values = row_filter.key_values([field], schema)
         if values is not None:
             texts = frozenset(value for (value,) in values)
-            # These three share one path component.
+            # These three share one path component: another one up to Hudi 0.11, and an upgrade
+            # may leave that in place (`hoodie.skip.default.partition.validation`).
             unset = not texts.isdisjoint({"", DEFAULT_PARTITION})
-            allowed[position] = texts | {None} if unset else texts
+            allowed[position] = texts | {None, FORMER_DEFAULT_PARTITION} if unset else texts
     return [path for path in partitions if _may_match(path, config, allowed)]
 
 

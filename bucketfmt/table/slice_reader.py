@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bucketfmt.errors import BucketfmtError, CorruptError
+from bucketfmt.format.names import BaseFileName, check_base_file_format
 from bucketfmt.rows.base_file import BaseFileReader
 from bucketfmt.rows.base_file_writer import ROW_GROUP_BYTES
 from bucketfmt.rows.conform import Renames, conform
@@ -64,8 +65,18 @@ class SliceReader:
     def __init__(
         self, source: Snapshot | ReadBasis, spec: RowSpec, *, side_by_side: bool = False
     ) -> None:
-        """`side_by_side`: slices keep all processors busy, so that each batch is one thread's."""
+        """Prepare to read; opens nothing.
+
+        Args:
+            source: The snapshot, or what of it other processes are given.
+            spec: Which rows and columns.
+            side_by_side: Slices keep all processors busy, so that each batch is one thread's.
+
+        Raises:
+            UnsupportedError: the table's base files are not of parquet.
+        """
         self._basis = source if isinstance(source, ReadBasis) else source.basis
+        check_base_file_format(self._basis.config.base_file_format)
         self._side_by_side = side_by_side
         self._spec = spec
         self._columns = SliceColumns(self._basis, spec)
@@ -245,6 +256,8 @@ class SliceReader:
     def _opened(self, file: DataFile) -> Iterator[BaseFileReader]:
         file.check_exists()
         try:
+            if isinstance(file.name, BaseFileName):
+                check_base_file_format(file.name.extension.upper())
             with self._basis.store.open_arrow(file.path) as source:
                 yield BaseFileReader(source, self._basis.limits)
         except CorruptError as error:

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from bucketfmt.errors import BucketfmtError, SchemaError
 from bucketfmt.format.log_block import HeaderKey, LogBlock
-from bucketfmt.format.names import BaseFileName
+from bucketfmt.format.names import BaseFileName, check_base_file_format
 from bucketfmt.process import Mutex, cached_property
 from bucketfmt.rows.avro_schema import arrow_schema, parse_avro_schema
 from bucketfmt.rows.base_file import BaseFileReader
@@ -170,6 +170,7 @@ class Snapshot:
         try:
             if isinstance(file.name, BaseFileName):
                 file.check_exists()
+                check_base_file_format(file.name.extension.upper())
                 with store.open_arrow(file.path) as source:
                     return BaseFileReader(source, limits).schema
             for block in load_log_file(store, file, limits):

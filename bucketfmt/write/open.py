@@ -74,8 +74,10 @@ def open_transactions(
     """Return what begins commits on a table.
 
     Raises:
+        UnsupportedError: the table is of version 3, 4 or 5.
         ValueError: a setting is none.
     """
+    config.check_written_version()
     if writer.concurrency not in ("optimistic", "non_blocking"):
         raise ValueError(f"concurrency is optimistic or non_blocking, not {writer.concurrency!r}")
     if writer.metadata_table not in ("refuse", "drop"):

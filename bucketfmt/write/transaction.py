@@ -187,9 +187,7 @@ class Transactions:
             LockTimeoutError: the table lock could not be acquired.
         """
         with self.locks.taken() as lock:
-            config = (
-                load_config(self.store, self.limits) if keeps_files else self.check_metadata_table()
-            )
+            config = self._load_written() if keeps_files else self.check_metadata_table()
             yield self.rollbacks(config, lock)
 
     @contextmanager
@@ -217,8 +215,12 @@ class Transactions:
         return self.keyed_commits.find(timeline, config, idempotency_key)
 
     def check_metadata_table(self) -> TableConfig:
-        """Return the properties as they are now, once no metadata table is in the way."""
-        config = load_config(self.store, self.limits)
+        """Return the properties as they are now, once no metadata table is in the way.
+
+        Raises:
+            UnsupportedError: a metadata table is to stay, or the table is of an old version.
+        """
+        config = self._load_written()
         pending = config.properties.get(_INFLIGHT_PARTITIONS)
         if not config.metadata_partitions and not pending:
             return config
@@ -231,6 +233,12 @@ class Transactions:
             )
         self._drop_metadata_table()
         return load_config(self.store, self.limits)
+
+    def _load_written(self) -> TableConfig:
+        """Return the properties as they are now, of a version that is written."""
+        config = load_config(self.store, self.limits)
+        config.check_written_version()
+        return config
 
 
 class Transaction:

@@ -257,7 +257,7 @@ def vectors() -> Iterator[Vector]:
         "table-config.versions",
         ["PROP-6"],
         _TEXT,
-        ListOf([_BASE, _config(5), _config(7), _config(10)]),
+        ListOf([_BASE, _config(2), _config(7), _config(10)]),
         error="unsupported",
     )
     yield Vector(
@@ -268,11 +268,9 @@ def vectors() -> Iterator[Vector]:
             {"hoodie.table.format": "iceberg"},
             {"hoodie.bootstrap.base.path": "/old"},
             {"hoodie.table.type": "COPY"},
-            {"hoodie.table.base.file.format": "AVRO"},
             {_MODE: "NEWEST"},
             {"hoodie.table.type": "copy_on_write"},
             {"hoodie.table.timeline.timezone": "CET"},
-            {"hoodie.table.base.file.format": "parquet"},
             {"hoodie.table.keygenerator.type": "MAGIC"},
             {"hoodie.table.partial.update.mode": "SOME"},
         ),

@@ -42,9 +42,8 @@ UUID = "7d2c1b4e-3283-49e3-9253-c8430b71b5e5"
 instants = st.from_regex(r"[0-9]{14,20}", fullmatch=True)
 file_ids = st.from_regex(r"[a-zA-Z0-9-]{1,40}", fullmatch=True)
 tokens = st.tuples(*[st.integers(0, 10**6)] * 3).map(lambda ids: "-".join(map(str, ids)))
-base_files = st.builds(
-    BaseFileName, file_ids, tokens, instants, st.sampled_from(["parquet", "orc", "hfile", "lance"])
-)
+extensions = st.sampled_from(["parquet", "orc", "hfile", "lance", "Vortex2"])
+base_files = st.builds(BaseFileName, file_ids, tokens, instants, extensions)
 log_files = st.builds(
     LogFileName, file_ids, instants, st.integers(0, 2**31 - 1), st.none() | tokens
 ) | st.builds(
@@ -121,7 +120,8 @@ def test_an_archive_file_is_a_log_file_but_no_data_file() -> None:
         "..a-0_001.log.1_0-0-1.crc",
         "00000000000000.commit",
         "part-00000-67a0f2b1-c000.snappy.parquet",
-        "a_0-1-0_001.txt",
+        "a_0-1-0_001.",
+        "a_0-1-0_001.t-t",
         "a_0-1-0_.parquet",
         "a_0-1-0_00x.parquet",
         "a_0-1-0_001_2.parquet",

@@ -132,7 +132,7 @@ def test_layout_1_keeps_its_timeline_in_the_meta_folder() -> None:
     ("version", "advice"),
     [
         ("0", "older"),
-        ("5", "older than Hudi 0.14; upgrade it"),
+        ("2", "older than Hudi 0.10; upgrade it"),
         ("7", "finish that with Hudi 1.x"),
         ("10", "upgrade bucketfmt"),
         ("999", "upgrade bucketfmt"),
@@ -141,6 +141,23 @@ def test_layout_1_keeps_its_timeline_in_the_meta_folder() -> None:
 def test_other_table_versions(version: str, advice: str) -> None:
     with pytest.raises(UnsupportedError, match=f"table version {version} .*{advice}"):
         from_changes(9, {"hoodie.table.version": version})
+
+
+@pytest.mark.parametrize("version", [3, 4, 5])
+def test_old_table_versions_are_read_and_not_written(version: int) -> None:
+    found = config(version)
+    assert (found.table_version, found.timeline_layout, found.timeline_path) == (
+        version,
+        1,
+        ".hoodie",
+    )
+    with pytest.raises(UnsupportedError, match=rf"version {version} is read and not .*upgrade"):
+        found.check_written_version()
+
+
+@pytest.mark.parametrize("version", [6, 8, 9])
+def test_written_table_versions(version: int) -> None:
+    config(version).check_written_version()
 
 
 @pytest.mark.rule("PROP-6")
@@ -159,16 +176,20 @@ def test_numbers_are_decimal(text: str) -> None:
 
 @pytest.mark.rule("PROP-7")
 def test_layout_belongs_to_version() -> None:
-    for version, layout in ((6, "2"), (8, "1"), (9, "0")):
+    for version, layout in ((3, "2"), (5, "0"), (6, "2"), (8, "1"), (9, "0")):
         with pytest.raises(CorruptError, match="layout"):
             from_changes(version, {"hoodie.timeline.layout.version": layout})
+
+
+def test_base_files_of_any_format_do_not_hide_the_table() -> None:
+    """What needs no row of them works; reading rows is refused by the format."""
+    assert config(9, **{"hoodie.table.base.file.format": "VORTEX"}).base_file_format == "VORTEX"
 
 
 @pytest.mark.parametrize(
     ("key", "value"),
     [
         ("hoodie.table.type", "MERGE_ON_WRITE"),
-        ("hoodie.table.base.file.format", "CSV"),
         ("hoodie.table.timeline.timezone", "Europe/Berlin"),
         ("hoodie.table.partial.update.mode", "KEEP_ALL"),
         ("hoodie.table.format", "iceberg"),
@@ -496,11 +517,21 @@ def test_tables_of_every_release(version: str, table: str, golden) -> None:
     assert fields_of(load(golden(version, table))) == expected
 
 
+# Flink names a Hudi table as its SQL does.
+NAMES = {
+    **dict.fromkeys(
+        [("flink-0.14.0", name) for name in ("cow_bucket", "mor_bucket", "mor_consistent")], "s"
+    ),
+    ("flink-0.14.0", "mor_types"): "t1",
+    ("flink-0.13.1", "mor_bucket"): "t1",
+}
+
+
 @pytest.mark.parametrize(("version", "table"), GOLDEN)
 def test_every_table_and_metadata_table(version: str, table: str, golden) -> None:
     root: Path = golden(version, table)
     found = load(root)
-    assert found.name == table
+    assert found.name == NAMES.get((version, table), table)
     assert (root / found.timeline_path).is_dir()
     metadata_root = root / ".hoodie" / "metadata"
     assert metadata_root.exists() == ("files" in found.metadata_partitions)

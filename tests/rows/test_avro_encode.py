@@ -48,7 +48,11 @@ def test_rows_that_fastavro_reads(case: Case, first: int, less: int, step: int) 
         assert fastavro_rows(encode_avro_block(batch, schema), case.schema) == expected
 
 
-@pytest.mark.parametrize(("version", "name"), GOLDEN)
+@pytest.mark.parametrize(
+    # Up to Hudi 0.13 data blocks were of version 2, which is read and not written.
+    ("version", "name"),
+    [table for table in GOLDEN if table[0] != "flink-0.13.1"],
+)
 def test_blocks_of_hudi_byte_by_byte(
     golden: Callable[[str, str], Path], version: str, name: str
 ) -> None:

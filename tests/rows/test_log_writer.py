@@ -262,7 +262,11 @@ def frame_of(block: LogBlock) -> tuple[Any, ...]:
     return block.block_type, dict(block.header), block.end - block.offset, bytes(block.content)
 
 
-@pytest.mark.parametrize(("version", "name"), GOLDEN)
+@pytest.mark.parametrize(
+    # Up to Hudi 0.13 data blocks were of version 2, which is read and not written.
+    ("version", "name"),
+    [table for table in GOLDEN if table[0] != "flink-0.13.1"],
+)
 def test_blocks_of_hudi_byte_by_byte(
     golden: Callable[[str, str], Path], version: str, name: str
 ) -> None:

@@ -62,7 +62,7 @@ class TestProperties:
     @pytest.mark.parametrize(
         ("version", "kind", "advice"),
         [
-            ("0", bf.UnsupportedError, "older than Hudi 0.14; upgrade it"),
+            ("0", bf.UnsupportedError, "older than Hudi 0.10; upgrade it"),
             ("7", bf.UnsupportedError, "stopped half way; finish that"),
             ("10", bf.UnsupportedError, "newer than this release; upgrade bucketfmt"),
             ("99", bf.UnsupportedError, "newer than this release"),

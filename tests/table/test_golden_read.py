@@ -46,6 +46,10 @@ def as_hudi_reads_partitions(ours: pa.Table, version: str, name: str) -> pa.Tabl
         index = ours.schema.get_field_index("made")
         text = ours.column("_hoodie_partition_path" if version == "0.15.0" else "made")
         return ours.set_column(index, "made", text.cast(pa.string()))
+    if version.startswith("flink") and "att" in ours.column_names:  # Spark has microseconds only
+        index = ours.schema.get_field_index("att")
+        micros = ours.column("att").cast(pa.timestamp("us", "UTC"))
+        return ours.set_column(index, "att", micros)
     if (version, name) == ("0.15.0", "customkeygen"):  # 20231123 of "eu/20231123" as a long
         index = ours.schema.get_field_index("made")
         day = pc.list_element(pc.split_pattern(ours.column("_hoodie_partition_path"), "/"), 1)

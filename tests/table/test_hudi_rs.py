@@ -23,6 +23,7 @@ _IDS = "renames and changed types of columns with ids: values of renamed columns
 _IDS_LOG = "columns with ids: a log record's changed type is an error"
 _TYPES = "a log record of an older schema is an error: its type changed since"
 _LATE = "a later log record of a lower ordering value wins over another; in version 6 it loses"
+_OLD = "tables of versions 3, 4 and 5 are not read"
 _ORDERING = "several ordering fields are not built"
 _CUSTOM_FIELDS = "cannot read the partition fields of a custom key generator in properties of 1.x"
 
@@ -39,6 +40,10 @@ REFUSED_BY_HUDI_RS = {
     ("1.2.0", "customkeygen"): ("not present in the table schema", _CUSTOM_FIELDS),
     ("1.2.0", "multiorder"): ("Multiple ordering fields", _ORDERING),
     ("1.2.0", "multiorder_mor"): ("Multiple ordering fields", _ORDERING),
+    ("flink-0.13.1", "mor_bucket"): ("Found: 5", _OLD),
+    ("0.15.0", "downgraded_3"): ("Found: 3", _OLD),
+    ("0.15.0", "downgraded_4"): ("Found: 4", _OLD),
+    ("0.15.0", "downgraded_5"): ("Found: 5", _OLD),
 }
 """Tables we read and hudi-rs does not: (what its error says, why)."""
 

@@ -89,3 +89,28 @@ def savepointed(lab: Lab, name: str, merge_on_read: bool = False, restored: bool
         lab.write(lab.rows(18, 30, 5, "w"), name, "upsert", options)
     lab.expect_all(name)
     lab.expect_as_of(name)
+
+
+@recipe("downgraded_3", until="0.15.0", version="THREE")
+@recipe("downgraded_4", until="0.15.0", version="FOUR")
+@recipe("downgraded_5", until="0.15.0", version="FIVE")
+def downgraded(lab: Lab, name: str, version: str) -> None:
+    """A merge-on-read table that Hudi's downgrade gives an older table version.
+
+    The downgrade compacts first: older releases cannot read the log blocks.
+    """
+    options = {**SMALL, **MOR}
+    lab.write(lab.rows(0, 40, 1), name, "upsert", options)
+    lab.write(lab.rows(10, 20, 2, "u"), name, "upsert", options)
+    lab.write(lab.rows(0, 5, 3), name, "delete", options)
+    services = {
+        "hoodie.metadata.enable": "false",
+        "hoodie.index.type": "BUCKET",
+        "hoodie.bucket.index.num.buckets": "2",
+        "hoodie.parquet.bloom.filter.enabled": "false",
+    }
+    with lab.catalogued(name), lab.settings(services):
+        lab.sql(f"call downgrade_table(table => '{name}', to_version => '{version}')").collect()
+    lab.expect_all(name)
+    lab.expect_as_of(name)
+    lab.expect_incremental(name)

@@ -18,15 +18,24 @@ class Recipe:
 
     write: Callable[[Lab, str], None]
     since: str
+    until: str | None
 
     def runs_on(self, version: str) -> bool:
+        if self.until is not None and _numbers(version) > _numbers(self.until):
+            return False
         return _numbers(version) >= _numbers(self.since)
 
 
 RECIPES: dict[str, Recipe] = {}
 
 
-def recipe(name: str | None = None, *, since: str = "0.15.0", **arguments: object) -> Callable:
+def recipe(
+    name: str | None = None,
+    *,
+    since: str = "0.15.0",
+    until: str | None = None,
+    **arguments: object,
+) -> Callable:
     """Register the decorated function as the way to write table `name` (its own name by default).
 
     `arguments` are passed on, so one function can write a table in several variants.
@@ -34,7 +43,7 @@ def recipe(name: str | None = None, *, since: str = "0.15.0", **arguments: objec
 
     def register(function: Callable) -> Callable:
         RECIPES[name or function.__name__] = Recipe(
-            lambda lab, table: function(lab, table, **arguments), since
+            lambda lab, table: function(lab, table, **arguments), since, until
         )
         return function
 
