@@ -39,15 +39,21 @@ class WriteLedger:
         timeline: All instants.
         table_version: 6, 8 or 9.
         files_of: The paths that each completed write names whose metadata could be read.
+        left_before: An instant: what began before it and is in no timeline began in vain.
     """
 
     timeline: Timeline
     table_version: int
     files_of: Mapping[str, frozenset[str]]
+    left_before: str
 
     @classmethod
     def of(
-        cls, timeline: Timeline, table_version: int, commits: Iterable[CommitRecord]
+        cls,
+        timeline: Timeline,
+        table_version: int,
+        commits: Iterable[CommitRecord],
+        left_before: str,
     ) -> WriteLedger:
         """Return the ledger of these commits. One that names no file tells nothing of files."""
         files_of = {
@@ -55,7 +61,7 @@ class WriteLedger:
             for commit in commits
             if commit.files
         }
-        return cls(timeline, table_version, files_of)
+        return cls(timeline, table_version, files_of, left_before)
 
     def fate(self, instant: str) -> Literal["committed", "untold", "pending", "unknown"]:
         """Return what became of a write: `untold` if its commit is archived or unreadable."""
@@ -77,14 +83,17 @@ class WriteLedger:
         return self.fate(instant) == "committed" and file.path not in self.files_of[instant]
 
     def is_abandoned(self, file: DataFile) -> bool:
-        """Return whether a file is of a write that the timeline does not know (any more)."""
+        """Return whether a file is of a write that the timeline does not know (any more).
+
+        One that is newer than all the timeline knows may have begun since it was listed.
+        """
         last = self.timeline.last
         instant = file.name.instant
         return (
             self._names_its_write(file)
             and self.fate(instant) == "unknown"
             and last is not None
-            and instant < last.requested_time  # a later one may have begun since
+            and instant < max(last.requested_time, self.left_before)
         )
 
     def _names_its_write(self, file: DataFile) -> bool:
@@ -186,8 +195,14 @@ def find_leftovers(
                 named = [f for f in attempts[_attempt_key(file)] if not ledger.is_stray(f)]
                 if named:
                     yield _tried_twice(file, named)
-                elif file_id in live and isinstance(file.name, BaseFileName):
+                elif file_id not in live:
+                    reason = "its commit does not name it, and no reader opens it"
+                    yield _left(file, reason, "info", False)
+                elif isinstance(file.name, BaseFileName):
                     yield _left(file, "readers see it, but its commit does not name it")
+                else:  # Flink names one of the log files that it flushed
+                    reason = "readers see it, and its commit names other log files only"
+                    yield _left(file, reason, "info", False)
 
 
 def _group_attempts(
@@ -210,7 +225,7 @@ def _attempt_key(file: DataFile) -> tuple[object, ...]:
 def _left(
     file: DataFile,
     reason: str,
-    severity: Literal["error", "warning"] = "error",
+    severity: Literal["error", "warning", "info"] = "error",
     data_loss: bool = True,
 ) -> Finding:
     return Finding.of(

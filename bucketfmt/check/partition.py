@@ -6,6 +6,7 @@ I/O: lists, and reads hashing metadata unless only names are wanted.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
 
 from bucketfmt.check.buckets import (
     DuplicateGroups,
@@ -37,6 +38,7 @@ from bucketfmt.check.strays import (
     find_unread_log_files,
 )
 from bucketfmt.errors import BucketfmtError
+from bucketfmt.format.instants import normalise_instant
 from bucketfmt.index.assign import Buckets, RingBuckets
 from bucketfmt.process import cached_property
 from bucketfmt.table.files import FileSlice
@@ -45,6 +47,8 @@ from bucketfmt.timeline.load import load_clustering_plan, load_timeline
 from bucketfmt.timeline.timeline import Instant
 
 __all__ = ["PartitionChecker"]
+
+_LEFT_AFTER = timedelta(hours=48)  # a day for the write, and one for clocks in other time zones
 
 
 class PartitionChecker:
@@ -56,6 +60,7 @@ class PartitionChecker:
         view: IndexView,
         slices: Mapping[str, Sequence[FileSlice]],
         names_only: bool,
+        now: datetime,
     ) -> None:
         self._state: ExaminedState = snapshot.state  # type: ignore[assignment]
         self._slices = slices
@@ -64,7 +69,10 @@ class PartitionChecker:
         self._rings: dict[str, Ring] = {}
         self._groups = sum(map(len, slices.values()))
         self._ledger = WriteLedger.of(
-            self._state.timeline, self._state.config.table_version, self._state.commits
+            self._state.timeline,
+            self._state.config.table_version,
+            self._state.commits,
+            normalise_instant(now - _LEFT_AFTER, self._state.config.timezone),
         )
 
     def check(self, partition_path: str) -> Iterator[Event | DuplicateGroups]:

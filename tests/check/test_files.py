@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 
 import msgspec
@@ -12,7 +14,7 @@ import pytest
 from bucketfmt.format.commit_metadata import CommitMetadata
 from bucketfmt.format.log_block import BlockType, HeaderKey, LogBlock, encode_log_block
 from bucketfmt.format.log_file import decode_log_file
-from tests.check.planting import Patient, check_soon, found
+from tests.check.planting import Patient, check_at, check_soon, found
 
 Copy = Callable[[str, str], Path]
 VERSIONS = ["0.15.0", "1.0.2", "1.2.0"]
@@ -189,6 +191,54 @@ def test_files_of_a_write_that_begins_now_are_no_leftovers(golden_copy: Copy) ->
     patient = Patient(golden_copy("1.2.0", "cow"))
     patient.copy_file(patient.base_file("us", 1), instant="20991231235959999")
     assert check_soon(patient.root, "quick").status == "clean"
+
+
+def test_t002_file_of_a_write_that_began_long_ago_and_is_newer_than_all(golden_copy: Copy) -> None:
+    patient = Patient(golden_copy("1.2.0", "cow"))
+    instant = str(int(patient.instants[-1]) + 60_000)  # a minute later
+    stray = patient.copy_file(patient.base_file("us", 1), instant=instant)
+    assert check_soon(patient.root, "quick").findings == ()
+    (finding,) = check_at(patient.root, timedelta(days=4), "quick").findings
+    assert (finding.id, finding.severity, finding.data_loss) == ("T002", "warning", False)
+    assert finding.paths == (stray.relative_to(patient.root).as_posix(),)
+
+
+@pytest.mark.parametrize("version", ["1.0.2", "1.2.0"])
+def test_t002_log_file_its_commit_does_not_name_is_mentioned(
+    golden_copy: Copy, version: str
+) -> None:
+    patient = Patient(golden_copy(version, "mor"))
+    path = patient.log_file("us")
+    stray = path.with_name(path.name.replace(".log.1_", ".log.2_"))
+    shutil.copyfile(path, stray)
+    for depth in ("quick", "full"):
+        (finding,) = check_soon(patient.root, depth).findings
+        assert (finding.id, finding.severity) == ("T002", "info")
+        assert finding.paths == (stray.relative_to(patient.root).as_posix(),)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_t002_file_of_a_replaced_group_that_no_commit_names(
+    golden_copy: Copy, version: str
+) -> None:
+    patient = Patient(golden_copy(version, "overwritten"))
+    first = patient.instants[0]
+    path = next(iter(sorted((patient.root / "us").glob(f"*_{first}.parquet"))))
+    stray = patient.copy_file(path, file_id=UUID + "-0")
+    for instant in patient.instants:  # as if the replacing commit hid it too
+
+        def hiding(metadata: CommitMetadata) -> CommitMetadata:
+            replaced = metadata.partition_to_replace_file_ids or {}
+            if path.name.split("_")[0] not in replaced.get("us", []):
+                return metadata
+            replaced = {**replaced, "us": [*replaced["us"], UUID + "-0"]}
+            return msgspec.structs.replace(metadata, partition_to_replace_file_ids=replaced)
+
+        patient.edit_commit(instant, hiding)
+    findings = [f for f in check_soon(patient.root, "quick").findings if f.id == "T002"]
+    assert [(f.severity, f.paths) for f in findings] == [
+        ("info", (stray.relative_to(patient.root).as_posix(),))
+    ]
 
 
 def test_t002_file_its_commit_does_not_name(golden_copy: Copy) -> None:
