@@ -20,6 +20,7 @@ from bucketfmt.check.examined import event_of_error
 from bucketfmt.check.files import find_size_fault
 from bucketfmt.check.keys import KeyTally
 from bucketfmt.check.log_spans import iter_log_spans
+from bucketfmt.check.origins import find_displaced_base_file, find_displaced_rows
 from bucketfmt.check.pages import check_pages
 from bucketfmt.check.report import Counted, Event, Finding, NotChecked
 from bucketfmt.errors import BucketfmtError, CorruptError, UnsupportedError
@@ -32,7 +33,7 @@ from bucketfmt.rows.avro_decode import decode_avro_blocks
 from bucketfmt.rows.avro_schema import arrow_schema, parse_avro_schema
 from bucketfmt.rows.avro_types import AvroRecord
 from bucketfmt.rows.base_file import BaseFileReader
-from bucketfmt.rows.meta_columns import RECORD_KEY
+from bucketfmt.rows.meta_columns import PARTITION_PATH, RECORD_KEY
 from bucketfmt.rows.virtual_keys import record_keys
 from bucketfmt.table.cross_checks import (
     check_block_columns,
@@ -70,6 +71,7 @@ class SliceExaminer:
         self._state = snapshot.state
         self._with_keys = with_keys
         self._budget = _ByteBudget(_LOG_BYTES_AT_ONCE)
+        self._instants = {commit.requested_time for commit in self._state.commits if commit.files}
         limits = snapshot.state.limits
         self._parse_schema = lru_cache(maxsize=64)(partial(_parse_schema, limits=limits))
 
@@ -116,6 +118,9 @@ class SliceExaminer:
             _ = reader.bloom_filter
             self._check_columns(reader, file.name.instant)
             yield Counted("base files opened")
+            if self._state.config.populate_meta_fields and not self._is_told(file):
+                partition_path = tally.file_slice.partition_path
+                yield from find_displaced_base_file(file, partition_path, reader.metadata)
             if not self._with_keys:
                 return
             counts = check_pages(source)
@@ -131,6 +136,10 @@ class SliceExaminer:
             for batch in reader.iter_batches(columns, use_threads=False):
                 self._add_keys(pa.Table.from_batches([batch]), tally)
                 yield Counted("keys", batch.num_rows)
+
+    def _is_told(self, file: DataFile) -> bool:
+        """Whether the listing told already that the commit of a file does not name it."""
+        return file.written is None and file.name.instant in self._instants
 
     # -- log files
 
@@ -149,13 +158,13 @@ class SliceExaminer:
                     continue  # a write that failed
                 yield Counted("log blocks")
                 try:
-                    yield from self._examine_block(span, tally, counts)
+                    yield from self._examine_block(file, span, tally, counts)
                 except BucketfmtError as error:
                     error.offset = span.offset  # it counts within the content
                     raise
 
     def _examine_block(
-        self, block: LogBlock, tally: KeyTally, counts: _LogCounts
+        self, file: DataFile, block: LogBlock, tally: KeyTally, counts: _LogCounts
     ) -> Iterator[Event]:
         check_block_header(block)
         kind, limits = block.block_type, self._state.limits
@@ -179,9 +188,10 @@ class SliceExaminer:
             check_block_columns(stored, stated)
             if self._with_keys:
                 rows = decode_avro_blocks(
-                    [block.content], written, limits, self._key_columns(stored)
+                    [block.content], written, limits, self._place_columns(stored)
                 )
                 self._add_keys(rows, tally)
+                yield from find_displaced_rows(file, tally.file_slice.partition_path, rows)
             counts.rows[instant] += count_rows(block, limits)
         elif kind is BlockType.PARQUET_DATA:
             _ = block.schema
@@ -189,8 +199,9 @@ class SliceExaminer:
                 reader = BaseFileReader(pa.py_buffer(block.content), limits)
                 self._check_columns(reader, instant)
                 if self._with_keys:
-                    columns = self._key_columns(reader.schema)
-                    self._add_keys(reader.read(columns, use_threads=False), tally)
+                    rows = reader.read(self._place_columns(reader.schema), use_threads=False)
+                    self._add_keys(rows, tally)
+                    yield from find_displaced_rows(file, tally.file_slice.partition_path, rows)
                 counts.rows[instant] += reader.num_rows
         else:
             raise UnsupportedError(f"{kind.name} log blocks")
@@ -240,6 +251,12 @@ class SliceExaminer:
         if missing:
             raise UnsupportedError(f"keys are made of {missing[0]}, which the file leaves out")
         return list(dict.fromkeys(columns))
+
+    def _place_columns(self, stored: pa.Schema) -> list[str]:
+        """Return the columns that tell a row's key and, where they are stored, its partition."""
+        columns = self._key_columns(stored)
+        is_told = self._state.config.populate_meta_fields and PARTITION_PATH in stored.names
+        return [*columns, PARTITION_PATH] if is_told else columns
 
     def _add_keys(self, rows: pa.Table, tally: KeyTally) -> None:
         config = self._state.config

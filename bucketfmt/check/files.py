@@ -39,21 +39,15 @@ class WriteLedger:
         timeline: All instants.
         table_version: 6, 8 or 9.
         files_of: The paths that each completed write names whose metadata could be read.
-        left_before: An instant: what began before it and is in no timeline began in vain.
     """
 
     timeline: Timeline
     table_version: int
     files_of: Mapping[str, frozenset[str]]
-    left_before: str
 
     @classmethod
     def of(
-        cls,
-        timeline: Timeline,
-        table_version: int,
-        commits: Iterable[CommitRecord],
-        left_before: str,
+        cls, timeline: Timeline, table_version: int, commits: Iterable[CommitRecord]
     ) -> WriteLedger:
         """Return the ledger of these commits. One that names no file tells nothing of files."""
         files_of = {
@@ -61,7 +55,7 @@ class WriteLedger:
             for commit in commits
             if commit.files
         }
-        return cls(timeline, table_version, files_of, left_before)
+        return cls(timeline, table_version, files_of)
 
     def fate(self, instant: str) -> Literal["committed", "untold", "pending", "unknown"]:
         """Return what became of a write: `untold` if its commit is archived or unreadable."""
@@ -85,16 +79,18 @@ class WriteLedger:
     def is_abandoned(self, file: DataFile) -> bool:
         """Return whether a file is of a write that the timeline does not know (any more).
 
-        One that is newer than all the timeline knows may have begun since it was listed.
+        A write that is newer than the whole timeline may have begun since that was listed.
         """
-        last = self.timeline.last
-        instant = file.name.instant
         return (
             self._names_its_write(file)
-            and self.fate(instant) == "unknown"
-            and last is not None
-            and instant < max(last.requested_time, self.left_before)
+            and self.fate(file.name.instant) == "unknown"
+            and self.timeline.last is not None
         )
+
+    def is_newest(self, instant: str) -> bool:
+        """Return whether an instant is newer than all that the timeline knows."""
+        last = self.timeline.last
+        return last is None or instant > last.requested_time
 
     def _names_its_write(self, file: DataFile) -> bool:
         return isinstance(file.name, BaseFileName) or self.table_version >= 8
@@ -201,7 +197,7 @@ def find_leftovers(
                 elif isinstance(file.name, BaseFileName):
                     yield _left(file, "readers see it, but its commit does not name it")
                 else:  # Flink names one of the log files that it flushed
-                    reason = "readers see it, and its commit names other log files only"
+                    reason = "its commit names other log files only"
                     yield _left(file, reason, "info", False)
 
 

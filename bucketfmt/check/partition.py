@@ -6,7 +6,6 @@ I/O: lists, and reads hashing metadata unless only names are wanted.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from datetime import datetime, timedelta
 
 from bucketfmt.check.buckets import (
     DuplicateGroups,
@@ -24,7 +23,7 @@ from bucketfmt.check.files import (
     find_wrong_sizes,
 )
 from bucketfmt.check.index_view import IndexView
-from bucketfmt.check.report import Counted, Event, NotChecked
+from bucketfmt.check.report import Counted, Event, Finding, NotChecked
 from bucketfmt.check.rings import (
     Ring,
     find_lost_ring,
@@ -38,7 +37,6 @@ from bucketfmt.check.strays import (
     find_unread_log_files,
 )
 from bucketfmt.errors import BucketfmtError
-from bucketfmt.format.instants import normalise_instant
 from bucketfmt.index.assign import Buckets, RingBuckets
 from bucketfmt.process import cached_property
 from bucketfmt.table.files import FileSlice
@@ -47,8 +45,6 @@ from bucketfmt.timeline.load import load_clustering_plan, load_timeline
 from bucketfmt.timeline.timeline import Instant
 
 __all__ = ["PartitionChecker"]
-
-_LEFT_AFTER = timedelta(hours=48)  # a day for the write, and one for clocks in other time zones
 
 
 class PartitionChecker:
@@ -60,7 +56,6 @@ class PartitionChecker:
         view: IndexView,
         slices: Mapping[str, Sequence[FileSlice]],
         names_only: bool,
-        now: datetime,
     ) -> None:
         self._state: ExaminedState = snapshot.state  # type: ignore[assignment]
         self._slices = slices
@@ -69,10 +64,7 @@ class PartitionChecker:
         self._rings: dict[str, Ring] = {}
         self._groups = sum(map(len, slices.values()))
         self._ledger = WriteLedger.of(
-            self._state.timeline,
-            self._state.config.table_version,
-            self._state.commits,
-            normalise_instant(now - _LEFT_AFTER, self._state.config.timezone),
+            self._state.timeline, self._state.config.table_version, self._state.commits
         )
 
     def check(self, partition_path: str) -> Iterator[Event | DuplicateGroups]:
@@ -120,17 +112,40 @@ class PartitionChecker:
         yield from find_wrong_sizes(slices, self._state.config.table_version, self._names_only)
         live = {file_slice.file_id for file_slice in slices}
         listed = self._state.listed_files(partition_path)
-        leftovers = list(find_leftovers(listed, live, self._ledger, explained))
-        yield from leftovers
-        told = {path for finding in leftovers for path in finding.paths}
+        leftovers = [
+            finding
+            for finding in find_leftovers(listed, live, self._ledger, explained)
+            if not self._has_begun_since(finding)
+        ]
+        told: set[str] = set()
         if self._state.config.table_type == "COPY_ON_WRITE":
             yield from find_log_files_in_cow(partition_path, slices)
-            yield from find_unread_log_files(partition_path, slices, listed, told)
+            told |= {path for f in leftovers if f.severity != "info" for path in f.paths}
+            unread = list(find_unread_log_files(partition_path, slices, listed, told))
+            yield from unread
+            named = {path for finding in unread for path in finding.paths}
+            leftovers = [f for f in leftovers if named.isdisjoint(f.paths)]
+        yield from leftovers
+        told |= {path for finding in leftovers for path in finding.paths}
         told |= {path for finding in lost for path in finding.paths}
         yield from find_faulty_entries(
             partition_path, self._state.faulty_entries(partition_path), told
         )
         yield from find_foreign_files(partition_path, self._state.other_files(partition_path))
+
+    def _has_begun_since(self, finding: Finding) -> bool:
+        """Whether a leftover is of a write that began after the timeline was listed.
+
+        A write is requested before its first file is there, and a rollback deletes the files
+        before the instant: a file that is there and whose instant is not is left over.
+        """
+        if not any(map(self._ledger.is_newest, finding.instants)):
+            return False
+        state = self._state
+        now = load_timeline(state.store, state.config, state.limits)
+        if any(map(now.contains, finding.instants)):
+            return True
+        return any(state.store.info(path) is None for path in finding.paths)
 
     def _has_moved(self) -> bool:
         state = self._state

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 import bucketfmt as bf
@@ -155,13 +156,16 @@ class Patient:
         fields = {field: getattr(name, field) for field in type(name).__slots__}
         target = path.with_name(str(type(name)(**{**fields, **changes})))
         shutil.copyfile(path, target)
+        if target.suffix == ".parquet":
+            _name_rows(target)
         return target
 
     def rename_group(self, partition: str, old: str, new: str) -> None:
-        """Give a file group another id, in names and commits."""
+        """Give a file group another id, in names, rows and commits."""
+        renamed_files = []
         for path in list((self.root / partition).iterdir()):
             if old in path.name and not path.name.endswith(".crc"):
-                path.rename(path.with_name(path.name.replace(old, new)))
+                renamed_files.append(path.rename(path.with_name(path.name.replace(old, new))))
 
         def renamed(metadata: CommitMetadata) -> CommitMetadata:
             text = msgspec.json.encode(metadata).replace(old.encode(), new.encode())
@@ -169,10 +173,14 @@ class Patient:
 
         for instant in self.instants:
             self.edit_commit(instant, renamed)
+        for path in renamed_files:
+            if path.suffix == ".parquet":
+                _name_rows(path)
+                self.record(path)
 
     def rewrite(self, path: Path, change: Callable[[pa.Table], pa.Table]) -> None:
         """Replace the rows of a base file, and have the commit know its size."""
-        rows = change(pq.read_table(path))
+        rows = _named(change(pq.read_table(path)), path)
         pq.write_table(rows, path, compression="gzip", write_page_checksum=True)
         self.record(path)
 
@@ -187,3 +195,18 @@ class Patient:
         self.state(hoodie__index__type="BUCKET", hoodie__bucket__index__num__buckets=str(number))
         if fields:
             self.state(hoodie__bucket__index__hash__field=",".join(fields))
+
+
+def _name_rows(path: Path) -> None:
+    """Have the rows of a base file name it."""
+    rows = pq.read_table(path, partitioning=None)
+    pq.write_table(_named(rows, path), path, compression="gzip", write_page_checksum=True)
+
+
+def _named(rows: pa.Table, path: Path) -> pa.Table:
+    """Return the rows as a writer has them in a file of this name."""
+    at = rows.schema.get_field_index("_hoodie_file_name")
+    if at < 0 or not pc.any(pc.not_equal(rows.column(at), "")).as_py():  # keys are virtual
+        return rows
+    names = pa.array([path.name] * rows.num_rows, pa.string())
+    return rows.set_column(at, rows.schema.field(at), names)

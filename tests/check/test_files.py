@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable
-from datetime import timedelta
 from pathlib import Path
 
 import msgspec
 import pyarrow.parquet as pq
 import pytest
 
+import bucketfmt as bf
 from bucketfmt.format.commit_metadata import CommitMetadata
 from bucketfmt.format.log_block import BlockType, HeaderKey, LogBlock, encode_log_block
 from bucketfmt.format.log_file import decode_log_file
-from tests.check.planting import Patient, check_at, check_soon, found
+from tests.check.planting import Patient, check_soon, found
 
 Copy = Callable[[str, str], Path]
 VERSIONS = ["0.15.0", "1.0.2", "1.2.0"]
@@ -187,20 +188,36 @@ def test_t002_file_of_a_write_nobody_knows(golden_copy: Copy) -> None:
         assert not finding.data_loss
 
 
-def test_files_of_a_write_that_begins_now_are_no_leftovers(golden_copy: Copy) -> None:
+def test_t002_file_of_a_write_that_is_newer_than_all_and_nobody_knows(golden_copy: Copy) -> None:
+    """As where the timeline was restored from a copy, and the partitions were not."""
     patient = Patient(golden_copy("1.2.0", "cow"))
-    patient.copy_file(patient.base_file("us", 1), instant="20991231235959999")
-    assert check_soon(patient.root, "quick").status == "clean"
+    stray = patient.copy_file(patient.base_file("us", 1), instant="20991231235959999")
+    for depth in ("quick", "full"):
+        (finding,) = check_soon(patient.root, depth).findings
+        assert (finding.id, finding.severity, finding.data_loss) == ("T002", "warning", False)
+        assert finding.paths == (stray.relative_to(patient.root).as_posix(),)
 
 
-def test_t002_file_of_a_write_that_began_long_ago_and_is_newer_than_all(golden_copy: Copy) -> None:
+def test_files_of_a_write_that_begins_now_are_no_leftovers(
+    golden_copy: Copy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It began after the timeline was listed and before the partition was."""
     patient = Patient(golden_copy("1.2.0", "cow"))
-    instant = str(int(patient.instants[-1]) + 60_000)  # a minute later
-    stray = patient.copy_file(patient.base_file("us", 1), instant=instant)
-    assert check_soon(patient.root, "quick").findings == ()
-    (finding,) = check_at(patient.root, timedelta(days=4), "quick").findings
-    assert (finding.id, finding.severity, finding.data_loss) == ("T002", "warning", False)
-    assert finding.paths == (stray.relative_to(patient.root).as_posix(),)
+    instant = "20991231235959999"
+    listed, calls = os.scandir, []
+
+    def scandir(path: str) -> object:
+        if str(path).endswith("/us") and not calls:
+            calls.append(path)
+            timeline = patient.root / patient.config.timeline_path
+            (timeline / f"{instant}.commit.requested").touch()
+            name = min(p.name for p in (patient.root / "us").glob("*.parquet"))
+            patient.copy_file(patient.root / "us" / name, instant=instant)
+        return listed(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    assert bf.open(patient.root).check("quick").status == "clean"
+    assert calls
 
 
 @pytest.mark.parametrize("version", ["1.0.2", "1.2.0"])
