@@ -22,9 +22,9 @@ from bucketfmt.format.table_config import TableConfig
 from bucketfmt.index.model import Index
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
 from bucketfmt.process import cached_property
-from bucketfmt.rows.base_file_writer import Codec
 from bucketfmt.rows.filters import FilterLike
 from bucketfmt.rows.log_writer import DataFormat
+from bucketfmt.rows.parquet_chunks import Codec
 from bucketfmt.rows.virtual_keys import partition_paths
 from bucketfmt.storage.open import open_store
 from bucketfmt.storage.store import Store
@@ -46,6 +46,7 @@ from bucketfmt.write.plan_create import TableType, name_of, plan_properties
 from bucketfmt.write.plan_rollback import RollbackResult
 from bucketfmt.write.result import CommitResult
 from bucketfmt.write.savepoints import RestoreResult, delete_savepoint, put_savepoint, restore
+from bucketfmt.write.schema_change import Missing
 from bucketfmt.write.started_write import StartedWrite, WriteOptions
 from bucketfmt.write.transaction import Transactions
 from bucketfmt.write.write_task import WriteTask
@@ -204,7 +205,8 @@ class Table(ReadableTable):
             options: See `WriteArguments`.
 
         Raises:
-            SchemaError: the rows do not fit the table. New columns, and wider types, are taken.
+            SchemaError: the rows do not fit the table: a column is new or missing, without
+                `evolve` or `missing`; a value is not equal to any of the column's type.
             KeyEncodingError: a key that is null or empty, that rows of other values would have too,
                 or on which Hudi never returns.
             UnsafePathError: a partition value that would lead out of the table.
@@ -369,7 +371,7 @@ class Table(ReadableTable):
         self,
         *,
         min_log_files: int = 1,
-        codec: Codec = "zstd",
+        codec: Codec | None = None,
         progress: ProgressCallback | None = None,
     ) -> CommitResult | None:
         """Make what was logged into base files: readers then merge nothing.
@@ -382,7 +384,7 @@ class Table(ReadableTable):
 
         Args:
             min_log_files: Leave file groups with fewer log files as they are.
-            codec: Of parquet.
+            codec: Of parquet; by default that of the table's files, as in `WriteArguments`.
             progress: Called as it goes on.
 
         Returns:
@@ -403,7 +405,7 @@ class Table(ReadableTable):
         return Compactor(self._snapshot, self._transactions).preview(min_log_files)
 
     def start_compaction(
-        self, *, min_log_files: int = 1, codec: Codec = "zstd"
+        self, *, min_log_files: int = 1, codec: Codec | None = None
     ) -> StartedCompaction | None:
         """Begin a compaction whose files other processes are to write. As `compact` otherwise.
 
@@ -646,7 +648,15 @@ class WriteArguments(TypedDict, total=False):
         read_at: The `timeline` of the table that the rows were worked out from. A write to the
             same buckets since then is a conflict, and is not tried again.
         retries: How often to begin anew after a conflict; 3.
-        codec: Of parquet: zstd (the default), snappy, gzip or none.
+        evolve: Whether the rows may add columns to the table, and make its types wider; False.
+            A wider type holds every stored value: int32 becomes int64 or float64, decimals get
+            more digits. Columns that make keys, partitions or the order of rows keep their types.
+        missing: What becomes of columns that the rows lack. `error`, the default: the rows are
+            refused. `null`: these columns are null. `keep`, of upsert and insert: rows of known
+            keys keep the stored values, a partial update; those of new keys have null.
+        codec: Of parquet: zstd, snappy, gzip or none. By default what hoodie.properties states
+            (`hoodie.parquet.compression.codec`), else the codec of the file that is rewritten, or
+            for a new file of the table's newest base file, and zstd in a table without base files.
         log_format: Of log blocks: avro (the default) or parquet.
         progress: Called as files are written. What it raises ends the write.
     """
@@ -655,7 +665,9 @@ class WriteArguments(TypedDict, total=False):
     idempotency_key: str
     read_at: Timeline
     retries: int
-    codec: Codec
+    evolve: bool
+    missing: Missing
+    codec: Codec | None
     log_format: DataFormat
     progress: ProgressCallback
 
@@ -666,7 +678,9 @@ def _options(given: WriteArguments) -> WriteOptions:
         idempotency_key=given.get("idempotency_key"),
         read_at=given.get("read_at"),
         retries=given.get("retries", 3),
-        formats=FileFormats(given.get("codec", "zstd"), given.get("log_format", "avro")),
+        evolve=given.get("evolve", False),
+        missing=given.get("missing", "error"),
+        formats=FileFormats(given.get("codec"), given.get("log_format", "avro")),
         progress=given.get("progress"),
     )
     unknown = given.keys() - WriteArguments.__annotations__.keys()

@@ -28,7 +28,7 @@ def compact(
     uri: str | os.PathLike[str],
     *,
     min_log_files: int = 1,
-    codec: Literal["zstd", "snappy", "gzip", "none"] = "zstd",
+    codec: Literal["zstd", "snappy", "gzip", "none"] | None = None,
     storage_options: Mapping[str, Any] | None = None,
     writer: bf.WriterConfig | None = None,
 ) -> bf.CommitResult | None:

@@ -56,7 +56,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     upsert.add_argument("--operation", choices=get_args(Operation), default="upsert")
     upsert.add_argument("--idempotency-key", help="the same key again writes nothing")
-    upsert.add_argument("--codec", choices=("zstd", "snappy", "gzip", "none"), default="zstd")
+    upsert.add_argument("--evolve", action="store_true", help="add new columns, widen types")
+    upsert.add_argument("--missing", choices=("error", "null", "keep"), default="error")
+    upsert.add_argument("--codec", choices=("zstd", "snappy", "gzip", "none"))
     upsert.add_argument("--num-tasks", type=int, help="how many tasks write")
     compaction = _command(commands, "compact", _compact, "make base files of what was logged")
     compaction.add_argument("--min-log-files", type=int, default=1)
@@ -79,7 +81,11 @@ def _command(commands: Any, name: str, run: Any, text: str) -> argparse.Argument
 
 def _upsert(spark: SparkSession, given: argparse.Namespace) -> int:
     rows = _load(spark, given.source, given.format, _pairs(given.option))
-    options: bf.WriteArguments = {"codec": given.codec}
+    options: bf.WriteArguments = {
+        "evolve": given.evolve,
+        "missing": given.missing,
+        "codec": given.codec,
+    }
     if given.idempotency_key is not None:
         options["idempotency_key"] = given.idempotency_key
     result = write(

@@ -59,7 +59,7 @@ class _Sink:
         if key is not None and table.find_commit(key) is not None:
             return None
         schema = arrow_of(self._schema)
-        return table.start_write(options.operation, schema, **options.encoding).hand_over()
+        return table.start_write(options.operation, schema, **options.arguments).hand_over()
 
     def __getstate__(self) -> dict[str, Any]:
         # Spark makes a writer also to commit a stream's batch. One that it sends to tasks writes.

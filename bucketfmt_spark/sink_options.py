@@ -14,15 +14,24 @@ __all__ = ["SinkOptions"]
 _WRITER = ("lock", "concurrency")
 _LOCKS = ("auto", "storage", "filesystem")
 _ENCODING = ("codec", "log_format")
-_KNOWN = ("operation", *_ENCODING, *_WRITER, "idempotency_key", "checkpointlocation")
+_KNOWN = (
+    "operation",
+    "evolve",
+    "missing",
+    *_ENCODING,
+    *_WRITER,
+    "idempotency_key",
+    "checkpointlocation",
+)
 
 
 class SinkOptions(TableOptions):
     """Options as text, checked. Pickles.
 
     Those of `TableOptions`; `operation`, as `write` has it: upsert if it is not given, and
-    insert_overwrite_table where Spark overwrites; `codec`, `log_format` and `idempotency_key` as
-    in `bucketfmt.WriteArguments`; `lock` and `concurrency` as in `bucketfmt.WriterConfig`.
+    insert_overwrite_table where Spark overwrites; `evolve` (true or false), `missing`, `codec`,
+    `log_format` and `idempotency_key` as in `bucketfmt.WriteArguments`; `lock`
+    and `concurrency` as in `bucketfmt.WriterConfig`.
     """
 
     def __init__(self, options: Mapping[str, str], *, overwrite: bool) -> None:
@@ -58,7 +67,9 @@ class SinkOptions(TableOptions):
         return bf.open(self.path, self.storage, writer=bf.WriterConfig(**writer))
 
     @property
-    def encoding(self) -> bf.WriteArguments:
-        """How files are encoded."""
-        found: Any = {name: self.given[name] for name in _ENCODING if name in self.given}
+    def arguments(self) -> bf.WriteArguments:
+        """How files are encoded, and what the rows may do to the table's columns."""
+        names = ("missing", *_ENCODING)
+        found: Any = {name: self.given[name] for name in names if name in self.given}
+        found["evolve"] = self.is_true("evolve")
         return found  # type: ignore[no-any-return]

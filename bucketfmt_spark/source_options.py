@@ -42,8 +42,8 @@ class SourceOptions(TableOptions):
         given = self.given
         names = given.get("columns")
         self.columns = None if names is None else [n.strip() for n in names.split(",")]
-        self.meta_columns = self._is_true("meta_columns")
-        self.read_optimized = self._is_true("read_optimized")
+        self.meta_columns = self.is_true("meta_columns")
+        self.read_optimized = self.is_true("read_optimized")
         self.since, self.until = given.get("since"), given.get("until")
         self.as_of = given.get("as_of")
         self.max_files = self._number("maxfilespertrigger")
@@ -66,12 +66,6 @@ class SourceOptions(TableOptions):
         return table.scan(
             self.columns, row_filter, self.as_of, self.read_optimized, self.meta_columns
         )
-
-    def _is_true(self, name: str) -> bool:
-        text = self.given.get(name, "false").lower()
-        if text not in ("true", "false"):
-            raise ValueError(f"{name} is true or false, not {text!r}")
-        return text == "true"
 
     def _number(self, name: str) -> int | None:
         text = self.given.get(name)

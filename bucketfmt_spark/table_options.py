@@ -46,3 +46,14 @@ class TableOptions:
     def open(self) -> bf.Table:
         """Open the table."""
         return bf.open(self.path, self.storage)
+
+    def is_true(self, name: str) -> bool:
+        """Return what an option that is true or false says; false if it is not given.
+
+        Raises:
+            ValueError: another text.
+        """
+        text = self.given.get(name, "false").lower()
+        if text not in ("true", "false"):
+            raise ValueError(f"{name} is true or false, not {text!r}")
+        return text == "true"

@@ -6,11 +6,13 @@ I/O: reads the files, batch by batch where their format allows.
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from enum import Enum
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.json
@@ -20,6 +22,8 @@ import typer
 import bucketfmt
 
 __all__ = ["FileFormat", "open_row_files"]
+
+_JSON_ROW = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 class FileFormat(str, Enum):
@@ -44,7 +48,11 @@ _FORMAT_OF_SUFFIX = {
 
 
 def open_row_files(
-    files: Sequence[Path], file_format: FileFormat, schema: pa.Schema | None
+    files: Sequence[Path],
+    file_format: FileFormat,
+    schema: pa.Schema | None,
+    *,
+    alike: bool = False,
 ) -> pa.RecordBatchReader:
     """Return the rows of all files, one after the other.
 
@@ -52,17 +60,19 @@ def open_row_files(
         files: At least one.
         file_format: What they are; `AUTO`: by their names.
         schema: The types to read text by; columns that are not in it are taken as they look.
+        alike: Whether all rows of JSON must have the same fields; if not, a field that a row
+            lacks and others have is null.
 
     Raises:
         typer.BadParameter: a file is not there, or not what it is said to be.
-        SchemaError: they do not agree on the columns.
+        SchemaError: the files, or rows that are to be alike, do not agree on the columns.
     """
-    first = _open(files[0], file_format, schema)
+    first = _open(files[0], file_format, schema, alike)
 
     def batches() -> Iterator[pa.RecordBatch]:
         yield from _read(files[0], first)
         for file in files[1:]:
-            reader = _open(file, file_format, schema)
+            reader = _open(file, file_format, schema, alike)
             if not reader.schema.equals(first.schema):
                 raise bucketfmt.SchemaError(f"{file} has other columns than {files[0]}")
             yield from _read(file, reader)
@@ -70,7 +80,9 @@ def open_row_files(
     return pa.RecordBatchReader.from_batches(first.schema, batches())
 
 
-def _open(file: Path, file_format: FileFormat, schema: pa.Schema | None) -> pa.RecordBatchReader:
+def _open(
+    file: Path, file_format: FileFormat, schema: pa.Schema | None, alike: bool
+) -> pa.RecordBatchReader:
     is_stdin = str(file) == "-"
     if file_format is FileFormat.AUTO:
         found = _FORMAT_OF_SUFFIX.get(file.suffix.lower())
@@ -80,14 +92,14 @@ def _open(file: Path, file_format: FileFormat, schema: pa.Schema | None) -> pa.R
         file_format = found
     try:
         if is_stdin and file_format is FileFormat.PARQUET:  # which is read from its end
-            return _open_as(file_format, pa.BufferReader(sys.stdin.buffer.read()), schema)
-        return _open_as(file_format, sys.stdin.buffer if is_stdin else file, schema)
+            return _open_as(file_format, pa.BufferReader(sys.stdin.buffer.read()), schema, alike)
+        return _open_as(file_format, sys.stdin.buffer if is_stdin else file, schema, alike)
     except (OSError, pa.ArrowInvalid) as error:
         raise typer.BadParameter(f"{file}: {error}") from error
 
 
 def _open_as(
-    file_format: FileFormat, source: Any, schema: pa.Schema | None
+    file_format: FileFormat, source: Any, schema: pa.Schema | None, alike: bool
 ) -> pa.RecordBatchReader:
     if file_format is FileFormat.PARQUET:
         opened = pq.ParquetFile(source)
@@ -99,8 +111,7 @@ def _open_as(
         )
         return pyarrow.csv.open_csv(source, convert_options=convert)
     if file_format is FileFormat.JSONL:
-        parse = pyarrow.json.ParseOptions(explicit_schema=schema)
-        return pyarrow.json.read_json(source, parse_options=parse).to_reader()
+        return _open_json(source, schema, alike)
     if not isinstance(source, Path):
         return pa.ipc.open_stream(source)
     mapped = pa.memory_map(str(source))
@@ -111,6 +122,26 @@ def _open_as(
         return pa.ipc.open_stream(mapped)
     batches = (opened.get_batch(number) for number in range(opened.num_record_batches))
     return pa.RecordBatchReader.from_batches(opened.schema, batches)
+
+
+def _open_json(source: Any, schema: pa.Schema | None, alike: bool) -> pa.RecordBatchReader:
+    """Return rows of JSON lines, without columns of the schema that no row has."""
+    text = source.read_bytes() if isinstance(source, Path) else source.read()
+    parse = pyarrow.json.ParseOptions(explicit_schema=schema)
+    rows = pyarrow.json.read_json(pa.BufferReader(text), parse_options=parse)
+    counts: Counter[str] = Counter()
+    lines = 0
+    for line in text.splitlines():
+        if line.strip():
+            counts.update(_JSON_ROW.decode(line).keys())
+            lines += 1
+    gaps = [name for name in rows.column_names if 0 < counts[name] < lines]
+    if alike and gaps:
+        raise bucketfmt.SchemaError(
+            f"some rows lack the field {gaps[0]}, which other rows have; give the field in each "
+            "row, or keep stored values with a file for each set of fields"
+        )
+    return rows.select([name for name in rows.column_names if counts[name]]).to_reader()
 
 
 def _read(file: Path, reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:

@@ -24,7 +24,6 @@ from bucketfmt.cli.writing import (
     DryRun,
     Lock,
     LockOption,
-    ParquetCodec,
     open_to_write,
     print_result,
 )
@@ -50,7 +49,7 @@ def compact(
     min_log_files: Annotated[
         int, typer.Option("--min-log-files", min=1, help="Leave file groups with fewer.")
     ] = 1,
-    codec: CodecOption = ParquetCodec.ZSTD,
+    codec: CodecOption = None,
     dry_run: DryRun = False,
     lock: LockOption = Lock.AUTO,
     output: OutputOption = Output.TEXT,
@@ -69,7 +68,11 @@ def compact(
         _print(asdict(found), facts, output, dry_run)
         return
     with shown_progress("scheduling") as progress:
-        result = opened.compact(min_log_files=min_log_files, codec=codec.value, progress=progress)
+        result = opened.compact(
+            min_log_files=min_log_files,
+            codec=None if codec is None else codec.value,
+            progress=progress,
+        )
     if result is not None:
         print_result(result, output)
     elif output is Output.JSON:

@@ -78,6 +78,14 @@ class LogFormat(str, Enum):
     PARQUET = "parquet"
 
 
+class Missing(str, Enum):
+    """What becomes of columns that rows lack."""
+
+    ERROR = "error"
+    NULL = "null"
+    KEEP = "keep"
+
+
 class RowsOperation(str, Enum):
     """What is done with rows."""
 
@@ -101,7 +109,18 @@ MetadataTableOption = Annotated[
     bool,
     typer.Option("--drop-metadata-table", help="Remove Hudi's metadata table, if there is one."),
 ]
-CodecOption = Annotated[ParquetCodec, typer.Option("--codec", help="Of parquet files.")]
+CodecOption = Annotated[
+    ParquetCodec | None, typer.Option("--codec", help="Of parquet files; as the table's if not.")
+]
+EvolveOption = Annotated[
+    bool, typer.Option("--evolve", help="Add new columns to the table, and widen its types.")
+]
+MissingOption = Annotated[
+    Missing,
+    typer.Option(
+        "--missing", help="Columns the rows lack: an error, null, or kept as they are stored."
+    ),
+]
 LogFormatOption = Annotated[
     LogFormat, typer.Option("--log-format", help="Of the rows in log files.")
 ]
@@ -136,8 +155,10 @@ def upsert(
         str | None,
         typer.Option("--idempotency-key", metavar="TEXT", help="The same key commits once."),
     ] = None,
+    evolve: EvolveOption = False,
+    missing: MissingOption = Missing.ERROR,
     commit_metadata: CommitMetadataOption = None,
-    codec: CodecOption = ParquetCodec.ZSTD,
+    codec: CodecOption = None,
     log_format: LogFormatOption = LogFormat.AVRO,
     dry_run: DryRun = False,
     lock: LockOption = Lock.AUTO,
@@ -153,12 +174,14 @@ def upsert(
         print_plan(_plan(opened, files, format_), output)
         return
     options = _arguments(commit_metadata, codec, log_format)
+    options["evolve"], options["missing"] = evolve, missing.value
     if idempotency_key is not None:
         options["idempotency_key"] = idempotency_key
     with shown_progress("opening") as progress:
         if progress is not None:
             options["progress"] = progress
-        rows = _told(open_row_files(files, format_, opened.schema), progress)
+        alike = missing is Missing.KEEP
+        rows = _told(open_row_files(files, format_, opened.schema, alike=alike), progress)
         if operation is RowsOperation.INSERT_OVERWRITE_TABLE:
             result = opened.insert_overwrite(rows, table=True, **options)
         else:
@@ -177,7 +200,7 @@ def delete(
         typer.Option("--partition", metavar="PATH", help="Drop this partition; repeatable."),
     ] = None,
     commit_metadata: CommitMetadataOption = None,
-    codec: CodecOption = ParquetCodec.ZSTD,
+    codec: CodecOption = None,
     log_format: LogFormatOption = LogFormat.AVRO,
     dry_run: DryRun = False,
     lock: LockOption = Lock.AUTO,
@@ -231,11 +254,11 @@ def open_to_write(
 
 
 def _arguments(
-    commit_metadata: list[str] | None, codec: ParquetCodec, log_format: LogFormat
+    commit_metadata: list[str] | None, codec: ParquetCodec | None, log_format: LogFormat
 ) -> bucketfmt.WriteArguments:
     return {
         "commit_metadata": dict(parse_pair("--commit-metadata", t) for t in commit_metadata or ()),
-        "codec": codec.value,
+        "codec": None if codec is None else codec.value,
         "log_format": log_format.value,
     }
 
@@ -252,6 +275,8 @@ def print_result(result: bucketfmt.CommitResult, output: Output) -> None:
         f"{result.rows_deleted} deleted",
         "files": f"{len(result.files)}, {size_text(result.bytes_written)}",
     }
+    if result.schema_changes:
+        facts["columns"] = "; ".join(result.schema_changes)
     if result.file_groups_replaced:
         facts["file groups replaced"] = result.file_groups_replaced
     if result.repeated:

@@ -24,7 +24,14 @@ from bucketfmt.rows.conform import conform
 from bucketfmt.rows.file_window import open_window
 from bucketfmt.rows.filters import Filter
 from bucketfmt.rows.meta_columns import RECORD_KEY
-from bucketfmt.rows.parquet_chunks import GroupLayout, StoredColumn, decode_layout, stored_columns
+from bucketfmt.rows.parquet_chunks import (
+    CODECS,
+    Codec,
+    GroupLayout,
+    StoredColumn,
+    decode_layout,
+    stored_columns,
+)
 from bucketfmt.rows.parquet_footer import ColumnRange, ParquetFooter, decode_footer
 from bucketfmt.rows.parquet_levels import check_levels
 
@@ -125,6 +132,15 @@ class BaseFileReader:
         """The Avro schema (JSON) the writer recorded, with meta columns; None if it did not."""
         found = (self.key_values.get(key) for key in _AVRO_SCHEMA_KEYS)
         return next((text for text in found if text is not None), None)
+
+    @property
+    def codec(self) -> Codec | None:
+        """How the file is compressed; None if it has no rows.
+
+        A codec that is not written here counts as gzip, Hudi's default, which all readers know.
+        """
+        number = self._footer.codec
+        return None if number is None else CODECS.get(number, "gzip")
 
     @property
     def key_range(self) -> tuple[str, str] | None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -40,6 +40,7 @@ from bucketfmt.rows.key_footer import KeyFooter
 from bucketfmt.rows.meta_columns import COMMIT_SEQNO, RECORD_KEY
 from bucketfmt.rows.parquet_chunks import (
     ChunkFile,
+    Codec,
     StoredColumn,
     columns_of,
     schema_elements,
@@ -47,10 +48,7 @@ from bucketfmt.rows.parquet_chunks import (
 )
 from bucketfmt.rows.thrift_compact import Struct
 
-__all__ = ["ROW_GROUP_BYTES", "BaseFileWriter", "Codec", "encode_base_file"]
-
-Codec = Literal["zstd", "snappy", "gzip", "none"]
-"""Codecs that every Hudi release reads."""
+__all__ = ["ROW_GROUP_BYTES", "BaseFileWriter", "encode_base_file"]
 
 ROW_GROUP_BYTES = 16 << 20
 """Of the rows in memory: what a writer holds at most. As parquet that is less than ten megabytes,

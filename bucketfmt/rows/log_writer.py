@@ -26,8 +26,9 @@ from bucketfmt.format.ordering_values import (
 )
 from bucketfmt.rows.avro_encode import encode_avro_block
 from bucketfmt.rows.avro_schema import parse_avro_schema
-from bucketfmt.rows.base_file_writer import Codec, encode_base_file
+from bucketfmt.rows.base_file_writer import encode_base_file
 from bucketfmt.rows.column_paths import find_column
+from bucketfmt.rows.parquet_chunks import Codec
 
 __all__ = ["DATA_BLOCK_BYTES", "DataFormat", "encode_log_blocks", "make_delete_block"]
 

@@ -10,9 +10,9 @@ Pure; `ChunkFile` writes only into the sink it is given. Source: parquet.thrift.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import pyarrow as pa
 
@@ -30,7 +30,9 @@ from bucketfmt.rows.thrift_compact import (
 )
 
 __all__ = [
+    "CODECS",
     "ChunkFile",
+    "Codec",
     "GroupLayout",
     "Span",
     "StoredColumn",
@@ -49,7 +51,12 @@ _CHUNK_START, _CHUNK, _OFFSETS_AT, _OFFSETS_SIZE, _BOUNDS_AT, _BOUNDS_SIZE = 2, 
 _CODEC, _PLAIN_SIZE, _SIZE = 4, 6, 7  # of ColumnMetaData
 _DATA_AT, _INDEX_AT, _DICTIONARY_AT, _BLOOM_AT, _BLOOM_SIZE = 9, 10, 11, 14, 15
 _PAGES, _PAGE_AT = 1, 1  # of OffsetIndex, of PageLocation
-_CODECS = {0: "none", 1: "snappy", 2: "gzip", 6: "zstd"}
+Codec = Literal["zstd", "snappy", "gzip", "none"]
+"""Codecs that every Hudi release reads."""
+
+CODECS: Mapping[int, Codec] = {0: "none", 1: "snappy", 2: "gzip", 6: "zstd"}
+"""Codecs by their numbers in parquet footers."""
+
 _ORDINAL_MAX = (1 << 15) - 1
 
 
@@ -125,7 +132,7 @@ class StoredColumn:
     @property
     def codecs(self) -> set[str]:
         """How its pages are compressed; "?" for a codec that is not written here."""
-        return {_CODECS.get(chunk.fields[_CODEC], "?") for chunk in self._chunks}
+        return {CODECS.get(chunk.fields[_CODEC], "?") for chunk in self._chunks}
 
 
 # ---------------------------------------------------------------------------- reading

@@ -63,12 +63,15 @@ class ParquetFooter:
         row_groups: Number of rows, and per leaf the Statistics, by field id.
         has_levels: Whether the pages of each leaf are said to have levels, as they have for what
             may be null: parquet-mr counts them among the encodings.
+        codec: Of the first column of the first row group, as parquet numbers codecs; None for
+            a file without rows.
     """
 
     leaves: tuple[tuple[str | None, int], ...]
     row_groups: tuple[tuple[int, tuple[Struct, ...]], ...]
     has_levels: tuple[bool, ...]
     created_by: bytes
+    codec: int | None = None
 
     def ranges(self, schema: pa.Schema) -> list[RowGroupRanges]:
         """Return, per row group, the ranges of the columns of `schema`.
@@ -105,6 +108,7 @@ def decode_footer(footer: bytes) -> ParquetFooter:
         raise TruncatedError("parquet footer ends within a value") from error
     leaves = tuple(_leaves(_get(metadata, 2, ThriftList)))
     groups = []
+    codec: int | None = None
     has_levels = [False] * len(leaves)
     for group in _get(metadata, 4, ThriftList):
         chunks = [_get(chunk, 3, Struct) for chunk in _get(group, 1, ThriftList)]
@@ -112,10 +116,12 @@ def decode_footer(footer: bytes) -> ParquetFooter:
             raise CorruptError("parquet footer: a row group lacks columns of the schema")
         statistics = tuple(_get(chunk, 12, Struct, Struct()) for chunk in chunks)
         groups.append((_get(group, 3, int), statistics))
+        if codec is None and chunks:
+            codec = _get(chunks[0], 4, int)
         for number, chunk in enumerate(chunks):
             has_levels[number] |= _RLE in _get(chunk, 2, ThriftList)
     created_by = _get(metadata, 6, bytes, b"")
-    return ParquetFooter(leaves, tuple(groups), tuple(has_levels), created_by)
+    return ParquetFooter(leaves, tuple(groups), tuple(has_levels), created_by, codec)
 
 
 _T = TypeVar("_T")

@@ -17,6 +17,7 @@ from bucketfmt.index.model import BucketIndex
 from bucketfmt.index.resolve import ResolvedIndex
 from bucketfmt.process import cached_property
 from bucketfmt.rows.avro_schema_json import avro_schema_json
+from bucketfmt.rows.column_types import stored_columns
 from bucketfmt.rows.merge_rules import MergeRules, find_merge_rules
 from bucketfmt.rows.meta_columns import META_COLUMNS
 from bucketfmt.table.files import FileSlice
@@ -26,7 +27,7 @@ from bucketfmt.table.lookup import slices_by_bucket
 from bucketfmt.table.schema import TableSchema, find_stated_text, find_stating_commit
 from bucketfmt.table.snapshot import Snapshot
 from bucketfmt.table.written_files import CommitRecord
-from bucketfmt.write.schema_change import plain_schema, plan_schema
+from bucketfmt.write.schema_change import GivenColumns, SchemaChange, plan_schema
 
 __all__ = ["Basis", "check_writable"]
 
@@ -36,26 +37,29 @@ class Basis:
 
     Attributes:
         snapshot: The table as it is read.
-        incoming: The columns of the rows to write.
+        incoming: The columns of the rows to write, and what they may change.
         finder: What tells the index.
         index: How keys map to buckets.
         rules: How records merge.
         schema: The columns once the write is done.
         avro_schema: The same as Avro JSON, without Hudi's own columns.
         is_schema_change: Whether these are other columns than the table has.
+        schema_changes: What is new about the columns, one text for each.
+        kept: The columns that the rows lack and whose stored values stay.
         key_encoding: How complex keys of one field are written; None as the table version has it.
         latest_schema: The schema with column ids, where the table keeps one.
     """
 
     def __init__(
-        self, snapshot: Snapshot, finder: IndexFinder, incoming: pa.Schema | None = None
+        self, snapshot: Snapshot, finder: IndexFinder, incoming: GivenColumns | None = None
     ) -> None:
         """Read what a write needs to know.
 
         Args:
             snapshot: The table now.
             finder: Its index.
-            incoming: The columns of the rows to write; None for a write without rows.
+            incoming: The columns of the rows to write, and what they may change; None for a
+                write without rows.
 
         Raises:
             IndexUnknownError: nothing tells how keys map to buckets.
@@ -74,6 +78,8 @@ class Basis:
         self._buckets: dict[str, Buckets] = {}
         self._slices: dict[str, Mapping[int, FileSlice]] = {}
         self.is_schema_change = False
+        self.schema_changes: tuple[str, ...] = ()
+        self.kept: tuple[str, ...] = ()
         self.schema, self.avro_schema = self._plan_schema(incoming)
 
     @property
@@ -111,19 +117,14 @@ class Basis:
             self._slices[partition_path] = found
         return found
 
-    def _plan_schema(self, incoming: pa.Schema | None) -> tuple[TableSchema, str]:
+    def _plan_schema(self, incoming: GivenColumns | None) -> tuple[TableSchema, str]:
         config, commits = self._config, self.snapshot.commits
         text = find_stated_text(commits, config)
         known = self._stated(text)
-        incoming = None if incoming is None else plain_schema(incoming)
-        if known is None:
-            if incoming is None:
-                raise SchemaError("the table has no columns yet; write rows first")
-            planned = incoming
-        elif incoming is None:
-            planned = known.data
-        else:
-            planned = plan_schema(known.data, incoming)
+        change = self._plan_change(None if known is None else known.data, incoming)
+        planned, self.schema_changes = change.schema, change.changes
+        if incoming is not None and incoming.missing == "keep":
+            self.kept = change.missing
         self.is_schema_change = known is None or planned is not known.data
         name, namespace = f"{config.name}_record", f"hoodie.{config.name}"
         if known is not None and not self.is_schema_change:
@@ -137,6 +138,17 @@ class Basis:
         meta_columns = META_COLUMNS if config.populate_meta_fields else ()
         schema = TableSchema(planned, meta_columns=meta_columns)
         return schema, avro_schema_json(planned, name, namespace)
+
+    def _plan_change(self, known: pa.Schema | None, incoming: GivenColumns | None) -> SchemaChange:
+        if incoming is None:
+            if known is None:
+                raise SchemaError("the table has no columns yet; write rows first")
+            return SchemaChange(known)
+        if known is None:
+            return SchemaChange(stored_columns(incoming.schema))
+        config = self._config
+        own = (*config.record_key_fields, *config.partition_fields, *config.ordering_fields)
+        return plan_schema(known, incoming, own)
 
     def _stated(self, text: str | None) -> TableSchema | None:
         if text is None and not self.snapshot.commits:

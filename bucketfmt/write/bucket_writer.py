@@ -12,32 +12,37 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import get_args
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from bucketfmt.errors import UnsupportedError
+from bucketfmt.errors import SchemaError, UnsupportedError
 from bucketfmt.format.hashing_metadata import encode_hashing_metadata, initial_hashing_metadata
 from bucketfmt.format.instants import INIT_INSTANT
 from bucketfmt.format.names import format_hashing_metadata_name
 from bucketfmt.format.paths import join_path
 from bucketfmt.format.table_config import TableConfig
 from bucketfmt.index.model import ConsistentHashingIndex
-from bucketfmt.rows.base_file_writer import Codec
-from bucketfmt.rows.log_entries import find_merge_columns
+from bucketfmt.rows.log_entries import find_delete_marks, find_merge_columns
 from bucketfmt.rows.log_writer import DataFormat
 from bucketfmt.rows.merge_rules import MergeRules
 from bucketfmt.rows.meta_columns import RECORD_KEY
 from bucketfmt.rows.meta_rows import add_meta_fields
+from bucketfmt.rows.parquet_chunks import Codec
 from bucketfmt.rows.virtual_keys import record_keys
 from bucketfmt.table.files import FileSlice
 from bucketfmt.table.hashing_files import HASHING_METADATA_FOLDERS, load_hashing_metadata
 from bucketfmt.table.keys import KeySet, key_columns
 from bucketfmt.table.lookup import lookup_rows
+from bucketfmt.table.slice_columns import RowSpec
+from bucketfmt.table.slice_reader import SliceReader
 from bucketfmt.write.basis import Basis
 from bucketfmt.write.group_writer import Deletes, GroupWriter, RowNumbering, WriteSettings
 from bucketfmt.write.grouping import BucketRef
 from bucketfmt.write.non_blocking import Concurrency
 from bucketfmt.write.plan_write import GroupWrite, Target, new_file_id, plan_group_write
 from bucketfmt.write.receipts import Receipt, encode_receipt
+from bucketfmt.write.table_codec import DEFAULT_CODEC
 
 __all__ = ["OVERWRITES", "BucketWriter", "FileFormats"]
 
@@ -50,16 +55,16 @@ class FileFormats:
     """How files are encoded.
 
     Attributes:
-        codec: Of parquet.
+        codec: Of parquet; None: as the table's files have it, see `write.table_codec`.
         log_format: Of log blocks.
     """
 
-    codec: Codec = "zstd"
+    codec: Codec | None = None
     log_format: DataFormat = "avro"
 
     def __post_init__(self) -> None:
         for name, value, kind in (
-            ("codec", self.codec, Codec),
+            ("codec", DEFAULT_CODEC if self.codec is None else self.codec, Codec),
             ("log_format", self.log_format, DataFormat),
         ):
             if value not in get_args(kind):
@@ -172,7 +177,10 @@ class BucketWriter:
             StorageError: the store failed.
         """
         rows = load()
-        given = self._deletes(plan, rows) if self._operation == "DELETE" else self._keyed(rows)
+        if self._operation == "DELETE":
+            given: pa.Table | Deletes = self._deletes(plan, rows)
+        else:
+            given = self._completed(plan, self._keyed(rows))
         receipt = Receipt(
             partition_path=plan.group.partition_path,
             file_id=plan.file_id,
@@ -204,6 +212,51 @@ class BucketWriter:
         """Return rows with their keys, which cost less to make twice than to sort and to spill."""
         keys = record_keys(rows, self._basis.snapshot.state.config, self._basis.key_encoding)
         return rows.append_column(RECORD_KEY, keys)
+
+    def _completed(self, plan: GroupWrite, rows: pa.Table) -> pa.Table:
+        """Return rows with the columns that they lack, as they are stored of their keys.
+
+        What another writer makes of these columns meanwhile is a conflict, as any write to the
+        bucket is.
+        """
+        kept = [self._basis.schema.data.field(name) for name in self._basis.kept]
+        if not kept:
+            return rows
+        stored = self._stored(plan, rows.column(RECORD_KEY), kept)
+        places = pc.index_in(rows.column(RECORD_KEY), stored.column(RECORD_KEY))
+        is_deleted = pa.array(np.logical_or(*find_delete_marks(rows, self._basis.rules)))
+        for field in kept:
+            column = stored.column(field.name).take(places)
+            if not field.nullable and pc.any(pc.and_not(column.is_null(), is_deleted)).as_py():
+                raise SchemaError(
+                    f"the rows lack the column {field.name}, which is never null, and have keys "
+                    "that are new; give the column"
+                )
+            rows = rows.append_column(field, column)
+        return rows
+
+    def _stored(
+        self, plan: GroupWrite, record_keys: pa.ChunkedArray, columns: list[pa.Field]
+    ) -> pa.Table:
+        """Return the keys that the bucket has rows of, and these columns of them."""
+        output = pa.schema([pa.field(RECORD_KEY, pa.string()), *columns])
+        if plan.file_slice is None:
+            return output.empty_table()
+        spec = RowSpec(self._basis.schema, output, keys=record_keys.unique())
+        reader = SliceReader(self._basis.snapshot, spec, side_by_side=True)
+        pieces = reader.read(plan.file_slice, None)
+        stored = pa.concat_tables([output.empty_table(), *pieces]).combine_chunks()
+        keys = stored.column(RECORD_KEY)
+        if pc.count_distinct(keys).as_py() != len(keys):
+            double = keys.value_counts()
+            key = double.field("values").filter(pc.greater(double.field("counts"), 1))[0].as_py()
+            raise UnsupportedError(
+                f"the bucket has several rows of the key {key!r}, each with values to keep; "
+                "give the rows all columns",
+                partition=plan.group.partition_path,
+                bucket=plan.group.bucket_id,
+            )
+        return stored
 
     def _deletes(self, plan: GroupWrite, keys: pa.Table) -> Deletes:
         given = pa.chunked_array([keys.column(RECORD_KEY).unique()])

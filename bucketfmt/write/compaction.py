@@ -35,8 +35,8 @@ from bucketfmt.format.plans import CompactionOperation, CompactionPlan
 from bucketfmt.limits import Limits
 from bucketfmt.process import this_process
 from bucketfmt.rows.avro_schema_json import avro_schema_json
-from bucketfmt.rows.base_file_writer import Codec
 from bucketfmt.rows.merge_rules import find_merge_rules
+from bucketfmt.rows.parquet_chunks import Codec
 from bucketfmt.table.committed_logs import without_never_committed, without_uncommitted_logs
 from bucketfmt.table.files import DataFile, FileSlice
 from bucketfmt.table.progress import ProgressCallback, Steps
@@ -59,6 +59,7 @@ from bucketfmt.write.compaction_task import CompactionTask
 from bucketfmt.write.plan_compaction import CompactionPreview, plan_compaction, preview_slices
 from bucketfmt.write.receipts import decode_receipts, find_winners
 from bucketfmt.write.result import CommitResult, result_of
+from bucketfmt.write.table_codec import DEFAULT_CODEC, find_codec, stated_codec
 from bucketfmt.write.transaction import Transactions
 
 __all__ = ["Compactor", "StartedCompaction"]
@@ -123,7 +124,7 @@ class Compactor:
             put_requested(owner.store, config, instant, "compaction", plan)
         return instant
 
-    def begin(self, codec: Codec = "zstd") -> StartedCompaction | None:
+    def begin(self, codec: Codec | None = None) -> StartedCompaction | None:
         """Take on the oldest pending compaction that nobody is at; None if none is pending.
 
         What is left of an earlier attempt at it is removed. A heartbeat tells others of this
@@ -162,7 +163,7 @@ class Compactor:
     def run(
         self,
         min_log_files: int = 1,
-        codec: Codec = "zstd",
+        codec: Codec | None = None,
         progress: ProgressCallback | None = None,
     ) -> CommitResult | None:
         """Execute the oldest pending compaction; if there is none, schedule one and execute it."""
@@ -172,7 +173,7 @@ class Compactor:
         with started:
             return started.publish(self._rewrite(started, progress))
 
-    def start(self, min_log_files: int = 1, codec: Codec = "zstd") -> StartedCompaction | None:
+    def start(self, min_log_files: int = 1, codec: Codec | None = None) -> StartedCompaction | None:
         """Begin the oldest pending compaction; if there is none, schedule one and begin it."""
         started = self.begin(codec)
         if started is None and self.schedule(min_log_files) is not None:
@@ -249,7 +250,7 @@ class StartedCompaction:
         snapshot: Callable[[], Snapshot],
         instant: str,
         operations: Sequence[CompactionOperation],
-        codec: Codec,
+        codec: Codec | None,
         heartbeat: Heartbeat,
     ) -> None:
         """Find the files of the plan in the table as it is now."""
@@ -260,6 +261,7 @@ class StartedCompaction:
         self._codec = codec
         self._began = snapshot()
         slices = _planned_slices(self._began, operations)
+        self._new_codec = _new_codec(self._began, slices, codec)
         self._groups = sorted((s.partition_path, s.file_id) for s in slices)
         self.instant = instant
         self.payloads = tuple(map(encode_slice, slices))
@@ -281,8 +283,9 @@ class StartedCompaction:
     def task(self) -> CompactionTask:
         """What rewrites the slices, anywhere: send it there."""
         began = self._began
+        codec = self._codec or stated_codec(began.state.config)
         return CompactionTask(
-            began.basis, began.schema, _avro_schema(began), self.instant, self._codec
+            began.basis, began.schema, _avro_schema(began), self.instant, codec, self._new_codec
         )
 
     def publish(self, receipts: Iterable[bytes]) -> CommitResult:
@@ -363,6 +366,14 @@ def _planned_slice(snapshot: Snapshot, operation: CompactionOperation) -> FileSl
     names = sorted((n for n in logs if isinstance(n, LogFileName)), key=lambda n: n.sort_key)
     base_instant = operation.base_instant_time or ""
     return FileSlice(partition_path, file_id, base_instant, base, tuple(logs[n] for n in names))
+
+
+def _new_codec(snapshot: Snapshot, slices: Iterable[FileSlice], told: Codec | None) -> Codec:
+    """Return the codec of base files that take the place of none, if there will be such."""
+    first = next((each for each in slices if each.base_file is None), None)
+    if told is not None or first is None:
+        return told or DEFAULT_CODEC
+    return find_codec(snapshot, first.partition_path)
 
 
 def _checked(operation: CompactionOperation, limits: Limits) -> CompactionOperation:

@@ -12,8 +12,8 @@ from bucketfmt.errors import StorageError
 from bucketfmt.format.commit_metadata import NULL_COMMIT, WriteStat
 from bucketfmt.format.names import BaseFileName, IoType, MarkerName, parse_write_token
 from bucketfmt.format.paths import join_path
-from bucketfmt.rows.base_file_writer import Codec
 from bucketfmt.rows.meta_rows import add_meta_fields, file_constants, merge_schema
+from bucketfmt.rows.parquet_chunks import Codec
 from bucketfmt.table.files import FileSlice
 from bucketfmt.table.read_basis import ReadBasis
 from bucketfmt.table.schema import TableSchema
@@ -39,14 +39,16 @@ class CompactionTask:
         schema: The table's columns.
         avro_schema: The same as Avro JSON, without Hudi's own.
         instant: The compaction's requested time.
-        codec: Of parquet.
+        codec: Of parquet; None: of the base file before.
+        new_codec: Of parquet where there is no base file before.
     """
 
     basis: ReadBasis
     schema: TableSchema
     avro_schema: str
     instant: str
-    codec: Codec
+    codec: Codec | None
+    new_codec: Codec
 
     def compact(self, payload: bytes, write_token: str) -> bytes:
         """Write the next base file of one file group, and return the receipt.
@@ -89,7 +91,7 @@ class CompactionTask:
                 add_meta_fields(self.avro_schema),
                 file_constants(file_slice.partition_path, name, is_populated=populated),
                 with_key_footer=populated,
-                codec=self.codec,
+                codec=self.codec or (replaced and replaced.codec) or self.new_codec,
             )
 
         # Of keys that no base row had: what was logged and deleted again.

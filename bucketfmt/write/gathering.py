@@ -11,14 +11,15 @@ from functools import partial
 import pyarrow as pa
 
 from bucketfmt.errors import SchemaError
-from bucketfmt.rows.conform import conform
+from bucketfmt.rows.column_types import find_wider_type
+from bucketfmt.rows.exact_cast import cast_exactly
+from bucketfmt.rows.hidden_nulls import fill_hidden_nulls
 from bucketfmt.rows.meta_columns import RECORD_KEY
 from bucketfmt.rows.virtual_keys import partition_paths, record_keys
 from bucketfmt.table.keys import KeySet
 from bucketfmt.table.streams import map_in_order
 from bucketfmt.write.basis import Basis
 from bucketfmt.write.grouping import BucketRef, GroupedRows, route_rows
-from bucketfmt.write.schema_change import plain_schema
 
 __all__ = ["gather_keys", "gather_rows"]
 
@@ -61,20 +62,32 @@ def gather_keys(basis: Basis, keys: KeySet, grouped: GroupedRows) -> None:
 
 def _route(basis: Basis, given: pa.Table) -> list[tuple[BucketRef, pa.Table]]:
     """Bring rows to the table's columns, and return those of each bucket."""
-    config, target = basis.snapshot.state.config, basis.schema.data
+    config = basis.snapshot.state.config
     _check_sound(given)
-    plain = plain_schema(given.schema)
-    try:
-        rows = given if given.schema.equals(plain) else given.cast(plain)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
-        raise SchemaError(f"a value has no place in the table: {error}") from error
-    rows = conform(rows, target)
-    for field in target:
-        if not field.nullable and rows.column(field.name).null_count:
-            raise SchemaError(f"column {field.name}: null, where the table allows none")
+    fields = [field for field in basis.schema.data if field.name not in basis.kept]
+    rows = pa.table([_column(given, field) for field in fields], schema=pa.schema(fields))
     keys = record_keys(rows, config, basis.key_encoding)
     paths = partition_paths(rows, config)
     return list(route_rows(rows, keys, paths, basis.buckets))
+
+
+def _column(given: pa.Table, field: pa.Field) -> pa.ChunkedArray:
+    """Return the values of a column in the table's type; nulls if the rows lack the column."""
+    index = given.schema.get_field_index(field.name)
+    if index < 0:
+        return pa.chunked_array([pa.nulls(given.num_rows, field.type)])
+    column = given.column(index)
+    if column.null_count and not field.nullable:
+        raise SchemaError(f"column {field.name}: null, where the table allows none")
+    try:
+        chunks = [cast_exactly(chunk, field.type, field.name) for chunk in column.chunks]
+    except SchemaError as error:
+        wider = find_wider_type(field.type, column.type)
+        if wider is not None:
+            error.message += f", or pass evolve=True (--evolve), which may make the column {wider}"
+        raise
+    chunks = [fill_hidden_nulls(chunk, field.name) for chunk in chunks]
+    return pa.chunked_array(chunks, field.type)
 
 
 def _check_sound(given: pa.Table) -> None:

@@ -20,7 +20,8 @@ from bucketfmt.format.delete_records import DeleteBlock
 from bucketfmt.format.names import LogFileName
 from bucketfmt.format.paths import join_path
 from bucketfmt.format.properties import PartitionMetadata, encode_partition_metadata
-from bucketfmt.rows.base_file_writer import Codec, encode_base_file
+from bucketfmt.rows.base_file import BaseFileReader
+from bucketfmt.rows.base_file_writer import encode_base_file
 from bucketfmt.rows.combine import find_standing_rows
 from bucketfmt.rows.key_footer import KeyFooter
 from bucketfmt.rows.log_entries import DeleteRun, RowRun, Run, find_delete_marks
@@ -37,6 +38,7 @@ from bucketfmt.rows.meta_rows import (
     meta_schema,
 )
 from bucketfmt.rows.over_deletes import OverDeletes
+from bucketfmt.rows.parquet_chunks import Codec
 from bucketfmt.table.files import FileSlice
 from bucketfmt.table.schema import TableSchema
 from bucketfmt.table.slice_columns import RowSpec
@@ -46,6 +48,7 @@ from bucketfmt.timeline.heartbeat import check_beating
 from bucketfmt.timeline.markers import put_marker
 from bucketfmt.write.merged_base import encode_merged_base
 from bucketfmt.write.plan_write import GroupWrite, Target
+from bucketfmt.write.table_codec import DEFAULT_CODEC, find_codec, stated_codec
 
 __all__ = ["Deletes", "GroupWriter", "RowNumbering", "WriteSettings"]
 
@@ -62,7 +65,7 @@ class WriteSettings:
         avro_schema: The same as Avro JSON, Hudi's columns included.
         rules: How records merge.
         combine: Of several rows with one key only the one that stands is written.
-        codec: Of base files and parquet blocks.
+        codec: Of base files and parquet blocks; None: as the table's files have it.
         log_format: Of data blocks.
         is_non_blocking: Others may log to the same buckets, so that no slice is rewritten.
     """
@@ -72,7 +75,7 @@ class WriteSettings:
     avro_schema: str
     rules: MergeRules
     combine: bool = True
-    codec: Codec = "zstd"
+    codec: Codec | None = None
     log_format: DataFormat = "avro"
     is_non_blocking: bool = False
 
@@ -110,6 +113,7 @@ class GroupWriter:
         self._state = snapshot.state
         self._settings = settings
         self._config = snapshot.state.config
+        self._found_codec: Codec | None = None
         self._partitions: set[str] = set()  # those known to have their metadata file
 
     def write(
@@ -199,7 +203,7 @@ class GroupWriter:
         else:
             rows = rows.drop_columns([RECORD_KEY])
         data = encode_base_file(
-            rows, settings.avro_schema, footer, settings.codec, constants=constants
+            rows, settings.avro_schema, footer, self._new_codec(plan), constants=constants
         )
         self._put(plan, data)
         return msgspec.structs.replace(
@@ -234,7 +238,7 @@ class GroupWriter:
                 settings.avro_schema,
                 self._constants(plan),
                 with_key_footer=self._config.populate_meta_fields,
-                codec=settings.codec,
+                codec=self._rewritten_codec(plan, replaced),
             )
         if not log.num_matched and not merged.num_inserts:
             return None
@@ -296,7 +300,7 @@ class GroupWriter:
             settings.instant,
             settings.avro_schema,
             settings.log_format,
-            settings.codec,
+            self._new_codec(plan) if settings.log_format == "parquet" else DEFAULT_CODEC,
         )
         data = b"".join(blocks)
         self._put(plan, data)
@@ -337,6 +341,19 @@ class GroupWriter:
         )
 
     # -- both
+
+    def _new_codec(self, plan: GroupWrite) -> Codec:
+        """Return the codec of parquet that takes the place of none."""
+        if self._settings.codec is not None:
+            return self._settings.codec
+        if self._found_codec is None:  # for all files of the write
+            self._found_codec = find_codec(self._snapshot, plan.group.partition_path)
+        return self._found_codec
+
+    def _rewritten_codec(self, plan: GroupWrite, replaced: BaseFileReader | None) -> Codec:
+        """Return the codec of a base file that takes the place of another."""
+        told = self._settings.codec or stated_codec(self._config)
+        return told or (replaced and replaced.codec) or self._new_codec(plan)
 
     def _put(self, plan: GroupWrite, data: bytes | pa.Buffer) -> None:
         store, partition_path = self._state.store, plan.group.partition_path

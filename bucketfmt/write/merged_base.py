@@ -12,9 +12,10 @@ from itertools import chain, islice
 import pyarrow as pa
 
 from bucketfmt.rows.base_file import BaseFileReader
-from bucketfmt.rows.base_file_writer import ROW_GROUP_BYTES, BaseFileWriter, Codec
+from bucketfmt.rows.base_file_writer import ROW_GROUP_BYTES, BaseFileWriter
 from bucketfmt.rows.key_footer import KeyFooter
 from bucketfmt.rows.merge import MergedLog
+from bucketfmt.rows.parquet_chunks import Codec
 from bucketfmt.table.slice_reader import BasePiece
 
 __all__ = ["MergedBase", "encode_merged_base"]

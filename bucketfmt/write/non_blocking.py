@@ -22,12 +22,21 @@ Concurrency = Literal["optimistic", "non_blocking"]
 _APPENDING = frozenset({"UPSERT", "INSERT", "BULK_INSERT", "DELETE"})
 
 
-def check_non_blocking(config: TableConfig, index: Index, operation: str) -> None:
+def check_non_blocking(
+    config: TableConfig, index: Index, operation: str, *, keeps: bool = False
+) -> None:
     """Refuse what cannot be written next to writers that do not look at each other.
+
+    Args:
+        config: The table's.
+        index: How keys map to buckets.
+        operation: As Hudi names it.
+        keeps: Whether rows keep stored values, which another writer may change meanwhile.
 
     Raises:
         ValueError: the table is of a kind that does not have it.
-        UnsupportedError: the operation hides file groups that others append to.
+        UnsupportedError: the operation hides file groups that others append to, or keeps values
+            that others may change.
     """
     if (
         config.table_type != "MERGE_ON_READ"
@@ -38,6 +47,11 @@ def check_non_blocking(config: TableConfig, index: Index, operation: str) -> Non
             'concurrency="non_blocking" takes a merge-on-read table of version 8 or later with a '
             f"simple bucket index; this is a {config.table_type} table of version "
             f"{config.table_version} with {index}"
+        )
+    if keeps:
+        raise UnsupportedError(
+            'missing="keep" next to non-blocking writers, which may change the values that are '
+            'kept; give the rows all columns, or write with concurrency="optimistic"'
         )
     if operation not in _APPENDING:
         raise UnsupportedError(

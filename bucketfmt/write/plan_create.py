@@ -30,6 +30,7 @@ from bucketfmt.index.model import (
 )
 from bucketfmt.rows.avro_schema_json import avro_schema_json
 from bucketfmt.rows.column_paths import find_column
+from bucketfmt.rows.column_types import stored_columns
 from bucketfmt.rows.merge_rules import find_merge_rules
 from bucketfmt.rows.meta_columns import META_COLUMNS
 from bucketfmt.rows.virtual_keys import partition_paths, record_keys
@@ -103,7 +104,7 @@ def plan_properties(
     if not record_key:
         raise ValueError("record_key names at least one column")
     fields, types = _split_partition_fields(partition_by)
-    _check_columns(schema, record_key, fields, ordering)
+    schema = _check_columns(schema, record_key, fields, ordering)
     if table_version < 9 and len(ordering) > 1:
         raise ValueError("several ordering fields take table version 9")
     given = _texts(properties or {})
@@ -180,18 +181,14 @@ def _split_partition_fields(partition_by: Sequence[str]) -> tuple[list[str], lis
 
 def _check_columns(
     schema: pa.Schema, record_key: Sequence[str], fields: Sequence[str], ordering: Sequence[str]
-) -> None:
+) -> pa.Schema:
+    """Return the columns as the table stores them."""
     if not isinstance(schema, pa.Schema):
         raise TypeError(f"schema is a pyarrow Schema, not {type(schema).__name__}")
-    untyped = [field.name for field in schema if pa.types.is_null(field.type)]
-    if untyped:
-        raise SchemaError(
-            f"column {untyped[0]}: Hudi stores no column of type null; give it a type"
-        )
     own = [name for name in schema.names if name in META_COLUMNS]
     if own:
         raise SchemaError(f"the columns {', '.join(own)} are Hudi's own; leave them out")
-    _check_once("columns", [name.lower() for name in schema.names])  # all one to Spark
+    schema = stored_columns(schema)
     for what, names in (
         ("record_key", record_key),
         ("partition_by", fields),
@@ -208,6 +205,7 @@ def _check_columns(
                 )
             if pa.types.is_nested(column.type):
                 raise SchemaError(f"{what}: {name} is {column.type}; take a column of one value")
+    return schema
 
 
 def _check_once(what: str, names: Sequence[str]) -> None:

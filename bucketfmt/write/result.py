@@ -26,6 +26,8 @@ class CommitResult:
         files: Paths written, relative to the table.
         bytes_written: Their sizes together.
         file_groups_replaced: How many file groups it hid.
+        schema_changes: What the write changed about the table's columns, such as
+            "tip: added, double" or "qty: int32 became int64".
         repeated: The same `idempotency_key` had been committed before: this is that commit,
             and nothing was written now.
     """
@@ -40,6 +42,7 @@ class CommitResult:
     files: tuple[str, ...] = ()
     bytes_written: int = 0
     file_groups_replaced: int = 0
+    schema_changes: tuple[str, ...] = ()
     repeated: bool = False
 
 

@@ -1,142 +1,184 @@
-"""The table's schema after a write: what Hudi lets incoming columns change.
+"""The table's columns after a write: what incoming columns change, with the caller's consent.
 
-Pure. Sources: AvroSchemaEvolutionUtils.reconcileSchema, SchemaChangeUtils.isTypeUpdateAllow,
-HoodieSchemaUtils.deduceWriterSchema, SimpleSchemaConflictResolutionStrategy. Columns may be
-added, at the end of their level and nullable, and types may widen as readers widen them
-(`rows.conform`). Nothing else.
+Pure. Columns are added at the end of their level, and may be null; a type gives way to a wider
+one that holds every stored value (`rows.column_types.find_wider_type`). Of what Hudi allows
+(AvroSchemaEvolutionUtils.reconcileSchema, SchemaChangeUtils.isTypeUpdateAllow) the rest changes
+stored values, and is refused.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Literal
 
 import pyarrow as pa
 
 from bucketfmt.errors import ConflictError, SchemaError
-from bucketfmt.rows.conform import conform
+from bucketfmt.rows.column_types import column_type, find_wider_type, is_list
+from bucketfmt.rows.exact_cast import check_castable
 from bucketfmt.table.conflicts import ConcurrentOperation
 from bucketfmt.table.written_files import CommitRecord
 
-__all__ = ["plain_schema", "plan_schema", "settle_columns"]
+__all__ = ["GivenColumns", "Missing", "SchemaChange", "plan_schema", "settle_columns"]
+
+Missing = Literal["error", "null", "keep"]
+"""What becomes of columns that rows lack."""
 
 
-def plan_schema(table: pa.Schema, incoming: pa.Schema, may_miss: Collection[str] = ()) -> pa.Schema:
-    """Return the table's columns once these rows are written: `table` itself if nothing changes.
+@dataclass(frozen=True)
+class GivenColumns:
+    """The columns of rows to write, and what they may do to the table's.
+
+    Attributes:
+        schema: The columns, without Hudi's own.
+        evolve: Whether they may add columns and widen types.
+        missing: What becomes of columns that the rows lack. `error`: the rows are refused.
+            `null`: they are null. `keep`: rows of known keys keep the stored values, and those of
+            new keys have null.
+    """
+
+    schema: pa.Schema
+    evolve: bool = False
+    missing: Missing = "error"
+
+
+@dataclass(frozen=True)
+class SchemaChange:
+    """The table's columns after a write.
+
+    Attributes:
+        schema: The columns; the same object as before if nothing changes.
+        changes: What is new, one text for each column that was added or widened.
+        missing: The columns that the rows lack.
+    """
+
+    schema: pa.Schema
+    changes: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+
+
+def plan_schema(table: pa.Schema, given: GivenColumns, own: Collection[str] = ()) -> SchemaChange:
+    """Return the table's columns once these rows are written.
 
     Args:
         table: The user's columns of the table.
-        incoming: The columns of the rows.
-        may_miss: Columns that rows may leave out, and are null then.
+        given: The columns of the rows.
+        own: The columns that make keys, partitions and the order of rows: they keep their types,
+            and no row lacks them.
 
     Raises:
-        SchemaError: a column is missing, or of a type that cannot be reconciled.
+        SchemaError: a column is new or missing, without consent, or of a type that has no value
+            equal to any of the table's.
+        UnsupportedError: a new column of a type that a table cannot hold.
     """
-    missing = [f.name for f in table if f.name not in incoming.names and f.name not in may_miss]
-    if missing:
-        raise SchemaError(
-            f"the rows lack the columns {', '.join(missing)}; give them, null where unknown"
-        )
-    fields = _reconcile(list(table), list(incoming), "")
-    return table if fields == list(table) else pa.schema(fields)
+    plan = _Plan(given, own)
+    fields = plan.level(list(table), list(given.schema), "")
+    plan.check_new()
+    missing = tuple(field.name for field in table if field.name not in given.schema.names)
+    plan.check_missing(missing, table)
+    if not plan.changes:
+        return SchemaChange(table, (), missing)
+    return SchemaChange(pa.schema(fields), tuple(plan.changes), missing)
 
 
-def _reconcile(table: list[pa.Field], incoming: list[pa.Field], path: str) -> list[pa.Field]:
-    by_name = {field.name: field for field in incoming}
-    fields = []
-    for field in table:
-        other = by_name.pop(field.name, None)
-        kind = field.type if other is None else _type(field.type, other.type, path + field.name)
-        fields.append(field if kind == field.type else field.with_type(kind))
-    known = {field.name.lower(): field.name for field in table}
-    for name in by_name:
-        if name.lower() in known:
+class _Plan:
+    """What one comparison of columns has found so far."""
+
+    def __init__(self, given: GivenColumns, own: Collection[str]) -> None:
+        self._given = given
+        self._own = own
+        self.changes: list[str] = []
+        self._new: list[str] = []
+        self._lacking: list[str] = []  # fields within columns
+
+    def level(self, table: list[pa.Field], incoming: list[pa.Field], path: str) -> list[pa.Field]:
+        """Return the fields of one level, in the table's order, and behind them what is new."""
+        by_name = {field.name: field for field in incoming}
+        fields = []
+        for field in table:
+            other = by_name.pop(field.name, None)
+            inner = path + field.name
+            if other is None:
+                if path:
+                    self._lacking.append(inner)
+                    self._check_nullable(field, inner)
+                fields.append(field)
+                continue
+            kind = self._type(field.type, other.type, inner)
+            fields.append(field if kind == field.type else field.with_type(kind))
+        known = {field.name.lower(): field.name for field in table}
+        for field in by_name.values():
+            if field.name.lower() in known:
+                raise SchemaError(
+                    f"the new column {path}{field.name} differs from {known[field.name.lower()]} "
+                    "by case only, which Spark does not tell apart: rename it"
+                )
+            fields.append(self._added(field, path, [other.name for other in table]))
+        return fields
+
+    def check_new(self) -> None:
+        """Raise if there are columns to add and no consent to it."""
+        if self._new and not self._given.evolve:
             raise SchemaError(
-                f"the new column {path}{name} differs from {known[name.lower()]} by case only, "
-                "which Spark does not tell apart: rename it"
+                f"the table lacks columns that the rows have: {', '.join(self._new)}; rename or "
+                "drop them, or pass evolve=True (--evolve) to add them"
             )
-    added = [pa.field(name, plain_type(field.type)) for name, field in by_name.items()]
-    nothing = [field.name for field in added if pa.types.is_null(field.type)]
-    if nothing:
-        raise SchemaError(f"new column {path}{nothing[0]} is null everywhere: give it a type")
-    return [*fields, *added]
 
+    def check_missing(self, missing: Collection[str], table: pa.Schema) -> None:
+        """Raise if columns are missing that may not be."""
+        how = self._given.missing
+        lacking = [*missing, *self._lacking]
+        own = [n for n in lacking if any(o == n or o.startswith(f"{n}.") for o in self._own)]
+        if own and how != "error":
+            raise SchemaError(
+                f"the rows lack the columns {', '.join(own)}, which make keys, partitions or the "
+                "order of rows; give them"
+            )
+        if lacking and how == "error":
+            others = '; or pass missing="null" or "keep" (--missing) for null or the stored values'
+            raise SchemaError(
+                f"the rows lack the columns {', '.join(lacking)}; give them{'' if own else others}"
+            )
+        if self._lacking and how == "keep":
+            raise SchemaError(
+                f"the rows lack {', '.join(self._lacking)}, and only whole columns are kept; give "
+                "these fields, or leave out the columns they are in"
+            )
+        for name in missing if how == "null" else ():
+            self._check_nullable(table.field(name), name)
 
-def _type(table: pa.DataType, incoming: pa.DataType, path: str) -> pa.DataType:
-    incoming = plain_type(incoming)
-    if table == incoming or pa.types.is_null(incoming):
+    def _check_nullable(self, field: pa.Field, path: str) -> None:
+        if not field.nullable and self._given.missing == "null":
+            raise SchemaError(f"the rows lack the column {path}, which is never null; give it")
+
+    def _added(self, field: pa.Field, path: str, known: list[str]) -> pa.Field:
+        inner = path + field.name
+        kind = column_type(field.type, inner, inner.count("."))
+        near = get_close_matches(field.name, known, n=1)
+        self._new.append(f"{inner} (is it {path}{near[0]}?)" if near else inner)
+        self.changes.append(f"{inner}: added, {kind}")
+        return pa.field(field.name, kind)
+
+    def _type(self, table: pa.DataType, incoming: pa.DataType, path: str) -> pa.DataType:
+        while pa.types.is_dictionary(incoming) or pa.types.is_run_end_encoded(incoming):
+            incoming = incoming.value_type
+        if pa.types.is_struct(table) and pa.types.is_struct(incoming):
+            return pa.struct(self.level(list(table), list(incoming), f"{path}."))
+        if pa.types.is_list(table) and is_list(incoming):
+            element = self._type(table.value_type, incoming.value_type, f"{path}.element")
+            return pa.list_(table.value_field.with_type(element))
+        if pa.types.is_map(table) and pa.types.is_map(incoming):
+            check_castable(incoming.key_type, table.key_type, f"{path}.key")
+            value = self._type(table.item_type, incoming.item_type, f"{path}.value")
+            return pa.map_(table.key_type, table.item_field.with_type(value))
+        wider = find_wider_type(table, incoming) if self._given.evolve else None
+        if wider is not None and path not in self._own:
+            self.changes.append(f"{path}: {table} became {wider}")
+            return wider
+        check_castable(incoming, table, path)
         return table
-    if pa.types.is_struct(table) and pa.types.is_struct(incoming):
-        return pa.struct(_reconcile(list(table), list(incoming), f"{path}."))
-    if pa.types.is_list(table) and pa.types.is_list(incoming):
-        element = _type(table.value_type, incoming.value_type, f"{path}.element")
-        return pa.list_(table.value_field.with_type(element))
-    if pa.types.is_map(table) and pa.types.is_map(incoming):
-        value = _type(table.item_type, incoming.item_type, f"{path}.value")
-        return pa.map_(table.key_type, table.item_field.with_type(value))
-    if _becomes(incoming, table, path) or _is_other_timestamp(table, incoming):
-        return table
-    if _becomes(table, incoming, path):
-        return incoming
-    raise SchemaError(f"column {path} is {table} in the table, and {incoming} in the rows")
-
-
-def _becomes(source: pa.DataType, target: pa.DataType, path: str) -> bool:
-    """Return whether values of one type are read as another, whatever they are."""
-    if pa.types.is_decimal(source) and pa.types.is_decimal(target):
-        digits = target.precision - target.scale >= source.precision - source.scale
-        return bool(digits and target.scale >= source.scale)
-    if pa.types.is_timestamp(source):
-        return False
-    try:
-        conform(pa.schema([pa.field(path, source)]).empty_table(), pa.schema([(path, target)]))
-    except SchemaError:
-        return False
-    return True
-
-
-def _is_other_timestamp(table: pa.DataType, incoming: pa.DataType) -> bool:
-    """Return whether both are timestamps with, or both without a zone; the unit is the table's."""
-    both = pa.types.is_timestamp(table) and pa.types.is_timestamp(incoming)
-    return both and (table.tz is None) == (incoming.tz is None)
-
-
-_PLAIN = {
-    pa.int8(): pa.int32(),
-    pa.int16(): pa.int32(),
-    pa.uint8(): pa.int32(),
-    pa.uint16(): pa.int32(),
-    pa.uint32(): pa.int64(),
-    pa.float16(): pa.float32(),
-    pa.large_string(): pa.string(),
-    pa.string_view(): pa.string(),
-    pa.large_binary(): pa.binary(),
-    pa.binary_view(): pa.binary(),
-    pa.date64(): pa.date32(),
-}
-
-
-def plain_schema(schema: pa.Schema) -> pa.Schema:
-    """Return the columns as a table would have them."""
-    return pa.schema([field.with_type(plain_type(field.type)) for field in schema])
-
-
-def plain_type(kind: pa.DataType) -> pa.DataType:
-    """Return the type that a column of `kind` has once it is in a table."""
-    if kind in _PLAIN:
-        return _PLAIN[kind]
-    if pa.types.is_dictionary(kind):
-        return plain_type(kind.value_type)
-    if pa.types.is_timestamp(kind):
-        unit = {"s": "ms", "ns": "us"}.get(kind.unit, kind.unit)
-        return pa.timestamp(unit, "UTC" if kind.tz else None)
-    if pa.types.is_struct(kind):
-        return pa.struct([field.with_type(plain_type(field.type)) for field in kind])
-    if pa.types.is_map(kind):
-        value = kind.item_field.with_type(plain_type(kind.item_type))
-        return pa.map_(plain_type(kind.key_type), value)
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
-        return pa.list_(pa.field("element", plain_type(kind.value_type), kind.value_field.nullable))
-    return kind
 
 
 def settle_columns(

@@ -8,8 +8,11 @@ startCommit and commitStats.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import TracebackType
+from typing import get_args
+
+import pyarrow as pa
 
 from bucketfmt.format.commit_metadata import CommitMetadata, WriteStat
 from bucketfmt.table.pinned import PinnedTable
@@ -21,6 +24,7 @@ from bucketfmt.write.keyed_commits import IDEMPOTENCY_KEY
 from bucketfmt.write.non_blocking import Concurrency
 from bucketfmt.write.receipts import decode_receipts, find_winners
 from bucketfmt.write.result import CommitResult
+from bucketfmt.write.schema_change import GivenColumns, Missing
 from bucketfmt.write.transaction import Transaction
 from bucketfmt.write.write_task import WriteTask
 
@@ -38,6 +42,8 @@ class WriteOptions:
             wrote to the same buckets since is in conflict. None: the beginning of the write.
         retries: How often to begin anew after a conflict. Not done with `read_at`.
         formats: How files are encoded.
+        evolve: Whether the rows may add columns and widen types.
+        missing: What becomes of columns that the rows lack.
         progress: Told how many file groups are written.
     """
 
@@ -46,11 +52,30 @@ class WriteOptions:
     read_at: Timeline | None = None
     retries: int = 3
     formats: FileFormats = field(default_factory=FileFormats)
+    evolve: bool = False
+    missing: Missing = "error"
     progress: ProgressCallback | None = None
 
     def __post_init__(self) -> None:
         if self.retries < 0:
             raise ValueError(f"retries is 0 or more, not {self.retries}")
+        if self.missing not in get_args(Missing):
+            raise ValueError(f"missing is error, null or keep, not {self.missing!r}")
+        if not isinstance(self.evolve, bool):
+            raise TypeError(f"evolve is True or False, not {self.evolve!r}")
+
+    def given(self, operation: str, schema: pa.Schema) -> GivenColumns:
+        """Return the columns of rows to write, and what they may do to the table's.
+
+        Raises:
+            ValueError: stored values are to be kept where rows replace or are all new.
+        """
+        if self.missing == "keep" and operation not in ("UPSERT", "INSERT"):
+            raise ValueError(
+                f'missing="keep" is for upsert and insert, not for {operation.lower()}, which '
+                'looks at no stored rows; pass missing="null"'
+            )
+        return GivenColumns(schema, self.evolve, self.missing)
 
     @property
     def allowed_retries(self) -> int:
@@ -156,13 +181,14 @@ class StartedWrite:
             operation_type=self._operation,
             partition_to_replace_file_ids=self._replaced({r.partition_path for r in found}),
         )
-        return self._transaction.publish(
+        result = self._transaction.publish(
             metadata,
             basis,
             options.read_at or basis.snapshot.state.timeline,
             options.idempotency_key,
             may_overlap=is_append and options.read_at is None,
         )
+        return result if result.repeated else replace(result, schema_changes=basis.schema_changes)
 
     def hand_over(self) -> WriteTask:
         """End this process's part and leave the write to others: see `Table.resume_write`.

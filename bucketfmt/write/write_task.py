@@ -25,6 +25,7 @@ from bucketfmt.write.group_writer import RowNumbering
 from bucketfmt.write.grouping import GroupedRows
 from bucketfmt.write.incoming import DataLike, IncomingRows, open_rows
 from bucketfmt.write.non_blocking import Concurrency
+from bucketfmt.write.schema_change import GivenColumns
 
 __all__ = ["WriteTask", "write_action"]
 
@@ -44,7 +45,7 @@ class WriteTask:
 
     Attributes:
         table: As the write stands on it.
-        incoming: The columns of the rows; None for keys to delete.
+        incoming: The columns of the rows, and what they may change; None for keys to delete.
         operation: As Hudi names it.
         instant: The write's requested time.
         formats: How files are encoded.
@@ -52,7 +53,7 @@ class WriteTask:
     """
 
     table: PinnedTable
-    incoming: pa.Schema | None
+    incoming: GivenColumns | None
     operation: str
     instant: str
     formats: FileFormats

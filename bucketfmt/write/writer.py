@@ -76,7 +76,7 @@ class TableWriter:
         if repeated is not None:
             return repeated
         incoming = IncomingRows(data)
-        basis = Basis(self._snapshot(), self._finder, incoming.schema)
+        basis = Basis(self._snapshot(), self._finder, options.given(operation, incoming.schema))
         with GroupedRows() as grouped:
             gather_rows(basis, incoming, grouped, self._workers)
             return self._commit(operation, basis, grouped, options)
@@ -112,7 +112,8 @@ class TableWriter:
         self, operation: str, incoming: pa.Schema | None, options: WriteOptions
     ) -> StartedWrite:
         """Begin a write whose files are written elsewhere. As `bucketfmt.Table.start_write`."""
-        basis = Basis(self._snapshot(), self._finder, incoming)
+        given = None if incoming is None else options.given(operation, incoming)
+        basis = Basis(self._snapshot(), self._finder, given)
         return self._start(operation, basis, (), options)
 
     def resume(self, task: WriteTask, options: WriteOptions) -> StartedWrite:
@@ -182,7 +183,7 @@ class TableWriter:
     ) -> StartedWrite:
         config = basis.snapshot.state.config
         if self._concurrency == "non_blocking":
-            check_non_blocking(config, basis.index, operation)
+            check_non_blocking(config, basis.index, operation, keeps=bool(basis.kept))
         action = write_action(operation, config.table_type)
         transaction = self._transactions.begin(action)
         with transaction.aborted_on_error():

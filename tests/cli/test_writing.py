@@ -231,11 +231,31 @@ class TestUpsert:
         """`7` is text and `9` a double, nothing is null, and "" is the empty text."""
         path = tmp_path / "rows.csv"
         path.write_text('id,city,ts,fare,note\n7,sf,2,9,""\n8,sf,2,,hello\n9,sf,2,1,\n')
-        assert cli("upsert", table, path).code == 0
+        fails(cli("upsert", table, path), 2, "lacks columns that the rows have: note")
+        run = cli("upsert", table, path, "--evolve")
+        assert (run.code, "note: added, string" in run.out) == (0, True)
         rows = {row["id"]: row for row in read(table)}
         assert rows["7"] == {"id": "7", "city": "sf", "ts": 2, "fare": 9.0, "note": ""}
         assert rows["8"]["fare"] is None
         assert [rows[key]["note"] for key in ("8", "9", "t1")] == ["hello", None, None]
+
+    def test_rows_that_lack_columns(self, cli: Cli, table: Path, tmp_path: Path) -> None:
+        """JSON lines have no columns but those that rows give."""
+        before = read(table)
+        path = tmp_path / "rows.jsonl"
+        path.write_text('{"id": "t1", "city": "sf", "ts": 9}\n\n')
+        fails(cli("upsert", table, path), 2, "lack the columns fare")
+        assert cli("upsert", table, path, "--missing", "keep").code == 0
+        expected = {row["id"]: row for row in before}
+        expected["t1"]["ts"] = 9
+        assert {row["id"]: row for row in read(table)} == expected
+        path.write_text(
+            '{"id": "t1", "city": "sf", "ts": 9, "fare": 1}\n{"id": "t2", "city": "ny", "ts": 9}'
+        )
+        fails(cli("upsert", table, path, "--missing", "keep"), 2, "lack the field fare, which")
+        assert cli("upsert", table, path).code == 0
+        expected["t1"]["fare"], expected["t2"]["ts"], expected["t2"]["fare"] = 1, 9, None
+        assert {row["id"]: row for row in read(table)} == expected
 
     def test_operations(self, cli: Cli, table: Path, tmp_path: Path) -> None:
         path = tmp_path / "rows.csv"

@@ -58,7 +58,7 @@ class Bucketfmt:
         self._table, self._log_format = table, log_format
 
     def upsert(self, rows: pa.Table) -> None:
-        self._table.upsert(rows, log_format=self._log_format, codec="gzip")
+        self._table.upsert(rows, log_format=self._log_format, codec="gzip", evolve=True)
 
     def delete(self, rows: pa.Table) -> None:
         config = self._table.config

@@ -80,6 +80,17 @@ def test_what_was_read_can_be_written_and_a_key_commits_once(
     assert len(table.timeline.instants) == 2
 
 
+def test_options_for_columns(spark: SparkSession, tmp_path: Path) -> None:
+    table = make(tmp_path, "cow")
+    table.upsert(rows(range(3), ts=1))
+    frame = spark.createDataFrame(rows(range(3), ts=2)).coalesce(1)
+    fewer = frame.drop("name").withColumn("x", sf.lit(1))
+    save(fewer, table.uri, evolve="true", missing="keep")
+    found = bf.open(table.uri).scan().to_arrow()
+    assert found["x"].to_pylist() == [1, 1, 1]
+    assert sorted(map(str, found["name"].to_pylist())) == ["None", "näme 1", "näme 2"]
+
+
 def test_rows_of_a_bucket_in_two_tasks_are_refused_and_taken_back(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -101,6 +112,9 @@ def test_what_cannot_be_written_is_refused_and_leaves_nothing(
     for df, mode, options, message in (
         (null_key, "append", {}, r"KeyEncodingError: .*id are null or empty"),
         (good.drop("price"), "append", {}, r"SchemaError: .*lack the columns price"),
+        (good.withColumn("x", sf.lit(1)), "append", {}, r"SchemaError: .*rows have: x"),
+        (good, "append", {"evolve": "yes"}, "evolve is true or false"),
+        (good, "append", {"missing": "drop"}, "missing is error, null or keep"),
         (good, "append", {"operation": "merge"}, "no operation 'merge'"),
         (good, "overwrite", {"operation": "upsert"}, "upsert contradict each other"),
         (good, "append", {"columns": "id"}, "knows no option columns"),

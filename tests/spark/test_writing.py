@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
@@ -107,11 +108,44 @@ def test_what_was_read_can_be_written_and_columns_be_added(
     table.upsert(rows(range(30), ts=1))
     frame = bs.read(spark, table.uri, meta_columns=True)
     more = frame.withColumn("ts", sf.col("ts") + 1).withColumn("at", sf.lit(5).cast("timestamp"))
-    bs.write(more.withColumn("tags", sf.array(sf.lit("x"))), table.uri)
+    more = more.withColumn("tags", sf.array(sf.lit("x")))
+    with pytest.raises(bf.SchemaError, match="lacks columns that the rows have: at, tags"):
+        bs.write(more, table.uri)
+    result = bs.write(more, table.uri, evolve=True)
+    assert result.schema_changes == (
+        "at: added, timestamp[us, tz=UTC]",
+        "tags: added, list<element: string>",
+    )
     found = bf.open(table.uri).scan().to_arrow()
     assert found["ts"].to_pylist() == [2] * 30
     assert found["tags"].to_pylist() == [["x"]] * 30
     assert {moment.timestamp() for moment in found["at"].to_pylist()} == {5.0}
+
+
+def test_columns_that_rows_lack_are_kept(spark: SparkSession, tmp_path: Path) -> None:
+    for kind in ("cow", "mor"):
+        table = make(tmp_path, kind)
+        given, model = rows(range(30), ts=1), Model()
+        bs.write(spark.createDataFrame(given), table.uri)
+        known = spark.createDataFrame(rows(range(20, 40), ts=2)).drop("name", "price")
+        bs.write(known, table.uri, missing="keep")
+        stored = {row["id"]: row for row in given.to_pylist()}
+        expected = rows(range(20, 40), ts=2).to_pylist()
+        for row in expected:
+            kept = stored.get(row["id"], {"name": None, "price": None})
+            row.update(name=kept["name"], price=kept["price"])
+        model.upsert(given)
+        model.upsert(pa.Table.from_pylist(expected, SCHEMA))
+        assert_reads_as(table.uri, model)
+
+
+def test_a_text_in_a_column_of_numbers_changes_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    table = make(tmp_path, "cow")
+    table.upsert(rows(range(30), ts=1))
+    text = spark.createDataFrame(rows([1], ts=2)).withColumn("ts", sf.lit("2"))
+    with pytest.raises(bf.SchemaError, match="column ts is int64 in the table, and string"):
+        bs.write(text, table.uri, evolve=True)
+    assert bf.open(table.uri).schema == SCHEMA
 
 
 def test_rows_larger_than_memory_is_given(

@@ -121,7 +121,7 @@ REFUSED = {
     "a column of nulls": (
         rows([1], 1).append_column("new", pa.nulls(1)),
         bf.SchemaError,
-        "new is null everywhere",
+        "column new: Hudi stores no column of type null",
     ),
     "a type Hudi has not": (
         rows([1], 1).append_column("new", pa.array([1], pa.duration("s"))),
@@ -137,7 +137,7 @@ def test_rows_that_do_not_fit(table: bf.Table, name: str) -> None:
     root = Path(table.uri)
     before = tree(root)
     with pytest.raises(error, match=message):
-        table.upsert(given)
+        table.upsert(given, evolve=True)
     assert tree(root) == before
 
 
@@ -383,7 +383,7 @@ CREATED = {
     "one name to Spark": (
         {"schema": SCHEMA.append(pa.field("ID", pa.string()))},
         bf.SchemaError,
-        "named twice: id",
+        "columns id and ID differ by case only",
     ),
     "column of nulls": (
         {"schema": SCHEMA.append(pa.field("z", pa.null()))},
@@ -404,7 +404,7 @@ CREATED = {
     "column type": (
         {"schema": SCHEMA.append(pa.field("d", pa.duration("s")))},
         bf.UnsupportedError,
-        "'d'",
+        "column d: ",
     ),
 }
 

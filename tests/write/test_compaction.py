@@ -339,7 +339,7 @@ def test_new_columns_are_in_the_new_base_files(tmp_path: Path) -> None:
     for key, row in list(model.rows.items()):
         model.rows[key] = {**row, "extra": None}
     wide = rows(range(40, 50), ts=3).append_column("extra", pa.array(range(10)))
-    table.upsert(wide)
+    table.upsert(wide, evolve=True)
     model.upsert(wide)
     table.compact()
     assert_reads_as(table.uri, model)

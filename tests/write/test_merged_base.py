@@ -258,7 +258,7 @@ def test_a_column_of_another_type_or_none_is_encoded(table: bf.Table) -> None:
     table.upsert(given_rows(50, ts=1))
     wider = given_rows(10, ts=2)
     wider = wider.set_column(2, "qty", wider["qty"].cast(pa.int64()))
-    table.upsert(wider.append_column("note", pa.array(["n"] * 10)))
+    table.upsert(wider.append_column("note", pa.array(["n"] * 10)), evolve=True)
     found = table.scan().to_arrow()
     assert found.schema.field("qty").type == pa.int64()
     assert found["note"].to_pylist() == ["n"] * 10 + [None] * 40

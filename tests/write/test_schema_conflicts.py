@@ -35,7 +35,7 @@ def rows(partition: str, ts: int, **more: int) -> pa.Table:
 
 
 def start(table: bf.Table, given: pa.Table) -> bf.StartedWrite:
-    return bf.open(table.uri).start_write("upsert", given.schema)
+    return bf.open(table.uri).start_write("upsert", given.schema, evolve=True)
 
 
 def publish(started: bf.StartedWrite, given: pa.Table) -> None:
@@ -82,7 +82,7 @@ def test_a_new_column_is_not_published_below_a_later_commit(
             publish(changing, with_column)
     assert table.schema.names == ["id", "p", "ts"]
     assert not table.timeline.pending.instants
-    table.upsert(with_column)
+    table.upsert(with_column, evolve=True)
     assert [row.get("extra") for row in read(table)] == [5, None]
 
 
@@ -94,8 +94,8 @@ def test_two_new_columns_at_a_time(tmp_path: Path) -> None:
         with pytest.raises(bf.ConflictError, match="changes the table's columns"):
             publish(second, two)
     with pytest.raises(bf.SchemaError, match="lack the columns one"):
-        table.upsert(two)
-    table.upsert(rows("y", 2, one=0, two=2))
+        table.upsert(two, evolve=True)
+    table.upsert(rows("y", 2, one=0, two=2), evolve=True)
     assert [(row["one"], row["two"]) for row in read(table)] == [(1, None), (0, 2)]
 
 

@@ -1,0 +1,212 @@
+"""Which Arrow types a table stores, and the type that a column has once it is in a table.
+
+Pure. A table stores what Avro, parquet and every Hudi release read back equal. Sources: the Avro
+1.11 specification, HoodieSparkAvroSchemaConverters, AvroSchemaConverter of parquet-avro.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+import pyarrow as pa
+
+from bucketfmt.errors import SchemaError, UnsupportedError
+
+__all__ = ["NESTING_MAX", "column_type", "find_wider_type", "is_list", "stored_columns"]
+
+NESTING_MAX = 30
+"""Levels of structs, lists and maps in a column that is created here.
+
+Each takes two levels of the Avro schema and of parquet's, and `Limits.schema_depth_max` is 64, like
+Arrow's own bound for columns that one process passes on to another.
+"""
+
+_DECIMAL_DIGITS = 38  # of Spark's decimals
+_STORED: Mapping[pa.DataType, pa.DataType] = {
+    **{
+        kind: kind
+        for kind in (
+            pa.bool_(),
+            pa.int32(),
+            pa.int64(),
+            pa.float32(),
+            pa.float64(),
+            pa.string(),
+            pa.binary(),
+            pa.date32(),
+        )
+    },
+    pa.int8(): pa.int32(),
+    pa.int16(): pa.int32(),
+    pa.uint8(): pa.int32(),
+    pa.uint16(): pa.int32(),
+    pa.uint32(): pa.int64(),
+    pa.float16(): pa.float32(),
+    pa.large_string(): pa.string(),
+    pa.string_view(): pa.string(),
+    pa.large_binary(): pa.binary(),
+    pa.binary_view(): pa.binary(),
+    pa.date64(): pa.date32(),
+    pa.time32("s"): pa.time32("ms"),
+    pa.time32("ms"): pa.time32("ms"),
+    pa.time64("us"): pa.time64("us"),
+    pa.time64("ns"): pa.time64("us"),
+}
+_UNITS = {"s": "ms", "ms": "ms", "us": "us", "ns": "us"}
+
+
+def stored_columns(schema: pa.Schema) -> pa.Schema:
+    """Return the columns as a table stores them.
+
+    Raises:
+        SchemaError: two names that are one to Spark, which ignores case, or a column of nulls.
+        UnsupportedError: a type that a table cannot hold.
+    """
+    _check_names([field.name for field in schema], "")
+    return pa.schema(
+        [field.with_type(column_type(field.type, field.name)).remove_metadata() for field in schema]
+    )
+
+
+def column_type(kind: pa.DataType, path: str, depth: int = 0) -> pa.DataType:
+    """Return the type that a column of `kind` has once it is in a table.
+
+    Every value of `kind` has an equal value of that type, but for units of time that are finer
+    than microseconds: `rows.exact_cast` refuses what they alone can tell.
+
+    Args:
+        kind: Any Arrow type.
+        path: What to call the column in errors, such as "point.x".
+        depth: How many types are around this one.
+
+    Raises:
+        SchemaError: two fields of a struct whose names are one to Spark, or a column of nulls.
+        UnsupportedError: a table cannot hold the type.
+    """
+    if kind in _STORED:
+        return _STORED[kind]
+    if pa.types.is_null(kind):
+        raise SchemaError(f"column {path}: Hudi stores no column of type null; give it a type")
+    if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
+        return column_type(kind.value_type, path, depth)
+    if pa.types.is_timestamp(kind):
+        return pa.timestamp(_UNITS[kind.unit], "UTC" if kind.tz else None)
+    if pa.types.is_decimal(kind):
+        return _decimal(kind, path)
+    if pa.types.is_fixed_size_binary(kind) and kind.byte_width:
+        return kind
+    if depth >= NESTING_MAX and pa.types.is_nested(kind):
+        raise UnsupportedError(
+            f"column {_shown(path)}: more than {NESTING_MAX} levels of structs, lists and maps; "
+            "store the inner ones as text or as columns of their own"
+        )
+    if pa.types.is_struct(kind):
+        return _struct(kind, path, depth)
+    if pa.types.is_map(kind):
+        return _map(kind, path, depth)
+    if is_list(kind):
+        element = column_type(kind.value_type, f"{path}.element", depth + 1)
+        return pa.list_(pa.field("element", element, kind.value_field.nullable))
+    raise UnsupportedError(f"column {path}: {_reason(kind)}")
+
+
+def is_list(kind: pa.DataType) -> bool:
+    """Return whether a type is one of Arrow's lists, whose values are the same."""
+    return any(
+        test(kind)
+        for test in (
+            pa.types.is_list,
+            pa.types.is_large_list,
+            pa.types.is_fixed_size_list,
+            pa.types.is_list_view,
+            pa.types.is_large_list_view,
+        )
+    )
+
+
+def find_wider_type(stored: pa.DataType, given: pa.DataType) -> pa.DataType | None:
+    """Return the type that holds every value of a stored column and more of another; or None.
+
+    So it is with integers of 32 bits and with decimals. Hudi widens other types too, and changes
+    stored values by it: a bigint above 2^53 becomes another number as a double, a float goes by
+    way of its text (1.1f becomes 1.1, another number too), and a number becomes a text.
+    """
+    types = pa.types
+    if stored == pa.int32():
+        if given in (pa.int64(), pa.uint32(), pa.uint64()):
+            return pa.int64()
+        return pa.float64() if types.is_floating(given) else None
+    if types.is_decimal(stored) and types.is_decimal(given):
+        scale = max(stored.scale, given.scale)
+        whole = max(stored.precision - stored.scale, given.precision - given.scale)
+        if whole + scale <= _DECIMAL_DIGITS and (whole + scale, scale) != (
+            stored.precision,
+            stored.scale,
+        ):
+            return pa.decimal128(whole + scale, scale)
+    return None
+
+
+def _decimal(kind: pa.DataType, path: str) -> pa.DataType:
+    if not 0 <= kind.scale <= kind.precision <= _DECIMAL_DIGITS:
+        raise UnsupportedError(
+            f"column {path}: {kind}, where Hudi's decimals have up to {_DECIMAL_DIGITS} digits, "
+            "and as many of them or fewer behind the point; cast it"
+        )
+    return pa.decimal128(kind.precision, kind.scale)
+
+
+def _struct(kind: pa.DataType, path: str, depth: int) -> pa.DataType:
+    fields = list(kind)
+    if not fields:
+        raise UnsupportedError(f"column {path}: parquet has no struct without fields")
+    _check_names([field.name for field in fields], f"{path}.")
+    return pa.struct(
+        [
+            pa.field(f.name, column_type(f.type, f"{path}.{f.name}", depth + 1), f.nullable)
+            for f in fields
+        ]
+    )
+
+
+def _map(kind: pa.DataType, path: str, depth: int) -> pa.DataType:
+    key = kind.key_type
+    while pa.types.is_dictionary(key) or pa.types.is_run_end_encoded(key):
+        key = key.value_type
+    if _STORED.get(key) != pa.string():
+        raise UnsupportedError(
+            f"column {path}: the keys of Hudi's maps are text, not {key}; "
+            "cast the keys, or store a list of structs"
+        )
+    value = column_type(kind.item_type, f"{path}.value", depth + 1)
+    return pa.map_(pa.string(), pa.field("value", value, kind.item_field.nullable))
+
+
+def _check_names(names: Iterable[str], path: str) -> None:
+    """Refuse names that are equal, or equal to Spark, which ignores case."""
+    known: dict[str, str] = {}
+    for name, count in Counter(names).items():
+        if count > 1:
+            raise SchemaError(f"column {path}{name} is there twice; rename one of them")
+        other = known.setdefault(name.lower(), name)
+        if other != name:
+            raise SchemaError(
+                f"the columns {path}{other} and {path}{name} differ by case only, which Spark "
+                "does not tell apart; rename one of them"
+            )
+
+
+def _reason(kind: pa.DataType) -> str:
+    if isinstance(kind, pa.BaseExtensionType):
+        return (
+            f"a table keeps no extension types such as {kind}; write its storage, "
+            f"{kind.storage_type}"
+        )
+    if pa.types.is_uint64(kind):
+        return "uint64 goes beyond Hudi's long; cast it to int64, or to decimal128(20, 0)"
+    return f"Hudi has no type for {kind}; cast it"
+
+
+def _shown(path: str) -> str:
+    return path if len(path) <= 120 else f"{path[:120]}..."
