@@ -251,7 +251,8 @@ class Table(ReadableTable):
         """Delete the rows of keys, or those that pass a filter.
 
         They pass as of one moment: where others write to their buckets before they are deleted,
-        they are looked for again.
+        they are looked for again. Where there is no such row nothing is committed, unless an
+        `idempotency_key` or `commit_metadata` is to be recorded: `CommitResult.committed`.
 
         Args:
             keys: As for `locate`. Keys without a partition are looked for in all.

@@ -268,6 +268,9 @@ def print_result(result: bucketfmt.CommitResult, output: Output) -> None:
     if output is Output.JSON:
         print(json.dumps(asdict(result), ensure_ascii=False))
         return
+    if not result.committed:
+        console.print("nothing to delete")
+        return
     facts: dict[str, Any] = {
         "instant": f"{result.instant} ({result.action})",
         "operation": result.operation,

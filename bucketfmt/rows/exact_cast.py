@@ -109,7 +109,7 @@ def _map(array: pa.Array, target: pa.MapType, path: str) -> pa.Array:
     )
     offsets, flat = _offsets(pc.list_value_length(lists)), lists.flatten()
     keys = cast_exactly(flat.field(0), target.key_type, f"{path}.key")
-    _check_distinct(pc.list_parent_indices(lists), keys, path)
+    _check_distinct(offsets, keys, path)
     values = cast_exactly(flat.field(1), target.item_type, f"{path}.value")
     children = pa.StructArray.from_arrays(
         [keys, values], fields=[target.key_field, target.item_field]
@@ -118,8 +118,9 @@ def _map(array: pa.Array, target: pa.MapType, path: str) -> pa.Array:
     return pa.Array.from_buffers(target, len(array), buffers, children=[children])
 
 
-def _check_distinct(parents: pa.Array, keys: pa.Array, path: str) -> None:
-    pairs = pa.table([parents, keys], ["map", "key"])
+def _check_distinct(offsets: pa.Array, keys: pa.Array, path: str) -> None:
+    sizes = np.diff(offsets.to_numpy())
+    pairs = pa.table([pa.array(np.repeat(np.arange(len(sizes)), sizes)), keys], ["map", "key"])
     counted = pairs.group_by(["map", "key"]).aggregate([([], "count_all")])
     if counted.num_rows != len(keys):
         double = counted.filter(pc.greater(counted["count_all"], 1))["key"][0].as_py()

@@ -11,6 +11,7 @@ from functools import partial
 import pyarrow as pa
 
 from bucketfmt.errors import SchemaError
+from bucketfmt.format.table_config import TableConfig
 from bucketfmt.rows.column_types import find_wider_type
 from bucketfmt.rows.exact_cast import cast_exactly
 from bucketfmt.rows.hidden_nulls import fill_hidden_nulls
@@ -22,6 +23,8 @@ from bucketfmt.write.basis import Basis
 from bucketfmt.write.grouping import BucketRef, GroupedRows, route_rows
 
 __all__ = ["gather_keys", "gather_rows"]
+
+_FOLDER_BYTES_MAX = 255
 
 
 def gather_rows(
@@ -68,7 +71,24 @@ def _route(basis: Basis, given: pa.Table) -> list[tuple[BucketRef, pa.Table]]:
     rows = pa.table([_column(given, field) for field in fields], schema=pa.schema(fields))
     keys = record_keys(rows, config, basis.key_encoding)
     paths = partition_paths(rows, config)
+    _check_lengths(paths, config)
     return list(route_rows(rows, keys, paths, basis.buckets))
+
+
+def _check_lengths(paths: pa.ChunkedArray, config: TableConfig) -> None:
+    """Refuse partition paths with names of folders that file systems do not take."""
+    for path in paths.unique().to_pylist():
+        parts = path.split("/")
+        for number, part in enumerate(parts):
+            size = len(part.encode())
+            if size <= _FOLDER_BYTES_MAX:
+                continue
+            fields = config.partition_fields
+            field = fields[number] if len(parts) == len(fields) else ", ".join(fields)
+            raise SchemaError(
+                f"column {field}: the value {part[:40]!r}... makes a folder whose name has {size} "
+                f"bytes, and file systems take {_FOLDER_BYTES_MAX}; shorten the value"
+            )
 
 
 def _column(given: pa.Table, field: pa.Field) -> pa.ChunkedArray:

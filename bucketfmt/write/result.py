@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from bucketfmt.format.commit_metadata import CommitMetadata
+from bucketfmt.format.instants import INIT_INSTANT
 from bucketfmt.timeline.timeline import Instant
 
-__all__ = ["CommitResult", "result_of"]
+__all__ = ["CommitResult", "nothing_done", "result_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +16,8 @@ class CommitResult:
     """A completed write.
 
     Attributes:
-        instant: Its requested time: `_hoodie_commit_time` of the rows it wrote.
+        instant: Its requested time: `_hoodie_commit_time` of the rows it wrote. Where nothing was
+            committed, that of the newest commit, in which there was nothing to do.
         completion_time: When it became visible.
         action: `commit`, `deltacommit`, `replacecommit`, ...
         operation: As Hudi names it: UPSERT, DELETE, COMPACT, ...
@@ -30,6 +32,7 @@ class CommitResult:
             "tip: added, double" or "qty: int32 became int64".
         repeated: The same `idempotency_key` had been committed before: this is that commit,
             and nothing was written now.
+        committed: False of a delete that found no row, which makes no commit.
     """
 
     instant: str
@@ -44,6 +47,7 @@ class CommitResult:
     file_groups_replaced: int = 0
     schema_changes: tuple[str, ...] = ()
     repeated: bool = False
+    committed: bool = True
 
 
 def result_of(
@@ -64,3 +68,16 @@ def result_of(
         file_groups_replaced=sum(map(len, metadata.partition_to_replace_file_ids.values())),
         repeated=repeated,
     )
+
+
+def nothing_done(operation: str, action: str, newest: Instant | None) -> CommitResult:
+    """Return what a write says that found nothing to do.
+
+    Args:
+        operation: As Hudi names it.
+        action: What a commit of it is on the timeline.
+        newest: The newest commit that it looked at; None if there is none.
+    """
+    instant = INIT_INSTANT if newest is None else newest.requested_time
+    completed = instant if newest is None else newest.completion_time or instant
+    return CommitResult(instant, completed, action, operation, committed=False)

@@ -23,10 +23,10 @@ from bucketfmt.write.bucket_writer import BucketWriter, FileFormats
 from bucketfmt.write.keyed_commits import IDEMPOTENCY_KEY
 from bucketfmt.write.non_blocking import Concurrency
 from bucketfmt.write.receipts import decode_receipts, find_winners
-from bucketfmt.write.result import CommitResult
+from bucketfmt.write.result import CommitResult, nothing_done
 from bucketfmt.write.schema_change import GivenColumns, Missing
 from bucketfmt.write.transaction import Transaction
-from bucketfmt.write.write_task import WriteTask
+from bucketfmt.write.write_task import WriteTask, write_action
 
 __all__ = ["StartedWrite", "WriteOptions"]
 
@@ -156,6 +156,7 @@ class StartedWrite:
     def publish(self, receipts: Iterable[bytes]) -> CommitResult:
         """Complete the commit: one file for each bucket, whatever attempts there were.
 
+        A delete that found no row is taken back, unless its commit has something to record.
         Files of attempts that failed, or were repeated, are removed.
 
         Args:
@@ -175,6 +176,12 @@ class StartedWrite:
         for receipt in found:
             if receipt.stat is not None:
                 by_partition.setdefault(receipt.partition_path, []).append(receipt.stat)
+        if not by_partition and self._needs_no_commit:
+            self._transaction.abort()
+            state = basis.snapshot.state
+            action = write_action(self._operation, state.config.table_type)
+            newest = state.timeline.completed.commits.instants[-1:]
+            return nothing_done(self._operation, action, next(iter(newest), None))
         metadata = CommitMetadata(
             partition_to_write_stats=by_partition,
             extra_metadata=self._extra_metadata(),
@@ -205,6 +212,14 @@ class StartedWrite:
         disks: else the next write does it.
         """
         self._transaction.abort()
+
+    @property
+    def _needs_no_commit(self) -> bool:
+        """Whether nothing is lost where no commit is made of a write without files."""
+        options = self._options
+        is_recorded = options.commit_metadata or options.idempotency_key is not None
+        is_delete = self._operation == "DELETE"
+        return is_delete and not is_recorded and self._transaction.leaves_nothing
 
     def _extra_metadata(self) -> dict[str, str | None]:
         basis, options = self._basis, self._options

@@ -376,11 +376,16 @@ class Transaction:
         stated = {name: text for name, text in stated.items() if text}
         return msgspec.structs.replace(metadata, extra_metadata={**kept, **stated})
 
+    @property
+    def leaves_nothing(self) -> bool:
+        """Whether `abort` leaves nothing, and leaves nothing to the next write either."""
+        return self._owner.store.failures_are_final or not self._is_resumed
+
     def abort(self) -> None:
         """Leave nothing of what was not tried to be published; nothing happens once it ended."""
         if self._is_ended or self._is_tried or not self._is_own:
             return
-        if self._is_resumed and not self._owner.store.failures_are_final:
+        if not self.leaves_nothing:
             # Another process may have tried to publish it, which may take effect late.
             self.hand_over()
             return

@@ -103,6 +103,16 @@ REFUSED = {
         bf.UnsafePathError,
         "/etc",
     ),
+    "partition too long for a folder": (
+        replaced("region", pa.array(["é" * 130, "us"])),
+        bf.SchemaError,
+        "column region: the value 'é+'... makes a folder whose name has 260 bytes",
+    ),
+    "bytes for text": (
+        replaced("name", pa.array([b"a", b"\xff"])),
+        bf.SchemaError,
+        "name is string in the table, and binary",
+    ),
     "column twice": (
         pa.Table.from_arrays([*rows([1], 1).columns, pa.array(["x"])], [*SCHEMA.names, "id"]),
         bf.SchemaError,

@@ -195,6 +195,24 @@ def test_nothing_to_write_is_a_commit_too(table: bf.Table) -> None:
     assert_reads_as(table.uri, Model())
 
 
+def test_a_delete_that_finds_nothing_makes_no_commit(table: bf.Table) -> None:
+    nothing = table.delete(["key-000001"])
+    assert (nothing.committed, nothing.instant) == (False, "00000000000000")
+    written = table.upsert(rows(range(3), ts=1))
+    before = table.timeline.instants
+    for found in (table.delete(["nowhere"]), table.delete(filter=[("ts", ">", 5)])):
+        assert (found.committed, found.operation) == (False, "DELETE")
+        assert found.instant == written.instant
+        assert (found.files, found.rows_deleted) == ((), 0)
+    assert table.timeline.instants == before
+    keyed = table.delete(["nowhere"], idempotency_key="once")
+    assert keyed.committed
+    assert table.delete(["key-000001"], idempotency_key="once").instant == keyed.instant
+    told = table.delete(["nowhere"], commit_metadata={"batch": "7"})
+    assert (told.committed, len(table.timeline.instants)) == (True, len(before) + 2)
+    assert bf.open(table.uri).scan().count() == 3
+
+
 def test_marked_rows_delete(tmp_path: Path) -> None:
     schema = SCHEMA.append(pa.field("_hoodie_is_deleted", pa.bool_()))
     for table_type in ("COPY_ON_WRITE", "MERGE_ON_READ"):
