@@ -194,6 +194,7 @@ def _bad(contents: dict[str, str]) -> Iterator[Vector]:
         )
     for name, rules, ordering, expected in (
         ("null", ["DEL-16"], "00", ["NULL", None]),
+        ("null-reference", ["DEL-16"], "0300", ["NULL", None]),
         ("int-least", ["DEL-16"], "02" + "ffffffff0f", ["INT", -(2**31)]),
         ("long-least", ["DEL-16"], "09" + "ff" * 9, ["LONG", str(-(2**63))]),
         (
@@ -233,6 +234,12 @@ def _bad(contents: dict[str, str]) -> Iterator[Vector]:
             "DEL-16",
             "0103" + _ascii("java.time.Instant") + "01" + "00" + "8094ebdc03",
         ),
+        "string-of-length-minus-one": ("corrupt", "DEL-15", "030180"),
+        "utf8-of-no-text": (
+            "corrupt",
+            "DEL-16",
+            "0103" + _ascii("org.apache.avro.util.Utf8") + "01" + "02" + "ff",
+        ),
         "month-13": (
             "corrupt",
             "DEL-16",
@@ -242,6 +249,11 @@ def _bad(contents: dict[str, str]) -> Iterator[Vector]:
     for name, (error, rule, ordering) in java_bad.items():
         yield Vector(f"delete-block.v2-{name}", [rule], _TEXT, _v2(contents, ordering), error=error)
     bad = {
+        "v3-key-of-no-text": (
+            "corrupt",
+            "DEL-9",
+            _v3("02" + "0202ff" + "02047031" + "0400" + "00"),
+        ),
         "version-0": ("corrupt", "DEL-2", bytes.fromhex("0000000000000000")),
         "version-negative": ("corrupt", "DEL-2", bytes.fromhex("ffffffff00000000")),
         "version-4": ("unsupported", "DEL-2", bytes.fromhex("000000040000000100")),

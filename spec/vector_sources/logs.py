@@ -287,6 +287,11 @@ def _frames() -> Iterator[Vector]:
     footer = struct.pack(">iii", 1, 0, 1) + b"x"
     for name, rules, data in (
         ("footer", ["LOG-7", "DEV-19"], encode_block(1, header, footer=footer)),
+        (
+            "header-value-of-no-text",
+            ["LOG-8"],
+            encode_block(1, {0: "12"}).replace(b"12", b"\xff\xfe"),
+        ),
         ("negative-header-key", ["LOG-8"], encode_block(1, {-1: "x"})),
         ("content-length", ["LOG-2"], encode_block(1, header, footer=struct.pack(">iq", 0, 0))),
     ):
@@ -549,6 +554,7 @@ def _selections() -> Iterator[Vector]:
             (3, {"1": a}),
             (3, {"3": "0"}),
             (3, {"4": f"{a},"}),
+            (3, {"5": "x"}),
             (3, {"6": "1"}),
             (3, {"7": "yes"}),
             (3, {"8": "-1"}),

@@ -116,6 +116,8 @@ _MERGE_MODES: list[tuple[dict[str, str], str]] = [
         "EVENT_TIME_ORDERING",
     ),
     (_config(6, **{_OLD_STRATEGY: _COMMIT}), "COMMIT_TIME_ORDERING"),
+    (_config(8, **{_PAYLOAD: "DefaultHoodieRecordPayload"}), "CUSTOM"),
+    (_config(8, **{_OLD_STRATEGY: _COMMIT, _STRATEGY: _EVENT}), "EVENT_TIME_ORDERING"),
     (
         _config(8, **{_PAYLOAD: "com.uber.hoodie.common.model.OverwriteWithLatestAvroPayload"}),
         "COMMIT_TIME_ORDERING",

@@ -241,6 +241,42 @@ def _merging() -> Iterator[Vector]:
             {f"k{n}": "old" for n, (*_, stays) in enumerate(told) if stays},
             ordering_type=kind,
         )
+    # a null is the int 0: equal in class to a date, to nothing else
+    nulls: list[tuple[str, dict[str, str], dict[str, str]]] = [
+        ("date", {"a": "old", "b": "new", "c": "old", "d": "new", "e": "new"}, {"b": "old"}),
+        ("long", {"a": "old", "b": "old", "c": "new", "d": "new", "e": "new"}, {}),
+    ]
+    for kind, rows_kept, deletes_kept in nulls:
+        yield vector(
+            f"null-{kind}-rows",
+            ["MERGE-4", "MERGE-5"],
+            _EVENT,
+            [
+                _row(*row, "old")
+                for row in (("a", 5), ("b", -5), ("c", None), ("d", None), ("e", None))
+            ],
+            [
+                _rows(
+                    *(
+                        _row(*row, "new")
+                        for row in (("a", None), ("b", None), ("c", -5), ("d", 5), ("e", None))
+                    )
+                )
+            ],
+            rows_kept,
+            "written for this text" if kind == "long" else source,
+            ordering_type=kind,
+        )
+        of_class, values = ("INT", (4, -4)) if kind == "date" else ("LONG", ("4", "-4"))
+        yield vector(
+            f"null-{kind}-against-deletes",
+            ["MERGE-5", "MERGE-6"],
+            _EVENT,
+            [_row(key, None, "old") for key in "abc"],
+            [_deletes(("a", of_class, values[0]), ("b", of_class, values[1]), ("c", "INT", 0))],
+            deletes_kept,
+            ordering_type=kind,
+        )
     yield vector(
         "marked-deletes",
         ["MERGE-7"],
@@ -273,7 +309,7 @@ def _merging() -> Iterator[Vector]:
         base,
         [update],
         {"a": "old", **kept},
-        "HoodieTableConfig.getPayloadClass of Hudi 0.15.0 and 1.2.0, as read in their sources",
+        "HoodieTableConfig.inferMergingConfigsForPreV9Table of Hudi 1.2.0, as read in its source",
     )
     two = [_rows(_row("a", 5, "1")), _rows(_row("a", 4, "2"))]
     yield vector(
