@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bucketfmt.timeline.timeline import Instant, Timeline
 
-__all__ = ["find_rolled_back", "find_what_overtook"]
+__all__ = ["find_rolled_back", "find_what_may_be_archived", "find_what_overtook"]
 
 
 def find_rolled_back(before: Timeline, now: Timeline) -> Instant | None:
@@ -24,6 +24,28 @@ def find_rolled_back(before: Timeline, now: Timeline) -> Instant | None:
         if (time, instant.action) not in there and not now.is_before_start(time):
             return instant
     return None
+
+
+def find_what_may_be_archived(before: Timeline, now: Timeline) -> str | None:
+    """Return the earliest time of a write that completed after a timeline was read and is archived.
+
+    None where there is none for sure: archival takes the oldest instants, so those that began
+    after the timeline was read go after all that are on it.
+
+    Args:
+        before: The timeline that was read.
+        now: The timeline as it is, with an instant that is no savepoint.
+    """
+    there = {instant.requested_time for instant in now.instants}
+    times = [
+        instant.requested_time
+        for instant in before.writes.pending.instants
+        if instant.requested_time not in there and now.is_before_start(instant.requested_time)
+    ]
+    newest = max((instant.requested_time for instant in before.instants), default="")
+    if now.is_before_start(newest):
+        times.append(newest)
+    return min(times, default=None)
 
 
 def find_what_overtook(before: Timeline, now: Timeline) -> str | None:

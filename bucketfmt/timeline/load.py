@@ -52,17 +52,30 @@ _PARALLEL_READS = 16  # for the latency of object stores
 
 _T = TypeVar("_T")
 
+_LISTINGS_MAX = 10
+
 
 def load_timeline(store: Store, config: TableConfig, limits: Limits = DEFAULT_LIMITS) -> Timeline:
     """Return the active timeline, from one listing of its folder.
+
+    A listing is no moment: next to an archival it may have a file of an instant from before the
+    instant was deleted, and lack the completed file, so that what is archived looks pending.
+    Archival deletes the completed file last, and leaves a completed write before any that is
+    pending. So a pending write without one before it is looked for once more.
 
     Raises:
         LimitError: there are more instants than `limits.timeline_instants_max`.
     """
     zone = timezone.utc if config.timezone == "UTC" else None
-    files = [(f.name, f.modified) for f in store.list(config.timeline_path) if not f.is_dir]
-    timeline = plan_timeline(files, config.timeline_layout, zone)
-    limits.check("timeline_instants_max", len(timeline.instants))
+    for _ in range(_LISTINGS_MAX):
+        files = [(f.name, f.modified) for f in store.list(config.timeline_path) if not f.is_dir]
+        timeline = plan_timeline(files, config.timeline_layout, zone)
+        limits.check("timeline_instants_max", len(timeline.instants))
+        first = next((i.requested_time for i in timeline.writes.completed.instants), "~")
+        pending = [i for i in timeline.writes.pending.instants if i.requested_time < first]
+        paths = (join_path(config.timeline_path, instant.file_name) for instant in pending)
+        if all(store.info(path) is not None for path in paths):
+            break
     return timeline
 
 

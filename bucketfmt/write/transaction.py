@@ -38,9 +38,11 @@ from bucketfmt.table.conflicts import (
     find_candidates,
     find_conflicts,
 )
+from bucketfmt.table.overtaken import find_what_may_be_archived
 from bucketfmt.table.table import load_config
 from bucketfmt.timeline.clock import InstantClock, known_times
 from bucketfmt.timeline.heartbeat import Heartbeat, Heartbeats
+from bucketfmt.timeline.history import load_history
 from bucketfmt.timeline.load import load_timeline
 from bucketfmt.timeline.lock import LockProvider, TableLock
 from bucketfmt.timeline.machine import Machine
@@ -359,6 +361,7 @@ class Transaction:
         """Return the commit with the columns that others have given the table meanwhile."""
         owner, config = self._owner, self._config
         check_still_there(before, now)
+        self._check_not_archived(before, now)
         candidates = find_candidates(
             config, before, now, self.instant, writes_base_files=_has_base_files(metadata)
         )
@@ -380,6 +383,25 @@ class Transaction:
     def leaves_nothing(self) -> bool:
         """Whether `abort` leaves nothing, and leaves nothing to the next write either."""
         return self._owner.store.failures_are_final or not self._is_resumed
+
+    def _check_not_archived(self, before: Timeline, now: Timeline) -> None:
+        """Refuse to publish where writes since the basis was read are no longer on the timeline.
+
+        Whether they wrote to the same buckets could be read in the archive; it is as quick to
+        write again.
+        """
+        owner, since = self._owner, find_what_may_be_archived(before, now)
+        if since is None:
+            return
+        known = {i.requested_time for i in before.completed.instants}
+        archived = load_history(owner.store, self._config, owner.limits, since=since)
+        for instant in Timeline(archived, now.layout).writes.completed.instants:
+            if instant.requested_time not in known:
+                raise ConflictError(
+                    f"{instant.action} {instant.requested_time} completed and was archived since "
+                    "the table was read for this write. Nothing was published; reload the table "
+                    "and retry"
+                )
 
     def abort(self) -> None:
         """Leave nothing of what was not tried to be published; nothing happens once it ended."""

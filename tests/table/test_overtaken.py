@@ -10,7 +10,11 @@ import pytest
 import bucketfmt as bf
 from bucketfmt.format.instants import State
 from bucketfmt.storage.store import FileInfo
-from bucketfmt.table.overtaken import find_rolled_back, find_what_overtook
+from bucketfmt.table.overtaken import (
+    find_rolled_back,
+    find_what_may_be_archived,
+    find_what_overtook,
+)
 from bucketfmt.timeline.timeline import Instant, Timeline
 from tests.write.models import SCHEMA, rows
 
@@ -147,3 +151,16 @@ def test_damage_is_none_of_it(table: bf.Table) -> None:
     with pytest.raises((bf.CorruptError, bf.NotFoundError)) as told:
         scan.to_arrow()
     assert "read again" not in str(told.value)
+
+
+def test_what_may_have_completed_and_been_archived_since() -> None:
+    pending = ("20260101000000002", "commit", State.INFLIGHT)
+    newest = ("20260101000000005", "commit", State.COMPLETED)
+    find = find_what_may_be_archived
+    assert find(timeline(ONE, TWO), timeline(ONE, TWO, LATER)) is None
+    assert find(timeline(ONE, TWO), timeline(TWO, LATER)) is None, "those before the newest known"
+    assert find(timeline(ONE, TWO), timeline(LATER)) == TWO[0], "what came between is not there"
+    assert find(timeline(ONE, pending, LATER), timeline(LATER, newest)) == pending[0]
+    assert find(timeline(ONE, pending, LATER), timeline(ONE, LATER)) is None, "it failed"
+    assert find(timeline(ONE, pending, LATER), timeline(TWO, LATER)) is None, "it completed"
+    assert find(timeline(), timeline(LATER)) == ""

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
+import bucketfmt as bf
 from bucketfmt.errors import BucketfmtError, CorruptError, LimitError, NotFoundError
 from bucketfmt.format.commit_metadata import (
     CommitMetadata,
@@ -26,9 +28,11 @@ from bucketfmt.format.plans import (
 )
 from bucketfmt.format.service_metadata import CleanMetadata, SavepointMetadata
 from bucketfmt.format.table_config import TableConfig
-from bucketfmt.limits import Limits
+from bucketfmt.limits import DEFAULT_LIMITS, Limits
 from bucketfmt.storage.open import open_store
-from bucketfmt.storage.store import Store
+from bucketfmt.storage.store import FileInfo, Store
+from bucketfmt.table.table import load_config
+from bucketfmt.testing.memory_store import MemoryStore
 from bucketfmt.testing.recording_store import RecordingStore
 from bucketfmt.timeline.load import (
     load_clustering_plan,
@@ -39,6 +43,8 @@ from bucketfmt.timeline.load import (
     load_replaced_file_groups,
     load_timeline,
 )
+from bucketfmt.write.create import create_table
+from bucketfmt.write.plan_create import plan_properties
 from tests.golden import GOLDEN
 from tests.timeline.tables import config_of, empty_store, open_table
 
@@ -502,3 +508,45 @@ class TestPendingClusterings:
         put(store, config, f"{T[2]}.{action}.requested", clustering("a"))
         with pytest.raises(CorruptError, match="plans of both"):
             load_pending_clusterings(store, config, load_timeline(store, config))
+
+
+class _Torn(MemoryStore):
+    """Lists a folder as an archival goes over it: each file as of another moment."""
+
+    torn: Mapping[str, bytes] | None = None
+
+    def list(self, path: str) -> list[FileInfo]:
+        if self.torn is None:
+            return super().list(path)
+        listed = MemoryStore(self.torn).list(path)
+        self.torn = None
+        return listed
+
+
+@pytest.mark.parametrize("version", [6, 9])
+def test_what_an_archival_deletes_meanwhile_does_not_look_pending(version: int) -> None:
+    store = _Torn()
+    properties = plan_properties(
+        name="t",
+        schema=pa.schema([("id", pa.string())]),
+        record_key=["id"],
+        index=bf.SimpleBucketIndex(1),
+        table_type="COPY_ON_WRITE",
+        table_version=version,
+    )
+    create_table(store, properties, bf.SimpleBucketIndex(1))
+    config = load_config(store, DEFAULT_LIMITS)
+    table = bf.Table(store, config, DEFAULT_LIMITS, None)
+    for key in "abc":
+        table.upsert(pa.table({"id": [key]}))
+    first = load_timeline(store, config).instants[0]
+    completed = f"{config.timeline_path}/{first.file_name}"
+    torn = {path: data for path, data in store.files.items() if path != completed}
+    assert table.archive(min_commits=1, max_commits=1)
+    left = load_timeline(store, config).instants
+    assert first not in left
+    store.torn = torn
+    assert load_timeline(store, config).instants == left
+    assert store.torn is None
+    store.torn = torn
+    assert bf.Table(store, config, DEFAULT_LIMITS, None).scan().count() == 3

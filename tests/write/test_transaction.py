@@ -183,6 +183,48 @@ def test_what_was_worked_out_from_an_older_table(table: bf.Table) -> None:
     assert_reads_as(table.uri, model)
 
 
+def test_what_was_worked_out_before_others_were_archived(table: bf.Table) -> None:
+    """Those who wrote meanwhile are no longer on the timeline to be compared with."""
+    (_, mine), (_, others), *_ = keys_by_bucket(table).items()
+    model = Model()
+    model.upsert(rows(range(40), ts=1))
+    seen = table.timeline
+    for number, key in enumerate((mine[0], *others[:2])):
+        table.upsert(rows([key], ts=2 + number))
+        model.upsert(rows([key], ts=2 + number))
+    assert table.archive(min_commits=1, max_commits=1)
+    with pytest.raises(bf.ConflictError, match="was archived since"):
+        table.upsert(rows(mine[:1], ts=9), read_at=seen)
+    assert_reads_as(table.uri, model)
+    # What was archived before is no conflict, nor is an archive next to what is still there.
+    seen = table.timeline
+    table.upsert(rows(others[:1], ts=8))
+    table.upsert(rows(mine[:1], ts=9), read_at=seen)
+    for key, ts in ((others[0], 8), (mine[0], 9)):
+        model.upsert(rows([key], ts))
+    assert_reads_as(table.uri, model)
+
+
+def test_a_write_that_began_earlier_and_was_archived_meanwhile(table: bf.Table) -> None:
+    """It completed while another was at work that had begun later."""
+    (_, mine), (_, others), *_ = keys_by_bucket(table).items()
+    early = table.start_write("upsert", SCHEMA)
+    receipts = list(early.task.write(rows(mine[:1], ts=5), "0-0-0"))
+    table.upsert(rows(others[:1], ts=2))
+
+    def end_and_archive() -> None:
+        early.publish(receipts)
+        bf.open(table.uri).archive(min_commits=1, max_commits=1)
+
+    writer = slow_writer(table, end_and_archive)
+    with pytest.raises(bf.ConflictError):
+        writer.write_rows("UPSERT", rows(mine[:1], ts=3), WriteOptions(retries=0))
+    model = Model()
+    for given in (rows(range(40), 1), rows(mine[:1], 5), rows(others[:1], 2)):
+        model.upsert(given)
+    assert_reads_as(table.uri, model)
+
+
 def test_one_idempotency_key_commits_once(table: bf.Table) -> None:
     given = rows([1], ts=7, price=7.0)
     first = table.upsert(given, idempotency_key="batch 7", commit_metadata={"job": "nightly"})
