@@ -8,7 +8,7 @@ keys leaves few candidates, and only a single one counts as proof. Pure.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
@@ -22,10 +22,70 @@ from bucketfmt.format.record_keys import KeyDialect
 from bucketfmt.index.assign import Buckets
 from bucketfmt.index.model import SimpleBucketIndex
 
-__all__ = ["infer_hash_fields", "infer_num_buckets", "infer_simple_index", "largest_bucket_id"]
+__all__ = [
+    "KEYS_MIN",
+    "Evidence",
+    "infer_hash_fields",
+    "infer_num_buckets",
+    "infer_simple_index",
+    "largest_bucket_id",
+]
 
-_KEYS_MIN = 16
+KEYS_MIN = 16
 """Fewer keys prove nothing worth relying on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What keys and the buckets they were found in say about the number of buckets N.
+
+    N divides every (hash - bucket id), and is larger than every bucket id. Evidence of several
+    samples is added up with `+`.
+
+    Attributes:
+        divisor: The greatest common divisor of all (hash - bucket id); 0 where all are 0.
+        num_keys: How many keys there are.
+        largest_bucket: The largest bucket id that a key was found in; -1 without keys.
+        differences: Distinct values of (hash - bucket id), `KEYS_MIN` of each sample at most.
+    """
+
+    divisor: int = 0
+    num_keys: int = 0
+    largest_bucket: int = -1
+    differences: frozenset[int] = frozenset()
+
+    @classmethod
+    def of(cls, hashes: np.ndarray, bucket_ids: np.ndarray) -> Evidence:
+        """Return the evidence of keys.
+
+        Args:
+            hashes: int32 list hashes of the keys' hash values.
+            bucket_ids: The bucket each key was found in, same length.
+        """
+        if not len(hashes):
+            return cls()
+        differences = np.abs((hashes.astype(np.int64) & 0x7FFFFFFF) - bucket_ids)
+        some = np.unique(differences)[:KEYS_MIN].tolist()
+        divisor = int(np.gcd.reduce(differences))
+        return cls(divisor, len(hashes), int(bucket_ids.max()), frozenset(some))
+
+    def __add__(self, other: Evidence) -> Evidence:
+        return Evidence(
+            int(np.gcd(self.divisor, other.divisor)),
+            self.num_keys + other.num_keys,
+            max(self.largest_bucket, other.largest_bucket),
+            self.differences | other.differences,
+        )
+
+    def proves(self, num_buckets: int) -> bool:
+        """Whether the keys fit `num_buckets`, and no multiple of that number."""
+        is_large_enough = self.largest_bucket < num_buckets
+        return self.num_keys >= KEYS_MIN and self.divisor == num_buckets and is_large_enough
+
+    @property
+    def is_scant(self) -> bool:
+        """Whether the keys are so few, or so alike, that they may fit multiples of N by chance."""
+        return len(self.differences) < KEYS_MIN
 
 
 def largest_bucket_id(file_ids: Iterable[str]) -> int | None:
@@ -49,8 +109,7 @@ def infer_num_buckets(
         bucket_ids: The bucket each key was found in, same length.
         largest_bucket: The largest bucket id in the table; N is larger.
     """
-    differences = (hashes.astype(np.int64) & 0x7FFFFFFF) - bucket_ids
-    divisor = int(np.gcd.reduce(np.abs(differences))) if len(differences) else 0
+    divisor = Evidence.of(hashes, bucket_ids).divisor
     fitting = [n for n in _divisors(divisor) if n > largest_bucket]
     return fitting[0] if len(fitting) == 1 else None
 
@@ -71,7 +130,7 @@ def infer_simple_index(
     `samples` holds (bucket id, record keys found in it). Hash fields may be all key fields, as
     is Hudi's default, or any of them. With one bucket, the fields make no difference.
     """
-    if sum(len(keys) for _, keys in samples) < _KEYS_MIN:
+    if sum(len(keys) for _, keys in samples) < KEYS_MIN:
         return None
     keys = pa.chunked_array([chunk for _, column in samples for chunk in column.chunks])
     buckets = np.concatenate([np.full(len(column), bucket) for bucket, column in samples])
@@ -97,7 +156,7 @@ def infer_hash_fields(
     `samples` holds (buckets of the partition, bucket id, record keys found in it); which hash
     fields those buckets have does not count. None where no hash fields fit, or several do.
     """
-    if sum(len(keys) for _, _, keys in samples) < _KEYS_MIN:
+    if sum(len(keys) for _, _, keys in samples) < KEYS_MIN:
         return None
     fitting = [
         hash_fields

@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 import pyarrow as pa
 
-from bucketfmt.errors import CorruptError
+from bucketfmt.errors import CorruptError, IndexUnknownError, KeyEncodingError
 from bucketfmt.format.index_settings import IndexSettings
 from bucketfmt.format.partition_rules import PartitionBucketRules
 from bucketfmt.index.assign import Buckets
@@ -31,11 +31,11 @@ from bucketfmt.index.model import (
 __all__ = [
     "IndexSource",
     "ResolvedIndex",
-    "check_file_ids",
     "check_hash_fields",
     "check_index_argument",
-    "check_keys",
     "find_declared_index",
+    "find_stray_file_group",
+    "find_stray_key",
 ]
 
 IndexSource = Literal["argument", "properties", "index files", "file ids and keys", "unknown"]
@@ -50,18 +50,40 @@ class ResolvedIndex:
         source: Where the answer came from.
         evidence: One sentence a person can check.
         lacks_hash_fields: The table states the index, but not which of its key fields are hashed.
+        is_recorded: The table states all of the index, whoever else does. Keys are to prove any
+            other index, partition by partition, before it is used.
     """
 
     index: Index | None
     source: IndexSource
     evidence: str
     lacks_hash_fields: bool = False
+    is_recorded: bool = False
 
     @property
     def is_declared(self) -> bool:
-        """Whether somebody stated the index, so that pruning by it is sound."""
+        """Whether somebody stated the index, so that pruning by it is sound once it is proved."""
         is_stated = self.source in ("argument", "properties", "index files")
         return self.index is not None and is_stated and not self.lacks_hash_fields
+
+    def contradiction(self, what: str, partition_path: str) -> Exception:
+        """Return the error for a partition that does not fit the index.
+
+        Args:
+            what: The file group or the key that does not fit, as a clause.
+            partition_path: The partition.
+        """
+        if self.source == "argument":
+            return ValueError(
+                f"index={self.index} contradicts the table: {what} (partition "
+                f"{partition_path!r}); pass the index the table was written with, or none"
+            )
+        return IndexUnknownError(
+            f"{self.index} ({self.evidence}) does not hold here: {what}; pass the index= that "
+            "this was written with, or read the table without a lookup by hash; bucketfmt check "
+            "tells more",
+            partition=partition_path,
+        )
 
 
 def find_declared_index(
@@ -146,43 +168,34 @@ def check_hash_fields(argument: BucketIndex, record_key_fields: Sequence[str]) -
         )
 
 
-def check_file_ids(
-    argument: BucketIndex, buckets: Buckets, partition_path: str, file_ids: Iterable[str]
-) -> None:
-    """Refuse the caller's index where a partition has file groups that are in none of its buckets.
-
-    Raises:
-        ValueError: it has.
-    """
+def find_stray_file_group(buckets: Buckets, file_ids: Iterable[str]) -> str | None:
+    """Return, as a clause, a file group that is in none of a partition's buckets; None for none."""
     for file_id in file_ids:
         if buckets.bucket_of(file_id) is None:
-            raise ValueError(
-                f"index={argument} contradicts the table: file group {file_id} in partition "
-                f"{partition_path!r} is none of its buckets; pass the index the table was written "
-                "with, or none"
-            )
+            return f"file group {file_id} is in no bucket of the index"
+    return None
 
 
-def check_keys(
-    argument: Index | None,
-    buckets: Buckets,
-    partition_path: str,
-    file_id: str,
-    record_keys: pa.ChunkedArray,
-) -> None:
-    """Refuse the caller's index where a file group has keys that belong into another.
+def find_stray_key(buckets: Buckets, file_id: str, record_keys: pa.ChunkedArray) -> str | None:
+    """Return, as a clause, a key that belongs into another file group; None where all fit.
 
-    Raises:
-        ValueError: it has.
+    Keys of a file group that is in no bucket fit, since such a file group may hold any key.
     """
-    bucket_ids = buckets.assign(record_keys)
-    strays = np.flatnonzero(bucket_ids != buckets.bucket_of(file_id))
-    if len(strays):
-        raise ValueError(
-            f"index={argument} contradicts the table: it puts key {record_keys[strays[0]]} of "
-            f"partition {partition_path!r} into bucket {bucket_ids[strays[0]]}, and it is in file "
-            f"group {file_id}; pass the index the table was written with, or none"
+    bucket_id = buckets.bucket_of(file_id)
+    if bucket_id is None:
+        return None
+    try:
+        assigned = buckets.assign(record_keys)
+    except KeyEncodingError as error:
+        return (
+            f"a key in file group {file_id} has no hash by {', '.join(buckets.hash_fields)} "
+            f"({error.message})"
         )
+    strays = np.flatnonzero(assigned != bucket_id)
+    if not len(strays):
+        return None
+    key = record_keys[strays[0]]
+    return f"it puts key {key} into bucket {assigned[strays[0]]}, and file group {file_id} has it"
 
 
 def _agree(argument: Index, declared: Index | None) -> bool:

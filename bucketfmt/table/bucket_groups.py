@@ -63,15 +63,9 @@ def plan_bucketed_scan(
             different hashes.
         ValueError: `index` of `open` contradicts the table's file groups.
     """
-    resolved = index_finder.resolve(snapshot)
     found: dict[str, Buckets] = {}
     for path in dict.fromkeys(file_slice.partition_path for file_slice in slices) or [""]:
-        buckets = index_finder.buckets_to_read(snapshot, resolved, path)
-        if buckets is None:
-            raise IndexUnknownError(
-                f"{resolved.index} does not tell a file group from a key; read() the table"
-            )
-        found[path] = buckets
+        found[path] = index_finder.buckets(snapshot, path)
     of_bucket = []
     for file_slice in slices:
         bucket_id = found[file_slice.partition_path].bucket_of(file_slice.file_id)

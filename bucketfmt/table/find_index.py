@@ -5,15 +5,11 @@ I/O: index files; and, where nothing states an index, a sample of keys.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
-from bucketfmt.errors import (
-    BucketfmtError,
-    CorruptError,
-    IndexUnknownError,
-    LimitError,
-    UnsupportedError,
-)
+from bucketfmt.errors import BucketfmtError, IndexUnknownError
 from bucketfmt.format.index_settings import IndexSettings
 from bucketfmt.format.names import find_bucket_id, parse_hashing_config_name
 from bucketfmt.format.partition_rules import (
@@ -35,15 +31,14 @@ from bucketfmt.index.model import (
 )
 from bucketfmt.index.resolve import (
     ResolvedIndex,
-    check_file_ids,
     check_hash_fields,
     check_index_argument,
-    check_keys,
     find_declared_index,
 )
 from bucketfmt.limits import Limits
 from bucketfmt.storage.store import Store
 from bucketfmt.table.hashing_files import has_hashing_metadata, load_hashing_metadata
+from bucketfmt.table.index_proof import IndexProofs
 from bucketfmt.table.sample_keys import load_key_sample
 from bucketfmt.table.snapshot import Snapshot
 from bucketfmt.table.state import TableState
@@ -69,7 +64,7 @@ class IndexFinder:
         self.argument = argument
         self._declared: tuple[TableState, ResolvedIndex] | None = None
         self._inferred: tuple[TableState, ResolvedIndex] | None = None
-        self._checked: TableState | None = None
+        self._proofs = IndexProofs()
         self._dialect = dialect_for_table_version(config.table_version)
         if isinstance(argument, BucketIndex):
             check_hash_fields(argument, config.record_key_fields)
@@ -87,9 +82,12 @@ class IndexFinder:
         if declared is None or declared[0] is not snapshot.state:
             stated = self._load_stated(snapshot)
             if self.argument is not None:
-                stated = check_index_argument(self.argument, stated)
+                given = check_index_argument(self.argument, stated)
+                stated = replace(given, is_recorded=self._records(stated, given.index))
             elif self._leaves_hash_fields_open(stated):
                 stated = replace(stated, lacks_hash_fields=True)
+            else:
+                stated = replace(stated, is_recorded=stated.index is not None)
             declared = self._declared = snapshot.state, stated  # one assignment: threads may race
         return declared[1]
 
@@ -113,8 +111,19 @@ class IndexFinder:
             and len(self._config.record_key_fields) > 1
         )
 
+    def _records(self, stated: ResolvedIndex, given: Index | None) -> bool:
+        """Whether the table states all of the caller's index."""
+        if not stated.is_declared or self._leaves_hash_fields_open(stated):
+            return False
+        if isinstance(given, BucketIndex) and isinstance(stated.index, BucketIndex):
+            return self._hash_fields(given) == self._hash_fields(stated.index)
+        return True
+
     def resolve(self, snapshot: Snapshot) -> ResolvedIndex:
-        """Return the stated index, or what the keys of a few file groups prove."""
+        """Return the stated index, or what the keys of a few file groups prove.
+
+        Which partitions the index holds for is for `buckets` to tell.
+        """
         declared = self.declared(snapshot)
         if declared.is_declared:
             return declared
@@ -128,71 +137,55 @@ class IndexFinder:
             self._inferred = inferred
         return inferred[1]
 
-    def find_pruning_buckets(self, snapshot: Snapshot, partition_path: str) -> Buckets | None:
-        """Return the buckets that a scan may leave file groups out by; None for none.
+    def buckets(self, snapshot: Snapshot, partition_path: str) -> Buckets:
+        """Return the buckets of a partition, which may be new, by an index proved for it.
 
-        Rows do not depend on the index: where it is unknown or damaged, reads go on, and
-        `locate`, `lookup` and `check` tell.
-
-        Raises:
-            ValueError: the caller's index contradicts the table's.
-        """
-        try:
-            declared = self.declared(snapshot)
-            if not declared.is_declared:
-                return None
-            return self.buckets_to_read(snapshot, declared, partition_path)
-        except (CorruptError, IndexUnknownError, LimitError, UnsupportedError):
-            return None
-
-    def buckets(
-        self, snapshot: Snapshot, resolved: ResolvedIndex, partition_path: str
-    ) -> Buckets | None:
-        """Return the buckets of one partition; None when the index has none.
+        Nothing else returns buckets. See `IndexProofs.prove` for what is looked at. No data file
+        is opened where the table records the index.
 
         Raises:
-            IndexUnknownError: the index is unknown.
-            CorruptError: the partition's hashing metadata is damaged.
-            ValueError: the caller's index contradicts the partition's file ids.
+            IndexUnknownError: the index is unknown, has no buckets, or is not proved.
+            ValueError: the caller's index contradicts the table.
+            CorruptError: what states the index, or the partition's ring, is damaged.
         """
-        index = resolved.index
-        if index is None:
+        resolved = self.resolve(snapshot)
+        if resolved.index is None:
             raise IndexUnknownError(
                 f"how keys map to file groups is unknown: {resolved.evidence}; pass index= "
                 "(--index), for example SimpleBucketIndex(num_buckets)"
             )
-        if isinstance(index, SimpleBucketIndex | PartitionBucketIndex):
-            num_buckets = self._num_buckets(index, partition_path)
-            buckets = FixedBuckets(num_buckets, self._hash_fields(index), self._dialect)
-            if resolved.source == "argument":
-                file_ids = [file_slice.file_id for file_slice in snapshot.slices(partition_path)]
-                check_file_ids(index, buckets, partition_path, file_ids)
-            return buckets
+        if not isinstance(resolved.index, BucketIndex):
+            raise IndexUnknownError(
+                f"{resolved.index} does not tell a file group from a key; lookup() finds the rows "
+                "of keys, and scan() those of the table"
+            )
+        layout_of = partial(self._layout, snapshot, resolved.index)
+        return self._proofs.prove(snapshot, resolved, partition_path, layout_of)
+
+    def bucket_names(
+        self, snapshot: Snapshot, partition_path: str
+    ) -> Callable[[str], int | None] | None:
+        """Return what tells the bucket id in a file id, for display only; keys are not compared.
+
+        None where nothing states an index, or the index has no buckets.
+
+        Raises:
+            ValueError: the caller's index contradicts what the table states.
+            CorruptError: as `buckets`.
+        """
+        index = self.declared(snapshot).index
+        if not isinstance(index, BucketIndex):
+            return None
+        return self._layout(snapshot, index, partition_path).bucket_of
+
+    def _layout(self, snapshot: Snapshot, index: BucketIndex, partition_path: str) -> Buckets:
+        """Return the buckets that a partition has if the index is right."""
+        hash_fields = self._hash_fields(index)
         if isinstance(index, ConsistentHashingIndex):
             metadata = load_hashing_metadata(snapshot.state, partition_path)
             nodes = metadata.nodes if metadata else initial_ring(partition_path, index.num_buckets)
-            return RingBuckets(tuple(nodes), self._hash_fields(index), self._dialect)
-        return None
-
-    def buckets_to_read(
-        self, snapshot: Snapshot, resolved: ResolvedIndex, partition_path: str
-    ) -> Buckets | None:
-        """Return what `buckets` does, for reading those of certain keys and no others.
-
-        Rows would be missed if the caller's index were wrong: some keys are read to see, once.
-
-        Raises:
-            ValueError: as for `buckets`, and where keys are in other buckets than they should.
-        """
-        buckets = self.buckets(snapshot, resolved, partition_path)
-        if buckets is None or resolved.source != "argument" or self._checked is snapshot.state:
-            return buckets
-        sample = load_key_sample(snapshot, snapshot.slices(partition_path))
-        for file_slice, keys in sample.found:
-            check_keys(self.argument, buckets, partition_path, file_slice.file_id, keys)
-        if sample.num_keys:
-            self._checked = snapshot.state
-        return buckets
+            return RingBuckets(tuple(nodes), hash_fields, self._dialect)
+        return FixedBuckets(self._num_buckets(index, partition_path), hash_fields, self._dialect)
 
     def _num_buckets(
         self, index: SimpleBucketIndex | PartitionBucketIndex, partition_path: str
@@ -260,9 +253,9 @@ class IndexFinder:
         sample = load_key_sample(snapshot, snapshot.slices_of(snapshot.partitions))
         found = []
         for file_slice, keys in sample.found:
-            buckets = self.buckets(snapshot, declared, file_slice.partition_path)
-            bucket_id = buckets.bucket_of(file_slice.file_id) if buckets else None
-            if buckets is not None and bucket_id is not None:
+            buckets = self._layout(snapshot, index, file_slice.partition_path)
+            bucket_id = buckets.bucket_of(file_slice.file_id)
+            if bucket_id is not None:
                 found.append((buckets, bucket_id, keys))
         hash_fields = infer_hash_fields(found, fields)
         seen = f"{sample.num_keys} keys of {len(sample.found)} file groups"

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
 
-from bucketfmt.errors import BucketfmtError
+from bucketfmt.errors import BucketfmtError, IndexUnknownError
 from bucketfmt.format.log_block import CorruptSpan, HeaderKey
 from bucketfmt.format.log_file import decode_log_file
 from bucketfmt.format.names import find_bucket_id
+from bucketfmt.index.assign import Buckets
 from bucketfmt.index.infer import largest_bucket_id
 from bucketfmt.process import cached_property
 from bucketfmt.table.files import FileSlice
@@ -175,12 +177,11 @@ class Inspect:
         Buckets without a file group are there too, with null file_id, where the index is known.
         On a consistent hashing ring, bucket_id is the ring value of the node.
         """
-        resolved = self._index_finder.resolve(self._snapshot)
         rows: list[dict[str, Any]] = []
         for path in self._snapshot.partitions:
-            buckets = None
-            if resolved.index is not None:
-                buckets = self._index_finder.buckets(self._snapshot, resolved, path)
+            buckets: Buckets | None = None
+            with suppress(IndexUnknownError):
+                buckets = self._index_finder.buckets(self._snapshot, path)
             bucket_of = buckets.bucket_of if buckets else self._bucket_of(path)
             own: list[dict[str, Any]] = [
                 {
@@ -261,10 +262,9 @@ class Inspect:
     def _bucket_of(self, partition_path: str) -> Callable[[str], int | None]:
         """Return what tells the bucket of a file id: the stated index, else how file ids look."""
         try:
-            declared = self._index_finder.declared(self._snapshot)
-            if declared.index is not None:
-                buckets = self._index_finder.buckets(self._snapshot, declared, partition_path)
-                return buckets.bucket_of if buckets else _in_no_bucket
+            if self._index_finder.declared(self._snapshot).index is not None:
+                names = self._index_finder.bucket_names(self._snapshot, partition_path)
+                return names or _in_no_bucket
         except BucketfmtError:
             return _in_no_bucket  # whoever needs the index is told what is wrong with it
         return find_bucket_id if self._looks_bucketed else _in_no_bucket

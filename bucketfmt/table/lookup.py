@@ -16,7 +16,6 @@ import pyarrow.compute as pc
 from bucketfmt.errors import CorruptError, IndexUnknownError, NotFoundError
 from bucketfmt.format.table_config import TableConfig
 from bucketfmt.index.assign import Buckets
-from bucketfmt.index.resolve import ResolvedIndex
 from bucketfmt.table.files import FileSlice
 from bucketfmt.table.find_index import IndexFinder
 from bucketfmt.table.keys import KeySet, KeysLike, read_keys
@@ -129,10 +128,9 @@ def plan_locator(
         IndexUnknownError: as `locate_keys`.
         CorruptError: as `locate_keys`.
     """
-    resolved = index_finder.resolve(snapshot)
     found = {}
     for path in snapshot.partitions if partitions is None else partitions:
-        buckets = _buckets(snapshot, index_finder, resolved, path)
+        buckets = index_finder.buckets(snapshot, path)
         found[path] = PartitionLocator.of(snapshot.slices(path), buckets)
     return KeyLocator(snapshot.state.config, found)
 
@@ -148,11 +146,11 @@ def locate_keys(
     Raises:
         IndexUnknownError: the index is unknown, keeps no buckets, or leaves out file groups.
         CorruptError: a key's bucket has two file groups.
+        ValueError: the caller's index contradicts the table.
     """
-    resolved = index_finder.resolve(snapshot)
 
     def locator(path: str, record_keys: pa.ChunkedArray) -> tuple[PartitionLocator, np.ndarray]:
-        buckets = _buckets(snapshot, index_finder, resolved, path)
+        buckets = index_finder.buckets(snapshot, path)
         bucket_ids = buckets.assign(record_keys)
         slices = _slices_in_buckets(snapshot, path, buckets, bucket_ids)
         return PartitionLocator.of(slices, buckets), bucket_ids
@@ -176,17 +174,6 @@ def _locate(
     if len(located) == 1 or keys.partition_paths is None:
         return found
     return found.take(pa.array(np.argsort(np.concatenate(rows))))
-
-
-def _buckets(
-    snapshot: Snapshot, index_finder: IndexFinder, resolved: ResolvedIndex, path: str
-) -> Buckets:
-    buckets = index_finder.buckets(snapshot, resolved, path)
-    if buckets is None:
-        raise IndexUnknownError(
-            f"{resolved.index} does not tell a file group from a key; lookup() finds the rows"
-        )
-    return buckets
 
 
 def _by_partition(
@@ -249,13 +236,12 @@ def lookup_rows(
     columns: Sequence[str] | None = None,
 ) -> pa.Table:
     """Return the rows of keys. As `Table.lookup`."""
-    resolved = index_finder.resolve(snapshot)
     table = snapshot.schema
     output = output_schema(table, columns, meta_columns=False)
     streams, size = [], 0
     with snapshot.state.read_here():
         for path, record_keys, _ in _by_partition(snapshot.partitions, keys, None):
-            slices = _slices_of_keys(snapshot, index_finder, resolved, path, record_keys)
+            slices = _slices_of_keys(snapshot, index_finder, path, record_keys)
             for file_slice, own in slices:
                 spec = RowSpec(table=table, output=output, keys=own)
                 streams.append(partial(SliceReader(snapshot, spec).read, file_slice, None))
@@ -268,19 +254,17 @@ def lookup_rows(
 def _slices_of_keys(
     snapshot: Snapshot,
     index_finder: IndexFinder,
-    resolved: ResolvedIndex,
     partition_path: str,
     record_keys: pa.ChunkedArray,
 ) -> Iterator[tuple[FileSlice, pa.Array]]:
     """Yield the slices that may hold keys, each with those keys.
 
-    A file group that is in no bucket (or any, where the index is unknown) may hold all of them.
+    A file group that is off the ring (or any, where no index is proved) may hold all of them.
     """
     distinct = pc.unique(record_keys)
-    buckets = None
-    if resolved.index is not None:
-        buckets = index_finder.buckets_to_read(snapshot, resolved, partition_path)
-    if buckets is None:
+    try:
+        buckets = index_finder.buckets(snapshot, partition_path)
+    except IndexUnknownError:
         yield from ((file_slice, distinct) for file_slice in snapshot.slices(partition_path))
         return
     bucket_ids = buckets.assign(distinct)

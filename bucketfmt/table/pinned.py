@@ -11,12 +11,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from bucketfmt.errors import IndexUnknownError
 from bucketfmt.format.record_keys import KeyEncoding
 from bucketfmt.format.table_config import TableConfig
 from bucketfmt.index.assign import Buckets
 from bucketfmt.index.model import Index
-from bucketfmt.index.resolve import ResolvedIndex
 from bucketfmt.limits import Limits
 from bucketfmt.process import cached_property
 from bucketfmt.rows.virtual_keys import partition_paths
@@ -62,15 +60,8 @@ class PinnedTable:
         return IndexFinder(self.store, self.config, self.limits, self.index)
 
     def buckets(self, partition_path: str) -> Buckets:
-        """Return the buckets of a partition, which may be new.
-
-        Raises:
-            IndexUnknownError: the index is unknown, or keeps none.
-        """
-        buckets = self.finder.buckets(self.snapshot, self._resolved, partition_path)
-        if buckets is None:
-            raise IndexUnknownError(f"{self._resolved.index} keeps no buckets")
-        return buckets
+        """Return the buckets of a partition, which may be new. As `IndexFinder.buckets`."""
+        return self.finder.buckets(self.snapshot, partition_path)
 
     def assign(self, rows: pa.Table) -> pa.Table:
         """Return the bucket of each row, in order, by hashing alone.
@@ -105,10 +96,6 @@ class PinnedTable:
     @cached_property
     def _key_encoding(self) -> KeyEncoding | None:
         return find_key_encoding(self.snapshot)
-
-    @cached_property
-    def _resolved(self) -> ResolvedIndex:
-        return self.finder.resolve(self.snapshot)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in self.__dataclass_fields__}

@@ -1,24 +1,30 @@
-"""Some record keys of a table, each with the file group it is in.
+"""Some record keys of a table, each with the file group that holds the key.
 
-I/O: reads the key columns of a few base files, or log files where a group has no base file.
+I/O: reads the key columns of a few base files, and the first log file of file groups that have no
+base file.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import pyarrow as pa
 
 from bucketfmt.errors import BucketfmtError
+from bucketfmt.index.infer import KEYS_MIN
 from bucketfmt.rows.meta_columns import RECORD_KEY
 from bucketfmt.table.files import FileSlice
 from bucketfmt.table.slice_columns import RowSpec
 from bucketfmt.table.slice_reader import SliceReader
 from bucketfmt.table.snapshot import Snapshot
+from bucketfmt.table.streams import map_in_threads, waiting_count
 
 __all__ = ["KeySample", "load_key_sample"]
 
 _SLICES_SAMPLED = 8
+_SLICES_SAMPLED_MAX = 64  # where the first ones have fewer than KEYS_MIN keys
 _KEYS_SAMPLED = 2_000  # of each slice
 
 
@@ -29,10 +35,12 @@ class KeySample:
     Attributes:
         found: (file slice, record keys in it), one a file group.
         unreadable: Why a file group gave no keys: the first such error.
+        is_of_all: Whether every file group was read.
     """
 
     found: tuple[tuple[FileSlice, pa.ChunkedArray], ...]
     unreadable: BucketfmtError | None = None
+    is_of_all: bool = False
 
     @property
     def num_keys(self) -> int:
@@ -40,21 +48,30 @@ class KeySample:
         return sum(len(keys) for _, keys in self.found)
 
 
-def load_key_sample(snapshot: Snapshot, slices: list[FileSlice]) -> KeySample:
-    """Return keys of file groups spread over `slices`; a damaged one is left out."""
-    with_base = [file_slice for file_slice in slices if file_slice.base_file is not None]
-    candidates = with_base or slices
-    step = max(1, len(candidates) // _SLICES_SAMPLED)
-    sampled = candidates[::step][: _SLICES_SAMPLED + 1]
-    loaded = [_load_keys(snapshot, file_slice) for file_slice in sampled]
-    return KeySample(
-        tuple(
-            (file_slice, keys)
-            for file_slice, keys in zip(sampled, loaded, strict=True)
-            if not isinstance(keys, BucketfmtError)
-        ),
-        next((error for error in loaded if isinstance(error, BucketfmtError)), None),
-    )
+def load_key_sample(snapshot: Snapshot, slices: Sequence[FileSlice]) -> KeySample:
+    """Return keys of file groups spread over `slices`; a damaged file group is left out.
+
+    Nine file groups are read at most, or 64 while their keys are too few to prove anything.
+    """
+    step = max(1, len(slices) // _SLICES_SAMPLED)
+    first = list(range(len(slices)))[::step][: _SLICES_SAMPLED + 1]
+    order = [*first, *sorted(set(range(len(slices))).difference(first))][:_SLICES_SAMPLED_MAX]
+    found: list[tuple[FileSlice, pa.ChunkedArray]] = []
+    unreadable: BucketfmtError | None = None
+    start, end, num_keys = 0, len(first), 0
+    while start < end and num_keys < KEYS_MIN:
+        some = [slices[at] for at in order[start:end]]
+        workers = waiting_count(snapshot.state.store)
+        for file_slice, keys in zip(
+            some, map_in_threads(partial(_load_keys, snapshot), some, workers), strict=True
+        ):
+            if isinstance(keys, BucketfmtError):
+                unreadable = unreadable or keys
+                continue
+            found.append((file_slice, keys))
+            num_keys += len(keys)
+        start, end = end, min(end + _SLICES_SAMPLED, len(order))
+    return KeySample(tuple(found), unreadable, len(found) == len(slices))
 
 
 def _load_keys(snapshot: Snapshot, file_slice: FileSlice) -> pa.ChunkedArray | BucketfmtError:

@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from bucketfmt.errors import SchemaError, UnsupportedError
+from bucketfmt.errors import (
+    CorruptError,
+    IndexUnknownError,
+    LimitError,
+    SchemaError,
+    UnsupportedError,
+)
+from bucketfmt.index.assign import Buckets
 from bucketfmt.process import cached_property
 from bucketfmt.rows.filters import Filter
 from bucketfmt.table.bucket_groups import (
@@ -91,12 +98,29 @@ class Scan:
         )
 
     def _prune(self, path: str, slices: list[FileSlice]) -> list[FileSlice]:
-        buckets = self._index_finder.find_pruning_buckets(self._snapshot, path)
+        buckets = self._pruning_buckets(path)
         if buckets is None:
             return slices
         config, schema = self._snapshot.state.config, self._spec.table.data
         wanted = find_buckets(self._spec.row_filter, config, schema, buckets)
         return plan_slices(slices, buckets, wanted)
+
+    def _pruning_buckets(self, path: str) -> Buckets | None:
+        """Return the buckets that file groups may be left out by; None for none.
+
+        Rows do not depend on the index: where the index is unknown or damaged, reads go on, and
+        `locate`, `lookup` and `check` tell. Keys of a few file groups are no reason to leave out
+        others (docs/decisions/0002).
+
+        Raises:
+            ValueError: the caller's index contradicts the table.
+        """
+        try:
+            if not self._index_finder.declared(self._snapshot).is_declared:
+                return None
+            return self._index_finder.buckets(self._snapshot, path)
+        except (CorruptError, IndexUnknownError, LimitError, UnsupportedError):
+            return None
 
     def tasks(self) -> list[ReadTask]:
         """Return the read in pieces, one for each file slice, for other processes to do.

@@ -51,6 +51,7 @@ class Snapshot:
         self.completed_until = completed_until
         self.table_version = state.config.table_version
         self._slices: dict[str, list[FileSlice]] = {}
+        self._ids_of_groups: dict[str, frozenset[str]] = {}
         self._lock = Mutex()
 
     def is_visible(self, requested_time: str) -> bool:
@@ -188,7 +189,7 @@ class Snapshot:
         """Return the slices to read of one partition, in file id order."""
         slices = self._slices.get(partition_path)
         if slices is None:
-            found = self._find_slices(partition_path, self._file_ids(partition_path))
+            found = self._find_slices(partition_path, sorted(self.file_ids(partition_path)))
             with self._lock:
                 slices = self._slices.setdefault(partition_path, found)
         return slices
@@ -200,7 +201,8 @@ class Snapshot:
         slices = self._slices.get(partition_path)
         if slices is not None:
             return [file_slice for file_slice in slices if is_wanted(file_slice.file_id)]
-        return self._find_slices(partition_path, filter(is_wanted, self._file_ids(partition_path)))
+        file_ids = sorted(filter(is_wanted, self.file_ids(partition_path)))
+        return self._find_slices(partition_path, file_ids)
 
     def _find_slices(self, partition_path: str, file_ids: Iterable[str]) -> list[FileSlice]:
         return find_file_slices(
@@ -215,14 +217,25 @@ class Snapshot:
         slices = map_in_threads(self.slices, partition_paths, waiting_count(self.state.store))
         return [file_slice for partition in slices for file_slice in partition]
 
-    def _file_ids(self, partition_path: str) -> list[str]:
-        """Every file group that is listed or named by commits, and not replaced, in order."""
+    def file_ids(self, partition_path: str) -> frozenset[str]:
+        """Return the file groups of a partition that are listed or named by commits.
+
+        Without those that are replaced.
+        """
+        file_ids = self._ids_of_groups.get(partition_path)
+        if file_ids is None:
+            found = frozenset(self._find_file_ids(partition_path))
+            with self._lock:
+                file_ids = self._ids_of_groups.setdefault(partition_path, found)
+        return file_ids
+
+    def _find_file_ids(self, partition_path: str) -> set[str]:
         listed = self.state.listed_files(partition_path).keys()
         committed = self._committed.get(partition_path, {}).keys()
         file_ids = listed | committed
         replaced = self._replaced.get(partition_path, set())
         check_replaced(partition_path, file_ids, replaced, self._replaced_strays)
-        return sorted(file_ids - replaced)
+        return file_ids - replaced
 
     def files_of(self, partition_path: str, file_id: str) -> list[DataFile]:
         """Return a group's files: those listed, and those that commits name and that are gone."""

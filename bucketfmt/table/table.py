@@ -228,9 +228,11 @@ class Table:
         )
 
     def locate(self, keys: KeysLike, partitions: Sequence[str] | None = None) -> pa.Table:
-        """Return where keys live or would live, by hashing alone: no data file is opened.
+        """Return where keys live or would live, by hashing alone.
 
-        (But one, where `keys` are rows and only the keys that are there tell how a complex key of
+        No data file is opened where the table records its index. Otherwise keys of up to nine file
+        groups of each partition are read, once, which have to prove the index. (One more file is
+        opened where `keys` are rows and only the keys that are there tell how a complex key of
         one field is written: in tables of version 6 and 8.)
 
         Args:
@@ -246,10 +248,11 @@ class Table:
             ring, bucket_id is the ring value of the node.
 
         Raises:
-            IndexUnknownError: nothing says how keys map to buckets, or the index has none.
+            IndexUnknownError: nothing says how keys map to buckets, or the index has none, or the
+                table does not prove the index for a partition.
             KeyEncodingError: a key on which Hudi itself never returns.
             CorruptError: two file groups share the bucket of a key.
-            ValueError: `index` of `open` contradicts the table's file groups.
+            ValueError: `index` of `open` contradicts the table's file groups or keys.
         """
         snapshot = self._snapshot()
         return locate_keys(snapshot, self._index_finder, self._read_keys(keys), partitions)
@@ -264,8 +267,11 @@ class Table:
     def lookup(self, keys: KeysLike, columns: Sequence[str] | None = None) -> pa.Table:
         """Return the rows of keys; opens only their buckets. Keys as in `locate`.
 
-        Where the index is unknown, or is none of buckets, all file groups of the keys'
-        partitions are looked at.
+        Where the index is unknown, is not proved for a partition or has no buckets, all file
+        groups of the keys' partitions are looked at.
+
+        Raises:
+            ValueError: `index` of `open` contradicts the table's file groups or keys.
         """
         snapshot = self._snapshot()
         return lookup_rows(snapshot, self._index_finder, self._read_keys(keys), columns)

@@ -70,8 +70,7 @@ class Basis:
         self.snapshot = snapshot
         self.incoming = incoming
         self.finder = finder
-        self._resolved = _writable_index(finder.resolve(snapshot))
-        self.index: BucketIndex = self._resolved.index  # type: ignore[assignment]
+        self.index: BucketIndex = _writable_index(finder.resolve(snapshot))
         self._config = snapshot.state.config
         check_writable(snapshot.state.config)
         self.rules: MergeRules = find_merge_rules(self._config)
@@ -94,13 +93,11 @@ class Basis:
         return next((text for text in stated if text), None)
 
     def buckets(self, partition_path: str) -> Buckets:
-        """Return the buckets of a partition, which may be new."""
+        """Return the buckets of a partition, which may be new. As `IndexFinder.buckets`."""
         found = self._buckets.get(partition_path)
         if found is None:
-            buckets = self.finder.buckets(self.snapshot, self._resolved, partition_path)
-            if buckets is None:
-                raise IndexUnknownError(f"{self.index} keeps no buckets")
-            found = self._buckets[partition_path] = buckets
+            found = self.finder.buckets(self.snapshot, partition_path)
+            self._buckets[partition_path] = found
         return found
 
     def slices(self, partition_path: str) -> Mapping[int, FileSlice]:
@@ -156,7 +153,7 @@ class Basis:
         return self.snapshot.schema
 
 
-def _writable_index(resolved: ResolvedIndex) -> ResolvedIndex:
+def _writable_index(resolved: ResolvedIndex) -> BucketIndex:
     if resolved.index is None:
         raise IndexUnknownError(
             f"how keys map to buckets is unknown ({resolved.evidence}), and a guess would put "
@@ -167,7 +164,7 @@ def _writable_index(resolved: ResolvedIndex) -> ResolvedIndex:
         raise UnsupportedError(
             f"writing by {resolved.index}; this release writes tables with a bucket index"
         )
-    return resolved
+    return resolved.index
 
 
 def check_writable(config: TableConfig) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 
+from bucketfmt.errors import IndexUnknownError
 from bucketfmt.format.index_settings import IndexSettings
 from bucketfmt.format.partition_rules import PartitionBucketRules
 from bucketfmt.format.record_keys import KeyDialect
@@ -18,10 +20,11 @@ from bucketfmt.index.model import (
 )
 from bucketfmt.index.resolve import (
     ResolvedIndex,
-    check_file_ids,
     check_hash_fields,
     check_index_argument,
     find_declared_index,
+    find_stray_file_group,
+    find_stray_key,
 )
 
 N, TYPE = "hoodie.bucket.index.num.buckets", "hoodie.index.type"
@@ -149,12 +152,34 @@ def test_hash_fields_are_key_fields() -> None:
 
 
 def test_file_ids_can_contradict_the_number_of_buckets() -> None:
-    argument = SimpleBucketIndex(4)
     buckets = FixedBuckets(4, ("id",), KeyDialect.INDEX_OF)
-    check_file_ids(argument, buckets, "us", ["00000003-1ad8-0", "00000000-1ad8-0"])
+    assert find_stray_file_group(buckets, ["00000003-1ad8-0", "00000000-1ad8-0"]) is None
     for file_id in ("00000004-1ad8-0", "d2b6f626-1ad8-4c4f-84b0-f9f06e6013ae-0"):
-        with pytest.raises(ValueError, match=rf"file group {file_id} in partition 'us'"):
-            check_file_ids(argument, buckets, "us", ["00000003-1ad8-0", file_id])
+        stray = find_stray_file_group(buckets, ["00000003-1ad8-0", file_id])
+        assert stray == f"file group {file_id} is in no bucket of the index"
+
+
+def test_keys_can_contradict_the_number_of_buckets() -> None:
+    keys = pa.chunked_array([[f"key-{i:06d}" for i in range(20)]])
+    four, eight = (FixedBuckets(n, ("id",), KeyDialect.INDEX_OF) for n in (4, 8))
+    own = keys.filter(pa.array(four.assign(keys) == 3))
+    assert find_stray_key(four, "00000003-1ad8-0", own) is None
+    assert find_stray_key(eight, "d2b6f626-1ad8-0", own) is None, "which may hold any key"
+    stray = find_stray_key(eight, "00000003-1ad8-0", own)
+    assert stray is not None
+    assert stray.startswith("it puts key key-0000")
+    assert stray.endswith("into bucket 7, and file group 00000003-1ad8-0 has it")
+
+
+def test_a_contradiction_is_the_callers_mistake_or_makes_the_index_unknown() -> None:
+    given = ResolvedIndex(SimpleBucketIndex(4), "argument", "given by the caller")
+    error = given.contradiction("a key is elsewhere", "us")
+    assert isinstance(error, ValueError)
+    assert "contradicts the table: a key is elsewhere (partition 'us')" in str(error)
+    inferred = ResolvedIndex(SimpleBucketIndex(4), "file ids and keys", "inferred")
+    error = inferred.contradiction("a key is elsewhere", "us")
+    assert isinstance(error, IndexUnknownError)
+    assert error.partition == "us"
 
 
 @pytest.mark.parametrize("number", [0, -1, 100_000_000])

@@ -5,12 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 
 import bucketfmt as bf
+from bucketfmt.index.model import BucketIndex
 from bucketfmt.limits import DEFAULT_LIMITS
 from bucketfmt.storage.open import open_store
 from bucketfmt.table.table import load_config
 from bucketfmt.testing.recording_store import RecordingStore
 
-__all__ = ["open_recorded", "opened_files", "state_buckets", "state_properties"]
+__all__ = [
+    "forget_index",
+    "open_recorded",
+    "opened_files",
+    "state_buckets",
+    "state_index",
+    "state_properties",
+]
 
 
 def open_recorded(root: Path, index: bf.Index | None = None) -> tuple[bf.Table, RecordingStore]:
@@ -43,3 +51,25 @@ def state_buckets(root: Path, num_buckets: int) -> Path:
     number = str(num_buckets)
     settings = {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": number}
     return state_properties(root, settings)
+
+
+def state_index(root: Path, index: bf.Index) -> Path:
+    """Make a table state its index in hoodie.properties; a ring stays in its index files."""
+    assert isinstance(index, BucketIndex)
+    fields = index.hash_fields or bf.open(root).config.record_key_fields
+    stated = {"hoodie.bucket.index.hash.field": ",".join(fields)}
+    if isinstance(index, bf.PartitionBucketIndex):
+        state_buckets(root, index.default)
+        stated["hoodie.bucket.index.partition.expressions"] = index.rules
+    else:
+        state_buckets(root, index.num_buckets)
+    return state_properties(root, stated)
+
+
+def forget_index(root: Path) -> Path:
+    """Take the index out of hoodie.properties, as Hudi leaves it, and return the folder."""
+    path = root / ".hoodie" / "hoodie.properties"
+    lines = path.read_text().splitlines(keepends=True)
+    index = ("hoodie.index.", "hoodie.bucket.index.")
+    path.write_text("".join(line for line in lines if not line.startswith(index)))
+    return root

@@ -12,7 +12,7 @@ import pytest
 import bucketfmt as bf
 from tests.golden import GOLDEN
 from tests.index.test_assign import NO_BUCKETS, index_of
-from tests.table.tables import open_recorded, opened_files, state_buckets
+from tests.table.tables import open_recorded, opened_files, state_buckets, state_index
 
 Golden = Callable[[str, str], Path]
 COLUMNS = ["record_key", "partition_path", "bucket_id", "file_id", "base_file", "log_files"]
@@ -27,10 +27,10 @@ COLUMNS = ["record_key", "partition_path", "bucket_id", "file_id", "base_file", 
         or n.startswith("ch_")
     ],
 )
-def test_locating_opens_no_data_file_and_writes_nothing(
-    golden: Golden, version: str, name: str
+def test_locating_by_a_stated_index_opens_no_data_file_and_writes_nothing(
+    golden_copy: Golden, version: str, name: str
 ) -> None:
-    table, store = open_recorded(golden(version, name), index_of(name))
+    table, store = open_recorded(state_index(golden_copy(version, name), index_of(name)))
     rows = table.locate(["key-000000", "a", "nowhere"])
     assert rows.column_names == COLUMNS
     assert opened_files(store) == []
@@ -46,6 +46,21 @@ def test_locating_opens_no_data_file_and_writes_nothing(
     assert listed[0] == table.config.timeline_path
     if not name.startswith("ch_"):
         assert store.operations == [("list", listed[0])], "the rest is kept"
+
+
+@pytest.mark.parametrize("name", ["cow", "mor", "complexkey", "nbcc"])
+def test_a_given_index_is_proved_once_for_each_partition(golden: Golden, name: str) -> None:
+    table, store = open_recorded(golden("1.2.0", name), index_of(name))
+    paths = table.inspect.partitions()["partition_path"].to_pylist()
+    rows = [table.locate(["key-000000"], partitions=[path]) for path in paths]
+    opened = opened_files(store)
+    assert {file.split("/")[0] for file in opened} == set(paths)
+    assert len(opened) <= 9 * len(paths)
+    assert store.writes == []
+
+    store.operations.clear()
+    assert [table.locate(["key-000000"], partitions=[path]) for path in paths] == rows
+    assert store.operations == [("list", table.config.timeline_path)] * len(paths)
 
 
 def test_where_a_key_lives(golden: Golden) -> None:
@@ -198,6 +213,9 @@ class TestInference:
         assert 0 < len(opened_files(store)) <= 9
         store.operations.clear()
         assert table.locate(["key-000125"]).num_rows == 3
+        assert len(opened_files(store)) == 12, "each partition is held against its own keys"
+        store.operations.clear()
+        assert table.locate(["key-000125"]).num_rows == 3
         assert opened_files(store) == []
 
     def test_it_reads_logs_where_there_are_no_base_files(self, golden: Golden) -> None:
@@ -235,7 +253,7 @@ class TestInference:
 class TestContradictions:
     def test_more_buckets_in_the_table_than_the_caller_says(self, golden: Golden) -> None:
         table = bf.open(golden("1.2.0", "mor"), index=bf.SimpleBucketIndex(2))
-        message = r"contradicts the table: file group 0000000[23]-\S+ in partition '\w\w'"
+        message = r"contradicts the table: file group 0000000[23]-\S+ is in no bucket"
         for use in (
             lambda: table.locate(["key-000001"]),
             lambda: table.lookup(["key-000001"]),
