@@ -40,6 +40,7 @@ from bucketfmt.write.compaction import Compactor, StartedCompaction
 from bucketfmt.write.create import create_table
 from bucketfmt.write.incoming import DataLike
 from bucketfmt.write.open import WriterConfig, open_transactions
+from bucketfmt.write.pin_index import is_recorded, pin_index
 from bucketfmt.write.plan_clean import CleanPolicy, Retention
 from bucketfmt.write.plan_compaction import CompactionPreview
 from bucketfmt.write.plan_create import TableType, name_of, plan_properties
@@ -187,9 +188,11 @@ class Table(ReadableTable):
     def _writer(self) -> TableWriter:
         return TableWriter(
             self._snapshot,
+            self._adopt,
             self._index_finder,
             self._transactions,
             concurrency=self._writer_config.concurrency,
+            pin_index=self._writer_config.pin_index,
         )
 
     def upsert(self, data: DataLike, **options: Unpack[WriteArguments]) -> CommitResult:
@@ -561,6 +564,37 @@ class Table(ReadableTable):
             return restore(rollbacks, savepoint, dry_run=True)
         with self._transactions.exclusive() as rollbacks:
             return restore(rollbacks, savepoint)
+
+    def pin_index(self) -> bool:
+        """Record the index in hoodie.properties, where Hudi's DataFrame writers obey it.
+
+        The index given to `open`, or the one that keys prove, is proved for every partition
+        first. Writes do the same on their way (`WriterConfig.pin_index`), where they can.
+
+        Returns:
+            Whether hoodie.properties changed: False where the index was recorded already.
+
+        Raises:
+            IndexUnknownError: the index is unknown, or not proved for a partition: the message
+                says which one and why.
+            ValueError: `index` of `open` contradicts the table.
+            UnsupportedError: the table has an index without buckets.
+            ConflictError: other writers completed writes meanwhile, three times.
+            LockTimeoutError: another writer has the table lock.
+        """
+        for attempts_left in (2, 1, 0):
+            self._adopt(load_config(self.store, self.limits))
+            if is_recorded(self.config):
+                return False
+            try:
+                config = pin_index(self._snapshot(), self._index_finder, self._transactions)
+            except ConflictError:
+                if not attempts_left:
+                    raise
+                continue
+            self._adopt(config)
+            break
+        return True
 
     def partitions_to_check(self) -> tuple[str, ...]:
         """Return the partition paths that `check` goes through, for who divides the work.

@@ -6,6 +6,7 @@ from bucketfmt.cli import (  # noqa: F401  (they register commands)
     demo,
     dump,
     hashing,
+    index,
     rows,
     services,
     tables,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from bucketfmt.errors import CorruptError, IndexUnknownError, UnsupportedError
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
@@ -34,8 +35,24 @@ _ENGINES = {
 
 @dataclass(frozen=True, slots=True)
 class IndexSettings:
-    """The index as far as properties state it; None is what they do not say."""
+    """The index as far as properties state it; None is what they do not say.
 
+    Attributes:
+        KEYS: Every name that a setting may be given under.
+    """
+
+    KEYS: ClassVar[frozenset[str]] = frozenset(
+        (
+            *_INDEX_TYPE,
+            *_ENGINE,
+            *_NUM_BUCKETS,
+            *_MIN_NUM_BUCKETS,
+            *_MAX_NUM_BUCKETS,
+            *_HASH_FIELDS,
+            *_EXPRESSIONS,
+            *_RULE_TYPE,
+        )
+    )
     index_type: str | None = None  # HoodieIndex.IndexType: BUCKET, BLOOM, RECORD_INDEX, ...
     engine: str | None = None  # SIMPLE or CONSISTENT_HASHING
     num_buckets: int | None = None  # of consistent hashing: at first

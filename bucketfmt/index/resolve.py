@@ -36,7 +36,10 @@ __all__ = [
     "find_declared_index",
     "find_stray_file_group",
     "find_stray_key",
+    "plan_index_properties",
 ]
+
+_NUM_BUCKETS_BY_DEFAULT = 256  # hoodie.bucket.index.num.buckets
 
 IndexSource = Literal["argument", "properties", "index files", "file ids and keys", "unknown"]
 
@@ -90,6 +93,7 @@ def find_declared_index(
     settings: IndexSettings,
     rules: PartitionBucketRules | None,
     has_hashing_metadata: bool,
+    initial_num_buckets: int | None = None,
 ) -> ResolvedIndex:
     """Return the index that properties and index files state; `unknown` if they do not.
 
@@ -97,6 +101,8 @@ def find_declared_index(
         settings: What hoodie.properties says.
         rules: The partition rules in force (`.hashing_config`), if the table has any.
         has_hashing_metadata: Whether the table has consistent hashing metadata.
+        initial_num_buckets: How many buckets the rings of the partitions began with, which a new
+            partition gets where `settings` do not say a number.
 
     Raises:
         CorruptError: the default of the rules is no number of buckets.
@@ -111,7 +117,7 @@ def find_declared_index(
             raise CorruptError(f"hashing config of instant {rules.instant}: {error}") from None
         return ResolvedIndex(index, "index files", f"hashing config of instant {rules.instant}")
     if settings.engine == "CONSISTENT_HASHING" or has_hashing_metadata:
-        num_buckets = settings.num_buckets or 256
+        num_buckets = settings.num_buckets or initial_num_buckets or _NUM_BUCKETS_BY_DEFAULT
         index = ConsistentHashingIndex(
             num_buckets, settings.min_num_buckets, settings.max_num_buckets, hash_fields
         )
@@ -132,6 +138,28 @@ def find_declared_index(
     if settings.index_type in ("BLOOM", "GLOBAL_BLOOM"):
         return ResolvedIndex(BloomIndex(), "properties", "hoodie.properties states it")
     return ResolvedIndex(None, "unknown", "hoodie.properties does not state an index")
+
+
+def plan_index_properties(index: BucketIndex, record_key_fields: Sequence[str]) -> dict[str, str]:
+    """Return how hoodie.properties states an index: what `find_declared_index` reads."""
+    found = {
+        "hoodie.index.type": "BUCKET",
+        "hoodie.index.bucket.engine": "SIMPLE",
+        "hoodie.bucket.index.hash.field": ",".join(index.hash_fields or record_key_fields),
+    }
+    if isinstance(index, PartitionBucketIndex):
+        found["hoodie.bucket.index.num.buckets"] = str(index.default)
+        found["hoodie.bucket.index.partition.expressions"] = index.rules
+        found["hoodie.bucket.index.partition.rule.type"] = "regex"
+        return found
+    found["hoodie.bucket.index.num.buckets"] = str(index.num_buckets)
+    if isinstance(index, ConsistentHashingIndex):
+        found["hoodie.index.bucket.engine"] = "CONSISTENT_HASHING"
+        if index.min_buckets is not None:
+            found["hoodie.bucket.index.min.num.buckets"] = str(index.min_buckets)
+        if index.max_buckets is not None:
+            found["hoodie.bucket.index.max.num.buckets"] = str(index.max_buckets)
+    return found
 
 
 def check_index_argument(argument: Index, declared: ResolvedIndex) -> ResolvedIndex:

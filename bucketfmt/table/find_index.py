@@ -37,7 +37,11 @@ from bucketfmt.index.resolve import (
 )
 from bucketfmt.limits import Limits
 from bucketfmt.storage.store import Store
-from bucketfmt.table.hashing_files import has_hashing_metadata, load_hashing_metadata
+from bucketfmt.table.hashing_files import (
+    find_initial_num_buckets,
+    has_hashing_metadata,
+    load_hashing_metadata,
+)
 from bucketfmt.table.index_proof import IndexProofs
 from bucketfmt.table.sample_keys import load_key_sample
 from bucketfmt.table.snapshot import Snapshot
@@ -65,6 +69,7 @@ class IndexFinder:
         self._declared: tuple[TableState, ResolvedIndex] | None = None
         self._inferred: tuple[TableState, ResolvedIndex] | None = None
         self._proofs = IndexProofs()
+        self._initial_num_buckets: int | None = None
         self._dialect = dialect_for_table_version(config.table_version)
         if isinstance(argument, BucketIndex):
             check_hash_fields(argument, config.record_key_fields)
@@ -92,14 +97,18 @@ class IndexFinder:
         return declared[1]
 
     def _load_stated(self, snapshot: Snapshot) -> ResolvedIndex:
+        state, config = snapshot.state, snapshot.state.config
         try:
-            settings = IndexSettings.from_properties(self._config.properties, self._limits)
+            settings = IndexSettings.from_properties(config.properties, self._limits)
         except IndexUnknownError:
             if self.argument is None:
                 raise
             return ResolvedIndex(None, "unknown", "hoodie.properties contradicts itself")
+        has_rings = has_hashing_metadata(state)
+        if has_rings and settings.num_buckets is None and self._initial_num_buckets is None:
+            self._initial_num_buckets = find_initial_num_buckets(state)
         return find_declared_index(
-            settings, self._load_rules(snapshot), has_hashing_metadata(snapshot.state)
+            settings, self._load_rules(snapshot), has_rings, self._initial_num_buckets
         )
 
     def _leaves_hash_fields_open(self, stated: ResolvedIndex) -> bool:

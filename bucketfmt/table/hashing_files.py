@@ -6,6 +6,9 @@ Source: ConsistentBucketIndexUtils.loadMetadata.
 
 from __future__ import annotations
 
+from collections import Counter
+from contextlib import suppress
+
 from bucketfmt.errors import BucketfmtError
 from bucketfmt.format.hashing_metadata import (
     HashingMetadata,
@@ -20,12 +23,18 @@ from bucketfmt.format.names import (
 from bucketfmt.format.paths import join_path
 from bucketfmt.table.state import TableState
 
-__all__ = ["HASHING_METADATA_FOLDERS", "has_hashing_metadata", "load_hashing_metadata"]
+__all__ = [
+    "HASHING_METADATA_FOLDERS",
+    "find_initial_num_buckets",
+    "has_hashing_metadata",
+    "load_hashing_metadata",
+]
 
 HASHING_METADATA_FOLDERS = (
     ".hoodie/.bucket_index/consistent_hashing_metadata",
     ".hoodie/.hashing_meta",  # as RFC-42 has it
 )
+_RINGS_SAMPLED = 8
 _METADATA, _MARKER = ".hashing_meta", ".commit"
 
 
@@ -36,6 +45,25 @@ def has_hashing_metadata(state: TableState) -> bool:
         for folder in HASHING_METADATA_FOLDERS
         for entry in state.store.list(folder)
     )
+
+
+def find_initial_num_buckets(state: TableState) -> int | None:
+    """Return how many buckets the rings of partitions began with: what most of a few say.
+
+    Only files of partitions are read, up to eight, and those that are damaged do not count. None
+    where there are none.
+    """
+    found: Counter[int] = Counter()
+    folders = list(HASHING_METADATA_FOLDERS)
+    while folders and found.total() < _RINGS_SAMPLED:
+        entries = list(state.store.list(folders.pop(0)))
+        paths = sorted(e.path for e in entries if not e.is_dir and e.name.endswith(_METADATA))
+        for path in paths[:1]:
+            with suppress(BucketfmtError):
+                data = state.store.read(path, state.limits.hashing_metadata_bytes_max)
+                found[decode_hashing_metadata(data, state.limits).num_buckets] += 1
+        folders[:0] = [entry.path for entry in entries if entry.is_dir]
+    return found.most_common(1)[0][0] if found else None
 
 
 def load_hashing_metadata(state: TableState, partition_path: str) -> HashingMetadata | None:

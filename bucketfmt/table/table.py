@@ -122,6 +122,14 @@ class Table:
             break
         return state
 
+    def _adopt(self, config: TableConfig) -> None:
+        """Go on with properties that were read anew: others may have changed the table's."""
+        if config.properties == self.config.properties:
+            return
+        with self._lock:
+            self.config = config
+            self._state = None
+
     def _snapshot(self) -> Snapshot:
         """The table as its timeline stands now; one object while it does not move."""
         state = self.state

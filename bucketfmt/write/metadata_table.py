@@ -6,30 +6,27 @@ Source: HoodieTableMetadataUtil.deleteMetadataTable, HoodieTableConfig.clearMeta
 
 from __future__ import annotations
 
-from bucketfmt.format.properties import decode_properties, encode_properties
 from bucketfmt.limits import Limits
 from bucketfmt.storage.store import Store
+from bucketfmt.write.table_properties import change_properties
 
 __all__ = ["drop_metadata_table"]
 
-_PROPERTIES = ".hoodie/hoodie.properties"
 _METADATA_TABLE = ".hoodie/metadata"
 _PARTITIONS = "hoodie.table.metadata.partitions"
 
 
-def drop_metadata_table(store: Store, limits: Limits) -> None:
+def drop_metadata_table(store: Store, limits: Limits, now: float) -> None:
     """Remove the metadata table. Call it under the table lock.
+
+    Args:
+        store: The table's files.
+        limits: Bounds on what is read.
+        now: Seconds since 1970.
 
     Raises:
         StorageError: the store failed. The table reads as before; do it again.
     """
-    properties = decode_properties(store.read(_PROPERTIES, limits.properties_bytes_max), limits)
-    properties[_PARTITIONS] = ""
-    properties[f"{_PARTITIONS}.inflight"] = ""
-    data = encode_properties(properties, ["Metadata table dropped"])
-    # The backup first: readers fall back on it while the file itself is being replaced.
-    store.replace(f"{_PROPERTIES}.backup", data)
-    store.replace(_PROPERTIES, data)
-    store.delete(".hoodie/.hoodie.properties.crc")
-    store.delete(f"{_PROPERTIES}.backup")
+    none = {_PARTITIONS: "", f"{_PARTITIONS}.inflight": ""}
+    change_properties(store, limits, now, lambda properties: {**properties, **none})
     store.delete_tree(_METADATA_TABLE)

@@ -53,6 +53,8 @@ class WriterConfig:
             version 8 and later with a simple bucket index, all of whose writers are to have it
             (Hudi's NON_BLOCKING_CONCURRENCY_CONTROL).
         metadata_table: What to do where the table has one: `refuse` to write, or `drop` it.
+        pin_index: Whether a write records the index of a table that does not record it, once the
+            index is proved for every partition. See `Table.pin_index`.
         machine: That the writer runs on; another one for tests.
         process: The process that made this value. Set by itself.
     """
@@ -64,6 +66,7 @@ class WriterConfig:
     heartbeat_interval_s: float = 60.0
     concurrency: Concurrency = "optimistic"
     metadata_table: Literal["refuse", "drop"] = "refuse"
+    pin_index: bool = True
     machine: Machine = field(default=Machine(), repr=False)
     process: str = field(default_factory=this_process, init=False, repr=False, compare=False)
 
@@ -100,7 +103,9 @@ def open_transactions(
             repeat=machine.repeat,
         ),
         machine,
-        (lambda: drop_metadata_table(store, limits)) if writer.metadata_table == "drop" else None,
+        (lambda: drop_metadata_table(store, limits, machine.now()))
+        if writer.metadata_table == "drop"
+        else None,
     )
 
 

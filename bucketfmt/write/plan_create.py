@@ -26,8 +26,8 @@ from bucketfmt.index.model import (
     ConsistentHashingIndex,
     Index,
     PartitionBucketIndex,
-    SimpleBucketIndex,
 )
+from bucketfmt.index.resolve import plan_index_properties
 from bucketfmt.rows.avro_schema_json import avro_schema_json
 from bucketfmt.rows.column_paths import find_column
 from bucketfmt.rows.column_types import stored_columns
@@ -329,30 +329,13 @@ def _of_index(
     strange = [field for field in hash_fields if field not in record_key]
     if strange:
         raise ValueError(f"hash field {strange[0]!r} is not among record_key")
-    found = {
-        "hoodie.index.type": "BUCKET",
-        "hoodie.index.bucket.engine": "SIMPLE",
-        "hoodie.bucket.index.hash.field": ",".join(hash_fields),
-    }
-    if isinstance(index, ConsistentHashingIndex):
-        if table_type != "MERGE_ON_READ":
-            raise ValueError("consistent hashing takes table_type='MERGE_ON_READ'")
-        found["hoodie.index.bucket.engine"] = "CONSISTENT_HASHING"
-        found["hoodie.bucket.index.num.buckets"] = str(index.num_buckets)
-        if index.min_buckets is not None:
-            found["hoodie.bucket.index.min.num.buckets"] = str(index.min_buckets)
-        if index.max_buckets is not None:
-            found["hoodie.bucket.index.max.num.buckets"] = str(index.max_buckets)
-    elif isinstance(index, SimpleBucketIndex):
-        found["hoodie.bucket.index.num.buckets"] = str(index.num_buckets)
-    else:
+    if isinstance(index, ConsistentHashingIndex) and table_type != "MERGE_ON_READ":
+        raise ValueError("consistent hashing takes table_type='MERGE_ON_READ'")
+    if isinstance(index, PartitionBucketIndex):
         if version < 9:
             raise ValueError("bucket rules by partition take table version 9 (Hudi 1.1)")
         rules_of(index).num_buckets_for("")  # which parses the rules
-        found["hoodie.bucket.index.num.buckets"] = str(index.default)
-        found["hoodie.bucket.index.partition.expressions"] = index.rules
-        found["hoodie.bucket.index.partition.rule.type"] = "regex"
-    return found
+    return plan_index_properties(index, record_key)
 
 
 def rules_of(index: PartitionBucketIndex) -> PartitionBucketRules:

@@ -275,6 +275,11 @@ class Transaction:
         self.timeline = timeline
         self.instant = instant
 
+    @property
+    def config(self) -> TableConfig:
+        """The table's properties when the commit began, under the table lock."""
+        return self._config
+
     def __enter__(self) -> Transaction:
         return self
 

@@ -14,8 +14,15 @@ from typing import Literal
 
 import pyarrow as pa
 
-from bucketfmt.errors import ConflictError, CorruptError, NotFoundError, UnsupportedError
+from bucketfmt.errors import (
+    ConflictError,
+    CorruptError,
+    IndexUnknownError,
+    NotFoundError,
+    UnsupportedError,
+)
 from bucketfmt.format.names import format_write_token
+from bucketfmt.format.table_config import TableConfig
 from bucketfmt.index.model import ConsistentHashingIndex
 from bucketfmt.table.find_index import IndexFinder
 from bucketfmt.table.keys import KeySet
@@ -28,6 +35,7 @@ from bucketfmt.write.group_writer import RowNumbering
 from bucketfmt.write.grouping import BucketRef, GroupedRows
 from bucketfmt.write.incoming import DataLike, IncomingRows
 from bucketfmt.write.non_blocking import Concurrency, check_non_blocking
+from bucketfmt.write.pin_index import is_recorded, pin_index
 from bucketfmt.write.plan_write import GroupWrite
 from bucketfmt.write.result import CommitResult
 from bucketfmt.write.started_write import StartedWrite, WriteOptions
@@ -40,6 +48,7 @@ RowOperation = Literal[
     "INSERT", "UPSERT", "BULK_INSERT", "INSERT_OVERWRITE", "INSERT_OVERWRITE_TABLE"
 ]
 _TOKEN_ATTEMPT_BITS = 31
+_PARTITIONS_PROVED_MAX = 1_000  # by a write, on the way: up to nine data files are opened in each
 
 
 class TableWriter:
@@ -48,21 +57,28 @@ class TableWriter:
     def __init__(
         self,
         snapshot: Callable[[], Snapshot],
+        adopt: Callable[[TableConfig], None],
         finder: IndexFinder,
         transactions: Transactions,
         workers: int | None = None,
         concurrency: Concurrency = "optimistic",
+        *,
+        pin_index: bool = True,
     ) -> None:
         """Set up a writer.
 
         Args:
             snapshot: Returns the table as it is now.
+            adopt: Takes the table's properties where they have changed, for the next snapshot.
             finder: Its index.
             transactions: Begins and publishes commits.
             workers: Files to write at a time.
             concurrency: How the table's writers go together.
+            pin_index: Whether to record an index that the table does not record.
         """
         self._snapshot = snapshot
+        self._adopt = adopt
+        self._pin_index = pin_index
         self._finder = finder
         self._transactions = transactions
         self._concurrency = concurrency
@@ -114,7 +130,7 @@ class TableWriter:
         """Begin a write whose files are written elsewhere. As `bucketfmt.Table.start_write`."""
         given = None if incoming is None else options.given(operation, incoming)
         basis = Basis(self._snapshot(), self._finder, given)
-        return self._start(operation, basis, (), options)
+        return self._start(operation, self._pinned(basis, ()), (), options)
 
     def resume(self, task: WriteTask, options: WriteOptions) -> StartedWrite:
         """Take up a write that another process began. As `bucketfmt.Table.resume_write`."""
@@ -144,6 +160,7 @@ class TableWriter:
         dropped: Sequence[str] = (),
     ) -> CommitResult:
         left = options.allowed_retries
+        basis = self._pinned(basis, grouped.groups)
         while True:
             try:
                 return self._attempt(operation, basis, grouped, options, dropped)
@@ -187,9 +204,29 @@ class TableWriter:
         action = write_action(operation, config.table_type)
         transaction = self._transactions.begin(action)
         with transaction.aborted_on_error():
-            if transaction.timeline.instants != basis.snapshot.state.timeline.instants:
+            has_moved = transaction.timeline.instants != basis.snapshot.state.timeline.instants
+            if has_moved or transaction.config.properties != config.properties:
+                self._adopt(transaction.config)
                 basis = self._renewed(basis, routed)
         return StartedWrite(transaction, basis, operation, options, dropped, self._concurrency)
+
+    def _pinned(self, basis: Basis, routed: Iterable[BucketRef]) -> Basis:
+        """Record the index, where the table does not, and return the basis as of then.
+
+        Nothing is recorded where a partition does not prove the index, or others write meanwhile:
+        the next write may. A table of very many partitions is left to `Table.pin_index`.
+        """
+        snapshot = basis.snapshot
+        if not self._pin_index or is_recorded(snapshot.state.config):
+            return basis
+        if len(snapshot.partitions) > _PARTITIONS_PROVED_MAX:
+            return basis
+        try:
+            config = pin_index(snapshot, self._finder, self._transactions, writes_rows=True)
+        except (ConflictError, CorruptError, IndexUnknownError, NotFoundError, ValueError):
+            return basis
+        self._adopt(config)
+        return self._renewed(basis, routed)
 
     def _renewed(self, basis: Basis, routed: Iterable[BucketRef]) -> Basis:
         """Return the basis as of now, for rows that were routed by an earlier one.
