@@ -23,8 +23,15 @@ from bucketfmt.format.properties import PartitionMetadata, encode_partition_meta
 from bucketfmt.rows.base_file import BaseFileReader
 from bucketfmt.rows.base_file_writer import encode_base_file
 from bucketfmt.rows.combine import find_standing_rows
+from bucketfmt.rows.conform import conform
 from bucketfmt.rows.key_footer import KeyFooter
-from bucketfmt.rows.log_entries import DeleteRun, RowRun, Run, find_delete_marks
+from bucketfmt.rows.log_entries import (
+    DeleteRun,
+    RowRun,
+    Run,
+    find_delete_marks,
+    find_merge_columns,
+)
 from bucketfmt.rows.log_writer import DataFormat, encode_log_blocks, make_delete_block
 from bucketfmt.rows.merge import merge_log
 from bucketfmt.rows.merge_rules import MergeRules
@@ -286,9 +293,8 @@ class GroupWriter:
             marked = by_column | by_operation
             if marked.any():
                 mask = pa.array(marked)
-                deletes = self._delete_block(
-                    plan, given.column(RECORD_KEY).filter(mask), given.filter(mask)
-                )
+                gone = self._without_late(plan.file_slice, given.filter(mask))
+                deletes = self._delete_block(plan, gone.column(RECORD_KEY), gone)
                 given = given.filter(pc.invert(mask))
             rows = self._logged(plan, numbering, given)
         num_deletes = len(deletes) if deletes is not None else 0
@@ -321,6 +327,30 @@ class GroupWriter:
             base_file=base_file,
             log_files=log_files,
         )
+
+    def _without_late(self, file_slice: FileSlice | None, marked: pa.Table) -> pa.Table:
+        """Return the rows marked as deleted, but for those older than the stored row.
+
+        An entry of a delete block keeps no ordering value in version 6, and removes any base row.
+        """
+        rules = self._settings.rules
+        by_ordering = rules.base_by_ordering and bool(rules.ordering_fields)
+        if file_slice is None or not (rules.legacy and by_ordering):
+            return marked
+        keys = pc.unique(marked.column(RECORD_KEY))
+        working = self._working_schema
+        names = find_merge_columns(rules, working)
+        output = pa.schema([working.field(name) for name in names])
+        log = merge_log([RowRun(conform(marked, output))], rules, output, self._state.limits)
+        spec = RowSpec(table=self._settings.schema, output=output, keys=keys)
+        reader = SliceReader(self._snapshot, spec, side_by_side=True)
+        late: list[pa.Array] = []
+        for rows in reader.read(file_slice, None):
+            stays = np.ones(rows.num_rows, np.bool_)
+            stays[log.find_replacements(rows).gone] = False
+            late += rows.filter(pa.array(stays)).column(RECORD_KEY).chunks
+        older = pc.is_in(marked.column(RECORD_KEY), pa.chunked_array(late, pa.string()))
+        return marked.filter(pc.invert(older))
 
     def _logged(self, plan: GroupWrite, numbering: RowNumbering, rows: pa.Table) -> pa.Table:
         keys, data = rows.column(RECORD_KEY), rows.select(self._settings.schema.data.names)

@@ -131,7 +131,9 @@ def plan_group_write(
     elif table_version >= 8:
         name = LogFileName(file_id, instant, 1, write_token)
     else:
-        base_instant = pending_compaction or (file_slice.base_instant if file_slice else instant)
+        # A base file may be newer than the compaction, which then completes an older slice.
+        newest = file_slice.base_instant if file_slice else ""
+        base_instant = max(pending_compaction or "", newest) or instant
         versions = [
             file.name.version
             for file in listed

@@ -60,6 +60,8 @@ def play_deletes(session: HudiSession, folder: Path, kind: str, seed: int) -> Ta
     if is_logged:
         hudi.schedule()
     game.upsert(us, [*_of("base"), *_of("log")], 1)
+    game.upsert(us, [*_of("base"), *_of("log, deleted")], 2)
+    game.upsert(hudi, _of("log"), 3)
     if is_logged:
         hudi.compact()
         game.compare("compacted by Hudi")

@@ -94,12 +94,12 @@ def test_only_rows_that_would_not_be_seen_cost_a_base_file(tmp_path: Path, versi
 def test_a_live_row_that_outlived_a_late_delete_is_not_replaced(
     tmp_path: Path, version: int
 ) -> None:
-    """A row marked as deleted that is older than the stored row deletes nothing, from 8 on."""
+    """A row marked as deleted that is older than the stored row deletes nothing."""
     table = create(tmp_path, "MERGE_ON_READ", version)
     table.upsert(rows(row("a", "old", 5)))
     table.upsert(rows(row("a", "x", 3, True)))
     table.upsert(rows(row("a", "late", 4)))
-    assert values(table) == {"a": "late" if version == 6 else "old"}
+    assert values(table) == {"a": "old"}
 
 
 @pytest.mark.parametrize("version", [6, 8, 9])
@@ -113,10 +113,16 @@ def test_a_slice_under_a_pending_compaction_is_rewritten(tmp_path: Path, version
     table.upsert(rows(row("a", "new", 2), row("b", "new", 3)))
     expected = {"a": "new", "b": "new", "c": "old"}
     assert values(table) == expected
+    # What is logged now belongs to the newest base file, not to the slice of the compaction.
+    table.upsert(rows(row("b", "newer", 4)))
+    table.delete(["a"])
+    del expected["a"]
+    expected["b"] = "newer"
+    assert values(table) == expected
     receipts = [compaction.task.compact(payload, "0-0-0") for payload in compaction.payloads]
     compaction.publish(receipts)
     assert values(bf.open(table.uri)) == expected
-    table.upsert(rows(row("a", "stale", 1), row("c", "newer", 6)))
+    table.upsert(rows(row("b", "stale", 1), row("c", "newer", 6)))
     table.compact()
     assert values(table) == expected | {"c": "newer"}
     assert table.check(depth="full").status == "clean"
@@ -222,3 +228,18 @@ def test_deletes_where_no_column_has_the_name_of_the_ordering_field(tmp_path: Pa
     assert values(table) == {"b": "old"}
     table.upsert(rows(row("a", "new", 2)))
     assert values(table) == {"a": "new", "b": "old"}
+
+
+@pytest.mark.parametrize("version", [6, 8, 9])
+def test_deletes_whose_commits_are_archived(tmp_path: Path, version: int) -> None:
+    """Nothing but the log tells then that there are deletes."""
+    table = create(tmp_path, "MERGE_ON_READ", version)
+    table.upsert(rows(row("a", "old", 5), row("b", "old", 5)))
+    table.delete(["a"])
+    for number in range(4):
+        table.upsert(rows(row("b", f"new {number}", 6 + number)))
+    table.archive(min_commits=2, max_commits=3)
+    table = bf.open(table.uri)
+    assert len(table.timeline.writes.completed.instants) <= 3
+    table.upsert(rows(row("a", "new", 2)))
+    assert values(table) == {"a": "new", "b": "new 3"}
