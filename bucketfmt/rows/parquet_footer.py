@@ -63,8 +63,8 @@ class ParquetFooter:
         row_groups: Number of rows, and per leaf the Statistics, by field id.
         has_levels: Whether the pages of each leaf are said to have levels, as they have for what
             may be null: parquet-mr counts them among the encodings.
-        codec: Of the first column of the first row group, as parquet numbers codecs; None for
-            a file without rows.
+        codec: Of the first column of the first row group with rows, as parquet numbers codecs;
+            None for a file without rows.
     """
 
     leaves: tuple[tuple[str | None, int], ...]
@@ -116,7 +116,7 @@ def decode_footer(footer: bytes) -> ParquetFooter:
             raise CorruptError("parquet footer: a row group lacks columns of the schema")
         statistics = tuple(_get(chunk, 12, Struct, Struct()) for chunk in chunks)
         groups.append((_get(group, 3, int), statistics))
-        if codec is None and chunks:
+        if codec is None and chunks and groups[-1][0]:  # pyarrow states none of no rows
             codec = _get(chunks[0], 4, int)
         for number, chunk in enumerate(chunks):
             has_levels[number] |= _RLE in _get(chunk, 2, ThriftList)
