@@ -234,17 +234,23 @@ def _lost() -> Iterator[Vector]:
         **_commit("commit", t[1], t[1], _base(t[1])),
         **_commit("deltacommit", t[2], t[2], _log(t[2])),
     }
-    for name, files, error in (
-        ("base-file-missing", {**_table(_log(t[2])), **both}, "corrupt"),
-        ("log-file-missing", {**_table(_base(t[1])), **both}, "corrupt"),
-        ("file-short", {**_table(_base(t[1]), _log(t[2]), size=9), **both}, "truncated"),
+    yield Vector(
+        "snapshot.short-files",
+        ["META-7"],
+        "written for this text: the length alone proves nothing",
+        {"files": {**_table(_base(t[1]), _log(t[2]), size=9), **both}},
+        [_slice(_ONE, t[1], _base(t[1]), _log(t[2]))],
+    )
+    for name, files in (
+        ("base-file-missing", {**_table(_log(t[2])), **both}),
+        ("log-file-missing", {**_table(_base(t[1])), **both}),
     ):
         yield Vector(
             f"snapshot.{name}",
             ["META-7", "SLICE-9", "DEV-18"],
             "written for this text",
             {"files": files},
-            error=error,
+            error="corrupt",
         )
     yield Vector(
         "snapshot.cleaned",
