@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bucketfmt.errors import SchemaError, UnsupportedError
+from bucketfmt.errors import ConflictError, SchemaError, UnsupportedError
 from bucketfmt.format.hashing_metadata import encode_hashing_metadata, initial_hashing_metadata
 from bucketfmt.format.instants import INIT_INSTANT
 from bucketfmt.format.names import format_hashing_metadata_name
@@ -101,18 +101,30 @@ class BucketWriter:
     def put_rings(self, partition_paths: Iterable[str]) -> None:
         """Write down the rings of new partitions, as Hudi does before the first write to them.
 
-        The ring of a new partition follows from its name: whoever does it writes the same.
+        The ring of a new partition follows from the partition's path and the number of buckets.
+
+        Raises:
+            ConflictError: the partition has another ring than the one that rows were routed by:
+                another writer wrote a ring of another number of buckets meanwhile.
         """
         index, state = self._basis.index, self._basis.snapshot.state
         if not isinstance(index, ConsistentHashingIndex):
             return
         for partition_path in sorted(set(partition_paths)):
-            if load_hashing_metadata(state, partition_path) is not None:
-                continue
-            name = format_hashing_metadata_name(INIT_INSTANT)
-            metadata = initial_hashing_metadata(partition_path, index.num_buckets)
-            path = join_path(HASHING_METADATA_FOLDERS[0], partition_path, name)
-            state.store.put_if_absent(path, encode_hashing_metadata(metadata))
+            found = load_hashing_metadata(state, partition_path)
+            if found is None:
+                name = format_hashing_metadata_name(INIT_INSTANT)
+                metadata = initial_hashing_metadata(partition_path, index.num_buckets)
+                path = join_path(HASHING_METADATA_FOLDERS[0], partition_path, name)
+                if state.store.put_if_absent(path, encode_hashing_metadata(metadata)):
+                    continue
+                found = load_hashing_metadata(state, partition_path)
+            buckets = self._basis.buckets(partition_path)
+            if found is not None and buckets.bucket_ids != [node.value for node in found.nodes]:
+                raise ConflictError(
+                    f"another writer has given partition {partition_path!r} another ring of "
+                    "buckets; write again"
+                )
 
     def plan(self, group: BucketRef, write_token: str) -> GroupWrite | None:
         """Return what to write of a bucket; None if there is nothing to delete from.

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 import bucketfmt as bf
+from bucketfmt.format.hashing_metadata import encode_hashing_metadata, initial_hashing_metadata
 from bucketfmt.format.properties import check_table_checksum, decode_properties
 from bucketfmt.testing.crashes import CRASHES, FAILURES, Ending, SimulatedProcess, strike_everywhere
 from bucketfmt.testing.memory_store import MemoryStore
@@ -267,3 +268,21 @@ def test_whatever_befalls_it_the_table_reads_and_can_be_written(
         assert after.config.properties.items() >= SIMPLE_4.items(), aftermath
         assert after.scan().count() == 30, aftermath
     assert Ending.DONE in endings or Ending.UNKNOWN in endings
+
+
+def test_a_ring_that_another_writer_makes_meanwhile_is_a_conflict(tmp_path: Path) -> None:
+    """Else rows would go to file groups by one ring, and be looked for by another."""
+    root = plain_table(tmp_path / "t", bf.ConsistentHashingIndex(4))
+    started = bf.open(root).start_write("upsert", SCHEMA)
+    ring = root / ".hoodie/.bucket_index/consistent_hashing_metadata"
+    task = started.task
+    task._basis.buckets("d")  # rows are routed
+    (ring / "d").mkdir()
+    metadata = encode_hashing_metadata(initial_hashing_metadata("d", 8))
+    (ring / "d" / "00000000000000.hashing_meta").write_bytes(metadata)
+    with pytest.raises(bf.ConflictError, match="another ring of buckets"):
+        list(task.write(rows(("new", "d")), "0-0-0"))
+    started.abort()
+    bf.open(root).upsert(rows(("new", "d")))
+    found = bf.open(root).lookup(rows(("new", "d")).select(["id", "p"]))
+    assert found.num_rows == 1
