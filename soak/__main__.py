@@ -6,6 +6,7 @@ usage: python -m soak corruption       damage every byte of every file of the ti
        python -m soak peers            hudi-rs on the damage of one log file
        python -m soak crashes [--all]  a fault at every operation of all that writes
        python -m soak interleavings    every two things done to a table, one amid the other
+       python -m soak threads          threads, forks and processes that share one Table
        python -m soak machine [KIND]   whatever may be done to a table, in whatever order
        python -m soak report           write the figures into docs/reliability.md
 """
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from random import Random
 
 from soak.corruption import print_bad, save_figures, sweep_peers, sweep_tables
 from soak.crashes import plan_pieces, strike_pieces
@@ -26,6 +28,7 @@ from soak.machine_runs import run_machines
 from soak.report import write_report
 from soak.tables import TABLES
 from soak.targets import TARGETS
+from soak.threads import TRIALS, own_s3, run_trials
 
 
 def _parse_arguments() -> argparse.Namespace:
@@ -65,6 +68,13 @@ def _parse_arguments() -> argparse.Namespace:
     meetings.add_argument("--workers", type=int, default=2)
     meetings.add_argument("--save", action="store_true", help="keep the figures for the report")
 
+    threads = commands.add_parser("threads")
+    threads.add_argument("--only", default="", help="trials whose names have this in them")
+    threads.add_argument("--minutes", type=float, default=10, help="begin no trial after this")
+    threads.add_argument("--rounds", type=int, default=4, help="keys and increments of a worker")
+    threads.add_argument("--seed", type=int, default=0, help="of the order of the trials")
+    threads.add_argument("--save", action="store_true", help="keep the figures for the report")
+
     machine = commands.add_parser("machine")
     machine.add_argument("kind", nargs="*", choices=[*MACHINES, []])
     machine.add_argument("--tables", type=int, default=1000, help="of each kind")
@@ -93,6 +103,17 @@ def main() -> int:
     if arguments.command == "interleavings":
         wanted = [meeting for meeting in MEETINGS if arguments.only in " | ".join(meeting)]
         return interleave_all(wanted, workers=arguments.workers, save=arguments.save)
+    if arguments.command == "threads":
+        trials = [trial for trial in TRIALS if arguments.only in " | ".join(trial)]
+        Random(arguments.seed).shuffle(trials)  # noqa: S311  (an order, no secret)
+        with own_s3() as options:
+            return run_trials(
+                trials,
+                options,
+                rounds=arguments.rounds,
+                minutes=arguments.minutes,
+                save=arguments.save,
+            )
     if arguments.command == "machine":
         return run_machines(
             arguments.kind or list(MACHINES),

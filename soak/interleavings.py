@@ -39,11 +39,15 @@ Act = Callable[[bf.Table], object]
 
 
 class Meeting(NamedTuple):
-    """Two pieces of work on one table, by names: the second is done amid the first."""
+    """Two pieces of work on one table, by names: the second is done amid the first.
+
+    By two processes, or by two threads that share one `Table`.
+    """
 
     kind: str
     first: str
     second: str
+    writers: str = "processes"
 
 
 @dataclass
@@ -106,7 +110,11 @@ FIRSTS: Mapping[str, Act] = {
 """What something else is done amid."""
 
 MEETINGS = [
-    Meeting(str(kind), first, second) for kind in KINDS for first in FIRSTS for second in SECONDS
+    Meeting(str(kind), first, second, writers)
+    for kind in KINDS
+    for first in FIRSTS
+    for second in SECONDS
+    for writers in ("processes", "threads")
 ]
 _READS = ("read", "read and write")
 _TAKES_FILES = ("clean", "roll back")
@@ -121,7 +129,7 @@ def interleave_all(meetings: Iterable[Meeting], *, workers: int, save: bool) -> 
             meeting, tally = pending[done], done.result()
             for text in tally.bad:
                 print(f"\n{meeting.first}, {meeting.second}: {text}")
-            total = sums.setdefault(meeting.kind, Tally())
+            total = sums.setdefault(f"{meeting.kind}, {meeting.writers}", Tally())
             total.ways += tally.ways
             total.refused += tally.refused
             total.states += tally.states
@@ -156,7 +164,14 @@ def interleave(meeting: Meeting) -> Tally:
     base = make(kind, Work("", first, prepare=grow_old))
     serial = _Serial(base, kind, first, second)
     tally, seen = Tally(), set()
-    for met in interleave_everywhere(base, first, second, process=_PROCESS, writer=kind.writer):
+    for met in interleave_everywhere(
+        base,
+        first,
+        second,
+        process=_PROCESS,
+        writer=kind.writer,
+        shared=meeting.writers == "threads",
+    ):
         tally.ways += 1
         tally.refused += met.first.error is not None or met.second.error is not None
         state = met.store.state, str(met.first), met.first.value, str(met.second)

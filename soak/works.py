@@ -26,6 +26,7 @@ __all__ = [
     "KINDS",
     "NEXT",
     "SAMPLE",
+    "SCHEMA",
     "WORKS",
     "Kind",
     "Row",
@@ -41,7 +42,7 @@ __all__ = [
 Row = tuple[str, int, str]
 Act = Callable[[bf.Table], object]
 
-_SCHEMA = pa.schema([("id", pa.string()), ("v", pa.int64()), ("p", pa.string())])
+SCHEMA = pa.schema([("id", pa.string()), ("v", pa.int64()), ("p", pa.string())])
 _FIRST: list[Row] = [(f"k{i}", 1, "ab"[i % 2]) for i in range(8)]
 NEXT: list[Row] = [("k0", 9, "a"), ("z", 9, "b")]
 """What is written by whoever comes after."""
@@ -108,8 +109,8 @@ class Work:
 
 def rows(*given: Row) -> pa.Table:
     """Return rows to write."""
-    named = [dict(zip(_SCHEMA.names, row, strict=True)) for row in given]
-    return pa.Table.from_pylist(named, _SCHEMA)
+    named = [dict(zip(SCHEMA.names, row, strict=True)) for row in given]
+    return pa.Table.from_pylist(named, SCHEMA)
 
 
 def read_rows(store: Store) -> list[Row]:
@@ -123,7 +124,7 @@ def make(kind: Kind, work: Work) -> MemoryStore:
     store = MemoryStore()
     properties = plan_properties(
         name="t",
-        schema=_SCHEMA,
+        schema=SCHEMA,
         record_key=["id"],
         partition_by=["p"],
         index=kind.index,

@@ -1,7 +1,9 @@
-"""Two processes at one table, the second at work in the midst of the first.
+"""Two writers at one table, the second at work in the midst of the first.
 
 The second does all it does before the first's operation 1, then before its operation 2, and so
-on: so each comes to meet the other in every state it can be in. Their clocks agree.
+on: so each comes to meet the other in every state it can be in. They are two processes whose
+clocks agree, or two threads that share one `Table`: a thread that waits for another which does not
+go on ends in `LockTimeoutError`, and the waiting takes no real time.
 """
 
 from __future__ import annotations
@@ -42,7 +44,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Interleaving:
-    """What two processes made of a table.
+    """What two writers made of a table.
 
     Attributes:
         store: The files.
@@ -68,6 +70,7 @@ def interleave_everywhere(
     *,
     process: int = 1,
     writer: WriterConfig = _DEFAULT,
+    shared: bool = False,
 ) -> Iterator[Interleaving]:
     """Yield what becomes of two pieces of work, for each operation of the first.
 
@@ -77,15 +80,49 @@ def interleave_everywhere(
         second: Work that is done meanwhile, from opening the table to its end; as `first`.
         process: Number of the process that does the first.
         writer: How both write.
+        shared: They share one `Table`, as threads do, which is opened before; else each opens its
+            own, as processes do.
     """
     for at in count(1):
         store = files.copy()
+        if shared:
+            met = _interleave_threads(store, at, first, second, process, writer)
+            if met is None:
+                return
+            yield met
+            continue
         meanwhile = SimulatedProcess(store, process, writer, chance=process + _SECOND)
-        interrupted = _InterruptedStore(store, at, lambda p=meanwhile: _run(p, second))  # type: ignore[misc]
-        outcome = _run(SimulatedProcess(store, process, writer, store=interrupted), first)
+        interrupted = _InterruptedStore(
+            store,
+            at,
+            lambda p=meanwhile: _run(lambda: second(p.open())),  # type: ignore[misc]
+        )
+        interrupting = SimulatedProcess(store, process, writer, store=interrupted)
+        outcome = _run(lambda p=interrupting: first(p.open()))  # type: ignore[misc]
         if interrupted.outcome is None:
             return
         yield Interleaving(store, interrupted.operations[at - 1], outcome, interrupted.outcome)
+
+
+def _interleave_threads(
+    store: MemoryStore,
+    at: int,
+    first: Callable[[Table], object],
+    second: Callable[[Table], object],
+    process: int,
+    writer: WriterConfig,
+) -> Interleaving | None:
+    """Return what becomes of two threads; None if the first had ended before its operation."""
+    opening = SimulatedProcess(store, process, writer)
+    opening.open()
+    at += len(opening.store.operations)
+    tables: list[Table] = []
+    interrupted = _InterruptedStore(store, at, lambda: _run(lambda: second(tables[0])))
+    tables.append(SimulatedProcess(store, process, writer, store=interrupted).open())
+    outcome = _run(lambda: first(tables[0]))
+    if interrupted.outcome is None:
+        return None
+    return Interleaving(store, interrupted.operations[at - 1], outcome, interrupted.outcome)
 
 
 class _InterruptedStore(FaultyStore):
@@ -95,17 +132,19 @@ class _InterruptedStore(FaultyStore):
         super().__init__(store)
         self._at = at
         self._interrupt = interrupt
+        self._is_interrupted = False
         self.outcome: Outcome | None = None
 
     def _count(self, operation: Operation) -> Fault | None:
         fault = super()._count(operation)
-        if len(self.operations) == self._at:
+        if not self._is_interrupted and len(self.operations) == self._at:
+            self._is_interrupted = True  # what the other does on this store is not counted
             self.outcome = self._interrupt()
         return fault
 
 
-def _run(process: SimulatedProcess, act: Callable[[Table], object]) -> Outcome:
+def _run(act: Callable[[], object]) -> Outcome:
     try:
-        return Outcome(None, act(process.open()))
+        return Outcome(None, act())
     except BucketfmtError as error:
         return Outcome(error)

@@ -1,4 +1,7 @@
-"""Two at one table, one amid the other at each of its operations: a sample on every version."""
+"""Two at one table, one amid the other at each of its operations: a sample on every version.
+
+Two processes, and two threads that share one `Table`.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,9 @@ SAMPLE = [
     Meeting("9-cow-simple", "read", "clean"),
     Meeting("9-mor-simple", "savepoint", "archive"),
     Meeting("9-mor-simple", "compact", "upsert"),
+    Meeting("6-mor-simple", "upsert", "compact", "threads"),
+    Meeting("8-cow-simple", "delete by filter", "upsert", "threads"),
+    Meeting("9-mor-simple", "upsert", "archive", "threads"),
 ]
 
 

@@ -32,6 +32,41 @@ def test_before_each_operation() -> None:
     assert FILES.state == before
 
 
+def test_threads_share_a_table_that_was_opened_before() -> None:
+    tables = []
+
+    def put(table: bf.Table) -> str:
+        tables.append(table)
+        return put_two(table)
+
+    def see_and_keep(table: bf.Table) -> set[str]:
+        tables.append(table)
+        return see(table)
+
+    met = list(interleave_everywhere(FILES, put, see_and_keep, shared=True))
+    assert [way.operation.path for way in met] == ["one", "two"]
+    assert [way.second.value for way in met] == [set(), {"one"}]
+    assert tables[0] is tables[1]
+    assert tables[2] is tables[3] is not tables[0]
+
+
+def test_a_thread_that_waits_for_one_that_does_not_go_on_is_told_so() -> None:
+    def write(table: bf.Table) -> str:
+        return table.upsert(rows(("x", 1, "x"))).instant
+
+    met = list(interleave_everywhere(FILES, write, write, writer=KIND.writer, shared=True))
+    told = {type(way.second.error) for way in met}
+    assert (
+        {type(None), bf.LockTimeoutError}
+        <= told
+        <= {
+            type(None),
+            bf.LockTimeoutError,
+            bf.ConflictError,
+        }
+    )
+
+
 def test_what_is_raised_is_told() -> None:
     def refuse(table: bf.Table) -> None:
         raise bf.ConflictError("no")

@@ -1,0 +1,24 @@
+"""One `Table` shared by threads, forks and processes: a sample of `python -m soak threads`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from soak.threads import SAMPLE, TRIALS, Trial, run_trial
+
+
+@pytest.mark.parametrize("trial", SAMPLE, ids=" | ".join)
+def test_nothing_acknowledged_is_lost(
+    trial: Trial, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    assert trial in TRIALS
+    root, options = str(tmp_path), {}
+    if trial.place == "S3":
+        root, options = "s3://tables", request.getfixturevalue("s3_options")
+    outcome = run_trial(trial, root, options, rounds=1)
+    assert not outcome.bad, "\n".join(outcome.bad)
+    is_refused = trial.lock == "process" and trial.concurrency in ("fork", "pool", "spawn")
+    wanted = {"fork": 2}.get(trial.concurrency, 0) if is_refused else 6
+    assert outcome.acknowledged == wanted
