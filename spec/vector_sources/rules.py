@@ -182,6 +182,8 @@ def vectors() -> Iterator[Vector]:
         ListOf(
             [
                 _question("us", "us"),
+                _question("us", "us,1;us"),
+                _question("us", "us,x;(,1"),
                 _question("us", "us,x"),
                 _question("us", "us,1,2"),
                 _question("us", "us,0"),
@@ -205,6 +207,7 @@ def vectors() -> Iterator[Vector]:
             [
                 _question("us", "us,1", "range"),
                 _question("us", "us,1;(,2"),
+                _question("us", "(,1;us,x"),
                 *(_question("us", f"{pattern},1") for pattern in _NOT_IN_SUBSET),
                 *(_question(f"u{end}s", "us,1") for end in "\n\r\x85\u2028\u2029"),
             ]
