@@ -4,10 +4,11 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.ready
 HUDI_STAMP := .venv-hudi/.ready
+FLINK_STAMP := .flink/.ready
 MINUTES ?= 30
 SEEDS ?= 1 2
 
-.PHONY: setup demo test check unit judge cluster-test interop-setup bench soak soak-interop judge-matrix clean
+.PHONY: setup demo test check unit judge cluster-test interop-setup flink-setup bench soak soak-interop judge-matrix clean
 
 setup: $(STAMP)
 
@@ -40,6 +41,12 @@ $(HUDI_STAMP): tests/interop/setup.sh tests/interop/constraints.txt
 	tests/interop/setup.sh $(PYTHON)
 	touch $(HUDI_STAMP)
 
+flink-setup: $(FLINK_STAMP)
+
+$(FLINK_STAMP): tests/interop/flink/setup.sh tests/interop/flink/pom.xml tests/interop/flink/FlinkServer.java
+	tests/interop/flink/setup.sh
+	touch $(FLINK_STAMP)
+
 check: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -66,9 +73,10 @@ soak: setup interop-setup
 soak-interop: setup interop-setup
 	$(BIN)/python -m tests.interop soak $(MINUTES)
 
-# Every play of every kind of table with every version of Hudi: about half an hour.
-judge-matrix: setup interop-setup
+# Every play of every kind of table with every version of Hudi, and with Flink: about half an hour.
+judge-matrix: setup interop-setup flink-setup
 	$(BIN)/python -m tests.interop matrix $(SEEDS)
+	$(BIN)/python -m tests.interop flink $(SEEDS)
 
 clean:
-	rm -rf $(VENV) .venv-hudi build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-hudi .flink build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -22,6 +22,7 @@ from bucketfmt.errors import (
 from bucketfmt.index.assign import Buckets
 from bucketfmt.process import cached_property
 from bucketfmt.rows.filters import Filter
+from bucketfmt.rows.meta_columns import OPERATION
 from bucketfmt.table.bucket_groups import (
     BucketedScan,
     BucketGroups,
@@ -259,7 +260,8 @@ def plan_scan(
     """
     if limit is not None and limit < 0:
         raise ValueError(f"limit is a number of rows, not {limit}")
-    table = snapshot.schema
+    wants_operations = meta_columns or OPERATION in (columns or ())
+    table = snapshot.schema_with_operations if wants_operations else snapshot.schema
     output = output_schema(table, columns, meta_columns)
     if row_filter is not None:
         for name in row_filter.columns or ():

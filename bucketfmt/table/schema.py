@@ -51,7 +51,8 @@ class TableSchema:
     @property
     def with_meta(self) -> pa.Schema:
         """All of Hudi's own columns, then the user's: what rows are merged and filtered in."""
-        meta = [pa.field(name, pa.string()) for name in META_COLUMNS]
+        names = dict.fromkeys((*META_COLUMNS, *self.meta_columns))
+        meta = [pa.field(name, pa.string()) for name in names]
         return pa.schema([*meta, *self.data])
 
     def field(self, name: str) -> pa.Field:

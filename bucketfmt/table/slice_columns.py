@@ -93,7 +93,7 @@ class SliceColumns:
     def working_schema(self, *, merging: bool, marks_operations: bool = False) -> pa.Schema:
         """The columns to read: those wanted, and those it takes to merge and to filter."""
         spec, table = self._spec, self._spec.table.with_meta
-        if marks_operations:
+        if marks_operations and OPERATION not in table.names:
             table = table.append(pa.field(OPERATION, pa.string()))
         names = list(spec.output.names)
         if spec.row_filter is not None:

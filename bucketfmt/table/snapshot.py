@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 
@@ -16,6 +17,7 @@ from bucketfmt.format.names import BaseFileName, check_base_file_format
 from bucketfmt.process import Mutex, cached_property
 from bucketfmt.rows.avro_schema import arrow_schema, parse_avro_schema
 from bucketfmt.rows.base_file import BaseFileReader
+from bucketfmt.rows.meta_columns import OPERATION
 from bucketfmt.table.cross_checks import check_replaced
 from bucketfmt.table.file_slices import find_file_slices
 from bucketfmt.table.files import DataFile, FileSlice
@@ -127,6 +129,38 @@ class Snapshot:
         """
         stated = find_stated_schema(self.commits, self.state.config, self.state.limits)
         return stated if stated is not None else self._schema_of_a_file()
+
+    @cached_property
+    def keeps_operations(self) -> bool:
+        """Whether the newest rows are stored with `_hoodie_operation`, the change that made them.
+
+        Flink's `changelog.enabled` does so, and nothing but the files tells. As in Hudi a file of
+        the newest commit that wrote any is looked at: here the smallest. Source:
+        `TableSchemaResolver.hasOperationField`.
+        """
+        if not self.state.config.populate_meta_fields:
+            return False
+        newest = next((commit for commit in reversed(self.commits) if commit.files), None)
+        if newest is None:
+            return False
+        for partition_path, file_id, path, *_ in sorted(newest.files, key=lambda f: f[5]):
+            for file in self.files_of(partition_path, file_id):
+                if file.path == path and file.size is not None:
+                    stored = self._stored_schema(file)
+                    return stored is not None and OPERATION in stored.names
+        return False
+
+    @cached_property
+    def schema_with_operations(self) -> TableSchema:
+        """The table's columns, `_hoodie_operation` among Hudi's own where the table keeps it.
+
+        Raises:
+            SchemaError, CorruptError: as `schema` says; CorruptError also of a damaged file.
+        """
+        schema = self.schema
+        if not self.keeps_operations:
+            return schema
+        return replace(schema, meta_columns=(*schema.meta_columns, OPERATION))
 
     def stated_columns(self, requested_time: str) -> pa.Schema | None:
         """Return the columns a commit states, as `ReadBasis.stated_columns`."""

@@ -191,7 +191,8 @@ class Table:
                 one must, or a pyarrow expression (applied, but no file group is pruned by it).
             as_of: Read what was requested up to this moment, inclusive.
             read_optimized: Base files only: what is in log files is not seen.
-            meta_columns: Hudi's own columns too, before the others.
+            meta_columns: Hudi's own columns too, before the others: five, and `_hoodie_operation`
+                where the table keeps that (Flink's `changelog.enabled`).
             limit: At most so many rows.
 
         Raises:

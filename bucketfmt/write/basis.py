@@ -29,7 +29,7 @@ from bucketfmt.table.snapshot import Snapshot
 from bucketfmt.table.written_files import CommitRecord
 from bucketfmt.write.schema_change import GivenColumns, SchemaChange, plan_schema
 
-__all__ = ["Basis", "check_writable"]
+__all__ = ["Basis", "check_operations_are_not_kept", "check_writable"]
 
 
 class Basis:
@@ -73,6 +73,7 @@ class Basis:
         self.index: BucketIndex = _writable_index(finder.resolve(snapshot))
         self._config = snapshot.state.config
         check_writable(snapshot.state.config)
+        check_operations_are_not_kept(snapshot)
         self.rules: MergeRules = find_merge_rules(self._config)
         self._buckets: dict[str, Buckets] = {}
         self._slices: dict[str, Mapping[int, FileSlice]] = {}
@@ -165,6 +166,23 @@ def _writable_index(resolved: ResolvedIndex) -> BucketIndex:
             f"writing by {resolved.index}; this release writes tables with a bucket index"
         )
     return resolved.index
+
+
+def check_operations_are_not_kept(snapshot: Snapshot) -> None:
+    """Refuse a table whose files keep `_hoodie_operation`: what is written here has no such column.
+
+    Hudi asks the newest file whether there is such a column; where that file has none, its readers
+    overlook rows that were logged as deleted.
+
+    Raises:
+        UnsupportedError: it is such a table.
+    """
+    if snapshot.keeps_operations:
+        raise UnsupportedError(
+            "writing to a table that keeps the change of each row in _hoodie_operation (Flink's "
+            "changelog.enabled): deletes in its logs would be overlooked; write to it, and "
+            "compact it, with Flink"
+        )
 
 
 def check_writable(config: TableConfig) -> None:

@@ -54,7 +54,7 @@ from bucketfmt.timeline.load import (
 from bucketfmt.timeline.markers import delete_announced_files, delete_markers
 from bucketfmt.timeline.timeline import Instant, Timeline
 from bucketfmt.timeline.transitions import put_completed, put_inflight, put_requested
-from bucketfmt.write.basis import check_writable
+from bucketfmt.write.basis import check_operations_are_not_kept, check_writable
 from bucketfmt.write.compaction_task import CompactionTask
 from bucketfmt.write.plan_compaction import CompactionPreview, plan_compaction, preview_slices
 from bucketfmt.write.receipts import decode_receipts, find_winners
@@ -137,6 +137,7 @@ class Compactor:
             LockTimeoutError: the table lock could not be acquired.
         """
         owner = self._owner
+        check_operations_are_not_kept(self._snapshot())
         with owner.recovered() as (config, timeline):
             found = self._find_pending(timeline)
             if found is None:
@@ -198,6 +199,7 @@ class Compactor:
     def _plan(self, snapshot: Snapshot, min_log_files: int) -> CompactionPlan | None:
         state = snapshot.state
         check_writable(state.config)
+        check_operations_are_not_kept(snapshot)
         find_merge_rules(state.config)  # rather now than with a plan that cannot be executed
         if state.timeline.pending.of("logcompaction").instants:
             raise ConflictError("a log compaction is pending; let Hudi finish it, then try again")

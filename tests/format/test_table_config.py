@@ -522,6 +522,13 @@ NAMES = {
     **dict.fromkeys(
         [("flink-0.14.0", name) for name in ("cow_bucket", "mor_bucket", "mor_consistent")], "s"
     ),
+    **dict.fromkeys(
+        [
+            ("flink-0.14.0", name)
+            for name in ("cow_changelog", "mor_changelog", "mor_changelog_compacted")
+        ],
+        "t",
+    ),
     ("flink-0.14.0", "mor_types"): "t1",
     ("flink-0.13.1", "mor_bucket"): "t1",
 }

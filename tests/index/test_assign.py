@@ -95,7 +95,17 @@ INDEXES: dict[str, bf.Index] = {
         ("cow", "mor", "mor_compacted", "mdt_bucket", "parquet_log", "cleaned", "intkey"),
         bf.SimpleBucketIndex(4),
     ),
-    **dict.fromkeys(("cow_bucket", "mor_bucket", "mor_types"), bf.SimpleBucketIndex(4)),
+    **dict.fromkeys(
+        (
+            "cow_bucket",
+            "cow_changelog",
+            "mor_bucket",
+            "mor_changelog",
+            "mor_changelog_compacted",
+            "mor_types",
+        ),
+        bf.SimpleBucketIndex(4),
+    ),
     **dict.fromkeys(("tiny_cow", "tiny_mor"), bf.SimpleBucketIndex(1)),
     "nonpart": bf.SimpleBucketIndex(4),
     "complexkey": bf.SimpleBucketIndex(4, ("id",)),

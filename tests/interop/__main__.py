@@ -3,6 +3,7 @@
 usage: python -m tests.interop replay VERSION SEED        one table again; its folder is kept
        python -m tests.interop turns VERSION KIND SEED    writing in turns again; likewise
        python -m tests.interop matrix [VERSION] SEED...   all plays of all kinds of tables
+       python -m tests.interop flink SEED...              tables that Flink writes in turns with us
        python -m tests.interop soak MINUTES [SEED]        tables of all versions, from SEED on
 """
 
@@ -18,6 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
+from tests.interop.flink_turns import format_flink, play_flink_in_turns
 from tests.interop.hudi import run_hudi
 from tests.interop.hudi_session import HudiSession
 from tests.interop.judge import Verdict, judge_table
@@ -53,6 +55,13 @@ def matrix(versions: Sequence[str], seeds: list[int]) -> int:
     """Write every kind of table in turns, and say how it went."""
     ended = play_matrix(versions, seeds, Path(tempfile.mkdtemp(prefix="judge-matrix-")))
     print(format_matrix(ended))
+    return int(any(one.tally is None for one in ended))
+
+
+def flink(seeds: list[int]) -> int:
+    """Write every kind of table in turns with Flink, and say how it went."""
+    ended = play_flink_in_turns(seeds, Path(tempfile.mkdtemp(prefix="judge-flink-")))
+    print(format_flink(ended))
     return int(any(one.tally is None for one in ended))
 
 
@@ -112,6 +121,8 @@ def main(arguments: list[str]) -> int:
             return matrix([version], [int(seed), *map(int, seeds)])
         case ["matrix", seed, *seeds]:
             return matrix(VERSIONS, [int(seed), *map(int, seeds)])
+        case ["flink", seed, *seeds]:
+            return flink([int(seed), *map(int, seeds)])
         case ["soak", minutes, *seed]:
             return soak(float(minutes), int(seed[0]) if seed else int(time.time()))
     print(__doc__, file=sys.stderr)

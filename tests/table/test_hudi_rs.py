@@ -57,6 +57,9 @@ READ_OTHERWISE = {
 }
 """Tables of which hudi-rs returns other rows: (how many, why)."""
 
+ROWS_TOO_MANY = {("flink-0.14.0", "mor_changelog"): 8}
+"""Tables of which hudi-rs returns deleted rows: it overlooks the operation -D of a changelog."""
+
 REFUSED_BY_US = {
     ("1.0.2", "partial"): "partial updates are not built",
     ("1.2.0", "partial"): "partial updates are not built",
@@ -78,6 +81,8 @@ def test_both_read_the_same_rows(golden: Golden, version: str, name: str) -> Non
         ours = expected(root.parent, name)
     else:
         ours = bf.open(root).scan(meta_columns=True).to_arrow()
+        if name.endswith("changelog") or "changelog_" in name:  # hudi-rs leaves the column out
+            ours = ours.drop_columns(["_hoodie_operation"])
 
     if (version, name) in REFUSED_BY_HUDI_RS:
         message, _ = REFUSED_BY_HUDI_RS[version, name]
@@ -88,7 +93,7 @@ def test_both_read_the_same_rows(golden: Golden, version: str, name: str) -> Non
     their_types, their_rows = canonical(read_by_hudi_rs(root))
     assert our_types == their_types
     differing, _ = READ_OTHERWISE.get((version, name), (0, ""))
-    assert len(our_rows) == len(their_rows)
+    assert len(our_rows) == len(their_rows) - ROWS_TOO_MANY.get((version, name), 0)
     assert len(set(our_rows) - set(their_rows)) == differing
 
 
