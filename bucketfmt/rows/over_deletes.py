@@ -26,11 +26,13 @@ class OverDeletes:
     """What becomes of appended rows whose keys are deleted.
 
     Attributes:
+        num_rows: Rows whose keys have no row.
         num_hidden: Rows that are not read, because the delete stands.
         num_revived: Rows in whose place the deleted base row is read.
         num_unordered: Rows, read or not, whose key has a delete without ordering value.
     """
 
+    num_rows: int = 0
     num_hidden: int = 0
     num_revived: int = 0
     num_unordered: int = 0
@@ -59,6 +61,7 @@ def count_over_deletes(
     num_read = num_over_base + after.remaining().num_rows
     unordered = pc.sum(pc.is_in(appended, before.keys_deleted_without_ordering)).as_py() or 0
     return OverDeletes(
+        num_rows=len(appended) - num_live,
         num_hidden=len(appended) - num_live - num_read - num_revived,
         num_revived=num_revived,
         num_unordered=unordered,

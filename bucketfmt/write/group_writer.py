@@ -158,12 +158,13 @@ class GroupWriter:
         the slice is rewritten: a base file keeps no deletes (docs/decisions/0016).
         """
         found = self._count_over_deletes(plan.file_slice, given)
+        is_half_compacted = self._is_half_compacted(plan)
         # Hudi 1.0 fails to read a row over a delete without ordering value.
-        num_unread = found.num_unordered if self._config.table_version == 8 else 0
+        yields = self._config.table_version == 8 or is_half_compacted
+        num_wrong = max(found.num_revived, found.num_unordered if yields else 0)
         if not self._settings.is_non_blocking:
-            is_seen = not (found.num_hidden or found.num_revived or num_unread)
+            is_seen = not (found.num_hidden or num_wrong or (is_half_compacted and found.num_rows))
             return plan if is_seen else plan.rewriting
-        num_wrong = max(found.num_revived, num_unread)
         if num_wrong:
             raise UnsupportedError(
                 f"{num_wrong} rows of keys that were deleted without an ordering value: appended, "
@@ -173,6 +174,17 @@ class GroupWriter:
                 bucket=plan.group.bucket_id,
             )
         return plan
+
+    def _is_half_compacted(self, plan: GroupWrite) -> bool:
+        """Whether a pending compaction will make a base file of a part of the slice's log.
+
+        A row in that part is then compared with what is appended, although a delete in the
+        other part came in between.
+        """
+        group = (plan.group.partition_path, plan.file_id)
+        pending = self._state.pending_compactions.get(group)
+        base = plan.file_slice.base_file if plan.file_slice else None
+        return pending is not None and (base is None or base.name.instant < pending.requested_time)
 
     def _count_over_deletes(self, file_slice: FileSlice | None, given: pa.Table) -> OverDeletes:
         settings, rules = self._settings, self._settings.rules

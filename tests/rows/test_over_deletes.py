@@ -53,14 +53,14 @@ def count(base: pa.Table, log: list[Run], given: pa.Table, rules: MergeRules) ->
 @pytest.mark.parametrize(
     ("log", "rules", "ts", "expected"),
     [
-        ([DELETE], EVENT_TIME, 2, OverDeletes(num_revived=1, num_unordered=1)),
-        ([DELETE], EVENT_TIME, 5, OverDeletes(num_unordered=1)),
-        ([deletes(("a", long(5)))], EVENT_TIME, 2, OverDeletes(num_hidden=1)),
-        ([deletes(("a", long(5)))], EVENT_TIME, 5, OverDeletes()),
+        ([DELETE], EVENT_TIME, 2, OverDeletes(1, num_revived=1, num_unordered=1)),
+        ([DELETE], EVENT_TIME, 5, OverDeletes(1, num_unordered=1)),
+        ([deletes(("a", long(5)))], EVENT_TIME, 2, OverDeletes(1, num_hidden=1)),
+        ([deletes(("a", long(5)))], EVENT_TIME, 5, OverDeletes(1)),
         ([deletes(("a", long(3)))], EVENT_TIME, 4, OverDeletes()),  # the base row was not deleted
-        ([deletes(("a", long(7)))], DEFAULT_PAYLOAD, 2, OverDeletes(num_revived=1)),
-        ([deletes(("a", long(7)))], OVERWRITE, 2, OverDeletes()),
-        ([RowRun(rows(("a", 7, 1, 0, True)))], OVERWRITE, 2, OverDeletes(num_hidden=1)),
+        ([deletes(("a", long(7)))], DEFAULT_PAYLOAD, 2, OverDeletes(1, num_revived=1)),
+        ([deletes(("a", long(7)))], OVERWRITE, 2, OverDeletes(1)),
+        ([RowRun(rows(("a", 7, 1, 0, True)))], OVERWRITE, 2, OverDeletes(1, num_hidden=1)),
         ([RowRun(rows(("a", 7, 1)))], EVENT_TIME, 2, OverDeletes()),  # nothing is deleted
     ],
 )

@@ -243,3 +243,25 @@ def test_deletes_whose_commits_are_archived(tmp_path: Path, version: int) -> Non
     assert len(table.timeline.writes.completed.instants) <= 3
     table.upsert(rows(row("a", "new", 2)))
     assert values(table) == {"a": "new", "b": "new 3"}
+
+
+@pytest.mark.parametrize("how", ["keys", "keys, as Hudi", "marked"])
+@pytest.mark.parametrize("version", [6, 8, 9])
+def test_a_pending_compaction_of_the_deleted_row_does_not_bring_it_back(
+    tmp_path: Path, version: int, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The row is in the log when the delete is written, and in a base file afterwards."""
+    table = create(tmp_path, "MERGE_ON_READ", version)
+    table.upsert(rows(row("other", "kept", 1)))
+    table.upsert(rows(row("a", "old", 5)))
+    compaction = table.start_compaction()
+    assert compaction is not None
+    if how == "keys, as Hudi":
+        monkeypatch.setattr(bucket_writer, "_deletes_need_ordering", lambda *_: False)
+    delete(table, how.partition(",")[0], ["a"])
+    table.upsert(rows(row("a", "new", 4)))
+    expected = {"a": "new", "other": "kept"}
+    assert values(table) == expected
+    receipts = [compaction.task.compact(payload, "0-0-0") for payload in compaction.payloads]
+    compaction.publish(receipts)
+    assert values(bf.open(table.uri)) == expected
