@@ -217,7 +217,7 @@ class TestNumbersOfBuckets:
         """As where somebody changed the number between the first writes to two partitions."""
         rows = numbered(("a", 40), ("b", 40))
         root = make(tmp_path / "t", bf.SimpleBucketIndex(4), numbered(("a", 40)))
-        write_by_another(root, 6, numbered(("b", 40)))
+        write_by_another(root, 3, numbered(("b", 40)))
         table = bf.open(root, index=bf.SimpleBucketIndex(4))
         in_a = table_of({key: v for key, v in rows.items() if key[0] == "a"})
         in_b = table_of({key: v for key, v in rows.items() if key[0] == "b"})
