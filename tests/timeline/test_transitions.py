@@ -313,7 +313,7 @@ def points(fault: Fault, layout: int, into: Callable[[], Store]) -> Iterator[tup
         except (Killed, BucketfmtError) as raised:
             error = raised
         if faulty.struck is None:
-            assert at == 6  # two listings, three files
+            assert at == 7  # two listings, a look at what is pending, three files
             return
         yield store, error
 
