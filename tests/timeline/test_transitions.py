@@ -348,14 +348,14 @@ def test_what_is_acknowledged_survives_a_power_failure(layout: int, tmp_path: Pa
     for number, fault in enumerate((Fault.KILL_AFTER, None)):
         root = tmp_path / str(number)
         root.mkdir()
-        for at in range(1, 7):
+        for at in range(1, 8):
             store = open_store(root / str(at))
             with UnsyncedDisk(root) as disk:
                 try:
                     write(FaultyStore(store, fault and FaultPlan(at, fault)), layout)
                     expected = [(T, DONE)]
                 except Killed:
-                    expected = [(T, DONE)] if at == 5 else []
+                    expected = [(T, DONE)] if at == 6 else []
                 disk.lose_power()
             assert visible(store, layout) == expected
 
