@@ -26,7 +26,7 @@ from bucketfmt.write.create import create_table
 from bucketfmt.write.plan_create import plan_properties
 from soak.works import KINDS, Kind, schedule
 
-__all__ = ["MACHINES", "TableMachine"]
+__all__ = ["MACHINES", "Crash", "TableMachine"]
 
 SCHEMA = pa.schema([("id", pa.string()), ("v", pa.int64()), ("ts", pa.int64()), ("p", pa.string())])
 _PARTITIONS = ("a", "b", "c")
@@ -292,20 +292,29 @@ class TableMachine(RuleBasedStateMachine):
         return {(row["partition_path"], row["bucket_id"]) for row in located}
 
     def _commit(self, act: Act, crash: Crash) -> None:
-        """Do a write whose change the model has made already; undo that if it was not committed."""
+        """Do a write whose change the model has made already.
+
+        The timeline tells whether the write added a commit: a delete that finds no row adds none,
+        and a write whose process died may have added its commit. The model's change is undone
+        only where a process died without a commit. After a write that returned, the change
+        stays, so that a table that lost the change differs from the model.
+        """
         known = self._completed()
-        if crash is not None and self._die(act, crash):
-            committed = [i for i in self._completed() if i not in known]
-            if not committed:
-                self.model.undo()
-                return
-            (instant,) = committed
+        result = None if crash is not None and self._die(act, crash) else act(self.table)
+        added = [instant for instant in self._completed() if instant not in known]
+        if result is not None:
+            told = [result.instant] if result.committed else []
+            if told != [instant.requested_time for instant in added]:
+                raise AssertionError(f"the write told of {told}, and added {added}")
+            self.model.commit(result)
+        elif added:
+            (instant,) = added
             completed = instant.completion_time or instant.requested_time
             self.model.commit(
                 bf.CommitResult(instant.requested_time, completed, instant.action, "")
             )
-            return
-        self.model.commit(act(self.table))
+        else:
+            self.model.undo()
 
     def _serve(self, act: Act, crash: Crash, *, again: bool = False) -> None:
         """Do what changes no commit; after a crash do it `again` in another process."""

@@ -105,7 +105,14 @@ class TableModel:
         self.delete_where(lambda row: self._partition(row) in gone)
 
     def commit(self, result: CommitResult) -> None:
-        """Keep what was done as what a commit of the table did."""
+        """Keep what was done as what a commit of the table did.
+
+        Args:
+            result: What the write returned. A write that committed nothing adds no commit here
+                either.
+        """
+        if not result.committed:
+            return
         for key, instant in self._written.items():
             if instant is None:
                 self._written[key] = result.instant

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -78,6 +79,17 @@ def test_the_past(model: TableModel) -> None:
     assert found(model) == FIRST
     model.return_to(None)
     assert found(model) == set()
+
+
+def test_what_commits_nothing_is_no_commit(model: TableModel) -> None:
+    model.upsert([row("x", 2)])
+    model.commit(result("2"))
+    before = list(model.commits)
+    model.delete([row("none", 0)])
+    model.commit(replace(result("2"), committed=False))
+    assert model.commits == before
+    model.return_to(model.commits[-2].instant)
+    assert found(model) == FIRST
 
 
 @pytest.mark.parametrize(
