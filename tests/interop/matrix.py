@@ -12,9 +12,11 @@ from tests.interop.carry_on import TABLE_VERSIONS, Tally, kinds_of, play_at_rand
 from tests.interop.deletes import play_deletes
 from tests.interop.hudi_session import HudiSession
 from tests.interop.overlapping import play_overlapping
+from tests.interop.pinned_index import play_pinned_index
 from tests.interop.shapes import play_shape, shapes_of
 from tests.interop.side_by_side import play_side_by_side
 from tests.interop.sides import copying
+from tests.interop.values import play_values
 
 __all__ = ["Ended", "Play", "all_kinds_of", "format_matrix", "play_kind", "play_matrix"]
 
@@ -27,6 +29,8 @@ _COLUMNS: dict[str, Play] = {
     "overlapping": play_overlapping,
     "side by side": play_side_by_side,
     "deletes": play_deletes,
+    "pinned index": play_pinned_index,
+    "values": play_values,
     "shapes": play_shape,
 }
 
@@ -61,6 +65,7 @@ def _plays_of(version: str, kind: str) -> list[str]:
         *(["overlapping"] if overlaps else []),
         "side by side",
         "deletes",
+        *(["pinned index", "values"] if kind in ("cow-simple", "mor-simple") else []),
     ]
 
 

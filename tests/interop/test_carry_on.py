@@ -22,10 +22,12 @@ from tests.interop.hudi_session import HudiSession
 from tests.interop.many_rows import play_many_rows
 from tests.interop.matrix import Play
 from tests.interop.overlapping import play_overlapping
+from tests.interop.pinned_index import play_pinned_index
 from tests.interop.plans import VERSIONS
 from tests.interop.shapes import play_shape
 from tests.interop.side_by_side import play_side_by_side
 from tests.interop.sides import Hudi, copying
+from tests.interop.values import play_values
 
 SEED = int(os.environ.get("JUDGE_SEED", "0"))
 TABLES = [(version, kind) for version in VERSIONS for kind in kinds_of(version)]
@@ -40,6 +42,8 @@ SHAPED = [
     ("1.2.0", "cow-two-orderings"),
 ]
 DELETED = [("0.15.0", "mor-simple"), ("1.0.2", "mor-simple"), ("1.2.0", "mor-ring")]
+VALUES = [("0.15.0", "mor-simple"), ("1.0.2", "cow-simple"), ("1.2.0", "mor-simple")]
+PINNED = [("0.15.0", "mor-simple"), ("1.0.2", "cow-simple"), ("1.2.0", "mor-simple")]
 MANY_ROWS = [("0.15.0", "cow-simple"), ("1.0.2", "mor-simple"), ("1.2.0", "cow-simple")]
 IN_ORDER = [table for table in TABLES if table not in (*PLAYED, *COMPARED, *OVERLAPPING)]
 
@@ -73,6 +77,8 @@ def hudi(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], H
         + [(*table, play_overlapping) for table in OVERLAPPING]
         + [(*table, play_shape) for table in SHAPED]
         + [(*table, play_deletes) for table in DELETED]
+        + [(*table, play_pinned_index) for table in PINNED]
+        + [(*table, play_values) for table in VALUES]
         + [(version, kind, play_many_rows) for version, kind in MANY_ROWS],
         key=lambda case: case[0],  # so that each version is started once
     ),
