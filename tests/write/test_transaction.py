@@ -61,7 +61,7 @@ def slow_writer(table: bf.Table, meanwhile: Callable[[], object]) -> TableWriter
         return begun
 
     transactions.begin = begin_slowly  # type: ignore[method-assign]
-    return TableWriter(other._snapshot, other._index_finder, transactions)
+    return TableWriter(other._snapshot, other._adopt, other._index_finder, transactions)
 
 
 def test_writers_to_the_same_bucket_are_in_conflict(table: bf.Table) -> None:
