@@ -7,7 +7,7 @@ HoodieAvroWriteSupport (footer), BloomIndexFileInfo (use).
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -194,12 +194,14 @@ class BaseFileReader:
         Columns the file does not have are left out; the caller conforms the rows.
 
         Raises:
-            CorruptError: the pages do not decode, or their checksum is wrong.
+            CorruptError: the pages do not decode, their checksum is wrong, or they hold another
+                number of rows than the footer states.
         """
         groups = range(self.metadata.num_row_groups) if row_groups is None else row_groups
         names = None if columns is None else list(columns)
         with _folded("parquet rows"):
             rows = self._file.read_row_groups(list(groups), names, use_threads=use_threads)
+        self._check_row_count(rows.num_rows, groups)
         rows = conform(rows, self._selected(rows.schema))
         # A table without columns would lose its number of rows.
         return rows.replace_schema_metadata() if rows.num_columns else rows
@@ -234,6 +236,7 @@ class BaseFileReader:
             held = open_window(pages, start, source.size())
             file = pq.ParquetFile(held, metadata=self.metadata, pre_buffer=False, **self._options)
             rows = file.read_row_group(row_group, list(columns), use_threads=False)
+        self._check_row_count(rows.num_rows, [row_group])
         rows = conform(rows, self._selected(rows.schema)).replace_schema_metadata()
         return rows, stored_columns(group, pages, page_index)
 
@@ -250,11 +253,12 @@ class BaseFileReader:
         Of a remote one, where every read is a request, a row group is fetched at once.
 
         Raises:
-            CorruptError: the pages do not decode, or their checksum is wrong.
+            CorruptError: the pages do not decode, their checksum is wrong, or they hold another
+                number of rows than the footer states.
         """
         names = None if columns is None else list(columns)
-        groups = None if row_groups is None else list(row_groups)
-        file = self._file
+        groups = list(range(self.metadata.num_row_groups) if row_groups is None else row_groups)
+        file, row_count = self._file, 0
         with _folded("parquet rows"):
             if isinstance(self._source, pa.OSFile):
                 file = pq.ParquetFile(
@@ -271,7 +275,9 @@ class BaseFileReader:
             with _folded("parquet rows"):
                 batch = next(batches, None)
             if batch is None:
+                self._check_row_count(row_count, groups)
                 return
+            row_count += batch.num_rows
             yield conform(batch, self._selected(batch.schema)).replace_schema_metadata()
 
     def find_row_groups(self, wanted: Filter, table_schema: pa.Schema) -> list[int]:
@@ -359,6 +365,19 @@ class BaseFileReader:
     def _selected(self, schema: pa.Schema) -> pa.Schema:
         """The presented fields of the columns of `schema`."""
         return pa.schema([self.schema.field(name) for name in schema.names])
+
+    def _check_row_count(self, row_count: int, row_groups: Iterable[int]) -> None:
+        """Check that row groups gave as many rows as the footer states.
+
+        Arrow passes over a page whose header does not tell that the page holds values, and ends
+        with fewer rows and no error.
+        """
+        stated = sum(self.metadata.row_group(number).num_rows for number in row_groups)
+        if row_count != stated:
+            raise CorruptError(
+                f"the pages hold {row_count} rows where the footer states {stated}; restore the "
+                "file from a backup"
+            )
 
     def _check_sizes(self) -> None:
         limits, metadata = self._limits, self.metadata
