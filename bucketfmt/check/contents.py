@@ -20,7 +20,11 @@ from bucketfmt.check.examined import event_of_error
 from bucketfmt.check.files import find_size_fault
 from bucketfmt.check.keys import KeyTally
 from bucketfmt.check.log_spans import iter_log_spans
-from bucketfmt.check.origins import find_displaced_base_file, find_displaced_rows
+from bucketfmt.check.origins import (
+    find_displaced_base_file,
+    find_displaced_deletes,
+    find_displaced_rows,
+)
 from bucketfmt.check.pages import check_pages
 from bucketfmt.check.report import Counted, Event, Finding, NotChecked
 from bucketfmt.errors import BucketfmtError, CorruptError, UnsupportedError
@@ -183,6 +187,7 @@ class SliceExaminer:
             counts.deletes[instant] += len(deletes)
             if self._with_keys:
                 tally.add(pa.array(deletes.record_keys, pa.string()))
+                yield from find_displaced_deletes(file, tally.file_slice.partition_path, deletes)
         elif kind is BlockType.AVRO_DATA:
             written, stored = self._parse_schema(block.schema)
             check_block_columns(stored, stated)

@@ -16,11 +16,12 @@ import pyarrow.parquet as pq
 
 from bucketfmt.check.report import Finding
 from bucketfmt.errors import CorruptError
+from bucketfmt.format.delete_records import DeleteBlock
 from bucketfmt.format.names import parse_base_file_name
 from bucketfmt.rows.meta_columns import FILE_NAME, PARTITION_PATH
 from bucketfmt.table.files import DataFile
 
-__all__ = ["find_displaced_base_file", "find_displaced_rows"]
+__all__ = ["find_displaced_base_file", "find_displaced_deletes", "find_displaced_rows"]
 
 
 def find_displaced_base_file(
@@ -64,6 +65,16 @@ def find_displaced_rows(file: DataFile, partition_path: str, rows: pa.Table) -> 
     for path in paths.to_pylist():
         if path != partition_path:
             yield _displaced(file, partition_path, f"it has rows of partition {path[:200]!r}")
+            return
+
+
+def find_displaced_deletes(
+    file: DataFile, partition_path: str, deletes: DeleteBlock
+) -> Iterator[Finding]:
+    """Yield T002 for a delete block with keys of another partition. Null and "" tell nothing."""
+    for path in set(deletes.partition_paths):
+        if path and path != partition_path:
+            yield _displaced(file, partition_path, f"it has deletes of partition {path[:200]!r}")
             return
 
 

@@ -75,3 +75,16 @@ def test_t002_base_file_is_an_older_copy(golden_copy: Copy, version: str, name: 
         assert (finding.severity, finding.data_loss) == ("warning", True)
         assert finding.paths == (newest.relative_to(patient.root).as_posix(),)
         assert finding.evidence.startswith(f"its rows are of file {oldest.name}: ")
+
+
+def test_t002_a_log_file_of_deletes_is_that_of_another_partition(golden_copy: Copy) -> None:
+    """As long as the file whose place it has: no size tells."""
+    root = golden_copy("1.2.0", "dms_mor")
+    (other,) = (root / "eu").glob(".00000001-3948*.log.1_1-13-29")
+    (own,) = (root / "us").glob(".00000000-15b0*.log.1_2-13-30")
+    assert own.stat().st_size == other.stat().st_size
+    shutil.copyfile(other, own)
+    (finding,) = check_soon(root).findings
+    assert (finding.id, finding.severity, finding.partition) == ("T002", "error", "us")
+    assert finding.paths == (own.relative_to(root).as_posix(),)
+    assert finding.evidence.startswith("it has deletes of partition 'eu': ")

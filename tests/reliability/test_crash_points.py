@@ -40,7 +40,7 @@ def test_the_same_bytes_each_time(work: Work) -> None:
 
 def _forgets_a_file(table: bf.Table) -> None:
     """A write that begins with taking rows away, and ends with putting them back."""
-    (path, *_) = table.inspect.files().column("path").to_pylist()
+    (*_, path) = table.inspect.files().column("path").to_pylist()
     data = table.store.read(path, 1 << 30)
     table.store.delete(path)
     table.upsert(rows(("new", 1, "c")))
