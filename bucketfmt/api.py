@@ -48,7 +48,7 @@ from bucketfmt.write.plan_rollback import RollbackResult
 from bucketfmt.write.result import CommitResult
 from bucketfmt.write.savepoints import RestoreResult, delete_savepoint, put_savepoint, restore
 from bucketfmt.write.schema_change import Missing
-from bucketfmt.write.started_write import StartedWrite, WriteOptions
+from bucketfmt.write.started_write import StartedWrite, WriteOptions, check_idempotency_key
 from bucketfmt.write.transaction import Transactions
 from bucketfmt.write.write_task import WriteTask
 from bucketfmt.write.writer import RowOperation, TableWriter
@@ -369,6 +369,7 @@ class Table(ReadableTable):
 
     def find_commit(self, idempotency_key: str) -> CommitResult | None:
         """Return the commit that was made with this key; None if there is none."""
+        check_idempotency_key(idempotency_key)
         return self._transactions.find_repeated(idempotency_key)
 
     def compact(
@@ -678,8 +679,10 @@ class WriteArguments(TypedDict, total=False):
     """Keyword arguments of all writes.
 
     Attributes:
-        commit_metadata: Entries for the commit's `extraMetadata`.
-        idempotency_key: The same key never commits twice: it returns the first commit.
+        commit_metadata: Entries of text for the commit's `extraMetadata`. Those that the writer
+            sets (`schema`, `latest_schema`, `bucketfmt.idempotency_key`) are refused.
+        idempotency_key: Text that is not empty. The same key never commits twice: it returns the
+            first commit.
         read_at: The `timeline` of the table that the rows were worked out from. A write to the
             same buckets since then is a conflict, and is not tried again.
         retries: How often to begin anew after a conflict; 3.

@@ -107,10 +107,10 @@ def parse_pair(option: str, text: str) -> tuple[str, str]:
     """Return what is on both sides of the equals sign.
 
     Raises:
-        typer.BadParameter: there is none.
+        typer.BadParameter: there is none, or nothing before it.
     """
     name, separator, value = text.partition("=")
-    if not separator:
+    if not (separator and name):
         raise typer.BadParameter(f"{option} {text}: want KEY=VALUE")
     return name, value
 

@@ -161,6 +161,7 @@ def encode_commit_metadata_json(metadata: CommitMetadata, replace: bool = False)
     `replace` says that the action is a replacecommit.
 
     Raises:
+        TypeError: a key or a value of the extra metadata is not text.
         ValueError: file ids are replaced and `replace` is false.
     """
     record = _to_record(metadata, replace)
@@ -181,6 +182,7 @@ def encode_commit_metadata_avro(metadata: CommitMetadata, replace: bool) -> byte
     `replace` says that the action is a replacecommit, which is a record of its own.
 
     Raises:
+        TypeError: a key or a value of the extra metadata is not text.
         ValueError: file ids are replaced and `replace` is false.
     """
     record = commit_metadata_record(metadata, replace)
@@ -197,6 +199,9 @@ def commit_metadata_record(metadata: CommitMetadata, replace: bool) -> dict[str,
 
 
 def _to_record(metadata: CommitMetadata, replace: bool) -> dict[str, Any]:
+    for key, text in metadata.extra_metadata.items():
+        if not isinstance(key, str) or not isinstance(text, str | None):
+            raise TypeError(f"extra metadata is text: {key!r}: {text!r}")
     record: dict[str, Any] = msgspec.to_builtins(metadata)
     if not replace and record.pop("partitionToReplaceFileIds"):
         raise ValueError("a commit that replaces file groups is a replacecommit: pass replace=True")

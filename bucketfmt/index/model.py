@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from bucketfmt.arguments import check_int, check_names, check_text
+
 __all__ = [
     "BloomIndex",
     "BucketIndex",
@@ -18,9 +20,27 @@ __all__ = [
 ]
 
 
-def _check_num_buckets(name: str, value: int) -> None:
-    if not 1 <= value <= 99_999_999:
-        raise ValueError(f"{name} is 1 to 99,999,999 (a bucket id has eight digits), not {value}")
+def _settle(index: BucketIndex, count: str) -> None:
+    """Check the fields of a new value: integers are stored as int, hash fields as a tuple.
+
+    Args:
+        index: The value.
+        count: The field with the number of buckets.
+
+    Raises:
+        TypeError: a field of another type.
+        ValueError: a number of buckets that bucket ids cannot count.
+    """
+    for name in (count, "min_buckets", "max_buckets"):
+        value = getattr(index, name, None)
+        if value is not None or name == count:
+            object.__setattr__(index, name, check_int(name, value))
+    number = getattr(index, count)
+    if not 1 <= number <= 99_999_999:
+        raise ValueError(f"{count} is 1 to 99,999,999 (a bucket id has eight digits), not {number}")
+    if index.hash_fields is not None:
+        fields = tuple(check_names("hash_fields", index.hash_fields))
+        object.__setattr__(index, "hash_fields", fields)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,14 +48,15 @@ class SimpleBucketIndex:
     """A fixed number of buckets in every partition.
 
     `hash_fields` None means all record key fields, as Hudi has it when
-    `hoodie.bucket.index.hash.field` is not set.
+    `hoodie.bucket.index.hash.field` is not set. As the values below, raises TypeError for a field
+    of another type.
     """
 
     num_buckets: int
     hash_fields: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
-        _check_num_buckets("num_buckets", self.num_buckets)
+        _settle(self, "num_buckets")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +72,8 @@ class PartitionBucketIndex:
     hash_fields: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
-        _check_num_buckets("default", self.default)
+        _settle(self, "default")
+        check_text("rules", self.rules)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +90,7 @@ class ConsistentHashingIndex:
     hash_fields: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
-        _check_num_buckets("num_buckets", self.num_buckets)
+        _settle(self, "num_buckets")
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from typing import Literal
 
 import pyarrow as pa
 
+from bucketfmt.arguments import check_int, check_text
 from bucketfmt.errors import CorruptError, SchemaError
 from bucketfmt.format.instants import INIT_INSTANT
 from bucketfmt.format.partition_rules import PartitionBucketRules
@@ -93,11 +94,12 @@ def plan_properties(
         UnsupportedError: a column of a type that Hudi has not; a table that could be made, but not
             written to.
     """
+    check_int("table_version", table_version)
     if table_version not in (6, 8, 9):
         raise ValueError(f"table_version is 6, 8 or 9, not {table_version!r}")
     if table_type not in ("COPY_ON_WRITE", "MERGE_ON_READ"):
         raise ValueError(f"table_type is COPY_ON_WRITE or MERGE_ON_READ, not {table_type!r}")
-    if _NAME.fullmatch(name) is None:
+    if _NAME.fullmatch(check_text("name", name)) is None:
         raise ValueError(
             f"a table's name is letters, digits and _, not {name!r}; give another name"
         )

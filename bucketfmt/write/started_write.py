@@ -14,6 +14,15 @@ from typing import get_args
 
 import pyarrow as pa
 
+from bucketfmt.arguments import (
+    check_bool,
+    check_callable,
+    check_choice,
+    check_int,
+    check_kind,
+    check_text,
+    check_texts,
+)
 from bucketfmt.format.commit_metadata import CommitMetadata, WriteStat
 from bucketfmt.table.pinned import PinnedTable
 from bucketfmt.table.progress import ProgressCallback
@@ -28,7 +37,29 @@ from bucketfmt.write.schema_change import GivenColumns, Missing
 from bucketfmt.write.transaction import Transaction
 from bucketfmt.write.write_task import WriteTask, write_action
 
-__all__ = ["StartedWrite", "WriteOptions"]
+__all__ = ["StartedWrite", "WriteOptions", "check_idempotency_key"]
+
+
+_OWN_ENTRIES = ("schema", "latest_schema", IDEMPOTENCY_KEY)  # of extraMetadata: set here
+
+
+def check_idempotency_key(key: object) -> None:
+    """Refuse a key that is not text, or empty.
+
+    Raises:
+        TypeError: the key is not text.
+        ValueError: the key is empty.
+    """
+    if not check_text("idempotency_key", key):
+        raise ValueError("idempotency_key is not empty; leave it out, or give a text")
+
+
+def _check_commit_metadata(given: object) -> None:
+    for key in check_texts("commit_metadata", given):
+        if not key:
+            raise ValueError("a key of commit_metadata is empty; give a text")
+        if key in _OWN_ENTRIES:
+            raise ValueError(f"the entry {key!r} is set by the writer; take another key")
 
 
 @dataclass(frozen=True)
@@ -45,6 +76,10 @@ class WriteOptions:
         evolve: Whether the rows may add columns and widen types.
         missing: What becomes of columns that the rows lack.
         progress: Told how many file groups are written.
+
+    Raises:
+        TypeError: a value of another type.
+        ValueError: an empty key, an entry that the writer sets itself, or a value out of range.
     """
 
     commit_metadata: Mapping[str, str] | None = None
@@ -57,12 +92,17 @@ class WriteOptions:
     progress: ProgressCallback | None = None
 
     def __post_init__(self) -> None:
-        if self.retries < 0:
-            raise ValueError(f"retries is 0 or more, not {self.retries}")
-        if self.missing not in get_args(Missing):
-            raise ValueError(f"missing is error, null or keep, not {self.missing!r}")
-        if not isinstance(self.evolve, bool):
-            raise TypeError(f"evolve is True or False, not {self.evolve!r}")
+        if self.commit_metadata is not None:
+            _check_commit_metadata(self.commit_metadata)
+        if self.idempotency_key is not None:
+            check_idempotency_key(self.idempotency_key)
+        if self.read_at is not None:
+            check_kind("read_at", self.read_at, Timeline, "the `timeline` of a table")
+        check_int("retries", self.retries, 0)
+        check_choice("missing", self.missing, get_args(Missing))
+        check_bool("evolve", self.evolve)
+        if self.progress is not None:
+            check_callable("progress", self.progress)
 
     def given(self, operation: str, schema: pa.Schema) -> GivenColumns:
         """Return the columns of rows to write, and what they may do to the table's.

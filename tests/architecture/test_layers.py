@@ -11,7 +11,7 @@ PACKAGE = Path(__file__).parents[2] / "bucketfmt"
 
 LAYERS = [
     {"errors"},
-    {"limits", "process"},
+    {"arguments", "limits", "process"},
     {"format"},
     {"rows"},
     {"storage"},

@@ -302,6 +302,7 @@ class TestUpsert:
         assert codecs(root) == {"SNAPPY", "GZIP"}
         assert [row["id"] for row in read(root)] == ["t2", "t3"]
         fails(cli("upsert", root, trips, "--commit-metadata", "job"), 64, "want KEY=VALUE")
+        fails(cli("upsert", root, trips, "--commit-metadata", "=c"), 64, "want KEY=VALUE")
         fails(cli("upsert", root, trips, "--codec", "lz4"), 64, "lz4")
 
     def test_dry_run(self, cli: Cli, table: Path, tmp_path: Path) -> None:

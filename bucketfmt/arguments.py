@@ -1,0 +1,144 @@
+"""Checks of the arguments that a caller passes, before a byte is written because of them. Pure.
+
+Each check takes the argument's name, for the message, and its value. A value of a wrong type is a
+TypeError, a value of the right type that means nothing is a ValueError; the message names the
+argument and says what to give.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from operator import index
+
+__all__ = [
+    "check_bool",
+    "check_callable",
+    "check_choice",
+    "check_int",
+    "check_kind",
+    "check_names",
+    "check_number",
+    "check_text",
+    "check_texts",
+]
+
+
+def check_bool(name: str, value: object) -> bool:
+    """Return `value`, which is True or False.
+
+    Raises:
+        TypeError: `value` is not a bool.
+    """
+    if not isinstance(value, bool):
+        raise TypeError(f"{name} is True or False, not {value!r}")
+    return value
+
+
+def check_int(name: str, value: object, least: int | None = None) -> int:
+    """Return `value`, which is an integer of Python or NumPy, as an int.
+
+    Raises:
+        TypeError: `value` is not an integer, or is a bool.
+        ValueError: `value` is less than `least`.
+    """
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise TypeError(f"{name} is an integer such as 4, not {value!r}")
+    number = index(value)
+    if least is not None and number < least:
+        raise ValueError(f"{name} is {least} or more, not {number}")
+    return number
+
+
+def check_number(name: str, value: object, least: float) -> float:
+    """Return `value`, which is an int or a float.
+
+    Raises:
+        TypeError: `value` is not a number, or is a bool.
+        ValueError: `value` is less than `least`, or NaN.
+    """
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise TypeError(f"{name} is a number such as 1.5, not {value!r}")
+    if not value >= least:
+        raise ValueError(f"{name} is {least} or more, not {value}")
+    return value
+
+
+def check_text(name: str, value: object) -> str:
+    """Return `value`, which is text that UTF-8 can hold.
+
+    Raises:
+        TypeError: `value` is not text.
+        ValueError: `value` holds half of a surrogate pair.
+    """
+    if not isinstance(value, str):
+        raise TypeError(f"{name} is text, not {value!r}")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"{name} is text that UTF-8 can hold, not {value!r}") from None
+    return value
+
+
+def check_names(name: str, value: object) -> list[str]:
+    """Return `value`, which is a list (or another iterable) of texts, as a list.
+
+    Raises:
+        TypeError: `value` is one text, is not iterable, or holds something else than text.
+    """
+    if isinstance(value, str):
+        raise TypeError(f"{name} is a list of texts; for one text write [{value!r}]")
+    if not isinstance(value, Iterable):
+        raise TypeError(f"{name} is a list of texts, not {value!r}")
+    found = list(value)
+    for item in found:
+        if not isinstance(item, str):
+            raise TypeError(f"{name} is a list of texts, and {item!r} is not text")
+    return found
+
+
+def check_texts(name: str, value: object) -> dict[str, str]:
+    """Return `value`, which is a mapping of texts to texts, as a dict.
+
+    Raises:
+        TypeError: `value` is not a mapping, or a key or a value in it is not text.
+        ValueError: a text holds half of a surrogate pair.
+    """
+    if not isinstance(value, Mapping):
+        raise TypeError(f"{name} is a dict of texts such as {{'key': 'value'}}, not {value!r}")
+    for key, text in value.items():
+        if not isinstance(key, str) or not isinstance(text, str):
+            raise TypeError(f"{name} is a dict of texts; write {str(key)!r}: {str(text)!r}")
+        check_text(f"a key of {name}", key)
+        check_text(f"{name}[{key!r}]", text)
+    return dict(value)
+
+
+def check_kind(name: str, value: object, kind: type | tuple[type, ...], wanted: str) -> None:
+    """Refuse a `value` that is not of type `kind`; `wanted` says what to give.
+
+    Raises:
+        TypeError: `value` is of another type.
+    """
+    if not isinstance(value, kind):
+        raise TypeError(f"{name} is {wanted}, not {value!r}")
+
+
+def check_callable(name: str, value: object) -> None:
+    """Refuse a `value` that cannot be called.
+
+    Raises:
+        TypeError: `value` cannot be called.
+    """
+    if not callable(value):
+        raise TypeError(f"{name} is a function, not {value!r}")
+
+
+def check_choice(name: str, value: object, choices: Collection[str]) -> None:
+    """Refuse a `value` that is not one of the texts `choices`.
+
+    Raises:
+        ValueError: `value` is another text, or not text.
+    """
+    if not (isinstance(value, str) and value in choices):
+        *others, last = choices
+        raise ValueError(f"{name} is {', '.join(others)} or {last}, not {value!r}")
