@@ -29,6 +29,7 @@ from soak.works import (
     newest_write,
     read_rows,
     rows,
+    schedule,
 )
 
 __all__ = ["FIRSTS", "MEETINGS", "SECONDS", "Meeting", "Tally", "interleave", "interleave_all"]
@@ -95,6 +96,7 @@ SECONDS: Mapping[str, Act] = {
     "insert_overwrite": lambda t: t.insert_overwrite(rows(("n", 7, "a"))),
     "roll back": _roll_back,
     "compact": lambda t: t.compact(),
+    "schedule a compaction": schedule,  # and die: whoever comes next executes the plan
     "clean": lambda t: t.clean(retain=1, dry_run=False),
     "archive": lambda t: t.archive(min_commits=1, max_commits=1),
 }

@@ -137,6 +137,10 @@ class Snapshot:
         Flink's `changelog.enabled` does so, and nothing but the files tells. As in Hudi a file of
         the newest commit that wrote any is looked at: here the smallest. Source:
         `TableSchemaResolver.hasOperationField`.
+
+        Raises:
+            NotFoundError: the file was rolled back or cleaned since the listing.
+            CorruptError: the file is damaged.
         """
         if not self.state.config.populate_meta_fields:
             return False
@@ -146,7 +150,8 @@ class Snapshot:
         for partition_path, file_id, path, *_ in sorted(newest.files, key=lambda f: f[5]):
             for file in self.files_of(partition_path, file_id):
                 if file.path == path and file.size is not None:
-                    stored = self._stored_schema(file)
+                    with self.state.read_here():
+                        stored = self._stored_schema(file)
                     return stored is not None and OPERATION in stored.names
         return False
 

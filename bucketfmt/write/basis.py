@@ -10,7 +10,13 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
-from bucketfmt.errors import IndexUnknownError, SchemaError, UnsupportedError
+from bucketfmt.errors import (
+    ConflictError,
+    IndexUnknownError,
+    NotFoundError,
+    SchemaError,
+    UnsupportedError,
+)
 from bucketfmt.format.table_config import TableConfig
 from bucketfmt.index.assign import Buckets
 from bucketfmt.index.model import BucketIndex
@@ -176,8 +182,16 @@ def check_operations_are_not_kept(snapshot: Snapshot) -> None:
 
     Raises:
         UnsupportedError: it is such a table.
+        ConflictError: that file was rolled back or cleaned since the snapshot was taken.
     """
-    if snapshot.keeps_operations:
+    try:
+        keeps_operations = snapshot.keeps_operations
+    except NotFoundError as error:
+        what = snapshot.state.load_what_overtook()
+        if what is None:
+            raise
+        raise ConflictError(f"{what} meanwhile. Nothing was written; try again") from error
+    if keeps_operations:
         raise UnsupportedError(
             "writing to a table that keeps the change of each row in _hoodie_operation (Flink's "
             "changelog.enabled): deletes in its logs would be overlooked; write to it, and "

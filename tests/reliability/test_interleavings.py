@@ -19,6 +19,8 @@ SAMPLE = [
     Meeting("9-cow-simple", "read", "clean"),
     Meeting("9-mor-simple", "savepoint", "archive"),
     Meeting("9-mor-simple", "compact", "upsert"),
+    Meeting("9-mor-simple", "schedule a compaction", "roll back"),
+    Meeting("6-mor-simple", "upsert", "schedule a compaction"),
     Meeting("6-mor-simple", "upsert", "compact", "threads"),
     Meeting("8-cow-simple", "delete by filter", "upsert", "threads"),
     Meeting("9-mor-simple", "upsert", "archive", "threads"),
