@@ -7,6 +7,7 @@ usage: python -m soak corruption       damage every byte of every file of the ti
        python -m soak crashes [--all]  a fault at every operation of all that writes
        python -m soak interleavings    every two things done to a table, one amid the other
        python -m soak threads          threads, forks and processes that share one Table
+       python -m soak indexes          tables opened with every index but their own
        python -m soak machine [KIND]   whatever may be done to a table, in whatever order
        python -m soak report           write the figures into docs/reliability.md
 """
@@ -21,6 +22,7 @@ from soak.corruption import print_bad, save_figures, sweep_peers, sweep_tables
 from soak.crashes import plan_pieces, strike_pieces
 from soak.damages import DAMAGES
 from soak.fuzzing import fuzz_all
+from soak.indexes import run_subjects
 from soak.interleavings import MEETINGS, interleave_all
 from soak.lengths import FORGERS, forge_lengths
 from soak.machine import MACHINES
@@ -75,6 +77,11 @@ def _parse_arguments() -> argparse.Namespace:
     threads.add_argument("--seed", type=int, default=0, help="of the order of the trials")
     threads.add_argument("--save", action="store_true", help="keep the figures for the report")
 
+    indexes = commands.add_parser("indexes")
+    indexes.add_argument("--minutes", type=float, default=10, help="begin no table after this")
+    indexes.add_argument("--seed", type=int, default=0, help="of the tables")
+    indexes.add_argument("--save", action="store_true", help="keep the figures for the report")
+
     machine = commands.add_parser("machine")
     machine.add_argument("kind", nargs="*", choices=[*MACHINES, []])
     machine.add_argument("--tables", type=int, default=1000, help="of each kind")
@@ -114,6 +121,8 @@ def main() -> int:
                 minutes=arguments.minutes,
                 save=arguments.save,
             )
+    if arguments.command == "indexes":
+        return run_subjects(arguments.seed, minutes=arguments.minutes, save=arguments.save)
     if arguments.command == "machine":
         return run_machines(
             arguments.kind or list(MACHINES),

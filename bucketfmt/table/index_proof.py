@@ -127,8 +127,11 @@ class IndexProofs:
         _check_keys(resolved, sample, layout_of)
         lasting = _Verdict(file_ids)
         is_inferred = resolved.source == "file ids and keys"  # of keys of the whole table
-        if looked_at or isinstance(buckets, RingBuckets):
+        if looked_at or (isinstance(buckets, RingBuckets) and sample.num_keys >= KEYS_MIN):
             return lasting
+        if isinstance(buckets, RingBuckets):  # the ring is in the table, but for the hash fields
+            self._table_evidence(snapshot, resolved, layout_of)
+            return _Verdict(file_ids, weakref.ref(snapshot))
         own = _evidence(sample, buckets)
         is_proved = is_inferred or own.proves(buckets.num_buckets)
         if is_proved or self._is_proved_by_table(

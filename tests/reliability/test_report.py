@@ -18,7 +18,7 @@ def test_the_page_shows_the_saved_figures() -> None:
     assert format_report(page) == page
 
 
-@pytest.mark.parametrize("name", ["crashes", "interleavings", "threads", "machine"])
+@pytest.mark.parametrize("name", ["crashes", "interleavings", "threads", "indexes", "machine"])
 def test_nothing_is_bad_where_writers_die_fail_or_meet(name: str) -> None:
     rows = json.loads((RESULTS / f"{name}.json").read_text())
     assert rows
