@@ -152,9 +152,16 @@ def _pandas_kernel(table: bf.Table) -> Column:
 
     pinned = table.pinned()
     texts = pa.schema([(field, pa.string()) for field in fields])
+    types = pa.schema([(field, known[field]) for field in fields])
 
     def assign(rows: Any) -> Any:
         given = pa.Table.from_pandas(rows, texts, preserve_index=False)
+        try:
+            given = given.cast(types)
+        except pa.ArrowInvalid as error:
+            raise bf.SchemaError(
+                f"a key or partition is not of the table's type: {error}"
+            ) from None
         return pinned.assign(given).column("bucket_id").to_pandas()
 
     assign.__annotations__ = {"rows": pd.DataFrame, "return": pd.Series}

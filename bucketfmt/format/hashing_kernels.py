@@ -182,7 +182,7 @@ def _plain(array: pa.Array) -> pa.Array:
     if kind in {"string_view", "binary_view", "null"}:
         return array.cast(pa.large_binary() if kind == "binary_view" else pa.large_string())
     if pa.types.is_dictionary(array.type):
-        return _plain(array.dictionary_decode())
+        return _plain(array.dictionary).take(array.indices)  # Arrow takes nothing of views
     raise TypeError(f"a column of strings is wanted, not {kind}")
 
 

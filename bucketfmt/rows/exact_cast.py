@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from bucketfmt.errors import SchemaError
 from bucketfmt.rows.column_types import is_list
 
-__all__ = ["cast_exactly", "check_castable"]
+__all__ = ["cast_exactly", "check_castable", "decode_dictionary"]
 
 _DECIMAL256_DIGITS = 76
 _UINT64_DIGITS = 20
@@ -39,7 +39,7 @@ def cast_exactly(array: pa.Array, target: pa.DataType, path: str) -> pa.Array:
     if pa.types.is_null(source):
         return pa.nulls(len(array), target)
     if pa.types.is_dictionary(source):
-        return cast_exactly(array.dictionary_decode(), target, path)
+        return cast_exactly(decode_dictionary(array), target, path)
     if pa.types.is_run_end_encoded(source):
         return cast_exactly(pc.run_end_decode(array), target, path)
     if pa.types.is_struct(source) and pa.types.is_struct(target):
@@ -72,6 +72,34 @@ def check_castable(source: pa.DataType, target: pa.DataType, path: str) -> None:
         SchemaError: they never are.
     """
     cast_exactly(pa.nulls(0, source), target, path)
+
+
+def decode_dictionary(array: pa.DictionaryArray) -> pa.Array:
+    """Return the values that a dictionary array stands for, in a type without views.
+
+    Arrow has no `take` for views, which polars puts into its Categorical and Enum columns.
+    """
+    values = array.dictionary
+    return values.cast(_without_views(values.type)).take(array.indices)
+
+
+def _without_views(kind: pa.DataType) -> pa.DataType:
+    types = pa.types
+    if types.is_string_view(kind):
+        return pa.large_string()
+    if types.is_binary_view(kind):
+        return pa.large_binary()
+    if types.is_struct(kind):
+        return pa.struct([field.with_type(_without_views(field.type)) for field in kind])
+    if types.is_map(kind):
+        key = kind.key_field.with_type(_without_views(kind.key_type))
+        return pa.map_(key, kind.item_field.with_type(_without_views(kind.item_type)))
+    if is_list(kind):
+        element = kind.value_field.with_type(_without_views(kind.value_type))
+        if types.is_fixed_size_list(kind):
+            return pa.list_(element, kind.list_size)
+        return pa.large_list(element)
+    return kind
 
 
 # -- nested

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bucketfmt.errors import UnsupportedError
+from bucketfmt.rows.exact_cast import decode_dictionary
 
 __all__ = ["double_through_text", "java_strings"]
 
@@ -34,7 +35,7 @@ def java_strings(column: pa.Array) -> pa.Array:
     """
     kind = column.type
     if pa.types.is_dictionary(kind):
-        return java_strings(column.dictionary_decode())
+        return java_strings(decode_dictionary(column))
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return column
     if pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_decimal(kind):

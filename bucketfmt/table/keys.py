@@ -8,13 +8,23 @@ from typing import Any
 
 import pyarrow as pa
 
+from bucketfmt.errors import SchemaError
 from bucketfmt.format.record_keys import KeyEncoding
 from bucketfmt.format.table_config import TableConfig
 from bucketfmt.rows.column_paths import find_column
+from bucketfmt.rows.exact_cast import cast_exactly, decode_dictionary
 from bucketfmt.rows.meta_columns import PARTITION_PATH, RECORD_KEY
 from bucketfmt.rows.virtual_keys import is_encoding_open, partition_paths, record_keys
 
-__all__ = ["FindEncoding", "KeySet", "KeysLike", "key_columns", "read_keys"]
+__all__ = [
+    "FindEncoding",
+    "FindSchema",
+    "KeySet",
+    "KeysLike",
+    "cast_key_fields",
+    "key_columns",
+    "read_keys",
+]
 
 KeysLike = Any
 """A list of text, a column of text, or rows: anything with an Arrow C stream."""
@@ -38,24 +48,33 @@ class KeySet:
 FindEncoding = Callable[[], KeyEncoding | None]
 """Returns how a table writes complex keys of one field; None: as Hudi does for its version."""
 
+FindSchema = Callable[[], pa.Schema]
+"""Returns the columns of a table."""
+
 
 def read_keys(
-    keys: KeysLike, config: TableConfig, find_encoding: FindEncoding | None = None
+    keys: KeysLike,
+    config: TableConfig,
+    find_schema: FindSchema,
+    find_encoding: FindEncoding | None = None,
 ) -> KeySet:
     """Return the keys a caller gave.
 
     Rows count by `_hoodie_record_key` and `_hoodie_partition_path` (or `record_key` and
-    `partition_path`) where they have them, else by the table's key and partition fields.
+    `partition_path`) where they have them, else by the table's key and partition fields, whose
+    values count as equal values of the table's types (`rows.exact_cast`).
 
     Args:
         keys: What the caller gave.
         config: Of the table.
+        find_schema: Called where keys or partition paths are made of fields.
         find_encoding: Called where keys are made of fields and the table's version does not tell
             how; without it such rows are refused.
 
     Raises:
         TypeError: they come in no form that is known, or not as text.
         ValueError: a null key, or rows without the columns it takes.
+        SchemaError: a value of a key or partition field has no equal in the table's type.
         KeyEncodingError: rows whose key fields make no key, or the key of other values too.
     """
     if isinstance(keys, str):
@@ -68,7 +87,33 @@ def read_keys(
     given = keys if isinstance(keys, _ARROW) else _read_stream(keys)
     if not isinstance(given, pa.Table):
         return KeySet(_text_column(given, "a record key"), _no_partition(config, len(given)))
-    return KeySet(_keys_of_rows(given, config, find_encoding), _partitions_of_rows(given, config))
+    return KeySet(
+        _keys_of_rows(given, config, find_schema, find_encoding),
+        _partitions_of_rows(given, config, find_schema),
+    )
+
+
+def cast_key_fields(rows: pa.Table, fields: Sequence[str], schema: pa.Schema) -> pa.Table:
+    """Return these fields alone, in the table's types: a column each, named by its path.
+
+    Args:
+        rows: With the fields; a dot in a field may lead into a struct.
+        fields: Of the record key or the partition path.
+        schema: The table's columns.
+
+    Raises:
+        SchemaError: a value has no equal in the table's type, or a field is not there.
+    """
+    stored, columns = schema.empty_table(), {}
+    for field in fields:
+        given, target = find_column(rows, field), find_column(stored, field)
+        if given is None:
+            raise SchemaError(f"the rows have no column {field}; give the column")
+        if target is not None:
+            chunks = [cast_exactly(chunk, target.type, field) for chunk in given.chunks]
+            given = pa.chunked_array(chunks, target.type)
+        columns[field] = given
+    return pa.table(columns)
 
 
 def key_columns(config: TableConfig) -> list[str]:
@@ -98,7 +143,8 @@ def _text_column(column: pa.Array | pa.ChunkedArray, what: str) -> pa.ChunkedArr
     if column.null_count:
         raise ValueError(f"{what} is null")
     if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
+        chunks = [decode_dictionary(chunk) for chunk in column.chunks]
+        column = pa.chunked_array(chunks, chunks[0].type if chunks else pa.string())
     text = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
     if not any(is_text(column.type) for is_text in text):
         raise TypeError(f"{what} is text as Hudi stores it, not {column.type}")
@@ -118,7 +164,10 @@ def _read_stream(keys: object) -> pa.Table | pa.ChunkedArray:
 
 
 def _keys_of_rows(
-    rows: pa.Table, config: TableConfig, find_encoding: FindEncoding | None
+    rows: pa.Table,
+    config: TableConfig,
+    find_schema: FindSchema,
+    find_encoding: FindEncoding | None,
 ) -> pa.ChunkedArray:
     for name in (RECORD_KEY, "record_key"):
         if name in rows.schema.names and name not in config.record_key_fields:
@@ -127,17 +176,18 @@ def _keys_of_rows(
     if not fields or any(find_column(rows, field) is None for field in fields):
         wanted = ", ".join(fields) or RECORD_KEY
         raise ValueError(f"rows to look up want the column {RECORD_KEY}, or all of: {wanted}")
-    if not is_encoding_open(config):
-        return record_keys(rows, config)
-    if find_encoding is None:
+    if is_encoding_open(config) and find_encoding is None:
         raise ValueError(
             f"Hudi releases write a complex key of one field as 7 or as {fields[0]}:7; "
             f"give the column {RECORD_KEY} as the table has it"
         )
-    return record_keys(rows, config, find_encoding())
+    encoding = find_encoding() if find_encoding is not None and is_encoding_open(config) else None
+    return record_keys(cast_key_fields(rows, fields, find_schema()), config, encoding)
 
 
-def _partitions_of_rows(rows: pa.Table, config: TableConfig) -> pa.ChunkedArray | None:
+def _partitions_of_rows(
+    rows: pa.Table, config: TableConfig, find_schema: FindSchema
+) -> pa.ChunkedArray | None:
     if not config.partition_fields:
         return _no_partition(config, rows.num_rows)
     for name in (PARTITION_PATH, "partition_path"):
@@ -147,5 +197,4 @@ def _partitions_of_rows(rows: pa.Table, config: TableConfig) -> pa.ChunkedArray 
         return None
     if any(find_column(rows, field) is None for field in config.partition_fields):
         return None
-    column = partition_paths(rows, config)
-    return column if isinstance(column, pa.ChunkedArray) else pa.chunked_array([column])
+    return partition_paths(cast_key_fields(rows, config.partition_fields, find_schema()), config)

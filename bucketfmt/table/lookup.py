@@ -53,15 +53,17 @@ class KeyLocator:
 
     Attributes:
         config: The table's.
+        schema: The table's columns.
         partitions: By partition path.
     """
 
     config: TableConfig
+    schema: pa.Schema
     partitions: Mapping[str, PartitionLocator]
 
     def locate(self, keys: KeysLike) -> pa.Table:
         """Return what `Table.locate` does, of partitions that it has."""
-        found = read_keys(keys, self.config)
+        found = read_keys(keys, self.config, lambda: self.schema)
         return _locate(found, _by_partition(tuple(self.partitions), found, None), self._partition)
 
     def _partition(
@@ -132,7 +134,7 @@ def plan_locator(
     for path in snapshot.partitions if partitions is None else partitions:
         buckets = index_finder.buckets(snapshot, path)
         found[path] = PartitionLocator.of(snapshot.slices(path), buckets)
-    return KeyLocator(snapshot.state.config, found)
+    return KeyLocator(snapshot.state.config, snapshot.schema.data, found)
 
 
 def locate_keys(

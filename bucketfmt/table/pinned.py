@@ -21,7 +21,7 @@ from bucketfmt.rows.virtual_keys import partition_paths
 from bucketfmt.storage.store import Store
 from bucketfmt.table.find_index import IndexFinder
 from bucketfmt.table.key_encoding import find_key_encoding
-from bucketfmt.table.keys import read_keys
+from bucketfmt.table.keys import cast_key_fields, read_keys
 from bucketfmt.table.snapshot import Snapshot
 from bucketfmt.table.state import TableState
 from bucketfmt.timeline.timeline import Timeline
@@ -78,10 +78,11 @@ class PinnedTable:
                 or on which Hudi never returns.
             IndexUnknownError: the index is unknown, or keeps no buckets.
         """
-        keys = read_keys(rows, self.config, lambda: self._key_encoding)
+        keys = read_keys(rows, self.config, self._columns, lambda: self._key_encoding)
         paths = keys.partition_paths
         if paths is None:
-            paths = partition_paths(rows, self.config)
+            fields = cast_key_fields(rows, self.config.partition_fields, self._columns())
+            paths = partition_paths(fields, self.config)
         encoded = paths.combine_chunks().dictionary_encode()
         codes = encoded.indices.to_numpy()
         bucket_ids, ranks = np.empty(len(codes), np.int32), np.empty(len(codes), np.int32)
@@ -92,6 +93,9 @@ class PinnedTable:
             bucket_ids[own] = found
             ranks[own] = np.searchsorted(np.asarray(buckets.bucket_ids), found)
         return pa.table([paths, pa.array(bucket_ids), pa.array(ranks)], schema=_ASSIGNED)
+
+    def _columns(self) -> pa.Schema:
+        return self.snapshot.schema.data
 
     @cached_property
     def _key_encoding(self) -> KeyEncoding | None:

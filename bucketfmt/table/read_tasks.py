@@ -79,7 +79,7 @@ class TaskReader:
             ValueError: a null key, or rows without the columns it takes.
             KeyEncodingError: rows whose key fields make no key.
         """
-        found = read_keys(rows, self._basis.config)
+        found = read_keys(rows, self._basis.config, lambda: self._spec.table.data)
         paths = found.partition_paths
         if paths is None:
             paths = pa.chunked_array([pa.nulls(len(found.record_keys), pa.string())])

@@ -260,6 +260,7 @@ class Table:
             IndexUnknownError: nothing says how keys map to buckets, or the index has none, or the
                 table does not prove the index for a partition.
             KeyEncodingError: a key on which Hudi itself never returns.
+            SchemaError: a key or partition value has no equal in the table's type.
             CorruptError: two file groups share the bucket of a key.
             ValueError: `index` of `open` contradicts the table's file groups or keys.
         """
@@ -286,7 +287,12 @@ class Table:
         return lookup_rows(snapshot, self._index_finder, self._read_keys(keys), columns)
 
     def _read_keys(self, keys: KeysLike) -> KeySet:
-        return read_keys(keys, self.config, lambda: find_key_encoding(self._snapshot()))
+        return read_keys(
+            keys,
+            self.config,
+            lambda: self._snapshot().schema.data,
+            lambda: find_key_encoding(self._snapshot()),
+        )
 
     def _instant(self, moment: Moment | None) -> str | None:
         return None if moment is None else normalise_instant(moment, self.config.timezone)

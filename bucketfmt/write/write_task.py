@@ -106,6 +106,7 @@ class WriteTask:
             keys = read_keys(
                 pa.Table.from_batches([batch]),
                 self.table.config,
+                lambda: self.table.snapshot.schema.data,
                 lambda: self._basis.key_encoding,
             )
             gather_keys(self._basis, keys, grouped)

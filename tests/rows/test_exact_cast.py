@@ -164,3 +164,32 @@ def test_numbers_stay_the_same_number(
         return
     # Python compares numbers of different types exactly.
     assert found.to_pylist() == array.to_pylist()
+
+
+VIEWS = [
+    (pa.array(["a", "b"], pa.string_view()), pa.string()),
+    (pa.array([b"\xff", b"b"], pa.binary_view()), pa.binary()),
+    (pa.array([["a"], ["b", None]], LIST(pa.string_view())), LIST(pa.string())),
+    (pa.array([["a"], ["b"]], LIST(pa.string_view(), 1)), LIST(pa.string())),
+    (
+        pa.array([{"x": "a"}, {"x": None}], STRUCT({"x": pa.string_view()})),
+        STRUCT({"x": pa.string()}),
+    ),
+    (
+        pa.array([[("k", b"a")], []], MAP(pa.string_view(), pa.binary_view())),
+        MAP(pa.string(), pa.binary()),
+    ),
+]
+
+
+@pytest.mark.parametrize(("values", "target"), VIEWS, ids=str)
+def test_dictionaries_of_views(values: pa.Array, target: pa.DataType) -> None:
+    given = pa.DictionaryArray.from_arrays(pa.array([1, None, 0, 1], pa.uint32()), values)
+    expected = [values.to_pylist()[n] if n is not None else None for n in (1, None, 0, 1)]
+    for array, wanted in ((given, expected), (given.slice(2), expected[2:])):
+        found = cast_exactly(array, target, "x")
+        assert found.type == target
+        assert found.to_pylist() == wanted
+    lists = pa.ListArray.from_arrays(pa.array([0, 1, 4]), given)
+    found = cast_exactly(lists, LIST(target), "x")
+    assert found.to_pylist() == [expected[:1], expected[1:]]

@@ -11,7 +11,8 @@ import pytest
 
 import bucketfmt as bf
 from bucketfmt.format.table_config import TableConfig
-from bucketfmt.table.keys import read_keys
+from bucketfmt.table.keys import KeySet, KeysLike
+from bucketfmt.table.keys import read_keys as read_keys_of
 
 Golden = Callable[[str, str], Path]
 KEYS = ["key-000125", "key-000126", "key-000125"]
@@ -30,6 +31,11 @@ def config(**properties: str) -> TableConfig:
     return TableConfig.from_properties({**settings, **given})
 
 
+def read_keys(keys: KeysLike, settings: TableConfig) -> KeySet:
+    """Read keys of a table whose columns have the types of the rows."""
+    return read_keys_of(keys, settings, lambda: pa.schema([]))
+
+
 def forms() -> dict[str, Any]:
     import pandas
     import polars
@@ -44,6 +50,9 @@ def forms() -> dict[str, Any]:
         "large_string": column.cast(pa.large_string()),
         "string_view": column.cast(pa.string_view()),
         "dictionary": column.dictionary_encode(),
+        "dictionary of views": pa.DictionaryArray.from_arrays(
+            pa.array([0, 1, 0], pa.uint32()), pa.array(KEYS[:2], pa.string_view())
+        ),
         "polars series": polars.Series(KEYS),
         "pandas series": pandas.Series(KEYS),
         "key column": pa.table({"id": column}),
