@@ -17,6 +17,7 @@ __all__ = [
     "IndexUnknownError",
     "KeyEncodingError",
     "LimitError",
+    "LockLostError",
     "LockTimeoutError",
     "NotFoundError",
     "SchemaError",
@@ -147,6 +148,13 @@ class LockTimeoutError(BucketfmtError):
 
 class CommitUnknownError(BucketfmtError):
     """Whether the commit took effect is unknown. Look at the timeline; clean up nothing."""
+
+
+class LockLostError(CommitUnknownError):
+    """The commit was published, but the table lock was lost before its file appeared.
+
+    Another writer may have completed a commit meanwhile, so either one's rows may be hidden.
+    """
 
 
 class StorageError(BucketfmtError):

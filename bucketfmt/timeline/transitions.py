@@ -10,8 +10,15 @@ Of two writers that make the same move one succeeds; the other gets `ConflictErr
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 
-from bucketfmt.errors import CommitUnknownError, ConflictError, LimitError, StorageError
+from bucketfmt.errors import (
+    CommitUnknownError,
+    ConflictError,
+    LimitError,
+    LockLostError,
+    StorageError,
+)
 from bucketfmt.format.instant_content import InstantContent, encode_instant_content
 from bucketfmt.format.instants import State, comparable_action, format_instant_file_name
 from bucketfmt.format.paths import join_path
@@ -93,7 +100,8 @@ def put_completed(
         requested_time: As it was requested.
         action: As it was requested; a `compaction` is published as a `commit`, and so on.
         content: What it did.
-        may_publish: Asked right before each try: whether the lock and the heartbeat are not lost.
+        may_publish: Whether the lock and the heartbeat are not lost. Asked right before each
+            try, and once the file is there.
 
     Returns:
         The instant. In layout 1 its completion time, which is the file's own, is None.
@@ -101,6 +109,7 @@ def put_completed(
     Raises:
         ConflictError: it is not inflight any more, or may not be published. Nothing was.
         CommitUnknownError: the store failed and does not tell whether it took effect.
+        LockLostError: the file is there, and the lock may have been lost before it appeared.
         StorageError: the store failed and nothing was published.
         TypeError: such a file holds something else.
     """
@@ -111,7 +120,17 @@ def put_completed(
     name = format_instant_file_name(
         requested_time, action, State.COMPLETED, completion_time, layout
     )
-    _publish(store, join_path(config.timeline_path, name), data, may_publish)
+    path = join_path(config.timeline_path, name)
+    _publish(store, path, data, may_publish)
+    if not _was_kept(may_publish):
+        raise LockLostError(
+            f"{action} {requested_time} was published, but the table lock or the heartbeat was "
+            "lost before the file appeared: this process or its disk stood still for longer than "
+            "the lease. Rows of this commit, or of another one that completed meanwhile and wrote "
+            "to the same buckets, may be hidden. Look at the timeline: if there is such a commit, "
+            "write the rows that are missing again; after a table service, run a full check",
+            path=path,
+        )
     return Instant(
         requested_time, comparable_action(action, 2), State.COMPLETED, completion_time, name
     )
@@ -203,6 +222,17 @@ def _may_publish(may_publish: Callable[[], bool], failure: StorageError | None) 
         if failure is None:
             raise  # nothing was tried
         return False
+
+
+def _was_kept(may_publish: Callable[[], bool]) -> bool:
+    """Whether the lock that was held before the file appeared is held still.
+
+    A lock has one owner for each acquisition: what is held now was never lost in between.
+    """
+    for _ in range(_TRIES_MAX):
+        with suppress(StorageError):
+            return may_publish()
+    return False
 
 
 def _is_published(store: Store, path: str, data: bytes) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from types import TracebackType
 from typing import Literal
 
@@ -18,12 +19,13 @@ import msgspec
 from bucketfmt.errors import (
     BucketfmtError,
     ConflictError,
+    LockLostError,
     NotFoundError,
     StorageError,
     UnsupportedError,
 )
 from bucketfmt.format.commit_metadata import CommitMetadata
-from bucketfmt.format.instants import State, format_instant_file_name
+from bucketfmt.format.instants import State, find_instant_file, format_instant_file_name
 from bucketfmt.format.names import BaseFileName, find_data_file_name
 from bucketfmt.format.paths import join_path
 from bucketfmt.format.plans import RequestedReplaceMetadata
@@ -323,6 +325,8 @@ class Transaction:
             ConflictError: another writer has written to the same buckets, or changed the columns
                 that this write changes. Nothing was published.
             CommitUnknownError: the store does not tell whether it took effect.
+            LockLostError: the lock was lost before the commit appeared, another writer completed a
+                commit in conflict with it, and the commit could not be taken back.
             UnsupportedError: this is a forked child, and the parent began the commit.
         """
         self._check_own()
@@ -339,21 +343,133 @@ class Transaction:
                     return found
             metadata = self._without_conflicts(before, timeline, metadata, basis, may_overlap)
             self._is_tried = True
-            done = put_completed(
-                owner.store,
-                self._config,
-                timeline,
-                owner.clock,
-                self.instant,
-                self._action,
-                metadata,
-                lambda: lock.holds() and not self._heartbeat.is_lost(),
-            )
+            lost: LockLostError | None = None
+            try:
+                done = put_completed(
+                    owner.store,
+                    self._config,
+                    timeline,
+                    owner.clock,
+                    self.instant,
+                    self._action,
+                    metadata,
+                    lambda: lock.holds() and not self._heartbeat.is_lost(),
+                )
+            except LockLostError as error:
+                lost = error
+        if lost is not None:
+            done = self._settle(lost, metadata, basis, before, may_overlap)
         self._is_ended = True
         with suppress(BucketfmtError):  # it is done; markers of what is done hurt no one
             delete_markers(owner.store, self.instant)
         self._heartbeat.stop()
         return result_of(done, metadata)
+
+    def _settle(
+        self,
+        lost: LockLostError,
+        metadata: CommitMetadata,
+        basis: Basis,
+        before: Timeline,
+        may_overlap: bool,
+    ) -> Instant:
+        """Decide, under the lock again, whether a commit stands that appeared without the lock.
+
+        Whoever publishes without the lock comes here, so of two commits in conflict the one whose
+        writer comes first is taken back. To take it back is to delete its completed file: it is
+        inflight again, and if this process ends here, the next writer rolls it back.
+
+        Raises:
+            ConflictError: another commit is in conflict, or somebody took this one back. Nothing
+                is published any more.
+            LockLostError: whether it stands is not known, or others have built on it.
+        """
+        owner, config = self._owner, self._config
+        try:
+            with owner.locks.taken() as lock:
+                now = load_timeline(owner.store, config, owner.limits)
+                done = self._find_own(now)
+                if done is None and find_what_may_be_archived(before, now) is not None:
+                    raise lost  # taken back, or archived
+                if done is None:
+                    raise ConflictError(
+                        f"another writer took {self.instant} back after the table lock was lost. "
+                        "Nothing is published; reload the table and retry"
+                    )
+                conflict = self._find_late_conflict(before, now, metadata, basis, may_overlap)
+                if conflict is None:
+                    return done
+                if self._is_built_on(before, now, metadata) or not lock.holds():
+                    raise lost
+                owner.store.delete(join_path(config.timeline_path, done.file_name))
+                raise conflict
+        except ConflictError:
+            raise
+        except BucketfmtError as error:
+            self._heartbeat.abandon()
+            self._is_ended = True
+            if error is lost:
+                raise
+            raise lost from error
+
+    def _find_own(self, now: Timeline) -> Instant | None:
+        """Return this commit as completed."""
+        for instant in now.completed.of(self._action).instants:
+            if instant.requested_time == self.instant:
+                # As `put_completed` returns it.
+                time = instant.completion_time if self._config.timeline_layout == 2 else None
+                return replace(instant, completion_time=time)
+        return None
+
+    def _find_late_conflict(
+        self,
+        before: Timeline,
+        now: Timeline,
+        metadata: CommitMetadata,
+        basis: Basis,
+        may_overlap: bool,
+    ) -> ConflictError | None:
+        """Return why this commit, which is published, may not stand; None if it may."""
+        name = format_instant_file_name(
+            self.instant, self._action, State.INFLIGHT, None, self._config.timeline_layout
+        )
+        path = join_path(self._config.timeline_path, name)
+        if self._owner.store.info(path) is None:
+            return ConflictError(
+                f"another writer rolled {self.instant} back while this process stood still. "
+                "Nothing is published; reload the table and retry"
+            )
+        try:
+            settled = self._without_conflicts(before, now, metadata, basis, may_overlap)
+        except ConflictError as conflict:
+            return conflict
+        if settled == metadata:
+            return None
+        return ConflictError(
+            f"another writer changed the columns while {self.instant} was published. Nothing is "
+            "published; reload the table and retry"
+        )
+
+    def _is_built_on(self, before: Timeline, now: Timeline, metadata: CommitMetadata) -> bool:
+        """Whether what came onto the timeline since names this commit, or one of its files."""
+        owner, config = self._owner, self._config
+        if find_what_may_be_archived(before, now) is not None:
+            return True  # it may have been archived
+        paths = [s.path or "" for own in metadata.partition_to_write_stats.values() for s in own]
+        files = [path.rpartition("/")[2] for path in paths]
+        known = {instant.file_name for instant in before.instants}
+        for entry in owner.store.list(config.timeline_path):
+            file = find_instant_file(entry.name, config.timeline_layout)
+            if file is None or entry.name in known or file.requested_time == self.instant:
+                continue
+            if file.action == "rollback":  # of this commit, which it then does not stand on
+                continue
+            # Until version 6 a deltacommit lists the log files of its slice, pending ones too.
+            names = [self.instant] if file.action == "deltacommit" else [self.instant, *files]
+            data = owner.store.read(entry.path, owner.limits.timeline_file_bytes_max)
+            if any(name and name.encode() in data for name in names):
+                return True
+        return False
 
     def _without_conflicts(
         self,

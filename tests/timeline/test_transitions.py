@@ -8,7 +8,13 @@ from typing import Any
 
 import pytest
 
-from bucketfmt.errors import BucketfmtError, CommitUnknownError, ConflictError, StorageError
+from bucketfmt.errors import (
+    BucketfmtError,
+    CommitUnknownError,
+    ConflictError,
+    LockLostError,
+    StorageError,
+)
 from bucketfmt.format.commit_metadata import CommitMetadata, WriteStat
 from bucketfmt.format.instant_content import InstantContent
 from bucketfmt.format.instants import State
@@ -434,20 +440,20 @@ def test_on_a_disk_a_look_tells(
 
 def test_no_second_try_without_the_lock() -> None:
     """It was lost while the first one failed, so the second might overtake another writer."""
-    for fault, error in ((Fault.FAIL_LATE, CommitUnknownError), (Fault.FAIL_AFTER, None)):
+    for fault, error in (
+        (Fault.FAIL_LATE, CommitUnknownError),
+        (Fault.FAIL_AFTER, LockLostError),
+    ):
         remote = _Remote()
         store = FaultyStore(remote)
         begin(store, 2)
         timeline: Timeline = load_timeline(store, config(2))
         last_put(store, fault)
-        answers = iter([True, False])
+        answers = iter([True, False, False])
         arguments = (store, config(2), timeline, clock(), T, "commit", DONE, answers.__next__)
-        if error is None:
-            put_completed(*arguments)
-            continue
         with pytest.raises(error):
             put_completed(*arguments)
-        assert visible(remote, 2) == []
+        assert visible(remote, 2) == ([] if fault is Fault.FAIL_LATE else [(T, DONE)])
         store.deliver()
         assert visible(remote, 2) == [(T, DONE)]
 
