@@ -25,9 +25,10 @@ from bucketfmt.process import cached_property
 from bucketfmt.rows.filters import FilterLike
 from bucketfmt.rows.log_writer import DataFormat
 from bucketfmt.rows.parquet_chunks import Codec
-from bucketfmt.rows.virtual_keys import partition_paths
+from bucketfmt.rows.virtual_keys import partition_paths, record_keys
 from bucketfmt.storage.open import open_store
 from bucketfmt.storage.store import Store
+from bucketfmt.table.key_encoding import find_key_encoding
 from bucketfmt.table.keys import KeySet, KeysLike, key_columns
 from bucketfmt.table.progress import ProgressCallback
 from bucketfmt.table.table import Moment, load_config
@@ -291,10 +292,11 @@ class Table(ReadableTable):
 
     def _keys_of(self, rows: pa.Table) -> KeySet:
         """Return the keys of rows of the table, each with its partition."""
-        found = self._read_keys(rows)
-        if found.partition_paths is not None:
-            return found
-        return KeySet(found.record_keys, partition_paths(rows, self.config))
+        if self.config.populate_meta_fields:
+            return self._read_keys(rows)
+        encoding = find_key_encoding(self._snapshot())
+        keys = record_keys(rows, self.config, encoding, are_stored=True)
+        return KeySet(keys, partition_paths(rows, self.config, are_stored=True))
 
     def delete_partitions(
         self, paths: Sequence[str], **options: Unpack[WriteArguments]

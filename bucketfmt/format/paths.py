@@ -11,12 +11,13 @@ import re
 import unicodedata
 from collections.abc import Sequence
 
-from bucketfmt.errors import CorruptError, UnsafePathError
+from bucketfmt.errors import CorruptError, KeyEncodingError, UnsafePathError
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
 
 __all__ = [
     "DEFAULT_PARTITION",
     "FORMER_DEFAULT_PARTITION",
+    "ambiguous_partition_error",
     "check_partition_path",
     "check_relative_path",
     "escape_partition_value",
@@ -143,6 +144,31 @@ def unescape_partition_value(text: str) -> str:
     return _ESCAPED.sub(lambda found: chr(int(found[1], 16)), text)
 
 
+def ambiguous_partition_error(field: str, value: str, where: str = "") -> KeyEncodingError:
+    """Return the error for a value whose partition path is that of other values, too.
+
+    Such values are "" and `DEFAULT_PARTITION`, whose path is that of null, and values with a "/"
+    among several fields that are not URL-encoded. A row with such a value would replace the row
+    of its key in another partition (PATH-13).
+
+    Args:
+        field: The partition field.
+        value: Its value.
+        where: Which row, as the beginning of a sentence.
+    """
+    if value in {"", DEFAULT_PARTITION}:
+        reason = "which has the partition path of null. Change the value, or make it null"
+    else:
+        reason = (
+            "whose '/' Hudi does not escape: other values of the partition fields would have the "
+            "same partition path. Change the value, or create the table with "
+            "hoodie.datasource.write.partitionpath.urlencode=true"
+        )
+    return KeyEncodingError(
+        f"{where}the partition field {field} has the value {_shown(value)}, {reason}"
+    )
+
+
 def parse_partition_path(
     path: str, fields: Sequence[str], hive_style: bool, url_encoded: bool
 ) -> tuple[str | None, ...]:
@@ -188,11 +214,16 @@ def format_partition_path(
     Source: `KeyGenUtils.getRecordPartitionPath`.
 
     Raises:
+        KeyEncodingError: other values have the same path (`ambiguous_partition_error`).
         UnsafePathError: a value that is not URL-encoded would leave the table root or make
             an empty component.
     """
     components = []
     for value, field in zip(values, fields, strict=True):
+        if value in {"", DEFAULT_PARTITION}:
+            raise ambiguous_partition_error(field, value)
+        if value and "/" in value and len(fields) > 1 and not url_encoded:
+            raise ambiguous_partition_error(field, value)
         text = escape_partition_value(value) if url_encoded else value or DEFAULT_PARTITION
         components.append(f"{field}={text}" if hive_style else text)
     return check_relative_path("/".join(components))

@@ -13,7 +13,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bucketfmt.errors import KeyEncodingError, SchemaError, UnsupportedError
-from bucketfmt.format.paths import DEFAULT_PARTITION, check_partition_path, escape_partition_value
+from bucketfmt.format.paths import (
+    DEFAULT_PARTITION,
+    ambiguous_partition_error,
+    check_partition_path,
+    escape_partition_value,
+)
 from bucketfmt.format.record_keys import (
     EMPTY_PLACEHOLDER,
     NULL_PLACEHOLDER,
@@ -123,12 +128,21 @@ def _check_unambiguous(fields: Sequence[str], texts: Sequence[pa.ChunkedArray]) 
                 raise ambiguous_value_error(field, text[row].as_py(), found, f"row {row}: ")
 
 
-def partition_paths(rows: pa.Table, config: TableConfig) -> pa.ChunkedArray:
+def partition_paths(
+    rows: pa.Table, config: TableConfig, *, are_stored: bool = False
+) -> pa.ChunkedArray:
     """Return the partition path of each row, as `format_partition_path` would write it.
 
     Fields that are times by the key generator are written by the table's date format.
 
+    Args:
+        rows: With the table's partition fields; a dot in a field leads into a struct.
+        config: Which fields, and how paths are made.
+        are_stored: The rows come from the table, whose writer may have taken ambiguous values.
+
     Raises:
+        KeyEncodingError: a value whose path is that of other values, too
+            (`ambiguous_partition_error`), unless the rows are stored.
         SchemaError: a partition field is not among the columns, or holds no time where the
             table wants one.
         UnsupportedError: the table's properties do not say how its partition paths are made, or
@@ -137,17 +151,38 @@ def partition_paths(rows: pa.Table, config: TableConfig) -> pa.ChunkedArray:
     """
     if not config.partition_fields:
         return pa.chunked_array([pa.repeat(pa.scalar("", pa.string()), rows.num_rows)])
-    parts = []
-    for field, is_time in zip(config.partition_fields, _find_times(config), strict=True):
+    parts, times_of = [], _find_times(config)
+    is_split = times_of.count(False) > 1 and not config.url_encode
+    for field, is_time in zip(config.partition_fields, times_of, strict=True):
         if is_time:
             times = TimePartitions.from_properties(config.properties)
             text = times.values(_find(rows, field), field)
         else:
             text = _texts(rows, field)
+            if not are_stored:
+                _check_own_path(field, text, is_split=is_split)
         text = _map_distinct(text, escape_partition_value) if config.url_encode else text
         text = pc.if_else(pc.fill_null(pc.equal(text, ""), True), DEFAULT_PARTITION, text)
         parts.append(pc.binary_join_element_wise(field, text, "=") if config.hive_style else text)
     return _map_distinct(_column(pc.binary_join_element_wise(*parts, "/")), check_partition_path)
+
+
+def _check_own_path(field: str, text: pa.ChunkedArray, *, is_split: bool) -> None:
+    """Refuse values that share their folder with other values.
+
+    Args:
+        field: The partition field.
+        text: Its values.
+        is_split: A "/" of the value could begin the next field. The number of "/" in a formatted
+            time is known.
+    """
+    masks = [pc.equal(text, ""), pc.equal(text, DEFAULT_PARTITION)]
+    if is_split:
+        masks.append(pc.match_substring(text, "/"))
+    for mask in masks:
+        if pc.any(mask).as_py():
+            row = pc.index(mask, True).as_py()
+            raise ambiguous_partition_error(field, text[row].as_py(), f"row {row}: ")
 
 
 def _find_times(config: TableConfig) -> list[bool]:

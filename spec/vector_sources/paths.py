@@ -61,8 +61,12 @@ _PARTITIONS: list[tuple[list[str | None], list[str], bool, bool, str]] = [
     (["us", None], ["region", "day"], False, False, f"us/{_HIVE}"),
     (["us/ca"], ["region"], True, True, "region=us%2Fca"),
     (["us/ca"], ["region"], False, False, "us/ca"),
+    (["x/y", "z"], ["p", "q"], False, True, "x%2Fy/z"),
+    (["x", "y/z"], ["p", "q"], False, True, "x/y%2Fz"),
     (["a=b", "x y"], ["r", "s"], True, False, "r=a=b/s=x y"),
 ]
+
+_STYLES = [(False, False), (True, False), (False, True), (True, True)]  # hive style, URL-encoded
 
 # PartitionPathEncodeUtils.escapePathName
 _ESCAPES = {
@@ -113,6 +117,21 @@ def vectors() -> Iterator[Vector]:
             ]
         ),
         error="unsafe-path",
+    )
+    yield Vector(
+        "partition-path.of-other-values",
+        ["PATH-13", "DEV-31"],
+        _TEXT,
+        ListOf(
+            [
+                *(_partition([v], ["r"], hive, url) for v in ("", _HIVE) for hive, url in _STYLES),
+                *(_partition(["us", v], ["r", "s"], True, True) for v in ("", _HIVE)),
+                *(_partition(v, ["p", "q"], False, False) for v in (["x/y", "z"], ["x", "y/z"])),
+                *(_partition(v, ["p", "q"], True, False) for v in (["x/q=y", "z"], ["x", "y/q=z"])),
+                _partition(["x/y", None], ["p", "q"], False, False),
+            ]
+        ),
+        error="key-encoding",
     )
     yield Vector(
         "partition-values.read",

@@ -7,7 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bucketfmt.errors import BucketfmtError, CorruptError, LimitError, UnsafePathError
+from bucketfmt.errors import (
+    BucketfmtError,
+    CorruptError,
+    KeyEncodingError,
+    LimitError,
+    UnsafePathError,
+)
 from bucketfmt.format.paths import (
     DEFAULT_PARTITION,
     check_partition_path,
@@ -228,8 +234,13 @@ def test_partition_paths(values, fields, hive_style, url_encoded, path) -> None:
     assert parse_partition_path(path, fields, hive_style, url_encoded) == values
 
 
-def test_an_empty_value_becomes_null() -> None:
-    assert format_partition_path(("",), ("r",), False, False) == DEFAULT_PARTITION
+@pytest.mark.rule("PATH-13")
+@pytest.mark.parametrize("value", ["", DEFAULT_PARTITION])
+def test_values_with_the_path_of_null_are_refused(value: str) -> None:
+    for hive_style in (False, True):
+        for url_encoded in (False, True):
+            with pytest.raises(KeyEncodingError, match="the partition path of null"):
+                format_partition_path((value,), ("r",), hive_style, url_encoded)
 
 
 @pytest.mark.parametrize("value", ["..", "../x", "a//b", "/a", "a/", "a\\b", "c:x"])
@@ -273,8 +284,7 @@ def test_url_encoded_paths_read_back(columns, hive_style) -> None:
         path = format_partition_path(values, fields, hive_style, True)
     except BucketfmtError:
         return
-    expected = tuple(None if value == DEFAULT_PARTITION else value for value in values)
-    assert parse_partition_path(path, fields, hive_style, True) == expected
+    assert parse_partition_path(path, fields, hive_style, True) == values
 
 
 @pytest.mark.parametrize(("version", "table"), GOLDEN)
