@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -27,7 +28,7 @@ def test_rewritten_properties_have_no_sidecar_of_the_file_before(
     assert before["hoodie.table.metadata.partitions"]
     rows = bf.open(table).scan().count()
 
-    drop_metadata_table(LocalStore(str(table)), DEFAULT_LIMITS)
+    drop_metadata_table(LocalStore(str(table)), DEFAULT_LIMITS, time.time())
 
     assert not sidecar.exists()
     changed = {"hoodie.table.metadata.partitions", "hoodie.table.metadata.partitions.inflight"}
