@@ -14,6 +14,15 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_args
 
 import pyarrow as pa
 
+from bucketfmt.arguments import (
+    check_bool,
+    check_callable,
+    check_choice,
+    check_int,
+    check_kind,
+    check_names,
+    check_text,
+)
 from bucketfmt.check import run as checking
 from bucketfmt.check.report import CheckReport, Depth
 from bucketfmt.check.salvage import load_config_to_check
@@ -84,9 +93,11 @@ def open(  # noqa: A001  (bucketfmt.open)
         TableNotFoundError: there is no `.hoodie/hoodie.properties` at `uri`.
         UnsupportedError: the table is of a version or kind that this release does not read.
         CorruptError: hoodie.properties is damaged, and so is its backup if there is one.
+        TypeError: an argument of another type.
         ValueError: `index` contradicts what the table records.
     """
-    limits = limits or DEFAULT_LIMITS
+    _check_opening(storage_options, index, limits, writer)
+    limits = DEFAULT_LIMITS if limits is None else limits
     store = open_store(uri, storage_options, limits)
     return Table(store, load_config(store, limits), limits, index, writer)
 
@@ -133,9 +144,11 @@ def create(
     Raises:
         ValueError: there is a table already, or arguments contradict one another.
         SchemaError: a field that is not among the columns.
+        TypeError: an argument of another type.
         UnsupportedError: a column of a type that Hudi has not.
     """
-    limits = limits or DEFAULT_LIMITS
+    _check_opening(storage_options, index, limits, writer)
+    limits = DEFAULT_LIMITS if limits is None else limits
     store = open_store(uri, storage_options, limits)
     planned = plan_properties(
         name=name or name_of(uri),
@@ -150,6 +163,18 @@ def create(
     )
     create_table(store, planned, index)
     return Table(store, load_config(store, limits), limits, None, writer)
+
+
+def _check_opening(storage_options: object, index: object, limits: object, writer: object) -> None:
+    """Refuse arguments of `open` that are of another type. None is what is not given."""
+    for name, value, kind, wanted in (
+        ("storage_options", storage_options, Mapping, "a dict for fsspec"),
+        ("index", index, get_args(Index), "a value such as SimpleBucketIndex(16)"),
+        ("limits", limits, Limits, "a value such as Limits(ring_nodes_max=1000)"),
+        ("writer", writer, WriterConfig, 'a value such as WriterConfig(lock="storage")'),
+    ):
+        if value is not None:
+            check_kind(name, value, kind, wanted)
 
 
 class Table(ReadableTable):
@@ -174,7 +199,7 @@ class Table(ReadableTable):
         writer: WriterConfig | None = None,
     ) -> None:
         super().__init__(store, config, limits, index)
-        self._writer_config = writer or WriterConfig()
+        self._writer_config = WriterConfig() if writer is None else writer
 
     def __reduce__(self) -> tuple[type[Table], tuple[object, ...]]:
         """Pickle what it was opened with, secrets of the store among it."""
@@ -242,6 +267,7 @@ class Table(ReadableTable):
         self, data: DataLike, *, table: bool = False, **options: Unpack[WriteArguments]
     ) -> CommitResult:
         """Replace the partitions that the rows are in; with `table=True`, all of the table."""
+        check_bool("table", table)
         operation: RowOperation = "INSERT_OVERWRITE_TABLE" if table else "INSERT_OVERWRITE"
         return self._writer.write_rows(operation, data, _options(options))
 
@@ -306,8 +332,7 @@ class Table(ReadableTable):
         Raises:
             ValueError: there is no such partition.
         """
-        if isinstance(paths, str):
-            raise TypeError("paths is a list; for one partition write [path]")
+        paths = check_names("paths", paths)
         return self._writer.delete_partitions(paths, _options(options))
 
     def start_write(
@@ -336,6 +361,7 @@ class Table(ReadableTable):
         """
         if operation not in get_args(StartedOperation):
             raise ValueError(f"no operation {operation!r}: {', '.join(get_args(StartedOperation))}")
+        check_kind("schema", schema, pa.Schema, "a pyarrow Schema")
         incoming = None if operation == "delete" else schema
         return self._writer.start(operation.upper(), incoming, _options(options))
 
@@ -356,6 +382,7 @@ class Table(ReadableTable):
             ConflictError: it has ended, or is being taken back since nothing kept it alive.
             LockTimeoutError: another writer has the table lock.
         """
+        check_kind("task", task, WriteTask, "what StartedWrite.hand_over returned")
         return self._writer.resume(task, _options(options))
 
     def keep_alive(self, task: WriteTask) -> AbstractContextManager[None]:
@@ -367,6 +394,7 @@ class Table(ReadableTable):
         Raises:
             ConflictError: as `resume_write`; LockTimeoutError likewise.
         """
+        check_kind("task", task, WriteTask, "what StartedWrite.hand_over returned")
         return self._writer.keep_alive(task)
 
     def find_commit(self, idempotency_key: str) -> CommitResult | None:
@@ -404,11 +432,13 @@ class Table(ReadableTable):
             LockTimeoutError: another writer has the table lock.
             CommitUnknownError: the store failed and does not tell whether the commit took effect.
         """
+        _check_compaction(min_log_files, codec, progress)
         compactor = Compactor(self._snapshot, self._transactions)
         return compactor.run(min_log_files, codec, progress)
 
     def preview_compaction(self, *, min_log_files: int = 1) -> CompactionPreview:
         """Return what `compact` would do now. Reads only; raises what `compact` would at once."""
+        _check_compaction(min_log_files)
         return Compactor(self._snapshot, self._transactions).preview(min_log_files)
 
     def start_compaction(
@@ -421,6 +451,7 @@ class Table(ReadableTable):
         ...     receipts = [task.compact(p, f"{n}-0-0") for n, p in enumerate(started.payloads)]
         ...     started.publish(receipts)
         """
+        _check_compaction(min_log_files, codec)
         compactor = Compactor(self._snapshot, self._transactions)
         return compactor.start(min_log_files, codec)
 
@@ -450,8 +481,11 @@ class Table(ReadableTable):
             UnsupportedError: the table has a metadata table, or is of a kind that is not written.
             LockTimeoutError: another writer has the table lock.
         """
-        cleaner = Cleaner(self._snapshot, self._transactions, progress)
+        check_bool("dry_run", dry_run)
+        if progress is not None:
+            check_callable("progress", progress)
         retention = Retention(policy, retain)
+        cleaner = Cleaner(self._snapshot, self._transactions, progress)
         return cleaner.preview(retention) if dry_run else cleaner.run(retention)
 
     def archive(
@@ -474,8 +508,9 @@ class Table(ReadableTable):
             CorruptError: an instant, or the archived timeline, is damaged.
             LockTimeoutError: another writer has the table lock.
         """
-        archiver = Archiver(self._snapshot, self._transactions)
+        check_bool("dry_run", dry_run)
         kept = Kept(min_commits, max_commits)
+        archiver = Archiver(self._snapshot, self._transactions)
         return archiver.preview(kept) if dry_run else archiver.run(kept)
 
     def rollback(self, instant: str, *, dry_run: bool = False) -> RollbackResult:
@@ -496,6 +531,8 @@ class Table(ReadableTable):
             UnsupportedError: the table has a metadata table.
             LockTimeoutError: another writer has the table lock.
         """
+        check_text("instant", instant)
+        check_bool("dry_run", dry_run)
         if dry_run:
             return self._transactions.rollbacks(self.config).roll_back(instant, dry_run=True)
         with self._transactions.exclusive() as rollbacks:
@@ -527,6 +564,11 @@ class Table(ReadableTable):
             ConflictError: a restore was begun and not finished.
             LockTimeoutError: another writer has the table lock.
         """
+        if instant is not None:
+            check_text("instant", instant)
+        check_text("user", user)
+        check_text("comments", comments)
+        check_bool("dry_run", dry_run)
         if dry_run:
             rollbacks = self._transactions.rollbacks(self.config)
             return put_savepoint(rollbacks, instant, user, comments, dry_run=True)
@@ -541,6 +583,7 @@ class Table(ReadableTable):
             ConflictError: a restore was begun and not finished.
             LockTimeoutError: another writer has the table lock.
         """
+        check_text("instant", instant)
         with self._transactions.exclusive(keeps_files=True) as rollbacks:
             delete_savepoint(rollbacks, instant)
 
@@ -562,6 +605,8 @@ class Table(ReadableTable):
             UnsupportedError: the table has a metadata table.
             LockTimeoutError: another writer has the table lock.
         """
+        check_text("savepoint", savepoint)
+        check_bool("dry_run", dry_run)
         if dry_run:
             rollbacks = self._transactions.rollbacks(self.config)
             return restore(rollbacks, savepoint, dry_run=True)
@@ -671,10 +716,19 @@ def check_table(
         UnsupportedError: the table is of a version or kind that this release does not read.
         ValueError: `index`, or another argument, contradicts the table.
     """
-    limits = limits or DEFAULT_LIMITS
+    _check_opening(storage_options, index, limits, None)
+    limits = DEFAULT_LIMITS if limits is None else limits
     store = open_store(uri, storage_options, limits)
     table = Table(store, load_config_to_check(store, limits), limits, index)
     return table.check(depth, partitions, since, max_findings, progress)
+
+
+def _check_compaction(min_log_files: object, codec: object = None, progress: object = None) -> None:
+    check_int("min_log_files", min_log_files)
+    if codec is not None:
+        check_choice("codec", codec, get_args(Codec))
+    if progress is not None:
+        check_callable("progress", progress)
 
 
 class WriteArguments(TypedDict, total=False):

@@ -6,8 +6,9 @@ time stay within these bounds, and exceeding one raises `LimitError` naming it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
+from bucketfmt.arguments import check_int
 from bucketfmt.errors import LimitError
 
 __all__ = ["DEFAULT_LIMITS", "Limits"]
@@ -57,6 +58,10 @@ class Limits:
     path_bytes_max: int = 4 * _KIB
     timeline_instants_max: int = 5_000_000
     bloom_filter_bytes_max: int = 64 * _MIB
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            check_int(field.name, getattr(self, field.name), 0)
 
     def check(self, name: str, value: int) -> int:
         """Return `value` if it is within the limit called `name`, else raise `LimitError`.

@@ -12,6 +12,7 @@ from datetime import datetime, timezone
 from functools import partial
 from typing import TypeVar
 
+from bucketfmt.arguments import check_callable, check_int, check_names
 from bucketfmt.check.buckets import DuplicateGroups
 from bucketfmt.check.compactions import load_compaction_faults
 from bucketfmt.check.contents import SliceExaminer
@@ -71,12 +72,16 @@ def check_table(
     `now` (with a time zone) is what instants are called stale by.
 
     Raises:
+        TypeError: an argument of another type.
         ValueError: an argument contradicts the table, or is none.
     """
     if depth not in ("quick", "default", "full"):
         raise ValueError(f"depth is quick, default or full, not {depth!r}")
-    if max_findings < 1:
-        raise ValueError(f"max_findings is at least 1, not {max_findings}")
+    check_int("max_findings", max_findings, 1)
+    if partitions is not None:
+        partitions = check_names("partitions", partitions)
+    if progress is not None:
+        check_callable("progress", progress)
     builder = ReportBuilder(depth, max_findings)
     check = _Check(store, config, limits, finder, builder, progress)
     check.now = now or datetime.now(timezone.utc)

@@ -112,12 +112,20 @@ def parse_filter(given: FilterLike) -> Filter:
     """Return the filter that `given` describes.
 
     Raises:
+        TypeError: it is no list, or holds something else than tuples and lists.
         ValueError: it is neither an expression nor a non-empty list of (column, operator,
             value) or of lists of these, an operator is unknown, or a value has no Arrow type.
     """
     if isinstance(given, pc.Expression):
         return Filter(given, None)
+    if isinstance(given, str) or not isinstance(given, Sequence):
+        raise TypeError(
+            f"filter is a list of (column, operator, value) or a pyarrow expression, not {given!r}"
+        )
     groups: Iterable[Any] = [given] if given and isinstance(given[0], tuple) else given
+    for group in groups:
+        if isinstance(group, str) or not isinstance(group, Iterable):
+            raise TypeError(f"filter is a list of (column, operator, value), and {group!r} is not")
     alternatives = tuple(tuple(_parse_predicate(part) for part in group) for group in groups)
     if not alternatives or not all(alternatives):
         raise ValueError("an empty filter; pass None to keep all rows")

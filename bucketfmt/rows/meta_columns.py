@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
+
+from bucketfmt.errors import SchemaError
+
 __all__ = [
     "COMMIT_SEQNO",
     "COMMIT_TIME",
@@ -11,6 +15,7 @@ __all__ = [
     "OPERATION",
     "PARTITION_PATH",
     "RECORD_KEY",
+    "check_own_column",
 ]
 
 COMMIT_TIME = "_hoodie_commit_time"
@@ -23,3 +28,17 @@ META_COLUMNS = (COMMIT_TIME, COMMIT_SEQNO, RECORD_KEY, PARTITION_PATH, FILE_NAME
 OPERATION = "_hoodie_operation"
 IS_DELETED = "_hoodie_is_deleted"
 """A column of the table's own schema, if its writers delete by upserting marked rows."""
+
+
+def check_own_column(name: str, kind: pa.DataType) -> None:
+    """Refuse a new column of the user's whose name means something else to Hudi.
+
+    Raises:
+        SchemaError: the column is one that Hudi adds, or is to mark deleted rows and is not bool.
+    """
+    if name in (*META_COLUMNS, OPERATION):
+        raise SchemaError(f"the column {name} is Hudi's own; leave it out")
+    if name == IS_DELETED and not pa.types.is_boolean(kind):
+        raise SchemaError(
+            f"the column {name} marks rows as deleted and is bool, not {kind}; cast it or rename it"
+        )

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from bucketfmt.arguments import check_bool, check_int, check_names
 from bucketfmt.errors import (
     CorruptError,
     IndexUnknownError,
@@ -255,11 +256,16 @@ def plan_scan(
     """Return a scan of a snapshot. Arguments as in `Table.scan`.
 
     Raises:
+        TypeError: an argument of another type.
         SchemaError: an unknown column.
         ValueError: a negative limit.
     """
-    if limit is not None and limit < 0:
-        raise ValueError(f"limit is a number of rows, not {limit}")
+    if columns is not None:
+        columns = check_names("columns", columns)
+    check_bool("read_optimized", read_optimized)
+    check_bool("meta_columns", meta_columns)
+    if limit is not None:
+        limit = check_int("limit", limit, 0)
     wants_operations = meta_columns or OPERATION in (columns or ())
     table = snapshot.schema_with_operations if wants_operations else snapshot.schema
     output = output_schema(table, columns, meta_columns)

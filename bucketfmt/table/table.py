@@ -10,6 +10,7 @@ from datetime import datetime
 
 import pyarrow as pa
 
+from bucketfmt.arguments import check_names
 from bucketfmt.errors import BucketfmtError, CorruptError, NotFoundError, TableNotFoundError
 from bucketfmt.format.instants import normalise_instant
 from bucketfmt.format.properties import decode_properties
@@ -264,6 +265,8 @@ class Table:
             CorruptError: two file groups share the bucket of a key.
             ValueError: `index` of `open` contradicts the table's file groups or keys.
         """
+        if partitions is not None:
+            partitions = check_names("partitions", partitions)
         snapshot = self._snapshot()
         return locate_keys(snapshot, self._index_finder, self._read_keys(keys), partitions)
 
@@ -272,6 +275,8 @@ class Table:
 
         It has a few hundred bytes a file group, of all partitions or of these.
         """
+        if partitions is not None:
+            partitions = check_names("partitions", partitions)
         return plan_locator(self._snapshot(), self._index_finder, partitions)
 
     def lookup(self, keys: KeysLike, columns: Sequence[str] | None = None) -> pa.Table:
@@ -283,6 +288,8 @@ class Table:
         Raises:
             ValueError: `index` of `open` contradicts the table's file groups or keys.
         """
+        if columns is not None:
+            columns = check_names("columns", columns)
         snapshot = self._snapshot()
         return lookup_rows(snapshot, self._index_finder, self._read_keys(keys), columns)
 

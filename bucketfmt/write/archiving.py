@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from bucketfmt.arguments import check_int
 from bucketfmt.table.schema import find_stating_commit
 from bucketfmt.table.snapshot import Snapshot
 from bucketfmt.table.state import TableState
@@ -39,6 +40,8 @@ class Kept:
     max_commits: int = 30
 
     def __post_init__(self) -> None:
+        check_int("min_commits", self.min_commits)
+        check_int("max_commits", self.max_commits)
         if not 1 <= self.min_commits <= self.max_commits:
             raise ValueError("1 <= min_commits <= max_commits is what archiving needs")
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Literal
 
+from bucketfmt.arguments import check_bool, check_choice, check_int, check_kind, check_number
 from bucketfmt.format.table_config import TableConfig
 from bucketfmt.limits import Limits
 from bucketfmt.process import this_process
@@ -57,6 +58,10 @@ class WriterConfig:
             index is proved for every partition. See `Table.pin_index`.
         machine: That the writer runs on; another one for tests.
         process: The process that made this value. Set by itself.
+
+    Raises:
+        TypeError: a setting of another type.
+        ValueError: a setting that is not among the choices, or is negative.
     """
 
     lock: Literal["auto", "storage", "filesystem", "process"] = "auto"
@@ -70,6 +75,17 @@ class WriterConfig:
     machine: Machine = field(default=Machine(), repr=False)
     process: str = field(default_factory=this_process, init=False, repr=False, compare=False)
 
+    def __post_init__(self) -> None:
+        check_choice("lock", self.lock, ("auto", "storage", "filesystem", "process"))
+        check_number("lock_timeout_s", self.lock_timeout_s, 0)
+        check_int("lock_expire_minutes", self.lock_expire_minutes, 0)
+        check_number("clock_skew_s", self.clock_skew_s, 0)
+        check_number("heartbeat_interval_s", self.heartbeat_interval_s, 0)
+        check_choice("concurrency", self.concurrency, ("optimistic", "non_blocking"))
+        check_choice("metadata_table", self.metadata_table, ("refuse", "drop"))
+        check_bool("pin_index", self.pin_index)
+        check_kind("machine", self.machine, Machine, "a Machine")
+
 
 def open_transactions(
     store: Store, config: TableConfig, limits: Limits, writer: WriterConfig
@@ -78,13 +94,8 @@ def open_transactions(
 
     Raises:
         UnsupportedError: the table is of version 3, 4 or 5.
-        ValueError: a setting is none.
     """
     config.check_written_version()
-    if writer.concurrency not in ("optimistic", "non_blocking"):
-        raise ValueError(f"concurrency is optimistic or non_blocking, not {writer.concurrency!r}")
-    if writer.metadata_table not in ("refuse", "drop"):
-        raise ValueError(f"metadata_table is refuse or drop, not {writer.metadata_table!r}")
     machine = writer.machine
     return Transactions(
         store,
@@ -110,8 +121,6 @@ def open_transactions(
 
 
 def _open_locks(store: Store, limits: Limits, writer: WriterConfig) -> LockProvider:
-    if writer.lock not in ("auto", "storage", "filesystem", "process"):
-        raise ValueError(f"lock is auto, storage, filesystem or process, not {writer.lock!r}")
     machine = writer.machine
     waiting = Waiting(
         timeout_s=writer.lock_timeout_s,

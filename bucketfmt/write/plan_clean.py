@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from bucketfmt.arguments import check_choice, check_int
 from bucketfmt.table.files import DataFile, FileSlice
 from bucketfmt.timeline.timeline import Instant, Timeline
 
@@ -28,24 +29,24 @@ class Retention:
         policy: By commits: what was read at one of the last commits can be read again. By
             versions: of each file group so many file slices.
         retain: How many; None for Hudi's default, 10 commits or 3 versions.
+
+    Raises:
+        TypeError: `retain` is not an integer.
+        ValueError: `retain` is not positive, or an unknown policy.
     """
 
     policy: CleanPolicy = "KEEP_LATEST_COMMITS"
     retain: int | None = None
 
+    def __post_init__(self) -> None:
+        check_choice("policy", self.policy, _RETAINED)
+        if self.retain is not None:
+            check_int("retain", self.retain, 1)
+
     @property
     def number(self) -> int:
-        """How many commits or versions.
-
-        Raises:
-            ValueError: none, or an unknown policy.
-        """
-        if self.policy not in _RETAINED:
-            raise ValueError(f"policy is one of {', '.join(_RETAINED)}, not {self.policy!r}")
-        number = _RETAINED[self.policy] if self.retain is None else self.retain
-        if number < 1:
-            raise ValueError("a clean retains at least 1: what is read now always stays")
-        return number
+        """How many commits or versions."""
+        return _RETAINED[self.policy] if self.retain is None else self.retain
 
 
 def find_earliest_retained(timeline: Timeline, commits: int) -> Instant | None:

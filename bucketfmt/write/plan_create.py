@@ -16,7 +16,7 @@ from typing import Literal
 
 import pyarrow as pa
 
-from bucketfmt.arguments import check_int, check_text
+from bucketfmt.arguments import check_int, check_names, check_text, check_texts
 from bucketfmt.errors import CorruptError, SchemaError
 from bucketfmt.format.instants import INIT_INSTANT
 from bucketfmt.format.partition_rules import PartitionBucketRules
@@ -33,8 +33,9 @@ from bucketfmt.rows.avro_schema_json import avro_schema_json
 from bucketfmt.rows.column_paths import find_column
 from bucketfmt.rows.column_types import stored_columns
 from bucketfmt.rows.merge_rules import find_merge_rules
-from bucketfmt.rows.meta_columns import META_COLUMNS
+from bucketfmt.rows.meta_columns import check_own_column
 from bucketfmt.rows.virtual_keys import partition_paths, record_keys
+from bucketfmt.write.table_codec import check_stated_codec
 
 __all__ = ["TableType", "name_of", "plan_properties", "rules_of"]
 
@@ -103,13 +104,16 @@ def plan_properties(
         raise ValueError(
             f"a table's name is letters, digits and _, not {name!r}; give another name"
         )
+    record_key = check_names("record_key", record_key)
+    partition_by = check_names("partition_by", partition_by)
+    ordering = check_names("ordering", ordering)
+    given = {} if properties is None else check_texts("properties", properties)
     if not record_key:
         raise ValueError("record_key names at least one column")
     fields, types = _split_partition_fields(partition_by)
     schema = _check_columns(schema, record_key, fields, ordering)
     if table_version < 9 and len(ordering) > 1:
         raise ValueError("several ordering fields take table version 9")
-    given = _texts(properties or {})
     if given.get("hoodie.table.create.schema"):
         raise ValueError("hoodie.table.create.schema contradicts schema; leave it out")
     generator = _key_generator(record_key, fields, types, given)
@@ -167,8 +171,6 @@ _CHOICES = frozenset(
 
 def _split_partition_fields(partition_by: Sequence[str]) -> tuple[list[str], list[str]]:
     """Return the fields, and the types of those written `field:TYPE`."""
-    if isinstance(partition_by, str):
-        raise TypeError("partition_by is a list of columns; for one column write [column]")
     fields, types = [], []
     for text in partition_by:
         field, _, kind = text.partition(":")
@@ -187,17 +189,14 @@ def _check_columns(
     """Return the columns as the table stores them."""
     if not isinstance(schema, pa.Schema):
         raise TypeError(f"schema is a pyarrow Schema, not {type(schema).__name__}")
-    own = [name for name in schema.names if name in META_COLUMNS]
-    if own:
-        raise SchemaError(f"the columns {', '.join(own)} are Hudi's own; leave them out")
+    for field in schema:
+        check_own_column(field.name, field.type)
     schema = stored_columns(schema)
     for what, names in (
         ("record_key", record_key),
         ("partition_by", fields),
         ("ordering", ordering),
     ):
-        if isinstance(names, str) or not all(isinstance(name, str) for name in names):
-            raise TypeError(f"{what} is a list of columns; for one column write [column]")
         _check_once(what, names)
         for name in names:
             column = find_column(schema.empty_table(), name)
@@ -222,17 +221,11 @@ def _check_writers_take(properties: Mapping[str, str], schema: pa.Schema) -> Non
         config = TableConfig.from_properties(properties)
     except CorruptError as error:
         raise ValueError(f"properties: {error.message}") from None
+    check_stated_codec(config)
     nothing = schema.empty_table()
     record_keys(nothing, config)
     partition_paths(nothing, config)
     find_merge_rules(config)
-
-
-def _texts(properties: Mapping[str, str]) -> dict[str, str]:
-    for key, text in properties.items():
-        if not (isinstance(key, str) and isinstance(text, str)):
-            raise TypeError(f"properties are text: write {key!r}: {str(text)!r}")
-    return dict(properties)
 
 
 def _key_generator(

@@ -11,7 +11,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
-from bucketfmt.arguments import check_text
 from bucketfmt.errors import ConflictError, CorruptError
 from bucketfmt.format.instants import State, format_instant_file_name
 from bucketfmt.format.paths import join_path
@@ -66,13 +65,10 @@ def put_savepoint(
     With `dry_run` nothing is written.
 
     Raises:
-        TypeError: `user` or `comments` is not text.
         ValueError: no such write is completed, or a clean has deleted files of it, or is about to.
         ConflictError: a restore is pending.
         CorruptError: a file of it is gone.
     """
-    check_text("user", user)
-    check_text("comments", comments)
     store, config = rollbacks.store, rollbacks.config
     timeline = rollbacks.planner.load_timeline()
     rollbacks.planner.check_no_restore(timeline)

@@ -18,6 +18,7 @@ import pyarrow as pa
 from bucketfmt.errors import ConflictError, SchemaError
 from bucketfmt.rows.column_types import column_type, find_wider_type, is_list
 from bucketfmt.rows.exact_cast import check_castable
+from bucketfmt.rows.meta_columns import check_own_column
 from bucketfmt.table.conflicts import ConcurrentOperation
 from bucketfmt.table.written_files import CommitRecord
 
@@ -156,6 +157,8 @@ class _Plan:
     def _added(self, field: pa.Field, path: str, known: list[str]) -> pa.Field:
         inner = path + field.name
         kind = column_type(field.type, inner, inner.count("."))
+        if not path:
+            check_own_column(field.name, kind)
         near = get_close_matches(field.name, known, n=1)
         self._new.append(f"{inner} (is it {path}{near[0]}?)" if near else inner)
         self.changes.append(f"{inner}: added, {kind}")

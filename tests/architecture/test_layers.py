@@ -10,8 +10,8 @@ import pytest
 PACKAGE = Path(__file__).parents[2] / "bucketfmt"
 
 LAYERS = [
-    {"errors"},
-    {"arguments", "limits", "process"},
+    {"arguments", "errors"},
+    {"limits", "process"},
     {"format"},
     {"rows"},
     {"storage"},

@@ -73,12 +73,16 @@ def test_applies_as_pyarrow_does(given: Any, expected: list[int]) -> None:
         [("a", "=", object())],
         [(1, "=", 1)],
         [["a", "=", 1]],
-        "a = 1",
     ],
 )
 def test_malformed(given: Any) -> None:
     with pytest.raises(ValueError):  # noqa: PT011
         parse_filter(given)
+
+
+def test_text_is_no_filter() -> None:
+    with pytest.raises(TypeError, match="filter is a list of"):
+        parse_filter("a = 1")  # type: ignore[arg-type]
 
 
 def test_what_does_not_fit_the_columns() -> None:

@@ -15,7 +15,6 @@ import pytest
 
 import bucketfmt as bf
 from bucketfmt.errors import StorageError
-from bucketfmt.write.open import open_transactions
 from tests.write.models import SCHEMA, Model, assert_reads_as, rows
 
 Copy = Callable[[str, str], Path]
@@ -274,15 +273,6 @@ def test_no_room_for_what_memory_does_not_hold(
     with pytest.raises(StorageError, match=r"temporary files cannot be written: .* set TMPDIR"):
         table.upsert(rows([1], ts=2))
     assert tree(Path(table.uri)) == before
-
-
-def test_settings_that_are_none(table: bf.Table) -> None:
-    for config, message in (
-        (bf.WriterConfig(lock="zookeeper"), "lock is auto"),  # type: ignore[arg-type]
-        (bf.WriterConfig(metadata_table="sync"), "metadata_table is"),  # type: ignore[arg-type]
-    ):
-        with pytest.raises(ValueError, match=message):
-            open_transactions(table.store, table.config, table.limits, config)
 
 
 CREATED = {
