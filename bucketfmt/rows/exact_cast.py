@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from bucketfmt.errors import SchemaError
 from bucketfmt.rows.column_types import is_list
 
-__all__ = ["cast_exactly", "check_castable", "decode_dictionary"]
+__all__ = ["cast_exactly", "check_castable", "plain_values"]
 
 _DECIMAL256_DIGITS = 76
 _UINT64_DIGITS = 20
@@ -39,7 +39,7 @@ def cast_exactly(array: pa.Array, target: pa.DataType, path: str) -> pa.Array:
     if pa.types.is_null(source):
         return pa.nulls(len(array), target)
     if pa.types.is_dictionary(source):
-        return cast_exactly(decode_dictionary(array), target, path)
+        return cast_exactly(plain_values(array), target, path)
     if pa.types.is_run_end_encoded(source):
         return cast_exactly(pc.run_end_decode(array), target, path)
     if pa.types.is_struct(source) and pa.types.is_struct(target):
@@ -74,7 +74,7 @@ def check_castable(source: pa.DataType, target: pa.DataType, path: str) -> None:
     cast_exactly(pa.nulls(0, source), target, path)
 
 
-def decode_dictionary(array: pa.DictionaryArray) -> pa.Array:
+def plain_values(array: pa.DictionaryArray) -> pa.Array:
     """Return the values that a dictionary array stands for, in a type without views.
 
     Arrow has no `take` for views, which polars puts into its Categorical and Enum columns.

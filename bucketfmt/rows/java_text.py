@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bucketfmt.errors import UnsupportedError
-from bucketfmt.rows.exact_cast import decode_dictionary
+from bucketfmt.rows.exact_cast import plain_values
 
 __all__ = ["double_through_text", "java_strings"]
 
@@ -35,7 +35,7 @@ def java_strings(column: pa.Array) -> pa.Array:
     """
     kind = column.type
     if pa.types.is_dictionary(kind):
-        return java_strings(decode_dictionary(column))
+        return java_strings(plain_values(column))
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return column
     if pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_decimal(kind):

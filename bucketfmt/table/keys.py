@@ -12,7 +12,7 @@ from bucketfmt.errors import SchemaError
 from bucketfmt.format.record_keys import KeyEncoding
 from bucketfmt.format.table_config import TableConfig
 from bucketfmt.rows.column_paths import find_column
-from bucketfmt.rows.exact_cast import cast_exactly, decode_dictionary
+from bucketfmt.rows.exact_cast import cast_exactly, plain_values
 from bucketfmt.rows.meta_columns import PARTITION_PATH, RECORD_KEY
 from bucketfmt.rows.virtual_keys import is_encoding_open, partition_paths, record_keys
 
@@ -143,7 +143,7 @@ def _text_column(column: pa.Array | pa.ChunkedArray, what: str) -> pa.ChunkedArr
     if column.null_count:
         raise ValueError(f"{what} is null")
     if pa.types.is_dictionary(column.type):
-        chunks = [decode_dictionary(chunk) for chunk in column.chunks]
+        chunks = [plain_values(chunk) for chunk in column.chunks]
         column = pa.chunked_array(chunks, chunks[0].type if chunks else pa.string())
     text = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
     if not any(is_text(column.type) for is_text in text):

@@ -81,7 +81,7 @@ def test_keys_of_several_fields(
     schema = pa.schema([("id", pa.string()), ("k2", pa.string()), ("k3", pa.int64())])
     index = bf.SimpleBucketIndex(7, hash_fields)
     table = make(tmp_path / "t", schema, ["id", "k2", "k3"], index=index)
-    odd = [None, "", "__null__", "__empty__"]
+    odd = [None, ""]
     rows = pa.table(
         {
             "id": [NUMBERS.choice([*KEYS, *odd, *odd * 40]) for _ in range(1500)],
@@ -96,13 +96,16 @@ def test_keys_of_several_fields(
 
 
 def without_endless(table: bf.Table, rows: pa.Table) -> pa.Table:
-    """Leave out keys from which Hudi never returns, and those it refuses."""
+    """Leave out keys from which Hudi never returns, and those that are refused."""
     fields = table.index.hash_fields or table.config.record_key_fields  # type: ignore[union-attr]
     kept = []
     for number, row in enumerate(rows.to_pylist()):
         if any(value not in (None, "") for value in row.values()):
             texts = [None if v is None else str(v) for v in row.values()]
-            key = format_record_key(list(row), texts, KeyGenerator.COMPLEX, KeyEncoding.NAMED)
+            try:
+                key = format_record_key(list(row), texts, KeyGenerator.COMPLEX, KeyEncoding.NAMED)
+            except bf.KeyEncodingError:  # other values would have the same key
+                continue
             if hudi_returns(key, fields):
                 kept.append(number)
     assert len(kept) > 1000
@@ -167,7 +170,7 @@ def test_keys_of_other_types(spark: SparkSession, tmp_path: Path, kind: str, ver
 
 def test_rules_and_rings(spark: SparkSession, tmp_path: Path) -> None:
     schema = pa.schema([("id", pa.string()), ("p", pa.string())])
-    rows = pa.table({"id": KEYS, "p": [NUMBERS.choice(["a", "b", ""]) for _ in KEYS]}, schema)
+    rows = pa.table({"id": KEYS, "p": [NUMBERS.choice(["a", "b", None]) for _ in KEYS]}, schema)
     for name, index in {
         "rules": bf.PartitionBucketIndex(3, "a,5;b,11"),
         "ring": bf.ConsistentHashingIndex(5),
