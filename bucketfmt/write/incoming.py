@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from bucketfmt.errors import SchemaError
-from bucketfmt.rows.meta_columns import META_COLUMNS, OPERATION
+from bucketfmt.rows.meta_columns import META_COLUMNS
 
 __all__ = ["DataLike", "IncomingRows", "open_rows"]
 
@@ -40,8 +40,7 @@ class IncomingRows:
         double = {name for name in names if names.count(name) > 1}
         if double:
             raise SchemaError(f"columns named twice: {', '.join(sorted(double))}")
-        own = {*META_COLUMNS, OPERATION}
-        self.schema = pa.schema([field for field in self._reader.schema if field.name not in own])
+        self.schema = pa.schema([f for f in self._reader.schema if f.name not in META_COLUMNS])
 
     def __iter__(self) -> Iterator[pa.Table]:
         """Yield all rows once, as tables of some size."""

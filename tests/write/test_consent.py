@@ -176,3 +176,16 @@ def test_a_column_that_is_never_null(tmp_path: Path) -> None:
     with pytest.raises(bf.SchemaError, match="n, which is never null, and have keys that are new"):
         table.upsert(refused_keys, missing="keep")
     assert read(table) == [{"id": "a", "n": 1}]
+
+
+@pytest.mark.parametrize("evolve", [False, True])
+def test_marks_of_operations_are_not_dropped(tmp_path: Path, evolve: bool) -> None:
+    """A row that is marked as deleted would be written as a row."""
+    rows = pa.table({"id": ["a"], "v": [1]})
+    table = bf.create(
+        tmp_path / "t", schema=rows.schema, record_key=["id"], index=bf.SimpleBucketIndex(2)
+    )
+    marked = rows.append_column("_hoodie_operation", pa.array(["D"]))
+    with pytest.raises(bf.SchemaError, match="_hoodie_operation"):
+        table.upsert(marked, evolve=evolve)
+    assert not table.timeline.instants
