@@ -10,9 +10,7 @@ from collections.abc import Iterator
 from bucketfmt.check.examined import ExaminedState, event_of_error
 from bucketfmt.check.report import Event, Finding
 from bucketfmt.errors import BucketfmtError
-from bucketfmt.format.paths import join_path
-from bucketfmt.format.plans import CompactionOperation
-from bucketfmt.table.committed_logs import find_never_committed
+from bucketfmt.table.committed_logs import find_missing_files, find_never_committed
 from bucketfmt.table.snapshot import Snapshot
 from bucketfmt.timeline.load import load_compaction_plan
 from bucketfmt.timeline.timeline import Instant
@@ -25,7 +23,7 @@ def load_compaction_faults(state: ExaminedState, snapshot: Snapshot) -> Iterator
     for instant in state.timeline.pending.of("compaction").instants:
         try:
             plan = load_compaction_plan(state.store, state.config, instant, state.limits)
-            gone = [path for each in plan.operations for path in _gone(snapshot, each)]
+            gone = [p for each in plan.operations for p in find_missing_files(snapshot, each)]
             never = find_never_committed(snapshot, plan.operations) if gone else frozenset()
         except BucketfmtError as error:
             yield event_of_error(error, "T001", instant.file_name)
@@ -45,16 +43,6 @@ def load_compaction_faults(state: ExaminedState, snapshot: Snapshot) -> Iterator
                 "files are gone that no completed instant wrote",
                 sorted(never),
             )
-
-
-def _gone(snapshot: Snapshot, operation: CompactionOperation) -> Iterator[str]:
-    """Yield the files of a plan that are neither listed nor known to be lost from a commit."""
-    partition_path = operation.partition_path or ""
-    known = {str(f.name) for f in snapshot.files_of(partition_path, operation.file_id or "")}
-    for planned in (operation.data_file_path, *operation.delta_file_paths):
-        name = (planned or "").rpartition("/")[2]
-        if name and name not in known:
-            yield join_path(partition_path, name)
 
 
 def _finding(

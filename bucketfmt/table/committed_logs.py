@@ -28,7 +28,12 @@ from bucketfmt.table.state import TableState
 from bucketfmt.timeline.history import load_archived_instants
 from bucketfmt.timeline.load import load_instant_content
 
-__all__ = ["find_never_committed", "without_never_committed", "without_uncommitted_logs"]
+__all__ = [
+    "find_missing_files",
+    "find_never_committed",
+    "without_never_committed",
+    "without_uncommitted_logs",
+]
 
 
 def without_uncommitted_logs(snapshot: Snapshot, file_slice: FileSlice) -> FileSlice:
@@ -84,20 +89,24 @@ def find_never_committed(
         CorruptError: a commit, a rollback or the archived timeline does not decode.
     """
     gone = {
-        join_path(path, name)
+        path
         for operation in operations
-        for path in [operation.partition_path or ""]
-        for name in _planned_logs(operation)
-        if name not in {str(f.name) for f in snapshot.files_of(path, operation.file_id or "")}
+        for path in find_missing_files(snapshot, operation)
+        if isinstance(find_data_file_name(path.rpartition("/")[2]), LogFileName)
     }
     return frozenset(gone - _load_recorded(snapshot.state, gone))
 
 
-def _planned_logs(operation: CompactionOperation) -> Iterator[str]:
-    for planned in operation.delta_file_paths:
-        name = planned.rpartition("/")[2]
-        if isinstance(find_data_file_name(name), LogFileName):
-            yield name
+def find_missing_files(snapshot: Snapshot, operation: CompactionOperation) -> list[str]:
+    """Return the files that a compaction plan names and that are not listed, relative to the table.
+
+    Data files that are known to be lost from a commit count as listed.
+    """
+    partition_path = operation.partition_path or ""
+    listed = {str(f.name) for f in snapshot.files_of(partition_path, operation.file_id or "")}
+    planned = (operation.data_file_path, *operation.delta_file_paths)
+    names = ((path or "").rpartition("/")[2] for path in planned)  # plans of version 1 have paths
+    return [join_path(partition_path, name) for name in names if name and name not in listed]
 
 
 def _has_committed(snapshot: Snapshot, file: DataFile) -> bool:
