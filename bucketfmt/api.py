@@ -645,7 +645,7 @@ class Table(ReadableTable):
         return True
 
     def partitions_to_check(self) -> tuple[str, ...]:
-        """Return the partition paths that `check` goes through, for who divides the work.
+        """Return the partition paths that `check` goes through, for dividing the work.
 
         Raises:
             StorageError: the timeline cannot be listed.

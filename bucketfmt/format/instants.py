@@ -215,7 +215,7 @@ def normalise_instant(value: str | datetime, table_timezone: str = "LOCAL") -> s
 
     Raises:
         TypeError: it is neither text nor a datetime.
-        ValueError: it is none of these forms, or no date.
+        ValueError: the text has none of these forms, or is not a date.
     """
     if isinstance(value, datetime):
         return format_instant_time(_in_table_timezone(value, table_timezone))

@@ -164,8 +164,8 @@ class BaseFileReader:
     def check_nullable(self, columns: Sequence[str]) -> None:
         """Check that columns are stored with levels if they may be null, and else without.
 
-        For those of which something else says otherwise: then one of the two is damaged, or they
-        were written that way. Only parquet-mr, Hudi's own writer, tells.
+        For columns of which something else says otherwise: one of the two is damaged, or the
+        columns were written that way. Only parquet-mr, Hudi's own writer, tells.
 
         Raises:
             CorruptError: one is not; the footer is damaged.

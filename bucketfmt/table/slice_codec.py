@@ -1,4 +1,4 @@
-"""A file slice as few bytes, for who sends it to another process. Pure.
+"""A file slice as few bytes, for sending the slice to another process. Pure.
 
 MessagePack, decoded by type: nothing in it makes an object of a class that it names. What a
 path, a file id or an instant repeats of the file's name is left out.

@@ -111,7 +111,7 @@ class SliceReader:
             raise error.within(partition=file_slice.partition_path) from None
 
     def merge(self, file_slice: FileSlice) -> SliceMerge:
-        """Return the log of a slice and the base rows to apply it to, for who counts them.
+        """Return the log of a slice and the base rows to apply the log to, for counting rows.
 
         Raises:
             CorruptError: as `read` says; also while the base rows are read.
@@ -143,7 +143,7 @@ class SliceReader:
             raise error.within(partition=file_slice.partition_path) from None
 
     def read_pieces(self, file_slice: FileSlice) -> Iterator[BasePiece]:
-        """Yield the rows of a slice, for who writes them again.
+        """Yield the rows of a slice, for writing them again.
 
         Raises:
             CorruptError: as `read` says.

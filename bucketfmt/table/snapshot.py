@@ -173,7 +173,7 @@ class Snapshot:
 
     @cached_property
     def basis(self) -> ReadBasis:
-        """What its file slices share, for who reads them."""
+        """What the readers of its file slices share."""
         state = self.state
         texts: dict[str, str] = {}  # commits repeat them: keep each once
         return ReadBasis(

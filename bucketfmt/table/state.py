@@ -47,7 +47,7 @@ class _Listing(NamedTuple):
 
 
 def may_hold_partitions(entry: FileInfo) -> bool:
-    """Whether to look for partitions below an entry of a folder that is none itself.
+    """Return whether partitions may lie below a folder's entry that is not a partition itself.
 
     A link out of the table may be a partition that was moved away: listing it raises, so that
     its rows are not passed over.

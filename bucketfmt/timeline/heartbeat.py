@@ -112,7 +112,7 @@ class Heartbeats:
     def revive(self, requested_time: str) -> Heartbeat:
         """Keep on with a heartbeat even if it has missed too many. As `join` otherwise.
 
-        For who holds the table lock and has seen that nobody rolls the instant back.
+        The caller holds the table lock and has seen that nobody rolls the instant back.
         """
         self._find(requested_time)
         return self._begin(requested_time, is_joined=True)

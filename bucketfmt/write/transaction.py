@@ -561,7 +561,7 @@ class Transaction:
             self._abort()
 
     def _abort(self) -> None:
-        """Remove the instant and its files, data first: a rest of it stays invisible."""
+        """Remove the instant and its files, data first: readers see no leftover file."""
         owner, config = self._owner, self._config
         delete_announced_files(owner.store, self.instant, owner.limits)
         for state in (State.INFLIGHT, State.REQUESTED):
