@@ -6,20 +6,19 @@ passes over it (docs/decisions/0003).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from bucketfmt.errors import BucketfmtError, CorruptError, NotFoundError
+from bucketfmt.errors import BucketfmtError, NotFoundError
 from bucketfmt.format.log_block import CorruptSpan, LogBlock
-from bucketfmt.format.log_file import decode_log_file, select_blocks
-from bucketfmt.limits import Limits
-from bucketfmt.storage.store import Store
+from bucketfmt.format.log_file import select_blocks
 from bucketfmt.table.files import DataFile, FileSlice
+from bucketfmt.table.log_files import load_log_file
 from bucketfmt.table.overtaken import find_what_overtook
 from bucketfmt.table.read_basis import ReadBasis
 from bucketfmt.timeline.load import load_timeline
 
-__all__ = ["SliceBlock", "load_blocks", "load_log_file"]
+__all__ = ["SliceBlock", "load_blocks"]
 
 
 class SliceBlock(NamedTuple):
@@ -81,40 +80,3 @@ def _was_withdrawn(basis: ReadBasis, file: DataFile) -> bool:
         return False
     now = load_timeline(basis.store, basis.config, basis.limits)
     return find_what_overtook(basis.timeline, now) is None
-
-
-def load_log_file(store: Store, file: DataFile, limits: Limits) -> list[LogBlock | CorruptSpan]:
-    """Return the blocks of one log file; every corrupt span left in it was never committed.
-
-    Raises:
-        CorruptError: as `load_blocks` says.
-    """
-    file.check_exists()
-    try:
-        spans = list(decode_log_file(store.read(file.path, limits.log_file_bytes_max), limits))
-        check_spans(spans, file.written.spans if file.written else None)
-    except CorruptError as error:
-        raise file.explained(error).within(path=file.path) from None
-    except BucketfmtError as error:
-        raise error.within(path=file.path) from None
-    return spans
-
-
-def check_spans(
-    spans: Iterable[LogBlock | CorruptSpan], committed: tuple[tuple[int, int], ...] | None
-) -> None:
-    """Refuse a corrupt span in the byte ranges that commits wrote; None: nobody knows them.
-
-    Raises:
-        CorruptError: there is one.
-    """
-    for span in spans:
-        if isinstance(span, CorruptSpan) and (
-            committed is None
-            or any(span.offset < end and start < span.end for start, end in committed)
-        ):
-            raise CorruptError(
-                f"{span.end - span.offset} bytes of a committed log file are no sound block: "
-                f"{span.reason}; restore the file",
-                offset=span.offset,
-            )

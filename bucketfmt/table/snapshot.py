@@ -18,12 +18,12 @@ from bucketfmt.process import Mutex, cached_property
 from bucketfmt.rows.avro_schema import arrow_schema, parse_avro_schema
 from bucketfmt.rows.base_file import BaseFileReader
 from bucketfmt.rows.meta_columns import OPERATION
-from bucketfmt.table.cross_checks import check_replaced
 from bucketfmt.table.file_slices import find_file_slices
 from bucketfmt.table.files import DataFile, FileSlice
+from bucketfmt.table.log_files import load_log_file
 from bucketfmt.table.read_basis import ReadBasis
+from bucketfmt.table.replaced_groups import check_replaced
 from bucketfmt.table.schema import META_COLUMNS, TableSchema, find_stated_schema, without_meta
-from bucketfmt.table.slice_blocks import load_log_file
 from bucketfmt.table.state import TableState
 from bucketfmt.table.streams import map_in_threads, waiting_count
 from bucketfmt.table.written_files import (

@@ -23,8 +23,8 @@ from bucketfmt.rows.base_file import BaseFileReader
 from bucketfmt.rows.filters import parse_filter
 from bucketfmt.storage.local_store import LocalStore
 from bucketfmt.table.files import DataFile, FileSlice
+from bucketfmt.table.log_files import check_spans
 from bucketfmt.table.plan_read import find_buckets, plan_slices
-from bucketfmt.table.slice_blocks import check_spans
 from bucketfmt.table.snapshot import Snapshot
 from bucketfmt.timeline.history import load_history
 from tests.spec.formats.values import Json
