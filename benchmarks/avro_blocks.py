@@ -12,10 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import bucketfmt as bf
-from bucketfmt.format.log_block import BlockType, LogBlock
-from bucketfmt.format.log_file import decode_log_file
-from bucketfmt.rows.avro_decode import decode_avro_blocks
-from bucketfmt.rows.avro_schema import parse_avro_schema
+from bucketfmt.format.log.log_block import BlockType, LogBlock
+from bucketfmt.format.log.log_file import decode_log_file
+from bucketfmt.rows.avro.avro_decode import decode_avro_blocks
+from bucketfmt.rows.avro.avro_schema import parse_avro_schema
 
 from .measure import Peer, Result, race
 

@@ -34,17 +34,17 @@ def make_many_groups(root: Path) -> None:
 
     As Hudi 1.2.0 would: every commit writes a tenth of the partitions.
     """
-    from bucketfmt.format.commit_metadata import (
-        CommitMetadata,
-        WriteStat,
-        encode_commit_metadata_avro,
-    )
-    from bucketfmt.format.instants import State, format_instant_file_name
-    from bucketfmt.format.names import BaseFileName, format_bucket_file_id
-    from bucketfmt.format.properties import (
+    from bucketfmt.format.names.instants import State, format_instant_file_name
+    from bucketfmt.format.names.names import BaseFileName, format_bucket_file_id
+    from bucketfmt.format.table.properties import (
         PartitionMetadata,
         encode_partition_metadata,
         encode_properties,
+    )
+    from bucketfmt.format.timeline.commit_metadata import (
+        CommitMetadata,
+        WriteStat,
+        encode_commit_metadata_avro,
     )
 
     random = Random(1)

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from hudi import HudiReadOptions, HudiTableBuilder
 
 import bucketfmt as bf
-from bucketfmt.table.streams import worker_count
+from bucketfmt.storage.streams import worker_count
 
 from .measure import Figure, Peer, Result, race, ratio
 

@@ -21,7 +21,7 @@ from pyspark.sql import functions as sf
 
 import bucketfmt as bf
 import bucketfmt_spark as bs
-from bucketfmt_spark.spark_types import arrow_of
+from bucketfmt_spark.engine.spark_types import arrow_of
 
 BUCKETS = 8
 CODEC = "snappy"

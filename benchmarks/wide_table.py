@@ -15,21 +15,21 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bucketfmt.format.commit_metadata import (
-    NULL_COMMIT,
-    CommitMetadata,
-    WriteStat,
-    encode_commit_metadata_avro,
-)
-from bucketfmt.format.hashing_kernels import bucket_ids
-from bucketfmt.format.names import BaseFileName, format_bucket_file_id
-from bucketfmt.format.properties import (
+from bucketfmt.format.keys.hashing_kernels import bucket_ids
+from bucketfmt.format.names.names import BaseFileName, format_bucket_file_id
+from bucketfmt.format.table.properties import (
     PartitionMetadata,
     encode_partition_metadata,
     encode_properties,
     table_checksum,
 )
-from bucketfmt.rows.avro_schema_json import avro_schema_json
+from bucketfmt.format.timeline.commit_metadata import (
+    NULL_COMMIT,
+    CommitMetadata,
+    WriteStat,
+    encode_commit_metadata_avro,
+)
+from bucketfmt.rows.avro.avro_schema_json import avro_schema_json
 
 __all__ = ["BUCKETS", "ROWS", "make_wide_table", "wide_key"]
 

@@ -44,16 +44,16 @@ from bucketfmt.table.pinned import PinnedTable
 from bucketfmt.table.plan_read import ScanPlan
 from bucketfmt.table.read_tasks import ReadTask, TaskReader
 from bucketfmt.table.scan import Scan, group_buckets
-from bucketfmt.write.cleaning import CleanResult
-from bucketfmt.write.compaction import StartedCompaction
-from bucketfmt.write.compaction_task import CompactionTask
-from bucketfmt.write.open import WriterConfig
-from bucketfmt.write.plan_compaction import CompactionPreview
-from bucketfmt.write.plan_rollback import RollbackResult
-from bucketfmt.write.result import CommitResult
-from bucketfmt.write.savepoints import RestoreResult
-from bucketfmt.write.started_write import StartedWrite
-from bucketfmt.write.write_task import WriteTask
+from bucketfmt.write.commit.open import WriterConfig
+from bucketfmt.write.commit.result import CommitResult
+from bucketfmt.write.rows.started_write import StartedWrite
+from bucketfmt.write.rows.write_task import WriteTask
+from bucketfmt.write.services.cleaning import CleanResult
+from bucketfmt.write.services.compaction import StartedCompaction
+from bucketfmt.write.services.compaction_task import CompactionTask
+from bucketfmt.write.services.plan_compaction import CompactionPreview
+from bucketfmt.write.undo.plan_rollback import RollbackResult
+from bucketfmt.write.undo.savepoints import RestoreResult
 
 __version__ = "0.1.0"
 

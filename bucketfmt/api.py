@@ -27,41 +27,41 @@ from bucketfmt.check import run as checking
 from bucketfmt.check.report import CheckReport, Depth
 from bucketfmt.check.salvage import load_config_to_check
 from bucketfmt.errors import ConflictError, NotFoundError
-from bucketfmt.format.table_config import TableConfig
+from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.index.model import Index
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
+from bucketfmt.location.key_encoding import find_key_encoding
 from bucketfmt.process import cached_property
+from bucketfmt.progress import ProgressCallback
+from bucketfmt.rows.columns.virtual_keys import partition_paths, record_keys
 from bucketfmt.rows.filters import FilterLike
 from bucketfmt.rows.log_writer import DataFormat
-from bucketfmt.rows.parquet_chunks import Codec
-from bucketfmt.rows.virtual_keys import partition_paths, record_keys
+from bucketfmt.rows.parquet.parquet_chunks import Codec
 from bucketfmt.storage.open import open_store
 from bucketfmt.storage.store import Store
-from bucketfmt.table.key_encoding import find_key_encoding
 from bucketfmt.table.keys import KeySet, KeysLike, key_columns
-from bucketfmt.table.progress import ProgressCallback
 from bucketfmt.table.table import Moment, load_config
 from bucketfmt.table.table import Table as ReadableTable
 from bucketfmt.timeline.timeline import Instant, Timeline
-from bucketfmt.write.archiving import Archiver, Kept
-from bucketfmt.write.bucket_writer import FileFormats
-from bucketfmt.write.cleaning import Cleaner, CleanResult
-from bucketfmt.write.compaction import Compactor, StartedCompaction
-from bucketfmt.write.create import create_table
-from bucketfmt.write.incoming import DataLike
-from bucketfmt.write.open import WriterConfig, open_transactions
-from bucketfmt.write.pin_index import is_recorded, pin_index
-from bucketfmt.write.plan_clean import CleanPolicy, Retention
-from bucketfmt.write.plan_compaction import CompactionPreview
-from bucketfmt.write.plan_create import TableType, name_of, plan_properties
-from bucketfmt.write.plan_rollback import RollbackResult
-from bucketfmt.write.result import CommitResult
-from bucketfmt.write.savepoints import RestoreResult, delete_savepoint, put_savepoint, restore
-from bucketfmt.write.schema_change import Missing
-from bucketfmt.write.started_write import StartedWrite, WriteOptions, check_idempotency_key
-from bucketfmt.write.transaction import Transactions
-from bucketfmt.write.write_task import WriteTask
-from bucketfmt.write.writer import RowOperation, TableWriter
+from bucketfmt.write.commit.open import WriterConfig, open_transactions
+from bucketfmt.write.commit.result import CommitResult
+from bucketfmt.write.commit.transaction import Transactions
+from bucketfmt.write.properties.create import create_table
+from bucketfmt.write.properties.pin_index import is_recorded, pin_index
+from bucketfmt.write.properties.plan_create import TableType, name_of, plan_properties
+from bucketfmt.write.rows.bucket_writer import FileFormats
+from bucketfmt.write.rows.incoming import DataLike
+from bucketfmt.write.rows.schema_change import Missing
+from bucketfmt.write.rows.started_write import StartedWrite, WriteOptions, check_idempotency_key
+from bucketfmt.write.rows.write_task import WriteTask
+from bucketfmt.write.rows.writer import RowOperation, TableWriter
+from bucketfmt.write.services.archiving import Archiver, Kept
+from bucketfmt.write.services.cleaning import Cleaner, CleanResult
+from bucketfmt.write.services.compaction import Compactor, StartedCompaction
+from bucketfmt.write.services.plan_clean import CleanPolicy, Retention
+from bucketfmt.write.services.plan_compaction import CompactionPreview
+from bucketfmt.write.undo.plan_rollback import RollbackResult
+from bucketfmt.write.undo.savepoints import RestoreResult, delete_savepoint, put_savepoint, restore
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

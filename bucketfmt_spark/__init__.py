@@ -8,18 +8,18 @@ One task has one (partition, bucket), or several small ones.
 >>> bs.join(spark, "s3://lake/trips", "s3://lake/riders")                   # doctest: +SKIP
 """
 
-from bucketfmt_spark.aggregates import aggregate
 from bucketfmt_spark.bucket_id import bucket_id
-from bucketfmt_spark.bucket_reading import read_buckets, sample
 from bucketfmt_spark.checks import check
 from bucketfmt_spark.claim import claim
 from bucketfmt_spark.compaction import compact
-from bucketfmt_spark.executors import ExecutorError
-from bucketfmt_spark.joins import join
+from bucketfmt_spark.engine.executors import ExecutorError
+from bucketfmt_spark.joining.aggregates import aggregate
+from bucketfmt_spark.joining.bucket_reading import read_buckets, sample
+from bucketfmt_spark.joining.joins import join
 from bucketfmt_spark.lookups import locate, lookup
 from bucketfmt_spark.reading import changes, read, read_scan
 from bucketfmt_spark.registering import register
-from bucketfmt_spark.stream_sink import batch_writer
+from bucketfmt_spark.source.stream_sink import batch_writer
 from bucketfmt_spark.writing import place_rows, write
 
 __all__ = [

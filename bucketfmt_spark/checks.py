@@ -11,9 +11,9 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 import bucketfmt as bf
-from bucketfmt_spark.executors import parallelism
-from bucketfmt_spark.failures import typed_errors
-from bucketfmt_spark.tasks import task_frame
+from bucketfmt_spark.engine.executors import parallelism
+from bucketfmt_spark.engine.failures import typed_errors
+from bucketfmt_spark.engine.tasks import task_frame
 
 __all__ = ["check"]
 

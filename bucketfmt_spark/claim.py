@@ -13,7 +13,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from bucketfmt_spark.bucket_reading import BUCKET_COLUMN, num_buckets_of
+from bucketfmt_spark.joining.bucket_reading import BUCKET_COLUMN, num_buckets_of
 
 __all__ = ["claim"]
 

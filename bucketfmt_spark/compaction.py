@@ -14,8 +14,8 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 import bucketfmt as bf
-from bucketfmt_spark.failures import typed_errors
-from bucketfmt_spark.tasks import task_frame
+from bucketfmt_spark.engine.failures import typed_errors
+from bucketfmt_spark.engine.tasks import task_frame
 from bucketfmt_spark.writing import task_token
 
 __all__ = ["compact"]

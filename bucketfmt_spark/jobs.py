@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 import bucketfmt as bf
 from bucketfmt_spark.checks import check
 from bucketfmt_spark.compaction import compact
-from bucketfmt_spark.failures import typed_errors
+from bucketfmt_spark.engine.failures import typed_errors
 from bucketfmt_spark.lookups import lookup
 from bucketfmt_spark.writing import Operation, write
 

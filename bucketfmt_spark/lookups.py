@@ -15,11 +15,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql import types as st
 
 import bucketfmt as bf
-from bucketfmt_spark.exchange import BUCKET, move_to_buckets, split_by_bucket
-from bucketfmt_spark.executors import check_executors, map_batches
-from bucketfmt_spark.sides import Side, scan_of
-from bucketfmt_spark.spark_types import arrow_for_spark, as_spark_takes_it, spark_schema
-from bucketfmt_spark.tasks import PackedTasks
+from bucketfmt_spark.engine.exchange import BUCKET, move_to_buckets, split_by_bucket
+from bucketfmt_spark.engine.executors import check_executors, map_batches
+from bucketfmt_spark.engine.spark_types import arrow_for_spark, as_spark_takes_it, spark_schema
+from bucketfmt_spark.engine.tasks import PackedTasks
+from bucketfmt_spark.joining.sides import Side, scan_of
 
 __all__ = ["locate", "lookup"]
 

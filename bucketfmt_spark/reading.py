@@ -15,8 +15,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 import bucketfmt as bf
-from bucketfmt_spark.executors import parallelism
-from bucketfmt_spark.tasks import pack_by_size, task_frame
+from bucketfmt_spark.engine.executors import parallelism
+from bucketfmt_spark.engine.tasks import pack_by_size, task_frame
 
 __all__ = ["changes", "read", "read_scan"]
 

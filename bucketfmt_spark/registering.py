@@ -19,7 +19,7 @@ def register(spark: SparkSession) -> None:
         UnsupportedError: Spark before 4.0, which has no data sources in Python.
     """
     try:
-        from bucketfmt_spark.datasource import choose_source  # noqa: PLC0415
+        from bucketfmt_spark.source.datasource import choose_source  # noqa: PLC0415
     except ImportError:
         raise UnsupportedError(
             'format("bucketfmt") wants Spark 4.0 or later; read(), changes() and the other '

@@ -22,10 +22,10 @@ from pyspark.sql import types as st
 
 import bucketfmt as bf
 from bucketfmt_spark.bucket_id import bucket_id, expressible_index
-from bucketfmt_spark.executors import check_executors, map_batches, parallelism
-from bucketfmt_spark.failures import typed_errors
-from bucketfmt_spark.placement import place
-from bucketfmt_spark.spark_types import arrow_of
+from bucketfmt_spark.engine.executors import check_executors, map_batches, parallelism
+from bucketfmt_spark.engine.failures import typed_errors
+from bucketfmt_spark.engine.placement import place
+from bucketfmt_spark.engine.spark_types import arrow_of
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

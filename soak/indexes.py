@@ -22,8 +22,8 @@ import bucketfmt as bf
 from bucketfmt.limits import DEFAULT_LIMITS
 from bucketfmt.table.table import load_config
 from bucketfmt.testing.memory_store import MemoryStore
-from bucketfmt.write.create import create_table
-from bucketfmt.write.plan_create import plan_properties
+from bucketfmt.write.properties.create import create_table
+from bucketfmt.write.properties.plan_create import plan_properties
 from soak.corruption import RESULTS
 
 __all__ = [

@@ -22,8 +22,8 @@ from bucketfmt.testing.faulty_store import Fault, FaultPlan
 from bucketfmt.testing.memory_store import MemoryStore
 from bucketfmt.testing.table_model import TableModel
 from bucketfmt.timeline.timeline import Instant
-from bucketfmt.write.create import create_table
-from bucketfmt.write.plan_create import plan_properties
+from bucketfmt.write.properties.create import create_table
+from bucketfmt.write.properties.plan_create import plan_properties
 from soak.works import KINDS, Kind, schedule
 
 __all__ = ["MACHINES", "Crash", "TableMachine"]

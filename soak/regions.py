@@ -13,12 +13,12 @@ from itertools import pairwise
 import numpy as np
 import pyarrow.parquet as pq
 
-from bucketfmt.format.log_block import BlockType, LogBlock
-from bucketfmt.format.log_file import decode_log_file
-from bucketfmt.format.names import LogFileName, find_data_file_name
+from bucketfmt.format.log.log_block import BlockType, LogBlock
+from bucketfmt.format.log.log_file import decode_log_file
+from bucketfmt.format.names.names import LogFileName, find_data_file_name
 from bucketfmt.limits import DEFAULT_LIMITS
-from bucketfmt.rows.avro_frames import find_frames
-from bucketfmt.rows.thrift_compact import read_struct
+from bucketfmt.rows.avro.avro_frames import find_frames
+from bucketfmt.rows.parquet.thrift_compact import read_struct
 
 __all__ = ["FRAMING", "ROW_DATA", "kind_of", "regions_of"]
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from bucketfmt.format.log_block import BlockType, HeaderKey, LogBlock
-from bucketfmt.format.log_file import decode_log_file
-from bucketfmt.rows.base_file import BaseFileReader
+from bucketfmt.format.log.log_block import BlockType, HeaderKey, LogBlock
+from bucketfmt.format.log.log_file import decode_log_file
+from bucketfmt.rows.parquet.base_file import BaseFileReader
 from soak.regions import kind_of
 from soak.tables import TABLES, table_files
 

@@ -17,42 +17,38 @@ import pyarrow as pa
 
 import bucketfmt.format
 import bucketfmt.rows
-from bucketfmt.format import (
-    archived_timeline,
-    avro_container,
+from bucketfmt.format.buckets import hashing_metadata, java_regex, partition_rules
+from bucketfmt.format.buckets.index_settings import IndexSettings
+from bucketfmt.format.encoding import avro_container, json_text
+from bucketfmt.format.encoding.cursor import Cursor
+from bucketfmt.format.keys import bloom, record_keys
+from bucketfmt.format.keys.record_keys import KeyDialect, KeyEncoding
+from bucketfmt.format.log import (
     avro_deletes,
-    bloom,
-    commit_metadata,
     delete_records,
-    hashing_metadata,
-    instant_content,
-    instants,
-    internal_schema,
-    java_regex,
-    json_text,
     kryo_deletes,
     log_block,
     log_file,
-    names,
-    partition_rules,
-    paths,
-    plans,
-    properties,
-    record_keys,
     record_positions,
+)
+from bucketfmt.format.log.log_block import HeaderKey
+from bucketfmt.format.names import instants, names, paths
+from bucketfmt.format.table import internal_schema, properties, table_lock
+from bucketfmt.format.table.table_config import TableConfig
+from bucketfmt.format.timeline import (
+    archived_timeline,
+    commit_metadata,
+    instant_content,
+    plans,
     service_metadata,
-    table_lock,
     timeline_record,
 )
-from bucketfmt.format.cursor import Cursor
-from bucketfmt.format.index_settings import IndexSettings
-from bucketfmt.format.log_block import HeaderKey
-from bucketfmt.format.record_keys import KeyDialect, KeyEncoding
-from bucketfmt.format.table_config import TableConfig
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
-from bucketfmt.rows import avro_decode, avro_schema, date_formats, parquet_chunks, parquet_footer
-from bucketfmt.rows.base_file import BaseFileReader
-from bucketfmt.rows.time_partitions import TimePartitions
+from bucketfmt.rows.avro import avro_decode, avro_schema
+from bucketfmt.rows.columns import date_formats
+from bucketfmt.rows.columns.time_partitions import TimePartitions
+from bucketfmt.rows.parquet import parquet_chunks, parquet_footer
+from bucketfmt.rows.parquet.base_file import BaseFileReader
 from soak.seeds import (
     NUL,
     bloom_filters,
@@ -390,10 +386,12 @@ def public_decoders() -> set[str]:
     """Return the name of every public decoder of the package."""
     found = set()
     for package in (bucketfmt.format, bucketfmt.rows):
-        for module_info in pkgutil.iter_modules(package.__path__):
-            module = importlib.import_module(f"{package.__name__}.{module_info.name}")
+        for info in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            if info.ispkg:
+                continue
+            module = importlib.import_module(info.name)
             found |= {
-                f"{module_info.name}.{name}"
+                f"{info.name.rpartition('.')[2]}.{name}"
                 for name in module.__all__
                 if name.startswith(("decode_", "parse_"))
                 or hasattr(getattr(module, name), "from_properties")

@@ -18,9 +18,9 @@ from bucketfmt.table.table import load_config
 from bucketfmt.testing.crashes import SimulatedProcess, strike
 from bucketfmt.testing.faulty_store import Fault, FaultPlan
 from bucketfmt.testing.memory_store import MemoryStore
-from bucketfmt.write.compaction import Compactor
-from bucketfmt.write.create import create_table
-from bucketfmt.write.plan_create import plan_properties
+from bucketfmt.write.properties.create import create_table
+from bucketfmt.write.properties.plan_create import plan_properties
+from bucketfmt.write.services.compaction import Compactor
 
 __all__ = [
     "KINDS",

@@ -20,17 +20,17 @@ from bucketfmt.errors import (
     UnsafePathError,
     UnsupportedError,
 )
-from bucketfmt.format.internal_schema import InternalSchema
-from bucketfmt.format.names import BaseFileName, LogFileName, find_data_file_name
-from bucketfmt.format.table_config import TableConfig
+from bucketfmt.format.names.names import BaseFileName, LogFileName, find_data_file_name
+from bucketfmt.format.table.internal_schema import InternalSchema
+from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.limits import Limits
 from bucketfmt.process import cached_property
+from bucketfmt.snapshot.file_slices import group_files
+from bucketfmt.snapshot.files import DataFile
+from bucketfmt.snapshot.state import TableState, listed_file, may_hold_partitions
+from bucketfmt.snapshot.written_files import CommitRecord
 from bucketfmt.storage.store import FileInfo, Store
-from bucketfmt.table.file_slices import group_files
-from bucketfmt.table.files import DataFile
-from bucketfmt.table.state import TableState, listed_file, may_hold_partitions
-from bucketfmt.table.streams import map_in_threads, waiting_count
-from bucketfmt.table.written_files import CommitRecord
+from bucketfmt.storage.streams import map_in_threads, waiting_count
 from bucketfmt.timeline.history import load_history
 from bucketfmt.timeline.load import FileGroupId, load_pending_compactions
 from bucketfmt.timeline.timeline import Instant, Timeline

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from bucketfmt.check.index_view import IndexView
+from bucketfmt.check.placement.index_view import IndexView
 from bucketfmt.check.report import Depth, NotChecked
 from bucketfmt.errors import BucketfmtError
-from bucketfmt.format.names import BaseFileName
-from bucketfmt.format.table_config import TableConfig
-from bucketfmt.rows.merge_rules import find_merge_rules
-from bucketfmt.table.files import FileSlice
+from bucketfmt.format.names.names import BaseFileName
+from bucketfmt.format.table.table_config import TableConfig
+from bucketfmt.rows.merging.merge_rules import find_merge_rules
+from bucketfmt.snapshot.files import FileSlice
 
 __all__ = ["find_omissions"]
 

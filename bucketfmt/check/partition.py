@@ -7,40 +7,40 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from bucketfmt.check.buckets import (
-    DuplicateGroups,
-    find_duplicate_groups,
-    find_foreign_groups,
-    find_groups_beyond,
-    find_skew,
-)
 from bucketfmt.check.examined import ExaminedState
-from bucketfmt.check.files import (
+from bucketfmt.check.files.committed_files import (
     WriteLedger,
     find_leftovers,
     find_log_files_in_cow,
     find_lost_files,
     find_wrong_sizes,
 )
-from bucketfmt.check.index_view import IndexView
-from bucketfmt.check.report import Counted, Event, Finding, NotChecked
-from bucketfmt.check.rings import (
+from bucketfmt.check.files.strays import (
+    find_faulty_entries,
+    find_foreign_files,
+    find_unread_log_files,
+)
+from bucketfmt.check.placement.buckets import (
+    DuplicateGroups,
+    find_duplicate_groups,
+    find_foreign_groups,
+    find_groups_beyond,
+    find_skew,
+)
+from bucketfmt.check.placement.index_view import IndexView
+from bucketfmt.check.placement.rings import (
     Ring,
     find_lost_ring,
     find_off_ring_groups,
     find_ring_faults,
     load_ring,
 )
-from bucketfmt.check.strays import (
-    find_faulty_entries,
-    find_foreign_files,
-    find_unread_log_files,
-)
+from bucketfmt.check.report import Counted, Event, Finding, NotChecked
 from bucketfmt.errors import BucketfmtError
 from bucketfmt.index.assign import Buckets, RingBuckets
 from bucketfmt.process import cached_property
-from bucketfmt.table.files import FileSlice
-from bucketfmt.table.snapshot import Snapshot
+from bucketfmt.snapshot.files import FileSlice
+from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.timeline.load import load_clustering_plan, load_timeline
 from bucketfmt.timeline.timeline import Instant
 

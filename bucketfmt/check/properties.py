@@ -14,11 +14,11 @@ from bucketfmt.errors import (
     NotFoundError,
     UnsupportedError,
 )
-from bucketfmt.format.index_settings import IndexSettings
-from bucketfmt.format.properties import decode_properties
-from bucketfmt.format.table_config import TableConfig
+from bucketfmt.format.buckets.index_settings import IndexSettings
+from bucketfmt.format.table.properties import decode_properties
+from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.limits import Limits
-from bucketfmt.rows.avro_schema import parse_avro_schema
+from bucketfmt.rows.avro.avro_schema import parse_avro_schema
 from bucketfmt.storage.store import Store
 
 __all__ = ["load_properties_faults"]

@@ -13,35 +13,35 @@ from functools import partial
 from typing import TypeVar
 
 from bucketfmt.arguments import check_callable, check_int, check_names
-from bucketfmt.check.buckets import DuplicateGroups
-from bucketfmt.check.compactions import load_compaction_faults
-from bucketfmt.check.contents import SliceExaminer
+from bucketfmt.check.contents.slice_contents import SliceExaminer
 from bucketfmt.check.examined import ExaminedState, event_of_error
-from bucketfmt.check.files import find_reused_file_ids
-from bucketfmt.check.index_view import IndexView, compare_with_keys, load_index_view
-from bucketfmt.check.keys import (
+from bucketfmt.check.files.committed_files import find_reused_file_ids
+from bucketfmt.check.files.compactions import load_compaction_faults
+from bucketfmt.check.files.past_files import load_past_faults
+from bucketfmt.check.omissions import find_omissions
+from bucketfmt.check.partition import PartitionChecker
+from bucketfmt.check.placement.buckets import DuplicateGroups
+from bucketfmt.check.placement.index_view import IndexView, compare_with_keys, load_index_view
+from bucketfmt.check.placement.keys import (
     KeyTally,
     find_collapsing_keys,
     find_endless_keys,
     key_prefix,
 )
-from bucketfmt.check.omissions import find_omissions
-from bucketfmt.check.partition import PartitionChecker
-from bucketfmt.check.partition_rules import load_rules_faults
-from bucketfmt.check.past_files import load_past_faults
+from bucketfmt.check.placement.partition_rules import load_rules_faults
+from bucketfmt.check.placement.second_look import SecondLook
 from bucketfmt.check.properties import load_properties_faults
 from bucketfmt.check.report import CheckReport, Depth, Event, Finding, NotChecked, ReportBuilder
-from bucketfmt.check.second_look import SecondLook
 from bucketfmt.check.timeline import find_lost_timeline, load_timeline_faults
 from bucketfmt.errors import BucketfmtError
-from bucketfmt.format.table_config import TableConfig
+from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.limits import Limits
+from bucketfmt.location.find_index import IndexFinder
+from bucketfmt.progress import Progress, ProgressCallback
+from bucketfmt.snapshot.files import FileSlice
+from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.storage.store import Store
-from bucketfmt.table.files import FileSlice
-from bucketfmt.table.find_index import IndexFinder
-from bucketfmt.table.progress import Progress, ProgressCallback
-from bucketfmt.table.snapshot import Snapshot
-from bucketfmt.table.streams import merge_streams, reader_count, waiting_count
+from bucketfmt.storage.streams import merge_streams, reader_count, waiting_count
 from bucketfmt.timeline.load import load_timeline
 
 __all__ = ["check_table", "find_partitions"]

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 
 from bucketfmt.errors import BucketfmtError, CorruptError
-from bucketfmt.format.damaged_names import repair_property_names
-from bucketfmt.format.properties import salvage_properties
-from bucketfmt.format.table_config import TableConfig
+from bucketfmt.format.names.damaged_names import repair_property_names
+from bucketfmt.format.table.properties import salvage_properties
+from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.limits import Limits
 from bucketfmt.storage.store import Store
 from bucketfmt.table.table import load_config

@@ -12,19 +12,19 @@ from datetime import datetime, timedelta, timezone
 from bucketfmt.check.examined import ExaminedState, event_of_error
 from bucketfmt.check.report import Counted, Event, Finding
 from bucketfmt.errors import BucketfmtError, CorruptError
-from bucketfmt.format.instants import (
+from bucketfmt.format.names.instants import (
     State,
     comparable_action,
     find_instant_file,
     parse_instant_time,
 )
-from bucketfmt.format.internal_schema import parse_internal_schema
-from bucketfmt.format.paths import join_path
+from bucketfmt.format.names.paths import join_path
+from bucketfmt.format.table.internal_schema import parse_internal_schema
 from bucketfmt.limits import Limits
-from bucketfmt.rows.avro_schema import arrow_schema, parse_avro_schema
+from bucketfmt.rows.avro.avro_schema import arrow_schema, parse_avro_schema
+from bucketfmt.snapshot.written_files import CommitRecord
 from bucketfmt.storage.store import FileInfo
-from bucketfmt.table.streams import map_in_threads, waiting_count
-from bucketfmt.table.written_files import CommitRecord
+from bucketfmt.storage.streams import map_in_threads, waiting_count
 from bucketfmt.timeline.load import load_clustering_plan, load_instant_content
 from bucketfmt.timeline.timeline import Instant, Timeline
 

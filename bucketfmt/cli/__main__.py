@@ -1,6 +1,7 @@
 """`python -m bucketfmt.cli` and the `bucketfmt` script."""
 
-from bucketfmt.cli import (  # noqa: F401  (they register commands)
+from bucketfmt.cli.app import app, main
+from bucketfmt.cli.commands import (  # noqa: F401  (they register commands)
     check,
     creating,
     demo,
@@ -12,7 +13,6 @@ from bucketfmt.cli import (  # noqa: F401  (they register commands)
     tables,
     writing,
 )
-from bucketfmt.cli.app import app, main
 
 __all__ = ["app", "main"]
 

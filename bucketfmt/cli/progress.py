@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bars
 
-from bucketfmt.table.progress import Progress, ProgressCallback
+from bucketfmt.progress import Progress, ProgressCallback
 
 __all__ = ["shown_progress"]
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from bucketfmt.errors import BucketfmtError
-from bucketfmt.format.cursor import Cursor
+from bucketfmt.format.encoding.cursor import Cursor
 
 __all__ = ["Annotation", "annotated_damage", "text_of"]
 

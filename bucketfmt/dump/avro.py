@@ -13,9 +13,13 @@ from typing import Any
 
 from bucketfmt.dump.annotation import Annotation, annotated_damage, text_of
 from bucketfmt.errors import BucketfmtError, CorruptError
-from bucketfmt.format.avro_container import CONTAINER_MAGIC, AvroSchema, check_writer_schema
-from bucketfmt.format.cursor import Buffer, Cursor
-from bucketfmt.format.json_text import decode_json
+from bucketfmt.format.encoding.avro_container import (
+    CONTAINER_MAGIC,
+    AvroSchema,
+    check_writer_schema,
+)
+from bucketfmt.format.encoding.cursor import Buffer, Cursor
+from bucketfmt.format.encoding.json_text import decode_json
 from bucketfmt.limits import Limits
 
 __all__ = ["annotate_container", "annotate_value"]

@@ -8,9 +8,9 @@ import pyarrow as pa
 
 from bucketfmt.dump.annotation import Annotation, annotated_damage, text_of
 from bucketfmt.errors import BucketfmtError
-from bucketfmt.format.cursor import Buffer, Cursor
+from bucketfmt.format.encoding.cursor import Buffer, Cursor
 from bucketfmt.limits import Limits
-from bucketfmt.rows.base_file import BaseFileReader
+from bucketfmt.rows.parquet.base_file import BaseFileReader
 
 __all__ = ["annotate_base_file"]
 

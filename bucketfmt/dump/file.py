@@ -11,9 +11,9 @@ from bucketfmt.dump.json_text import annotate_json
 from bucketfmt.dump.log_file import annotate_log_file
 from bucketfmt.dump.properties import annotate_properties
 from bucketfmt.errors import UnsupportedError
-from bucketfmt.format.avro_container import CONTAINER_MAGIC
-from bucketfmt.format.cursor import Buffer
-from bucketfmt.format.log_block import MAGIC
+from bucketfmt.format.encoding.avro_container import CONTAINER_MAGIC
+from bucketfmt.format.encoding.cursor import Buffer
+from bucketfmt.format.log.log_block import MAGIC
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
 
 __all__ = ["annotate_file"]

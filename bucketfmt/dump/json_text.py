@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 from bucketfmt.dump.annotation import Annotation, text_of
-from bucketfmt.format.cursor import Buffer
+from bucketfmt.format.encoding.cursor import Buffer
 from bucketfmt.limits import Limits
 
 __all__ = ["annotate_json"]

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from bucketfmt.dump.annotation import Annotation, annotated_damage, text_of
 from bucketfmt.dump.avro import annotate_value
 from bucketfmt.errors import BucketfmtError
-from bucketfmt.format.avro_container import check_writer_schema
-from bucketfmt.format.cursor import Buffer, Cursor
-from bucketfmt.format.delete_records import AVRO_VERSION, decode_delete_block
-from bucketfmt.format.json_text import decode_json
-from bucketfmt.format.log_block import MAGIC, BlockType, CorruptSpan, HeaderKey, LogBlock
-from bucketfmt.format.log_file import decode_log_file
-from bucketfmt.format.ordering_values import OrderingKind
+from bucketfmt.format.encoding.avro_container import check_writer_schema
+from bucketfmt.format.encoding.cursor import Buffer, Cursor
+from bucketfmt.format.encoding.json_text import decode_json
+from bucketfmt.format.log.delete_records import AVRO_VERSION, decode_delete_block
+from bucketfmt.format.log.log_block import MAGIC, BlockType, CorruptSpan, HeaderKey, LogBlock
+from bucketfmt.format.log.log_file import decode_log_file
+from bucketfmt.format.log.ordering_values import OrderingKind
 from bucketfmt.limits import Limits
 
 __all__ = ["annotate_log_file"]

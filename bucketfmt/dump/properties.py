@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from bucketfmt.dump.annotation import Annotation, text_of
 from bucketfmt.errors import BucketfmtError
-from bucketfmt.format.cursor import Buffer
-from bucketfmt.format.properties import check_table_checksum, decode_properties
+from bucketfmt.format.encoding.cursor import Buffer
+from bucketfmt.format.table.properties import check_table_checksum, decode_properties
 from bucketfmt.limits import Limits
 
 __all__ = ["annotate_properties"]

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from bucketfmt.format.hashing_kernels import bucket_ids, xxhash32s
-from bucketfmt.format.names import find_bucket_id, format_consistent_file_id
-from bucketfmt.format.record_key_kernels import hash_value_columns
-from bucketfmt.format.record_keys import KeyDialect
-from bucketfmt.format.ring import HashingNode, find_node_indexes
+from bucketfmt.format.buckets.ring import HashingNode, find_node_indexes
+from bucketfmt.format.keys.hashing_kernels import bucket_ids, xxhash32s
+from bucketfmt.format.keys.record_key_kernels import hash_value_columns
+from bucketfmt.format.keys.record_keys import KeyDialect
+from bucketfmt.format.names.names import find_bucket_id, format_consistent_file_id
 
 __all__ = ["Buckets", "FixedBuckets", "RingBuckets"]
 

@@ -18,13 +18,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bucketfmt.errors import KeyEncodingError, SchemaError, UnsupportedError
-from bucketfmt.format.hashing import HASH_VALUE_MASK
-from bucketfmt.format.hashing_kernels import java_list_hashes, xxhash32s
-from bucketfmt.format.record_key_kernels import hash_value_columns
-from bucketfmt.format.record_keys import EMPTY_PLACEHOLDER, NULL_PLACEHOLDER, KeyDialect
-from bucketfmt.format.ring import find_node_indexes
+from bucketfmt.format.buckets.ring import find_node_indexes
+from bucketfmt.format.keys.hashing import HASH_VALUE_MASK
+from bucketfmt.format.keys.hashing_kernels import java_list_hashes, xxhash32s
+from bucketfmt.format.keys.record_key_kernels import hash_value_columns
+from bucketfmt.format.keys.record_keys import EMPTY_PLACEHOLDER, NULL_PLACEHOLDER, KeyDialect
 from bucketfmt.index.assign import Buckets, FixedBuckets, RingBuckets
-from bucketfmt.rows.java_text import java_strings
+from bucketfmt.rows.columns.java_text import java_strings
 
 __all__ = ["CommonBuckets", "HashedColumns", "find_common_buckets"]
 

@@ -15,10 +15,10 @@ import numpy as np
 import pyarrow as pa
 
 from bucketfmt.errors import KeyEncodingError
-from bucketfmt.format.hashing_kernels import java_list_hashes
-from bucketfmt.format.names import find_bucket_id
-from bucketfmt.format.record_key_kernels import hash_value_columns
-from bucketfmt.format.record_keys import KeyDialect
+from bucketfmt.format.keys.hashing_kernels import java_list_hashes
+from bucketfmt.format.keys.record_key_kernels import hash_value_columns
+from bucketfmt.format.keys.record_keys import KeyDialect
+from bucketfmt.format.names.names import find_bucket_id
 from bucketfmt.index.assign import Buckets
 from bucketfmt.index.model import SimpleBucketIndex
 

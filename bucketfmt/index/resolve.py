@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 
 from bucketfmt.errors import CorruptError, IndexUnknownError, KeyEncodingError
-from bucketfmt.format.index_settings import IndexSettings
-from bucketfmt.format.partition_rules import PartitionBucketRules
+from bucketfmt.format.buckets.index_settings import IndexSettings
+from bucketfmt.format.buckets.partition_rules import PartitionBucketRules
 from bucketfmt.index.assign import Buckets
 from bucketfmt.index.model import (
     BloomIndex,

@@ -23,8 +23,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bucketfmt.errors import SchemaError
-from bucketfmt.rows.java_text import java_strings
-from bucketfmt.rows.parquet_footer import RowGroupRanges
+from bucketfmt.rows.columns.java_text import java_strings
+from bucketfmt.rows.parquet.parquet_footer import RowGroupRanges
 
 __all__ = ["Filter", "FilterLike", "Predicate", "parse_filter"]
 

@@ -16,19 +16,19 @@ import numpy as np
 import pyarrow as pa
 
 from bucketfmt.errors import UnsupportedError
-from bucketfmt.format.delete_records import AVRO_VERSION, DeleteBlock, encode_delete_block
-from bucketfmt.format.log_block import BlockType, HeaderKey, encode_log_block
-from bucketfmt.format.ordering_values import (
+from bucketfmt.format.log.delete_records import AVRO_VERSION, DeleteBlock, encode_delete_block
+from bucketfmt.format.log.log_block import BlockType, HeaderKey, encode_log_block
+from bucketfmt.format.log.ordering_values import (
     NO_ORDERING_VALUE,
     OrderingKind,
     OrderingValue,
     RawOrderingValue,
 )
-from bucketfmt.rows.avro_encode import encode_avro_block
-from bucketfmt.rows.avro_schema import parse_avro_schema
-from bucketfmt.rows.base_file_writer import encode_base_file
-from bucketfmt.rows.column_paths import find_column
-from bucketfmt.rows.parquet_chunks import Codec
+from bucketfmt.rows.avro.avro_encode import encode_avro_block
+from bucketfmt.rows.avro.avro_schema import parse_avro_schema
+from bucketfmt.rows.columns.column_paths import find_column
+from bucketfmt.rows.parquet.base_file_writer import encode_base_file
+from bucketfmt.rows.parquet.parquet_chunks import Codec
 
 __all__ = ["DATA_BLOCK_BYTES", "DataFormat", "encode_log_blocks", "make_delete_block"]
 

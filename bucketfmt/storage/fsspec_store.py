@@ -29,8 +29,8 @@ from bucketfmt.errors import (
     TruncatedError,
     UnsupportedError,
 )
-from bucketfmt.format.cursor import Buffer
-from bucketfmt.format.paths import check_relative_path
+from bucketfmt.format.encoding.cursor import Buffer
+from bucketfmt.format.names.paths import check_relative_path
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
 from bucketfmt.process import Mutex, this_process
 from bucketfmt.storage.store import FileInfo

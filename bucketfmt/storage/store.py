@@ -13,7 +13,7 @@ from typing import Literal, Protocol, runtime_checkable
 import msgspec
 import pyarrow as pa
 
-from bucketfmt.format.cursor import Buffer
+from bucketfmt.format.encoding.cursor import Buffer
 
 __all__ = ["WRITE_VERBS", "EntryFault", "FileInfo", "Store"]
 

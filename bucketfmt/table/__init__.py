@@ -1,1 +1,1 @@
-"""Snapshots of a table, and reading them."""
+"""A table as it is read: scans, lookups, and what can be asked about it."""

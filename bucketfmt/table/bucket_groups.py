@@ -11,15 +11,15 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from bucketfmt.errors import IndexUnknownError, UnsupportedError
-from bucketfmt.format.record_keys import KeyDialect
-from bucketfmt.format.table_config import KeyGenerator, TableConfig
+from bucketfmt.format.keys.record_keys import KeyDialect
+from bucketfmt.format.table.table_config import KeyGenerator, TableConfig
 from bucketfmt.index.assign import Buckets
 from bucketfmt.index.common_buckets import CommonBuckets, HashedColumns, find_common_buckets
-from bucketfmt.table.files import FileSlice
-from bucketfmt.table.find_index import IndexFinder
+from bucketfmt.location.find_index import IndexFinder
+from bucketfmt.snapshot.files import FileSlice
+from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.table.plan_read import may_hold_a_comma
 from bucketfmt.table.read_tasks import ReadTask
-from bucketfmt.table.snapshot import Snapshot
 
 __all__ = ["BucketGroups", "BucketedScan", "plan_bucketed_scan", "plan_groups"]
 

@@ -9,17 +9,17 @@ from typing import Any
 import pyarrow as pa
 
 from bucketfmt.errors import BucketfmtError, IndexUnknownError
-from bucketfmt.format.log_block import CorruptSpan, HeaderKey
-from bucketfmt.format.log_file import decode_log_file
-from bucketfmt.format.names import find_bucket_id
+from bucketfmt.format.log.log_block import CorruptSpan, HeaderKey
+from bucketfmt.format.log.log_file import decode_log_file
+from bucketfmt.format.names.names import find_bucket_id
 from bucketfmt.index.assign import Buckets
 from bucketfmt.index.infer import largest_bucket_id
+from bucketfmt.location.find_index import IndexFinder
+from bucketfmt.location.hashing_files import load_hashing_metadata
 from bucketfmt.process import cached_property
-from bucketfmt.table.files import FileSlice
-from bucketfmt.table.find_index import IndexFinder
-from bucketfmt.table.hashing_files import load_hashing_metadata
-from bucketfmt.table.snapshot import Snapshot
-from bucketfmt.table.state import TableState
+from bucketfmt.snapshot.files import FileSlice
+from bucketfmt.snapshot.snapshot import Snapshot
+from bucketfmt.snapshot.state import TableState
 
 __all__ = ["Inspect"]
 

@@ -9,12 +9,12 @@ from typing import Any
 import pyarrow as pa
 
 from bucketfmt.errors import SchemaError
-from bucketfmt.format.record_keys import KeyEncoding
-from bucketfmt.format.table_config import TableConfig
-from bucketfmt.rows.column_paths import find_column
-from bucketfmt.rows.exact_cast import cast_exactly, plain_values
-from bucketfmt.rows.meta_columns import PARTITION_PATH, RECORD_KEY
-from bucketfmt.rows.virtual_keys import is_encoding_open, partition_paths, record_keys
+from bucketfmt.format.keys.record_keys import KeyEncoding
+from bucketfmt.format.table.table_config import TableConfig
+from bucketfmt.rows.columns.column_paths import find_column
+from bucketfmt.rows.columns.exact_cast import cast_exactly, plain_values
+from bucketfmt.rows.columns.meta_columns import PARTITION_PATH, RECORD_KEY
+from bucketfmt.rows.columns.virtual_keys import is_encoding_open, partition_paths, record_keys
 
 __all__ = [
     "FindEncoding",

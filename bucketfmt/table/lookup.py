@@ -14,16 +14,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bucketfmt.errors import CorruptError, IndexUnknownError, NotFoundError
-from bucketfmt.format.table_config import TableConfig
+from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.index.assign import Buckets
-from bucketfmt.table.files import FileSlice
-from bucketfmt.table.find_index import IndexFinder
+from bucketfmt.location.find_index import IndexFinder
+from bucketfmt.slices.slice_columns import RowSpec
+from bucketfmt.slices.slice_reader import SliceReader
+from bucketfmt.snapshot.files import FileSlice
+from bucketfmt.snapshot.snapshot import Snapshot
+from bucketfmt.storage.streams import merge_streams, reader_count
 from bucketfmt.table.keys import KeySet, KeysLike, read_keys
 from bucketfmt.table.scan import output_schema
-from bucketfmt.table.slice_columns import RowSpec
-from bucketfmt.table.slice_reader import SliceReader
-from bucketfmt.table.snapshot import Snapshot
-from bucketfmt.table.streams import merge_streams, reader_count
 
 __all__ = [
     "LOCATION_SCHEMA",

@@ -11,19 +11,19 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from bucketfmt.format.record_keys import KeyEncoding
-from bucketfmt.format.table_config import TableConfig
+from bucketfmt.format.keys.record_keys import KeyEncoding
+from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.index.assign import Buckets
 from bucketfmt.index.model import Index
 from bucketfmt.limits import Limits
+from bucketfmt.location.find_index import IndexFinder
+from bucketfmt.location.key_encoding import find_key_encoding
 from bucketfmt.process import cached_property
-from bucketfmt.rows.virtual_keys import partition_paths
+from bucketfmt.rows.columns.virtual_keys import partition_paths
+from bucketfmt.snapshot.snapshot import Snapshot
+from bucketfmt.snapshot.state import TableState
 from bucketfmt.storage.store import Store
-from bucketfmt.table.find_index import IndexFinder
-from bucketfmt.table.key_encoding import find_key_encoding
 from bucketfmt.table.keys import cast_key_fields, read_keys
-from bucketfmt.table.snapshot import Snapshot
-from bucketfmt.table.state import TableState
 from bucketfmt.timeline.timeline import Timeline
 
 __all__ = ["PinnedTable"]

@@ -8,16 +8,16 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from bucketfmt.errors import CorruptError
-from bucketfmt.format.paths import (
+from bucketfmt.format.keys.record_keys import KeyDialect
+from bucketfmt.format.names.paths import (
     DEFAULT_PARTITION,
     FORMER_DEFAULT_PARTITION,
     parse_partition_path,
 )
-from bucketfmt.format.record_keys import KeyDialect
-from bucketfmt.format.table_config import KeyGenerator, TableConfig
+from bucketfmt.format.table.table_config import KeyGenerator, TableConfig
 from bucketfmt.index.assign import Buckets
 from bucketfmt.rows.filters import Filter
-from bucketfmt.table.files import FileSlice
+from bucketfmt.snapshot.files import FileSlice
 
 __all__ = ["ScanPlan", "find_buckets", "may_hold_a_comma", "plan_partitions", "plan_slices"]
 

@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from bucketfmt.process import cached_property
-from bucketfmt.table.files import FileSlice
+from bucketfmt.slices.slice_codec import decode_slice, encode_slice
+from bucketfmt.slices.slice_columns import RowSpec
+from bucketfmt.slices.slice_reader import SliceReader
+from bucketfmt.snapshot.files import FileSlice
+from bucketfmt.snapshot.read_basis import ReadBasis
 from bucketfmt.table.keys import read_keys
-from bucketfmt.table.read_basis import ReadBasis
-from bucketfmt.table.slice_codec import decode_slice, encode_slice
-from bucketfmt.table.slice_columns import RowSpec
-from bucketfmt.table.slice_reader import SliceReader
 
 __all__ = ["ReadTask", "TaskReader"]
 

@@ -21,25 +21,25 @@ from bucketfmt.errors import (
     UnsupportedError,
 )
 from bucketfmt.index.assign import Buckets
+from bucketfmt.location.find_index import IndexFinder
 from bucketfmt.process import cached_property
+from bucketfmt.rows.columns.meta_columns import OPERATION
 from bucketfmt.rows.filters import Filter
-from bucketfmt.rows.meta_columns import OPERATION
+from bucketfmt.slices.slice_columns import RowSpec
+from bucketfmt.slices.slice_reader import SliceReader
+from bucketfmt.snapshot.files import FileSlice
+from bucketfmt.snapshot.schema import TableSchema
+from bucketfmt.snapshot.snapshot import Snapshot
+from bucketfmt.snapshot.state import TableState
+from bucketfmt.storage.streams import merge_streams, reader_count
 from bucketfmt.table.bucket_groups import (
     BucketedScan,
     BucketGroups,
     plan_bucketed_scan,
     plan_groups,
 )
-from bucketfmt.table.files import FileSlice
-from bucketfmt.table.find_index import IndexFinder
 from bucketfmt.table.plan_read import ScanPlan, find_buckets, plan_partitions, plan_slices
 from bucketfmt.table.read_tasks import ReadTask, TaskReader
-from bucketfmt.table.schema import TableSchema
-from bucketfmt.table.slice_columns import RowSpec
-from bucketfmt.table.slice_reader import SliceReader
-from bucketfmt.table.snapshot import Snapshot
-from bucketfmt.table.state import TableState
-from bucketfmt.table.streams import merge_streams, reader_count
 
 if TYPE_CHECKING:
     import duckdb

@@ -12,24 +12,24 @@ import pyarrow as pa
 
 from bucketfmt.arguments import check_names
 from bucketfmt.errors import BucketfmtError, CorruptError, NotFoundError, TableNotFoundError
-from bucketfmt.format.instants import normalise_instant
-from bucketfmt.format.properties import decode_properties
-from bucketfmt.format.table_config import TableConfig
+from bucketfmt.format.names.instants import normalise_instant
+from bucketfmt.format.table.properties import decode_properties
+from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.index.model import Index
 from bucketfmt.index.resolve import ResolvedIndex
 from bucketfmt.limits import Limits
+from bucketfmt.location.find_index import IndexFinder
+from bucketfmt.location.key_encoding import find_key_encoding
 from bucketfmt.process import Mutex
 from bucketfmt.rows.filters import FilterLike, parse_filter
+from bucketfmt.snapshot.snapshot import Snapshot
+from bucketfmt.snapshot.state import TableState
 from bucketfmt.storage.store import Store
-from bucketfmt.table.find_index import IndexFinder
 from bucketfmt.table.inspect import Inspect
-from bucketfmt.table.key_encoding import find_key_encoding
 from bucketfmt.table.keys import KeySet, KeysLike, read_keys
 from bucketfmt.table.lookup import KeyLocator, locate_keys, lookup_rows, plan_locator
 from bucketfmt.table.pinned import PinnedTable
 from bucketfmt.table.scan import Scan, plan_changes, plan_scan
-from bucketfmt.table.snapshot import Snapshot
-from bucketfmt.table.state import TableState
 from bucketfmt.timeline.load import load_timeline
 from bucketfmt.timeline.timeline import Timeline
 

@@ -22,7 +22,7 @@ from bucketfmt.table.table import load_config
 from bucketfmt.testing.faulty_store import Fault, FaultPlan, FaultyStore, Killed
 from bucketfmt.testing.memory_store import MemoryStore
 from bucketfmt.testing.simulated_machine import SimulatedMachine
-from bucketfmt.write.open import WriterConfig
+from bucketfmt.write.commit.open import WriterConfig
 
 __all__ = [
     "CRASHES",

@@ -18,8 +18,8 @@ from typing import TypeVar
 import pyarrow as pa
 
 from bucketfmt.errors import StorageError
-from bucketfmt.format.cursor import Buffer
-from bucketfmt.format.paths import join_path
+from bucketfmt.format.encoding.cursor import Buffer
+from bucketfmt.format.names.paths import join_path
 from bucketfmt.storage.store import WRITE_VERBS, FileInfo, Store
 from bucketfmt.testing.recording_store import Operation
 

@@ -18,7 +18,7 @@ from bucketfmt.testing.crashes import SimulatedProcess
 from bucketfmt.testing.faulty_store import Fault, FaultyStore
 from bucketfmt.testing.memory_store import MemoryStore
 from bucketfmt.testing.recording_store import Operation
-from bucketfmt.write.open import WriterConfig
+from bucketfmt.write.commit.open import WriterConfig
 
 __all__ = ["Interleaving", "Outcome", "interleave_everywhere"]
 

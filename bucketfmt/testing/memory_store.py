@@ -17,8 +17,8 @@ from pathlib import Path
 import pyarrow as pa
 
 from bucketfmt.errors import BucketfmtError, LimitError, NotFoundError, TruncatedError
-from bucketfmt.format.cursor import Buffer
-from bucketfmt.format.paths import check_relative_path
+from bucketfmt.format.encoding.cursor import Buffer
+from bucketfmt.format.names.paths import check_relative_path
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
 from bucketfmt.storage.store import FileInfo
 

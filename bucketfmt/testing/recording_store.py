@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from bucketfmt.format.cursor import Buffer
+from bucketfmt.format.encoding.cursor import Buffer
 from bucketfmt.storage.store import WRITE_VERBS, FileInfo, Store
 
 __all__ = ["Operation", "RecordingStore"]

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from bucketfmt.table.table import Table
-from bucketfmt.write.result import CommitResult
+from bucketfmt.write.commit.result import CommitResult
 
 __all__ = ["ModelCommit", "Row", "TableModel"]
 

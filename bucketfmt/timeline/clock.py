@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime, timedelta, timezone
 
 from bucketfmt.errors import CorruptError
-from bucketfmt.format.instants import format_instant_time, parse_instant_time
+from bucketfmt.format.names.instants import format_instant_time, parse_instant_time
 from bucketfmt.process import Mutex
 from bucketfmt.timeline.timeline import Timeline
 

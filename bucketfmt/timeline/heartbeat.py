@@ -14,7 +14,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from bucketfmt.errors import BucketfmtError, ConflictError
-from bucketfmt.format.paths import join_path
+from bucketfmt.format.names.paths import join_path
 from bucketfmt.process import this_process
 from bucketfmt.storage.store import FileInfo, Store
 from bucketfmt.timeline.renewal import Renewal, Repeating

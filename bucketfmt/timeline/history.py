@@ -14,7 +14,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bucketfmt.errors import BucketfmtError, CorruptError, NotFoundError, UnsupportedError
-from bucketfmt.format.archived_timeline import (
+from bucketfmt.format.encoding.avro_container import decode_container
+from bucketfmt.format.log.log_block import BlockType, CorruptSpan
+from bucketfmt.format.log.log_file import decode_log_file
+from bucketfmt.format.names.instants import State, comparable_action
+from bucketfmt.format.names.paths import join_path
+from bucketfmt.format.table.table_config import TableConfig
+from bucketfmt.format.timeline.archived_timeline import (
     ArchivedInstant,
     HistoryFile,
     decode_archived_block,
@@ -22,12 +28,6 @@ from bucketfmt.format.archived_timeline import (
     decode_history_row,
     decode_history_version,
 )
-from bucketfmt.format.avro_container import decode_container
-from bucketfmt.format.instants import State, comparable_action
-from bucketfmt.format.log_block import BlockType, CorruptSpan
-from bucketfmt.format.log_file import decode_log_file
-from bucketfmt.format.paths import join_path
-from bucketfmt.format.table_config import TableConfig
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
 from bucketfmt.storage.store import Store
 from bucketfmt.timeline.timeline import Instant

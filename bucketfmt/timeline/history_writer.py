@@ -16,7 +16,19 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bucketfmt.errors import CorruptError, StorageError
-from bucketfmt.format.archived_timeline import (
+from bucketfmt.format.encoding.cursor import Buffer
+from bucketfmt.format.encoding.json_text import encode_jackson_json
+from bucketfmt.format.log.log_block import BlockType, HeaderKey, encode_log_block
+from bucketfmt.format.names.instants import (
+    InstantFile,
+    State,
+    comparable_action,
+    find_instant_file,
+    format_instant_time,
+)
+from bucketfmt.format.names.paths import join_path
+from bucketfmt.format.table.table_config import TableConfig
+from bucketfmt.format.timeline.archived_timeline import (
     ArchivedInstant,
     HistoryFile,
     decode_history_manifest,
@@ -24,24 +36,12 @@ from bucketfmt.format.archived_timeline import (
     encode_history_manifest,
     encode_history_version,
 )
-from bucketfmt.format.commit_metadata import CommitMetadata
-from bucketfmt.format.cursor import Buffer
-from bucketfmt.format.hudi_schemas import hudi_schema
-from bucketfmt.format.instant_content import decode_instant_content, encode_instant_content
-from bucketfmt.format.instants import (
-    InstantFile,
-    State,
-    comparable_action,
-    find_instant_file,
-    format_instant_time,
-)
-from bucketfmt.format.json_text import encode_jackson_json
-from bucketfmt.format.log_block import BlockType, HeaderKey, encode_log_block
-from bucketfmt.format.paths import join_path
-from bucketfmt.format.plans import RollbackPlan
-from bucketfmt.format.table_config import TableConfig
+from bucketfmt.format.timeline.commit_metadata import CommitMetadata
+from bucketfmt.format.timeline.hudi_schemas import hudi_schema
+from bucketfmt.format.timeline.instant_content import decode_instant_content, encode_instant_content
+from bucketfmt.format.timeline.plans import RollbackPlan
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
-from bucketfmt.rows.base_file_writer import encode_base_file
+from bucketfmt.rows.parquet.base_file_writer import encode_base_file
 from bucketfmt.storage.store import Store
 from bucketfmt.timeline.history import (
     MANIFEST_NAME,

@@ -16,11 +16,12 @@ from datetime import timezone
 from typing import TypeVar
 
 from bucketfmt.errors import BucketfmtError, CorruptError
-from bucketfmt.format.commit_metadata import CommitMetadata, decode_commit_metadata
-from bucketfmt.format.instant_content import InstantContent, decode_instant_content
-from bucketfmt.format.instants import State, format_instant_file_name
-from bucketfmt.format.paths import join_path
-from bucketfmt.format.plans import (
+from bucketfmt.format.names.instants import State, format_instant_file_name
+from bucketfmt.format.names.paths import join_path
+from bucketfmt.format.table.table_config import TableConfig
+from bucketfmt.format.timeline.commit_metadata import CommitMetadata, decode_commit_metadata
+from bucketfmt.format.timeline.instant_content import InstantContent, decode_instant_content
+from bucketfmt.format.timeline.plans import (
     ClusteringPlan,
     CompactionOperation,
     CompactionPlan,
@@ -28,7 +29,6 @@ from bucketfmt.format.plans import (
     decode_compaction_plan,
     decode_requested_replace_metadata,
 )
-from bucketfmt.format.table_config import TableConfig
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
 from bucketfmt.storage.store import Store
 from bucketfmt.timeline.timeline import Instant, Timeline, plan_timeline

@@ -32,7 +32,7 @@ from bucketfmt.errors import (
     StorageError,
     UnsupportedError,
 )
-from bucketfmt.format.json_text import encode_jackson_json
+from bucketfmt.format.encoding.json_text import encode_jackson_json
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
 from bucketfmt.process import Mutex, this_process
 from bucketfmt.storage.store import Store

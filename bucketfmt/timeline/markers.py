@@ -11,8 +11,8 @@ import re
 from collections.abc import Collection, Iterator
 
 from bucketfmt.errors import BucketfmtError, CorruptError, UnsupportedError
-from bucketfmt.format.names import MarkerName, parse_marker_name
-from bucketfmt.format.paths import join_path
+from bucketfmt.format.names.names import MarkerName, parse_marker_name
+from bucketfmt.format.names.paths import join_path
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
 from bucketfmt.storage.store import Store
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import msgspec
 
 from bucketfmt.errors import BucketfmtError, NotFoundError, StorageError
-from bucketfmt.format.table_lock import TableLease, decode_table_lease, encode_table_lease
+from bucketfmt.format.table.table_lock import TableLease, decode_table_lease, encode_table_lease
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
 from bucketfmt.storage.store import Store
 from bucketfmt.timeline.lock import DEFAULT_WAITING, TableLock, Waiting

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
 
-from bucketfmt.format.instants import (
+from bucketfmt.format.names.instants import (
     State,
     comparable_action,
     find_instant_file,

@@ -19,10 +19,10 @@ from bucketfmt.errors import (
     LockLostError,
     StorageError,
 )
-from bucketfmt.format.instant_content import InstantContent, encode_instant_content
-from bucketfmt.format.instants import State, comparable_action, format_instant_file_name
-from bucketfmt.format.paths import join_path
-from bucketfmt.format.table_config import TableConfig
+from bucketfmt.format.names.instants import State, comparable_action, format_instant_file_name
+from bucketfmt.format.names.paths import join_path
+from bucketfmt.format.table.table_config import TableConfig
+from bucketfmt.format.timeline.instant_content import InstantContent, encode_instant_content
 from bucketfmt.storage.store import Store
 from bucketfmt.timeline.clock import InstantClock, known_times
 from bucketfmt.timeline.timeline import Instant, Timeline

@@ -15,15 +15,15 @@ import pyarrow.parquet as pq
 import bucketfmt as bf
 from bucketfmt.check.report import CheckReport, Depth
 from bucketfmt.check.run import check_table
-from bucketfmt.format.commit_metadata import (
+from bucketfmt.format.names.instants import parse_instant_time
+from bucketfmt.format.names.names import LogFileName, find_data_file_name
+from bucketfmt.format.timeline.commit_metadata import (
     CommitMetadata,
     decode_commit_metadata,
     encode_commit_metadata_avro,
     encode_commit_metadata_json,
 )
-from bucketfmt.format.instants import parse_instant_time
-from bucketfmt.format.names import LogFileName, find_data_file_name
-from bucketfmt.table.find_index import IndexFinder
+from bucketfmt.location.find_index import IndexFinder
 from bucketfmt.timeline.load import load_timeline
 from bucketfmt.timeline.timeline import Timeline
 

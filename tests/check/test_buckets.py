@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 import bucketfmt as bf
-from bucketfmt.check.buckets import find_skew, is_bucket_shaped
+from bucketfmt.check.placement.buckets import find_skew, is_bucket_shaped
 from bucketfmt.check.report import CheckReport
-from bucketfmt.format.names import BaseFileName
-from bucketfmt.table.files import DataFile, FileSlice
+from bucketfmt.format.names.names import BaseFileName
+from bucketfmt.snapshot.files import DataFile, FileSlice
 from tests.check.planting import Patient, check_soon, found
 
 Copy = Callable[[str, str], Path]

@@ -12,9 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import bucketfmt as bf
-from bucketfmt.format.commit_metadata import CommitMetadata
-from bucketfmt.format.log_block import BlockType, HeaderKey, LogBlock, encode_log_block
-from bucketfmt.format.log_file import decode_log_file
+from bucketfmt.format.log.log_block import BlockType, HeaderKey, LogBlock, encode_log_block
+from bucketfmt.format.log.log_file import decode_log_file
+from bucketfmt.format.timeline.commit_metadata import CommitMetadata
 from tests.check.planting import Patient, check_soon, found
 
 Copy = Callable[[str, str], Path]

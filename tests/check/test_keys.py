@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import bucketfmt as bf
-from bucketfmt.format.record_keys import dialect_for_table_version
+from bucketfmt.format.keys.record_keys import dialect_for_table_version
 from bucketfmt.index.assign import FixedBuckets
 from tests.check.planting import Patient, check_soon, found
 

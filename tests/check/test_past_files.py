@@ -11,11 +11,11 @@ import pyarrow as pa
 import pytest
 
 import bucketfmt as bf
-from bucketfmt.check.past_files import PastFile, Removals
+from bucketfmt.check.files.past_files import PastFile, Removals
 from bucketfmt.check.report import Finding
 from bucketfmt.errors import CorruptError
-from bucketfmt.format.plans import CleanerPlan, CleanFileInfo
-from bucketfmt.format.service_metadata import (
+from bucketfmt.format.timeline.plans import CleanerPlan, CleanFileInfo
+from bucketfmt.format.timeline.service_metadata import (
     CleanMetadata,
     CleanPartitionMetadata,
     RestoreMetadata,

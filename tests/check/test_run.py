@@ -24,8 +24,8 @@ from bucketfmt.check.report import (
     merge_reports,
 )
 from bucketfmt.errors import BucketfmtError, StorageError, UnsupportedError
+from bucketfmt.progress import Progress
 from bucketfmt.storage.store import Store
-from bucketfmt.table.progress import Progress
 from bucketfmt.table.table import load_config
 from bucketfmt.testing.corruptions import Damage, flip_bits, forge_fields, splice, truncate
 from bucketfmt.testing.memory_store import MemoryStore

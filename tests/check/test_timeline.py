@@ -17,14 +17,14 @@ import bucketfmt as bf
 from bucketfmt.check.report import Finding
 from bucketfmt.check.salvage import load_config_to_check
 from bucketfmt.errors import CorruptError
-from bucketfmt.format.commit_metadata import CommitMetadata
-from bucketfmt.format.instants import State, format_instant_file_name
-from bucketfmt.format.plans import encode_compaction_plan
-from bucketfmt.format.properties import decode_properties
-from bucketfmt.format.table_config import TableConfig
+from bucketfmt.format.names.instants import State, format_instant_file_name
+from bucketfmt.format.table.properties import decode_properties
+from bucketfmt.format.table.table_config import TableConfig
+from bucketfmt.format.timeline.commit_metadata import CommitMetadata
+from bucketfmt.format.timeline.plans import encode_compaction_plan
 from bucketfmt.storage.open import open_store
 from bucketfmt.timeline.load import load_compaction_plan
-from bucketfmt.write.compaction import Compactor
+from bucketfmt.write.services.compaction import Compactor
 from tests.check.planting import Patient, check_at, check_soon
 
 Copy = Callable[[str, str], Path]

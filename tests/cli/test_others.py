@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import bucketfmt as bf
-from bucketfmt.format.hashing import bucket_of_hash, java_list_hash
+from bucketfmt.format.keys.hashing import bucket_of_hash, java_list_hash
 from tests.check.planting import Patient
 from tests.cli.conftest import Cli
 

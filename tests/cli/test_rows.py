@@ -14,10 +14,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import bucketfmt as bf
-from bucketfmt.cli import rows as rows_module
-from bucketfmt.cli.rows import _show_first as show_first
-from bucketfmt.format.record_keys import KeyEncoding
-from bucketfmt.rows.virtual_keys import record_keys
+from bucketfmt.cli.commands import rows as rows_module
+from bucketfmt.cli.commands.rows import _show_first as show_first
+from bucketfmt.format.keys.record_keys import KeyEncoding
+from bucketfmt.rows.columns.virtual_keys import record_keys
 from tests.cli.conftest import Cli, on_terminal
 from tests.same_rows import canonical
 

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import bucketfmt as bf
-from bucketfmt.format.properties import decode_properties
+from bucketfmt.format.table.properties import decode_properties
 from bucketfmt.timeline.load import load_commit_metadata
 from tests.cli.conftest import Cli, Run
 from tests.table.tables import state_properties

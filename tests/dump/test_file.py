@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from bucketfmt.dump.annotation import Annotation
 from bucketfmt.dump.file import annotate_file
 from bucketfmt.errors import BucketfmtError, UnsupportedError
-from bucketfmt.format.delete_records import DeleteBlock, DeleteRecord, encode_delete_block
-from bucketfmt.format.log_block import BlockType, HeaderKey, encode_log_block
-from bucketfmt.format.ordering_values import OrderingKind, OrderingValue
+from bucketfmt.format.log.delete_records import DeleteBlock, DeleteRecord, encode_delete_block
+from bucketfmt.format.log.log_block import BlockType, HeaderKey, encode_log_block
+from bucketfmt.format.log.ordering_values import OrderingKind, OrderingValue
 from tests.golden import GOLDEN
 
 Golden = Callable[[str, str], Path]

@@ -9,8 +9,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from bucketfmt.format.delete_records import DeleteRecord
-from bucketfmt.format.ordering_values import OrderingKind, OrderingValue
+from bucketfmt.format.log.delete_records import DeleteRecord
+from bucketfmt.format.log.ordering_values import OrderingKind, OrderingValue
 
 VECTORS: dict[str, dict[str, str]] = json.loads(
     (Path(__file__).parent / "vectors" / "delete_blocks.json").read_text()

@@ -13,7 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bucketfmt.errors import BucketfmtError, CorruptError, LimitError, UnsupportedError
-from bucketfmt.format.archived_timeline import (
+from bucketfmt.format.encoding.avro_container import check_writer_schema
+from bucketfmt.format.log.log_block import LogBlock
+from bucketfmt.format.log.log_file import decode_log_file
+from bucketfmt.format.names.instants import State
+from bucketfmt.format.timeline.archived_timeline import (
     ArchivedInstant,
     HistoryFile,
     decode_archived_block,
@@ -25,18 +29,19 @@ from bucketfmt.format.archived_timeline import (
     encode_history_version,
     parse_history_file_name,
 )
-from bucketfmt.format.avro_container import check_writer_schema
-from bucketfmt.format.commit_metadata import (
+from bucketfmt.format.timeline.commit_metadata import (
     CommitMetadata,
     WriteStat,
     encode_commit_metadata_json,
 )
-from bucketfmt.format.hudi_schemas import hudi_schema
-from bucketfmt.format.instants import State
-from bucketfmt.format.log_block import LogBlock
-from bucketfmt.format.log_file import decode_log_file
-from bucketfmt.format.plans import CleanerPlan, CompactionPlan, IndexPlan, encode_cleaner_plan
-from bucketfmt.format.service_metadata import CleanMetadata
+from bucketfmt.format.timeline.hudi_schemas import hudi_schema
+from bucketfmt.format.timeline.plans import (
+    CleanerPlan,
+    CompactionPlan,
+    IndexPlan,
+    encode_cleaner_plan,
+)
+from bucketfmt.format.timeline.service_metadata import CleanMetadata
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
 from tests.format.struct_strategies import mutations
 from tests.format.timeline_files import Golden

@@ -21,7 +21,7 @@ from bucketfmt.errors import (
     TruncatedError,
     UnsupportedError,
 )
-from bucketfmt.format.avro_container import (
+from bucketfmt.format.encoding.avro_container import (
     check_writer_schema,
     decode_container,
     decode_datum,
@@ -244,7 +244,7 @@ def test_memory_is_bounded_whatever_a_length_says() -> None:
 import resource
 from tests.format.test_avro_container import container, record, zigzag
 from bucketfmt.errors import CorruptError
-from bucketfmt.format.avro_container import decode_container
+from bucketfmt.format.encoding.avro_container import decode_container
 resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
 kinds = ["string", "bytes", {"type": "array", "items": "int"}, {"type": "map", "values": "int"},
          {"type": "array", "items": ["null", "int"]}, {"type": "fixed", "name": "F", "size": 2**40}]

@@ -16,9 +16,9 @@ from bucketfmt.errors import (
     TruncatedError,
     UnsupportedError,
 )
-from bucketfmt.format.avro_deletes import decode_avro_deletes, encode_avro_deletes
-from bucketfmt.format.delete_records import DeleteBlock, DeleteRecord
-from bucketfmt.format.ordering_values import OrderingKind, OrderingValue, RawOrderingValue
+from bucketfmt.format.log.avro_deletes import decode_avro_deletes, encode_avro_deletes
+from bucketfmt.format.log.delete_records import DeleteBlock, DeleteRecord
+from bucketfmt.format.log.ordering_values import OrderingKind, OrderingValue, RawOrderingValue
 from bucketfmt.limits import Limits
 from tests.format.delete_strategies import AVRO, VECTORS, delete_records
 

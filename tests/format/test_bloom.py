@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bucketfmt.errors import BucketfmtError, CorruptError, LimitError, UnsupportedError
-from bucketfmt.format.bloom import (
+from bucketfmt.format.keys.bloom import (
     BloomFilter,
     BloomFilterBuilder,
     BloomFilterType,
@@ -23,7 +23,7 @@ from bucketfmt.format.bloom import (
     decode_bloom_filter,
     encode_bloom_filter,
 )
-from bucketfmt.format.hashing import jenkins_hash
+from bucketfmt.format.keys.hashing import jenkins_hash
 from bucketfmt.limits import Limits
 from tests.golden import GOLDEN
 

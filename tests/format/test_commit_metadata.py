@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bucketfmt.errors import BucketfmtError, CorruptError, LimitError
-from bucketfmt.format.avro_container import AvroSchema, decode_container, encode_container
-from bucketfmt.format.commit_metadata import (
+from bucketfmt.format.encoding.avro_container import AvroSchema, decode_container, encode_container
+from bucketfmt.format.timeline.commit_metadata import (
     NULL_COMMIT,
     CommitMetadata,
     RuntimeStats,
@@ -20,8 +20,8 @@ from bucketfmt.format.commit_metadata import (
     encode_commit_metadata_avro,
     encode_commit_metadata_json,
 )
-from bucketfmt.format.hudi_schemas import hudi_schema
-from bucketfmt.format.plans import CompactionPlan, encode_compaction_plan
+from bucketfmt.format.timeline.hudi_schemas import hudi_schema
+from bucketfmt.format.timeline.plans import CompactionPlan, encode_compaction_plan
 from bucketfmt.limits import Limits
 from tests.format.struct_strategies import mutations, values_of
 from tests.format.timeline_files import Golden, timeline_files

@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bucketfmt.errors import BucketfmtError, CorruptError, TruncatedError, UnsupportedError
-from bucketfmt.format.delete_records import (
+from bucketfmt.format.log.delete_records import (
     DeleteBlock,
     DeleteRecord,
     decode_delete_block,
     encode_delete_block,
 )
-from bucketfmt.format.ordering_values import NO_ORDERING_VALUE, OrderingKind, OrderingValue
+from bucketfmt.format.log.ordering_values import NO_ORDERING_VALUE, OrderingKind, OrderingValue
 from tests.format.delete_strategies import VECTORS
 
 

@@ -7,7 +7,7 @@ import xxhash
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bucketfmt.format.hashing import (
+from bucketfmt.format.keys.hashing import (
     bucket_of_hash,
     java_list_hash,
     java_string_hash,

@@ -11,15 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bucketfmt.errors import CorruptError
-from bucketfmt.format import hashing_kernels
-from bucketfmt.format.hashing import (
+from bucketfmt.format.keys import hashing_kernels
+from bucketfmt.format.keys.hashing import (
     java_list_hash,
     java_string_hash,
     murmur2_hudi,
     xxhash32,
     xxhash64,
 )
-from bucketfmt.format.hashing_kernels import (
+from bucketfmt.format.keys.hashing_kernels import (
     bucket_ids,
     java_list_hashes,
     java_string_hashes,

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bucketfmt.errors import BucketfmtError, CorruptError, LimitError
-from bucketfmt.format.hashing_metadata import (
+from bucketfmt.format.buckets.hashing_metadata import (
     HashingMetadata,
     choose_hashing_metadata,
     decode_hashing_metadata,
@@ -23,7 +23,7 @@ from bucketfmt.format.hashing_metadata import (
     initial_hashing_metadata,
     parse_child_nodes,
 )
-from bucketfmt.format.ring import HashingNode, apply_children
+from bucketfmt.format.buckets.ring import HashingNode, apply_children
 from bucketfmt.limits import Limits
 from tests.golden import GOLDEN
 

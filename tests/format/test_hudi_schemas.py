@@ -7,8 +7,8 @@ from typing import Any
 import fastavro
 import pytest
 
-from bucketfmt.format.avro_container import check_writer_schema
-from bucketfmt.format.hudi_schemas import HUDI_NAMESPACE, hudi_schema
+from bucketfmt.format.encoding.avro_container import check_writer_schema
+from bucketfmt.format.timeline.hudi_schemas import HUDI_NAMESPACE, hudi_schema
 from tests.format.timeline_files import Golden, timeline_files
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bucketfmt.errors import CorruptError, IndexUnknownError, LimitError, UnsupportedError
-from bucketfmt.format.index_settings import IndexSettings
+from bucketfmt.format.buckets.index_settings import IndexSettings
 from bucketfmt.limits import Limits
 
 

@@ -7,16 +7,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bucketfmt.errors import BucketfmtError, CorruptError
-from bucketfmt.format.avro_container import encode_container
-from bucketfmt.format.commit_metadata import (
+from bucketfmt.format.encoding.avro_container import encode_container
+from bucketfmt.format.names.instants import State
+from bucketfmt.format.timeline.commit_metadata import (
     CommitMetadata,
     WriteStat,
     encode_commit_metadata_avro,
     encode_commit_metadata_json,
 )
-from bucketfmt.format.instant_content import decode_instant_content, encode_instant_content
-from bucketfmt.format.instants import State
-from bucketfmt.format.plans import (
+from bucketfmt.format.timeline.instant_content import decode_instant_content, encode_instant_content
+from bucketfmt.format.timeline.plans import (
     CleanerPlan,
     ClusteringPlan,
     CompactionOperation,
@@ -28,7 +28,7 @@ from bucketfmt.format.plans import (
     RollbackPlan,
     encode_index_plan,
 )
-from bucketfmt.format.service_metadata import (
+from bucketfmt.format.timeline.service_metadata import (
     CleanMetadata,
     IndexCommitMetadata,
     RestoreMetadata,

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bucketfmt.errors import CorruptError
-from bucketfmt.format.instants import (
+from bucketfmt.format.names.instants import (
     INIT_INSTANT,
     InstantFile,
     State,

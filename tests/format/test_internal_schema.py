@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bucketfmt.errors import BucketfmtError, CorruptError, LimitError
-from bucketfmt.format.commit_metadata import decode_commit_metadata
-from bucketfmt.format.internal_schema import (
+from bucketfmt.format.table.internal_schema import (
     ArrayType,
     Field,
     InternalSchema,
@@ -22,6 +21,7 @@ from bucketfmt.format.internal_schema import (
     full_names,
     parse_internal_schema,
 )
+from bucketfmt.format.timeline.commit_metadata import decode_commit_metadata
 from bucketfmt.limits import Limits
 from tests.format.struct_strategies import mutations
 from tests.format.timeline_files import Golden, timeline_files

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bucketfmt.errors import UnsupportedError
-from bucketfmt.format.java_regex import compile_java_pattern
+from bucketfmt.format.buckets.java_regex import compile_java_pattern
 
 
 @pytest.mark.parametrize(

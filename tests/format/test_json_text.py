@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bucketfmt.errors import CorruptError
-from bucketfmt.format.json_text import decode_json, encode_jackson_json
+from bucketfmt.format.encoding.json_text import decode_json, encode_jackson_json
 
 
 class Point(msgspec.Struct):

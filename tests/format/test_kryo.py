@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bucketfmt.errors import CorruptError, UnsupportedError
-from bucketfmt.format.cursor import Cursor
-from bucketfmt.format.kryo import KryoReader, KryoWriter
+from bucketfmt.format.encoding.cursor import Cursor
+from bucketfmt.format.encoding.kryo import KryoReader, KryoWriter
 
 
 def reader(data: bytes | bytearray) -> KryoReader:

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bucketfmt.errors import BucketfmtError, CorruptError, LimitError, UnsupportedError
-from bucketfmt.format.delete_records import DeleteRecord
-from bucketfmt.format.kryo_deletes import KryoDelete, decode_kryo_deletes, encode_kryo_deletes
-from bucketfmt.format.ordering_values import (
+from bucketfmt.format.log.delete_records import DeleteRecord
+from bucketfmt.format.log.kryo_deletes import KryoDelete, decode_kryo_deletes, encode_kryo_deletes
+from bucketfmt.format.log.ordering_values import (
     NO_ORDERING_VALUE,
     OrderingKind,
     OrderingValue,

@@ -15,8 +15,8 @@ from bucketfmt.errors import (
     TruncatedError,
     UnsupportedError,
 )
-from bucketfmt.format.cursor import Cursor
-from bucketfmt.format.log_block import (
+from bucketfmt.format.encoding.cursor import Cursor
+from bucketfmt.format.log.log_block import (
     MAGIC,
     BlockType,
     HeaderKey,

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bucketfmt.errors import BucketfmtError, CorruptError, LimitError, UnsupportedError
-from bucketfmt.format.delete_records import decode_delete_block, encode_delete_block
-from bucketfmt.format.log_block import (
+from bucketfmt.format.log.delete_records import decode_delete_block, encode_delete_block
+from bucketfmt.format.log.log_block import (
     MAGIC,
     BlockType,
     CorruptSpan,
@@ -19,8 +19,8 @@ from bucketfmt.format.log_block import (
     LogBlock,
     encode_log_block,
 )
-from bucketfmt.format.log_file import covers_file, decode_log_file, select_blocks
-from bucketfmt.format.names import LogFileName, find_data_file_name
+from bucketfmt.format.log.log_file import covers_file, decode_log_file, select_blocks
+from bucketfmt.format.names.names import LogFileName, find_data_file_name
 from bucketfmt.limits import Limits
 from tests.golden import GOLDEN
 

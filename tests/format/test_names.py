@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bucketfmt.errors import BucketfmtError, CorruptError, UnsafePathError, UnsupportedError
-from bucketfmt.format.names import (
+from bucketfmt.format.names.names import (
     BaseFileName,
     IoType,
     LogFileName,

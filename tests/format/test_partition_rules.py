@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bucketfmt.errors import BucketfmtError, CorruptError, LimitError, UnsupportedError
-from bucketfmt.format.partition_rules import (
+from bucketfmt.format.buckets.partition_rules import (
     PartitionBucketRules,
     choose_hashing_config,
     decode_hashing_config,

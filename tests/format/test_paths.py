@@ -14,7 +14,7 @@ from bucketfmt.errors import (
     LimitError,
     UnsafePathError,
 )
-from bucketfmt.format.paths import (
+from bucketfmt.format.names.paths import (
     DEFAULT_PARTITION,
     check_partition_path,
     check_relative_path,

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bucketfmt.errors import BucketfmtError, CorruptError, LimitError
-from bucketfmt.format.avro_container import AvroSchema, decode_container, encode_container
-from bucketfmt.format.hudi_schemas import hudi_schema
-from bucketfmt.format.plans import (
+from bucketfmt.format.encoding.avro_container import AvroSchema, decode_container, encode_container
+from bucketfmt.format.timeline.hudi_schemas import hudi_schema
+from bucketfmt.format.timeline.plans import (
     ActionInstant,
     CleanerPlan,
     CompactionOperation,

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bucketfmt.errors import BucketfmtError, ChecksumError, CorruptError, LimitError
-from bucketfmt.format.properties import (
+from bucketfmt.format.table.properties import (
     PartitionMetadata,
     check_table_checksum,
     decode_partition_metadata,

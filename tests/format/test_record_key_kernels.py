@@ -13,12 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bucketfmt.errors import CorruptError, KeyEncodingError
-from bucketfmt.format import record_key_kernels
-from bucketfmt.format.hashing import java_list_hash
-from bucketfmt.format.hashing_kernels import bucket_ids, java_list_hashes
-from bucketfmt.format.partition_rules import PartitionBucketRules
-from bucketfmt.format.record_key_kernels import hash_value_columns
-from bucketfmt.format.record_keys import (
+from bucketfmt.format.buckets.partition_rules import PartitionBucketRules
+from bucketfmt.format.keys import record_key_kernels
+from bucketfmt.format.keys.hashing import java_list_hash
+from bucketfmt.format.keys.hashing_kernels import bucket_ids, java_list_hashes
+from bucketfmt.format.keys.record_key_kernels import hash_value_columns
+from bucketfmt.format.keys.record_keys import (
     KeyDialect,
     dialect_for_table_version,
     extract_hash_values,

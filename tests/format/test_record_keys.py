@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bucketfmt.errors import KeyEncodingError, UnsupportedError
-from bucketfmt.format.record_keys import (
+from bucketfmt.format.keys.record_keys import (
     KeyDialect,
     KeyEncoding,
     dialect_for_table_version,
@@ -16,7 +16,7 @@ from bucketfmt.format.record_keys import (
     hudi_never_returns,
     parse_record_key,
 )
-from bucketfmt.format.table_config import KeyGenerator
+from bucketfmt.format.table.table_config import KeyGenerator
 
 HANGS = "never returns"
 FAILS = "fails"

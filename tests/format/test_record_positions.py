@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bucketfmt.errors import BucketfmtError, CorruptError, LimitError
-from bucketfmt.format.record_positions import decode_record_positions, encode_record_positions
+from bucketfmt.format.log.record_positions import decode_record_positions, encode_record_positions
 from bucketfmt.limits import Limits
 
 VECTORS = json.loads((Path(__file__).parent / "vectors" / "record_positions.json").read_text())

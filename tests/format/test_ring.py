@@ -13,11 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bucketfmt.errors import CorruptError
-from bucketfmt.format.hashing_kernels import xxhash32s
-from bucketfmt.format.hashing_metadata import decode_hashing_metadata
-from bucketfmt.format.record_key_kernels import hash_value_columns
-from bucketfmt.format.record_keys import KeyDialect, extract_hash_values
-from bucketfmt.format.ring import (
+from bucketfmt.format.buckets.hashing_metadata import decode_hashing_metadata
+from bucketfmt.format.buckets.ring import (
     HashingNode,
     apply_children,
     check_ring,
@@ -27,6 +24,9 @@ from bucketfmt.format.ring import (
     merge_nodes,
     split_node,
 )
+from bucketfmt.format.keys.hashing_kernels import xxhash32s
+from bucketfmt.format.keys.record_key_kernels import hash_value_columns
+from bucketfmt.format.keys.record_keys import KeyDialect, extract_hash_values
 
 MAX = 2147483647
 

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bucketfmt.errors import BucketfmtError, CorruptError
-from bucketfmt.format.avro_container import decode_container, encode_container
-from bucketfmt.format.hudi_schemas import hudi_schema
-from bucketfmt.format.plans import InstantInfo, decode_restore_plan
-from bucketfmt.format.service_metadata import (
+from bucketfmt.format.encoding.avro_container import decode_container, encode_container
+from bucketfmt.format.timeline.hudi_schemas import hudi_schema
+from bucketfmt.format.timeline.plans import InstantInfo, decode_restore_plan
+from bucketfmt.format.timeline.service_metadata import (
     CleanMetadata,
     IndexCommitMetadata,
     RestoreMetadata,

@@ -9,10 +9,11 @@ import pytest
 
 DECODE_FROM_MANY_THREADS = """
 import sys, threading
-from bucketfmt.format.commit_metadata import decode_commit_metadata
-from bucketfmt.format.hashing_metadata import decode_hashing_metadata, encode_hashing_metadata
-from bucketfmt.format.hashing_metadata import initial_hashing_metadata
-from bucketfmt.format.internal_schema import parse_internal_schema
+from bucketfmt.format.timeline.commit_metadata import decode_commit_metadata
+from bucketfmt.format.buckets.hashing_metadata import decode_hashing_metadata
+from bucketfmt.format.buckets.hashing_metadata import encode_hashing_metadata
+from bucketfmt.format.buckets.hashing_metadata import initial_hashing_metadata
+from bucketfmt.format.table.internal_schema import parse_internal_schema
 
 ring = encode_hashing_metadata(initial_hashing_metadata("us", 4))
 sys.setswitchinterval(1e-6)

@@ -14,8 +14,13 @@ from bucketfmt.errors import (
     UnsafePathError,
     UnsupportedError,
 )
-from bucketfmt.format.properties import decode_properties
-from bucketfmt.format.table_config import KeyGenerator, MergeMode, PartialUpdateMode, TableConfig
+from bucketfmt.format.table.properties import decode_properties
+from bucketfmt.format.table.table_config import (
+    KeyGenerator,
+    MergeMode,
+    PartialUpdateMode,
+    TableConfig,
+)
 from tests.golden import GOLDEN
 
 COMMIT, EVENT, CUSTOM = (

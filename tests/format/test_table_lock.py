@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bucketfmt.errors import BucketfmtError, CorruptError, LimitError
-from bucketfmt.format.table_lock import TableLease, decode_table_lease, encode_table_lease
+from bucketfmt.format.table.table_lock import TableLease, decode_table_lease, encode_table_lease
 from bucketfmt.limits import Limits
 
 # What Hudi 1.2.0's StorageLockFile.toByteArray returns for these values.

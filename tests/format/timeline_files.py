@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from bucketfmt.format.instants import InstantFile, find_instant_file
+from bucketfmt.format.names.instants import InstantFile, find_instant_file
 from tests.golden import GOLDEN
 
 Golden = Callable[[str, str], Path]

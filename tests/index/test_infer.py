@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bucketfmt.format.hashing import bucket_of_hash, java_list_hash
-from bucketfmt.format.record_keys import KeyDialect
+from bucketfmt.format.keys.hashing import bucket_of_hash, java_list_hash
+from bucketfmt.format.keys.record_keys import KeyDialect
 from bucketfmt.index.infer import infer_num_buckets, infer_simple_index, largest_bucket_id
 from bucketfmt.index.model import SimpleBucketIndex
 

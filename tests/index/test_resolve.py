@@ -6,9 +6,9 @@ import pyarrow as pa
 import pytest
 
 from bucketfmt.errors import IndexUnknownError
-from bucketfmt.format.index_settings import IndexSettings
-from bucketfmt.format.partition_rules import PartitionBucketRules
-from bucketfmt.format.record_keys import KeyDialect
+from bucketfmt.format.buckets.index_settings import IndexSettings
+from bucketfmt.format.buckets.partition_rules import PartitionBucketRules
+from bucketfmt.format.keys.record_keys import KeyDialect
 from bucketfmt.index.assign import FixedBuckets
 from bucketfmt.index.model import (
     BloomIndex,

@@ -11,9 +11,9 @@ from typing import Any, get_args
 import pyarrow as pa
 
 import bucketfmt as bf
-from bucketfmt.format.names import find_data_file_name
-from bucketfmt.format.paths import escape_partition_value
-from bucketfmt.write.plan_clean import CleanPolicy
+from bucketfmt.format.names.names import find_data_file_name
+from bucketfmt.format.names.paths import escape_partition_value
+from bucketfmt.write.services.plan_clean import CleanPolicy
 from tests.interop.hudi_session import HudiSession
 from tests.interop.sides import Bucketfmt, Hudi, Side
 

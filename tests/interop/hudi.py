@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 
-from bucketfmt.format.record_keys import hudi_never_returns
+from bucketfmt.format.keys.record_keys import hudi_never_returns
 from tests.interop.columns import random_text
 from tests.interop.plans import Plan
 

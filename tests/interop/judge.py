@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 import bucketfmt as bf
-from bucketfmt.format.names import find_data_file_name
+from bucketfmt.format.names.names import find_data_file_name
 from tests.interop.hudi_differences import as_hudi_reads, is_misread_by_hudi, is_refused_by_us
 from tests.interop.plans import Plan
 from tests.same_rows import canonical

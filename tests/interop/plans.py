@@ -13,7 +13,7 @@ from random import Random
 from typing import Any
 
 import bucketfmt as bf
-from bucketfmt.format.record_keys import hudi_never_returns
+from bucketfmt.format.keys.record_keys import hudi_never_returns
 from tests.interop.columns import (
     COLUMN_TYPES,
     ORDERING_TYPES,

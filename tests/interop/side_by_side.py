@@ -11,10 +11,10 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from bucketfmt.format.commit_metadata import CommitMetadata
-from bucketfmt.format.instants import comparable_action
-from bucketfmt.format.names import LogFileName, find_data_file_name
-from bucketfmt.rows.meta_columns import META_COLUMNS
+from bucketfmt.format.names.instants import comparable_action
+from bucketfmt.format.names.names import LogFileName, find_data_file_name
+from bucketfmt.format.timeline.commit_metadata import CommitMetadata
+from bucketfmt.rows.columns.meta_columns import META_COLUMNS
 from bucketfmt.timeline.load import load_commit_metadata
 from tests.interop.carry_on import SCHEMA, Tally, Turns, start_turns
 from tests.interop.hudi_session import HudiSession

@@ -11,9 +11,9 @@ import pyarrow as pa
 
 import bucketfmt as bf
 from bucketfmt.rows.log_writer import DataFormat
-from bucketfmt.table import slice_reader
-from bucketfmt.write.compaction import Compactor
-from bucketfmt.write.plan_clean import CleanPolicy
+from bucketfmt.slices import slice_reader
+from bucketfmt.write.services.compaction import Compactor
+from bucketfmt.write.services.plan_clean import CleanPolicy
 from tests.interop.hudi_session import HudiSession
 
 __all__ = ["Bucketfmt", "Hudi", "Side", "copying"]

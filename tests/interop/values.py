@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 import bucketfmt as bf
-from bucketfmt.rows.column_types import NESTING_MAX
+from bucketfmt.rows.columns.column_types import NESTING_MAX
 from tests.interop.carry_on import TABLE_VERSIONS, Tally, index_of
 from tests.interop.hudi_session import HudiSession
 from tests.interop.sides import Bucketfmt, Hudi

@@ -15,8 +15,8 @@ from pathlib import Path
 import pyarrow as pa
 
 import bucketfmt as bf
-from bucketfmt.format.cursor import Buffer
-from bucketfmt.format.names import find_data_file_name
+from bucketfmt.format.encoding.cursor import Buffer
+from bucketfmt.format.names.names import find_data_file_name
 from bucketfmt.limits import DEFAULT_LIMITS
 from bucketfmt.storage.open import open_store
 from bucketfmt.storage.store import Store

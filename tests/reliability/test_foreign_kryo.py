@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bucketfmt.errors import BucketfmtError, UnsupportedError
-from bucketfmt.format.delete_records import decode_delete_block
-from bucketfmt.format.kryo import KryoWriter
+from bucketfmt.format.encoding.kryo import KryoWriter
+from bucketfmt.format.log.delete_records import decode_delete_block
 
 GADGETS = [
     "javax.script.ScriptEngineManager",

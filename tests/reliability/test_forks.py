@@ -250,7 +250,7 @@ def test_a_child_does_not_keep_a_folder_locked(tmp_path: Path) -> None:
 
 
 def test_a_child_that_exits_leaves_its_parents_temporary_files(tmp_path: Path) -> None:
-    from bucketfmt.write.grouping import BucketRef, GroupedRows
+    from bucketfmt.write.rows.grouping import BucketRef, GroupedRows
 
     group = BucketRef("a", 0)
     with GroupedRows() as grouped:

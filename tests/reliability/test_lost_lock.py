@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 import bucketfmt as bf
-from bucketfmt.format.cursor import Buffer
-from bucketfmt.format.instants import State, find_instant_file
+from bucketfmt.format.encoding.cursor import Buffer
+from bucketfmt.format.names.instants import State, find_instant_file
 from bucketfmt.limits import DEFAULT_LIMITS
 from bucketfmt.storage.store import WRITE_VERBS, Store
 from bucketfmt.table.table import load_config
@@ -158,7 +158,9 @@ def test_a_late_commit_that_others_stand_on_stays_and_its_writer_is_told(
     trial = Trial(files)
     store = trial.paused(LEASE_ENDS_S, lambda: trial.open().upsert(row("b", 2)))
     late = trial.open(store)
-    monkeypatch.setattr("bucketfmt.write.transaction.Transaction._is_built_on", lambda *_: True)
+    monkeypatch.setattr(
+        "bucketfmt.write.commit.transaction.Transaction._is_built_on", lambda *_: True
+    )
     with pytest.raises(bf.LockLostError, match="write the rows that are missing"):
         late.upsert(row("a", 1))
     monkeypatch.undo()

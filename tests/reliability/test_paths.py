@@ -12,7 +12,7 @@ import pytest
 
 import bucketfmt as bf
 from bucketfmt.errors import UnsafePathError
-from bucketfmt.format.paths import check_relative_path
+from bucketfmt.format.names.paths import check_relative_path
 from bucketfmt.testing.memory_store import MemoryStore
 from bucketfmt.testing.recording_store import RecordingStore
 from soak.judge import open_table_in, scan_all

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from bucketfmt.rows.merge_rules import MergeRules
+from bucketfmt.rows.merging.merge_rules import MergeRules
 
 Ordering = tuple[str, object]
 DEFAULT: Ordering = ("Integer", 0)

@@ -23,12 +23,12 @@ from bucketfmt.errors import (
     TruncatedError,
     UnsupportedError,
 )
-from bucketfmt.format.log_block import BlockType, LogBlock
-from bucketfmt.format.log_file import decode_log_file
+from bucketfmt.format.log.log_block import BlockType, LogBlock
+from bucketfmt.format.log.log_file import decode_log_file
 from bucketfmt.limits import Limits
-from bucketfmt.rows import avro_decode, avro_nested_readers
-from bucketfmt.rows.avro_decode import decode_avro_blocks
-from bucketfmt.rows.avro_schema import arrow_schema, parse_avro_schema
+from bucketfmt.rows.avro import avro_decode, avro_nested_readers
+from bucketfmt.rows.avro.avro_decode import decode_avro_blocks
+from bucketfmt.rows.avro.avro_schema import arrow_schema, parse_avro_schema
 from tests.golden import GOLDEN
 from tests.rows.avro_cases import Case, cases, fastavro_block, fastavro_rows, rows_of
 

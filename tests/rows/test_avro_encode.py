@@ -16,11 +16,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bucketfmt.errors import SchemaError
-from bucketfmt.rows import avro_encode
-from bucketfmt.rows.avro_decode import decode_avro_blocks
-from bucketfmt.rows.avro_encode import encode_avro_block
-from bucketfmt.rows.avro_schema import arrow_schema, parse_avro_schema
-from bucketfmt.rows.avro_schema_json import avro_schema_json
+from bucketfmt.rows.avro import avro_encode
+from bucketfmt.rows.avro.avro_decode import decode_avro_blocks
+from bucketfmt.rows.avro.avro_encode import encode_avro_block
+from bucketfmt.rows.avro.avro_schema import arrow_schema, parse_avro_schema
+from bucketfmt.rows.avro.avro_schema_json import avro_schema_json
 from tests.golden import GOLDEN
 from tests.rows.avro_cases import Case, cases, fastavro_block, fastavro_rows
 from tests.rows.test_avro_decode import avro_blocks, schema_of

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from bucketfmt.errors import BucketfmtError, CorruptError, LimitError, UnsupportedError
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
-from bucketfmt.rows import avro_frames
-from bucketfmt.rows.avro_frames import find_frames
+from bucketfmt.rows.avro import avro_frames
+from bucketfmt.rows.avro.avro_frames import find_frames
 
 
 def block(*records: bytes, count: int | None = None, version: int = 3) -> np.ndarray:

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from bucketfmt.errors import BucketfmtError, CorruptError, LimitError, UnsupportedError
 from bucketfmt.limits import Limits
-from bucketfmt.rows.avro_schema import arrow_schema, arrow_type, parse_avro_schema
-from bucketfmt.rows.avro_schema_json import avro_schema_json
-from bucketfmt.rows.avro_types import (
+from bucketfmt.rows.avro.avro_schema import arrow_schema, arrow_type, parse_avro_schema
+from bucketfmt.rows.avro.avro_schema_json import avro_schema_json
+from bucketfmt.rows.avro.avro_types import (
     AvroArray,
     AvroField,
     AvroFixed,

@@ -17,13 +17,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bucketfmt.errors import SchemaError, UnsupportedError
-from bucketfmt.format.bloom import BloomFilterBuilder
-from bucketfmt.rows.avro_decode import decode_avro_blocks
-from bucketfmt.rows.avro_schema import arrow_schema, parse_avro_schema
-from bucketfmt.rows.avro_schema_json import avro_schema_json
-from bucketfmt.rows.base_file import BaseFileReader
-from bucketfmt.rows.base_file_writer import BaseFileWriter, encode_base_file
-from bucketfmt.rows.key_footer import KeyFooter
+from bucketfmt.format.keys.bloom import BloomFilterBuilder
+from bucketfmt.rows.avro.avro_decode import decode_avro_blocks
+from bucketfmt.rows.avro.avro_schema import arrow_schema, parse_avro_schema
+from bucketfmt.rows.avro.avro_schema_json import avro_schema_json
+from bucketfmt.rows.parquet.base_file import BaseFileReader
+from bucketfmt.rows.parquet.base_file_writer import BaseFileWriter, encode_base_file
+from bucketfmt.rows.parquet.key_footer import KeyFooter
 from tests.golden import GOLDEN
 from tests.rows.avro_cases import Case, cases, fastavro_block, rows_of
 from tests.same_rows import assert_same

@@ -9,7 +9,12 @@ import pyarrow as pa
 import pytest
 
 import bucketfmt as bf
-from bucketfmt.rows.column_types import NESTING_MAX, column_type, find_wider_type, stored_columns
+from bucketfmt.rows.columns.column_types import (
+    NESTING_MAX,
+    column_type,
+    find_wider_type,
+    stored_columns,
+)
 
 
 def nested(kind: str, depth: int) -> tuple[pa.DataType, Any]:

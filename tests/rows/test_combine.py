@@ -13,8 +13,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from bucketfmt.errors import SchemaError
-from bucketfmt.rows.combine import find_standing_rows
-from bucketfmt.rows.merge_rules import MergeRules
+from bucketfmt.rows.merging.combine import find_standing_rows
+from bucketfmt.rows.merging.merge_rules import MergeRules
 from tests.rows import merge_model as model
 from tests.rows.test_merge import EVENT_TIME, NEWEST, OVERWRITE, PAIR, RULES
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bucketfmt.errors import CorruptError, SchemaError
-from bucketfmt.rows.conform import conform
+from bucketfmt.rows.columns.conform import conform
 
 
 def converted(column: pa.Array, target: pa.DataType) -> list:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bucketfmt.errors import SchemaError
-from bucketfmt.rows.exact_cast import cast_exactly
+from bucketfmt.rows.columns.exact_cast import cast_exactly
 
 LIST, MAP, STRUCT = pa.list_, pa.map_, pa.struct
 

@@ -15,9 +15,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bucketfmt.errors import SchemaError
+from bucketfmt.rows.columns.java_text import java_strings
 from bucketfmt.rows.filters import Filter, Predicate, parse_filter
-from bucketfmt.rows.java_text import java_strings
-from bucketfmt.rows.parquet_footer import ColumnRange, ParquetFooter, RowGroupRanges, decode_footer
+from bucketfmt.rows.parquet.parquet_footer import (
+    ColumnRange,
+    ParquetFooter,
+    RowGroupRanges,
+    decode_footer,
+)
 
 ROWS = pa.table(
     {"a": [1, 2, None, 4], "b": ["x", None, "y", "x"], "f": [1.5, math.nan, None, -0.0]}

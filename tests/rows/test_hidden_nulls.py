@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from bucketfmt.errors import SchemaError
-from bucketfmt.rows.hidden_nulls import fill_hidden_nulls, may_hide_nulls
+from bucketfmt.rows.columns.hidden_nulls import fill_hidden_nulls, may_hide_nulls
 
 
 def required(name: str, kind: pa.DataType) -> pa.Field:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bucketfmt.errors import UnsupportedError
-from bucketfmt.rows.java_text import double_through_text, java_strings
+from bucketfmt.rows.columns.java_text import double_through_text, java_strings
 
 # As java.lang.Double.toString prints them (OpenJDK 17, and 19 where the two differ).
 DOUBLES = [

@@ -14,19 +14,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bucketfmt.errors import SchemaError, UnsupportedError
-from bucketfmt.format.delete_records import DeleteBlock, DeleteRecord, decode_delete_block
-from bucketfmt.format.log_block import BlockType, HeaderKey, LogBlock
-from bucketfmt.format.log_file import decode_log_file
-from bucketfmt.format.ordering_values import NO_ORDERING_VALUE, OrderingKind, OrderingValue
+from bucketfmt.format.log.delete_records import DeleteBlock, DeleteRecord, decode_delete_block
+from bucketfmt.format.log.log_block import BlockType, HeaderKey, LogBlock
+from bucketfmt.format.log.log_file import decode_log_file
+from bucketfmt.format.log.ordering_values import NO_ORDERING_VALUE, OrderingKind, OrderingValue
 from bucketfmt.rows import log_writer
-from bucketfmt.rows.avro_decode import decode_avro_blocks
-from bucketfmt.rows.avro_schema import parse_avro_schema
-from bucketfmt.rows.avro_schema_json import avro_schema_json
-from bucketfmt.rows.base_file import BaseFileReader
-from bucketfmt.rows.log_entries import DeleteRun, RowRun, Run
+from bucketfmt.rows.avro.avro_decode import decode_avro_blocks
+from bucketfmt.rows.avro.avro_schema import parse_avro_schema
+from bucketfmt.rows.avro.avro_schema_json import avro_schema_json
 from bucketfmt.rows.log_writer import encode_log_blocks, make_delete_block
-from bucketfmt.rows.merge import merge_log
-from bucketfmt.rows.merge_rules import MergeRules
+from bucketfmt.rows.merging.log_entries import DeleteRun, RowRun, Run
+from bucketfmt.rows.merging.merge import merge_log
+from bucketfmt.rows.merging.merge_rules import MergeRules
+from bucketfmt.rows.parquet.base_file import BaseFileReader
 from tests.golden import GOLDEN
 from tests.same_rows import assert_same
 

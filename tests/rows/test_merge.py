@@ -9,12 +9,12 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from bucketfmt.errors import CorruptError, LimitError, UnsupportedError
-from bucketfmt.format.delete_records import DeleteBlock, DeleteRecord
-from bucketfmt.format.ordering_values import NO_ORDERING_VALUE, OrderingKind, OrderingValue
+from bucketfmt.format.log.delete_records import DeleteBlock, DeleteRecord
+from bucketfmt.format.log.ordering_values import NO_ORDERING_VALUE, OrderingKind, OrderingValue
 from bucketfmt.limits import Limits
-from bucketfmt.rows.log_entries import DeleteRun, RowRun, Run, find_merge_columns
-from bucketfmt.rows.merge import merge_log
-from bucketfmt.rows.merge_rules import MergeRules
+from bucketfmt.rows.merging.log_entries import DeleteRun, RowRun, Run, find_merge_columns
+from bucketfmt.rows.merging.merge import merge_log
+from bucketfmt.rows.merging.merge_rules import MergeRules
 from tests.rows import merge_model as model
 
 NEWEST = MergeRules((), False, False)

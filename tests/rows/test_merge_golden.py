@@ -9,19 +9,19 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from bucketfmt.format.delete_records import decode_delete_block
-from bucketfmt.format.log_block import BlockType, LogBlock
-from bucketfmt.format.log_file import decode_log_file, select_blocks
-from bucketfmt.format.names import BaseFileName, LogFileName, find_data_file_name
-from bucketfmt.format.properties import decode_properties
-from bucketfmt.format.table_config import TableConfig
-from bucketfmt.rows.avro_decode import decode_avro_blocks
-from bucketfmt.rows.avro_schema import parse_avro_schema
-from bucketfmt.rows.base_file import BaseFileReader
-from bucketfmt.rows.conform import conform
-from bucketfmt.rows.log_entries import DeleteRun, RowRun, Run
-from bucketfmt.rows.merge import merge_log
-from bucketfmt.rows.merge_rules import find_merge_rules
+from bucketfmt.format.log.delete_records import decode_delete_block
+from bucketfmt.format.log.log_block import BlockType, LogBlock
+from bucketfmt.format.log.log_file import decode_log_file, select_blocks
+from bucketfmt.format.names.names import BaseFileName, LogFileName, find_data_file_name
+from bucketfmt.format.table.properties import decode_properties
+from bucketfmt.format.table.table_config import TableConfig
+from bucketfmt.rows.avro.avro_decode import decode_avro_blocks
+from bucketfmt.rows.avro.avro_schema import parse_avro_schema
+from bucketfmt.rows.columns.conform import conform
+from bucketfmt.rows.merging.log_entries import DeleteRun, RowRun, Run
+from bucketfmt.rows.merging.merge import merge_log
+from bucketfmt.rows.merging.merge_rules import find_merge_rules
+from bucketfmt.rows.parquet.base_file import BaseFileReader
 from tests.golden import GOLDEN
 
 # Tables that were never compacted: one base file per file group, and all its log files.

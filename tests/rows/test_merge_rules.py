@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from bucketfmt.errors import CorruptError, UnsupportedError
-from bucketfmt.format.table_config import TableConfig
-from bucketfmt.rows.merge_rules import MergeRules, find_merge_rules
+from bucketfmt.format.table.table_config import TableConfig
+from bucketfmt.rows.merging.merge_rules import MergeRules, find_merge_rules
 
 PAYLOADS = "org.apache.hudi.common.model."
 EVENT_TIME = "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5"

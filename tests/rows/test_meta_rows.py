@@ -7,12 +7,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from bucketfmt.format.names import parse_base_file_name, parse_write_token
-from bucketfmt.rows.avro_schema import arrow_schema, parse_avro_schema
-from bucketfmt.rows.avro_schema_json import avro_schema_json
-from bucketfmt.rows.base_file import BaseFileReader
-from bucketfmt.rows.meta_columns import META_COLUMNS
-from bucketfmt.rows.meta_rows import (
+from bucketfmt.format.names.names import parse_base_file_name, parse_write_token
+from bucketfmt.rows.avro.avro_schema import arrow_schema, parse_avro_schema
+from bucketfmt.rows.avro.avro_schema_json import avro_schema_json
+from bucketfmt.rows.columns.meta_columns import META_COLUMNS
+from bucketfmt.rows.columns.meta_rows import (
     add_meta_columns,
     add_meta_fields,
     add_null_meta_columns,
@@ -21,6 +20,7 @@ from bucketfmt.rows.meta_rows import (
     merge_schema,
     meta_schema,
 )
+from bucketfmt.rows.parquet.base_file import BaseFileReader
 from tests.golden import GOLDEN
 from tests.rows.test_base_file_writer import base_files
 

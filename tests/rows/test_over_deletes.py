@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bucketfmt.rows.log_entries import RowRun, Run
-from bucketfmt.rows.merge import merge_log
-from bucketfmt.rows.merge_rules import MergeRules
-from bucketfmt.rows.over_deletes import OverDeletes, count_over_deletes
+from bucketfmt.rows.merging.log_entries import RowRun, Run
+from bucketfmt.rows.merging.merge import merge_log
+from bucketfmt.rows.merging.merge_rules import MergeRules
+from bucketfmt.rows.merging.over_deletes import OverDeletes, count_over_deletes
 from tests.rows.test_merge import (
     DEFAULT_PAYLOAD,
     EVENT_TIME,

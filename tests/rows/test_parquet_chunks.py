@@ -11,16 +11,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bucketfmt.check.pages import check_pages
+from bucketfmt.check.contents.pages import check_pages
 from bucketfmt.errors import CorruptError
-from bucketfmt.rows.avro_decode import decode_avro_blocks
-from bucketfmt.rows.avro_schema import parse_avro_schema
-from bucketfmt.rows.avro_schema_json import avro_schema_json
-from bucketfmt.rows.base_file import BaseFileReader
-from bucketfmt.rows.base_file_writer import BaseFileWriter, encode_base_file
-from bucketfmt.rows.key_footer import KeyFooter
-from bucketfmt.rows.parquet_chunks import StoredColumn, columns_of, decode_layout, split_footer
-from bucketfmt.rows.thrift_compact import read_struct
+from bucketfmt.rows.avro.avro_decode import decode_avro_blocks
+from bucketfmt.rows.avro.avro_schema import parse_avro_schema
+from bucketfmt.rows.avro.avro_schema_json import avro_schema_json
+from bucketfmt.rows.parquet.base_file import BaseFileReader
+from bucketfmt.rows.parquet.base_file_writer import BaseFileWriter, encode_base_file
+from bucketfmt.rows.parquet.key_footer import KeyFooter
+from bucketfmt.rows.parquet.parquet_chunks import (
+    StoredColumn,
+    columns_of,
+    decode_layout,
+    split_footer,
+)
+from bucketfmt.rows.parquet.thrift_compact import read_struct
 from tests.rows.avro_cases import Case, cases, fastavro_block, rows_of
 
 ROWS = pa.table(

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bucketfmt.errors import BucketfmtError, CorruptError, TruncatedError
-from bucketfmt.rows.parquet_footer import ColumnRange, decode_footer
+from bucketfmt.rows.parquet.parquet_footer import ColumnRange, decode_footer
 
 UTC = dt.timezone.utc
 ROWS = pa.table(

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bucketfmt.errors import CorruptError
-from bucketfmt.rows.parquet_chunks import split_footer
-from bucketfmt.rows.thrift_compact import (
+from bucketfmt.rows.parquet.parquet_chunks import split_footer
+from bucketfmt.rows.parquet.thrift_compact import (
     I16,
     I32,
     I64,

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bucketfmt.errors import BucketfmtError, SchemaError, UnsupportedError
-from bucketfmt.rows.date_formats import DateFormat, parse_time_zone
-from bucketfmt.rows.time_partitions import TimePartitions
+from bucketfmt.rows.columns.date_formats import DateFormat, parse_time_zone
+from bucketfmt.rows.columns.time_partitions import TimePartitions
 
 
 def partitions(kind: str, output: str = "yyyy/MM/dd", **more: str) -> TimePartitions:

@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bucketfmt.errors import KeyEncodingError, SchemaError, UnsafePathError, UnsupportedError
-from bucketfmt.format.paths import format_partition_path
-from bucketfmt.format.properties import decode_properties
-from bucketfmt.format.record_keys import KeyEncoding, format_record_key
-from bucketfmt.format.table_config import TableConfig
-from bucketfmt.rows.base_file import BaseFileReader
-from bucketfmt.rows.virtual_keys import partition_paths, record_keys
+from bucketfmt.format.keys.record_keys import KeyEncoding, format_record_key
+from bucketfmt.format.names.paths import format_partition_path
+from bucketfmt.format.table.properties import decode_properties
+from bucketfmt.format.table.table_config import TableConfig
+from bucketfmt.rows.columns.virtual_keys import partition_paths, record_keys
+from bucketfmt.rows.parquet.base_file import BaseFileReader
 from tests.golden import GOLDEN
 from tests.rows.test_base_file_writer import base_files
 

@@ -10,7 +10,7 @@ from pyspark import daemon
 with suppress(ImportError):  # the Python of one test has none of it
     import pyarrow.parquet  # noqa: F401
 
-    import bucketfmt_spark.datasource  # noqa: F401
+    import bucketfmt_spark.source.datasource  # noqa: F401
 
 if __name__ == "__main__":
     daemon.manager()

@@ -17,9 +17,9 @@ from pyspark.sql import functions as sf
 
 import bucketfmt as bf
 import bucketfmt_spark as bs
-from bucketfmt.format.record_keys import KeyEncoding, format_record_key, hudi_never_returns
-from bucketfmt.format.table_config import KeyGenerator
-from bucketfmt_spark.placement import find_salts, murmur3_ints
+from bucketfmt.format.keys.record_keys import KeyEncoding, format_record_key, hudi_never_returns
+from bucketfmt.format.table.table_config import KeyGenerator
+from bucketfmt_spark.engine.placement import find_salts, murmur3_ints
 from tests.interop.columns import random_text
 
 NUMBERS = random.Random(0)

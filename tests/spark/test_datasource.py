@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import bucketfmt as bf
 import bucketfmt_spark as bs
-from bucketfmt_spark.stream_source import find_commits
+from bucketfmt_spark.source.stream_source import find_commits
 from tests.spark.tables import rows_of
 
 PUSH_DOWN = "spark.sql.python.filterPushdown.enabled"

@@ -14,8 +14,8 @@ from pyspark.sql import SparkSession
 
 import bucketfmt as bf
 import bucketfmt_spark as bs
-from bucketfmt_spark import executors
-from bucketfmt_spark.tasks import PackedTasks, pack_by_size
+from bucketfmt_spark.engine import executors
+from bucketfmt_spark.engine.tasks import PackedTasks, pack_by_size
 
 _WITHOUT_THE_PACKAGE = """
 import sys

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 import bucketfmt as bf
 import bucketfmt_spark as bs
-from bucketfmt_spark.spark_types import arrow_for_spark
+from bucketfmt_spark.engine.spark_types import arrow_for_spark
 from tests.same_rows import assert_same
 from tests.spark.tables import make_table, rows_of
 

@@ -14,8 +14,8 @@ from pyspark.sql import functions as sf
 
 import bucketfmt as bf
 import bucketfmt_spark as bs
-from bucketfmt_spark.datasource import BucketfmtSource
-from bucketfmt_spark.spark_types import arrow_for_spark, spark_schema
+from bucketfmt_spark.engine.spark_types import arrow_for_spark, spark_schema
+from bucketfmt_spark.source.datasource import BucketfmtSource
 from tests.spark.test_writing import leaves_no_trace, make
 from tests.write.models import SCHEMA, Model, assert_reads_as, rows
 

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import bucketfmt as bf
 import bucketfmt_spark as bs
-from bucketfmt_spark.spark_types import arrow_for_spark, spark_schema
+from bucketfmt_spark.engine.spark_types import arrow_for_spark, spark_schema
 from tests.spark.test_writing import make
 from tests.write.models import SCHEMA, Model, assert_reads_as, rows
 

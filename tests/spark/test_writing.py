@@ -13,7 +13,7 @@ from pyspark.sql import functions as sf
 import bucketfmt as bf
 import bucketfmt_spark as bs
 from bucketfmt_spark import writing
-from bucketfmt_spark.failures import find_cause
+from bucketfmt_spark.engine.failures import find_cause
 from tests.write.models import SCHEMA, Model, assert_reads_as, rows
 
 KINDS: dict[str, dict[str, Any]] = {
@@ -154,7 +154,7 @@ def test_rows_larger_than_memory_is_given(
     table = make(tmp_path, "cow")
     given = rows(range(3000), ts=1)
     monkeypatch.setattr(writing, "TaskContext", _OneTask)
-    monkeypatch.setattr("bucketfmt.write.grouping._BYTES_IN_MEMORY", 10_000)
+    monkeypatch.setattr("bucketfmt.write.rows.grouping._BYTES_IN_MEMORY", 10_000)
     with table.start_write("upsert", SCHEMA) as started:
         batches = iter(given.to_batches(max_chunksize=100))
         result = started.publish(writing.write_batches(started.task, batches))

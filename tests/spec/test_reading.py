@@ -12,10 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import bucketfmt as bf
-from bucketfmt.format.log_block import BlockType, HeaderKey, LogBlock, encode_log_block
-from bucketfmt.format.log_file import decode_log_file
-from bucketfmt.format.names import find_bucket_id
-from bucketfmt.format.record_positions import encode_record_positions
+from bucketfmt.format.log.log_block import BlockType, HeaderKey, LogBlock, encode_log_block
+from bucketfmt.format.log.log_file import decode_log_file
+from bucketfmt.format.log.record_positions import encode_record_positions
+from bucketfmt.format.names.names import find_bucket_id
 from tests.golden import expected
 
 Golden = Callable[[str, str], Path]

@@ -10,8 +10,8 @@ from typing import Any
 import fastavro
 import pytest
 
-from bucketfmt.format.commit_metadata import WriteStat
-from bucketfmt.format.hudi_schemas import HUDI_NAMESPACE, hudi_schema
+from bucketfmt.format.timeline.commit_metadata import WriteStat
+from bucketfmt.format.timeline.hudi_schemas import HUDI_NAMESPACE, hudi_schema
 from spec.vector_sources.vector import golden
 from tests.spec.vectors import SPEC
 

@@ -18,8 +18,8 @@ from bucketfmt.errors import (
     UnsafePathError,
     UnsupportedError,
 )
-from bucketfmt.format.instants import find_instant_file
-from bucketfmt.format.names import find_data_file_name
+from bucketfmt.format.names.instants import find_instant_file
+from bucketfmt.format.names.names import find_data_file_name
 from bucketfmt.storage.local_store import LocalStore
 from bucketfmt.storage.open import open_store
 from bucketfmt.storage.store import Store

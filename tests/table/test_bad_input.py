@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 import bucketfmt as bf
-from bucketfmt.format.commit_metadata import CommitMetadata
+from bucketfmt.format.timeline.commit_metadata import CommitMetadata
 from bucketfmt.limits import Limits
 from tests.check.planting import Patient
 from tests.same_rows import canonical

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import bucketfmt as bf
-from bucketfmt.cli.tables import describe_facts
+from bucketfmt.cli.commands.tables import describe_facts
 from tests.check.planting import check_soon
 
 Copy = Callable[[str, str], Path]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import bucketfmt as bf
-from bucketfmt.rows.meta_columns import META_COLUMNS
+from bucketfmt.rows.columns.meta_columns import META_COLUMNS
 from bucketfmt.testing.recording_store import RecordingStore
 from tests.golden import expected
 from tests.same_rows import assert_same

@@ -3,10 +3,11 @@ from __future__ import annotations
 import pytest
 
 from bucketfmt.errors import ConflictError
-from bucketfmt.format.commit_metadata import CommitMetadata, WriteStat
-from bucketfmt.format.instant_content import InstantContent, encode_instant_content
-from bucketfmt.format.instants import State, format_instant_file_name
-from bucketfmt.format.plans import (
+from bucketfmt.format.names.instants import State, format_instant_file_name
+from bucketfmt.format.table.table_config import TableConfig
+from bucketfmt.format.timeline.commit_metadata import CommitMetadata, WriteStat
+from bucketfmt.format.timeline.instant_content import InstantContent, encode_instant_content
+from bucketfmt.format.timeline.plans import (
     ClusteringGroup,
     ClusteringPlan,
     CompactionOperation,
@@ -17,11 +18,13 @@ from bucketfmt.format.plans import (
     RollbackPlan,
     SliceInfo,
 )
-from bucketfmt.format.service_metadata import RestoreMetadata
-from bucketfmt.format.table_config import TableConfig
+from bucketfmt.format.timeline.service_metadata import RestoreMetadata
 from bucketfmt.index.model import ConsistentHashingIndex, PartitionBucketIndex, SimpleBucketIndex
-from bucketfmt.table.concurrent_operations import load_concurrent_operations
-from bucketfmt.table.conflicts import (
+from bucketfmt.testing.memory_store import MemoryStore
+from bucketfmt.timeline.load import load_timeline
+from bucketfmt.timeline.timeline import Instant
+from bucketfmt.write.commit.concurrent_operations import load_concurrent_operations
+from bucketfmt.write.commit.conflicts import (
     ConcurrentOperation,
     Conflict,
     concurrent_operation,
@@ -29,9 +32,6 @@ from bucketfmt.table.conflicts import (
     find_candidates,
     find_conflicts,
 )
-from bucketfmt.testing.memory_store import MemoryStore
-from bucketfmt.timeline.load import load_timeline
-from bucketfmt.timeline.timeline import Instant
 from tests.timeline.tables import config_of
 
 T = [f"2024010100000{n}000" for n in range(10)]

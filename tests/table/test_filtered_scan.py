@@ -238,7 +238,7 @@ def test_a_timestamp_key_generator_prunes_no_partition(golden: Golden) -> None:
 def test_row_groups_without_the_value_are_not_read(
     golden: Golden, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from bucketfmt.rows.base_file import BaseFileReader
+    from bucketfmt.rows.parquet.base_file import BaseFileReader
 
     asked: list[int] = []
     find = BaseFileReader.find_row_groups

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 import bucketfmt as bf
-from bucketfmt.format.record_keys import KeyEncoding
-from bucketfmt.table.key_encoding import find_key_encoding
+from bucketfmt.format.keys.record_keys import KeyEncoding
+from bucketfmt.location.key_encoding import find_key_encoding
 
 ROWS = pa.table({"id": [1, 2], "a": ["x", "y"], "b": ["z", "z"], "n": [1, 1]})
 pytestmark = pytest.mark.rule("KEY-3")
@@ -36,7 +36,7 @@ def keys_of(table: bf.Table) -> list[str]:
 def write_as(encoding: KeyEncoding, table: bf.Table, rows: pa.Table) -> None:
     """Write as a Hudi release does that writes keys in this way."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("bucketfmt.write.basis.find_key_encoding", lambda _: encoding)
+        patch.setattr("bucketfmt.write.rows.basis.find_key_encoding", lambda _: encoding)
         table.upsert(rows)
 
 

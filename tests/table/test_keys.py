@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import bucketfmt as bf
-from bucketfmt.format.table_config import TableConfig
+from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.table.keys import KeySet, KeysLike
 from bucketfmt.table.keys import read_keys as read_keys_of
 

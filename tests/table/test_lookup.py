@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 import pytest
 
 import bucketfmt as bf
-from bucketfmt.rows.base_file import BaseFileReader
-from bucketfmt.table.snapshot import Snapshot
+from bucketfmt.rows.parquet.base_file import BaseFileReader
+from bucketfmt.snapshot.snapshot import Snapshot
 from tests.golden import GOLDEN
 from tests.index.test_assign import NO_BUCKETS, index_of
 from tests.table.tables import open_recorded, opened_files, state_buckets
@@ -40,7 +40,7 @@ def every_key(table: bf.Table) -> tuple[pa.Table, list[str]]:
         ]
         present = rows["_hoodie_record_key"].to_pylist()
         return rows, sorted({*present, *written, "nowhere", "", "ß"})
-    from bucketfmt.rows.virtual_keys import record_keys
+    from bucketfmt.rows.columns.virtual_keys import record_keys
 
     rows = table.scan().to_arrow()
     keys = record_keys(rows, table.config)

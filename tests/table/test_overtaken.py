@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 import bucketfmt as bf
-from bucketfmt.format.instants import State
-from bucketfmt.storage.store import FileInfo
-from bucketfmt.table.overtaken import (
+from bucketfmt.format.names.instants import State
+from bucketfmt.snapshot.overtaken import (
     find_rolled_back,
     find_what_may_be_archived,
     find_what_overtook,
 )
+from bucketfmt.storage.store import FileInfo
 from bucketfmt.timeline.timeline import Instant, Timeline
 from tests.write.models import SCHEMA, rows
 

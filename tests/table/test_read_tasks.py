@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import bucketfmt as bf
-from bucketfmt.table.slice_codec import decode_slice, encode_slice
+from bucketfmt.slices.slice_codec import decode_slice, encode_slice
 from tests.golden import GOLDEN
 from tests.same_rows import assert_same
 

@@ -174,7 +174,7 @@ def test_count_is_the_number_of_rows(golden: Golden, version: str, name: str) ->
 def test_counting_base_files_reads_footers_only(
     golden: Golden, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from bucketfmt.rows.base_file import BaseFileReader
+    from bucketfmt.rows.parquet.base_file import BaseFileReader
 
     def refuse(*_: object) -> None:
         raise AssertionError("rows were read")

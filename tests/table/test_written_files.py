@@ -9,10 +9,10 @@ import pytest
 
 import bucketfmt as bf
 from bucketfmt.errors import UnsafePathError
-from bucketfmt.format.commit_metadata import CommitMetadata, WriteStat
+from bucketfmt.format.timeline.commit_metadata import CommitMetadata, WriteStat
 from bucketfmt.limits import DEFAULT_LIMITS
-from bucketfmt.table.snapshot import Snapshot
-from bucketfmt.table.written_files import (
+from bucketfmt.snapshot.snapshot import Snapshot
+from bucketfmt.snapshot.written_files import (
     CommitRecord,
     find_written_files,
     group_committed_files,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import uuid
 from pathlib import Path
 
-from bucketfmt.format.properties import decode_properties
-from bucketfmt.format.table_config import TableConfig
+from bucketfmt.format.table.properties import decode_properties
+from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.storage.open import open_store
 from bucketfmt.storage.store import Store
 

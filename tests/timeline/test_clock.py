@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bucketfmt.errors import CorruptError
-from bucketfmt.format.instants import INIT_INSTANT
+from bucketfmt.format.names.instants import INIT_INSTANT
 from bucketfmt.timeline.clock import InstantClock, known_times, plan_instant_time
 from bucketfmt.timeline.timeline import plan_timeline
 

@@ -17,16 +17,16 @@ from bucketfmt.errors import (
     UnsafePathError,
     UnsupportedError,
 )
-from bucketfmt.format.archived_timeline import (
+from bucketfmt.format.encoding.avro_container import encode_container
+from bucketfmt.format.names.instants import State
+from bucketfmt.format.timeline.archived_timeline import (
     encode_history_manifest,
     encode_history_version,
     parse_history_file_name,
 )
-from bucketfmt.format.avro_container import encode_container
-from bucketfmt.format.commit_metadata import CommitMetadata, encode_commit_metadata_avro
-from bucketfmt.format.instants import State
-from bucketfmt.format.plans import CleanerPlan, CompactionPlan
-from bucketfmt.format.service_metadata import CleanMetadata
+from bucketfmt.format.timeline.commit_metadata import CommitMetadata, encode_commit_metadata_avro
+from bucketfmt.format.timeline.plans import CleanerPlan, CompactionPlan
+from bucketfmt.format.timeline.service_metadata import CleanMetadata
 from bucketfmt.limits import Limits
 from bucketfmt.storage.store import Store
 from bucketfmt.testing.recording_store import RecordingStore

@@ -10,13 +10,14 @@ import pytest
 
 import bucketfmt as bf
 from bucketfmt.errors import BucketfmtError, CorruptError, LimitError, NotFoundError
-from bucketfmt.format.commit_metadata import (
+from bucketfmt.format.names.instants import State
+from bucketfmt.format.table.table_config import TableConfig
+from bucketfmt.format.timeline.commit_metadata import (
     CommitMetadata,
     encode_commit_metadata_avro,
     encode_commit_metadata_json,
 )
-from bucketfmt.format.instants import State
-from bucketfmt.format.plans import (
+from bucketfmt.format.timeline.plans import (
     ClusteringGroup,
     ClusteringPlan,
     CompactionOperation,
@@ -26,8 +27,7 @@ from bucketfmt.format.plans import (
     encode_compaction_plan,
     encode_requested_replace_metadata,
 )
-from bucketfmt.format.service_metadata import CleanMetadata, SavepointMetadata
-from bucketfmt.format.table_config import TableConfig
+from bucketfmt.format.timeline.service_metadata import CleanMetadata, SavepointMetadata
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
 from bucketfmt.storage.open import open_store
 from bucketfmt.storage.store import FileInfo, Store
@@ -43,8 +43,8 @@ from bucketfmt.timeline.load import (
     load_replaced_file_groups,
     load_timeline,
 )
-from bucketfmt.write.create import create_table
-from bucketfmt.write.plan_create import plan_properties
+from bucketfmt.write.properties.create import create_table
+from bucketfmt.write.properties.plan_create import plan_properties
 from tests.golden import GOLDEN
 from tests.timeline.tables import config_of, empty_store, open_table
 

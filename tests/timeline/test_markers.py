@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bucketfmt.errors import BucketfmtError, CorruptError, UnsafePathError, UnsupportedError
-from bucketfmt.format.names import IoType, MarkerName
+from bucketfmt.format.names.names import IoType, MarkerName
 from bucketfmt.storage.open import open_store
 from bucketfmt.testing.faulty_store import Fault, FaultPlan, FaultyStore, Killed
 from bucketfmt.testing.memory_store import MemoryStore

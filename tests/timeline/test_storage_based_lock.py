@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from bucketfmt.errors import CorruptError, LockTimeoutError, StorageError
-from bucketfmt.format.table_lock import TableLease, decode_table_lease, encode_table_lease
+from bucketfmt.format.table.table_lock import TableLease, decode_table_lease, encode_table_lease
 from bucketfmt.storage.open import open_store
 from bucketfmt.storage.store import WRITE_VERBS, Store
 from bucketfmt.testing.faulty_store import Fault, FaultPlan, FaultyStore, Killed

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bucketfmt.format.instants import State
+from bucketfmt.format.names.instants import State
 from bucketfmt.timeline.timeline import Instant, Timeline, plan_timeline
 
 T = [f"2024010100000{n}000" for n in range(10)]

@@ -15,16 +15,16 @@ from bucketfmt.errors import (
     LockLostError,
     StorageError,
 )
-from bucketfmt.format.commit_metadata import CommitMetadata, WriteStat
-from bucketfmt.format.instant_content import InstantContent
-from bucketfmt.format.instants import State
-from bucketfmt.format.plans import (
+from bucketfmt.format.names.instants import State
+from bucketfmt.format.table.table_config import TableConfig
+from bucketfmt.format.timeline.commit_metadata import CommitMetadata, WriteStat
+from bucketfmt.format.timeline.instant_content import InstantContent
+from bucketfmt.format.timeline.plans import (
     ClusteringPlan,
     CompactionPlan,
     RequestedReplaceMetadata,
 )
-from bucketfmt.format.service_metadata import SavepointMetadata
-from bucketfmt.format.table_config import TableConfig
+from bucketfmt.format.timeline.service_metadata import SavepointMetadata
 from bucketfmt.storage.open import open_store
 from bucketfmt.storage.store import Store
 from bucketfmt.testing.faulty_store import Fault, FaultPlan, FaultyStore, Killed

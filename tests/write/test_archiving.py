@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 import bucketfmt as bf
-from bucketfmt.format.archived_timeline import ArchivedInstant
-from bucketfmt.format.commit_metadata import CommitMetadata
-from bucketfmt.format.instants import State
-from bucketfmt.format.plans import CleanerPlan, CompactionPlan
-from bucketfmt.format.service_metadata import (
+from bucketfmt.format.names.instants import State
+from bucketfmt.format.timeline.archived_timeline import ArchivedInstant
+from bucketfmt.format.timeline.commit_metadata import CommitMetadata
+from bucketfmt.format.timeline.plans import CleanerPlan, CompactionPlan
+from bucketfmt.format.timeline.service_metadata import (
     CleanMetadata,
     RollbackMetadata,
     SavepointMetadata,
@@ -21,7 +21,7 @@ from bucketfmt.timeline.history import load_archived_instants, load_history
 from bucketfmt.timeline.load import load_commit_metadata
 from bucketfmt.timeline.timeline import Instant, Timeline
 from bucketfmt.timeline.transitions import put_completed, put_inflight
-from bucketfmt.write.archiving import Kept, plan_archive
+from bucketfmt.write.services.archiving import Kept, plan_archive
 from tests.write.crashes import crashes, is_as
 from tests.write.models import SCHEMA, Model, assert_reads_as, rows
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import bucketfmt as bf
-from bucketfmt.format.commit_metadata import (
+from bucketfmt.format.timeline.commit_metadata import (
     CommitMetadata,
     encode_commit_metadata_avro,
     encode_commit_metadata_json,

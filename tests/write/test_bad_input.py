@@ -268,7 +268,7 @@ def test_no_room_for_what_memory_does_not_hold(
     table: bf.Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = tree(Path(table.uri))
-    monkeypatch.setattr("bucketfmt.write.grouping._BYTES_IN_MEMORY", 0)
+    monkeypatch.setattr("bucketfmt.write.rows.grouping._BYTES_IN_MEMORY", 0)
     monkeypatch.setattr(tempfile, "tempdir", str(Path(table.uri, "nowhere")))
     with pytest.raises(StorageError, match=r"temporary files cannot be written: .* set TMPDIR"):
         table.upsert(rows([1], ts=2))

@@ -11,9 +11,9 @@ import pytest
 
 import bucketfmt as bf
 from bucketfmt.errors import CorruptError
-from bucketfmt.format.instants import State
-from bucketfmt.format.plans import CleanerPlan, encode_cleaner_plan
-from bucketfmt.format.service_metadata import (
+from bucketfmt.format.names.instants import State
+from bucketfmt.format.timeline.plans import CleanerPlan, encode_cleaner_plan
+from bucketfmt.format.timeline.service_metadata import (
     CleanMetadata,
     SavepointMetadata,
     SavepointPartitionMetadata,
@@ -22,9 +22,9 @@ from bucketfmt.testing.faulty_store import Fault
 from bucketfmt.timeline.load import load_instant_content
 from bucketfmt.timeline.timeline import Instant, Timeline
 from bucketfmt.timeline.transitions import put_completed, put_inflight, put_requested
-from bucketfmt.write.cleaning import Cleaner
-from bucketfmt.write.compaction import Compactor
-from bucketfmt.write.plan_clean import Retention, find_earliest_retained
+from bucketfmt.write.services.cleaning import Cleaner
+from bucketfmt.write.services.compaction import Compactor
+from bucketfmt.write.services.plan_clean import Retention, find_earliest_retained
 from tests.write.crashes import crashes, is_as
 from tests.write.models import REGIONS, SCHEMA, Model, assert_reads_as, rows
 

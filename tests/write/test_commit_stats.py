@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import bucketfmt as bf
-from bucketfmt.format.commit_metadata import NULL_COMMIT, WriteStat
+from bucketfmt.format.timeline.commit_metadata import NULL_COMMIT, WriteStat
 from bucketfmt.timeline.load import load_commit_metadata
 
 

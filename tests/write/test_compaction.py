@@ -13,8 +13,8 @@ import pytest
 
 import bucketfmt as bf
 from bucketfmt.errors import CorruptError
-from bucketfmt.format.names import LogFileName, find_data_file_name
-from bucketfmt.format.plans import CompactionPlan, encode_compaction_plan
+from bucketfmt.format.names.names import LogFileName, find_data_file_name
+from bucketfmt.format.timeline.plans import CompactionPlan, encode_compaction_plan
 from bucketfmt.testing.faulty_store import Fault
 from bucketfmt.timeline.load import (
     load_commit_metadata,
@@ -22,9 +22,9 @@ from bucketfmt.timeline.load import (
     load_instant_content,
 )
 from bucketfmt.timeline.transitions import put_requested
-from bucketfmt.write.compaction import Compactor
-from bucketfmt.write.plan_compaction import plan_compaction
-from bucketfmt.write.started_write import StartedWrite
+from bucketfmt.write.rows.started_write import StartedWrite
+from bucketfmt.write.services.compaction import Compactor
+from bucketfmt.write.services.plan_compaction import plan_compaction
 from tests.write.crashes import crashes, is_as
 from tests.write.models import REGIONS, SCHEMA, Model, assert_reads_as, rows
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import bucketfmt as bf
-from bucketfmt.format.table_config import KeyGenerator
+from bucketfmt.format.table.table_config import KeyGenerator
 
 ROW = {"id": "a,1", "number": 7, "made": 1_700_000_000_000, "day": date(2024, 1, 2), "area": "e/u"}
 SCHEMA = pa.schema(

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import bucketfmt as bf
-from bucketfmt.write import bucket_writer
+from bucketfmt.write.rows import bucket_writer
 from tests.write.test_ordering import KINDS, SCHEMA, row, rows, values
 
 pytestmark = pytest.mark.rule("MERGE-14")

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import bucketfmt as bf
-from bucketfmt.rows.column_types import stored_columns
+from bucketfmt.rows.columns.column_types import stored_columns
 from tests.write.test_bad_input import tree
 
 UNITS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bucketfmt.format.record_keys import KeyDialect
+from bucketfmt.format.keys.record_keys import KeyDialect
 from bucketfmt.index.assign import FixedBuckets
-from bucketfmt.write import grouping
-from bucketfmt.write.grouping import BucketRef, GroupedRows, route_rows
+from bucketfmt.write.rows import grouping
+from bucketfmt.write.rows.grouping import BucketRef, GroupedRows, route_rows
 
 
 @given(

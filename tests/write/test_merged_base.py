@@ -13,18 +13,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import bucketfmt as bf
-from bucketfmt.check.pages import check_pages
-from bucketfmt.format.delete_records import DeleteBlock, DeleteRecord
-from bucketfmt.format.ordering_values import NO_ORDERING_VALUE
-from bucketfmt.rows.avro_schema_json import avro_schema_json
-from bucketfmt.rows.base_file import BaseFileReader
-from bucketfmt.rows.base_file_writer import encode_base_file
-from bucketfmt.rows.key_footer import KeyFooter
-from bucketfmt.rows.log_entries import DeleteRun, RowRun, Run
-from bucketfmt.rows.merge import merge_log
-from bucketfmt.rows.merge_rules import MergeRules
-from bucketfmt.table.slice_reader import BasePiece
-from bucketfmt.write.merged_base import MergedBase, encode_merged_base
+from bucketfmt.check.contents.pages import check_pages
+from bucketfmt.format.log.delete_records import DeleteBlock, DeleteRecord
+from bucketfmt.format.log.ordering_values import NO_ORDERING_VALUE
+from bucketfmt.rows.avro.avro_schema_json import avro_schema_json
+from bucketfmt.rows.merging.log_entries import DeleteRun, RowRun, Run
+from bucketfmt.rows.merging.merge import merge_log
+from bucketfmt.rows.merging.merge_rules import MergeRules
+from bucketfmt.rows.parquet.base_file import BaseFileReader
+from bucketfmt.rows.parquet.base_file_writer import encode_base_file
+from bucketfmt.rows.parquet.key_footer import KeyFooter
+from bucketfmt.slices.slice_reader import BasePiece
+from bucketfmt.write.rows.merged_base import MergedBase, encode_merged_base
 
 RULES = MergeRules((), False, False)
 SCHEMA = pa.schema(
@@ -150,7 +150,7 @@ def test_a_row_group_that_is_far_from_full_takes_the_inserts() -> None:
 def test_inserts_after_a_row_group_that_is_half_full_begin_another(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("bucketfmt.write.merged_base.ROW_GROUP_BYTES", 1000)
+    monkeypatch.setattr("bucketfmt.write.rows.merged_base.ROW_GROUP_BYTES", 1000)
     merged = rewritten(OLD, RowRun(rows(("z", "new", 1.0, None))))
     assert group_rows(merged.data) == [*group_rows(OLD), 1]
     merged = rewritten(merged.data, RowRun(rows(("zz", "new", 1.0, None))))
@@ -202,7 +202,7 @@ def test_any_change_of_any_file(
 
 @pytest.fixture
 def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> bf.Table:
-    monkeypatch.setattr("bucketfmt.table.slice_reader._COPIED_BYTES", 0)
+    monkeypatch.setattr("bucketfmt.slices.slice_reader._COPIED_BYTES", 0)
     return bf.create(
         str(tmp_path / "t"),
         schema=pa.schema(
@@ -271,7 +271,7 @@ def test_a_row_group_too_large_to_hold_is_streamed(
 ) -> None:
     table.upsert(given_rows(50, ts=1))
     old = newest_file(table)
-    monkeypatch.setattr("bucketfmt.table.slice_reader._HELD_ROWS", 49)
+    monkeypatch.setattr("bucketfmt.slices.slice_reader._HELD_ROWS", 49)
     monkeypatch.setattr(BaseFileReader, "read_stored", None)
     table.upsert(given_rows(10, ts=2))
     assert table.scan(["ts"]).to_arrow()["ts"].to_pylist() == [2] * 10 + [1] * 40

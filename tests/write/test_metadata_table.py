@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 import bucketfmt as bf
-from bucketfmt.format.properties import decode_properties
+from bucketfmt.format.table.properties import decode_properties
 from bucketfmt.limits import DEFAULT_LIMITS
 from bucketfmt.storage.local_store import LocalStore
-from bucketfmt.write.metadata_table import drop_metadata_table
+from bucketfmt.write.properties.metadata_table import drop_metadata_table
 
 
 @pytest.mark.rule("PROP-18")

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import bucketfmt as bf
-from bucketfmt.rows import virtual_keys
+from bucketfmt.rows.columns import virtual_keys
 
 pytestmark = pytest.mark.rule("PATH-13")
 

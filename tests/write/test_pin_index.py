@@ -9,8 +9,11 @@ import pyarrow as pa
 import pytest
 
 import bucketfmt as bf
-from bucketfmt.format.hashing_metadata import encode_hashing_metadata, initial_hashing_metadata
-from bucketfmt.format.properties import check_table_checksum, decode_properties
+from bucketfmt.format.buckets.hashing_metadata import (
+    encode_hashing_metadata,
+    initial_hashing_metadata,
+)
+from bucketfmt.format.table.properties import check_table_checksum, decode_properties
 from bucketfmt.testing.crashes import CRASHES, FAILURES, Ending, SimulatedProcess, strike_everywhere
 from bucketfmt.testing.memory_store import MemoryStore
 from tests.table.tables import forget_index, open_recorded, opened_files, state_buckets

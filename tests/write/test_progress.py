@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import bucketfmt as bf
-from bucketfmt.table.progress import Progress
+from bucketfmt.progress import Progress
 from tests.write.models import SCHEMA, Model, assert_reads_as, rows
 
 

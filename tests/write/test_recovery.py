@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 import bucketfmt as bf
-from bucketfmt.format.instants import State
-from bucketfmt.format.plans import RestorePlan
+from bucketfmt.format.names.instants import State
+from bucketfmt.format.timeline.plans import RestorePlan
 from bucketfmt.testing.faulty_store import Fault
 from bucketfmt.timeline.load import load_timeline
 from bucketfmt.timeline.transitions import put_inflight, put_requested

@@ -10,25 +10,25 @@ from typing import Any
 import pytest
 
 import bucketfmt as bf
-from bucketfmt.format.instants import State
-from bucketfmt.format.log_block import BlockType, HeaderKey, LogBlock
-from bucketfmt.format.log_file import decode_log_file
-from bucketfmt.format.names import LogFileName, find_data_file_name
-from bucketfmt.format.plans import (
+from bucketfmt.format.log.log_block import BlockType, HeaderKey, LogBlock
+from bucketfmt.format.log.log_file import decode_log_file
+from bucketfmt.format.names.instants import State
+from bucketfmt.format.names.names import LogFileName, find_data_file_name
+from bucketfmt.format.timeline.plans import (
     InstantInfo,
     RollbackPlan,
     RollbackRequest,
     decode_rollback_plan,
     encode_rollback_plan,
 )
-from bucketfmt.format.service_metadata import decode_rollback_metadata
+from bucketfmt.format.timeline.service_metadata import decode_rollback_metadata
 from bucketfmt.limits import DEFAULT_LIMITS
 from bucketfmt.storage.open import open_store
 from bucketfmt.testing.faulty_store import Fault
 from bucketfmt.testing.memory_store import MemoryStore
 from bucketfmt.testing.recording_store import RecordingStore
 from bucketfmt.timeline.transitions import put_requested
-from bucketfmt.write.transaction import Transaction
+from bucketfmt.write.commit.transaction import Transaction
 from tests.write.crashes import crashes, is_as, open_on
 from tests.write.models import SCHEMA, Model, assert_reads_as, rows
 
@@ -358,7 +358,7 @@ def test_a_writer_that_stands_on_what_is_taken_back(
     done = table.upsert(rows(range(20, 60), ts=2, price=2.0))
     rolled_back: list[str] = []
     monkeypatch.setattr(
-        "bucketfmt.write.rollback_planner.RollbackPlanner.check_writers_dead",
+        "bucketfmt.write.undo.rollback_planner.RollbackPlanner.check_writers_dead",
         lambda self, timeline: None,
     )
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 import bucketfmt as bf
-from bucketfmt.format.names import BaseFileName, find_data_file_name
-from bucketfmt.format.plans import decode_restore_plan
-from bucketfmt.format.service_metadata import (
+from bucketfmt.format.names.names import BaseFileName, find_data_file_name
+from bucketfmt.format.timeline.plans import decode_restore_plan
+from bucketfmt.format.timeline.service_metadata import (
     SavepointMetadata,
     decode_restore_metadata,
     decode_savepoint_metadata,

@@ -14,11 +14,11 @@ import pyarrow as pa
 import pytest
 
 import bucketfmt as bf
-from bucketfmt.format.commit_metadata import WriteStat
+from bucketfmt.format.timeline.commit_metadata import WriteStat
 from bucketfmt.limits import DEFAULT_LIMITS
 from bucketfmt.storage.local_store import LocalStore
-from bucketfmt.write import group_writer
-from bucketfmt.write.receipts import Receipt, decode_receipts, encode_receipt, find_winners
+from bucketfmt.write.rows import group_writer
+from bucketfmt.write.rows.receipts import Receipt, decode_receipts, encode_receipt, find_winners
 from tests.write.models import REGIONS, SCHEMA, Model, assert_reads_as, rows
 
 KINDS = {

@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import bucketfmt as bf
-from bucketfmt.rows.base_file import BaseFileReader
-from bucketfmt.write.bucket_writer import FileFormats
+from bucketfmt.rows.parquet.base_file import BaseFileReader
+from bucketfmt.write.rows.bucket_writer import FileFormats
 
 KINDS = ["COPY_ON_WRITE", "MERGE_ON_READ"]
 

@@ -11,11 +11,11 @@ import pyarrow as pa
 import pytest
 
 import bucketfmt as bf
-from bucketfmt.format.commit_metadata import decode_commit_metadata
-from bucketfmt.write.open import open_transactions
-from bucketfmt.write.started_write import WriteOptions
-from bucketfmt.write.transaction import Transaction
-from bucketfmt.write.writer import TableWriter
+from bucketfmt.format.timeline.commit_metadata import decode_commit_metadata
+from bucketfmt.write.commit.open import open_transactions
+from bucketfmt.write.commit.transaction import Transaction
+from bucketfmt.write.rows.started_write import WriteOptions
+from bucketfmt.write.rows.writer import TableWriter
 from tests.write.models import SCHEMA, Model, assert_reads_as, rows
 
 VERSIONS = [6, 8, 9]

@@ -235,8 +235,8 @@ def test_marked_rows_delete(tmp_path: Path) -> None:
 def test_rows_come_larger_than_memory_is_given(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bucketfmt.write.grouping._BYTES_IN_MEMORY", 4_000)
-    monkeypatch.setattr("bucketfmt.write.incoming._CHUNK_BYTES", 1_000)
+    monkeypatch.setattr("bucketfmt.write.rows.grouping._BYTES_IN_MEMORY", 4_000)
+    monkeypatch.setattr("bucketfmt.write.rows.incoming._CHUNK_BYTES", 1_000)
     table = bf.create(
         str(tmp_path / "t"),
         schema=SCHEMA,

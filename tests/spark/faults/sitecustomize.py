@@ -34,8 +34,8 @@ def parent(pid: int) -> int:
 
 
 def break_writers(folder: Path) -> None:
-    from bucketfmt.write.group_writer import GroupWriter
-    from bucketfmt.write.started_write import StartedWrite
+    from bucketfmt.write.rows.group_writer import GroupWriter
+    from bucketfmt.write.rows.started_write import StartedWrite
 
     put, publish = GroupWriter._put, StartedWrite.publish
 

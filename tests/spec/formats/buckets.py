@@ -10,15 +10,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from bucketfmt.format.hashing import (
-    HASH_VALUE_MASK,
-    bucket_of_hash,
-    java_list_hash,
-    java_string_hash,
-    xxhash32,
-)
-from bucketfmt.format.hashing_kernels import java_list_hashes, java_string_hashes, xxhash32s
-from bucketfmt.format.hashing_metadata import (
+from bucketfmt.format.buckets.hashing_metadata import (
     HashingMetadata,
     choose_hashing_metadata,
     decode_hashing_metadata,
@@ -26,20 +18,13 @@ from bucketfmt.format.hashing_metadata import (
     initial_hashing_metadata,
     parse_child_nodes,
 )
-from bucketfmt.format.partition_rules import (
+from bucketfmt.format.buckets.partition_rules import (
     PartitionBucketRules,
     choose_hashing_config,
     decode_hashing_config,
     encode_hashing_config,
 )
-from bucketfmt.format.record_keys import (
-    KeyDialect,
-    KeyEncoding,
-    dialect_for_table_version,
-    extract_hash_values,
-    format_record_key,
-)
-from bucketfmt.format.ring import (
+from bucketfmt.format.buckets.ring import (
     HashingNode,
     apply_children,
     find_node,
@@ -48,10 +33,25 @@ from bucketfmt.format.ring import (
     merge_nodes,
     split_node,
 )
-from bucketfmt.format.table_config import KeyGenerator
+from bucketfmt.format.keys.hashing import (
+    HASH_VALUE_MASK,
+    bucket_of_hash,
+    java_list_hash,
+    java_string_hash,
+    xxhash32,
+)
+from bucketfmt.format.keys.hashing_kernels import java_list_hashes, java_string_hashes, xxhash32s
+from bucketfmt.format.keys.record_keys import (
+    KeyDialect,
+    KeyEncoding,
+    dialect_for_table_version,
+    extract_hash_values,
+    format_record_key,
+)
+from bucketfmt.format.table.table_config import KeyGenerator
 from bucketfmt.index.assign import FixedBuckets, RingBuckets
 from bucketfmt.index.infer import infer_num_buckets
-from bucketfmt.rows.java_text import java_strings
+from bucketfmt.rows.columns.java_text import java_strings
 from tests.spec.formats.values import Json, as_bytes
 
 __all__ = ["FORMATS"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from bucketfmt.format import names
-from bucketfmt.format.paths import (
+from bucketfmt.format.names import names
+from bucketfmt.format.names.paths import (
     check_partition_path,
     check_relative_path,
     escape_partition_value,
@@ -14,7 +14,7 @@ from bucketfmt.format.paths import (
     parse_partition_path,
     unescape_partition_value,
 )
-from bucketfmt.format.properties import (
+from bucketfmt.format.table.properties import (
     decode_partition_metadata,
 )
 from tests.spec.formats.values import Json, as_bytes, members

@@ -11,26 +11,26 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from bucketfmt.format import names
-from bucketfmt.format.bloom import BloomFilterBuilder, BloomFilterType, decode_bloom_filter
-from bucketfmt.format.delete_records import DeleteBlock, DeleteRecord, decode_delete_block
-from bucketfmt.format.hashing import (
+from bucketfmt.format.keys.bloom import BloomFilterBuilder, BloomFilterType, decode_bloom_filter
+from bucketfmt.format.keys.hashing import (
     jenkins_hash,
     murmur2_hudi,
 )
-from bucketfmt.format.log_block import BlockType, CorruptSpan, LogBlock, encode_log_block
-from bucketfmt.format.log_file import covers_file, decode_log_file, select_blocks
-from bucketfmt.format.ordering_values import OrderingKind, OrderingValue
-from bucketfmt.format.record_positions import decode_record_positions, encode_record_positions
-from bucketfmt.format.table_config import TableConfig
+from bucketfmt.format.log.delete_records import DeleteBlock, DeleteRecord, decode_delete_block
+from bucketfmt.format.log.log_block import BlockType, CorruptSpan, LogBlock, encode_log_block
+from bucketfmt.format.log.log_file import covers_file, decode_log_file, select_blocks
+from bucketfmt.format.log.ordering_values import OrderingKind, OrderingValue
+from bucketfmt.format.log.record_positions import decode_record_positions, encode_record_positions
+from bucketfmt.format.names import names
+from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
-from bucketfmt.rows.avro_decode import decode_avro_blocks
-from bucketfmt.rows.avro_schema import parse_avro_schema
-from bucketfmt.rows.log_entries import DeleteRun, RowRun
-from bucketfmt.rows.merge import merge_log
-from bucketfmt.rows.merge_rules import find_merge_rules
-from bucketfmt.table.file_slices import find_slice_history, group_files
-from bucketfmt.table.files import DataFile
+from bucketfmt.rows.avro.avro_decode import decode_avro_blocks
+from bucketfmt.rows.avro.avro_schema import parse_avro_schema
+from bucketfmt.rows.merging.log_entries import DeleteRun, RowRun
+from bucketfmt.rows.merging.merge import merge_log
+from bucketfmt.rows.merging.merge_rules import find_merge_rules
+from bucketfmt.snapshot.file_slices import find_slice_history, group_files
+from bucketfmt.snapshot.files import DataFile
 from tests.spec.formats.values import Json, members
 
 __all__ = ["FORMATS"]

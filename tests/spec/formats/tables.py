@@ -13,19 +13,19 @@ import pyarrow.parquet as pq
 
 import bucketfmt as bf
 from bucketfmt.errors import CorruptError
-from bucketfmt.format.log_file import decode_log_file
-from bucketfmt.format.names import find_data_file_name
-from bucketfmt.format.record_keys import KeyDialect
-from bucketfmt.format.ring import HashingNode
-from bucketfmt.format.table_config import TableConfig
+from bucketfmt.format.buckets.ring import HashingNode
+from bucketfmt.format.keys.record_keys import KeyDialect
+from bucketfmt.format.log.log_file import decode_log_file
+from bucketfmt.format.names.names import find_data_file_name
+from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.index.assign import Buckets, FixedBuckets, RingBuckets
-from bucketfmt.rows.base_file import BaseFileReader
 from bucketfmt.rows.filters import parse_filter
+from bucketfmt.rows.parquet.base_file import BaseFileReader
+from bucketfmt.snapshot.files import DataFile, FileSlice
+from bucketfmt.snapshot.log_files import check_spans
+from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.storage.local_store import LocalStore
-from bucketfmt.table.files import DataFile, FileSlice
-from bucketfmt.table.log_files import check_spans
 from bucketfmt.table.plan_read import find_buckets, plan_slices
-from bucketfmt.table.snapshot import Snapshot
 from bucketfmt.timeline.history import load_history
 from tests.spec.formats.values import Json
 

@@ -8,31 +8,31 @@ from typing import Any
 
 import msgspec
 
-from bucketfmt.format.archived_timeline import (
-    decode_archived_block,
-    decode_history_manifest,
-    decode_history_row,
-    decode_history_version,
-)
-from bucketfmt.format.commit_metadata import decode_commit_metadata
-from bucketfmt.format.index_settings import IndexSettings
-from bucketfmt.format.instant_content import decode_instant_content
-from bucketfmt.format.instants import (
+from bucketfmt.format.buckets.index_settings import IndexSettings
+from bucketfmt.format.names.instants import (
     State,
     find_instant_file,
     format_instant_file_name,
     normalise_instant,
     parse_instant_time,
 )
-from bucketfmt.format.internal_schema import decode_schema_history, find_schema_in_force
-from bucketfmt.format.properties import (
+from bucketfmt.format.table.internal_schema import decode_schema_history, find_schema_in_force
+from bucketfmt.format.table.properties import (
     decode_properties,
     encode_properties,
     table_checksum,
 )
-from bucketfmt.format.table_config import TableConfig
+from bucketfmt.format.table.table_config import TableConfig
+from bucketfmt.format.timeline.archived_timeline import (
+    decode_archived_block,
+    decode_history_manifest,
+    decode_history_row,
+    decode_history_version,
+)
+from bucketfmt.format.timeline.commit_metadata import decode_commit_metadata
+from bucketfmt.format.timeline.instant_content import decode_instant_content
 from bucketfmt.limits import DEFAULT_LIMITS
-from bucketfmt.table.written_files import CommitRecord
+from bucketfmt.snapshot.written_files import CommitRecord
 from bucketfmt.timeline.timeline import plan_timeline
 from tests.spec.formats.values import Json, as_bytes, members
 

@@ -1,0 +1,1 @@
+"""What is inside data files: footers, pages, blocks, rows."""

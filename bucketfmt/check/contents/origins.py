@@ -1,0 +1,105 @@
+"""What rows say of the file and the partition they are in, against where they are. T002.
+
+Pure. Each row of a base file holds the file's own name and the partition path, whatever the write
+that made the file did to the row (HoodieWriteHandle, HoodieMergeHandle.writeToFile). So a file
+that was restored from an older copy, or put in the place of another, is found, though it is sound
+in itself and as long as its commit recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from bucketfmt.check.report import Finding
+from bucketfmt.errors import CorruptError
+from bucketfmt.format.log.delete_records import DeleteBlock
+from bucketfmt.format.names.names import parse_base_file_name
+from bucketfmt.rows.columns.meta_columns import FILE_NAME, PARTITION_PATH
+from bucketfmt.snapshot.files import DataFile
+
+__all__ = ["find_displaced_base_file", "find_displaced_deletes", "find_displaced_rows"]
+
+
+def find_displaced_base_file(
+    file: DataFile, partition_path: str, metadata: pq.FileMetaData
+) -> Iterator[Finding]:
+    """Yield T002 for a base file whose rows are of another file or partition.
+
+    The statistics of the footer tell; a file without them is passed over. Until Hudi 0.13 rows
+    that a rewrite kept named the file before, so only rows that agree on another file count, and
+    an older file of the same group is a warning.
+    """
+    own = str(file.name)
+    name = _only_value(metadata, FILE_NAME)
+    path = _only_value(metadata, PARTITION_PATH)
+    if path is not None and path != partition_path:
+        yield _displaced(file, partition_path, f"its rows are of partition {path[:200]!r}")
+    elif name is not None and name != own:
+        try:
+            is_older = parse_base_file_name(name).file_id == file.name.file_id
+        except CorruptError:
+            return  # no name of a file: nobody knows what that says
+        finding = _displaced(file, partition_path, f"its rows are of file {name[:200]}")
+        if is_older:
+            yield Finding.of(
+                "T002",
+                finding.evidence,
+                partition=partition_path,
+                paths=finding.paths,
+                instants=finding.instants,
+                severity="warning",
+            )
+        else:
+            yield finding
+
+
+def find_displaced_rows(file: DataFile, partition_path: str, rows: pa.Table) -> Iterator[Finding]:
+    """Yield T002 for rows of a log block that are of another partition."""
+    if PARTITION_PATH not in rows.column_names:
+        return
+    paths = pc.unique(rows.column(PARTITION_PATH).drop_null())
+    for path in paths.to_pylist():
+        if path != partition_path:
+            yield _displaced(file, partition_path, f"it has rows of partition {path[:200]!r}")
+            return
+
+
+def find_displaced_deletes(
+    file: DataFile, partition_path: str, deletes: DeleteBlock
+) -> Iterator[Finding]:
+    """Yield T002 for a delete block with keys of another partition. Null and "" tell nothing."""
+    for path in set(deletes.partition_paths):
+        if path and path != partition_path:
+            yield _displaced(file, partition_path, f"it has deletes of partition {path[:200]!r}")
+            return
+
+
+def _displaced(file: DataFile, partition_path: str, evidence: str) -> Finding:
+    return Finding.of(
+        "T002",
+        evidence + ": the file was put in the place of another, or restored from a wrong copy",
+        partition=partition_path,
+        paths=[file.path],
+        instants=[file.name.instant],
+    )
+
+
+def _only_value(metadata: pq.FileMetaData, column: str) -> str | None:
+    """Return the text that all rows have in a column; None where they differ or nothing tells."""
+    names = [metadata.schema.column(number).path for number in range(metadata.num_columns)]
+    if column not in names or not metadata.num_row_groups:
+        return None
+    at = names.index(column)
+    groups = range(metadata.num_row_groups)
+    try:
+        found = [metadata.row_group(group).column(at).statistics for group in groups]
+        if any(statistics is None or not statistics.has_min_max for statistics in found):
+            return None
+        (value, *others) = {bound for each in found for bound in (each.min, each.max)}
+    except (UnicodeDecodeError, pa.ArrowException):
+        return None
+    return value if isinstance(value, str) and not others else None

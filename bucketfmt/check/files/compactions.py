@@ -1,0 +1,58 @@
+"""Pending compactions: whether the files that their plans name are there.
+
+Reads plans and listings; the archived timeline only where a planned file is gone. T007.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from bucketfmt.check.examined import ExaminedState, event_of_error
+from bucketfmt.check.report import Event, Finding
+from bucketfmt.errors import BucketfmtError
+from bucketfmt.snapshot.committed_logs import find_missing_files, find_never_committed
+from bucketfmt.snapshot.snapshot import Snapshot
+from bucketfmt.timeline.load import load_compaction_plan
+from bucketfmt.timeline.timeline import Instant
+
+__all__ = ["load_compaction_faults"]
+
+
+def load_compaction_faults(state: ExaminedState, snapshot: Snapshot) -> Iterator[Event]:
+    """Yield T007 for each pending compaction that cannot be executed as it was planned."""
+    for instant in state.timeline.pending.of("compaction").instants:
+        try:
+            plan = load_compaction_plan(state.store, state.config, instant, state.limits)
+            gone = [p for each in plan.operations for p in find_missing_files(snapshot, each)]
+            never = find_never_committed(snapshot, plan.operations) if gone else frozenset()
+        except BucketfmtError as error:
+            yield event_of_error(error, "T001", instant.file_name)
+            continue
+        recorded = [path for path in gone if path not in never]
+        if recorded:
+            yield _finding(
+                instant,
+                "files that an archived commit wrote are gone",
+                recorded,
+                fix="Restore the files, or the table to a savepoint before the compaction.",
+                data_loss=True,
+            )
+        if never:
+            yield _finding(
+                instant,
+                "files are gone that no completed instant wrote",
+                sorted(never),
+            )
+
+
+def _finding(
+    instant: Instant,
+    evidence: str,
+    paths: list[str],
+    *,
+    fix: str | None = None,
+    data_loss: bool | None = None,
+) -> Finding:
+    text = f"compaction {instant.requested_time} cannot be executed as it was planned: {evidence}"
+    instants = [instant.requested_time]
+    return Finding.of("T007", text, paths=paths, instants=instants, fix=fix, data_loss=data_loss)

@@ -1,0 +1,1 @@
+"""Whether file groups and keys are in the bucket that they belong to."""

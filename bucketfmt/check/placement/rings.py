@@ -1,0 +1,303 @@
+"""Consistent hashing: the ring of each partition, whole, committed, and with all data on it.
+
+`find_*` are pure; `load_ring` reads the metadata of one partition. C001 to C005.
+Source: ConsistentBucketIndexUtils.loadMetadata.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from bucketfmt.check.examined import ExaminedState, event_of_error
+from bucketfmt.check.report import Counted, Event, Finding, NotChecked
+from bucketfmt.errors import BucketfmtError, CorruptError
+from bucketfmt.format.buckets.hashing_metadata import (
+    HashingMetadata,
+    choose_hashing_metadata,
+    decode_hashing_metadata,
+)
+from bucketfmt.format.encoding.json_text import decode_json
+from bucketfmt.format.keys.hashing import HASH_VALUE_MASK
+from bucketfmt.format.names.instants import INIT_INSTANT
+from bucketfmt.format.names.names import format_consistent_file_id
+from bucketfmt.format.names.paths import join_path
+from bucketfmt.location.hashing_files import HASHING_METADATA_FOLDERS
+from bucketfmt.snapshot.files import FileSlice
+from bucketfmt.storage.store import FileInfo
+
+__all__ = ["Ring", "find_lost_ring", "find_off_ring_groups", "find_ring_faults", "load_ring"]
+
+
+@dataclass(frozen=True)
+class Ring:
+    """The hashing metadata of one partition, as far as it could be read.
+
+    Attributes:
+        partition_path: Of the partition.
+        files: Every metadata file by its instant.
+        markers: Instants with a marker.
+        loaded: What decodes, by instant. Empty at depth quick.
+        in_force: The instant whose ring counts; None where there is none or nobody can tell.
+        unsound: Instants whose metadata contradicts itself.
+    """
+
+    partition_path: str
+    files: dict[str, FileInfo]
+    markers: frozenset[str]
+    loaded: dict[str, HashingMetadata]
+    in_force: str | None
+    unsound: frozenset[str]
+
+    @property
+    def metadata(self) -> HashingMetadata | None:
+        """The ring in force, if it can be relied on."""
+        if self.in_force is None or self.in_force in self.unsound:
+            return None
+        return self.loaded.get(self.in_force)
+
+
+def load_ring(
+    state: ExaminedState,
+    partition_path: str,
+    live: Sequence[FileSlice],
+    events: list[Event],
+    names_only: bool,
+) -> Ring:
+    """Return the hashing metadata of a partition; what is damaged goes to `events`.
+
+    Args:
+        state: The table.
+        partition_path: Of the partition.
+        live: The slices readers see.
+        events: Taken further.
+        names_only: Open no file.
+    """
+    entries = [
+        entry
+        for folder in HASHING_METADATA_FOLDERS
+        for entry in state.store.list(join_path(folder, partition_path))
+        if not entry.is_dir
+    ]
+    files: dict[str, FileInfo] = {}
+    for entry in entries:
+        instant, _, extension = entry.name.partition(".")
+        if extension == "hashing_meta" and _is_instant(instant):
+            files.setdefault(instant, entry)
+    names = [entry.name for entry in entries]
+    names += state.other_files(partition_path)  # where Hudi 0.15 leaves its markers
+    markers = {name.removesuffix(".commit") for name in names if name.endswith(".commit")}
+    markers = set(filter(_is_instant, markers))
+
+    events.append(Counted("hashing metadata files", len(files)))
+    loaded: dict[str, HashingMetadata] = {}
+    unsound: set[str] = set()
+    for instant, entry in sorted(files.items()):
+        if entry.size == 0:
+            events.append(_fault("C001", partition_path, "no bytes", [entry.path], [instant]))
+        elif not names_only:
+            fault = _load(state, entry, instant, partition_path, loaded)
+            if fault is not None:
+                events.append(fault)
+                unsound.add(instant)
+    for finding in _find_contradictions(partition_path, files, loaded):
+        events.append(finding)
+        unsound.update(finding.instants)
+
+    bases = {s.file_id for s in live if s.base_file is not None}
+    in_force = None
+    try:
+        in_force = choose_hashing_metadata(
+            sorted(files),
+            sorted(markers),
+            {i.requested_time for i in state.timeline.commits.completed.instants},
+            {i.requested_time for i in state.timeline.pending.instants},
+            lambda instant: instant in loaded and bool(_file_ids(loaded[instant]) & bases),
+        )
+    except CorruptError as error:
+        events.append(_fault("C001", partition_path, error.message, [], [max(markers)]))
+    return Ring(partition_path, files, frozenset(markers), loaded, in_force, frozenset(unsound))
+
+
+def _load(
+    state: ExaminedState,
+    entry: FileInfo,
+    instant: str,
+    partition_path: str,
+    loaded: dict[str, HashingMetadata],
+) -> Event | None:
+    """Load a metadata file; return what is wrong: C003 where it decodes and is no ring."""
+    try:
+        data = state.store.read(entry.path, state.limits.hashing_metadata_bytes_max)
+        try:
+            loaded[instant] = decode_hashing_metadata(data, state.limits)
+        except CorruptError as error:
+            loaded[instant] = decode_json(data, HashingMetadata, "hashing metadata")
+            return _fault("C003", partition_path, error.message, [entry.path], [instant])
+    except BucketfmtError as error:
+        error.within(path=entry.path)
+        return event_of_error(error, "C001", entry.path, partition=partition_path)
+    return None
+
+
+def find_lost_ring(ring: Ring, live: Sequence[FileSlice]) -> Iterator[Finding]:
+    """Yield C001 for a partition that has data and no metadata."""
+    if live and not ring.files:
+        yield _fault("C001", ring.partition_path, f"no metadata, but {len(live)} live file groups")
+
+
+def find_ring_faults(
+    ring: Ring,
+    live: Sequence[FileSlice],
+    completed: Collection[str],
+    pending_resizes: Collection[str],
+    pending: Collection[str],
+    archived: Collection[str],
+) -> Iterator[Finding]:
+    """Yield C002 and C005 about the metadata files of one partition.
+
+    Args:
+        ring: What was loaded.
+        live: The slices readers see.
+        completed: Completed commits of the active timeline.
+        pending_resizes: Pending instants that have a clustering plan.
+        pending: All pending instants.
+        archived: Completed instants of the archived timeline.
+    """
+    path = ring.partition_path
+    last_marked = max(ring.markers, default="")
+    bases = {s.file_id for s in live if s.base_file is not None}
+    groups = {s.file_id for s in live}
+    for instant, entry in sorted(ring.files.items()):
+        if instant in (INIT_INSTANT, *ring.markers, *completed) or instant <= last_marked:
+            continue
+        metadata = ring.loaded.get(instant)
+        if metadata is None:
+            continue  # C001 tells
+        own = _file_ids(metadata)
+        if instant in pending:
+            if instant not in pending_resizes:
+                text = f"metadata of {instant}, which is pending and has no plan to resize"
+                yield _fault("C002", path, text, [entry.path], [instant])
+        elif own & bases:
+            text = f"the resize {instant} has no marker, and has left the active timeline; base "
+            text += "files of its ring are live"
+            yield _fault("C002", path, text, [entry.path], [instant], warning=True)
+        elif instant in archived or own & groups:
+            text = f"the resize {instant} has no marker, has left the active timeline, and no base "
+            text += "file is on its ring: Hudi falls back to the ring before it"
+            yield _fault("C002", path, text, [entry.path], [instant])
+    metadata = ring.metadata
+    if metadata is not None and len(metadata.nodes) != metadata.num_buckets:
+        yield Finding.of(
+            "C005",
+            f"{len(metadata.nodes)} buckets are live; numBuckets is {metadata.num_buckets}, the "
+            "number at first",
+            partition=path,
+            instants=[metadata.instant],
+        )
+
+
+def _find_contradictions(
+    partition_path: str, files: Mapping[str, FileInfo], loaded: Mapping[str, HashingMetadata]
+) -> Iterator[Finding]:
+    """Yield C003 for what is wrong with rings that ascend."""
+    previous: HashingMetadata | None = None
+    for instant, metadata in sorted(loaded.items()):
+        faults = []
+        if metadata.instant != instant:
+            faults.append(f"it says it is of instant {metadata.instant}")
+        if metadata.partition_path != partition_path:
+            faults.append(f"it says it is of partition {metadata.partition_path!r}")
+        if any(node.tag != "NORMAL" for node in metadata.nodes):
+            faults.append("a node has the tag of a resize under way")
+        prefixes = [node.file_id_prefix for node in metadata.nodes]
+        if len(set(prefixes)) < len(prefixes):
+            faults.append("two nodes share a file group")
+        if instant == INIT_INSTANT:
+            if metadata.seq_no:
+                faults.append(f"the initial ring has sequence number {metadata.seq_no}, not 0")
+            if metadata.nodes and metadata.nodes[-1].value != HASH_VALUE_MASK:
+                faults.append("the last node of the initial ring does not own the largest hash")
+            if len(metadata.nodes) != metadata.num_buckets:
+                faults.append(
+                    f"the initial ring has {len(metadata.nodes)} nodes, not {metadata.num_buckets}"
+                )
+        elif previous is not None and metadata.seq_no <= previous.seq_no:
+            faults.append(
+                f"its sequence number {metadata.seq_no} does not follow {previous.seq_no} of "
+                f"{previous.instant}"
+            )
+        for fault in faults:
+            yield _fault("C003", partition_path, fault, [files[instant].path], [instant])
+        previous = metadata
+
+
+def find_off_ring_groups(
+    ring: Ring, live: Sequence[FileSlice], resized: Collection[str]
+) -> Iterator[Finding | NotChecked]:
+    """Yield C004 for live file groups the ring in force does not lead to.
+
+    C001 instead where the metadata of the resize that made them is missing: only the initial
+    ring is there, and its own file groups were replaced.
+
+    Args:
+        ring: What was loaded.
+        live: The slices readers see.
+        resized: File ids of the partition that completed commits replaced.
+    """
+    if ring.metadata is None:
+        if live:
+            why = (
+                "no hashing ring that can be relied on: neither file groups nor keys have a bucket"
+            )
+            yield NotChecked(f"the buckets of partition {ring.partition_path!r}", why)
+        return
+    own = _file_ids(ring.metadata)
+    off = [file_slice for file_slice in live if file_slice.file_id not in own]
+    gone = own - {file_slice.file_id for file_slice in live}
+    if off and set(ring.files) == {INIT_INSTANT} and own & set(resized) and gone:
+        yield _fault(
+            "C001",
+            ring.partition_path,
+            f"only the initial ring is there, but the partition was resized: {len(gone)} of its "
+            f"{len(own)} file groups were replaced, and {len(off)} live ones are on no ring",
+            [file.path for file_slice in off for file in file_slice.files],
+            [file_slice.base_instant for file_slice in off],
+        )
+        return
+    for file_slice in off:
+        yield _fault(
+            "C004",
+            ring.partition_path,
+            f"no node of the ring of {ring.in_force} leads to file group {file_slice.file_id}",
+            [file.path for file in file_slice.files],
+            [file_slice.base_instant],
+        )
+
+
+def _is_instant(text: str) -> bool:
+    return text.isascii() and text.isdigit()
+
+
+def _file_ids(metadata: HashingMetadata) -> set[str]:
+    prefixes = (node.file_id_prefix for node in metadata.nodes)
+    return {format_consistent_file_id(prefix) for prefix in prefixes if prefix is not None}
+
+
+def _fault(
+    finding_id: str,
+    partition_path: str,
+    evidence: str,
+    paths: Sequence[str] = (),
+    instants: Sequence[str] = (),
+    warning: bool = False,
+) -> Finding:
+    return Finding.of(
+        finding_id,
+        evidence,
+        partition=partition_path,
+        paths=paths,
+        instants=instants,
+        severity="warning" if warning else None,
+    )

@@ -1,0 +1,98 @@
+"""The `create` command: a new table."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+import bucketfmt
+from bucketfmt.cli.app import (
+    Output,
+    OutputOption,
+    StorageOption,
+    TableArgument,
+    app,
+    parse_index,
+    parse_pair,
+    parse_storage_options,
+)
+from bucketfmt.cli.commands.writing import DryRun, FormatOption, print_plan
+from bucketfmt.cli.render import print_facts
+from bucketfmt.cli.row_files import FileFormat, open_row_files
+from bucketfmt.storage.open import open_store
+from bucketfmt.write.properties.create import check_no_table
+from bucketfmt.write.properties.plan_create import name_of, plan_properties
+
+__all__ = ["create"]
+
+
+def _names(text: str | None) -> list[str]:
+    return text.split(",") if text else []
+
+
+@app.command()
+def create(
+    table: TableArgument,
+    like: Annotated[
+        Path, typer.Option("--like", metavar="FILE", help="A file of rows with the columns.")
+    ],
+    key: Annotated[str, typer.Option("--key", metavar="A,B", help="Record key columns.")],
+    index: Annotated[
+        str,
+        typer.Option("--index", help="simple:N[:FIELDS], partition:N:RULES, or consistent:N."),
+    ],
+    partition_by: Annotated[
+        str | None, typer.Option("--partition-by", metavar="A,B", help="Partition columns.")
+    ] = None,
+    ordering: Annotated[
+        str | None, typer.Option("--ordering", metavar="A", help="Tells the newer of two rows.")
+    ] = None,
+    merge_on_read: Annotated[
+        bool, typer.Option("--merge-on-read", help="Log changes instead of rewriting files.")
+    ] = False,
+    table_version: Annotated[
+        int, typer.Option("--table-version", help="6 (Hudi 0.15), 8 (1.0) or 9 (1.1 and later).")
+    ] = 9,
+    name: Annotated[
+        str | None, typer.Option("--name", help="Of the table; the last part of its path if not.")
+    ] = None,
+    property_: Annotated[
+        list[str] | None,
+        typer.Option("--property", metavar="KEY=VALUE", help="More of hoodie.properties."),
+    ] = None,
+    format_: FormatOption = FileFormat.AUTO,
+    dry_run: DryRun = False,
+    output: OutputOption = Output.TEXT,
+    storage_option: StorageOption = None,
+) -> None:
+    """Make a new table with the columns of a file; its rows are not written."""
+    options = parse_storage_options(storage_option) or None
+    arguments: dict[str, Any] = {
+        "schema": open_row_files([like], format_, None).schema,
+        "record_key": _names(key),
+        "partition_by": _names(partition_by),
+        "ordering": _names(ordering),
+        "index": parse_index(index),
+        "table_type": "MERGE_ON_READ" if merge_on_read else "COPY_ON_WRITE",
+        "table_version": table_version,
+        "properties": dict(parse_pair("--property", text) for text in property_ or ()),
+    }
+    if dry_run:
+        check_no_table(open_store(table, options))
+        print_plan(plan_properties(name=name or name_of(table), **arguments), output)
+        return
+    made = bucketfmt.create(table, name=name, storage_options=options, **arguments)
+    facts = {
+        "table": made.config.name,
+        "uri": made.uri,
+        "type": made.config.table_type,
+        "version": made.config.table_version,
+        "index": str(made.index),
+    }
+    if output is Output.JSON:
+        print(json.dumps(facts, ensure_ascii=False))
+    else:
+        print_facts(facts)

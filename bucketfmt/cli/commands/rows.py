@@ -1,0 +1,235 @@
+"""Commands about rows and keys: read, locate, lookup."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import pyarrow as pa
+import typer
+
+import bucketfmt
+from bucketfmt.cli.app import (
+    IndexOption,
+    StorageOption,
+    TableArgument,
+    app,
+    open_table,
+)
+from bucketfmt.cli.render import on_terminal, print_table
+from bucketfmt.cli.row_output import RowOutput, choose_form, write_rows
+from bucketfmt.rows.columns.meta_columns import RECORD_KEY
+from bucketfmt.rows.columns.virtual_keys import record_keys
+from bucketfmt.table.keys import key_columns
+
+__all__ = ["given_keys", "locate", "lookup", "read"]
+
+_ROWS_SHOWN = 100  # on a terminal, where nobody says how many
+_COUNTED_BYTES_MAX = 64 << 20  # of the files of a read whose rows are counted for a note
+_COUNTED_SLICES_MAX = 200
+_KEYS_SHOWN = 3
+_CONDITION = re.compile(r"^\s*(.+?)\s*(==|!=|<=|>=|=|<|>|\bnot in\b|\bin\b)\s*(.*?)\s*$", re.DOTALL)
+
+Columns = Annotated[
+    str | None, typer.Option("--columns", "-c", metavar="A,B", help="Only these columns.")
+]
+Filter = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--filter",
+        "-f",
+        metavar="'COLUMN OP VALUE'",
+        help="OP is = != < <= > >= in, not in; VALUE is JSON or text; repeated, all must hold.",
+    ),
+]
+AsOf = Annotated[
+    str | None, typer.Option("--as-of", metavar="TIME", help="Instant or ISO time to read at.")
+]
+OutFile = Annotated[
+    Path | None,
+    typer.Option("-o", "--out", metavar="FILE", help="Write here; - is standard output."),
+]
+RowOutputOption = Annotated[
+    RowOutput | None,
+    typer.Option("--output", help="text, json (lines), csv, parquet; as FILE ends where not said."),
+]
+Keys = Annotated[
+    list[str] | None, typer.Argument(metavar="KEY...", help="Record keys, as Hudi stores them.")
+]
+KeysFrom = Annotated[
+    Path | None,
+    typer.Option("--keys-from", metavar="FILE", help="A file with one record key a line."),
+]
+
+
+def parse_condition(text: str, schema: pa.Schema) -> tuple[str, str, Any]:
+    """Return (column, op, value) of a `--filter`, the value typed as its column is.
+
+    Raises:
+        typer.BadParameter: it is no condition, or its column does not exist.
+    """
+    match = _CONDITION.match(text)
+    if match is None:
+        raise typer.BadParameter(f"--filter {text!r}: want COLUMN OP VALUE, for example 'qty >= 3'")
+    column, op, literal = match.groups()
+    if column not in schema.names:
+        names = ", ".join(schema.names)
+        raise typer.BadParameter(f"--filter {text!r}: no column {column!r}; there are {names}")
+    try:
+        value = json.loads(literal)
+    except ValueError:
+        value = literal
+    target = schema.field(column).type
+    if pa.types.is_string(target) and not isinstance(value, str | list):
+        value = literal  # the text 7, not the number
+    try:
+        if isinstance(value, list):
+            value = pa.array(value).cast(target).to_pylist()
+        elif value is not None:
+            value = pa.scalar(value).cast(target).as_py()
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+        raise typer.BadParameter(f"--filter {text!r}: {column} is {target}: {error}") from error
+    return column, op, value
+
+
+@app.command()
+def read(
+    table: TableArgument,
+    columns: Columns = None,
+    filter_: Filter = None,
+    as_of: AsOf = None,
+    read_optimized: Annotated[
+        bool, typer.Option("--read-optimized", help="Base files only: faster, without the newest.")
+    ] = False,
+    meta_columns: Annotated[bool, typer.Option("--meta", help="Hudi's own columns too.")] = False,
+    limit: Annotated[
+        int | None, typer.Option("--limit", "-n", min=0, help="At most so many rows.")
+    ] = None,
+    output: RowOutputOption = None,
+    out: OutFile = None,
+    storage_option: StorageOption = None,
+    index: IndexOption = None,
+) -> None:
+    """Read rows as Hudi reads them."""
+    opened = open_table(table, storage_option, index)
+    scan = opened.scan(
+        columns=columns.split(",") if columns else None,
+        filter=[parse_condition(text, opened.schema) for text in filter_ or ()] or None,
+        as_of=as_of,
+        read_optimized=read_optimized,
+        meta_columns=meta_columns,
+        limit=limit,
+    )
+    if choose_form(output, out) is RowOutput.TEXT and limit is None and on_terminal():
+        _show_first(scan)
+    else:
+        write_rows(scan.schema, scan.to_batches(), output, out)
+
+
+def _show_first(scan: bucketfmt.Scan) -> None:
+    """Print as many rows as a person looks at, and say how many there are, or that more follow."""
+    shown, is_all = _first_rows(scan.to_batches(_ROWS_SHOWN), scan.schema)
+    note = ""
+    if not is_all:
+        plan = scan.plan()
+        is_cheap = plan.size <= _COUNTED_BYTES_MAX and len(plan.slices) <= _COUNTED_SLICES_MAX
+        total = f"{_ROWS_SHOWN} of {scan.count()} rows" if is_cheap else None
+        note = f"{total or f'the first {_ROWS_SHOWN} rows, and more follow'}; "
+        note += "--limit N or -o FILE for more"
+    print_table(shown)
+    if note:
+        print(note, file=sys.stderr)
+
+
+def _first_rows(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> tuple[pa.Table, bool]:
+    """Return the first rows, and whether they are all."""
+    found: list[pa.RecordBatch] = []
+    for batch in batches:
+        found.append(batch)
+        if sum(map(len, found)) > _ROWS_SHOWN:
+            break
+    rows = pa.Table.from_batches(found, schema)
+    return rows.slice(0, _ROWS_SHOWN), rows.num_rows <= _ROWS_SHOWN
+
+
+@app.command()
+def locate(
+    table: TableArgument,
+    keys: Keys = None,
+    keys_from: KeysFrom = None,
+    partition: Annotated[
+        list[str] | None, typer.Option("--partition", metavar="PATH", help="Only here; repeatable.")
+    ] = None,
+    output: RowOutputOption = None,
+    out: OutFile = None,
+    storage_option: StorageOption = None,
+    index: IndexOption = None,
+) -> None:
+    """Say which bucket and files hold keys, opening no data file."""
+    opened = open_table(table, storage_option, index)
+    located = opened.locate(_keys(keys, keys_from), partitions=partition or None)
+    write_rows(located.schema, iter(located.to_batches()), output, out)
+    if not located.num_rows:
+        print("the table has no partitions yet, so keys are nowhere", file=sys.stderr)
+
+
+@app.command()
+def lookup(
+    table: TableArgument,
+    keys: Keys = None,
+    keys_from: KeysFrom = None,
+    columns: Columns = None,
+    output: RowOutputOption = None,
+    out: OutFile = None,
+    storage_option: StorageOption = None,
+    index: IndexOption = None,
+) -> None:
+    """Read the rows of given keys, opening only their buckets.
+
+    Standard error tells how many keys the table does not have.
+    """
+    opened = open_table(table, storage_option, index)
+    asked = list(dict.fromkeys(_keys(keys, keys_from)))
+    names = columns.split(",") if columns else list(opened.schema.names)
+    config = opened.config
+    of_keys = [name for name in key_columns(config) if name not in names]
+    rows = opened.lookup(asked, [*names, *of_keys])
+    is_stored = config.populate_meta_fields
+    found = rows.column(RECORD_KEY) if is_stored else record_keys(rows, config)
+    wanted = rows.select(names)
+    write_rows(wanted.schema, iter(wanted.to_batches()), output, out)
+    _tell_missing(asked, set(found.to_pylist()))
+
+
+def _tell_missing(asked: list[str], found: set[str]) -> None:
+    missing = [key for key in asked if key not in found]
+    if missing:
+        shown = ", ".join(map(repr, missing[:_KEYS_SHOWN]))
+        more = ", ..." if len(missing) > _KEYS_SHOWN else ""
+        print(f"{len(missing)} of {len(asked)} keys were not found: {shown}{more}", file=sys.stderr)
+
+
+def _keys(keys: list[str] | None, keys_from: Path | None) -> list[str]:
+    found = given_keys(keys, keys_from)
+    if not found:
+        raise typer.BadParameter("give at least one KEY, or --keys-from FILE")
+    return found
+
+
+def given_keys(keys: list[str] | None, keys_from: Path | None) -> list[str]:
+    """Return the keys of the command line and of a file.
+
+    Raises:
+        typer.BadParameter: the file cannot be read.
+    """
+    found = list(keys or ())
+    if keys_from is not None:
+        try:
+            found += keys_from.read_text(encoding="utf-8").splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            raise typer.BadParameter(f"--keys-from {keys_from}: {error}") from error
+    return found

@@ -1,0 +1,209 @@
+"""Commands that look after a table: compact, clean, archive, rollback, savepoint, restore."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from enum import Enum
+from typing import Annotated, Any
+
+import typer
+
+from bucketfmt.cli.app import (
+    IndexOption,
+    Output,
+    OutputOption,
+    StorageOption,
+    TableArgument,
+    app,
+)
+from bucketfmt.cli.commands.writing import (
+    CodecOption,
+    DryRun,
+    Lock,
+    LockOption,
+    open_to_write,
+    print_result,
+)
+from bucketfmt.cli.progress import shown_progress
+from bucketfmt.cli.render import console, print_facts, size_text
+
+__all__ = ["archive", "clean", "compact", "restore", "rollback", "savepoint"]
+
+
+class Policy(str, Enum):
+    """What a clean keeps."""
+
+    KEEP_LATEST_COMMITS = "KEEP_LATEST_COMMITS"
+    KEEP_LATEST_FILE_VERSIONS = "KEEP_LATEST_FILE_VERSIONS"
+
+
+Instant = Annotated[
+    str, typer.Argument(metavar="INSTANT", help="Its requested time, as `history` shows it.")
+]
+
+
+@app.command()
+def compact(
+    table: TableArgument,
+    min_log_files: Annotated[
+        int, typer.Option("--min-log-files", min=1, help="Leave file groups with fewer.")
+    ] = 1,
+    codec: CodecOption = None,
+    dry_run: DryRun = False,
+    lock: LockOption = Lock.AUTO,
+    output: OutputOption = Output.TEXT,
+    storage_option: StorageOption = None,
+    index: IndexOption = None,
+) -> None:
+    """Merge the log files of a merge-on-read table into new base files."""
+    opened = open_to_write(table, storage_option, index, lock)
+    if dry_run:
+        found = opened.preview_compaction(min_log_files=min_log_files)
+        facts = {
+            "pending compaction": found.pending or "-",
+            "file groups": found.file_groups,
+            "log files": f"{found.log_files}, {size_text(found.log_bytes)}",
+        }
+        _print(asdict(found), facts, output, dry_run)
+        return
+    with shown_progress("scheduling") as progress:
+        result = opened.compact(
+            min_log_files=min_log_files,
+            codec=None if codec is None else codec.value,
+            progress=progress,
+        )
+    if result is not None:
+        print_result(result, output)
+    elif output is Output.JSON:
+        print("null")
+    else:
+        console.print("nothing to compact")
+
+
+@app.command()
+def clean(
+    table: TableArgument,
+    retain: Annotated[
+        int | None,
+        typer.Option("--retain", min=1, help="So many commits (10), or file slices (3)."),
+    ] = None,
+    policy: Annotated[
+        Policy, typer.Option("--policy", help="What to keep: so many commits, or file slices.")
+    ] = Policy.KEEP_LATEST_COMMITS,
+    dry_run: DryRun = False,
+    lock: LockOption = Lock.AUTO,
+    output: OutputOption = Output.TEXT,
+    storage_option: StorageOption = None,
+    index: IndexOption = None,
+) -> None:
+    """Delete files that only reads of the past would open."""
+    opened = open_to_write(table, storage_option, index, lock)
+    with shown_progress("planning") as progress:
+        found = opened.clean(policy=policy.value, retain=retain, dry_run=dry_run, progress=progress)
+    facts = {
+        "files": f"{len(found.files)}, {size_text(found.bytes)}",
+        "earliest instant readable": found.earliest_retained or "-",
+    }
+    _print(asdict(found), facts, output, dry_run)
+
+
+@app.command()
+def archive(
+    table: TableArgument,
+    min_commits: Annotated[
+        int, typer.Option("--min-commits", min=1, help="So many are left, at least.")
+    ] = 20,
+    max_commits: Annotated[
+        int, typer.Option("--max-commits", min=1, help="Nothing is done up to so many.")
+    ] = 30,
+    dry_run: DryRun = False,
+    lock: LockOption = Lock.AUTO,
+    output: OutputOption = Output.TEXT,
+    storage_option: StorageOption = None,
+    index: IndexOption = None,
+) -> None:
+    """Move old instants from the active timeline to the archive."""
+    opened = open_to_write(table, storage_option, index, lock)
+    with shown_progress("archiving"):
+        moved = opened.archive(min_commits=min_commits, max_commits=max_commits, dry_run=dry_run)
+    times = [instant.requested_time for instant in moved]
+    what = "instants to archive" if dry_run else "instants archived"
+    _print({"instants": times}, {what: len(times)}, output, dry_run)
+
+
+@app.command()
+def rollback(
+    table: TableArgument,
+    instant: Instant,
+    dry_run: DryRun = False,
+    lock: LockOption = Lock.AUTO,
+    output: OutputOption = Output.TEXT,
+    storage_option: StorageOption = None,
+    index: IndexOption = None,
+) -> None:
+    """Take the newest write back."""
+    opened = open_to_write(table, storage_option, index, lock)
+    with shown_progress("rolling back"):
+        found = opened.rollback(instant, dry_run=dry_run)
+    facts = {
+        "taken back": f"{found.instant} ({found.action})",
+        "files deleted": len(found.files_deleted),
+        "log files cancelled": len(found.log_files_cancelled),
+    }
+    _print(asdict(found), facts, output, dry_run)
+
+
+@app.command()
+def savepoint(
+    table: TableArgument,
+    instant: Annotated[
+        str | None, typer.Argument(metavar="[INSTANT]", help="Of a write; the newest by default.")
+    ] = None,
+    comments: Annotated[str, typer.Option("--comments", help="Why, for the record.")] = "",
+    delete: Annotated[bool, typer.Option("--delete", help="Remove the savepoint.")] = False,
+    dry_run: DryRun = False,
+    lock: LockOption = Lock.AUTO,
+    output: OutputOption = Output.TEXT,
+    storage_option: StorageOption = None,
+    index: IndexOption = None,
+) -> None:
+    """Keep the table as it is now for a later restore."""
+    opened = open_to_write(table, storage_option, index, lock)
+    if delete:
+        if instant is None or dry_run:
+            raise typer.BadParameter("--delete takes the savepoint's INSTANT, and no --dry-run")
+        opened.delete_savepoint(instant)
+        made = instant
+    else:
+        made = opened.savepoint(instant, comments=comments, dry_run=dry_run)
+    _print({"instant": made}, {"removed" if delete else "savepoint": made}, output, dry_run)
+
+
+@app.command()
+def restore(
+    table: TableArgument,
+    instant: Annotated[str, typer.Argument(metavar="SAVEPOINT", help="Its instant.")],
+    dry_run: DryRun = False,
+    lock: LockOption = Lock.AUTO,
+    output: OutputOption = Output.TEXT,
+    storage_option: StorageOption = None,
+    index: IndexOption = None,
+) -> None:
+    """Take the table back to a savepoint; what was written since is gone."""
+    opened = open_to_write(table, storage_option, index, lock)
+    with shown_progress("restoring"):
+        found = opened.restore(instant, dry_run=dry_run)
+    taken = ", ".join(each.instant for each in found.rollbacks) or "none"
+    _print(asdict(found), {"restored to": found.savepoint, "taken back": taken}, output, dry_run)
+
+
+def _print(
+    value: dict[str, Any], facts: dict[str, Any], output: Output, dry_run: bool = False
+) -> None:
+    if output is Output.JSON:
+        print(json.dumps(value, ensure_ascii=False))
+        return
+    print_facts(facts)
+    if dry_run:
+        console.print("nothing was done (--dry-run)", style="dim")

@@ -1,0 +1,189 @@
+"""Commands about a table as a whole: describe, history, files, buckets."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import typer
+
+from bucketfmt.cli.app import (
+    IndexOption,
+    Output,
+    OutputOption,
+    StorageOption,
+    TableArgument,
+    app,
+    open_table,
+)
+from bucketfmt.cli.render import (
+    bar,
+    console,
+    print_facts,
+    print_json,
+    print_table,
+    size_text,
+)
+from bucketfmt.index.skew import Skew, measure_skew
+from bucketfmt.table.inspect import Inspect
+from bucketfmt.table.table import Table
+
+__all__ = ["buckets", "describe", "files", "history"]
+
+PartitionOption = Annotated[
+    str | None, typer.Option("--partition", metavar="PATH", help="Only this partition.")
+]
+
+
+def describe_facts(table: Table) -> dict[str, Any]:
+    """Return what `describe` says, as plain values."""
+    config, partitions = table.config, table.inspect.partitions()
+    commits = table.inspect.commits()
+    completed = commits.filter(pc.equal(commits["state"], "COMPLETED"))
+    resolved = table.resolved_index
+    return {
+        "table": config.name,
+        "uri": table.uri,
+        "type": config.table_type,
+        "version": config.table_version,
+        "record key": ", ".join(config.record_key_fields) or "generated",
+        "partitioned by": ", ".join(config.partition_fields) or "nothing",
+        "ordering": ", ".join(config.ordering_fields) or "commit time",
+        "merge mode": config.merge_mode.value,
+        "index": str(resolved.index) if resolved.index else "unknown",
+        "index known from": f"{resolved.source}: {resolved.evidence}",
+        "partitions": partitions.num_rows,
+        "file groups": pc.sum(partitions["file_groups"]).as_py() or 0,
+        "base files": pc.sum(partitions["base_files"]).as_py() or 0,
+        "log files": pc.sum(partitions["log_files"]).as_py() or 0,
+        "size": pc.sum(partitions["size"]).as_py() or 0,
+        "completed instants": completed.num_rows,
+        "last instant": pc.max(completed["requested_time"]).as_py(),
+        "pending instants": commits.num_rows - completed.num_rows,
+        "metadata table": ", ".join(config.metadata_partitions) or "none",
+    }
+
+
+@app.command()
+def describe(
+    table: TableArgument,
+    output: OutputOption = Output.TEXT,
+    storage_option: StorageOption = None,
+    index: IndexOption = None,
+) -> None:
+    """Say what a table is: type, version, keys, index, size, schema."""
+    opened = open_table(table, storage_option, index)
+    facts = describe_facts(opened)
+    columns = {field.name: str(field.type) for field in opened.schema}
+    if output is Output.JSON:
+        print_json({**facts, "columns": columns})
+        return
+    print_facts({**facts, "size": size_text(facts["size"])})
+    console.print()
+    print_table(pa.table({"column": list(columns), "type": list(columns.values())}))
+
+
+@app.command()
+def history(
+    table: TableArgument,
+    output: OutputOption = Output.TEXT,
+    archived: Annotated[
+        bool, typer.Option("--archived", help="The archived timeline too.")
+    ] = False,
+    storage_option: StorageOption = None,
+) -> None:
+    """List what was done to a table, newest first.
+
+    Standard error tells where instants of the archived timeline are left out.
+    """
+    opened = open_table(table, storage_option)
+    commits = opened.inspect.commits(archived=archived)
+    _print(commits.sort_by([("requested_time", "descending")]), output)
+    if not archived and any(not f.is_dir for f in opened.store.list(opened.config.history_path)):
+        note = "instants of the archived timeline are left out; --archived lists them too"
+        print(note, file=sys.stderr)
+
+
+@app.command()
+def files(
+    table: TableArgument,
+    output: OutputOption = Output.TEXT,
+    partition: PartitionOption = None,
+    storage_option: StorageOption = None,
+    index: IndexOption = None,
+) -> None:
+    """List the files a reader of the table opens."""
+    inspect = open_table(table, storage_option, index).inspect
+    _print(_of_partition(inspect.files(), inspect, partition), output)
+
+
+def _of_partition(rows: pa.Table, inspect: Inspect, partition: str | None) -> pa.Table:
+    """Return the rows of one partition, or of all.
+
+    Raises:
+        ValueError: the table has no such partition.
+    """
+    if partition is None:
+        return rows
+    if partition not in inspect.partitions()["partition_path"].to_pylist():
+        raise ValueError(f"the table has no partition {partition!r}")
+    return rows.filter(pc.equal(rows["partition_path"], partition))
+
+
+def _print(table: pa.Table, output: Output) -> None:
+    if output is Output.JSON:
+        print_json(table.to_pylist())
+    else:
+        print_table(table)
+
+
+@app.command()
+def buckets(
+    table: TableArgument,
+    output: OutputOption = Output.TEXT,
+    partition: PartitionOption = None,
+    storage_option: StorageOption = None,
+    index: IndexOption = None,
+) -> None:
+    """Draw the size of each bucket, and say how even they are."""
+    inspect = open_table(table, storage_option, index).inspect
+    sizes = _of_partition(inspect.buckets(), inspect, partition)
+    rows: dict[str, list[dict[str, Any]]] = {}
+    for row in sizes.to_pylist():
+        rows.setdefault(row["partition_path"], []).append(row)
+    skews = {
+        path: measure_skew([row["size"] for row in bucket_rows])
+        for path, bucket_rows in rows.items()
+    }
+    if output is Output.JSON:
+        print_json(
+            [
+                {"partition_path": path, **vars(skews[path]), "buckets": bucket_rows}
+                for path, bucket_rows in rows.items()
+            ]
+        )
+        return
+    largest = max((row["size"] for row in sizes.to_pylist()), default=0)
+    for path, bucket_rows in rows.items():
+        draw_buckets(path, bucket_rows, skews[path], largest)
+
+
+def draw_buckets(partition_path: str, rows: list[dict[str, Any]], skew: Skew, largest: int) -> None:
+    """Draw a bar a bucket; bars of several partitions share one scale."""
+    console.print(f"[bold]{'partition ' if partition_path else 'table'}[/]", end="")
+    console.print(partition_path or "", markup=False)
+    width = max(10, min(60, console.width - 40))
+    for row in rows:
+        name = "-" if row["bucket_id"] is None else f"{row['bucket_id']:08d}"
+        logs = f"  + {row['log_files']} log" if row["log_files"] else ""
+        drawn = f"{bar(row['size'], largest, width):<{width}}"
+        console.print(f"{name}  {drawn} {size_text(row['size']):>10}{logs}", markup=False)
+    console.print(
+        f"{len(rows)} buckets, {size_text(skew.total_bytes)}; largest / median "
+        f"{skew.largest_to_median:.2f}, Gini {skew.gini:.2f}\n"
+        f"suggested N {skew.suggested_buckets} (for {size_text(skew.target_bytes)} a bucket)",
+        markup=False,
+    )
+    console.print()

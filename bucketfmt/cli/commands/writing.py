@@ -1,0 +1,347 @@
+"""Commands that write rows: upsert, delete."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from enum import Enum
+from pathlib import Path
+from typing import Annotated, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import typer
+
+import bucketfmt
+from bucketfmt.cli.app import (
+    IndexOption,
+    Output,
+    OutputOption,
+    StorageOption,
+    TableArgument,
+    app,
+    parse_index,
+    parse_pair,
+    parse_storage_options,
+)
+from bucketfmt.cli.commands.rows import Filter, Keys, KeysFrom, given_keys, parse_condition
+from bucketfmt.cli.progress import shown_progress
+from bucketfmt.cli.render import console, print_facts, size_text
+from bucketfmt.cli.row_files import FileFormat, open_row_files
+from bucketfmt.progress import Progress, ProgressCallback
+
+__all__ = [
+    "CodecOption",
+    "DryRun",
+    "FormatOption",
+    "Lock",
+    "LockOption",
+    "ParquetCodec",
+    "delete",
+    "open_to_write",
+    "print_plan",
+    "print_result",
+    "upsert",
+]
+
+
+class Lock(str, Enum):
+    """Which lock the table's writers use."""
+
+    AUTO = "auto"
+    STORAGE = "storage"
+    FILESYSTEM = "filesystem"
+    PROCESS = "process"
+
+
+class Concurrency(str, Enum):
+    """What becomes of two writes to one bucket at a time."""
+
+    OPTIMISTIC = "optimistic"
+    NON_BLOCKING = "non_blocking"
+
+
+class ParquetCodec(str, Enum):
+    """How parquet files are compressed."""
+
+    ZSTD = "zstd"
+    SNAPPY = "snappy"
+    GZIP = "gzip"
+    NONE = "none"
+
+
+class LogFormat(str, Enum):
+    """What rows are in, in log files."""
+
+    AVRO = "avro"
+    PARQUET = "parquet"
+
+
+class Missing(str, Enum):
+    """What becomes of columns that rows lack."""
+
+    ERROR = "error"
+    NULL = "null"
+    KEEP = "keep"
+
+
+class RowsOperation(str, Enum):
+    """What is done with rows."""
+
+    UPSERT = "upsert"
+    INSERT = "insert"
+    BULK_INSERT = "bulk_insert"
+    INSERT_OVERWRITE = "insert_overwrite"
+    INSERT_OVERWRITE_TABLE = "insert_overwrite_table"
+
+
+LockOption = Annotated[
+    Lock, typer.Option("--lock", help="What all writers of the table lock it by.")
+]
+ConcurrencyOption = Annotated[
+    Concurrency,
+    typer.Option(
+        "--concurrency", help="Of two writes to one bucket, one is done again, or both stand."
+    ),
+]
+MetadataTableOption = Annotated[
+    bool,
+    typer.Option("--drop-metadata-table", help="Remove Hudi's metadata table, if there is one."),
+]
+CodecOption = Annotated[
+    ParquetCodec | None, typer.Option("--codec", help="Of parquet files; as the table's if not.")
+]
+EvolveOption = Annotated[
+    bool, typer.Option("--evolve", help="Add new columns to the table, and widen its types.")
+]
+MissingOption = Annotated[
+    Missing,
+    typer.Option(
+        "--missing", help="Columns the rows lack: an error, null, or kept as they are stored."
+    ),
+]
+LogFormatOption = Annotated[
+    LogFormat, typer.Option("--log-format", help="Of the rows in log files.")
+]
+CommitMetadataOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--commit-metadata", metavar="KEY=VALUE", help="For the commit's extraMetadata; repeatable."
+    ),
+]
+Files = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="FILE...",
+        help="Rows: parquet, csv, json lines or arrow; - is standard input (with --format).",
+    ),
+]
+FormatOption = Annotated[
+    FileFormat, typer.Option("--format", help="Of the files; by their names if auto.")
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")]
+
+
+@app.command()
+def upsert(
+    table: TableArgument,
+    files: Files,
+    operation: Annotated[
+        RowsOperation, typer.Option("--operation", help="What to do with the rows.")
+    ] = RowsOperation.UPSERT,
+    format_: FormatOption = FileFormat.AUTO,
+    idempotency_key: Annotated[
+        str | None,
+        typer.Option("--idempotency-key", metavar="TEXT", help="The same key commits once."),
+    ] = None,
+    evolve: EvolveOption = False,
+    missing: MissingOption = Missing.ERROR,
+    commit_metadata: CommitMetadataOption = None,
+    codec: CodecOption = None,
+    log_format: LogFormatOption = LogFormat.AVRO,
+    dry_run: DryRun = False,
+    lock: LockOption = Lock.AUTO,
+    concurrency: ConcurrencyOption = Concurrency.OPTIMISTIC,
+    drop_metadata_table: MetadataTableOption = False,
+    output: OutputOption = Output.TEXT,
+    storage_option: StorageOption = None,
+    index: IndexOption = None,
+) -> None:
+    """Write the rows of files to a table, as one commit."""
+    opened = open_to_write(table, storage_option, index, lock, concurrency, drop_metadata_table)
+    if dry_run:
+        print_plan(_plan(opened, files, format_), output)
+        return
+    options = _arguments(commit_metadata, codec, log_format)
+    options["evolve"], options["missing"] = evolve, missing.value
+    if idempotency_key is not None:
+        options["idempotency_key"] = idempotency_key
+    with shown_progress("opening") as progress:
+        if progress is not None:
+            options["progress"] = progress
+        alike = missing is Missing.KEEP
+        rows = _told(open_row_files(files, format_, opened.schema, alike=alike), progress)
+        if operation is RowsOperation.INSERT_OVERWRITE_TABLE:
+            result = opened.insert_overwrite(rows, table=True, **options)
+        else:
+            result = getattr(opened, operation.value)(rows, **options)
+    print_result(result, output)
+
+
+@app.command()
+def delete(
+    table: TableArgument,
+    keys: Keys = None,
+    keys_from: KeysFrom = None,
+    filter_: Filter = None,
+    partition: Annotated[
+        list[str] | None,
+        typer.Option("--partition", metavar="PATH", help="Drop this partition; repeatable."),
+    ] = None,
+    commit_metadata: CommitMetadataOption = None,
+    codec: CodecOption = None,
+    log_format: LogFormatOption = LogFormat.AVRO,
+    dry_run: DryRun = False,
+    lock: LockOption = Lock.AUTO,
+    concurrency: ConcurrencyOption = Concurrency.OPTIMISTIC,
+    drop_metadata_table: MetadataTableOption = False,
+    output: OutputOption = Output.TEXT,
+    storage_option: StorageOption = None,
+    index: IndexOption = None,
+) -> None:
+    """Delete rows by key or by filter, or drop partitions."""
+    opened = open_to_write(table, storage_option, index, lock, concurrency, drop_metadata_table)
+    found = given_keys(keys, keys_from)
+    if [bool(found), bool(filter_), bool(partition)].count(True) != 1:
+        raise typer.BadParameter("give KEY... (or --keys-from), --filter, or --partition")
+    conditions = [parse_condition(text, opened.schema) for text in filter_ or ()]
+    if dry_run:
+        print_plan(_plan_delete(opened, found, conditions, partition or []), output)
+        return
+    options = _arguments(commit_metadata, codec, log_format)
+    with shown_progress("looking for rows") as progress:
+        if progress is not None:
+            options["progress"] = progress
+        if found:
+            result = opened.delete(found, **options)
+        elif conditions:
+            result = opened.delete(filter=conditions, **options)
+        else:
+            result = opened.delete_partitions(partition or [], **options)
+    print_result(result, output)
+
+
+def open_to_write(
+    table: str,
+    storage_option: list[str] | None,
+    index: str | None,
+    lock: Lock = Lock.AUTO,
+    concurrency: Concurrency = Concurrency.OPTIMISTIC,
+    drop_metadata_table: bool = False,
+) -> bucketfmt.Table:
+    """Open the table a writing command was given."""
+    return bucketfmt.open(
+        table,
+        storage_options=parse_storage_options(storage_option) or None,
+        index=parse_index(index) if index else None,
+        writer=bucketfmt.WriterConfig(
+            lock=lock.value,
+            concurrency=concurrency.value,
+            metadata_table="drop" if drop_metadata_table else "refuse",
+        ),
+    )
+
+
+def _arguments(
+    commit_metadata: list[str] | None, codec: ParquetCodec | None, log_format: LogFormat
+) -> bucketfmt.WriteArguments:
+    return {
+        "commit_metadata": dict(parse_pair("--commit-metadata", t) for t in commit_metadata or ()),
+        "codec": None if codec is None else codec.value,
+        "log_format": log_format.value,
+    }
+
+
+def print_result(result: bucketfmt.CommitResult, output: Output) -> None:
+    """Print what a commit did."""
+    if output is Output.JSON:
+        print(json.dumps(asdict(result), ensure_ascii=False))
+        return
+    if not result.committed:
+        console.print("nothing to delete")
+        return
+    facts: dict[str, Any] = {
+        "instant": f"{result.instant} ({result.action})",
+        "operation": result.operation,
+        "rows": f"{result.rows_inserted} inserted, {result.rows_updated} updated or logged, "
+        f"{result.rows_deleted} deleted",
+        "files": f"{len(result.files)}, {size_text(result.bytes_written)}",
+    }
+    if result.schema_changes:
+        facts["columns"] = "; ".join(result.schema_changes)
+    if result.file_groups_replaced:
+        facts["file groups replaced"] = result.file_groups_replaced
+    if result.repeated:
+        facts["note"] = "committed before with this idempotency key; nothing was written now"
+    print_facts(facts)
+
+
+def _plan(table: bucketfmt.Table, files: Sequence[Path], format_: FileFormat) -> dict[str, Any]:
+    config = table.config
+    wanted = list(dict.fromkeys([*config.record_key_fields, *config.partition_fields]))
+    reader = open_row_files(files, format_, table.schema)
+    count, groups = 0, []
+    for batch in reader:
+        located = table.locate(pa.Table.from_batches([batch]).select(wanted))
+        count += located.num_rows
+        groups.append(located.group_by(["partition_path", "bucket_id", "file_id"]).aggregate([]))
+    found = pa.concat_tables(groups) if groups else None
+    if found is not None:
+        found = found.group_by(["partition_path", "bucket_id", "file_id"]).aggregate([])
+    new = [name for name in reader.schema.names if name not in table.schema.names]
+    return {
+        "rows to write": count,
+        "partitions": 0 if found is None else len(pc.unique(found["partition_path"])),
+        "buckets": 0 if found is None else found.num_rows,
+        "of these new": 0 if found is None else found["file_id"].null_count,
+        "new columns": ", ".join(new) or "none",
+    }
+
+
+def _plan_delete(
+    table: bucketfmt.Table, keys: list[str], conditions: list[Any], partitions: list[str]
+) -> dict[str, Any]:
+    if keys:
+        return {"rows to delete": table.lookup(keys, table.schema.names[:1]).num_rows}
+    if conditions:
+        return {"rows to delete": table.scan(filter=conditions).count()}
+    known = table.inspect.partitions()["partition_path"].to_pylist()
+    unknown = sorted(set(partitions) - set(known))
+    if unknown:
+        raise typer.BadParameter(f"no partition {unknown[0]!r}; `files` shows them")
+    hidden = pc.is_in(table.inspect.file_groups()["partition_path"], pa.array(partitions))
+    return {"file groups to hide": pc.sum(hidden).as_py() or 0}
+
+
+def print_plan(facts: Mapping[str, Any], output: Output) -> None:
+    """Print what would be done."""
+    if output is Output.JSON:
+        print(json.dumps({name.replace(" ", "_"): value for name, value in facts.items()}))
+        return
+    print_facts(facts)
+    console.print("nothing was written (--dry-run)", style="dim")
+
+
+def _told(reader: pa.RecordBatchReader, progress: ProgressCallback | None) -> pa.RecordBatchReader:
+    """Return the same rows, whose number is told as they are read."""
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        count = 0
+        for batch in reader:
+            count += batch.num_rows
+            if progress is not None:
+                progress(Progress("reading", count, 0))
+            yield batch
+
+    return pa.RecordBatchReader.from_batches(reader.schema, batches())

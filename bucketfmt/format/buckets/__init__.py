@@ -1,0 +1,1 @@
+"""How keys map to buckets: rings, partition rules, and the settings that say which."""

@@ -1,0 +1,177 @@
+"""Consistent hashing metadata (`<instant>.hashing_meta`): the ring of one partition as JSON.
+
+Pure. Also reads the layout of the RFC-42 document, which no release is known to have written:
+`bucket_mappings` of `hash_value` and `file_group`, and names in snake case.
+Sources: `HoodieConsistentHashingMetadata`, `ConsistentBucketIndexUtils.loadMetadata`, RFC-42.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterable
+from typing import Annotated, Any
+
+import msgspec
+
+from bucketfmt.errors import CorruptError
+from bucketfmt.format.buckets.ring import HashingNode, check_ring, initial_ring
+from bucketfmt.format.encoding.cursor import Buffer
+from bucketfmt.format.encoding.json_text import decode_json, encode_jackson_json
+from bucketfmt.format.encoding.struct_types import prepare_to_decode
+from bucketfmt.format.names.instants import INIT_INSTANT
+from bucketfmt.limits import DEFAULT_LIMITS, Limits
+
+__all__ = [
+    "HashingMetadata",
+    "choose_hashing_metadata",
+    "decode_hashing_metadata",
+    "encode_hashing_metadata",
+    "format_child_nodes",
+    "initial_hashing_metadata",
+    "parse_child_nodes",
+]
+
+_Int32 = Annotated[int, msgspec.Meta(ge=0, le=0x7FFFFFFF)]
+_Instant = Annotated[str, msgspec.Meta(pattern=r"\A[0-9]{14}([0-9]{3})?\Z")]
+
+
+class HashingMetadata(msgspec.Struct, frozen=True, rename="camel"):
+    """The ring of a partition as of one instant. The fields in their order are Hudi's JSON."""
+
+    version: _Int32
+    partition_path: str
+    instant: _Instant  # of the clustering that made this ring, or INIT_INSTANT
+    num_buckets: _Int32  # of the initial ring; resizing leaves it alone
+    seq_no: _Int32  # one more with every clustering
+    nodes: tuple[HashingNode, ...]
+
+
+class _Rfc42Mapping(msgspec.Struct):
+    hash_value: int
+    file_group: str
+
+
+class _Rfc42Metadata(msgspec.Struct):
+    version: _Int32
+    partition_path: str
+    instant: _Instant
+    num_buckets: _Int32
+    bucket_mappings: list[_Rfc42Mapping]
+
+
+class _Layout(msgspec.Struct):
+    bucket_mappings: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+
+
+prepare_to_decode(HashingMetadata, _Rfc42Metadata, _Layout)
+
+
+def decode_hashing_metadata(data: Buffer, limits: Limits = DEFAULT_LIMITS) -> HashingMetadata:
+    """Return the metadata; properties that are not known are skipped.
+
+    Raises:
+        CorruptError: not such JSON, a property given twice, or the nodes are no ring.
+        LimitError: the file or the ring is too large.
+    """
+    what = "hashing metadata"
+    limits.check("hashing_metadata_bytes_max", len(data))
+    if decode_json(data, _Layout, what).bucket_mappings is msgspec.UNSET:
+        metadata = decode_json(data, HashingMetadata, what)
+    else:
+        document = decode_json(data, _Rfc42Metadata, what)
+        metadata = HashingMetadata(
+            document.version,
+            document.partition_path,
+            document.instant,
+            document.num_buckets,
+            0,
+            tuple(HashingNode(m.hash_value, m.file_group) for m in document.bucket_mappings),
+        )
+    _check_no_duplicates(data, what)
+    limits.check("ring_nodes_max", len(metadata.nodes))
+    check_ring(metadata.nodes)
+    return metadata
+
+
+def encode_hashing_metadata(metadata: HashingMetadata) -> bytes:
+    """Return the bytes Hudi writes for this metadata, to the byte."""
+    return encode_jackson_json(msgspec.to_builtins(metadata))
+
+
+def initial_hashing_metadata(partition_path: str, num_buckets: int) -> HashingMetadata:
+    """Return what the first writer to a partition puts there; all writers agree on it.
+
+    Raises:
+        ValueError: that many buckets are no ring.
+    """
+    nodes = initial_ring(partition_path, num_buckets)
+    return HashingMetadata(0, partition_path, INIT_INSTANT, num_buckets, 0, nodes)
+
+
+def parse_child_nodes(text: str, limits: Limits = DEFAULT_LIMITS) -> tuple[HashingNode, ...]:
+    """Return the children of a resize, from `clustering.group.child.node` of a plan's group.
+
+    Raises:
+        CorruptError: not such JSON.
+        LimitError: there are too many nodes.
+    """
+    what = "child nodes"
+    limits.check("hashing_metadata_bytes_max", len(text))
+    nodes = decode_json(text, tuple[HashingNode, ...], what)
+    _check_no_duplicates(text.encode(), what)
+    limits.check("ring_nodes_max", len(nodes))
+    return nodes
+
+
+def format_child_nodes(nodes: Iterable[HashingNode]) -> str:
+    """Return the text Hudi puts into `clustering.group.child.node`, to the byte."""
+    return encode_jackson_json(msgspec.to_builtins(list(nodes))).decode()
+
+
+def choose_hashing_metadata(
+    instants: Collection[str],
+    markers: Collection[str],
+    completed_instants: Collection[str],
+    pending_instants: Collection[str],
+    has_base_file_of: Callable[[str], bool],
+) -> str | None:
+    """Return the instant whose metadata is in force for a partition; None if there is none.
+
+    Args:
+        instants: Those with a `.hashing_meta` file in the partition's hashing folder.
+        markers: Those with a zero-byte `.commit` file: in the hashing folder, where 1.x puts
+            them, or in the partition's data folder, where 0.15 does.
+        completed_instants: Completed commits and replace commits of the active timeline.
+        pending_instants: Pending instants of the active timeline.
+        has_base_file_of: Whether some latest base file of the partition belongs to a node of
+            that instant's metadata. Asked only about instants the timeline no longer has.
+
+    Raises:
+        CorruptError: the newest marker has no metadata.
+    """
+    if max(instants, default=None) == INIT_INSTANT:
+        return INIT_INSTANT
+    marked = max(markers, default=None)
+    if marked is not None and marked not in instants:
+        raise CorruptError(
+            f"hashing metadata of {marked} is marked as committed, but the file is missing"
+        )
+    for instant in sorted(instants, reverse=True):
+        is_committed = instant in {marked, INIT_INSTANT} or instant in completed_instants
+        if is_committed or (instant not in pending_instants and has_base_file_of(instant)):
+            return instant
+    return None
+
+
+def _check_no_duplicates(data: Buffer, what: str) -> None:
+    """Readers disagree about a property given twice: no writer may be guessed at."""
+
+    def check(members: list[tuple[str, Any]]) -> None:
+        names = [name for name, _ in members]
+        if len(set(names)) != len(names):
+            raise CorruptError(f"{what}: a property is given twice, among {names[:8]}")
+
+    try:
+        json.loads(bytes(data), object_pairs_hook=check)
+    except (ValueError, RecursionError) as error:
+        raise CorruptError(f"{what}: {error}") from error

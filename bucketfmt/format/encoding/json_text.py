@@ -1,0 +1,73 @@
+"""JSON in and out of tables: bounded typed decoding, and text laid out as Jackson lays it out.
+
+Pure. Hudi writes its JSON with Jackson's `DefaultPrettyPrinter` (Hudi: `JsonUtils`); the
+same layout makes files written here comparable with Hudi's by eye and by byte.
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import msgspec
+
+from bucketfmt.errors import CorruptError
+from bucketfmt.format.encoding.cursor import Buffer
+
+__all__ = ["decode_json", "encode_jackson_json"]
+
+T = TypeVar("T")
+
+_ESCAPES = {code: f"\\u{code:04X}" for code in range(0x20)} | {
+    ord('"'): '\\"',
+    ord("\\"): "\\\\",
+    ord("\b"): "\\b",
+    ord("\t"): "\\t",
+    ord("\n"): "\\n",
+    ord("\f"): "\\f",
+    ord("\r"): "\\r",
+}
+
+
+def decode_json(data: Buffer | str, kind: type[T], what: str) -> T:
+    """Return the JSON value as `kind`; properties `kind` does not know are skipped.
+
+    Raises:
+        CorruptError: not JSON, not UTF-8, nested too deeply, or not of that shape.
+    """
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except (ValueError, RecursionError, OverflowError, MemoryError) as error:
+        # msgspec's own errors and UnicodeDecodeError are ValueErrors
+        raise CorruptError(f"{what}: {error}") from error
+
+
+def encode_jackson_json(value: object) -> bytes:
+    """Return `value` (dicts, lists, texts, integers, booleans, None) as Jackson prints it.
+
+    Objects span lines and indent by two, arrays stay on the line, `" : "` parts key and value.
+
+    Raises:
+        TypeError: a value of another type is in it.
+    """
+    return _format(value, "").encode()
+
+
+def _format(value: object, indent: str) -> str:
+    if isinstance(value, str):
+        return _quote(value)
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, dict):
+        inner = indent + "  "
+        members = [f"{inner}{_quote(key)} : {_format(item, inner)}" for key, item in value.items()]
+        return "{\n" + ",\n".join(members) + f"\n{indent}}}" if members else "{ }"
+    if isinstance(value, (list, tuple)):
+        items = [_format(item, indent) for item in value]
+        return f"[ {', '.join(items)} ]" if items else "[ ]"
+    raise TypeError(f"{type(value).__name__} has no place in Hudi's JSON")
+
+
+def _quote(text: str) -> str:
+    return f'"{text.translate(_ESCAPES)}"'

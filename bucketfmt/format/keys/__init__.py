@@ -1,0 +1,1 @@
+"""Record keys: their text, their hashes, and the bloom filters that hold them."""

@@ -1,0 +1,1 @@
+"""Log files: blocks, the deletes and the positions in them."""

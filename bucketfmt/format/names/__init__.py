@@ -1,0 +1,1 @@
+"""Names and paths of files and folders, and the instants in them."""

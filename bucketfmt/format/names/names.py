@@ -1,0 +1,382 @@
+"""Names of data files, hashing files and markers: text <-> values.
+
+Pure. Source: Hudi's `FSUtils` (patterns of base and log files), `HoodieLogFile`
+(order of log files), `BucketIdentifier` (bucket file ids), `WriteMarkers`.
+
+A name is untrusted: whatever parses here contains no path separator and no
+control character, so joining it to a folder stays in that folder.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from dataclasses import dataclass
+from enum import Enum
+
+import msgspec
+
+from bucketfmt.errors import CorruptError, UnsupportedError
+from bucketfmt.format.names.paths import check_relative_path, join_path
+from bucketfmt.limits import DEFAULT_LIMITS, Limits
+
+__all__ = [
+    "BaseFileName",
+    "IoType",
+    "LogFileName",
+    "MarkerName",
+    "Rfc29FileName",
+    "WriteToken",
+    "check_base_file_format",
+    "find_bucket_id",
+    "find_data_file_name",
+    "format_bucket_file_id",
+    "format_consistent_file_id",
+    "format_hashing_config_name",
+    "format_hashing_marker_name",
+    "format_hashing_metadata_name",
+    "format_nbcc_file_id",
+    "format_write_token",
+    "parse_base_file_name",
+    "parse_bucket_file_name",
+    "parse_hashing_config_name",
+    "parse_hashing_marker_name",
+    "parse_hashing_metadata_name",
+    "parse_log_file_name",
+    "parse_marker_name",
+    "parse_write_token",
+]
+
+_BUCKET_ID_MAX = 99_999_999  # eight decimal digits
+_JAVA_INT_MAX = 2**31 - 1
+
+_BASE_FILE = re.compile(r"([a-zA-Z0-9-]+)_([a-zA-Z0-9-]+)_([0-9]+)\.([a-zA-Z0-9]+)")
+# Hudi takes any file id without "." and "_"; separators and control characters are refused here.
+# The instant is empty only in names of the archive, ".commits_.archive.3_1-0-1".
+_LOG_FILE = re.compile(
+    r"\.([^._/\\\x00-\x1f\x7f]+)_([0-9]*)\.(log|archive)\.(0|[1-9][0-9]{0,9})"
+    r"(?:_([0-9]+-[0-9]+-[0-9]+)(\.cdc)?)?"
+)
+_WRITE_TOKEN = re.compile(r"(0|[1-9][0-9]*)-(0|[1-9][0-9]*)-(0|[1-9][0-9]*)")
+_UUID = r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"
+_BUCKET_FILE_ID = re.compile(rf"(?=([0-9]{{8}}))({_UUID})(?:-[0-9]+)?")
+_RFC29_FILE = re.compile(
+    rf"([0-9]{{1,8}})_([^_./\\\x00-\x1f\x7f]+)_({_UUID})_([0-9]+)\.(?:parquet|log)"
+)
+_INSTANT = re.compile(r"[0-9]+")
+_EXTERNAL_FILE_SUFFIX = "_hudiext"
+
+
+@functools.total_ordering
+@dataclass(frozen=True, slots=True)
+class WriteToken:
+    """Which attempt of which task wrote a file.
+
+    Tokens order as Hudi orders them: as plain text, so `10-0-1` comes before `2-0-1`.
+    """
+
+    task_partition_id: int
+    stage_id: int
+    task_attempt_id: int
+
+    def __str__(self) -> str:
+        return f"{self.task_partition_id}-{self.stage_id}-{self.task_attempt_id}"
+
+    def __lt__(self, other: WriteToken) -> bool:
+        return str(self) < str(other)
+
+
+class BaseFileName(msgspec.Struct, frozen=True, gc=False):
+    """`<file_id>_<write_token>_<instant>.<extension>`; `str()` gives the name back."""
+
+    file_id: str
+    write_token: str
+    instant: str
+    extension: str
+
+    def __str__(self) -> str:
+        return f"{self.file_id}_{self.write_token}_{self.instant}.{self.extension}"
+
+
+class LogFileName(msgspec.Struct, frozen=True, gc=False):
+    """`.<file_id>_<instant>.log.<version>[_<write_token>[.cdc]]`; `str()` gives the name back.
+
+    `instant` is the file slice's base instant in table version 6 and the deltacommit's own
+    instant from version 8 on. `is_cdc` files hold change data and are no part of a snapshot.
+    """
+
+    file_id: str
+    instant: str
+    version: int
+    write_token: str | None
+    extension: str = "log"
+    is_cdc: bool = False
+
+    def __str__(self) -> str:
+        token = "" if self.write_token is None else f"_{self.write_token}"
+        suffix = ".cdc" if self.is_cdc else ""
+        return f".{self.file_id}_{self.instant}.{self.extension}.{self.version}{token}{suffix}"
+
+    @property
+    def sort_key(self) -> tuple[str, int, str, str]:
+        """The order in which log files are merged (`HoodieLogFile.LogFileComparator`)."""
+        return (
+            self.instant,
+            self.version,
+            self.write_token or "",
+            ".cdc" if self.is_cdc else "",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Rfc29FileName:
+    """A bucket's file in the words of RFC-29: `${bucketId}_${filegroupId}_${UUID}_${timestamp}`.
+
+    In the names Hudi writes, the first three live together in the file id: its first eight
+    characters are `bucket_id`, the whole is `file_group_id`, its 36 UUID characters `uuid`.
+    """
+
+    bucket_id: int
+    file_group_id: str
+    uuid: str
+    timestamp: str
+
+
+class IoType(str, Enum):
+    """What the write a marker announces does to its file group."""
+
+    CREATE = "CREATE"
+    MERGE = "MERGE"
+    APPEND = "APPEND"  # table version 6 log files only
+
+
+@dataclass(frozen=True, slots=True)
+class MarkerName:
+    """A marker's path below `.hoodie/.temp/<instant>`; `str()` gives it back."""
+
+    partition_path: str
+    data_file_name: str
+    io_type: IoType
+
+    def __str__(self) -> str:
+        return join_path(self.partition_path, f"{self.data_file_name}.marker.{self.io_type.value}")
+
+
+def parse_base_file_name(name: str) -> BaseFileName:
+    """Return the parts of a base file's name (`FSUtils.BASE_FILE_PATTERN`).
+
+    Raises:
+        CorruptError: it is no such name.
+    """
+    found = _BASE_FILE.fullmatch(name)
+    if found is None:
+        raise CorruptError(f"{name!r} is not a base file name")
+    return BaseFileName(*found.groups())
+
+
+def check_base_file_format(name: str) -> None:
+    """Check that the rows of base files of a format are read: only those of parquet are.
+
+    Args:
+        name: The format as `hoodie.table.base.file.format` has it: a file's extension in capitals.
+
+    Raises:
+        UnsupportedError: the format is ORC, HFile, Lance, or unknown to this release.
+    """
+    if name != "PARQUET":
+        raise UnsupportedError(
+            f"base files of the format {name[:40]} are not read, only those of PARQUET; "
+            "read the table with Hudi, or have Hudi rewrite it in parquet"
+        )
+
+
+def parse_log_file_name(name: str) -> LogFileName:
+    """Return the parts of a log file's name, archive files included (`FSUtils.LOG_FILE_PATTERN`).
+
+    Raises:
+        CorruptError: it is no such name.
+    """
+    found = _find_log_file_name(name)
+    if found is None:
+        raise CorruptError(f"{name!r} is not a log file name")
+    return found
+
+
+def _find_log_file_name(name: str) -> LogFileName | None:
+    found = _LOG_FILE.fullmatch(name)
+    if found is None:
+        return None
+    file_id, instant, extension, version, write_token, cdc = found.groups()
+    if int(version) > _JAVA_INT_MAX or (not instant and extension == "log"):
+        return None
+    return LogFileName(file_id, instant, int(version), write_token, extension, cdc is not None)
+
+
+def find_data_file_name(name: str) -> BaseFileName | LogFileName | None:
+    """Return the parts of a data file's name, or None for any other file of a partition folder.
+
+    CDC log files are returned too; a snapshot leaves them out by `is_cdc`.
+
+    Raises:
+        UnsupportedError: the file was made outside Hudi and registered with it. Its rows
+            belong to the table, so it must not be passed over.
+    """
+    if name.endswith(_EXTERNAL_FILE_SUFFIX):
+        raise UnsupportedError(
+            f"{name!r} is a file registered from outside Hudi; "
+            "read this table with Hudi, or rewrite it there by clustering"
+        )
+    if name.startswith("."):
+        log_file = _find_log_file_name(name)
+        return log_file if log_file is not None and log_file.extension == "log" else None
+    base_file = _BASE_FILE.fullmatch(name)
+    return BaseFileName(*base_file.groups()) if base_file else None
+
+
+def format_write_token(task_partition_id: int, stage_id: int, task_attempt_id: int) -> str:
+    """Return `<task_partition_id>-<stage_id>-<task_attempt_id>` (`FSUtils.makeWriteToken`)."""
+    if min(task_partition_id, stage_id, task_attempt_id) < 0:
+        raise ValueError("the parts of a write token are not negative")
+    return f"{task_partition_id}-{stage_id}-{task_attempt_id}"
+
+
+def parse_write_token(text: str) -> WriteToken:
+    """Return the parts of a write token.
+
+    Raises:
+        CorruptError: it is not three decimal numbers joined by hyphens.
+    """
+    found = _WRITE_TOKEN.fullmatch(text)
+    if found is None or len(text) > 64:  # no task has such ids
+        raise CorruptError(f"{text!r} is not a write token")
+    return WriteToken(*map(int, found.groups()))
+
+
+def find_bucket_id(file_id: str) -> int | None:
+    """Return the bucket id a simple bucket index put into a file id, None if there is none.
+
+    A random UUID may begin with eight digits too: only the table's index makes it a bucket id.
+    Source: `BucketIdentifier.bucketIdFromFileId`.
+    """
+    head = file_id[:8]
+    return int(head) if len(head) == 8 and head.isascii() and head.isdigit() else None
+
+
+def _format_bucket_id(bucket_id: int) -> str:
+    if not 0 <= bucket_id <= _BUCKET_ID_MAX:
+        raise ValueError(f"bucket id {bucket_id} is not in 0..{_BUCKET_ID_MAX}")
+    return f"{bucket_id:08d}"
+
+
+def format_bucket_file_id(bucket_id: int, uuid: str, *, with_suffix: bool = True) -> str:
+    """Return a new file id for a bucket: `uuid` with its first eight characters replaced.
+
+    Args:
+        bucket_id: 0..99999999.
+        uuid: A random UUID in its 36-character form.
+        with_suffix: End in `-0`, as write handles do; Spark's row-writing bulk insert does not.
+
+    Source: `BucketIdentifier.newBucketFileIdPrefix`.
+    """
+    if re.fullmatch(_UUID, uuid) is None:
+        raise ValueError(f"{uuid!r} is not a UUID")
+    return _format_bucket_id(bucket_id) + uuid[8:] + ("-0" if with_suffix else "")
+
+
+def format_nbcc_file_id(bucket_id: int) -> str:
+    """Return the one file id a bucket has under non-blocking concurrency control.
+
+    Source: `BucketIdentifier.newBucketFileIdForNBCC`.
+    """
+    return f"{_format_bucket_id(bucket_id)}-0000-0000-0000-000000000000-0"
+
+
+def format_consistent_file_id(prefix: str) -> str:
+    """Return the file id of a consistent hashing node (`FSUtils.createNewFileId(prefix, 0)`)."""
+    return f"{prefix}-0"
+
+
+def parse_bucket_file_name(name: str) -> Rfc29FileName:
+    """Return what RFC-29 reads from the name of a bucket's base or log file.
+
+    Both the names Hudi writes and RFC-29's template spelled out literally are understood.
+
+    Raises:
+        CorruptError: the name is no data file name, or its file id carries no bucket id.
+    """
+    literal = _RFC29_FILE.fullmatch(name)
+    if literal is not None:
+        bucket_id, file_group_id, uuid, timestamp = literal.groups()
+        return Rfc29FileName(int(bucket_id), file_group_id, uuid, timestamp)
+    data_file = find_data_file_name(name)
+    if data_file is None:
+        raise CorruptError(f"{name!r} is not a data file name")
+    found = _BUCKET_FILE_ID.fullmatch(data_file.file_id)
+    if found is None:
+        raise CorruptError(f"{name!r} is not a bucket's file: no eight digits begin its file id")
+    return Rfc29FileName(int(found[1]), data_file.file_id, found[2], data_file.instant)
+
+
+def _parse_instant_name(name: str, suffix: str) -> str:
+    instant = name.removesuffix(suffix)
+    if instant == name or _INSTANT.fullmatch(instant) is None:
+        raise CorruptError(f"{name!r} is not an instant followed by {suffix!r}")
+    return instant
+
+
+def parse_hashing_metadata_name(name: str) -> str:
+    """Return the instant of `<instant>.hashing_meta`.
+
+    Raises:
+        CorruptError: it is no such name, for example that of a temporary file.
+    """
+    return _parse_instant_name(name, ".hashing_meta")
+
+
+def format_hashing_metadata_name(instant: str) -> str:
+    """Return the name of the consistent hashing metadata of `instant`."""
+    return f"{instant}.hashing_meta"
+
+
+def parse_hashing_marker_name(name: str) -> str:
+    """Return the instant of `<instant>.commit`, which marks hashing metadata as committed.
+
+    Raises:
+        CorruptError: it is no such name.
+    """
+    return _parse_instant_name(name, ".commit")
+
+
+def format_hashing_marker_name(instant: str) -> str:
+    """Return the name of the empty file that marks hashing metadata as committed."""
+    return f"{instant}.commit"
+
+
+def parse_hashing_config_name(name: str) -> str:
+    """Return the instant of `<instant>.hashing_config` (partition-level bucket rules).
+
+    Raises:
+        CorruptError: it is no such name.
+    """
+    return _parse_instant_name(name, ".hashing_config")
+
+
+def format_hashing_config_name(instant: str) -> str:
+    """Return the name of the partition-level bucket rules of `instant`."""
+    return f"{instant}.hashing_config"
+
+
+def parse_marker_name(path: str, limits: Limits = DEFAULT_LIMITS) -> MarkerName:
+    """Return the parts of a marker's path below `.hoodie/.temp/<instant>`.
+
+    Both a direct marker's path and a line of a `MARKERS<n>` file have this form.
+
+    Raises:
+        CorruptError: it does not end in `.marker.` and a known type.
+        UnsafePathError: the path would leave the table root.
+    """
+    partition_path, _, name = check_relative_path(path, limits).rpartition("/")
+    data_file_name, separator, io_type = name.rpartition(".marker.")
+    if not separator or not data_file_name or io_type not in IoType.__members__:
+        raise CorruptError(f"{path!r} is not a marker: <file>.marker.CREATE, MERGE or APPEND")
+    return MarkerName(partition_path, data_file_name, IoType(io_type))

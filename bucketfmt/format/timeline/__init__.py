@@ -1,0 +1,1 @@
+"""The content of timeline files, active and archived."""

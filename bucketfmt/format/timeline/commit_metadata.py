@@ -1,0 +1,208 @@
+"""What a commit wrote and replaced: the content of commit, deltacommit and replacecommit files.
+
+Pure. Sources: `HoodieCommitMetadata`, `HoodieReplaceCommitMetadata`, `HoodieWriteStat`,
+`HoodieDeltaWriteStat`, `CommitMetadataSerDeV1` (JSON, layout 1), `CommitMetadataSerDeV2`
+(Avro, layout 2). Both forms decode to the same value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from bucketfmt.format.encoding.avro_container import CONTAINER_MAGIC, encode_container
+from bucketfmt.format.encoding.cursor import Buffer
+from bucketfmt.format.encoding.json_text import decode_json, encode_jackson_json
+from bucketfmt.format.encoding.struct_types import prepare_to_decode
+from bucketfmt.format.names.damaged_names import check_names
+from bucketfmt.format.timeline.hudi_schemas import hudi_schema
+from bucketfmt.format.timeline.timeline_record import (
+    Int32,
+    Int64,
+    TimelineRecord,
+    decode_single_record,
+    timeline_record,
+)
+from bucketfmt.limits import DEFAULT_LIMITS, Limits
+
+__all__ = [
+    "NULL_COMMIT",
+    "CommitMetadata",
+    "RuntimeStats",
+    "WriteStat",
+    "commit_metadata_record",
+    "decode_commit_metadata",
+    "encode_commit_metadata_avro",
+    "encode_commit_metadata_json",
+]
+
+NULL_COMMIT = "null"
+"""`WriteStat.prev_commit` of a new file group: the text, not a null."""
+
+_UNKNOWN = "UNKNOWN"  # WriteOperationType of a commit that states none
+_COMMIT, _REPLACE_COMMIT = "HoodieCommitMetadata", "HoodieReplaceCommitMetadata"
+
+
+class RuntimeStats(TimelineRecord, frozen=True, kw_only=True):
+    """Milliseconds a writer spent on one file."""
+
+    total_scan_time: Int64 = 0
+    total_upsert_time: Int64 = 0
+    total_create_time: Int64 = 0
+
+
+class WriteStat(TimelineRecord, frozen=True, kw_only=True):
+    """One file a commit wrote. In the order of Hudi's JSON; sizes in bytes, times in ms.
+
+    Only the stat of a log file has `log_version`, `log_offset`, `base_file` and `log_files`;
+    they are None on the stat of a base file.
+
+    `path` is relative to the table. `prev_commit` is the instant of the base file that was
+    replaced, `NULL_COMMIT` for a new file group; on a log file, the slice's base instant
+    (table version 6) or the delta commit's own instant (8 and later).
+    """
+
+    file_id: str | None = None
+    path: str | None = None
+    cdc_stats: Mapping[str, Int64] | None = None
+    prev_commit: str | None = None
+    num_writes: Int64 = 0
+    num_deletes: Int64 = 0
+    num_update_writes: Int64 = 0
+    num_inserts: Int64 = 0
+    total_write_bytes: Int64 = 0
+    total_write_errors: Int64 = 0
+    temp_path: str | None = None
+    partition_path: str | None = None
+    total_log_records: Int64 = 0
+    total_log_files_compacted: Int64 = 0
+    total_log_size_compacted: Int64 = 0
+    total_updated_records_compacted: Int64 = 0
+    total_log_blocks: Int64 = 0
+    total_corrupt_log_block: Int64 = 0
+    total_rollback_blocks: Int64 = 0
+    file_size_in_bytes: Int64 = 0
+    min_event_time: Int64 | None = None
+    max_event_time: Int64 | None = None
+    prev_base_file: str | None = None
+    runtime_stats: RuntimeStats | None = None
+    total_log_files: Int64 | None = None
+    total_log_read_time_ms: Int64 | None = None
+    num_updates: Int64 | None = None
+    log_version: Int32 | None = None
+    log_offset: Int64 | None = None
+    base_file: str | None = None
+    log_files: Sequence[str] | None = None
+
+
+class CommitMetadata(TimelineRecord, frozen=True, kw_only=True):
+    """A commit: {partition path: its files}, and {partition path: file ids it replaced}.
+
+    `extra_metadata["schema"]` is the table's Avro schema without meta columns.
+    `operation_type` is Hudi's enum name; where a writer left it out it is UNKNOWN. JSON may
+    say null for it and for `compacted`, which is decoded as the default.
+    """
+
+    partition_to_write_stats: Mapping[str, Sequence[WriteStat]] = {}
+    compacted: bool | None = False
+    extra_metadata: Mapping[str, str | None] = {}
+    operation_type: str | None = _UNKNOWN
+    partition_to_replace_file_ids: Mapping[str, Sequence[str]] = {}
+
+
+prepare_to_decode(CommitMetadata)
+
+# Hudi 0.15 leaves these out of the JSON of a stat that has none; others it writes as null.
+_ABSENT_WHEN_NULL = (
+    "prevBaseFile",
+    "totalLogFiles",
+    "totalLogReadTimeMs",
+    "numUpdates",
+    "logVersion",
+    "logOffset",
+    "baseFile",
+    "logFiles",
+)
+
+
+def decode_commit_metadata(data: Buffer, limits: Limits = DEFAULT_LIMITS) -> CommitMetadata:
+    """Return the commit metadata in a completed or inflight file, Avro or JSON.
+
+    A file of zero bytes is an empty commit, as Hudi reads it.
+
+    Raises:
+        CorruptError: the bytes are neither form.
+        UnsupportedError: an Avro container that Hudi would not write.
+        LimitError: the file exceeds a limit.
+    """
+    limits.check("timeline_file_bytes_max", len(data))
+    if not len(data):
+        return CommitMetadata()
+    if bytes(data[: len(CONTAINER_MAGIC)]) == CONTAINER_MAGIC:
+        _, record = decode_single_record(data, (_COMMIT, _REPLACE_COMMIT), limits)
+        metadata = timeline_record(record, CommitMetadata)
+    else:
+        metadata = decode_json(data, CommitMetadata, "commit metadata")
+        if metadata.compacted is None:
+            metadata = msgspec.structs.replace(metadata, compacted=False)
+        if metadata.operation_type is None:
+            metadata = msgspec.structs.replace(metadata, operation_type=_UNKNOWN)
+        record = decode_json(data, dict[str, msgspec.Raw], "commit metadata")
+    # A damaged name is skipped as unknown: a replacecommit would replace nothing.
+    check_names(record, CommitMetadata.__struct_encode_fields__, "commit metadata")
+    return metadata
+
+
+def encode_commit_metadata_json(metadata: CommitMetadata, replace: bool = False) -> bytes:
+    """Return the JSON of a layout 1 file, laid out as Hudi 0.15 writes it.
+
+    `replace` says that the action is a replacecommit.
+
+    Raises:
+        TypeError: a key or a value of the extra metadata is not text.
+        ValueError: file ids are replaced and `replace` is false.
+    """
+    record = _to_record(metadata, replace)
+    for stats in record["partitionToWriteStats"].values():
+        for stat in stats:
+            for name in _ABSENT_WHEN_NULL:
+                if stat[name] is None:
+                    del stat[name]
+            if "logFiles" in stat:
+                # column ranges Hudi 0.15 keeps in memory and spills here; no reader wants them
+                stat["recordsStats"] = {"val": None}
+    return encode_jackson_json(record)
+
+
+def encode_commit_metadata_avro(metadata: CommitMetadata, replace: bool) -> bytes:
+    """Return the Avro container of a layout 2 file.
+
+    `replace` says that the action is a replacecommit, which is a record of its own.
+
+    Raises:
+        TypeError: a key or a value of the extra metadata is not text.
+        ValueError: file ids are replaced and `replace` is false.
+    """
+    record = commit_metadata_record(metadata, replace)
+    return encode_container(hudi_schema(_REPLACE_COMMIT if replace else _COMMIT), [record])
+
+
+def commit_metadata_record(metadata: CommitMetadata, replace: bool) -> dict[str, Any]:
+    """Return the Avro record; arguments and errors as for `encode_commit_metadata_avro`."""
+    record = _to_record(metadata, replace)
+    record["version"] = None  # as Hudi leaves it
+    extra = record["extraMetadata"]
+    record["extraMetadata"] = {key: text for key, text in extra.items() if text is not None}
+    return record
+
+
+def _to_record(metadata: CommitMetadata, replace: bool) -> dict[str, Any]:
+    for key, text in metadata.extra_metadata.items():
+        if not isinstance(key, str) or not isinstance(text, str | None):
+            raise TypeError(f"extra metadata is text: {key!r}: {text!r}")
+    record: dict[str, Any] = msgspec.to_builtins(metadata)
+    if not replace and record.pop("partitionToReplaceFileIds"):
+        raise ValueError("a commit that replaces file groups is a replacecommit: pass replace=True")
+    return record

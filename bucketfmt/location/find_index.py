@@ -1,0 +1,284 @@
+"""Finds a table's index: in the caller's argument, the properties, index files, or keys.
+
+I/O: index files; and, where nothing states an index, a sample of keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+from bucketfmt.errors import BucketfmtError, IndexUnknownError
+from bucketfmt.format.buckets.index_settings import IndexSettings
+from bucketfmt.format.buckets.partition_rules import (
+    PartitionBucketRules,
+    choose_hashing_config,
+    decode_hashing_config,
+)
+from bucketfmt.format.buckets.ring import initial_ring
+from bucketfmt.format.keys.record_keys import dialect_for_table_version
+from bucketfmt.format.names.names import find_bucket_id, parse_hashing_config_name
+from bucketfmt.format.table.table_config import TableConfig
+from bucketfmt.index.assign import Buckets, FixedBuckets, RingBuckets
+from bucketfmt.index.infer import infer_hash_fields, infer_simple_index, largest_bucket_id
+from bucketfmt.index.model import (
+    BucketIndex,
+    ConsistentHashingIndex,
+    Index,
+    PartitionBucketIndex,
+    SimpleBucketIndex,
+)
+from bucketfmt.index.resolve import (
+    ResolvedIndex,
+    check_hash_fields,
+    check_index_argument,
+    find_declared_index,
+)
+from bucketfmt.limits import Limits
+from bucketfmt.location.hashing_files import (
+    find_initial_num_buckets,
+    has_hashing_metadata,
+    load_hashing_metadata,
+)
+from bucketfmt.location.index_proof import IndexProofs
+from bucketfmt.location.sample_keys import load_key_sample
+from bucketfmt.snapshot.snapshot import Snapshot
+from bucketfmt.snapshot.state import TableState
+from bucketfmt.storage.store import Store
+
+__all__ = ["IndexFinder"]
+
+_HASHING_CONFIG_FOLDER = ".hoodie/.bucket_index/partition_bucket_index_meta/configs"
+
+
+class IndexFinder:
+    """Answers which index a table has, and which buckets a partition has by it.
+
+    Attributes:
+        argument: The index the caller gave, if any.
+    """
+
+    def __init__(
+        self, store: Store, config: TableConfig, limits: Limits, argument: Index | None
+    ) -> None:
+        self._store = store
+        self._config = config
+        self._limits = limits
+        self.argument = argument
+        self._declared: tuple[TableState, ResolvedIndex] | None = None
+        self._inferred: tuple[TableState, ResolvedIndex] | None = None
+        self._proofs = IndexProofs()
+        self._initial_num_buckets: int | None = None
+        self._dialect = dialect_for_table_version(config.table_version)
+        if isinstance(argument, BucketIndex):
+            check_hash_fields(argument, config.record_key_fields)
+
+    def declared(self, snapshot: Snapshot) -> ResolvedIndex:
+        """Return the index that somebody stated: it may prune. Reads index files only.
+
+        Raises:
+            ValueError: the caller's index contradicts the table's.
+            IndexUnknownError: hoodie.properties contradicts itself, and the caller gave no index.
+            UnsupportedError: the table states an index this release does not know.
+            CorruptError: what states the index is damaged.
+        """
+        declared = self._declared
+        if declared is None or declared[0] is not snapshot.state:
+            stated = self._load_stated(snapshot)
+            if self.argument is not None:
+                given = check_index_argument(self.argument, stated)
+                stated = replace(given, is_recorded=self._records(stated, given.index))
+            elif self._leaves_hash_fields_open(stated):
+                stated = replace(stated, lacks_hash_fields=True)
+            else:
+                stated = replace(stated, is_recorded=stated.index is not None)
+            declared = self._declared = snapshot.state, stated  # one assignment: threads may race
+        return declared[1]
+
+    def _load_stated(self, snapshot: Snapshot) -> ResolvedIndex:
+        state, config = snapshot.state, snapshot.state.config
+        try:
+            settings = IndexSettings.from_properties(config.properties, self._limits)
+        except IndexUnknownError:
+            if self.argument is None:
+                raise
+            return ResolvedIndex(None, "unknown", "hoodie.properties contradicts itself")
+        has_rings = has_hashing_metadata(state)
+        if has_rings and settings.num_buckets is None and self._initial_num_buckets is None:
+            self._initial_num_buckets = find_initial_num_buckets(state)
+        return find_declared_index(
+            settings, self._load_rules(snapshot), has_rings, self._initial_num_buckets
+        )
+
+    def _leaves_hash_fields_open(self, stated: ResolvedIndex) -> bool:
+        """Whether index files state the index: they do not say which key fields are hashed."""
+        return (
+            stated.source == "index files"
+            and isinstance(stated.index, BucketIndex)
+            and stated.index.hash_fields is None
+            and len(self._config.record_key_fields) > 1
+        )
+
+    def _records(self, stated: ResolvedIndex, given: Index | None) -> bool:
+        """Whether the table states all of the caller's index."""
+        if not stated.is_declared or self._leaves_hash_fields_open(stated):
+            return False
+        if isinstance(given, BucketIndex) and isinstance(stated.index, BucketIndex):
+            return self._hash_fields(given) == self._hash_fields(stated.index)
+        return True
+
+    def resolve(self, snapshot: Snapshot) -> ResolvedIndex:
+        """Return the stated index, or what the keys of a few file groups prove.
+
+        Which partitions the index holds for is for `buckets` to tell.
+        """
+        declared = self.declared(snapshot)
+        if declared.is_declared:
+            return declared
+        inferred = self._inferred
+        if inferred is None or inferred[0] is not snapshot.state:
+            if isinstance(declared.index, BucketIndex):
+                found = self._infer_hash_fields(snapshot, declared, declared.index)
+            else:
+                found = self._infer(snapshot)
+            inferred = snapshot.state, found
+            self._inferred = inferred
+        return inferred[1]
+
+    def buckets(self, snapshot: Snapshot, partition_path: str) -> Buckets:
+        """Return the buckets of a partition, which may be new, by an index proved for it.
+
+        Nothing else returns buckets. See `IndexProofs.prove` for what is looked at. No data file
+        is opened where the table records the index.
+
+        Raises:
+            IndexUnknownError: the index is unknown, has no buckets, or is not proved.
+            ValueError: the caller's index contradicts the table.
+            CorruptError: what states the index, or the partition's ring, is damaged.
+        """
+        resolved = self.resolve(snapshot)
+        if resolved.index is None:
+            raise IndexUnknownError(
+                f"how keys map to file groups is unknown: {resolved.evidence}; pass index= "
+                "(--index), for example SimpleBucketIndex(num_buckets)"
+            )
+        if not isinstance(resolved.index, BucketIndex):
+            raise IndexUnknownError(
+                f"{resolved.index} does not tell a file group from a key; lookup() finds the rows "
+                "of keys, and scan() those of the table"
+            )
+        layout_of = partial(self._layout, snapshot, resolved.index)
+        return self._proofs.prove(snapshot, resolved, partition_path, layout_of)
+
+    def bucket_names(
+        self, snapshot: Snapshot, partition_path: str
+    ) -> Callable[[str], int | None] | None:
+        """Return what tells the bucket id in a file id, for display only; keys are not compared.
+
+        None where nothing states an index, or the index has no buckets.
+
+        Raises:
+            ValueError: the caller's index contradicts what the table states.
+            CorruptError: as `buckets`.
+        """
+        index = self.declared(snapshot).index
+        if not isinstance(index, BucketIndex):
+            return None
+        return self._layout(snapshot, index, partition_path).bucket_of
+
+    def _layout(self, snapshot: Snapshot, index: BucketIndex, partition_path: str) -> Buckets:
+        """Return the buckets that a partition has if the index is right."""
+        hash_fields = self._hash_fields(index)
+        if isinstance(index, ConsistentHashingIndex):
+            metadata = load_hashing_metadata(snapshot.state, partition_path)
+            nodes = metadata.nodes if metadata else initial_ring(partition_path, index.num_buckets)
+            return RingBuckets(tuple(nodes), hash_fields, self._dialect)
+        return FixedBuckets(self._num_buckets(index, partition_path), hash_fields, self._dialect)
+
+    def _num_buckets(
+        self, index: SimpleBucketIndex | PartitionBucketIndex, partition_path: str
+    ) -> int:
+        if isinstance(index, SimpleBucketIndex):
+            return index.num_buckets
+        rules = PartitionBucketRules(expressions=index.rules, default_num_buckets=index.default)
+        return rules.num_buckets_for(partition_path, self._limits)
+
+    def _hash_fields(self, index: BucketIndex) -> tuple[str, ...]:
+        return index.hash_fields or self._config.record_key_fields
+
+    def _load_rules(self, snapshot: Snapshot) -> PartitionBucketRules | None:
+        instants = {}
+        for entry in self._store.list(_HASHING_CONFIG_FOLDER):
+            if entry.name.endswith(".hashing_config"):
+                instants[parse_hashing_config_name(entry.name)] = entry.path
+        pending = {i.requested_time for i in snapshot.state.timeline.pending.instants}
+        chosen = choose_hashing_config(instants, pending)
+        if chosen is None:
+            return None
+        path = instants[chosen]
+        try:
+            data = self._store.read(path, self._limits.hashing_metadata_bytes_max)
+            return decode_hashing_config(data, self._limits)
+        except BucketfmtError as error:
+            raise error.within(path=path) from None
+
+    def _infer(self, snapshot: Snapshot) -> ResolvedIndex:
+        unknown = "nothing states an index, and "
+        slices = snapshot.slices_of(snapshot.partitions)
+        largest = largest_bucket_id(file_slice.file_id for file_slice in slices)
+        if largest is None:
+            shaped = "there are no file groups" if not slices else "file ids hold no bucket ids"
+            return ResolvedIndex(None, "unknown", unknown + shaped)
+        fields = self._config.record_key_fields
+        sample = load_key_sample(snapshot, slices)
+        found = [
+            (bucket_id, keys)
+            for file_slice, keys in sample.found
+            if (bucket_id := find_bucket_id(file_slice.file_id)) is not None
+        ]
+        index = infer_simple_index(found, largest, fields, self._dialect)
+        seen = (
+            f"{sample.num_keys} keys of {len(sample.found)} file groups "
+            f"with bucket ids up to {largest}"
+        )
+        if index is None:
+            damage = f" ({sample.unreadable})" if sample.unreadable else ""
+            return ResolvedIndex(
+                None, "unknown", f"{unknown}{seen} do not prove a single number of buckets{damage}"
+            )
+        fields_text = ", ".join(index.hash_fields or fields)
+        return ResolvedIndex(
+            index,
+            "file ids and keys",
+            f"inferred: {index.num_buckets} buckets by {fields_text} is the only number that "
+            f"fits {seen}",
+        )
+
+    def _infer_hash_fields(
+        self, snapshot: Snapshot, declared: ResolvedIndex, index: BucketIndex
+    ) -> ResolvedIndex:
+        fields = self._config.record_key_fields
+        sample = load_key_sample(snapshot, snapshot.slices_of(snapshot.partitions))
+        found = []
+        for file_slice, keys in sample.found:
+            buckets = self._layout(snapshot, index, file_slice.partition_path)
+            bucket_id = buckets.bucket_of(file_slice.file_id)
+            if bucket_id is not None:
+                found.append((buckets, bucket_id, keys))
+        hash_fields = infer_hash_fields(found, fields)
+        seen = f"{sample.num_keys} keys of {len(sample.found)} file groups"
+        if hash_fields is None:
+            damage = f" ({sample.unreadable})" if sample.unreadable else ""
+            return ResolvedIndex(
+                None,
+                "unknown",
+                f"{declared.evidence}, which does not say by which of {', '.join(fields)} keys are "
+                f"hashed, and {seen} do not prove it{damage}",
+            )
+        return ResolvedIndex(
+            replace(index, hash_fields=hash_fields),
+            "file ids and keys",
+            f"{declared.evidence}; inferred: hashed by {', '.join(hash_fields)}, which alone fits "
+            f"{seen}",
+        )

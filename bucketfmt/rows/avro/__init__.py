@@ -1,0 +1,1 @@
+"""Avro data blocks to Arrow and back."""

@@ -1,0 +1,1 @@
+"""Columns: their types, their casts, and the columns that Hudi adds."""

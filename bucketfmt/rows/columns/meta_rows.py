@@ -1,0 +1,148 @@
+"""Hudi's own columns in front of a table's rows, and in front of its schema.
+
+Pure and vectorised. Sources: HoodieAvroUtils.addMetadataFields,
+HoodieRecord.generateSequenceId, HoodieCreateHandle, HoodieMergeHandle, HoodieAppendHandle.
+"""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pyarrow as pa
+
+from bucketfmt.rows.columns.meta_columns import (
+    COMMIT_SEQNO,
+    COMMIT_TIME,
+    FILE_NAME,
+    META_COLUMNS,
+    PARTITION_PATH,
+    RECORD_KEY,
+)
+
+__all__ = [
+    "add_meta_columns",
+    "add_meta_fields",
+    "add_null_meta_columns",
+    "add_written_columns",
+    "file_constants",
+    "merge_schema",
+    "meta_schema",
+]
+
+
+_NUMBERED_ROWS = 1 << 24  # of less than 50 bytes: an array of text holds two gigabytes
+
+
+def meta_schema(data: pa.Schema) -> pa.Schema:
+    """Return the schema of rows in files: Hudi's five columns, nullable text, then `data`."""
+    return pa.schema([*(pa.field(name, pa.string()) for name in META_COLUMNS), *data])
+
+
+def add_meta_fields(avro_schema: str) -> str:
+    """Return an Avro record schema (JSON) with Hudi's five fields before its own."""
+    record = json.loads(avro_schema)
+    meta = [
+        {"name": name, "type": ["null", "string"], "doc": "", "default": None}
+        for name in META_COLUMNS
+    ]
+    record["fields"] = [*meta, *record["fields"]]
+    return json.dumps(record, ensure_ascii=False, separators=(",", ":"))
+
+
+def add_meta_columns(
+    rows: pa.Table,
+    record_keys: pa.ChunkedArray,
+    partition_path: str,
+    file_name: str,
+    instant: str,
+    task_partition_id: int,
+    first_row: int = 0,
+) -> pa.Table:
+    """Return rows newly written by an instant, with Hudi's columns before their own.
+
+    Args:
+        rows: Rows of one file, without Hudi's columns.
+        record_keys: The record key of each.
+        partition_path: Their partition.
+        file_name: The base file's name; for rows of a log file, the id of its file group.
+        instant: The requested time of the write.
+        task_partition_id: First part of the file's write token.
+        first_row: How many rows the task has written before: the sequence number of a row is
+            `<instant>_<task_partition_id>_<row>`, and distinct within an instant.
+    """
+    written = add_written_columns(rows, record_keys, instant, task_partition_id, first_row)
+    places = (_constant(partition_path, rows.num_rows), _constant(file_name, rows.num_rows))
+    before, data = written.columns[:3], written.columns[3:]
+    return pa.Table.from_arrays([*before, *places, *data], schema=meta_schema(rows.schema))
+
+
+def add_written_columns(
+    rows: pa.Table,
+    record_keys: pa.ChunkedArray,
+    instant: str,
+    task_partition_id: int,
+    first_row: int = 0,
+) -> pa.Table:
+    """Return the same in the columns of `merge_schema`. Arguments as of `add_meta_columns`."""
+    size = rows.num_rows
+    sequence = _numbered(f"{instant}_{task_partition_id}_", first_row, size)
+    columns = [_constant(instant, size), sequence, record_keys.cast(pa.string()), *rows.columns]
+    return pa.Table.from_arrays(columns, schema=merge_schema(rows.schema, is_populated=True))
+
+
+def add_null_meta_columns(rows: pa.Table) -> pa.Table:
+    """Return rows as a table with virtual keys stores them: Hudi's columns are there, and null."""
+    nulls = [pa.nulls(rows.num_rows, pa.string()) for _ in META_COLUMNS]
+    return pa.Table.from_arrays([*nulls, *rows.columns], schema=meta_schema(rows.schema))
+
+
+def merge_schema(data: pa.Schema, *, is_populated: bool) -> pa.Schema:
+    """Return the columns in which rows of a base file are merged.
+
+    Of Hudi's own those that differ from row to row; of a table with virtual keys, the key.
+    """
+    names = (COMMIT_TIME, COMMIT_SEQNO, RECORD_KEY) if is_populated else (RECORD_KEY,)
+    return pa.schema([*(pa.field(name, pa.string()) for name in names), *data])
+
+
+def file_constants(
+    partition_path: str, file_name: str, *, is_populated: bool
+) -> dict[str, str | None]:
+    """Return the columns that have one value in all of a base file, and that value."""
+    if is_populated:
+        return {PARTITION_PATH: partition_path, FILE_NAME: file_name}
+    return dict.fromkeys(META_COLUMNS)
+
+
+def _numbered(prefix: str, first: int, count: int) -> pa.ChunkedArray:
+    """Return `prefix` with the numbers `first`, `first + 1`, ... behind it, as texts."""
+    end = first + count
+    starts = range(first, end, _NUMBERED_ROWS)
+    chunks = [_numbered_array(prefix, n, min(n + _NUMBERED_ROWS, end)) for n in starts]
+    return pa.chunked_array(chunks, pa.string())
+
+
+def _numbered_array(prefix: str, first: int, end: int) -> pa.StringArray:
+    start = np.frombuffer(prefix.encode(), np.uint8)
+    kind = np.uint32 if end <= np.iinfo(np.uint32).max else np.int64  # the one divides faster
+    parts, lengths = [], [np.zeros(1, np.int32)]
+    while first < end:  # the numbers of one width
+        width = len(str(first))
+        left = np.arange(first, min(end, 10**width), dtype=kind)
+        first += len(left)
+        texts = np.empty((len(left), len(start) + width), np.uint8)
+        texts[:, : len(start)] = start
+        for place in range(1, width + 1):
+            tens = left // 10
+            texts[:, -place] = left - tens * 10 + ord("0")
+            left = tens
+        parts.append(texts.reshape(-1))
+        lengths.append(np.full(len(texts), texts.shape[1], np.int32))
+    offsets = np.cumsum(np.concatenate(lengths), dtype=np.int32)
+    buffers = pa.py_buffer(offsets), pa.py_buffer(np.concatenate(parts))
+    return pa.StringArray.from_buffers(len(offsets) - 1, *buffers)
+
+
+def _constant(text: str, size: int) -> pa.Array:
+    return pa.repeat(pa.scalar(text, pa.string()), size)

@@ -1,0 +1,1 @@
+"""Which of several records with one key stays."""

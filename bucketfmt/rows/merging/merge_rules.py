@@ -1,0 +1,120 @@
+"""Which of two records with one key stays, as a table's configuration says.
+
+Pure. Sources: BufferedRecordMergerFactory, DeleteContext (1.x, table versions 8 and 9);
+HoodieMergedLogRecordScanner, OverwriteWithLatestAvroPayload, DefaultHoodieRecordPayload,
+EventTimeAvroPayload, AWSDmsAvroPayload, Iterators.scala (0.15, version 6).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bucketfmt.errors import CorruptError, UnsupportedError
+from bucketfmt.format.table.table_config import MergeMode, TableConfig
+
+__all__ = ["MergeRules", "find_merge_rules"]
+
+_PAYLOADS = "org.apache.hudi.common.model."
+_OVERWRITE = _PAYLOADS + "OverwriteWithLatestAvroPayload"
+_DEFAULT = _PAYLOADS + "DefaultHoodieRecordPayload"
+_EVENT_TIME = _PAYLOADS + "EventTimeAvroPayload"
+_DMS = _PAYLOADS + "AWSDmsAvroPayload"
+_EVENT_TIME_STRATEGY = "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5"
+_DELETE_FIELD, _DELETE_MARKER = "hoodie.payload.delete.field", "hoodie.payload.delete.marker"
+
+
+@dataclass(frozen=True, slots=True)
+class MergeRules:
+    """How the records of one key combine: log records oldest to newest, then the base row.
+
+    Attributes:
+        ordering_fields: Compared as a tuple where ordering counts. Empty: every row has the
+            default ordering value, the integer 0.
+        log_by_ordering: Of two log records the one of greater ordering stays, the newer one
+            if they are equal. Otherwise the newer one, always.
+        base_by_ordering: The base row stays against a log record of lower ordering.
+        legacy: Table version 6, merged as Hudi 0.15 does it with payload classes. An entry of a
+            delete block that has won has no ordering any more: any later row, and no base row,
+            stands against it. Rows marked as deleted are rows until the key is settled. (In
+            1.x both are deletes like any other, and are compared.)
+        marked_deletes_overrule: A row marked as deleted by `_hoodie_is_deleted` on which the
+            log settles removes the base row, whatever the ordering.
+        delete_operations: Values of `_hoodie_operation` that mark a row as deleted.
+        delete_field: Column that marks a row as deleted where its text is a delete marker.
+        delete_markers: These texts; empty exactly if there is no `delete_field`.
+    """
+
+    ordering_fields: tuple[str, ...]
+    log_by_ordering: bool
+    base_by_ordering: bool
+    legacy: bool = False
+    marked_deletes_overrule: bool = False
+    delete_operations: tuple[str, ...] = ("D", "-U")
+    delete_field: str | None = None
+    delete_markers: tuple[str, ...] = ()
+
+
+def find_merge_rules(config: TableConfig) -> MergeRules:
+    """Return the rules a table merges by.
+
+    Raises:
+        UnsupportedError: the table merges by Java code of its own, or by partial updates.
+        CorruptError: only one of delete field and delete marker is configured.
+    """
+    if config.table_version < 8:
+        return _rules_of_payload(config)
+    if config.merge_mode is MergeMode.CUSTOM:
+        raise UnsupportedError(
+            f"the table merges records by custom code ({config.payload_class or 'a merger'}); "
+            "compact it with Hudi and read it read-optimized"
+        )
+    if config.partial_update_mode is not None:
+        raise UnsupportedError(
+            f"the table merges by partial updates ({config.partial_update_mode.value}); "
+            "compact it with Hudi and read it read-optimized"
+        )
+    by_ordering = config.merge_mode is MergeMode.EVENT_TIME_ORDERING
+    found = {**config.properties, **config.merge_properties}
+    field, marker = found.get(_DELETE_FIELD), found.get(_DELETE_MARKER)
+    if bool(field) != bool(marker):
+        raise CorruptError(
+            f"only one of {_DELETE_FIELD} and {_DELETE_MARKER} is configured; set both or none"
+        )
+    return MergeRules(
+        ordering_fields=config.ordering_fields if by_ordering else (),
+        log_by_ordering=by_ordering,
+        base_by_ordering=by_ordering,
+        delete_field=field or None,
+        delete_markers=(marker,) if marker else (),
+    )
+
+
+def _rules_of_payload(config: TableConfig) -> MergeRules:
+    """Return the rules of a version 6 table, which its payload class makes.
+
+    A table that states no payload class merges by its ordering fields, so that an older row never
+    replaces a newer one (docs/decisions/0017). Flink states none on copy-on-write tables, and its
+    writers have EventTimeAvroPayload; Hudi 1.x infers event time ordering from the ordering field.
+    """
+    strategy = config.properties.get("hoodie.compaction.record.merger.strategy")
+    payload_class = config.payload_class or _DEFAULT
+    if payload_class not in (_OVERWRITE, _DEFAULT, _EVENT_TIME, _DMS) or strategy not in (
+        None,
+        "",
+        _EVENT_TIME_STRATEGY,
+    ):
+        raise UnsupportedError(
+            f"the table merges records by custom code ({payload_class}, merge strategy "
+            f"{strategy}); compact it with Hudi and read it read-optimized"
+        )
+    is_dms = payload_class == _DMS
+    return MergeRules(
+        ordering_fields=config.ordering_fields,
+        log_by_ordering=True,
+        base_by_ordering=payload_class in (_DEFAULT, _EVENT_TIME),
+        legacy=True,
+        marked_deletes_overrule=payload_class == _EVENT_TIME,
+        delete_operations=("D",),
+        delete_field="Op" if is_dms else None,
+        delete_markers=("D", "d") if is_dms else (),
+    )

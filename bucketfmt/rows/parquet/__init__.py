@@ -1,0 +1,1 @@
+"""Base files: parquet pages and footers, and what Hudi keeps in them."""

@@ -1,0 +1,349 @@
+"""Writing a base file: rows as parquet, encoded or copied, and the footer entries of Hudi.
+
+Pure: writes only into the sink it is given. Sources: HoodieAvroParquetWriter, parquet-avro's
+AvroSchemaConverter.
+
+Columns are stored as Hudi's Avro writer stores them, with two differences that its readers take
+as they come. Lists have three levels (`list.element`), which can hold nulls; Hudi writes two
+levels unless `parquet.avro.write-old-list-structure` is false, and then the same three. And an
+enum is plain text. Decimals are fixed-length bytes, as few as their digits take; there is no
+Arrow schema in the footer, and pages have checksums.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyarrow.types import is_nested
+
+from bucketfmt.errors import SchemaError, UnsupportedError
+from bucketfmt.process import cached_property
+from bucketfmt.rows.avro.avro_schema import arrow_schema, parse_avro_schema
+from bucketfmt.rows.avro.avro_types import (
+    AvroArray,
+    AvroFixed,
+    AvroMap,
+    AvroNullable,
+    AvroPrimitive,
+    AvroRecord,
+    AvroSchema,
+)
+from bucketfmt.rows.columns.hidden_nulls import fill_hidden_nulls, may_hide_nulls
+from bucketfmt.rows.columns.meta_columns import COMMIT_SEQNO, RECORD_KEY
+from bucketfmt.rows.parquet.key_footer import KeyFooter
+from bucketfmt.rows.parquet.parquet_chunks import (
+    ChunkFile,
+    Codec,
+    StoredColumn,
+    columns_of,
+    schema_elements,
+    split_footer,
+)
+from bucketfmt.rows.parquet.thrift_compact import Struct
+
+__all__ = ["ROW_GROUP_BYTES", "BaseFileWriter", "encode_base_file"]
+
+ROW_GROUP_BYTES = 16 << 20
+"""Of the rows in memory: what a writer holds at most. As parquet that is less than ten megabytes,
+where Hudi's `hoodie.parquet.block.size` is 120."""
+
+_ROW_GROUP_ROWS = 1 << 22
+_WRITER_OPTIONS = inspect.signature(pq.ParquetWriter.__init__).parameters
+_DISTINCT = {RECORD_KEY, COMMIT_SEQNO}
+_SAMPLE_ROWS = 4096
+_DISTINCT_SHARE = 0.99  # of so many values; of 130,000 different ones, drawn at random, 0.985 are
+
+
+class BaseFileWriter:
+    """Writes rows of one schema into a sink, a row group at a time. Ends with `close`.
+
+    Attributes:
+        schema: What rows are cast to where that loses nothing; without the constants.
+        num_rows: Rows taken so far.
+    """
+
+    def __init__(
+        self,
+        sink: Any,
+        avro_schema: str,
+        key_footer: KeyFooter | None = None,
+        codec: Codec = "zstd",
+        row_group_bytes: int = ROW_GROUP_BYTES,
+        constants: Mapping[str, str | None] | None = None,
+        copying: bool = False,
+    ) -> None:
+        """Begin the file.
+
+        Args:
+            sink: A file-like object or pyarrow stream that is open for writing; stays open.
+            avro_schema: The rows' Avro schema (JSON), Hudi's columns included.
+            key_footer: None for a file whose footer says nothing of keys: where they are
+                virtual, and the blocks of log files.
+            codec: zstd by default: smaller files than gzip, which is Hudi's default and takes
+                over ten times as long to write; those of snappy are half as large again.
+            row_group_bytes: Bytes of Arrow rows that make a row group.
+            constants: Columns of text with the same value in every row, which the rows that are
+                given do not have.
+            copying: The file is put together from row groups, for columns that are stored
+                elsewhere; it costs some milliseconds.
+
+        Raises:
+            UnsupportedError: a type that Hudi cannot read back from parquet.
+        """
+        record = parse_avro_schema(avro_schema)
+        _check_storable(record, "")
+        whole = arrow_schema(record)
+        self._constants = {
+            whole.get_field_index(name): pa.array([value], pa.string())
+            for name, value in (constants or {}).items()
+        }
+        self.schema = pa.schema([f for i, f in enumerate(whole) if i not in self._constants])
+        self._file_schema = whole
+        for index in self._constants:  # one dictionary entry, and a number per row
+            self._file_schema = self._file_schema.set(index, _encoded(whole.field(index)))
+        self.num_rows = 0
+        self._hiding = [i for i, field in enumerate(self.schema) if may_hide_nulls(field.type)]
+        self._avro_schema = avro_schema
+        self._key_footer = key_footer
+        self._row_group_bytes = row_group_bytes
+        self._pending: list[pa.Table] = []
+        self._pending_bytes = self._pending_rows = 0
+        self._sink, self._codec = sink, codec
+        self._chunk_file = ChunkFile(sink) if copying else None
+        self._writer: pq.ParquetWriter | None = None
+        self._distinct: set[str] | None = None  # until there are rows to choose by
+
+    def write(self, rows: pa.Table | pa.RecordBatch, *, are_keys_new: bool = True) -> None:
+        """Take rows, with the columns of the schema in any order.
+
+        `are_keys_new=False`: the key footer was begun with their keys.
+
+        Raises:
+            SchemaError: a column is missing, left over or of another type, or a value is null
+                where the schema has no null.
+            ValueError: a record key is null or empty, and the file is to have a key footer.
+        """
+        table = self._take(rows, are_keys_new)
+        step = self._row_group_bytes * table.num_rows // max(table.nbytes, 1)
+        step = min(max(step, 1), _ROW_GROUP_ROWS)
+        for start in range(0, table.num_rows, step):
+            piece = table.slice(start, step)
+            self._pending.append(piece)
+            self._pending_bytes += piece.nbytes
+            self._pending_rows += piece.num_rows
+            is_full = self._pending_bytes >= self._row_group_bytes
+            if is_full or self._pending_rows >= _ROW_GROUP_ROWS:
+                self._flush()
+
+    def write_row_group(
+        self, rows: pa.Table, stored: Mapping[str, StoredColumn], *, are_keys_new: bool = True
+    ) -> None:
+        """Take rows as a row group of their own, after what was taken before.
+
+        Args:
+            rows: As `write` takes them.
+            stored: Columns that lie in another file with the same values, by name. They are
+                copied if this writer is for that and they have the form they would have here.
+            are_keys_new: As `write` says.
+
+        Raises:
+            SchemaError, ValueError: as `write` says.
+        """
+        table = self._take(rows, are_keys_new)
+        self._flush()
+        if table.num_rows:
+            self._encode(table, stored)
+
+    def close(self) -> None:
+        """Write what is left, and the footer."""
+        self._flush()
+        entries = {"parquet.avro.schema": self._avro_schema, "writer.model.name": "avro"}
+        if self._key_footer is not None:
+            entries |= self._key_footer.entries
+        if self._chunk_file is not None:
+            self._chunk_file.close(self._encode_footer(entries))
+            return
+        writer = self._writer or self._parquet_writer(self._sink, self._file_schema)
+        writer.add_key_value_metadata(entries)
+        writer.close()
+
+    def _take(self, rows: pa.Table | pa.RecordBatch, are_keys_new: bool) -> pa.Table:
+        table = self._conform(rows if isinstance(rows, pa.Table) else pa.Table.from_batches([rows]))
+        if self._key_footer is not None and are_keys_new:
+            self._key_footer.add(table.column(RECORD_KEY))
+        self.num_rows += table.num_rows
+        return table
+
+    def _flush(self) -> None:
+        if self._pending:
+            self._encode(pa.concat_tables(self._pending), {})
+        self._pending, self._pending_bytes, self._pending_rows = [], 0, 0
+
+    def _encode(self, rows: pa.Table, stored: Mapping[str, StoredColumn]) -> None:
+        """Write a row group."""
+        if self._distinct is None and rows.num_rows >= _SAMPLE_ROWS:
+            self._distinct = _distinct_columns(rows)
+        whole = self._with_constants(rows)
+        if self._chunk_file is not None:
+            columns = {n: c for n, c in stored.items() if self._has_form_of(n, c)}
+            others = whole.select([name for name in whole.column_names if name not in columns])
+            if others.num_columns:
+                sink = pa.BufferOutputStream()
+                with _folded(), self._parquet_writer(sink, others.schema) as writer:
+                    writer.write_table(others, row_group_size=others.num_rows)
+                columns |= columns_of(sink.getvalue())
+            self._chunk_file.add(rows.num_rows, [columns[name] for name in whole.column_names])
+        else:
+            if self._writer is None:
+                self._writer = self._parquet_writer(self._sink, self._file_schema)
+            with _folded():
+                self._writer.write_table(whole, row_group_size=rows.num_rows)
+        pa.default_memory_pool().release_unused()  # else what threads keep adds up
+
+    def _has_form_of(self, name: str, column: StoredColumn) -> bool:
+        return column.codecs == {self._codec} and column.elements == self._elements.get(name)
+
+    @cached_property
+    def _elements(self) -> dict[str, tuple[Struct, ...]]:
+        """What the file's schema says of each column."""
+        return schema_elements(self._encode_footer({}))
+
+    def _encode_footer(self, entries: dict[str, str]) -> bytes:
+        """Return the FileMetaData of the file as if it had no rows."""
+        sink = pa.BufferOutputStream()
+        with self._parquet_writer(sink, self._file_schema) as writer:
+            writer.add_key_value_metadata(entries)
+        return split_footer(sink.getvalue())
+
+    def _parquet_writer(self, sink: pa.NativeFile, schema: pa.Schema) -> pq.ParquetWriter:
+        """Begin a file with dictionaries for the columns whose values recur.
+
+        A dictionary of values that are all different costs time and space, or is given up by the
+        encoder in the end. parquet-mr, Hudi's own, looks at the first page likewise
+        (FallbackValuesWriter).
+        """
+        options: dict[str, Any] = {"write_page_checksum": True, "write_page_index": True}
+        if "write_time_adjusted_to_utc" in _WRITER_OPTIONS:  # pyarrow >= 20; before it always did
+            options["write_time_adjusted_to_utc"] = True
+        distinct = self._distinct or _DISTINCT
+        return pq.ParquetWriter(
+            sink,
+            schema,
+            compression=self._codec,
+            use_dictionary=[path for path in _leaf_paths(schema) if path not in distinct],
+            store_schema=False,
+            **options,
+        )
+
+    def _with_constants(self, rows: pa.Table) -> pa.Table:
+        columns: list[pa.Array | pa.ChunkedArray] = list(rows.columns)
+        for index, value in sorted(self._constants.items()):
+            absent = np.full(rows.num_rows, value.null_count > 0)
+            zeros = pa.array(np.zeros(rows.num_rows, np.int32), mask=absent)
+            columns.insert(index, pa.DictionaryArray.from_arrays(zeros, value.drop_null()))
+        return pa.Table.from_arrays(columns, schema=self._file_schema)
+
+    def _conform(self, rows: pa.Table) -> pa.Table:
+        odd = sorted(set(rows.schema.names) ^ set(self.schema.names))
+        if odd or rows.num_columns != len(self.schema):
+            raise SchemaError(f"the rows differ from the schema to write in the columns {odd}")
+        rows = rows.select(self.schema.names)
+        for field, column in zip(self.schema, rows.columns, strict=True):
+            if not field.nullable and column.null_count:
+                raise SchemaError(f"column {field.name}: null, where the schema allows none")
+        with _folded():
+            rows = rows if rows.schema.equals(self.schema) else rows.cast(self.schema)
+        for index in self._hiding:
+            field, column = self.schema.field(index), rows.column(index)
+            chunks = [fill_hidden_nulls(chunk, field.name) for chunk in column.chunks]
+            rows = rows.set_column(index, field, pa.chunked_array(chunks, field.type))
+        return rows
+
+
+def encode_base_file(
+    rows: pa.Table,
+    avro_schema: str,
+    key_footer: KeyFooter | None = None,
+    codec: Codec = "zstd",
+    row_group_bytes: int = ROW_GROUP_BYTES,
+    constants: Mapping[str, str | None] | None = None,
+) -> pa.Buffer:
+    """Return a whole file with `rows`; see `BaseFileWriter` for arguments and errors."""
+    sink = pa.BufferOutputStream()
+    writer = BaseFileWriter(sink, avro_schema, key_footer, codec, row_group_bytes, constants)
+    writer.write(rows)
+    writer.close()
+    return sink.getvalue()
+
+
+@contextmanager
+def _folded() -> Iterator[None]:
+    """Turn what pyarrow raises on rows that do not fit the schema into SchemaError."""
+    try:
+        yield
+    except (ValueError, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
+        raise SchemaError(f"the rows do not fit the schema to write: {error}") from error
+
+
+def _encoded(field: pa.Field) -> pa.Field:
+    return field.with_type(pa.dictionary(pa.int32(), pa.string()))
+
+
+def _check_storable(schema: AvroSchema, path: str) -> None:
+    """Refuse what parquet, or Hudi's way of reading it as Avro, has no form for."""
+    if isinstance(schema, AvroNullable):
+        _check_storable(schema.value, path)
+    elif isinstance(schema, AvroRecord):
+        if not schema.fields:
+            raise UnsupportedError(f"column {path}: parquet has no struct without fields")
+        for field in schema.fields:
+            _check_storable(field.schema, f"{path}.{field.name}" if path else field.name)
+    elif isinstance(schema, AvroArray):
+        _check_storable(schema.items, f"{path}.element")
+    elif isinstance(schema, AvroMap):
+        _check_storable(schema.values, f"{path}.value")
+    elif schema == AvroPrimitive("null"):
+        raise UnsupportedError(f"column {path}: Hudi stores no column of type null; give it a type")
+    elif isinstance(schema, AvroFixed) and schema.logical is not None:
+        smallest = ((10**schema.logical.precision - 1).bit_length() + 8) // 8
+        if schema.size != smallest:
+            raise UnsupportedError(
+                f"column {path}: a decimal of {schema.logical.precision} digits in "
+                f"{schema.size} bytes instead of {smallest}; write this table with Hudi"
+            )
+
+
+def _leaf_paths(schema: pa.Schema) -> Iterator[str]:
+    """Yield the parquet path of every leaf column."""
+
+    def below(path: str, kind: pa.DataType) -> Iterator[str]:
+        if pa.types.is_struct(kind):
+            for field in kind:
+                yield from below(f"{path}.{field.name}", field.type)
+        elif pa.types.is_map(kind):
+            yield from below(f"{path}.key_value.key", kind.key_type)
+            yield from below(f"{path}.key_value.value", kind.item_type)
+        elif pa.types.is_list(kind):
+            yield from below(f"{path}.list.element", kind.value_type)
+        else:
+            yield path
+
+    for field in schema:
+        yield from below(field.name, field.type)
+
+
+def _distinct_columns(rows: pa.Table) -> set[str]:
+    """Return the columns that hardly have a value twice, by a sample from all over the rows."""
+    unknown = [f.name for f in rows.schema if f.name not in _DISTINCT and not is_nested(f.type)]
+    random = np.random.default_rng(0)  # the same rows every time
+    chosen = random.choice(rows.num_rows, _SAMPLE_ROWS, replace=False, shuffle=False)
+    sample = rows.select(unknown).take(pa.array(chosen))
+    counts = {name: pc.count_distinct(sample.column(name)).as_py() for name in unknown}
+    return _DISTINCT | {n for n, count in counts.items() if count > _DISTINCT_SHARE * _SAMPLE_ROWS}

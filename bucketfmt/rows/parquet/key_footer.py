@@ -1,0 +1,109 @@
+"""What a base file's footer says of its record keys, by which Hudi finds them.
+
+Pure. Sources: HoodieBloomFilterAvroWriteSupport, BloomFilterUtils.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from bucketfmt.errors import CorruptError, LimitError, UnsupportedError
+from bucketfmt.format.keys.bloom import BloomFilterBuilder, encode_bloom_filter
+from bucketfmt.format.keys.hashing_kernels import string_buffers
+from bucketfmt.rows.parquet.base_file import (
+    BLOOM_KEY,
+    BLOOM_TYPE_KEY,
+    MAX_KEY,
+    MIN_KEY,
+    BaseFileReader,
+)
+
+__all__ = ["KeyFooter"]
+
+_ENTRIES = (BLOOM_KEY, BLOOM_TYPE_KEY, MIN_KEY, MAX_KEY)
+_FIRST_DISPUTED_BYTE = 0xEE  # from U+E000 on, UTF-8 and UTF-16 order text differently
+
+
+class KeyFooter:
+    """What the footer says of a file's record keys: a bloom filter, least and greatest key.
+
+    A file that keeps the keys of the file it replaces and adds others can start from that one's
+    filter and range, and add only the new keys: both may err by saying too much.
+    """
+
+    def __init__(
+        self,
+        bloom_filter: BloomFilterBuilder | None = None,
+        key_range: tuple[str, str] | None = None,
+        as_it_was: dict[str, str] | None = None,
+    ) -> None:
+        self._bloom_filter = bloom_filter or BloomFilterBuilder()
+        self._range = key_range
+        self._as_it_was = as_it_was  # until keys are added
+
+    @classmethod
+    def resume(cls, replaced: BaseFileReader) -> KeyFooter | None:
+        """Return one that has the keys of a file; None where its footer does not tell them.
+
+        What that footer says is not checked against the file's keys, which would cost as much as
+        to hash them all again.
+        """
+        try:
+            bloom_filter, key_range = replaced.bloom_filter, replaced.key_range
+            if bloom_filter is None or (key_range is None and replaced.num_rows):
+                return None
+            entries = {key: replaced.key_values.get(key, "") for key in _ENTRIES}
+            return cls(BloomFilterBuilder.resume(bloom_filter), key_range, entries)
+        except (CorruptError, UnsupportedError, LimitError):
+            return None
+
+    def add(self, record_keys: pa.Array | pa.ChunkedArray) -> None:
+        """Add a column of keys.
+
+        Raises:
+            ValueError: a key is null or empty.
+        """
+        if not len(record_keys):
+            return
+        self._as_it_was = None
+        self._bloom_filter.add(record_keys)
+        found = _java_range(record_keys)
+        if found is not None:
+            low, high = zip(found, self._range or found, strict=True)
+            self._range = min(low, key=_utf16), max(high, key=_utf16)
+
+    @property
+    def entries(self) -> dict[str, str]:
+        """The footer entries; a file without rows has no range."""
+        if self._as_it_was is not None and all(self._as_it_was.values()):
+            return self._as_it_was
+        bloom_filter = self._bloom_filter.build()
+        entries = {
+            BLOOM_KEY: encode_bloom_filter(bloom_filter),
+            BLOOM_TYPE_KEY: bloom_filter.filter_type.value,
+        }
+        if self._range is not None:
+            entries[MIN_KEY], entries[MAX_KEY] = self._range
+        return entries
+
+
+def _java_range(keys: pa.Array | pa.ChunkedArray) -> tuple[str, str] | None:
+    """Return the least and the greatest of the keys, as Java compares text: by UTF-16 units."""
+    if not len(keys):
+        return None
+    chunks = keys.chunks if isinstance(keys, pa.ChunkedArray) else [keys]
+    if any(_greatest_byte(chunk) >= _FIRST_DISPUTED_BYTE for chunk in chunks):
+        texts = keys.to_pylist()
+        return min(texts, key=_utf16), max(texts, key=_utf16)
+    found = pc.min_max(keys).as_py()
+    return found["min"], found["max"]
+
+
+def _greatest_byte(keys: pa.Array) -> int:
+    data, offsets = string_buffers(keys)  # `data` may be that of a much longer array
+    return int(data[offsets[0] : offsets[-1]].max(initial=0))
+
+
+def _utf16(text: str) -> bytes:
+    return text.encode("utf-16-be")

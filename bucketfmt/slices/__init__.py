@@ -1,0 +1,1 @@
+"""The rows of one file slice: base file and log merged."""

@@ -1,0 +1,82 @@
+"""The log blocks to merge over a file slice's base file.
+
+I/O: reads the log files whole. Damage in what a commit wrote is an error here, where Hudi
+passes over it (docs/decisions/0003).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from bucketfmt.errors import BucketfmtError, NotFoundError
+from bucketfmt.format.log.log_block import CorruptSpan, LogBlock
+from bucketfmt.format.log.log_file import select_blocks
+from bucketfmt.snapshot.files import DataFile, FileSlice
+from bucketfmt.snapshot.log_files import load_log_file
+from bucketfmt.snapshot.overtaken import find_what_overtook
+from bucketfmt.snapshot.read_basis import ReadBasis
+from bucketfmt.timeline.load import load_timeline
+
+__all__ = ["SliceBlock", "load_blocks"]
+
+
+class SliceBlock(NamedTuple):
+    """A block to merge and the log file it is in."""
+
+    path: str
+    block: LogBlock
+
+    def place(self, error: BucketfmtError) -> BucketfmtError:
+        """Return an error met in the content, naming the file and where the block begins."""
+        error.offset = self.block.offset
+        return error.within(path=self.path)
+
+
+def load_blocks(
+    basis: ReadBasis, file_slice: FileSlice, is_valid_instant: Callable[[str], bool] | None
+) -> list[SliceBlock]:
+    """Return the data and delete blocks of a slice, oldest first.
+
+    `is_valid_instant` is that of `select_blocks`.
+
+    Raises:
+        CorruptError: a log file is missing, shorter than recorded, or damaged where a commit
+            wrote it.
+        NotFoundError: a log file is gone since the listing.
+    """
+    paths: dict[int, str] = {}
+    path = ""
+
+    def files() -> Iterator[list[LogBlock | CorruptSpan]]:
+        nonlocal path
+        for file in file_slice.log_files:
+            path = file.path
+            try:
+                spans = load_log_file(basis.store, file, basis.limits)
+            except NotFoundError:
+                if not _was_withdrawn(basis, file):
+                    raise
+                continue
+            paths.update((id(span), path) for span in spans)
+            yield spans
+
+    try:
+        selected = select_blocks(
+            files(), latest_instant=basis.as_of, is_valid_instant=is_valid_instant
+        )
+    except BucketfmtError as error:
+        raise error.within(path=path, partition=file_slice.partition_path) from None
+    return [SliceBlock(paths[id(block)], block) for block in selected]
+
+
+def _was_withdrawn(basis: ReadBasis, file: DataFile) -> bool:
+    """Whether a log file was one of a write that failed since the listing, and took it back.
+
+    Until table version 6 the name of a log file does not tell its write, so that files of writes
+    under way are listed too.
+    """
+    if basis.timeline is None or file.written is not None:
+        return False
+    now = load_timeline(basis.store, basis.config, basis.limits)
+    return find_what_overtook(basis.timeline, now) is None

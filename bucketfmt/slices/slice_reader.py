@@ -1,0 +1,310 @@
+"""The rows of one file slice: base file and log merged, filtered, in the table's columns.
+
+I/O: opens the slice's files. Source: HoodieFileGroupReader.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import NamedTuple, TypeVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from bucketfmt.errors import BucketfmtError, CorruptError
+from bucketfmt.format.names.names import BaseFileName, check_base_file_format
+from bucketfmt.rows.columns.conform import Renames, conform
+from bucketfmt.rows.columns.meta_columns import RECORD_KEY
+from bucketfmt.rows.filters import Filter
+from bucketfmt.rows.merging.log_entries import RowRun
+from bucketfmt.rows.merging.merge import MergedLog, merge_log
+from bucketfmt.rows.merging.over_deletes import OverDeletes, count_over_deletes
+from bucketfmt.rows.parquet.base_file import BaseFileReader
+from bucketfmt.rows.parquet.base_file_writer import ROW_GROUP_BYTES
+from bucketfmt.rows.parquet.parquet_chunks import StoredColumn
+from bucketfmt.slices.slice_columns import RowSpec, SliceColumns, stored_names
+from bucketfmt.slices.slice_log import SliceLog
+from bucketfmt.snapshot.files import DataFile, FileSlice
+from bucketfmt.snapshot.read_basis import ReadBasis
+from bucketfmt.snapshot.snapshot import Snapshot
+
+__all__ = ["BasePiece", "SliceMerge", "SliceReader"]
+
+_Rows = TypeVar("_Rows", pa.Table, pa.RecordBatch)
+
+_BATCH_ROWS = 65_536
+_MERGE_BATCH_ROWS = 1 << 18  # each looks at all of the log again
+_COPIED_BYTES = 64 << 10  # to encode less than that takes no longer than to copy it
+_HELD_ROWS, _HELD_BYTES = 1 << 18, 4 * ROW_GROUP_BYTES  # of a row group, to hold it as a whole
+
+
+class BasePiece(NamedTuple):
+    """Rows of a base file.
+
+    Attributes:
+        rows: In the columns asked for.
+        stored: Where the rows are a row group: columns of it as they are stored.
+    """
+
+    rows: pa.Table
+    stored: Mapping[str, StoredColumn] = {}
+
+
+class SliceMerge(NamedTuple):
+    """What is merged to read a slice. The rows are in more columns than those wanted."""
+
+    log: MergedLog
+    num_blocks: int
+    base: Iterator[BasePiece]
+
+
+class SliceReader:
+    """Reads file slices of one snapshot. Safe to use from several threads."""
+
+    def __init__(
+        self, source: Snapshot | ReadBasis, spec: RowSpec, *, side_by_side: bool = False
+    ) -> None:
+        """Prepare to read; opens nothing.
+
+        Args:
+            source: The snapshot, or what of it other processes are given.
+            spec: Which rows and columns.
+            side_by_side: Slices keep all processors busy, so that each batch is one thread's.
+
+        Raises:
+            UnsupportedError: the table's base files are not of parquet.
+        """
+        self._basis = source if isinstance(source, ReadBasis) else source.basis
+        check_base_file_format(self._basis.config.base_file_format)
+        self._side_by_side = side_by_side
+        self._spec = spec
+        self._columns = SliceColumns(self._basis, spec)
+        self._log = SliceLog(self._basis, spec, self._columns)
+
+    def count(self, file_slice: FileSlice) -> int:
+        """Return the number of rows; of a lone base file, as its footer has it."""
+        spec, file = self._spec, file_slice.base_file
+        narrowed = spec.row_filter is not None or spec.keys is not None
+        if self._logs_of(file_slice) or narrowed or spec.commit_times is not None or file is None:
+            return sum(rows.num_rows for rows in self.read(file_slice, None))
+        with self._opened(file) as reader:
+            return reader.num_rows
+
+    def read(self, file_slice: FileSlice, batch_rows: int | None) -> Iterator[pa.Table]:
+        """Yield the rows of a slice.
+
+        Args:
+            file_slice: What to read.
+            batch_rows: About how many rows to hold at a time; None for a row group or more.
+
+        Raises:
+            CorruptError: a file is missing, cut or damaged.
+            UnsupportedError: the slice has log files and the table merges in a way not built.
+        """
+        try:
+            if self._logs_of(file_slice):
+                yield from self._read_merged(file_slice, batch_rows)
+            else:
+                yield from self._read_base_only(file_slice, batch_rows)
+        except BucketfmtError as error:
+            raise error.within(partition=file_slice.partition_path) from None
+
+    def merge(self, file_slice: FileSlice) -> SliceMerge:
+        """Return the log of a slice and the base rows to apply the log to, for counting rows.
+
+        Raises:
+            CorruptError: as `read` says; also while the base rows are read.
+            UnsupportedError: as `read` says.
+        """
+        try:
+            log, num_blocks = self._log.load(file_slice)
+        except BucketfmtError as error:
+            raise error.within(partition=file_slice.partition_path) from None
+        return SliceMerge(log, num_blocks, self._base_pieces(file_slice, log.schema))
+
+    def count_over_deletes(self, file_slice: FileSlice, rows: pa.Table) -> OverDeletes:
+        """Return what readers would make of rows appended to the log of a slice.
+
+        Only rows of keys that the log deletes count, and only such base rows are read.
+
+        Args:
+            file_slice: The slice.
+            rows: One per key, none of them marked as deleted, with `_hoodie_record_key`. The
+                `RowSpec` has their keys, and needs no output.
+
+        Raises:
+            CorruptError: as `read` says.
+            UnsupportedError: as `read` says.
+        """
+        try:
+            return self._count_over_deletes(file_slice, rows)
+        except BucketfmtError as error:
+            raise error.within(partition=file_slice.partition_path) from None
+
+    def read_pieces(self, file_slice: FileSlice) -> Iterator[BasePiece]:
+        """Yield the rows of a slice, for writing them again.
+
+        Raises:
+            CorruptError: as `read` says.
+            UnsupportedError: as `read` says.
+        """
+        try:
+            if self._logs_of(file_slice):
+                for rows in self._read_merged(file_slice, _MERGE_BATCH_ROWS):
+                    yield BasePiece(rows)
+            else:
+                working = self._columns.working_schema(merging=False)
+                for piece in self._base_pieces(file_slice, working):
+                    yield BasePiece(self._columns.finish(piece.rows), piece.stored)
+        except BucketfmtError as error:
+            raise error.within(partition=file_slice.partition_path) from None
+
+    @contextmanager
+    def opened_base(self, file_slice: FileSlice) -> Iterator[BaseFileReader | None]:
+        """Open the base file of a slice, if it has one, for what its footer says.
+
+        Raises:
+            CorruptError: it is missing, or is no parquet.
+        """
+        if file_slice.base_file is None:
+            yield None
+        else:
+            with self._opened(file_slice.base_file) as reader:
+                yield reader
+
+    def log_size(self, file_slice: FileSlice) -> int:
+        """Return the bytes of the log files that are merged to read a slice."""
+        return sum(file.size or 0 for file in self._logs_of(file_slice))
+
+    def _logs_of(self, file_slice: FileSlice) -> tuple[DataFile, ...]:
+        return () if self._spec.read_optimized else file_slice.log_files
+
+    def _count_over_deletes(self, file_slice: FileSlice, rows: pa.Table) -> OverDeletes:
+        rules, limits = self._columns.rules, self._basis.limits
+        schema, _, runs = self._log.load_runs(file_slice)
+        deleted = merge_log(runs, rules, schema, limits).deleted_keys
+        appended = _rows_of_keys(rows, deleted)
+        if not appended.num_rows:
+            return OverDeletes()
+        keys = pc.unique(appended.column(RECORD_KEY))
+        runs = [
+            RowRun(_rows_of_keys(run.rows, keys), run.is_partial)
+            if isinstance(run, RowRun)
+            else run
+            for run in runs
+        ]
+        before = merge_log(runs, rules, schema, limits)
+        after = merge_log([*runs, RowRun(conform(appended, schema))], rules, schema, limits)
+        found = self._base_rows(file_slice, schema, _MERGE_BATCH_ROWS, None)
+        base = (_rows_of_keys(each, keys) for each in found)
+        return count_over_deletes(before, after, keys, base)
+
+    # -- base file alone
+
+    def _read_base_only(self, file_slice: FileSlice, batch_rows: int | None) -> Iterator[pa.Table]:
+        working = self._columns.working_schema(merging=False)
+        for rows in self._base_rows(file_slice, working, batch_rows, self._spec.row_filter):
+            yield self._columns.finish(rows)
+
+    def _base_rows(
+        self,
+        file_slice: FileSlice,
+        working: pa.Schema,
+        batch_rows: int | None,
+        row_filter: Filter | None,
+    ) -> Iterator[pa.Table]:
+        """Yield the rows of the base file, in the working schema; a row group that no wanted
+        row can be in is not read.
+        """
+        file = file_slice.base_file
+        if file is None:
+            return
+        with self._opened_rows(file, working) as (reader, names, renames):
+            groups = self._row_groups(reader, row_filter if renames is None else None)
+            for rows in self._read_groups(reader, names, groups, batch_rows):
+                yield self._columns.complete(conform(rows, working, renames), file_slice)
+
+    def _base_pieces(self, file_slice: FileSlice, working: pa.Schema) -> Iterator[BasePiece]:
+        """Yield the rows of the base file: row groups to copy from, and batches of others."""
+        file = file_slice.base_file
+        if file is None:
+            return
+        with self._opened_rows(file, working) as (reader, names, renames):
+            for number in range(reader.metadata.num_row_groups):
+                if renames is None and _is_copied(reader, number):
+                    rows, stored = reader.read_stored(names, number)
+                    rows = self._columns.complete(conform(rows, working), file_slice)
+                    yield BasePiece(rows, stored)
+                    continue
+                for rows in self._read_groups(reader, names, [number], _MERGE_BATCH_ROWS):
+                    yield BasePiece(
+                        self._columns.complete(conform(rows, working, renames), file_slice)
+                    )
+
+    @contextmanager
+    def _opened_rows(
+        self, file: DataFile, working: pa.Schema
+    ) -> Iterator[tuple[BaseFileReader, list[str], Renames | None]]:
+        """Open a base file for its rows: what to read of it, and what columns are called there."""
+        renames = self._columns.renames(file.name.instant)
+        with self._opened(file) as reader:
+            self._columns.check_file(reader, file.name.instant)
+            yield reader, stored_names(working, reader.schema, renames), renames
+
+    @contextmanager
+    def _opened(self, file: DataFile) -> Iterator[BaseFileReader]:
+        file.check_exists()
+        try:
+            if isinstance(file.name, BaseFileName):
+                check_base_file_format(file.name.extension.upper())
+            with self._basis.store.open_arrow(file.path) as source:
+                yield BaseFileReader(source, self._basis.limits)
+        except CorruptError as error:
+            raise file.explained(error).within(path=file.path) from None
+        except BucketfmtError as error:
+            raise error.within(path=file.path) from None
+
+    def _read_groups(
+        self, reader: BaseFileReader, names: list[str], groups: list[int], batch_rows: int | None
+    ) -> Iterator[pa.Table]:
+        """Yield rows of row groups, one by one or in batches."""
+        if batch_rows is None:
+            for group in groups:
+                yield reader.read(names, [group])
+        elif groups:
+            at_once, use_threads = max(batch_rows, _BATCH_ROWS), not self._side_by_side
+            for batch in reader.iter_batches(names, groups, at_once, use_threads):
+                yield pa.Table.from_batches([batch])
+
+    def _row_groups(self, reader: BaseFileReader, row_filter: Filter | None) -> list[int]:
+        groups = list(range(reader.metadata.num_row_groups))
+        if row_filter is not None:
+            groups = reader.find_row_groups(row_filter, self._spec.table.with_meta)
+        if self._spec.keys is not None and self._basis.config.populate_meta_fields:
+            with_keys = set(reader.find_row_groups_of_keys(self._spec.keys))
+            groups = [group for group in groups if group in with_keys]
+        return groups
+
+    # -- base file and log
+
+    def _read_merged(self, file_slice: FileSlice, batch_rows: int | None) -> Iterator[pa.Table]:
+        merged, _ = self._log.load(file_slice)
+        # Where a base row can stand against its log record, it has to be read to be compared.
+        row_filter = None if self._columns.rules.base_by_ordering else self._spec.row_filter
+        for rows in self._base_rows(file_slice, merged.schema, batch_rows, row_filter):
+            yield self._columns.finish(merged.apply(self._columns.of_commit_times(rows)))
+        rows = self._columns.finish(merged.remaining())
+        for start in range(0, rows.num_rows, batch_rows or rows.num_rows or 1):
+            yield rows.slice(start, batch_rows)
+
+
+def _rows_of_keys(rows: _Rows, keys: pa.Array) -> _Rows:
+    return rows.filter(pc.is_in(rows.column(RECORD_KEY), keys))
+
+
+def _is_copied(reader: BaseFileReader, row_group: int) -> bool:
+    """Whether it is worth to copy columns of a row group, and it can be held as a whole."""
+    if reader.metadata.row_group(row_group).total_byte_size < _COPIED_BYTES:
+        return False
+    return reader.row_groups[row_group].is_within(_HELD_ROWS, _HELD_BYTES)

@@ -1,0 +1,1 @@
+"""The file slices of a table at an instant."""

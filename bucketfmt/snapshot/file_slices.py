@@ -1,0 +1,151 @@
+"""Which files make up each file group at an instant.
+
+Pure: listing and timeline in, file slices out. Source: HoodieFileGroup,
+AbstractTableFileSystemView (buildFileGroups, fetchMergedFileSlice).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Protocol
+
+from bucketfmt.format.names.names import LogFileName
+from bucketfmt.snapshot.files import DataFile, FileSlice
+
+__all__ = ["InstantView", "find_file_slices", "find_slice_history", "group_files"]
+
+
+class InstantView(Protocol):
+    """What the choice of files needs to know of the timeline, at the instant looked at."""
+
+    @property
+    def table_version(self) -> int:
+        """6, 8 or 9."""
+
+    def is_visible(self, requested_time: str) -> bool:
+        """Whether the write of that instant is completed, and not after the instant looked at."""
+
+    def completion_time(self, requested_time: str) -> str:
+        """When it completed; the requested time itself where history no longer tells."""
+
+
+def group_files(files: Iterable[DataFile]) -> dict[str, list[DataFile]]:
+    """Return the files of one partition by file id. CDC log files are left out."""
+    groups: dict[str, list[DataFile]] = defaultdict(list)
+    for file in files:
+        if not (isinstance(file.name, LogFileName) and file.name.is_cdc):
+            groups[file.name.file_id].append(file)
+    return groups
+
+
+def find_file_slices(
+    partition_path: str,
+    groups: Mapping[str, Iterable[DataFile]],
+    view: InstantView,
+    pending_compactions: Mapping[str, str],
+) -> list[FileSlice]:
+    """Return the slice to read of each file group of one partition, in file id order.
+
+    `groups` holds the partition's files by file id, replaced groups already left out.
+    `pending_compactions` maps a file id to the requested time of a compaction that is
+    planned and not completed. A group with no visible file gives no slice.
+    """
+    slices = []
+    for file_id in sorted(groups):
+        history = find_slice_history(
+            partition_path, file_id, groups[file_id], view, pending_compactions.get(file_id)
+        )
+        if history:
+            slices.append(history[-1])
+    return slices
+
+
+def find_slice_history(
+    partition_path: str,
+    file_id: str,
+    files: Iterable[DataFile],
+    view: InstantView,
+    pending_compaction: str | None = None,
+) -> list[FileSlice]:
+    """Return every visible slice of a file group, oldest first; the last one is the one to read."""
+    base_files: dict[str, DataFile] = {}
+    log_files: list[tuple[LogFileName, DataFile]] = []
+    for file in files:
+        if isinstance(file.name, LogFileName):
+            log_files.append((file.name, file))
+        elif view.is_visible(file.name.instant):
+            known = base_files.get(file.name.instant)
+            base_files[file.name.instant] = _prefer(known, file) if known else file
+    log_files.sort(key=lambda pair: pair[0].sort_key)
+    order = {file.path: number for number, (_, file) in enumerate(log_files)}
+
+    assign = _assign_by_name if view.table_version < 8 else _assign_by_completion
+    logs = assign(log_files, sorted(base_files), view, pending_compaction)
+
+    slices: list[FileSlice] = []
+    for instant in sorted({*base_files, *logs}):
+        own = FileSlice(
+            partition_path, file_id, instant, base_files.get(instant), tuple(logs.get(instant, ()))
+        )
+        if instant == pending_compaction and slices:
+            # Not compacted yet: what was logged since the plan reads on top of the slice before.
+            both = sorted(slices[-1].log_files + own.log_files, key=lambda file: order[file.path])
+            slices[-1] = replace(slices[-1], log_files=tuple(both))
+        else:
+            slices.append(own)
+    return slices
+
+
+def _prefer(first: DataFile, second: DataFile) -> DataFile:
+    """Of two attempts at one base file, the one a commit names; else the later write token."""
+    if (first.written is None) != (second.written is None):
+        return second if first.written is None else first
+    return max(first, second, key=lambda file: file.path)
+
+
+def _assign_by_name(
+    log_files: list[tuple[LogFileName, DataFile]],
+    base_instants: list[str],
+    view: InstantView,
+    pending_compaction: str | None,
+) -> dict[str, list[DataFile]]:
+    """Table version 6: a log file's name holds the instant of its slice.
+
+    Whether its blocks are committed is told by the blocks, not by the name.
+    """
+    logs: dict[str, list[DataFile]] = defaultdict(list)
+    for name, file in log_files:
+        if view.is_visible(name.instant) or name.instant == pending_compaction:
+            logs[name.instant].append(file)
+    return logs
+
+
+def _assign_by_completion(
+    log_files: list[tuple[LogFileName, DataFile]],
+    base_instants: list[str],
+    view: InstantView,
+    pending_compaction: str | None,
+) -> dict[str, list[DataFile]]:
+    """Table version 8 and later: a log file's name holds the instant that wrote it.
+
+    It belongs to the newest slice that was there when that write completed.
+    """
+    starts = list(base_instants)
+    if pending_compaction is not None:
+        starts = sorted({*starts, pending_compaction})
+    logs: dict[str, list[DataFile]] = defaultdict(list)
+    for name, file in log_files:
+        if not view.is_visible(name.instant):
+            continue
+        if not starts:
+            starts = [name.instant]
+        if starts[-1] <= name.instant:
+            start = starts[-1]  # whenever it completed, nothing newer was there
+        else:
+            completed = view.completion_time(name.instant)
+            start = max((s for s in starts if s <= completed), default=name.instant)
+            starts = sorted({*starts, start})
+        logs[start].append(file)
+    return logs

@@ -1,0 +1,123 @@
+"""The schema of a table at a snapshot, and the names its columns had in older files.
+
+Pure. Source: TableSchemaResolver.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from bucketfmt.errors import BucketfmtError, CorruptError, SchemaError
+from bucketfmt.format.table.internal_schema import InternalSchema, parse_internal_schema
+from bucketfmt.format.table.table_config import TableConfig
+from bucketfmt.limits import Limits
+from bucketfmt.rows.avro.avro_schema import arrow_schema, parse_avro_schema
+from bucketfmt.rows.columns.meta_columns import META_COLUMNS, OPERATION
+from bucketfmt.snapshot.written_files import CommitRecord
+
+__all__ = [
+    "META_COLUMNS",
+    "SERVICE_OPERATIONS",
+    "TableSchema",
+    "find_stated_schema",
+    "find_stated_text",
+    "find_stating_commit",
+    "without_meta",
+]
+
+SERVICE_OPERATIONS = frozenset({"CLUSTER", "COMPACT", "LOG_COMPACT", "INDEX"})
+"""Operations that rewrite rows and say nothing new about the columns."""
+
+
+@dataclass(frozen=True)
+class TableSchema:
+    """The columns of a table.
+
+    Attributes:
+        data: The user's columns, in table order.
+        internal: The same with column ids, where the table keeps them; None where columns go
+            by name.
+        meta_columns: Hudi's own columns; none where keys are virtual
+            (`hoodie.populate.meta.fields=false`).
+    """
+
+    data: pa.Schema
+    internal: InternalSchema | None = None
+    meta_columns: tuple[str, ...] = META_COLUMNS
+
+    @property
+    def with_meta(self) -> pa.Schema:
+        """All of Hudi's own columns, then the user's: what rows are merged and filtered in."""
+        names = dict.fromkeys((*META_COLUMNS, *self.meta_columns))
+        meta = [pa.field(name, pa.string()) for name in names]
+        return pa.schema([*meta, *self.data])
+
+    def field(self, name: str) -> pa.Field:
+        """Return a column by name.
+
+        Raises:
+            SchemaError: there is none; the message lists those there are.
+        """
+        schema = self.with_meta
+        index = schema.get_field_index(name)
+        if index < 0 or (name in META_COLUMNS and name not in self.meta_columns):
+            raise SchemaError(f"no column {name!r}; the table has {', '.join(self.data.names)}")
+        return schema.field(index)
+
+
+def find_stated_schema(
+    commits: Sequence[CommitRecord], config: TableConfig, limits: Limits
+) -> TableSchema | None:
+    """Return the schema that the newest commit or the table's creation states.
+
+    None when neither states one: then only a data file can tell.
+
+    Raises:
+        CorruptError: the stated schema does not parse.
+    """
+    stated = find_stating_commit(commits)
+    if stated is not None and stated.schema:
+        text, origin = stated.schema, f"commit {stated.requested_time}"
+    elif config.create_schema is not None:
+        text, origin = config.create_schema, "hoodie.table.create.schema"
+    else:
+        return None
+    latest_schema = None
+    for commit in reversed(commits):
+        latest_schema = latest_schema or commit.latest_schema
+        if commit is stated:
+            break
+    try:
+        schema = arrow_schema(parse_avro_schema(text, limits))
+    except CorruptError as error:
+        raise CorruptError(f"table schema of {origin}: {error.message}") from error
+    except BucketfmtError as error:
+        error.message = f"table schema of {origin}: {error.message}"
+        raise
+    internal = parse_internal_schema(latest_schema, limits) if latest_schema else None
+    meta_columns = META_COLUMNS if config.populate_meta_fields else ()
+    return TableSchema(without_meta(schema), internal, meta_columns)
+
+
+def find_stated_text(commits: Sequence[CommitRecord], config: TableConfig) -> str | None:
+    """Return the Avro JSON of the columns as it is stated; None if it has Hudi's own in it."""
+    stated = find_stating_commit(commits)
+    text = stated.schema if stated is not None else config.create_schema
+    return None if text is None or f'"{META_COLUMNS[0]}"' in text else text
+
+
+def find_stating_commit(commits: Sequence[CommitRecord]) -> CommitRecord | None:
+    """Return the newest commit that states the table's columns."""
+    for commit in reversed(commits):
+        if commit.schema and commit.operation_type not in SERVICE_OPERATIONS:
+            return commit
+    return None
+
+
+def without_meta(schema: pa.Schema) -> pa.Schema:
+    """Return the schema without Hudi's own columns."""
+    own = {*META_COLUMNS, OPERATION}
+    return pa.schema([field for field in schema if field.name not in own])

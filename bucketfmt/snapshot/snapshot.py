@@ -1,0 +1,284 @@
+"""The file slices of a table at an instant.
+
+I/O only through `TableState`, which lists each partition once.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+
+from bucketfmt.errors import BucketfmtError, SchemaError
+from bucketfmt.format.log.log_block import HeaderKey, LogBlock
+from bucketfmt.format.names.names import BaseFileName, check_base_file_format
+from bucketfmt.process import Mutex, cached_property
+from bucketfmt.rows.avro.avro_schema import arrow_schema, parse_avro_schema
+from bucketfmt.rows.columns.meta_columns import OPERATION
+from bucketfmt.rows.parquet.base_file import BaseFileReader
+from bucketfmt.snapshot.file_slices import find_file_slices
+from bucketfmt.snapshot.files import DataFile, FileSlice
+from bucketfmt.snapshot.log_files import load_log_file
+from bucketfmt.snapshot.read_basis import ReadBasis
+from bucketfmt.snapshot.replaced_groups import check_replaced
+from bucketfmt.snapshot.schema import META_COLUMNS, TableSchema, find_stated_schema, without_meta
+from bucketfmt.snapshot.state import TableState
+from bucketfmt.snapshot.written_files import (
+    CommitRecord,
+    CommittedFile,
+    find_written_files,
+    group_committed_files,
+)
+from bucketfmt.storage.streams import map_in_threads, waiting_count
+
+__all__ = ["Snapshot"]
+
+
+class Snapshot:
+    """A table at an instant: `as_of` by requested time, `completed_until` by completion time.
+
+    Both are inclusive; None for both is the table as its timeline stands.
+    """
+
+    def __init__(
+        self,
+        state: TableState,
+        as_of: str | None = None,
+        completed_until: str | None = None,
+    ) -> None:
+        self.state = state
+        self.as_of = as_of
+        self.completed_until = completed_until
+        self.table_version = state.config.table_version
+        self._slices: dict[str, list[FileSlice]] = {}
+        self._ids_of_groups: dict[str, frozenset[str]] = {}
+        self._lock = Mutex()
+
+    def is_visible(self, requested_time: str) -> bool:
+        """Whether the write of that instant is completed, and not after the instant looked at."""
+        return self.state.timeline.is_completed(requested_time) and self._is_within(
+            requested_time, self.completion_time(requested_time)
+        )
+
+    def _is_within(self, requested_time: str, completion_time: str) -> bool:
+        if self.as_of is not None and requested_time > self.as_of:
+            return False
+        return self.completed_until is None or completion_time <= self.completed_until
+
+    def completion_time(self, requested_time: str) -> str:
+        """When it completed; the requested time itself where the timeline no longer tells."""
+        return self.state.completion_time(requested_time) or requested_time
+
+    @cached_property
+    def commits(self) -> Sequence[CommitRecord]:
+        """The commits of the active timeline that this snapshot sees, by requested time."""
+        return [
+            commit
+            for commit in self.state.commits
+            if self._is_within(commit.requested_time, commit.completion_time)
+        ]
+
+    @cached_property
+    def _replaced(self) -> Mapping[str, set[str]]:
+        replaced: dict[str, set[str]] = defaultdict(set)
+        for commit in self.commits:
+            for partition_path, file_id in commit.replaced:
+                replaced[partition_path].add(file_id)
+        return replaced
+
+    @cached_property
+    def _replaced_strays(self) -> Mapping[str, str]:
+        """The partition of each replaced file group that no commit of the timeline wrote there."""
+        return {
+            file_id: partition_path
+            for partition_path, file_ids in self._replaced.items()
+            for file_id in file_ids - self._committed.get(partition_path, {}).keys()
+        }
+
+    @cached_property
+    def _committed(self) -> Mapping[str, Mapping[str, Sequence[CommittedFile]]]:
+        return group_committed_files(self.commits)
+
+    @cached_property
+    def _pending_compactions(self) -> Mapping[str, Mapping[str, str]]:
+        pending: dict[str, dict[str, str]] = defaultdict(dict)
+        for (partition_path, file_id), instant in self.state.pending_compactions.items():
+            if self._is_within(instant.requested_time, instant.requested_time):
+                pending[partition_path][file_id] = instant.requested_time
+        return pending
+
+    @cached_property
+    def partitions(self) -> tuple[str, ...]:
+        """Every partition path, sorted; also one that commits name and that is gone."""
+        named = (
+            path
+            for path, groups in self._committed.items()
+            if not groups.keys() <= self._replaced.get(path, set())
+        )
+        return tuple(sorted({*self.state.partitions, *named}))
+
+    @cached_property
+    def schema(self) -> TableSchema:
+        """The table's columns, as the newest commit, the table's creation or a file states them.
+
+        Raises:
+            SchemaError: nothing states them: the table has no commit and no file.
+            CorruptError: the stated schema does not parse.
+        """
+        stated = find_stated_schema(self.commits, self.state.config, self.state.limits)
+        return stated if stated is not None else self._schema_of_a_file()
+
+    @cached_property
+    def keeps_operations(self) -> bool:
+        """Whether the newest rows are stored with `_hoodie_operation`, the change that made them.
+
+        Flink's `changelog.enabled` does so, and nothing but the files tells. As in Hudi a file of
+        the newest commit that wrote any is looked at: here the smallest. Source:
+        `TableSchemaResolver.hasOperationField`.
+
+        Raises:
+            NotFoundError: the file was rolled back or cleaned since the listing.
+            CorruptError: the file is damaged.
+        """
+        if not self.state.config.populate_meta_fields:
+            return False
+        newest = next((commit for commit in reversed(self.commits) if commit.files), None)
+        if newest is None:
+            return False
+        for partition_path, file_id, path, *_ in sorted(newest.files, key=lambda f: f[5]):
+            for file in self.files_of(partition_path, file_id):
+                if file.path == path and file.size is not None:
+                    with self.state.read_here():
+                        stored = self._stored_schema(file)
+                    return stored is not None and OPERATION in stored.names
+        return False
+
+    @cached_property
+    def schema_with_operations(self) -> TableSchema:
+        """The table's columns, `_hoodie_operation` among Hudi's own where the table keeps it.
+
+        Raises:
+            SchemaError, CorruptError: as `schema` says; CorruptError also of a damaged file.
+        """
+        schema = self.schema
+        if not self.keeps_operations:
+            return schema
+        return replace(schema, meta_columns=(*schema.meta_columns, OPERATION))
+
+    def stated_columns(self, requested_time: str) -> pa.Schema | None:
+        """Return the columns a commit states, as `ReadBasis.stated_columns`."""
+        return self.basis.stated_columns(requested_time)
+
+    @cached_property
+    def basis(self) -> ReadBasis:
+        """What the readers of its file slices share."""
+        state = self.state
+        texts: dict[str, str] = {}  # commits repeat them: keep each once
+        return ReadBasis(
+            state.store,
+            state.config,
+            state.limits,
+            self.as_of,
+            {
+                c.requested_time: c.schema and texts.setdefault(c.schema, c.schema)
+                for c in self.commits
+            },
+            tuple(state.schema_history),
+            state.timeline if self.table_version < 8 else None,
+        )
+
+    def _schema_of_a_file(self) -> TableSchema:
+        slices = self.slices_of(self.partitions)
+        for file in (file for file_slice in slices for file in file_slice.files):
+            stored = self._stored_schema(file)
+            if stored is not None:
+                has_meta = self.state.config.populate_meta_fields
+                return TableSchema(
+                    without_meta(stored), meta_columns=META_COLUMNS if has_meta else ()
+                )
+        if self.as_of is not None or self.completed_until is not None:
+            return Snapshot(self.state).schema  # nothing was there yet: no rows, of these columns
+        raise SchemaError(
+            "neither a commit nor a file states the table's columns; write to it first"
+        )
+
+    def _stored_schema(self, file: DataFile) -> pa.Schema | None:
+        """Return the columns a file states; None for a log file without whole rows."""
+        store, limits = self.state.store, self.state.limits
+        try:
+            if isinstance(file.name, BaseFileName):
+                file.check_exists()
+                check_base_file_format(file.name.extension.upper())
+                with store.open_arrow(file.path) as source:
+                    return BaseFileReader(source, limits).schema
+            for block in load_log_file(store, file, limits):
+                if isinstance(block, LogBlock) and HeaderKey.IS_PARTIAL not in block.header:
+                    return arrow_schema(parse_avro_schema(block.schema, limits))
+        except BucketfmtError as error:
+            raise error.within(path=file.path) from None
+        return None
+
+    def is_replaced(self, partition_path: str, file_id: str) -> bool:
+        """Whether a completed instant hides this file group."""
+        return file_id in self._replaced.get(partition_path, ())
+
+    def slices(self, partition_path: str) -> list[FileSlice]:
+        """Return the slices to read of one partition, in file id order."""
+        slices = self._slices.get(partition_path)
+        if slices is None:
+            found = self._find_slices(partition_path, sorted(self.file_ids(partition_path)))
+            with self._lock:
+                slices = self._slices.setdefault(partition_path, found)
+        return slices
+
+    def slices_where(
+        self, partition_path: str, is_wanted: Callable[[str], bool]
+    ) -> list[FileSlice]:
+        """Return those of `slices` whose file id is wanted, without making the others."""
+        slices = self._slices.get(partition_path)
+        if slices is not None:
+            return [file_slice for file_slice in slices if is_wanted(file_slice.file_id)]
+        file_ids = sorted(filter(is_wanted, self.file_ids(partition_path)))
+        return self._find_slices(partition_path, file_ids)
+
+    def _find_slices(self, partition_path: str, file_ids: Iterable[str]) -> list[FileSlice]:
+        return find_file_slices(
+            partition_path,
+            {file_id: self.files_of(partition_path, file_id) for file_id in file_ids},
+            self,
+            self._pending_compactions.get(partition_path, {}),
+        )
+
+    def slices_of(self, partition_paths: Sequence[str]) -> list[FileSlice]:
+        """Return the slices of several partitions, listing them side by side."""
+        slices = map_in_threads(self.slices, partition_paths, waiting_count(self.state.store))
+        return [file_slice for partition in slices for file_slice in partition]
+
+    def file_ids(self, partition_path: str) -> frozenset[str]:
+        """Return the file groups of a partition that are listed or named by commits.
+
+        Without those that are replaced.
+        """
+        file_ids = self._ids_of_groups.get(partition_path)
+        if file_ids is None:
+            found = frozenset(self._find_file_ids(partition_path))
+            with self._lock:
+                file_ids = self._ids_of_groups.setdefault(partition_path, found)
+        return file_ids
+
+    def _find_file_ids(self, partition_path: str) -> set[str]:
+        listed = self.state.listed_files(partition_path).keys()
+        committed = self._committed.get(partition_path, {}).keys()
+        file_ids = listed | committed
+        replaced = self._replaced.get(partition_path, set())
+        check_replaced(partition_path, file_ids, replaced, self._replaced_strays)
+        return file_ids - replaced
+
+    def files_of(self, partition_path: str, file_id: str) -> list[DataFile]:
+        """Return a group's files: those listed, and those that commits name and that are gone."""
+        listed = self.state.listed_files(partition_path).get(file_id, ())
+        written = find_written_files(self._committed.get(partition_path, {}).get(file_id, ()))
+        there = [DataFile(f.path, f.name, f.size, written.pop(f.path, None)) for f in listed]
+        return there + [DataFile(lost.path, lost.name, None, lost) for lost in written.values()]

@@ -1,0 +1,243 @@
+"""A table as its timeline stands at one moment: loads what is asked for, and keeps it.
+
+I/O. Everything is read at most once: the timeline when the state is made, commit metadata
+and partition listings when first needed. A state never changes; `Table` makes a new one
+when the timeline has moved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from bucketfmt.errors import BucketfmtError, CorruptError, NotFoundError
+from bucketfmt.format.names.instants import State, find_instant_file
+from bucketfmt.format.names.names import BaseFileName, LogFileName, find_data_file_name
+from bucketfmt.format.names.paths import join_path
+from bucketfmt.format.table.internal_schema import InternalSchema, decode_schema_history
+from bucketfmt.format.table.table_config import TableConfig
+from bucketfmt.format.timeline.commit_metadata import CommitMetadata
+from bucketfmt.limits import Limits
+from bucketfmt.process import Mutex, cached_property
+from bucketfmt.snapshot.file_slices import group_files
+from bucketfmt.snapshot.files import DataFile
+from bucketfmt.snapshot.overtaken import find_what_overtook
+from bucketfmt.snapshot.written_files import CommitRecord
+from bucketfmt.storage.store import FileInfo, Store
+from bucketfmt.storage.streams import map_in_threads, waiting_count
+from bucketfmt.timeline.history import load_history
+from bucketfmt.timeline.load import (
+    FileGroupId,
+    load_commit_metadata,
+    load_pending_compactions,
+    load_timeline,
+)
+from bucketfmt.timeline.timeline import Instant, Timeline
+
+__all__ = ["TableState", "listed_file", "may_hold_partitions"]
+
+_SCHEMA_FOLDER = ".hoodie/.schema"
+_PARTITION_METADATA_PREFIX = ".hoodie_partition_metadata"
+
+
+class _Listing(NamedTuple):
+    data_files: dict[str, list[DataFile]]
+    other_files: list[str]
+
+
+def may_hold_partitions(entry: FileInfo) -> bool:
+    """Return whether partitions may lie below a folder's entry that is not a partition itself.
+
+    A link out of the table may be a partition that was moved away: listing it raises, so that
+    its rows are not passed over.
+    """
+    return (entry.is_dir or entry.fault == "leads out") and entry.path != ".hoodie"
+
+
+def listed_file(entry: FileInfo, name: BaseFileName | LogFileName) -> DataFile:
+    """Return the data file that an entry of a partition is; one without size if it is not there.
+
+    A link to nothing and a folder with the name of a data file are lost files.
+    """
+    is_lost = entry.is_dir or entry.fault == "leads nowhere"
+    return DataFile(entry.path, name, None if is_lost else entry.size)
+
+
+class TableState:
+    """The files of a table under one timeline."""
+
+    def __init__(
+        self, store: Store, config: TableConfig, timeline: Timeline, limits: Limits
+    ) -> None:
+        self.store = store
+        self.config = config
+        self.timeline = timeline
+        self.limits = limits
+        self._lock = Mutex()
+        self._listings: dict[str, _Listing] = {}
+
+    @cached_property
+    def commits(self) -> tuple[CommitRecord, ...]:
+        """The completed write instants of the active timeline, by requested time."""
+        return tuple(
+            map_in_threads(
+                self._load_commit,
+                self.timeline.writes.completed.instants,
+                waiting_count(self.store),
+            )
+        )
+
+    def load(self) -> None:
+        """Read the instants' files now, while they are as the timeline lists them.
+
+        Raises:
+            NotFoundError: one is gone since the listing.
+        """
+        _ = self.commits, self.pending_compactions
+
+    @contextmanager
+    def read_here(self) -> Iterator[None]:
+        """Have the body read the table's files, and say who took away what is not there.
+
+        Raises:
+            NotFoundError: a file is gone, not because of damage but by a rollback or a clean.
+        """
+        try:
+            yield
+        except (CorruptError, NotFoundError) as error:
+            what = self.load_what_overtook()
+            if what is None:
+                raise
+            raise NotFoundError(
+                f"{what} while the table was read; read again", path=error.path
+            ) from error
+
+    def load_what_overtook(self) -> str | None:
+        """Return what may have deleted files of this state since, in words; None if nothing."""
+        now = load_timeline(self.store, self.config, self.limits)
+        return find_what_overtook(self.timeline, now)
+
+    def _load_commit(self, instant: Instant) -> CommitRecord:
+        path = join_path(self.config.timeline_path, instant.file_name)
+        metadata = load_commit_metadata(self.store, self.config, instant, self.limits)
+        if instant.action == "replacecommit" and metadata == CommitMetadata():
+            # Hudi reads it as one that replaced nothing, and so the replaced rows a second time.
+            raise CorruptError(
+                "a completed replacecommit that is empty: which file groups it replaced is lost; "
+                "restore the file",
+                path=path,
+            )
+        # In layout 1 only a file's modification time would tell, which a copy does not keep.
+        tells = self.config.timeline_layout > 1 and not instant.legacy
+        completed = (instant.completion_time if tells else None) or instant.requested_time
+        try:
+            return CommitRecord.from_metadata(
+                instant.requested_time, completed, metadata, self.limits
+            )
+        except BucketfmtError as error:
+            raise error.within(path=path) from None
+
+    @cached_property
+    def pending_compactions(self) -> Mapping[FileGroupId, Instant]:
+        """The pending compaction of each file group that has one."""
+        return load_pending_compactions(self.store, self.config, self.timeline, self.limits)
+
+    @cached_property
+    def _timeline_with_history(self) -> Timeline:
+        history = load_history(self.store, self.config, self.limits)
+        return self.timeline.with_history(history)
+
+    @property
+    def archived_instants(self) -> Sequence[Instant]:
+        """The instants of the archived timeline, oldest first."""
+        return self._timeline_with_history.history
+
+    def completion_time(self, requested_time: str) -> str | None:
+        """Return when an instant completed, asking the archived timeline only if need be."""
+        if self.timeline.needs_history(requested_time):
+            return self._timeline_with_history.completion_time(requested_time)
+        return self.timeline.completion_time(requested_time)
+
+    def write_times(self, since: str) -> list[tuple[str, str]]:
+        """Return (requested, completion time) of completed writes, archived ones if `since` needs.
+
+        All writes after `since` are among them.
+        """
+        first = self.timeline.writes.first
+        instants = self.timeline.writes.completed.instants
+        if first is not None and since < first.requested_time:
+            archived = tuple(self.archived_instants)
+            instants = (
+                *Timeline(archived, self.timeline.layout).writes.completed.instants,
+                *instants,
+            )
+        return [(i.requested_time, i.completion_time or i.requested_time) for i in instants]
+
+    @cached_property
+    def schema_history(self) -> Sequence[InternalSchema]:
+        """Schemas with column ids, newest first; empty where the table keeps none."""
+        newest = ""
+        for entry in self.store.list(_SCHEMA_FOLDER):
+            found = find_instant_file(entry.name, self.config.timeline_layout)
+            if (
+                found is None
+                or found.action != "schemacommit"
+                or found.state is not State.COMPLETED
+            ):
+                continue
+            if self.timeline.is_completed(found.requested_time):
+                newest = max(newest, entry.path)
+        if not newest:
+            return ()
+        try:
+            data = self.store.read(newest, self.limits.timeline_file_bytes_max)
+            return decode_schema_history(data, self.limits)
+        except BucketfmtError as error:
+            raise error.within(path=newest) from None
+
+    @cached_property
+    def partitions(self) -> tuple[str, ...]:
+        """Every partition path, sorted; ("",) for a table without partitions.
+
+        A folder is a partition when it holds a partition metadata file, as Hudi has it.
+        """
+        found: list[str] = []
+        level = [""]
+        while level:
+            listings = map_in_threads(self.store.list, level, waiting_count(self.store))
+            below: list[str] = []
+            for folder, entries in zip(level, listings, strict=True):
+                if any(e.name.startswith(_PARTITION_METADATA_PREFIX) for e in entries):
+                    found.append(folder)
+                    self._keep(folder, entries)
+                else:
+                    below += [e.path for e in entries if may_hold_partitions(e)]
+            level = below
+        return tuple(sorted(found))
+
+    def _keep(self, partition_path: str, entries: Iterable[FileInfo]) -> _Listing:
+        files, others = [], []
+        for entry in entries:
+            name = find_data_file_name(entry.name)
+            if name is not None:
+                files.append(listed_file(entry, name))
+            elif not entry.is_dir:
+                others.append(entry.name)
+        listing = _Listing(group_files(files), others)
+        with self._lock:
+            return self._listings.setdefault(partition_path, listing)
+
+    def _listing(self, partition_path: str) -> _Listing:
+        listing = self._listings.get(partition_path)
+        if listing is None:
+            listing = self._keep(partition_path, self.store.list(partition_path))
+        return listing
+
+    def listed_files(self, partition_path: str) -> Mapping[str, list[DataFile]]:
+        """Return the data files of one partition as listed, by file id."""
+        return self._listing(partition_path).data_files
+
+    def other_files(self, partition_path: str) -> Sequence[str]:
+        """Return the names of the files of one partition that are no data files."""
+        return self._listing(partition_path).other_files

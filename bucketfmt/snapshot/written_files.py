@@ -1,0 +1,136 @@
+"""What completed commits say the table's files are: their paths, their sizes, who replaced them.
+
+Pure. A listing alone cannot tell a lost or a cut file from one that was never written;
+the commits can, because they record each file and its size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from bucketfmt.format.names.names import BaseFileName, LogFileName, find_data_file_name
+from bucketfmt.format.names.paths import check_relative_path
+from bucketfmt.format.timeline.commit_metadata import CommitMetadata
+from bucketfmt.limits import Limits
+from bucketfmt.snapshot.files import RecordedCounts, WrittenFile
+
+__all__ = ["CommitRecord", "CommittedFile", "find_written_files", "group_committed_files"]
+
+
+_NamedFile = tuple[str, str, str, BaseFileName | LogFileName, int, int, int, int]
+
+
+class CommittedFile(NamedTuple):
+    """One file as one commit recorded it; `offset` is where in a log file it began to write."""
+
+    requested_time: str
+    completion_time: str
+    path: str
+    name: BaseFileName | LogFileName
+    offset: int
+    size: int
+    num_writes: int
+    num_deletes: int
+
+
+@dataclass(frozen=True)
+class CommitRecord:
+    """One completed write instant, reduced to what reading needs.
+
+    `files` holds (partition path, file id, path, parsed name, offset, size, rows, deletes).
+    `replaced` holds the (partition path, file id) this instant replaced.
+    """
+
+    requested_time: str
+    completion_time: str
+    operation_type: str | None
+    schema: str | None
+    latest_schema: str | None
+    files: tuple[_NamedFile, ...] = field(repr=False)
+    replaced: tuple[tuple[str, str], ...] = field(repr=False, default=())
+
+    @classmethod
+    def from_metadata(
+        cls,
+        requested_time: str,
+        completion_time: str,
+        metadata: CommitMetadata,
+        limits: Limits,
+    ) -> CommitRecord:
+        """Reduce a commit's metadata.
+
+        Raises:
+            UnsafePathError: a file path in it would leave the table.
+        """
+        files = []
+        for partition_path, stats in metadata.partition_to_write_stats.items():
+            for stat in stats:
+                if not stat.path:
+                    continue
+                path = check_relative_path(stat.path, limits)
+                name = find_data_file_name(path.rpartition("/")[2])
+                if name is None:
+                    continue
+                offset = max(stat.log_offset or 0, 0)
+                size = max(stat.file_size_in_bytes or 0, 0)
+                counts = (stat.num_writes, stat.num_deletes)
+                files.append((partition_path, name.file_id, path, name, offset, size, *counts))
+        replaced = [
+            (partition_path, file_id)
+            for partition_path, file_ids in (metadata.partition_to_replace_file_ids or {}).items()
+            for file_id in file_ids
+        ]
+        extra = metadata.extra_metadata or {}
+        return cls(
+            requested_time=requested_time,
+            completion_time=completion_time,
+            operation_type=metadata.operation_type,
+            schema=extra.get("schema") or None,
+            latest_schema=extra.get("latest_schema") or None,
+            files=tuple(files),
+            replaced=tuple(replaced),
+        )
+
+
+def group_committed_files(
+    commits: Iterable[CommitRecord],
+) -> Mapping[str, Mapping[str, Sequence[CommittedFile]]]:
+    """Return what commits wrote, last completed first: {partition path: {file id: files}}."""
+    found: dict[str, dict[str, list[CommittedFile]]] = {}
+    for commit in sorted(commits, key=lambda c: c.completion_time, reverse=True):
+        times = (commit.requested_time, commit.completion_time)
+        for partition_path, file_id, path, name, offset, size, rows, deletes in commit.files:
+            groups = found.setdefault(partition_path, {})
+            file = CommittedFile(*times, path, name, offset, size, rows, deletes)
+            groups.setdefault(file_id, []).append(file)
+    return found
+
+
+def find_written_files(committed: Iterable[CommittedFile]) -> dict[str, WrittenFile]:
+    """Return the files that the newest slices of one file group must have, by path.
+
+    What was written before the newest base file is left out: cleaning may have removed it,
+    and no reader of the newest slice needs it. `committed` comes last completed first.
+    """
+    base_instant = ""
+    found: dict[str, WrittenFile] = {}
+    for file in committed:
+        if file.completion_time < base_instant:
+            continue
+        if isinstance(file.name, BaseFileName):
+            if file.name.instant < base_instant:
+                continue
+            base_instant = file.name.instant
+        known = found.get(file.path)
+        spans = ((file.offset, file.size),) if file.size else ()
+        counts = (RecordedCounts(file.requested_time, file.num_writes, file.num_deletes),)
+        found[file.path] = WrittenFile(
+            file.path,
+            file.name,
+            max(file.size, known.size if known else 0),
+            spans + (known.spans if known else ()),
+            counts + (known.counts if known else ()),
+        )
+    return found

@@ -1,0 +1,1 @@
+"""One commit next to other writers: begun, checked for conflicts, published."""

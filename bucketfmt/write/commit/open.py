@@ -1,0 +1,160 @@
+"""How a table is written to next to other writers: the lock, the clock, the heartbeats.
+
+Sets up what does I/O later. Source: HoodieLockConfig, HoodieWriteConfig.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Literal
+
+from bucketfmt.arguments import check_bool, check_choice, check_int, check_kind, check_number
+from bucketfmt.format.table.table_config import TableConfig
+from bucketfmt.limits import Limits
+from bucketfmt.process import this_process
+from bucketfmt.storage.store import Store
+from bucketfmt.timeline.clock import InstantClock
+from bucketfmt.timeline.heartbeat import Heartbeats
+from bucketfmt.timeline.lock import (
+    FileSystemBasedLock,
+    InProcessLock,
+    LockProvider,
+    TableLock,
+    Waiting,
+)
+from bucketfmt.timeline.machine import Machine
+from bucketfmt.timeline.storage_based_lock import StorageBasedLock
+from bucketfmt.write.commit.non_blocking import Concurrency
+from bucketfmt.write.commit.transaction import Transactions
+from bucketfmt.write.properties.metadata_table import drop_metadata_table
+
+__all__ = ["WriterConfig", "open_transactions"]
+
+_LOCAL_VALIDITY_S, _LOCAL_RENEW_S = 20.0, 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class WriterConfig:
+    """How to write to a table. All its writers must agree on the lock, which it does not record.
+
+    Attributes:
+        lock: `auto`: a lease in `.hoodie/.locks`, as Hudi's StorageBasedLockProvider keeps it on
+            S3 and GCS, and as only this package does on disks. `storage`: the same by name.
+            `filesystem`: Hudi's FileSystemBasedLockProvider, the file `.hoodie/lock`. These three
+            exclude threads, forked children, processes and machines alike. `process`: excludes
+            only the threads of the process that made this value; writes from another process, a
+            forked child or one that the value was sent to, raise UnsupportedError.
+        lock_timeout_s: How long to wait for it.
+        lock_expire_minutes: Hudi's `hoodie.write.lock.filesystem.expire`.
+        clock_skew_s: How far the clocks of the writers' machines may differ.
+        heartbeat_interval_s: Hudi's `hoodie.client.heartbeat.interval_in_ms`.
+        concurrency: `optimistic`: of two writes to one bucket at a time, one is done again.
+            `non_blocking`: both stand, and readers merge them: for merge-on-read tables of
+            version 8 and later with a simple bucket index, all of whose writers are to have it
+            (Hudi's NON_BLOCKING_CONCURRENCY_CONTROL).
+        metadata_table: What to do where the table has one: `refuse` to write, or `drop` it.
+        pin_index: Whether a write records the index of a table that does not record it, once the
+            index is proved for every partition. See `Table.pin_index`.
+        machine: That the writer runs on; another one for tests.
+        process: The process that made this value. Set by itself.
+
+    Raises:
+        TypeError: a setting of another type.
+        ValueError: a setting that is not among the choices, or is negative.
+    """
+
+    lock: Literal["auto", "storage", "filesystem", "process"] = "auto"
+    lock_timeout_s: float = 60.0
+    lock_expire_minutes: int = 0
+    clock_skew_s: float = 0.001
+    heartbeat_interval_s: float = 60.0
+    concurrency: Concurrency = "optimistic"
+    metadata_table: Literal["refuse", "drop"] = "refuse"
+    pin_index: bool = True
+    machine: Machine = field(default=Machine(), repr=False)
+    process: str = field(default_factory=this_process, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        check_choice("lock", self.lock, ("auto", "storage", "filesystem", "process"))
+        check_number("lock_timeout_s", self.lock_timeout_s, 0)
+        check_int("lock_expire_minutes", self.lock_expire_minutes, 0)
+        check_number("clock_skew_s", self.clock_skew_s, 0)
+        check_number("heartbeat_interval_s", self.heartbeat_interval_s, 0)
+        check_choice("concurrency", self.concurrency, ("optimistic", "non_blocking"))
+        check_choice("metadata_table", self.metadata_table, ("refuse", "drop"))
+        check_bool("pin_index", self.pin_index)
+        check_kind("machine", self.machine, Machine, "a Machine")
+
+
+def open_transactions(
+    store: Store, config: TableConfig, limits: Limits, writer: WriterConfig
+) -> Transactions:
+    """Return what begins commits on a table.
+
+    Raises:
+        UnsupportedError: the table is of version 3, 4 or 5.
+    """
+    config.check_written_version()
+    machine = writer.machine
+    return Transactions(
+        store,
+        limits,
+        _open_locks(store, limits, writer),
+        InstantClock(
+            config.timezone,
+            now=machine.now,
+            sleep=machine.sleep,
+            clock_skew_s=writer.clock_skew_s,
+        ),
+        Heartbeats(
+            store,
+            interval_s=writer.heartbeat_interval_s,
+            now=machine.now,
+            repeat=machine.repeat,
+        ),
+        machine,
+        (lambda: drop_metadata_table(store, limits, machine.now()))
+        if writer.metadata_table == "drop"
+        else None,
+    )
+
+
+def _open_locks(store: Store, limits: Limits, writer: WriterConfig) -> LockProvider:
+    machine = writer.machine
+    waiting = Waiting(
+        timeout_s=writer.lock_timeout_s,
+        random=machine.random,
+        monotonic=machine.monotonic,
+        sleep=machine.sleep,
+        acquire=machine.acquire,
+    )
+    return LockProvider(partial(_new_lock, store, limits, writer), waiting)
+
+
+def _new_lock(store: Store, limits: Limits, writer: WriterConfig, waiting: Waiting) -> TableLock:
+    """Return a lock for one acquisition, which no other acquisition takes for its own."""
+    machine = writer.machine
+    if writer.lock == "process":
+        return InProcessLock(store.uri, waiting, writer.process)
+    if writer.lock == "filesystem":
+        return FileSystemBasedLock(
+            store,
+            expire_minutes=writer.lock_expire_minutes,
+            owner=machine.new_uuid(),
+            now=machine.now,
+            waiting=waiting,
+            limits=limits,
+        )
+    lock = partial(
+        StorageBasedLock,
+        store,
+        owner=machine.new_uuid(),
+        now=machine.now,
+        repeat=machine.repeat,
+        waiting=waiting,
+        limits=limits,
+    )
+    if "://" in store.uri:
+        return lock()
+    return lock(validity_s=_LOCAL_VALIDITY_S, renew_s=_LOCAL_RENEW_S)

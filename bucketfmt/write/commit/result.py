@@ -1,0 +1,83 @@
+"""What a write did. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bucketfmt.format.names.instants import INIT_INSTANT
+from bucketfmt.format.timeline.commit_metadata import CommitMetadata
+from bucketfmt.timeline.timeline import Instant
+
+__all__ = ["CommitResult", "nothing_done", "result_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class CommitResult:
+    """A completed write.
+
+    Attributes:
+        instant: Its requested time: `_hoodie_commit_time` of the rows it wrote. Where nothing was
+            committed, that of the newest commit, in which there was nothing to do.
+        completion_time: When it became visible.
+        action: `commit`, `deltacommit`, `replacecommit`, ...
+        operation: As Hudi names it: UPSERT, DELETE, COMPACT, ...
+        rows_inserted: Rows of keys that were new. In a merge-on-read table only those written
+            to base files are counted here.
+        rows_updated: Rows of keys that were there, or that went to log files.
+        rows_deleted: Rows removed, or deletes logged.
+        files: Paths written, relative to the table.
+        bytes_written: Their sizes together.
+        file_groups_replaced: How many file groups it hid.
+        schema_changes: What the write changed about the table's columns, such as
+            "tip: added, double" or "qty: int32 became int64".
+        repeated: The same `idempotency_key` had been committed before: this is that commit,
+            and nothing was written now.
+        committed: False of a delete that found no row, which makes no commit.
+    """
+
+    instant: str
+    completion_time: str
+    action: str
+    operation: str
+    rows_inserted: int = 0
+    rows_updated: int = 0
+    rows_deleted: int = 0
+    files: tuple[str, ...] = ()
+    bytes_written: int = 0
+    file_groups_replaced: int = 0
+    schema_changes: tuple[str, ...] = ()
+    repeated: bool = False
+    committed: bool = True
+
+
+def result_of(
+    instant: Instant, metadata: CommitMetadata, *, repeated: bool = False
+) -> CommitResult:
+    """Return a commit as a value."""
+    stats = [stat for own in metadata.partition_to_write_stats.values() for stat in own]
+    return CommitResult(
+        instant=instant.requested_time,
+        completion_time=instant.completion_time or instant.requested_time,
+        action=instant.action,
+        operation=metadata.operation_type or "UNKNOWN",
+        rows_inserted=sum(stat.num_inserts for stat in stats),
+        rows_updated=sum(stat.num_update_writes for stat in stats),
+        rows_deleted=sum(stat.num_deletes for stat in stats),
+        files=tuple(stat.path or "" for stat in stats),
+        bytes_written=sum(stat.total_write_bytes for stat in stats),
+        file_groups_replaced=sum(map(len, metadata.partition_to_replace_file_ids.values())),
+        repeated=repeated,
+    )
+
+
+def nothing_done(operation: str, action: str, newest: Instant | None) -> CommitResult:
+    """Return what a write says that found nothing to do.
+
+    Args:
+        operation: As Hudi names it.
+        action: What a commit of it is on the timeline.
+        newest: The newest commit that it looked at; None if there is none.
+    """
+    instant = INIT_INSTANT if newest is None else newest.requested_time
+    completed = instant if newest is None else newest.completion_time or instant
+    return CommitResult(instant, completed, action, operation, committed=False)

@@ -1,0 +1,1 @@
+"""Changes of hoodie.properties: a new table, its index, its metadata table."""

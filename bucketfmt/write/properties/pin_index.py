@@ -1,0 +1,87 @@
+"""Records the index of a table in hoodie.properties, where Hudi's writers find and obey it.
+
+I/O. The index is proved for every partition first, and the properties change under the table lock
+if no write was completed since.
+"""
+
+from __future__ import annotations
+
+from bucketfmt.errors import ConflictError, IndexUnknownError, UnsupportedError
+from bucketfmt.format.buckets.index_settings import IndexSettings
+from bucketfmt.format.table.table_config import TableConfig
+from bucketfmt.index.model import BucketIndex
+from bucketfmt.index.resolve import find_declared_index, plan_index_properties
+from bucketfmt.location.find_index import IndexFinder
+from bucketfmt.snapshot.snapshot import Snapshot
+from bucketfmt.table.table import load_config
+from bucketfmt.timeline.load import load_timeline
+from bucketfmt.write.commit.transaction import Transactions
+from bucketfmt.write.properties.table_properties import change_properties
+
+__all__ = ["is_recorded", "pin_index"]
+
+
+def is_recorded(config: TableConfig) -> bool:
+    """Whether hoodie.properties states the index. Pure."""
+    try:
+        settings = IndexSettings.from_properties(config.properties)
+    except IndexUnknownError:  # contradicts itself
+        return False
+    return find_declared_index(settings, None, has_hashing_metadata=False).index is not None
+
+
+def pin_index(
+    snapshot: Snapshot,
+    finder: IndexFinder,
+    transactions: Transactions,
+    *,
+    writes_rows: bool = False,
+) -> TableConfig:
+    """Record the index, once it is proved for every partition, and return the new properties.
+
+    Args:
+        snapshot: The table as it is now.
+        finder: Its index.
+        transactions: Has the table lock.
+        writes_rows: A write follows, so that what refuses the write refuses this too.
+
+    Raises:
+        IndexUnknownError: the index is unknown, or not proved for a partition.
+        ValueError: the caller's index contradicts the table.
+        UnsupportedError: the index has no buckets; or, with `writes_rows`, a metadata table.
+        ConflictError: another writer has completed a write meanwhile.
+        LockTimeoutError: another writer has the table lock.
+        StorageError: the store failed.
+    """
+    state = snapshot.state
+    resolved = finder.resolve(snapshot)
+    index = resolved.index
+    if index is None:
+        raise IndexUnknownError(
+            f"the index cannot be recorded, since it is unknown: {resolved.evidence}; pass index= "
+            "(--index) to open, for example SimpleBucketIndex(16)"
+        )
+    if not isinstance(index, BucketIndex):
+        raise UnsupportedError(f"recording {index}; only a bucket index is recorded")
+    for partition_path in snapshot.partitions:
+        finder.buckets(snapshot, partition_path)
+    recorded = plan_index_properties(index, state.config.record_key_fields)
+    with transactions.locks.taken():
+        if writes_rows:
+            config = transactions.check_metadata_table()
+        else:
+            config = load_config(state.store, state.limits)
+        now = load_timeline(state.store, config, state.limits)
+        if now.writes.completed.instants != state.timeline.writes.completed.instants:
+            raise ConflictError("another writer has written while the index was proved; try again")
+        if is_recorded(config):
+            return config
+        return change_properties(
+            state.store,
+            state.limits,
+            transactions.machine.now(),
+            lambda properties: {
+                **{k: v for k, v in properties.items() if k not in IndexSettings.KEYS},
+                **recorded,
+            },
+        )

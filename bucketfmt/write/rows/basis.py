@@ -1,0 +1,214 @@
+"""What a write stands on: the table as it was read, its buckets, and its columns afterwards.
+
+I/O: reads the timeline, listings and index files, never data files but for a sample of keys
+where nothing states the index.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+
+from bucketfmt.errors import (
+    ConflictError,
+    IndexUnknownError,
+    NotFoundError,
+    SchemaError,
+    UnsupportedError,
+)
+from bucketfmt.format.table.table_config import TableConfig
+from bucketfmt.index.assign import Buckets
+from bucketfmt.index.model import BucketIndex
+from bucketfmt.index.resolve import ResolvedIndex
+from bucketfmt.location.find_index import IndexFinder
+from bucketfmt.location.key_encoding import find_key_encoding
+from bucketfmt.process import cached_property
+from bucketfmt.rows.avro.avro_schema_json import avro_schema_json
+from bucketfmt.rows.columns.column_types import stored_columns
+from bucketfmt.rows.columns.meta_columns import META_COLUMNS
+from bucketfmt.rows.merging.merge_rules import MergeRules, find_merge_rules
+from bucketfmt.snapshot.files import FileSlice
+from bucketfmt.snapshot.schema import TableSchema, find_stated_text, find_stating_commit
+from bucketfmt.snapshot.snapshot import Snapshot
+from bucketfmt.snapshot.written_files import CommitRecord
+from bucketfmt.table.lookup import slices_by_bucket
+from bucketfmt.write.rows.schema_change import GivenColumns, SchemaChange, plan_schema
+
+__all__ = ["Basis", "check_operations_are_not_kept", "check_writable"]
+
+
+class Basis:
+    """One table at one moment, as a write needs it. Used by one thread.
+
+    Attributes:
+        snapshot: The table as it is read.
+        incoming: The columns of the rows to write, and what they may change.
+        finder: What tells the index.
+        index: How keys map to buckets.
+        rules: How records merge.
+        schema: The columns once the write is done.
+        avro_schema: The same as Avro JSON, without Hudi's own columns.
+        is_schema_change: Whether these are other columns than the table has.
+        schema_changes: What is new about the columns, one text for each.
+        kept: The columns that the rows lack and whose stored values stay.
+        key_encoding: How complex keys of one field are written; None as the table version has it.
+        latest_schema: The schema with column ids, where the table keeps one.
+    """
+
+    def __init__(
+        self, snapshot: Snapshot, finder: IndexFinder, incoming: GivenColumns | None = None
+    ) -> None:
+        """Read what a write needs to know.
+
+        Args:
+            snapshot: The table now.
+            finder: Its index.
+            incoming: The columns of the rows to write, and what they may change; None for a
+                write without rows.
+
+        Raises:
+            IndexUnknownError: nothing tells how keys map to buckets.
+            UnsupportedError: a kind of table that this release does not write.
+            SchemaError: the rows do not fit the table.
+        """
+        self.key_encoding = find_key_encoding(snapshot)
+        self.snapshot = snapshot
+        self.incoming = incoming
+        self.finder = finder
+        self.index: BucketIndex = _writable_index(finder.resolve(snapshot))
+        self._config = snapshot.state.config
+        check_writable(snapshot.state.config)
+        check_operations_are_not_kept(snapshot)
+        self.rules: MergeRules = find_merge_rules(self._config)
+        self._buckets: dict[str, Buckets] = {}
+        self._slices: dict[str, Mapping[int, FileSlice]] = {}
+        self.is_schema_change = False
+        self.schema_changes: tuple[str, ...] = ()
+        self.kept: tuple[str, ...] = ()
+        self.schema, self.avro_schema = self._plan_schema(incoming)
+
+    @property
+    def stated_by(self) -> CommitRecord | None:
+        """The commit that states the columns the write stands on."""
+        return find_stating_commit(self.snapshot.commits)
+
+    @cached_property
+    def latest_schema(self) -> str | None:
+        """The newest schema with column ids that a commit states."""
+        stated = (commit.latest_schema for commit in reversed(self.snapshot.commits))
+        return next((text for text in stated if text), None)
+
+    def buckets(self, partition_path: str) -> Buckets:
+        """Return the buckets of a partition, which may be new. As `IndexFinder.buckets`."""
+        found = self._buckets.get(partition_path)
+        if found is None:
+            found = self.finder.buckets(self.snapshot, partition_path)
+            self._buckets[partition_path] = found
+        return found
+
+    def slices(self, partition_path: str) -> Mapping[int, FileSlice]:
+        """Return what each bucket of a partition holds.
+
+        Raises:
+            CorruptError: a bucket has two file groups.
+            IndexUnknownError: a file group is in no bucket.
+        """
+        found = self._slices.get(partition_path)
+        if found is None:
+            slices = self.snapshot.slices(partition_path)
+            found = slices_by_bucket(slices, self.buckets(partition_path))
+            self._slices[partition_path] = found
+        return found
+
+    def _plan_schema(self, incoming: GivenColumns | None) -> tuple[TableSchema, str]:
+        config, commits = self._config, self.snapshot.commits
+        text = find_stated_text(commits, config)
+        known = self._stated(text)
+        change = self._plan_change(None if known is None else known.data, incoming)
+        planned, self.schema_changes = change.schema, change.changes
+        if incoming is not None and incoming.missing == "keep":
+            self.kept = change.missing
+        self.is_schema_change = known is None or planned is not known.data
+        name, namespace = f"{config.name}_record", f"hoodie.{config.name}"
+        if known is not None and not self.is_schema_change:
+            # Its ids go along: files from before a column was renamed need them to be read.
+            return known, text or avro_schema_json(planned, name, namespace)
+        if known is not None and known.internal is not None:
+            raise UnsupportedError(
+                "new columns in a table whose columns have ids (hoodie.schema.on.read.enable); "
+                "add them with ALTER TABLE in Spark first"
+            )
+        meta_columns = META_COLUMNS if config.populate_meta_fields else ()
+        schema = TableSchema(planned, meta_columns=meta_columns)
+        return schema, avro_schema_json(planned, name, namespace)
+
+    def _plan_change(self, known: pa.Schema | None, incoming: GivenColumns | None) -> SchemaChange:
+        if incoming is None:
+            if known is None:
+                raise SchemaError("the table has no columns yet; write rows first")
+            return SchemaChange(known)
+        if known is None:
+            return SchemaChange(stored_columns(incoming.schema))
+        config = self._config
+        own = (*config.record_key_fields, *config.partition_fields, *config.ordering_fields)
+        return plan_schema(known, incoming, own)
+
+    def _stated(self, text: str | None) -> TableSchema | None:
+        if text is None and not self.snapshot.commits:
+            return None
+        return self.snapshot.schema
+
+
+def _writable_index(resolved: ResolvedIndex) -> BucketIndex:
+    if resolved.index is None:
+        raise IndexUnknownError(
+            f"how keys map to buckets is unknown ({resolved.evidence}), and a guess would put "
+            "keys where nobody finds them; pass index= to open(), for example "
+            "SimpleBucketIndex(16)"
+        )
+    if not isinstance(resolved.index, BucketIndex):
+        raise UnsupportedError(
+            f"writing by {resolved.index}; this release writes tables with a bucket index"
+        )
+    return resolved.index
+
+
+def check_operations_are_not_kept(snapshot: Snapshot) -> None:
+    """Refuse a table whose files keep `_hoodie_operation`: what is written here has no such column.
+
+    Hudi asks the newest file whether there is such a column; where that file has none, its readers
+    overlook rows that were logged as deleted.
+
+    Raises:
+        UnsupportedError: it is such a table.
+        ConflictError: that file was rolled back or cleaned since the snapshot was taken.
+    """
+    try:
+        keeps_operations = snapshot.keeps_operations
+    except NotFoundError as error:
+        what = snapshot.state.load_what_overtook()
+        if what is None:
+            raise
+        raise ConflictError(f"{what} meanwhile. Nothing was written; try again") from error
+    if keeps_operations:
+        raise UnsupportedError(
+            "writing to a table that keeps the change of each row in _hoodie_operation (Flink's "
+            "changelog.enabled): deletes in its logs would be overlooked; write to it, and "
+            "compact it, with Flink"
+        )
+
+
+def check_writable(config: TableConfig) -> None:
+    """Refuse kinds of tables whose files this release does not write.
+
+    Raises:
+        UnsupportedError: it is such a table.
+    """
+    for is_so, what in (
+        (config.cdc_enabled, "change data capture (hoodie.table.cdc.enabled)"),
+        (config.drop_partition_columns, "partition columns dropped from its files"),
+        (config.base_file_format != "PARQUET", f"base files in {config.base_file_format}"),
+    ):
+        if is_so:
+            raise UnsupportedError(f"writing to a table with {what}; write it with Hudi")

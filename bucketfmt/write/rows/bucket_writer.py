@@ -1,0 +1,301 @@
+"""Writes the buckets of one write: which file of a bucket takes its rows, and that file.
+
+I/O, in whatever process the rows are; it needs nothing of the one that began the write but the
+table as that one read it. Sources: BaseSparkCommitActionExecutor.handleUpsertPartition,
+SparkBucketIndexPartitioner, HoodieSimpleBucketIndex.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import get_args
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from bucketfmt.errors import ConflictError, SchemaError, UnsupportedError
+from bucketfmt.format.buckets.hashing_metadata import (
+    encode_hashing_metadata,
+    initial_hashing_metadata,
+)
+from bucketfmt.format.names.instants import INIT_INSTANT
+from bucketfmt.format.names.names import format_hashing_metadata_name
+from bucketfmt.format.names.paths import join_path
+from bucketfmt.format.table.table_config import TableConfig
+from bucketfmt.index.model import ConsistentHashingIndex
+from bucketfmt.location.hashing_files import HASHING_METADATA_FOLDERS, load_hashing_metadata
+from bucketfmt.rows.columns.meta_columns import RECORD_KEY
+from bucketfmt.rows.columns.meta_rows import add_meta_fields
+from bucketfmt.rows.columns.virtual_keys import record_keys
+from bucketfmt.rows.log_writer import DataFormat
+from bucketfmt.rows.merging.log_entries import find_delete_marks, find_merge_columns
+from bucketfmt.rows.merging.merge_rules import MergeRules
+from bucketfmt.rows.parquet.parquet_chunks import Codec
+from bucketfmt.slices.slice_columns import RowSpec
+from bucketfmt.slices.slice_reader import SliceReader
+from bucketfmt.snapshot.files import FileSlice
+from bucketfmt.table.keys import KeySet, key_columns
+from bucketfmt.table.lookup import lookup_rows
+from bucketfmt.write.commit.non_blocking import Concurrency
+from bucketfmt.write.rows.basis import Basis
+from bucketfmt.write.rows.group_writer import Deletes, GroupWriter, RowNumbering, WriteSettings
+from bucketfmt.write.rows.grouping import BucketRef
+from bucketfmt.write.rows.plan_write import GroupWrite, Target, new_file_id, plan_group_write
+from bucketfmt.write.rows.receipts import Receipt, encode_receipt
+from bucketfmt.write.rows.table_codec import DEFAULT_CODEC
+
+__all__ = ["OVERWRITES", "BucketWriter", "FileFormats"]
+
+OVERWRITES = frozenset({"INSERT_OVERWRITE", "INSERT_OVERWRITE_TABLE"})
+_FILE_IDS = uuid.UUID("8c9a2c51-3f0e-5b8e-9a64-0d0f6c1f7a3d")  # of no meaning, but ours
+
+
+@dataclass(frozen=True)
+class FileFormats:
+    """How files are encoded.
+
+    Attributes:
+        codec: Of parquet; None: as the table's files have it, see `write.table_codec`.
+        log_format: Of log blocks.
+    """
+
+    codec: Codec | None = None
+    log_format: DataFormat = "avro"
+
+    def __post_init__(self) -> None:
+        for name, value, kind in (
+            ("codec", DEFAULT_CODEC if self.codec is None else self.codec, Codec),
+            ("log_format", self.log_format, DataFormat),
+        ):
+            if value not in get_args(kind):
+                raise ValueError(f"{name} is one of {', '.join(get_args(kind))}, not {value!r}")
+
+
+class BucketWriter:
+    """Writes buckets of one instant. `plan` in one thread, `write` in several."""
+
+    def __init__(
+        self,
+        basis: Basis,
+        operation: str,
+        instant: str,
+        formats: FileFormats,
+        concurrency: Concurrency = "optimistic",
+    ) -> None:
+        self._is_non_blocking = concurrency == "non_blocking"
+        self._basis = basis
+        self._operation = operation
+        self._instant = instant
+        settings = WriteSettings(
+            instant=instant,
+            schema=basis.schema,
+            avro_schema=add_meta_fields(basis.avro_schema),
+            rules=basis.rules,
+            combine=operation != "BULK_INSERT",
+            codec=formats.codec,
+            log_format=formats.log_format,
+            is_non_blocking=self._is_non_blocking,
+        )
+        self._writer = GroupWriter(basis.snapshot, settings)
+
+    def put_rings(self, partition_paths: Iterable[str]) -> None:
+        """Write down the rings of new partitions, as Hudi does before the first write to them.
+
+        The ring of a new partition follows from the partition's path and the number of buckets.
+
+        Raises:
+            ConflictError: the partition has another ring than the one that rows were routed by:
+                another writer wrote a ring of another number of buckets meanwhile.
+        """
+        index, state = self._basis.index, self._basis.snapshot.state
+        if not isinstance(index, ConsistentHashingIndex):
+            return
+        for partition_path in sorted(set(partition_paths)):
+            found = load_hashing_metadata(state, partition_path)
+            if found is None:
+                name = format_hashing_metadata_name(INIT_INSTANT)
+                metadata = initial_hashing_metadata(partition_path, index.num_buckets)
+                path = join_path(HASHING_METADATA_FOLDERS[0], partition_path, name)
+                if state.store.put_if_absent(path, encode_hashing_metadata(metadata)):
+                    continue
+                found = load_hashing_metadata(state, partition_path)
+            buckets = self._basis.buckets(partition_path)
+            if found is not None and buckets.bucket_ids != [node.value for node in found.nodes]:
+                raise ConflictError(
+                    f"another writer has given partition {partition_path!r} another ring of "
+                    "buckets; write again"
+                )
+
+    def plan(self, group: BucketRef, write_token: str) -> GroupWrite | None:
+        """Return what to write of a bucket; None if there is nothing to delete from.
+
+        Raises:
+            ValueError: rows are to be bulk-inserted into a bucket that has rows.
+            UnsupportedError: file groups of a ring would be hidden or are.
+            CorruptError: the bucket has two file groups.
+        """
+        basis, operation = self._basis, self._operation
+        state = basis.snapshot.state
+        file_slice: FileSlice | None = None
+        if operation not in OVERWRITES:
+            file_slice = basis.slices(group.partition_path).get(group.bucket_id)
+        if operation == "DELETE" and file_slice is None:
+            return None
+        if operation == "BULK_INSERT" and file_slice is not None:
+            raise ValueError(
+                f"bulk_insert into bucket {group.bucket_id} of partition "
+                f"{group.partition_path!r}, which has rows; use upsert or insert"
+            )
+        is_ring = isinstance(basis.index, ConsistentHashingIndex)
+        if operation in OVERWRITES and is_ring:
+            raise UnsupportedError(
+                "overwriting under consistent hashing, where file ids belong to the ring; "
+                "delete the rows and insert others"
+            )
+        file_id = self._new_file_id(group) if file_slice is None else file_slice.file_id
+        if file_slice is None and basis.snapshot.is_replaced(group.partition_path, file_id):
+            raise UnsupportedError(
+                f"file group {file_id} of the ring was replaced, by an overwrite or a dropped "
+                "partition: what is written to it stays hidden. Write this partition's rows to "
+                "another table",
+                partition=group.partition_path,
+            )
+        compaction = state.pending_compactions.get((group.partition_path, file_id))
+        return plan_group_write(
+            group,
+            file_slice,
+            file_id,
+            self._find_target(file_slice, is_ring=is_ring),
+            instant=self._instant,
+            write_token=write_token,
+            table_version=state.config.table_version,
+            listed=state.listed_files(group.partition_path).get(file_id, ()),
+            pending_compaction=None if compaction is None else compaction.requested_time,
+        )
+
+    def write(
+        self, plan: GroupWrite, numbering: RowNumbering, load: Callable[[], pa.Table]
+    ) -> bytes:
+        """Write one bucket and return its receipt.
+
+        Args:
+            plan: Which file.
+            numbering: Where sequence numbers begin.
+            load: Returns the rows; of deletes the keys, as `_hoodie_record_key`.
+
+        Raises:
+            SchemaError: rows do not fit the table.
+            ConflictError: the write has ended meanwhile.
+            StorageError: the store failed.
+        """
+        rows = load()
+        if self._operation == "DELETE":
+            given: pa.Table | Deletes = self._deletes(plan, rows)
+        else:
+            given = self._completed(plan, self._keyed(rows))
+        receipt = Receipt(
+            partition_path=plan.group.partition_path,
+            file_id=plan.file_id,
+            write_token=plan.name.write_token or "",
+            stat=self._writer.write(plan, numbering, given),
+        )
+        return encode_receipt(receipt)
+
+    def _new_file_id(self, group: BucketRef) -> str:
+        """Return the file group that this write begins in a bucket.
+
+        The same for every attempt: one that comes too late leaves a file too many in the group,
+        which readers tell from the committed one, and never a second group in the bucket.
+        """
+        path, bucket_id = group
+        seed = uuid.uuid5(_FILE_IDS, f"{self._instant}/{path}/{bucket_id}")
+        buckets = self._basis.buckets(path)
+        return new_file_id(buckets, bucket_id, str(seed), is_fixed=self._is_non_blocking)
+
+    def _find_target(self, file_slice: FileSlice | None, *, is_ring: bool) -> Target:
+        if self._basis.snapshot.state.config.table_type == "MERGE_ON_READ":
+            begins_with_log = is_ring or self._is_non_blocking
+            appends = begins_with_log and self._operation != "BULK_INSERT"
+            appends = appends or file_slice is not None
+            return Target.LOG if appends else Target.NEW_BASE
+        return Target.NEW_BASE if file_slice is None else Target.REWRITTEN_BASE
+
+    def _keyed(self, rows: pa.Table) -> pa.Table:
+        """Return rows with their keys, which cost less to make twice than to sort and to spill."""
+        keys = record_keys(rows, self._basis.snapshot.state.config, self._basis.key_encoding)
+        return rows.append_column(RECORD_KEY, keys)
+
+    def _completed(self, plan: GroupWrite, rows: pa.Table) -> pa.Table:
+        """Return rows with the columns that they lack, as they are stored of their keys.
+
+        What another writer makes of these columns meanwhile is a conflict, as any write to the
+        bucket is.
+        """
+        kept = [self._basis.schema.data.field(name) for name in self._basis.kept]
+        if not kept:
+            return rows
+        stored = self._stored(plan, rows.column(RECORD_KEY), kept)
+        places = pc.index_in(rows.column(RECORD_KEY), stored.column(RECORD_KEY))
+        is_deleted = pa.array(np.logical_or(*find_delete_marks(rows, self._basis.rules)))
+        for field in kept:
+            column = stored.column(field.name).take(places)
+            if not field.nullable and pc.any(pc.and_not(column.is_null(), is_deleted)).as_py():
+                raise SchemaError(
+                    f"the rows lack the column {field.name}, which is never null, and have keys "
+                    "that are new; give the column"
+                )
+            rows = rows.append_column(field, column)
+        return rows
+
+    def _stored(
+        self, plan: GroupWrite, record_keys: pa.ChunkedArray, columns: list[pa.Field]
+    ) -> pa.Table:
+        """Return the keys that the bucket has rows of, and these columns of them."""
+        output = pa.schema([pa.field(RECORD_KEY, pa.string()), *columns])
+        if plan.file_slice is None:
+            return output.empty_table()
+        spec = RowSpec(self._basis.schema, output, keys=record_keys.unique())
+        reader = SliceReader(self._basis.snapshot, spec, side_by_side=True)
+        pieces = reader.read(plan.file_slice, None)
+        stored = pa.concat_tables([output.empty_table(), *pieces]).combine_chunks()
+        keys = stored.column(RECORD_KEY)
+        if pc.count_distinct(keys).as_py() != len(keys):
+            double = keys.value_counts()
+            key = double.field("values").filter(pc.greater(double.field("counts"), 1))[0].as_py()
+            raise UnsupportedError(
+                f"the bucket has several rows of the key {key!r}, each with values to keep; "
+                "give the rows all columns",
+                partition=plan.group.partition_path,
+                bucket=plan.group.bucket_id,
+            )
+        return stored
+
+    def _deletes(self, plan: GroupWrite, keys: pa.Table) -> Deletes:
+        given = pa.chunked_array([keys.column(RECORD_KEY).unique()])
+        snapshot = self._basis.snapshot
+        config = snapshot.state.config
+        if not _deletes_need_ordering(config, self._basis.rules):
+            return Deletes(given)
+        paths = pa.repeat(pa.scalar(plan.group.partition_path, pa.string()), len(given))
+        wanted = KeySet(given, pa.chunked_array([paths]))
+        merged = find_merge_columns(self._basis.rules, snapshot.schema.data)
+        columns = dict.fromkeys((*key_columns(config), *merged))
+        rows = lookup_rows(snapshot, self._basis.finder, wanted, list(columns))
+        if not config.populate_meta_fields:
+            return Deletes(record_keys(rows, config, are_stored=True), rows)
+        return Deletes(rows.column(RECORD_KEY), rows)
+
+
+def _deletes_need_ordering(config: TableConfig, rules: MergeRules) -> bool:
+    """Whether deletes have the ordering values of the rows they delete (docs/decisions/0016).
+
+    A delete without ordering value yields to any row that is logged later, whoever logs it, and
+    the deleted base row may then be read again. Hudi 1.0 even fails to read where the later row
+    has an ordering value of another class than the integer 0, which stands for none. In table
+    version 6 a delete yields to any later row, whatever its ordering value.
+    """
+    is_logged = config.table_type == "MERGE_ON_READ" and config.table_version >= 8
+    return is_logged and bool(rules.ordering_fields)

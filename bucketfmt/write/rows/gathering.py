@@ -1,0 +1,122 @@
+"""Rows and keys as they come, sorted into their buckets.
+
+Reads the caller's stream, and spills to temporary files through `GroupedRows`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+
+import pyarrow as pa
+
+from bucketfmt.errors import SchemaError
+from bucketfmt.format.table.table_config import TableConfig
+from bucketfmt.rows.columns.column_types import find_wider_type
+from bucketfmt.rows.columns.exact_cast import cast_exactly
+from bucketfmt.rows.columns.hidden_nulls import fill_hidden_nulls
+from bucketfmt.rows.columns.meta_columns import RECORD_KEY
+from bucketfmt.rows.columns.virtual_keys import partition_paths, record_keys
+from bucketfmt.storage.streams import map_in_order
+from bucketfmt.table.keys import KeySet
+from bucketfmt.write.rows.basis import Basis
+from bucketfmt.write.rows.grouping import BucketRef, GroupedRows, route_rows
+
+__all__ = ["gather_keys", "gather_rows"]
+
+_FOLDER_BYTES_MAX = 255
+
+
+def gather_rows(
+    basis: Basis, tables: Iterable[pa.Table], grouped: GroupedRows, workers: int
+) -> None:
+    """Bring all rows to the table's columns, and sort them into their buckets.
+
+    Args:
+        basis: What the write stands on.
+        tables: The rows.
+        grouped: Where they go.
+        workers: Threads to use.
+
+    Raises:
+        SchemaError: a value has no place in the table.
+        KeyEncodingError: a key that is null or empty, that rows of other values would have too,
+            or on which Hudi never returns.
+        UnsafePathError: a partition value that would lead out of the table.
+    """
+    for routed in map_in_order(partial(_route, basis), tables, workers):
+        for group, own in routed:
+            grouped.add(group, own)
+
+
+def gather_keys(basis: Basis, keys: KeySet, grouped: GroupedRows) -> None:
+    """Sort keys into their buckets.
+
+    Raises:
+        ValueError: they do not come with their partition paths.
+        KeyEncodingError: a key on which Hudi never returns.
+    """
+    if keys.partition_paths is None:
+        raise ValueError("keys to delete come with their partitions: give the partition columns")
+    rows = pa.table({RECORD_KEY: keys.record_keys})
+    for group, own in route_rows(rows, keys.record_keys, keys.partition_paths, basis.buckets):
+        grouped.add(group, own)
+
+
+def _route(basis: Basis, given: pa.Table) -> list[tuple[BucketRef, pa.Table]]:
+    """Bring rows to the table's columns, and return those of each bucket."""
+    config = basis.snapshot.state.config
+    _check_sound(given)
+    fields = [field for field in basis.schema.data if field.name not in basis.kept]
+    rows = pa.table([_column(given, field) for field in fields], schema=pa.schema(fields))
+    keys = record_keys(rows, config, basis.key_encoding)
+    paths = partition_paths(rows, config)
+    _check_lengths(paths, config)
+    return list(route_rows(rows, keys, paths, basis.buckets))
+
+
+def _check_lengths(paths: pa.ChunkedArray, config: TableConfig) -> None:
+    """Refuse partition paths with names of folders that file systems do not take."""
+    for path in paths.unique().to_pylist():
+        parts = path.split("/")
+        for number, part in enumerate(parts):
+            size = len(part.encode())
+            if size <= _FOLDER_BYTES_MAX:
+                continue
+            fields = config.partition_fields
+            field = fields[number] if len(parts) == len(fields) else ", ".join(fields)
+            raise SchemaError(
+                f"column {field}: the value {part[:40]!r}... makes a folder whose name has {size} "
+                f"bytes, and file systems take {_FOLDER_BYTES_MAX}; shorten the value"
+            )
+
+
+def _column(given: pa.Table, field: pa.Field) -> pa.ChunkedArray:
+    """Return the values of a column in the table's type; nulls if the rows lack the column."""
+    index = given.schema.get_field_index(field.name)
+    if index < 0:
+        return pa.chunked_array([pa.nulls(given.num_rows, field.type)])
+    column = given.column(index)
+    if column.null_count and not field.nullable:
+        raise SchemaError(f"column {field.name}: null, where the table allows none")
+    try:
+        chunks = [cast_exactly(chunk, field.type, field.name) for chunk in column.chunks]
+    except SchemaError as error:
+        wider = find_wider_type(field.type, column.type)
+        if wider is not None:
+            error.message += f", or pass evolve=True (--evolve), which may make the column {wider}"
+        raise
+    chunks = [fill_hidden_nulls(chunk, field.name) for chunk in chunks]
+    return pa.chunked_array(chunks, field.type)
+
+
+def _check_sound(given: pa.Table) -> None:
+    """Refuse text that is not UTF-8, and columns whose parts do not fit together.
+
+    Arrow believes whoever made a column; others who read the table would not.
+    """
+    for name, column in zip(given.column_names, given.columns, strict=True):
+        try:
+            column.validate(full=True)
+        except pa.ArrowInvalid as error:  # noqa: PERF203  (columns are few)
+            raise SchemaError(f"column {name} is damaged: {error}") from error

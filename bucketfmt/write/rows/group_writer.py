@@ -1,0 +1,431 @@
+"""Writes the file of one bucket: its rows with what was there, or after it.
+
+I/O: reads the file slice where it is rewritten, writes a marker, the partition's metadata file
+and the data file. Sources: HoodieCreateHandle, HoodieMergeHandle, HoodieAppendHandle.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from bucketfmt.errors import StorageError, UnsupportedError
+from bucketfmt.format.log.delete_records import DeleteBlock
+from bucketfmt.format.names.names import LogFileName
+from bucketfmt.format.names.paths import join_path
+from bucketfmt.format.table.properties import PartitionMetadata, encode_partition_metadata
+from bucketfmt.format.timeline.commit_metadata import NULL_COMMIT, WriteStat
+from bucketfmt.rows.columns.conform import conform
+from bucketfmt.rows.columns.meta_columns import COMMIT_TIME, RECORD_KEY
+from bucketfmt.rows.columns.meta_rows import (
+    add_meta_columns,
+    add_null_meta_columns,
+    add_written_columns,
+    file_constants,
+    merge_schema,
+    meta_schema,
+)
+from bucketfmt.rows.log_writer import DataFormat, encode_log_blocks, make_delete_block
+from bucketfmt.rows.merging.combine import find_standing_rows
+from bucketfmt.rows.merging.log_entries import (
+    DeleteRun,
+    RowRun,
+    Run,
+    find_delete_marks,
+    find_merge_columns,
+)
+from bucketfmt.rows.merging.merge import merge_log
+from bucketfmt.rows.merging.merge_rules import MergeRules
+from bucketfmt.rows.merging.over_deletes import OverDeletes
+from bucketfmt.rows.parquet.base_file import BaseFileReader
+from bucketfmt.rows.parquet.base_file_writer import encode_base_file
+from bucketfmt.rows.parquet.key_footer import KeyFooter
+from bucketfmt.rows.parquet.parquet_chunks import Codec
+from bucketfmt.slices.slice_columns import RowSpec
+from bucketfmt.slices.slice_reader import SliceReader
+from bucketfmt.snapshot.files import FileSlice
+from bucketfmt.snapshot.schema import TableSchema
+from bucketfmt.snapshot.snapshot import Snapshot
+from bucketfmt.timeline.heartbeat import check_beating
+from bucketfmt.timeline.markers import put_marker
+from bucketfmt.write.rows.merged_base import encode_merged_base
+from bucketfmt.write.rows.plan_write import GroupWrite, Target
+from bucketfmt.write.rows.table_codec import DEFAULT_CODEC, find_codec, stated_codec
+
+__all__ = ["Deletes", "GroupWriter", "RowNumbering", "WriteSettings"]
+
+_PARTITION_METADATA = ".hoodie_partition_metadata"
+
+
+@dataclass(frozen=True)
+class WriteSettings:
+    """What all files of one write have in common.
+
+    Attributes:
+        instant: Its requested time.
+        schema: The table's columns as the write leaves them.
+        avro_schema: The same as Avro JSON, Hudi's columns included.
+        rules: How records merge.
+        combine: Of several rows with one key only the one that stands is written.
+        codec: Of base files and parquet blocks; None: as the table's files have it.
+        log_format: Of data blocks.
+        is_non_blocking: Others may log to the same buckets, so that no slice is rewritten.
+    """
+
+    instant: str
+    schema: TableSchema
+    avro_schema: str
+    rules: MergeRules
+    combine: bool = True
+    codec: Codec | None = None
+    log_format: DataFormat = "avro"
+    is_non_blocking: bool = False
+
+
+@dataclass(frozen=True)
+class Deletes:
+    """Keys to delete, whatever their rows are.
+
+    Attributes:
+        record_keys: Each once.
+        rows: The rows as they are, where deletes are to have their ordering values.
+    """
+
+    record_keys: pa.ChunkedArray = field(repr=False)
+    rows: pa.Table | None = field(repr=False, default=None)
+
+
+class RowNumbering(NamedTuple):
+    """Where the sequence numbers of a file's rows begin: they are distinct within an instant.
+
+    Attributes:
+        task_partition_id: Of the task that writes the file.
+        first_row: How many rows the task has written before.
+    """
+
+    task_partition_id: int
+    first_row: int = 0
+
+
+class GroupWriter:
+    """Writes files of one write. Safe to use from several threads."""
+
+    def __init__(self, snapshot: Snapshot, settings: WriteSettings) -> None:
+        self._snapshot = snapshot
+        self._state = snapshot.state
+        self._settings = settings
+        self._config = snapshot.state.config
+        self._found_codec: Codec | None = None
+        self._partitions: set[str] = set()  # those known to have their metadata file
+
+    def write(
+        self, plan: GroupWrite, numbering: RowNumbering, given: pa.Table | Deletes
+    ) -> WriteStat | None:
+        """Write one file; return what the commit says of it, or None if there is nothing to write.
+
+        Args:
+            plan: Which file.
+            numbering: Where sequence numbers begin.
+            given: The rows, with `_hoodie_record_key`, or the keys to delete.
+
+        Raises:
+            SchemaError: rows do not fit the table.
+            ConflictError: the write has ended meanwhile.
+            CorruptError: a file of the slice is missing or damaged.
+            UnsupportedError: a non-blocking write would bring deleted rows back.
+            StorageError: the store failed.
+        """
+        if isinstance(given, pa.Table) and self._settings.combine:
+            kept = find_standing_rows(given, given.column(RECORD_KEY), self._settings.rules)
+            given = given if len(kept) == given.num_rows else given.take(pa.array(kept))
+        if plan.target is Target.LOG and isinstance(given, pa.Table):
+            plan = self._over_deletes(plan, given)
+        if plan.target is Target.LOG:
+            return self._write_log(plan, numbering, given)
+        if plan.file_slice is None:
+            return self._write_new_base(plan, numbering, given)
+        return self._rewrite_base(plan, numbering, given, plan.file_slice)
+
+    def _over_deletes(self, plan: GroupWrite, given: pa.Table) -> GroupWrite:
+        """Return how to write rows so that readers see those of deleted keys.
+
+        Where a delete in the log would hide an appended row, or the deleted row would come back,
+        the slice is rewritten: a base file keeps no deletes (docs/decisions/0016).
+        """
+        found = self._count_over_deletes(plan.file_slice, given)
+        is_half_compacted = self._is_half_compacted(plan)
+        # Hudi 1.0 fails to read a row over a delete without ordering value.
+        yields = self._config.table_version == 8 or is_half_compacted
+        num_wrong = max(found.num_revived, found.num_unordered if yields else 0)
+        if not self._settings.is_non_blocking:
+            is_seen = not (found.num_hidden or num_wrong or (is_half_compacted and found.num_rows))
+            return plan if is_seen else plan.rewriting
+        if num_wrong:
+            raise UnsupportedError(
+                f"{num_wrong} rows of keys that were deleted without an ordering value: appended, "
+                "the rows would bring the deleted rows back. Compact the table first, or write "
+                'with concurrency="optimistic"',
+                partition=plan.group.partition_path,
+                bucket=plan.group.bucket_id,
+            )
+        return plan
+
+    def _is_half_compacted(self, plan: GroupWrite) -> bool:
+        """Whether a pending compaction will make a base file of a part of the slice's log.
+
+        A row in that part is then compared with what is appended, although a delete in the
+        other part came in between.
+        """
+        group = (plan.group.partition_path, plan.file_id)
+        pending = self._state.pending_compactions.get(group)
+        base = plan.file_slice.base_file if plan.file_slice else None
+        return pending is not None and (base is None or base.name.instant < pending.requested_time)
+
+    def _count_over_deletes(self, file_slice: FileSlice | None, given: pa.Table) -> OverDeletes:
+        settings, rules = self._settings, self._settings.rules
+        if file_slice is None or not (rules.log_by_ordering and rules.ordering_fields):
+            return OverDeletes()
+        if rules.delete_field is None and not any(
+            file.may_hold_deletes for file in file_slice.log_files
+        ):
+            return OverDeletes()
+        marked = np.logical_or(*find_delete_marks(given, rules))
+        rows = given.filter(pa.array(~marked)) if marked.any() else given
+        keys = pc.unique(rows.column(RECORD_KEY))
+        spec = RowSpec(table=settings.schema, output=pa.schema([]), keys=keys)
+        reader = SliceReader(self._snapshot, spec, side_by_side=True)
+        return reader.count_over_deletes(file_slice, rows)
+
+    # -- base files
+
+    def _write_new_base(
+        self, plan: GroupWrite, numbering: RowNumbering, given: pa.Table | Deletes
+    ) -> WriteStat | None:
+        if isinstance(given, Deletes):
+            return None
+        settings = self._settings
+        by_column, by_operation = find_delete_marks(given, settings.rules)
+        marked = by_column | by_operation
+        if marked.any():
+            given = given.filter(pa.array(~marked))
+        if not given.num_rows:
+            return None
+        rows, constants, footer = self._written(numbering, given), self._constants(plan), None
+        if self._config.populate_meta_fields:
+            rows, footer = rows.drop_columns([COMMIT_TIME]), KeyFooter()
+            constants[COMMIT_TIME] = settings.instant  # of every row of a new file
+        else:
+            rows = rows.drop_columns([RECORD_KEY])
+        data = encode_base_file(
+            rows, settings.avro_schema, footer, self._new_codec(plan), constants=constants
+        )
+        self._put(plan, data)
+        return msgspec.structs.replace(
+            _stat(plan, data.size),
+            prev_commit=NULL_COMMIT,
+            num_writes=rows.num_rows,
+            num_inserts=rows.num_rows,
+        )
+
+    def _rewrite_base(
+        self,
+        plan: GroupWrite,
+        numbering: RowNumbering,
+        given: pa.Table | Deletes,
+        file_slice: FileSlice,
+    ) -> WriteStat | None:
+        settings, working = self._settings, self._working_schema
+        run: Run
+        if isinstance(given, Deletes):
+            run = DeleteRun(self._delete_block(plan, given.record_keys, given.rows))
+        else:
+            run = RowRun(self._written(numbering, given))
+        log = merge_log([run], settings.rules, working, self._state.limits)
+        spec = RowSpec(table=settings.schema, output=working)
+        reader = SliceReader(self._snapshot, spec, side_by_side=True)
+        with reader.opened_base(file_slice) as replaced:
+            merged = encode_merged_base(
+                log,
+                reader.read_pieces(file_slice),
+                # Its footer tells no keys of the log.
+                None if file_slice.log_files else replaced,
+                settings.avro_schema,
+                self._constants(plan),
+                with_key_footer=self._config.populate_meta_fields,
+                codec=self._rewritten_codec(plan, replaced),
+            )
+        if not log.num_matched and not merged.num_inserts:
+            return None
+        self._put(plan, merged.data)
+        base = file_slice.base_file
+        return msgspec.structs.replace(
+            _stat(plan, merged.data.size),
+            prev_commit=base.name.instant if base is not None else NULL_COMMIT,
+            num_writes=merged.num_rows,
+            num_deletes=merged.num_deletes,
+            num_update_writes=merged.num_updates,
+            num_inserts=merged.num_inserts,
+            prev_base_file=str(base.name) if base and self._config.table_version >= 8 else None,
+        )
+
+    @property
+    def _working_schema(self) -> pa.Schema:
+        is_populated = self._config.populate_meta_fields
+        return merge_schema(self._settings.schema.data, is_populated=is_populated)
+
+    def _constants(self, plan: GroupWrite) -> dict[str, str | None]:
+        is_populated = self._config.populate_meta_fields
+        path = plan.group.partition_path
+        return file_constants(path, str(plan.name), is_populated=is_populated)
+
+    def _written(self, numbering: RowNumbering, rows: pa.Table) -> pa.Table:
+        """Return rows in the columns they are merged in."""
+        keys, data = rows.column(RECORD_KEY), rows.select(self._settings.schema.data.names)
+        if not self._config.populate_meta_fields:
+            return data.add_column(0, pa.field(RECORD_KEY, pa.string()), keys)
+        return add_written_columns(data, keys, self._settings.instant, *numbering)
+
+    # -- log files
+
+    def _write_log(
+        self, plan: GroupWrite, numbering: RowNumbering, given: pa.Table | Deletes
+    ) -> WriteStat | None:
+        settings = self._settings
+        deletes: DeleteBlock | None = None
+        rows = meta_schema(settings.schema.data).empty_table()
+        if isinstance(given, Deletes):
+            deletes = self._delete_block(plan, given.record_keys, given.rows)
+        else:
+            by_column, by_operation = find_delete_marks(given, settings.rules)
+            marked = by_column | by_operation
+            if marked.any():
+                mask = pa.array(marked)
+                gone = self._without_late(plan.file_slice, given.filter(mask))
+                deletes = self._delete_block(plan, gone.column(RECORD_KEY), gone)
+                given = given.filter(pc.invert(mask))
+            rows = self._logged(plan, numbering, given)
+        num_deletes = len(deletes) if deletes is not None else 0
+        if not rows.num_rows and not num_deletes:
+            return None
+        blocks = encode_log_blocks(
+            rows,
+            deletes,
+            settings.instant,
+            settings.avro_schema,
+            settings.log_format,
+            self._new_codec(plan) if settings.log_format == "parquet" else DEFAULT_CODEC,
+        )
+        data = b"".join(blocks)
+        self._put(plan, data)
+        name, version = plan.name, self._config.table_version
+        if not isinstance(name, LogFileName):
+            raise TypeError(f"{plan.target} takes a log file name, not {name}")
+        base_file, log_files = "", [str(name)]
+        if version < 8:
+            base_file, log_files = _of_slice(plan)
+        return msgspec.structs.replace(
+            _stat(plan, len(data)),
+            prev_commit=name.instant,
+            num_writes=rows.num_rows,
+            num_deletes=num_deletes,
+            num_update_writes=rows.num_rows,
+            log_version=name.version,
+            log_offset=0,
+            base_file=base_file,
+            log_files=log_files,
+        )
+
+    def _without_late(self, file_slice: FileSlice | None, marked: pa.Table) -> pa.Table:
+        """Return the rows marked as deleted, but for those older than the stored row.
+
+        An entry of a delete block keeps no ordering value in version 6, and removes any base row.
+        """
+        rules = self._settings.rules
+        by_ordering = rules.base_by_ordering and bool(rules.ordering_fields)
+        if file_slice is None or not (rules.legacy and by_ordering):
+            return marked
+        keys = pc.unique(marked.column(RECORD_KEY))
+        working = self._working_schema
+        names = find_merge_columns(rules, working)
+        output = pa.schema([working.field(name) for name in names])
+        log = merge_log([RowRun(conform(marked, output))], rules, output, self._state.limits)
+        spec = RowSpec(table=self._settings.schema, output=output, keys=keys)
+        reader = SliceReader(self._snapshot, spec, side_by_side=True)
+        late: list[pa.Array] = []
+        for rows in reader.read(file_slice, None):
+            stays = np.ones(rows.num_rows, np.bool_)
+            stays[log.find_replacements(rows).gone] = False
+            late += rows.filter(pa.array(stays)).column(RECORD_KEY).chunks
+        older = pc.is_in(marked.column(RECORD_KEY), pa.chunked_array(late, pa.string()))
+        return marked.filter(pc.invert(older))
+
+    def _logged(self, plan: GroupWrite, numbering: RowNumbering, rows: pa.Table) -> pa.Table:
+        keys, data = rows.column(RECORD_KEY), rows.select(self._settings.schema.data.names)
+        if not self._config.populate_meta_fields:
+            return add_null_meta_columns(data)
+        path, instant = plan.group.partition_path, self._settings.instant
+        return add_meta_columns(data, keys, path, plan.file_id, instant, *numbering)
+
+    def _delete_block(
+        self, plan: GroupWrite, record_keys: pa.ChunkedArray, rows: pa.Table | None = None
+    ) -> DeleteBlock:
+        return make_delete_block(
+            record_keys,
+            plan.group.partition_path,
+            rows,
+            self._settings.rules.ordering_fields,
+            self._config.table_version,
+        )
+
+    # -- both
+
+    def _new_codec(self, plan: GroupWrite) -> Codec:
+        """Return the codec of parquet that takes the place of none."""
+        if self._settings.codec is not None:
+            return self._settings.codec
+        if self._found_codec is None:  # for all files of the write
+            self._found_codec = find_codec(self._snapshot, plan.group.partition_path)
+        return self._found_codec
+
+    def _rewritten_codec(self, plan: GroupWrite, replaced: BaseFileReader | None) -> Codec:
+        """Return the codec of a base file that takes the place of another."""
+        told = self._settings.codec or stated_codec(self._config)
+        return told or (replaced and replaced.codec) or self._new_codec(plan)
+
+    def _put(self, plan: GroupWrite, data: bytes | pa.Buffer) -> None:
+        store, partition_path = self._state.store, plan.group.partition_path
+        check_beating(store, self._settings.instant)
+        put_marker(store, self._settings.instant, plan.marker)
+        if partition_path not in self._partitions:
+            depth = partition_path.count("/") + 1 if partition_path else 0
+            metadata = PartitionMetadata(self._settings.instant, depth)
+            path = join_path(partition_path, _PARTITION_METADATA)
+            store.put_if_absent(path, encode_partition_metadata(metadata))
+            self._partitions.add(partition_path)
+        if not store.put_if_absent(plan.path, data):
+            raise StorageError("a file of that name is there already; try again", path=plan.path)
+
+
+def _stat(plan: GroupWrite, size: int) -> WriteStat:
+    return WriteStat(
+        file_id=plan.file_id,
+        path=plan.path,
+        partition_path=plan.group.partition_path,
+        total_write_bytes=size,
+        file_size_in_bytes=size,
+    )
+
+
+def _of_slice(plan: GroupWrite) -> tuple[str, list[str]]:
+    """Return the base file and all log files of the slice, as stats before version 8 have them."""
+    file_slice = plan.file_slice
+    if file_slice is None or plan.name.instant != file_slice.base_instant:
+        return "", [str(plan.name)]  # a new slice: of a new group, or behind a planned compaction
+    base = file_slice.base_file
+    logs = [str(file.name) for file in file_slice.log_files]
+    return "" if base is None else str(base.name), [*logs, str(plan.name)]

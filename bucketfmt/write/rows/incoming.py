@@ -1,0 +1,83 @@
+"""What a caller gives to write: rows from anything with an Arrow C stream.
+
+Reads the caller's stream, nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from bucketfmt.errors import SchemaError
+from bucketfmt.rows.columns.meta_columns import META_COLUMNS
+
+__all__ = ["DataLike", "IncomingRows", "open_rows"]
+
+DataLike = Any
+"""A pyarrow Table, RecordBatch or RecordBatchReader, or anything with an Arrow C stream."""
+
+_CHUNK_BYTES = 8 << 20  # of rows to work on at a time; each thread has some
+
+
+class IncomingRows:
+    """Rows that come once, in batches.
+
+    Attributes:
+        schema: Their columns, Hudi's own left out.
+    """
+
+    def __init__(self, data: DataLike) -> None:
+        """Begin to read.
+
+        Raises:
+            TypeError: `data` is in no form that is known.
+            SchemaError: two columns have one name.
+        """
+        self._reader = open_rows(data)
+        names = self._reader.schema.names
+        double = {name for name in names if names.count(name) > 1}
+        if double:
+            raise SchemaError(f"columns named twice: {', '.join(sorted(double))}")
+        self.schema = pa.schema([f for f in self._reader.schema if f.name not in META_COLUMNS])
+
+    def __iter__(self) -> Iterator[pa.Table]:
+        """Yield all rows once, as tables of some size."""
+        waiting: list[pa.RecordBatch] = []
+        size = 0
+        for batch in self._reader:
+            for piece in _pieces(batch.select(self.schema.names)):
+                waiting.append(piece)
+                size += piece.nbytes
+                if size >= _CHUNK_BYTES:
+                    yield pa.Table.from_batches(waiting, self.schema)
+                    waiting, size = [], 0
+        if waiting:
+            yield pa.Table.from_batches(waiting, self.schema)
+
+
+def open_rows(data: DataLike) -> pa.RecordBatchReader:
+    """Return the rows as a stream.
+
+    Raises:
+        TypeError: `data` is in no form that is known.
+    """
+    if isinstance(data, pa.RecordBatchReader):
+        return data
+    if isinstance(data, pa.Table):
+        return data.to_reader()
+    if isinstance(data, pa.RecordBatch):
+        return pa.RecordBatchReader.from_batches(data.schema, [data])
+    if hasattr(data, "__arrow_c_stream__"):
+        return pa.RecordBatchReader.from_stream(data)
+    raise TypeError(
+        f"rows come as a pyarrow Table, a RecordBatchReader or anything with an Arrow C stream "
+        f"(polars, pandas 3, duckdb), not as {type(data).__name__}"
+    )
+
+
+def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    step = max(1, _CHUNK_BYTES * batch.num_rows // max(batch.nbytes, 1))
+    for start in range(0, batch.num_rows, step):
+        yield batch.slice(start, step)

@@ -1,0 +1,122 @@
+"""The next base file of a file group: the rows of the one before, and what changes them.
+
+Pure; the rows of the old file come as a stream, and the old file's footer with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import chain, islice
+
+import pyarrow as pa
+
+from bucketfmt.rows.merging.merge import MergedLog
+from bucketfmt.rows.parquet.base_file import BaseFileReader
+from bucketfmt.rows.parquet.base_file_writer import ROW_GROUP_BYTES, BaseFileWriter
+from bucketfmt.rows.parquet.key_footer import KeyFooter
+from bucketfmt.rows.parquet.parquet_chunks import Codec
+from bucketfmt.slices.slice_reader import BasePiece
+
+__all__ = ["MergedBase", "encode_merged_base"]
+
+
+@dataclass(frozen=True)
+class MergedBase:
+    """A base file, and what became of the rows of the one before.
+
+    Attributes:
+        data: The file.
+        num_rows: Its rows.
+        num_updates: How many of them replaced an older row of their key.
+        num_inserts: How many have a key that the file before had not.
+        num_deletes: Rows of the file before whose key has no row in it.
+    """
+
+    data: pa.Buffer = field(repr=False)
+    num_rows: int
+    num_updates: int
+    num_inserts: int
+    num_deletes: int
+
+
+def encode_merged_base(
+    log: MergedLog,
+    pieces: Iterable[BasePiece],
+    replaced: BaseFileReader | None,
+    avro_schema: str,
+    constants: Mapping[str, str | None],
+    *,
+    with_key_footer: bool,
+    codec: Codec,
+) -> MergedBase:
+    """Return the base file that `log` makes of the one before.
+
+    Args:
+        log: The changes; it is used up.
+        pieces: The file before. What it stores is copied where it stays as it is.
+        replaced: That file, for the keys its footer tells; None if there was none.
+        avro_schema: Of the file.
+        constants: The columns that have one value in all of the file; rows come without them.
+        with_key_footer: Whether the footer is to tell keys.
+        codec: Of the file.
+
+    Raises:
+        SchemaError: rows do not fit the schema.
+    """
+    footer = known = None
+    if with_key_footer:
+        if replaced is not None and not log.has_deletes:
+            known = KeyFooter.resume(replaced)
+        footer = known or KeyFooter()
+    sink = pa.BufferOutputStream()
+    pieces = iter(pieces)
+    first = list(islice(pieces, 1))
+    copying = any(piece.stored for piece in first)
+    pieces = chain(first, pieces)
+    del first  # as below
+    writer = BaseFileWriter(sink, avro_schema, footer, codec, constants=constants, copying=copying)
+    names = writer.schema.names
+
+    def write(piece: BasePiece) -> None:
+        if piece.stored:
+            writer.write_row_group(piece.rows, piece.stored, are_keys_new=known is None)
+        else:
+            writer.write(piece.rows, are_keys_new=known is None)
+
+    before = after = 0
+    last: BasePiece | None = None
+    for piece in pieces:
+        if last is not None:
+            write(last)
+            last = None
+        standing = _standing(log, piece, names)
+        before, after = before + piece.rows.num_rows, after + standing.rows.num_rows
+        if standing.rows.nbytes < ROW_GROUP_BYTES // 2:
+            last = standing  # it takes the inserts, if nothing follows
+        else:
+            write(standing)
+        del piece, standing  # or they are held while the next is read
+    inserts = log.remaining()
+    if last is not None:
+        write(BasePiece(last.rows) if inserts.num_rows else last)
+    writer.write(inserts.select(names))
+    writer.close()
+    return MergedBase(
+        sink.getvalue(),
+        writer.num_rows,
+        log.num_updates,
+        inserts.num_rows,
+        before - after,
+    )
+
+
+def _standing(log: MergedLog, piece: BasePiece, names: list[str]) -> BasePiece:
+    """Return the rows that are left of a piece, and what is stored of them already."""
+    replacements = log.find_replacements(piece.rows)
+    if not piece.stored or len(replacements.gone):
+        return BasePiece(replacements.apply(piece.rows).select(names))
+    changed = replacements.find_changed_columns(piece.rows)
+    rows = replacements.apply(piece.rows, changed).select(names)
+    kept = {name: piece.stored[name] for name in names if name in piece.stored.keys() - changed}
+    return BasePiece(rows, kept)

@@ -1,0 +1,143 @@
+"""Which file of which file group takes the rows of a bucket.
+
+Pure. Sources: HoodieSimpleBucketIndex, ConsistentBucketIndexUtils, BucketIdentifier,
+HoodieWriteHandle factories (HoodieCreateHandle, HoodieMergeHandle, HoodieAppendHandle).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from bucketfmt.errors import CorruptError
+from bucketfmt.format.names.names import (
+    BaseFileName,
+    IoType,
+    LogFileName,
+    MarkerName,
+    format_bucket_file_id,
+    format_consistent_file_id,
+    format_nbcc_file_id,
+)
+from bucketfmt.format.names.paths import join_path
+from bucketfmt.index.assign import Buckets, FixedBuckets
+from bucketfmt.snapshot.files import DataFile, FileSlice
+from bucketfmt.write.rows.grouping import BucketRef
+
+__all__ = ["GroupWrite", "Target", "new_file_id", "plan_group_write"]
+
+
+class Target(Enum):
+    """What a write makes of a file group."""
+
+    NEW_BASE = "a first base file"
+    REWRITTEN_BASE = "the next base file"
+    LOG = "a log file"
+
+
+@dataclass(frozen=True)
+class GroupWrite:
+    """One file to write.
+
+    Attributes:
+        group: The bucket.
+        file_id: The file group.
+        target: What to write.
+        file_slice: What the group holds; None if it is new.
+        name: The file's name.
+        instant: The write's requested time.
+    """
+
+    group: BucketRef
+    file_id: str
+    target: Target
+    file_slice: FileSlice | None
+    name: BaseFileName | LogFileName
+    instant: str
+
+    @property
+    def path(self) -> str:
+        """The file, relative to the table."""
+        return join_path(self.group.partition_path, str(self.name))
+
+    @property
+    def rewriting(self) -> GroupWrite:
+        """The same rows, written with those of the slice to its next base file."""
+        token = self.name.write_token or ""
+        name = BaseFileName(self.file_id, token, self.instant, "parquet")
+        return replace(self, target=Target.REWRITTEN_BASE, name=name)
+
+    @property
+    def marker(self) -> MarkerName:
+        """What announces the file."""
+        if self.target is Target.LOG:
+            # Before table version 8 a log file bears its slice's time, so that it may be appended.
+            kind = IoType.CREATE if self.name.instant == self.instant else IoType.APPEND
+        else:
+            kind = IoType.CREATE if self.target is Target.NEW_BASE else IoType.MERGE
+        return MarkerName(self.group.partition_path, str(self.name), kind)
+
+
+def new_file_id(buckets: Buckets, bucket_id: int, uuid: str, *, is_fixed: bool = False) -> str:
+    """Return the id of the first file group of a bucket.
+
+    Args:
+        buckets: The partition's.
+        bucket_id: Which one.
+        uuid: A random one.
+        is_fixed: The same id for every writer, as non-blocking writers need it.
+
+    Raises:
+        CorruptError: the bucket's node on the ring has no file id.
+    """
+    if isinstance(buckets, FixedBuckets):
+        return (
+            format_nbcc_file_id(bucket_id) if is_fixed else format_bucket_file_id(bucket_id, uuid)
+        )
+    prefix = next(node.file_id_prefix for node in buckets.nodes if node.value == bucket_id)
+    if prefix is None:
+        raise CorruptError(f"node {bucket_id} of the hashing metadata has no file id prefix")
+    return format_consistent_file_id(prefix)
+
+
+def plan_group_write(
+    group: BucketRef,
+    file_slice: FileSlice | None,
+    file_id: str,
+    target: Target,
+    *,
+    instant: str,
+    write_token: str,
+    table_version: int,
+    listed: Iterable[DataFile] = (),
+    pending_compaction: str | None = None,
+) -> GroupWrite:
+    """Return the file that takes the rows of a bucket.
+
+    Args:
+        group: The bucket.
+        file_slice: What it holds.
+        file_id: Its file group, new or not.
+        target: What to write.
+        instant: The write's requested time.
+        write_token: Of this file.
+        table_version: 6, 8 or 9.
+        listed: The group's files, whoever wrote them.
+        pending_compaction: Requested time of the compaction the group is planned in.
+    """
+    if target is not Target.LOG:
+        name: BaseFileName | LogFileName = BaseFileName(file_id, write_token, instant, "parquet")
+    elif table_version >= 8:
+        name = LogFileName(file_id, instant, 1, write_token)
+    else:
+        # A base file may be newer than the compaction, which then completes an older slice.
+        newest = file_slice.base_instant if file_slice else ""
+        base_instant = max(pending_compaction or "", newest) or instant
+        versions = [
+            file.name.version
+            for file in listed
+            if isinstance(file.name, LogFileName) and file.name.instant == base_instant
+        ]
+        name = LogFileName(file_id, base_instant, max(versions, default=0) + 1, write_token)
+    return GroupWrite(group, file_id, target, file_slice, name, instant)

@@ -1,0 +1,125 @@
+"""Receipts: what the writer of one bucket tells the one who commits.
+
+Pure. Small JSON, because it comes back from other processes: a row of a result, a message, a
+line of a file. Source: WriteStatus; that of several attempts one counts is what Spark's
+OutputCommitCoordinator sees to for Hudi.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+from bucketfmt.errors import CorruptError
+from bucketfmt.format.encoding.json_text import decode_json
+from bucketfmt.format.encoding.struct_types import prepare_to_decode
+from bucketfmt.format.names.names import find_data_file_name, parse_write_token
+from bucketfmt.format.names.paths import check_relative_path, join_path
+from bucketfmt.format.timeline.commit_metadata import WriteStat
+from bucketfmt.limits import Limits
+
+__all__ = ["Receipt", "decode_receipts", "encode_receipt", "find_winners"]
+
+
+class Receipt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """One bucket that one attempt of a task has written.
+
+    Attributes:
+        partition_path: Of the bucket.
+        file_id: Its file group.
+        write_token: Of the attempt.
+        stat: The file; None where the rows came to nothing.
+    """
+
+    partition_path: str
+    file_id: str
+    write_token: str
+    stat: WriteStat | None = None
+
+
+class _Sent(Receipt, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """A receipt whose stat leaves out what says nothing: a third of the bytes."""
+
+    stat: Mapping[str, object] | None = None  # type: ignore[assignment]
+
+
+prepare_to_decode(Receipt)
+
+_DEFAULTS: Mapping[str, object] = msgspec.to_builtins(WriteStat())
+
+
+def encode_receipt(receipt: Receipt) -> bytes:
+    """Return a receipt as JSON."""
+    stat = None
+    if receipt.stat is not None:
+        members: dict[str, object] = msgspec.to_builtins(receipt.stat)
+        stat = {name: value for name, value in members.items() if value != _DEFAULTS[name]}
+    return msgspec.json.encode(
+        _Sent(
+            partition_path=receipt.partition_path,
+            file_id=receipt.file_id,
+            write_token=receipt.write_token,
+            stat=stat,
+        )
+    )
+
+
+def decode_receipts(sent: Iterable[bytes], instant: str, limits: Limits) -> list[Receipt]:
+    """Return the receipts of the write of an instant.
+
+    Raises:
+        CorruptError: one does not decode, or tells of a file that is not this write's.
+        UnsafePathError: one names a file outside the table.
+    """
+    found = []
+    for data in sent:
+        receipt = decode_json(data, Receipt, "a receipt")
+        parse_write_token(receipt.write_token)
+        if receipt.partition_path:
+            check_relative_path(receipt.partition_path, limits)
+        if receipt.stat is not None:
+            _check_file(receipt, receipt.stat, instant)
+        found.append(receipt)
+    return found
+
+
+def _check_file(receipt: Receipt, stat: WriteStat, instant: str) -> None:
+    name = (stat.path or "").rpartition("/")[2]
+    parsed = find_data_file_name(name)
+    if (
+        parsed is None
+        or (stat.partition_path or "", stat.file_id) != (receipt.partition_path, receipt.file_id)
+        or stat.path != join_path(receipt.partition_path, name)
+        or (parsed.file_id, parsed.write_token) != (receipt.file_id, receipt.write_token)
+        # Before table version 8 a log file bears the time of its slice.
+        or (parsed.instant != instant and stat.log_version is None)
+    ):
+        raise CorruptError(
+            f"a receipt of the write of {instant} tells of {stat.path!r}, which is no file of it; "
+            "pass on what its tasks returned"
+        )
+
+
+def find_winners(receipts: Iterable[Receipt]) -> Sequence[Receipt]:
+    """Return one receipt for each bucket: of several attempts of one task, that of the last.
+
+    Raises:
+        ValueError: different tasks had rows of one bucket, so that none has them all.
+    """
+    winners: dict[tuple[str, str], Receipt] = {}
+    for receipt in receipts:
+        known = winners.setdefault((receipt.partition_path, receipt.file_id), receipt)
+        if known is receipt:
+            continue
+        first, second = parse_write_token(known.write_token), parse_write_token(receipt.write_token)
+        if first.task_partition_id != second.task_partition_id:
+            raise ValueError(
+                f"tasks {first.task_partition_id} and {second.task_partition_id} both had rows of "
+                f"file group {receipt.file_id} in partition {receipt.partition_path!r}; give all "
+                "rows of a bucket to one task"
+            )
+        attempts = [(token.stage_id, token.task_attempt_id) for token in (first, second)]
+        if attempts[1] > attempts[0]:
+            winners[receipt.partition_path, receipt.file_id] = receipt
+    return list(winners.values())

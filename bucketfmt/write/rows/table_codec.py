@@ -1,0 +1,86 @@
+"""Which codec new parquet files have: the one that the table's files have.
+
+I/O: opens the footer of one base file, if nothing else tells. Who reads a table may not know every
+codec: the parquet of Flink's bundles for Hudi 0.14 has no zstd.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+
+from bucketfmt.errors import BucketfmtError
+from bucketfmt.format.names.names import BaseFileName
+from bucketfmt.format.table.table_config import TableConfig
+from bucketfmt.rows.parquet.base_file import BaseFileReader
+from bucketfmt.rows.parquet.parquet_chunks import Codec
+from bucketfmt.snapshot.snapshot import Snapshot
+
+__all__ = ["DEFAULT_CODEC", "check_stated_codec", "find_codec", "stated_codec"]
+
+DEFAULT_CODEC: Codec = "zstd"
+"""Of a table without base files: smaller than gzip, Hudi's default, and faster by far."""
+
+_PROPERTY = "hoodie.parquet.compression.codec"
+_NAMES: dict[str, Codec] = {
+    "zstd": "zstd",
+    "snappy": "snappy",
+    "gzip": "gzip",
+    "uncompressed": "none",
+}
+_OF_PARQUET = (*_NAMES, "lzo", "brotli", "lz4", "lz4_raw")  # CompressionCodecName of parquet-mr
+_FILES_TRIED = 3  # of those that commits name, which a clean may have deleted
+
+
+def stated_codec(config: TableConfig) -> Codec | None:
+    """Return the codec that hoodie.properties states; gzip for a codec that is not written here."""
+    name = config.properties.get(_PROPERTY, "").strip().lower()
+    return _NAMES.get(name, "gzip") if name else None
+
+
+def check_stated_codec(config: TableConfig) -> None:
+    """Refuse the properties of a new table whose codec parquet does not have.
+
+    Raises:
+        ValueError: hoodie.properties is to state an unknown codec.
+    """
+    name = config.properties.get(_PROPERTY, "")
+    if name.strip() and name.strip().lower() not in _OF_PARQUET:
+        raise ValueError(f"{_PROPERTY} is one of {', '.join(_OF_PARQUET)}, not {name!r}")
+
+
+def find_codec(snapshot: Snapshot, partition_path: str) -> Codec:
+    """Return the codec of a base file that takes the place of no other.
+
+    That is what hoodie.properties states, or the codec of the newest base file of the partition,
+    or of the table.
+
+    Args:
+        snapshot: The table.
+        partition_path: Where the new file is to be, whose files are listed.
+    """
+    stated = stated_codec(snapshot.state.config)
+    if stated is not None:
+        return stated
+    store, limits = snapshot.state.store, snapshot.state.limits
+    for path in islice(_base_files(snapshot, partition_path), _FILES_TRIED):
+        try:
+            with store.open_arrow(path) as source:
+                found = BaseFileReader(source, limits).codec
+        except BucketfmtError:
+            continue  # reading rows will tell what is wrong with it
+        if found is not None:
+            return found
+    return DEFAULT_CODEC
+
+
+def _base_files(snapshot: Snapshot, partition_path: str) -> Iterator[str]:
+    slices = snapshot.slices(partition_path)
+    known = [s.base_file for s in slices if s.base_file is not None]
+    for file in sorted(known, key=lambda file: file.name.instant, reverse=True):
+        yield file.path
+    for commit in reversed(snapshot.commits):
+        for _, _, path, name, *_ in commit.files:
+            if isinstance(name, BaseFileName):
+                yield path
+                break

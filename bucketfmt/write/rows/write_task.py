@@ -1,0 +1,128 @@
+"""The half of a write that happens where the rows are: in a thread, a process, an executor.
+
+I/O. A `WriteTask` is a small value that pickles: it holds the table as the write began on it by
+its timeline, and reads commits and listings again where it is used. Source: Hudi's write
+functions, which Spark runs a task a bucket.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+
+from bucketfmt.format.names.names import parse_write_token
+from bucketfmt.process import cached_property
+from bucketfmt.table.keys import read_keys
+from bucketfmt.table.pinned import PinnedTable
+from bucketfmt.write.commit.non_blocking import Concurrency
+from bucketfmt.write.rows.basis import Basis
+from bucketfmt.write.rows.bucket_writer import OVERWRITES, BucketWriter, FileFormats
+from bucketfmt.write.rows.gathering import gather_keys, gather_rows
+from bucketfmt.write.rows.group_writer import RowNumbering
+from bucketfmt.write.rows.grouping import GroupedRows
+from bucketfmt.write.rows.incoming import DataLike, IncomingRows, open_rows
+from bucketfmt.write.rows.schema_change import GivenColumns
+
+__all__ = ["WriteTask", "write_action"]
+
+
+def write_action(operation: str, table_type: str) -> str:
+    """Return the action an operation is on the timeline."""
+    if operation in OVERWRITES or operation == "DELETE_PARTITION":
+        return "replacecommit"
+    return "deltacommit" if table_type == "MERGE_ON_READ" else "commit"
+
+
+@dataclass(frozen=True, eq=False)
+class WriteTask:
+    """Writes rows of whole buckets for a write that was started elsewhere.
+
+    Pickles; holds the store's options, secrets among them. To be used by one thread.
+
+    Attributes:
+        table: As the write stands on it.
+        incoming: The columns of the rows, and what they may change; None for keys to delete.
+        operation: As Hudi names it.
+        instant: The write's requested time.
+        formats: How files are encoded.
+        concurrency: How the table's writers go together.
+    """
+
+    table: PinnedTable
+    incoming: GivenColumns | None
+    operation: str
+    instant: str
+    formats: FileFormats
+    concurrency: Concurrency = "optimistic"
+
+    def write(self, data: DataLike, write_token: str) -> Iterator[bytes]:
+        """Write rows, and yield a receipt for each bucket there are rows of.
+
+        All rows of a bucket go to one task. A task that failed is run again with another token.
+        Rows are spilled to disk where they are more than memory should hold; a bucket's rows are
+        in memory while it is written.
+
+        Args:
+            data: Anything with an Arrow C stream; for a delete, keys with their partitions as
+                `Table.locate` takes them.
+            write_token: `<task>-<stage>-<attempt>`: three numbers that no other attempt has.
+
+        Raises:
+            SchemaError: rows do not fit the table.
+            KeyEncodingError: a key that is null or empty, that rows of other values would have too,
+                or on which Hudi never returns.
+            UnsafePathError: a partition value that would lead out of the table.
+            CorruptError: a bucket has two file groups; a file of it is damaged.
+            ConflictError: the write has ended meanwhile: nobody waits for this attempt.
+            StorageError: the store failed.
+            ValueError: keys without their partitions, a bulk-insert into a bucket with rows.
+        """
+        task_partition_id = parse_write_token(write_token).task_partition_id
+        with GroupedRows() as grouped:
+            self._gather(data, grouped)
+            writer, written = self._writer, 0
+            writer.put_rings(group.partition_path for group in grouped.groups)
+            for group in grouped.groups:
+                plan = writer.plan(group, write_token)
+                if plan is not None:
+                    numbering = RowNumbering(task_partition_id, written)
+                    yield writer.write(plan, numbering, partial(grouped.rows, group))
+                    written += grouped.num_rows(group)
+
+    @property
+    def action(self) -> str:
+        """What the write is on the timeline."""
+        return write_action(self.operation, self.table.config.table_type)
+
+    def _gather(self, data: DataLike, grouped: GroupedRows) -> None:
+        if self.operation != "DELETE":
+            gather_rows(self._basis, IncomingRows(data), grouped, workers=1)
+            return
+        for batch in open_rows(data):
+            keys = read_keys(
+                pa.Table.from_batches([batch]),
+                self.table.config,
+                lambda: self.table.snapshot.schema.data,
+                lambda: self._basis.key_encoding,
+            )
+            gather_keys(self._basis, keys, grouped)
+
+    @cached_property
+    def _basis(self) -> Basis:
+        return Basis(self.table.snapshot, self.table.finder, self.incoming)
+
+    @cached_property
+    def _writer(self) -> BucketWriter:
+        return BucketWriter(
+            self._basis, self.operation, self.instant, self.formats, self.concurrency
+        )
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)

@@ -1,0 +1,267 @@
+"""Writing rows to a table: from what a caller gives to a completed commit.
+
+I/O. Rows are routed to their buckets, then an instant begins, every touched bucket gets one
+file, and the commit is published if no other writer touched the same buckets meanwhile.
+Source: BaseHoodieWriteClient, BaseCommitActionExecutor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Literal
+
+import pyarrow as pa
+
+from bucketfmt.errors import (
+    ConflictError,
+    CorruptError,
+    IndexUnknownError,
+    NotFoundError,
+    UnsupportedError,
+)
+from bucketfmt.format.names.names import format_write_token
+from bucketfmt.format.table.table_config import TableConfig
+from bucketfmt.index.model import ConsistentHashingIndex
+from bucketfmt.location.find_index import IndexFinder
+from bucketfmt.progress import ProgressCallback, Steps
+from bucketfmt.snapshot.snapshot import Snapshot
+from bucketfmt.storage.streams import map_in_threads, worker_count
+from bucketfmt.table.keys import KeySet
+from bucketfmt.write.commit.non_blocking import Concurrency, check_non_blocking
+from bucketfmt.write.commit.result import CommitResult
+from bucketfmt.write.commit.transaction import Transactions
+from bucketfmt.write.properties.pin_index import is_recorded, pin_index
+from bucketfmt.write.rows.basis import Basis
+from bucketfmt.write.rows.gathering import gather_keys, gather_rows
+from bucketfmt.write.rows.group_writer import RowNumbering
+from bucketfmt.write.rows.grouping import BucketRef, GroupedRows
+from bucketfmt.write.rows.incoming import DataLike, IncomingRows
+from bucketfmt.write.rows.plan_write import GroupWrite
+from bucketfmt.write.rows.started_write import StartedWrite, WriteOptions
+from bucketfmt.write.rows.write_task import WriteTask, write_action
+
+__all__ = ["RowOperation", "TableWriter"]
+
+RowOperation = Literal[
+    "INSERT", "UPSERT", "BULK_INSERT", "INSERT_OVERWRITE", "INSERT_OVERWRITE_TABLE"
+]
+_TOKEN_ATTEMPT_BITS = 31
+_PARTITIONS_PROVED_MAX = 1_000  # by a write, on the way: up to nine data files are opened in each
+
+
+class TableWriter:
+    """Writes to one table."""
+
+    def __init__(
+        self,
+        snapshot: Callable[[], Snapshot],
+        adopt: Callable[[TableConfig], None],
+        finder: IndexFinder,
+        transactions: Transactions,
+        workers: int | None = None,
+        concurrency: Concurrency = "optimistic",
+        *,
+        pin_index: bool = True,
+    ) -> None:
+        """Set up a writer.
+
+        Args:
+            snapshot: Returns the table as it is now.
+            adopt: Takes the table's properties where they have changed, for the next snapshot.
+            finder: Its index.
+            transactions: Begins and publishes commits.
+            workers: Files to write at a time.
+            concurrency: How the table's writers go together.
+            pin_index: Whether to record an index that the table does not record.
+        """
+        self._snapshot = snapshot
+        self._adopt = adopt
+        self._pin_index = pin_index
+        self._finder = finder
+        self._transactions = transactions
+        self._concurrency = concurrency
+        self._workers = workers or transactions.machine.processors or worker_count()
+
+    def write_rows(
+        self, operation: RowOperation, data: DataLike, options: WriteOptions
+    ) -> CommitResult:
+        """Write rows. Operations and errors as the methods of `bucketfmt.Table` have them."""
+        repeated = self._transactions.find_repeated(options.idempotency_key)
+        if repeated is not None:
+            return repeated
+        incoming = IncomingRows(data)
+        basis = Basis(self._snapshot(), self._finder, options.given(operation, incoming.schema))
+        with GroupedRows() as grouped:
+            gather_rows(basis, incoming, grouped, self._workers)
+            return self._commit(operation, basis, grouped, options)
+
+    def delete_keys(self, keys: KeySet, options: WriteOptions) -> CommitResult:
+        """Delete the rows of keys, each in its partition."""
+        repeated = self._transactions.find_repeated(options.idempotency_key)
+        if repeated is not None:
+            return repeated
+        basis = Basis(self._snapshot(), self._finder)
+        with GroupedRows() as grouped:
+            gather_keys(basis, keys, grouped)
+            return self._commit("DELETE", basis, grouped, options)
+
+    def delete_partitions(self, paths: Sequence[str], options: WriteOptions) -> CommitResult:
+        """Hide every file group of these partitions."""
+        repeated = self._transactions.find_repeated(options.idempotency_key)
+        if repeated is not None:
+            return repeated
+        basis = Basis(self._snapshot(), self._finder)
+        if isinstance(basis.index, ConsistentHashingIndex):
+            raise UnsupportedError(
+                "dropping partitions under consistent hashing, where file ids belong to the "
+                "ring; delete the rows with a filter"
+            )
+        unknown = sorted(set(paths) - set(basis.snapshot.partitions))
+        if unknown:
+            raise ValueError(f"no partition {unknown[0]!r}; inspect.partitions() lists them")
+        with GroupedRows() as nothing:
+            return self._commit("DELETE_PARTITION", basis, nothing, options, paths)
+
+    def start(
+        self, operation: str, incoming: pa.Schema | None, options: WriteOptions
+    ) -> StartedWrite:
+        """Begin a write whose files are written elsewhere. As `bucketfmt.Table.start_write`."""
+        given = None if incoming is None else options.given(operation, incoming)
+        basis = Basis(self._snapshot(), self._finder, given)
+        return self._start(operation, self._pinned(basis, ()), (), options)
+
+    def resume(self, task: WriteTask, options: WriteOptions) -> StartedWrite:
+        """Take up a write that another process began. As `bucketfmt.Table.resume_write`."""
+        basis = Basis(task.table.snapshot, task.table.finder, task.incoming)
+        transaction = self._transactions.resume(task.instant, task.action, task.table.timeline)
+        return StartedWrite(
+            transaction, basis, task.operation, options, concurrency=task.concurrency
+        )
+
+    @contextmanager
+    def keep_alive(self, task: WriteTask) -> Iterator[None]:
+        """Keep a write going that another process began. As `bucketfmt.Table.keep_alive`."""
+        heartbeat = self._transactions.join(task.instant, task.action)
+        try:
+            yield
+        finally:
+            heartbeat.abandon()
+
+    # -- commits
+
+    def _commit(
+        self,
+        operation: str,
+        basis: Basis,
+        grouped: GroupedRows,
+        options: WriteOptions,
+        dropped: Sequence[str] = (),
+    ) -> CommitResult:
+        left = options.allowed_retries
+        basis = self._pinned(basis, grouped.groups)
+        while True:
+            try:
+                return self._attempt(operation, basis, grouped, options, dropped)
+            except ConflictError:  # noqa: PERF203  (a try is a whole write)
+                if not left:
+                    raise
+                left -= 1
+                basis = self._renewed(basis, grouped.groups)
+
+    def _attempt(
+        self,
+        operation: str,
+        basis: Basis,
+        grouped: GroupedRows,
+        options: WriteOptions,
+        dropped: Sequence[str],
+    ) -> CommitResult:
+        try:
+            with self._start(operation, basis, grouped.groups, options, dropped) as started:
+                return started.publish(self._write(started, grouped, options.progress))
+        except (CorruptError, NotFoundError) as error:
+            what = basis.snapshot.state.load_what_overtook()
+            if what is None:
+                raise
+            raise ConflictError(
+                f"{what} while this write stood on it. Nothing was published; reload the table "
+                "and retry"
+            ) from error
+
+    def _start(
+        self,
+        operation: str,
+        basis: Basis,
+        routed: Iterable[BucketRef],
+        options: WriteOptions,
+        dropped: Sequence[str] = (),
+    ) -> StartedWrite:
+        config = basis.snapshot.state.config
+        if self._concurrency == "non_blocking":
+            check_non_blocking(config, basis.index, operation, keeps=bool(basis.kept))
+        action = write_action(operation, config.table_type)
+        transaction = self._transactions.begin(action)
+        with transaction.aborted_on_error():
+            has_moved = transaction.timeline.instants != basis.snapshot.state.timeline.instants
+            if has_moved or transaction.config.properties != config.properties:
+                self._adopt(transaction.config)
+                basis = self._renewed(basis, routed)
+        return StartedWrite(transaction, basis, operation, options, dropped, self._concurrency)
+
+    def _pinned(self, basis: Basis, routed: Iterable[BucketRef]) -> Basis:
+        """Record the index, where the table does not, and return the basis as of then.
+
+        Nothing is recorded where a partition does not prove the index, or others write meanwhile:
+        the next write may. A table of very many partitions is left to `Table.pin_index`.
+        """
+        snapshot = basis.snapshot
+        if not self._pin_index or is_recorded(snapshot.state.config):
+            return basis
+        if len(snapshot.partitions) > _PARTITIONS_PROVED_MAX:
+            return basis
+        try:
+            config = pin_index(snapshot, self._finder, self._transactions, writes_rows=True)
+        except (ConflictError, CorruptError, IndexUnknownError, NotFoundError, ValueError):
+            return basis
+        self._adopt(config)
+        return self._renewed(basis, routed)
+
+    def _renewed(self, basis: Basis, routed: Iterable[BucketRef]) -> Basis:
+        """Return the basis as of now, for rows that were routed by an earlier one.
+
+        Raises:
+            ConflictError: they would be routed, or stored, differently now.
+        """
+        renewed = Basis(self._snapshot(), self._finder, basis.incoming)
+        if renewed.avro_schema != basis.avro_schema or any(
+            renewed.buckets(path) != basis.buckets(path) for path, _ in routed
+        ):
+            raise ConflictError(
+                "another writer has changed the table's columns or buckets; write again"
+            )
+        return renewed
+
+    def _write(
+        self, started: StartedWrite, grouped: GroupedRows, progress: ProgressCallback | None
+    ) -> list[bytes]:
+        """Write every bucket on the threads of this process, as a task each; return receipts."""
+        writer = started.bucket_writer
+        attempt = self._transactions.machine.randbits(_TOKEN_ATTEMPT_BITS)
+        plans: list[GroupWrite] = []
+        for group in grouped.groups:
+            plan = writer.plan(group, format_write_token(len(plans), 0, attempt))
+            if plan is not None:
+                plans.append(plan)
+        writer.put_rings(plan.group.partition_path for plan in plans)
+        steps = Steps(progress, "writing", len(plans))
+
+        def write(numbered: tuple[int, GroupWrite]) -> bytes:
+            number, plan = numbered
+            rows = partial(grouped.rows, plan.group)
+            receipt = writer.write(plan, RowNumbering(number), rows)
+            steps.step()
+            return receipt
+
+        return map_in_threads(write, list(enumerate(plans)), self._workers)

@@ -1,0 +1,419 @@
+"""Compaction: what was logged of a file group becomes its next base file.
+
+I/O. `Compactor` schedules and begins under the table lock; `StartedCompaction` has the slices
+rewritten, by `CompactionTask` and anywhere, and publishes under the lock again. A compaction that
+was begun and not completed, by Hudi or here, is executed again from its plan, without log files of
+writes that failed since and took them back. Source: ScheduleCompactionActionExecutor,
+HoodieCompactor, CompactionUtils.
+
+Writers go on meanwhile. From table version 8 on a log file belongs to the slice that was there
+when it completed; before, it is named after the planned base file once there is a plan, and a
+write that began without knowing of the plan is in conflict with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from types import TracebackType
+
+from bucketfmt.errors import (
+    CommitUnknownError,
+    ConflictError,
+    CorruptError,
+    UnsupportedError,
+)
+from bucketfmt.format.names.instants import State
+from bucketfmt.format.names.names import (
+    BaseFileName,
+    LogFileName,
+    find_data_file_name,
+    format_write_token,
+)
+from bucketfmt.format.names.paths import check_relative_path, join_path
+from bucketfmt.format.timeline.commit_metadata import CommitMetadata, WriteStat
+from bucketfmt.format.timeline.plans import CompactionOperation, CompactionPlan
+from bucketfmt.limits import Limits
+from bucketfmt.process import this_process
+from bucketfmt.progress import ProgressCallback, Steps
+from bucketfmt.rows.avro.avro_schema_json import avro_schema_json
+from bucketfmt.rows.merging.merge_rules import find_merge_rules
+from bucketfmt.rows.parquet.parquet_chunks import Codec
+from bucketfmt.slices.slice_codec import encode_slice
+from bucketfmt.snapshot.committed_logs import without_never_committed, without_uncommitted_logs
+from bucketfmt.snapshot.files import DataFile, FileSlice
+from bucketfmt.snapshot.schema import find_stated_text
+from bucketfmt.snapshot.snapshot import Snapshot
+from bucketfmt.storage.streams import map_in_threads, worker_count
+from bucketfmt.timeline.clock import known_times
+from bucketfmt.timeline.heartbeat import Heartbeat
+from bucketfmt.timeline.load import (
+    load_compaction_plan,
+    load_pending_clusterings,
+    load_timeline,
+)
+from bucketfmt.timeline.markers import delete_announced_files, delete_markers
+from bucketfmt.timeline.timeline import Instant, Timeline
+from bucketfmt.timeline.transitions import put_completed, put_inflight, put_requested
+from bucketfmt.write.commit.result import CommitResult, result_of
+from bucketfmt.write.commit.transaction import Transactions
+from bucketfmt.write.rows.basis import check_operations_are_not_kept, check_writable
+from bucketfmt.write.rows.receipts import decode_receipts, find_winners
+from bucketfmt.write.rows.table_codec import DEFAULT_CODEC, find_codec, stated_codec
+from bucketfmt.write.services.compaction_task import CompactionTask
+from bucketfmt.write.services.plan_compaction import (
+    CompactionPreview,
+    plan_compaction,
+    preview_slices,
+)
+
+__all__ = ["Compactor", "StartedCompaction"]
+
+_TOKEN_ATTEMPT_BITS = 31
+
+
+class Compactor:
+    """Compacts one table."""
+
+    def __init__(
+        self,
+        snapshot: Callable[[], Snapshot],
+        transactions: Transactions,
+        workers: int | None = None,
+    ) -> None:
+        """Set up.
+
+        Args:
+            snapshot: Returns the table as it is now.
+            transactions: How the table is written to.
+            workers: Slices to rewrite at a time.
+        """
+        self._snapshot = snapshot
+        self._owner = transactions
+        self._workers = workers or transactions.machine.processors or worker_count()
+
+    def preview(self, min_log_files: int = 1) -> CompactionPreview:
+        """Return what `run` would do now. Reads only; errors as of `schedule` and `begin`."""
+        state = (snapshot := self._snapshot()).state
+        if state.config.table_type != "MERGE_ON_READ":
+            return CompactionPreview()
+        found = self._find_pending(state.timeline)
+        if found is None:
+            plan = self._plan(snapshot, min_log_files)
+        else:
+            plan = load_compaction_plan(state.store, state.config, found, state.limits)
+        operations = plan.operations if plan is not None else []
+        checked = [_checked(each, state.limits) for each in operations]
+        slices = _planned_slices(snapshot, checked)
+        return preview_slices(slices, found.requested_time if found is not None else None)
+
+    def schedule(self, min_log_files: int = 1) -> str | None:
+        """Put a compaction on the timeline; return its instant, or None if there is none to make.
+
+        Raises:
+            UnsupportedError: the table merges records, or has files, in a way that is not built.
+            ConflictError: a log compaction is pending.
+            LockTimeoutError: the table lock could not be acquired.
+        """
+        owner, snapshot = self._owner, self._snapshot()
+        if snapshot.state.config.table_type != "MERGE_ON_READ":
+            return None
+        if self._plan(snapshot, min_log_files) is None:  # lists, while others may write
+            return None
+        with owner.recovered() as (config, timeline):
+            # What completes from here on sees the plan; so the plan has to see all before.
+            plan = self._plan(self._snapshot(), min_log_files)
+            if plan is None:
+                return None
+            instant = owner.clock.next_time(known_times(timeline))
+            put_requested(owner.store, config, instant, "compaction", plan)
+        return instant
+
+    def begin(self, codec: Codec | None = None) -> StartedCompaction | None:
+        """Take on the oldest pending compaction that nobody is at; None if none is pending.
+
+        What is left of an earlier attempt at it is removed. A heartbeat tells others of this
+        package that it is being executed, until it is published or abandoned.
+
+        Raises:
+            ConflictError: all that are pending are being executed, as their heartbeats tell.
+            UnsupportedError: its plan is of a kind that is not executed here.
+            CorruptError: its plan is damaged, or a file that it names is missing.
+            LockTimeoutError: the table lock could not be acquired.
+        """
+        owner = self._owner
+        check_operations_are_not_kept(self._snapshot())
+        with owner.recovered() as (config, timeline):
+            found = self._find_pending(timeline)
+            if found is None:
+                return None
+            instant = found.requested_time
+            plan = load_compaction_plan(owner.store, config, found, owner.limits)
+            check_writable(config)
+            operations = tuple(_checked(operation, owner.limits) for operation in plan.operations)
+            heartbeat = owner.heartbeats.start(instant)
+            try:
+                if found.state is State.REQUESTED:
+                    put_inflight(owner.store, config, instant, "compaction")
+                else:
+                    self._remove_earlier_attempt(instant, operations)
+            except BaseException:
+                heartbeat.stop()
+                raise
+        try:
+            return StartedCompaction(owner, self._snapshot, instant, operations, codec, heartbeat)
+        except BaseException:
+            heartbeat.stop()
+            raise
+
+    def run(
+        self,
+        min_log_files: int = 1,
+        codec: Codec | None = None,
+        progress: ProgressCallback | None = None,
+    ) -> CommitResult | None:
+        """Execute the oldest pending compaction; if there is none, schedule one and execute it."""
+        started = self.start(min_log_files, codec)
+        if started is None:
+            return None
+        with started:
+            return started.publish(self._rewrite(started, progress))
+
+    def start(self, min_log_files: int = 1, codec: Codec | None = None) -> StartedCompaction | None:
+        """Begin the oldest pending compaction; if there is none, schedule one and begin it."""
+        started = self.begin(codec)
+        if started is None and self.schedule(min_log_files) is not None:
+            started = self.begin(codec)  # None: another process was faster
+        return started
+
+    def _rewrite(
+        self, started: StartedCompaction, progress: ProgressCallback | None
+    ) -> list[bytes]:
+        """Rewrite all slices on the threads of this process."""
+        task, attempt = started.task, self._owner.machine.randbits(_TOKEN_ATTEMPT_BITS)
+        steps = Steps(progress, "compacting", len(started.payloads))
+
+        def compact(numbered: tuple[int, bytes]) -> bytes:
+            number, payload = numbered
+            receipt = task.compact(payload, format_write_token(number, 0, attempt))
+            steps.step()
+            return receipt
+
+        return map_in_threads(compact, list(enumerate(started.payloads)), self._workers)
+
+    def _plan(self, snapshot: Snapshot, min_log_files: int) -> CompactionPlan | None:
+        state = snapshot.state
+        check_writable(state.config)
+        check_operations_are_not_kept(snapshot)
+        find_merge_rules(state.config)  # rather now than with a plan that cannot be executed
+        if state.timeline.pending.of("logcompaction").instants:
+            raise ConflictError("a log compaction is pending; let Hudi finish it, then try again")
+        clusterings = load_pending_clusterings(
+            state.store, state.config, state.timeline, state.limits
+        )
+        excluded = {*state.pending_compactions, *clusterings}
+        slices = snapshot.slices_of(snapshot.partitions)
+        committed = [without_uncommitted_logs(snapshot, file_slice) for file_slice in slices]
+        return plan_compaction(committed, excluded, min_log_files)
+
+    def _find_pending(self, timeline: Timeline) -> Instant | None:
+        """Return the oldest pending compaction that nobody is at; None if none is pending."""
+        pending = timeline.pending.of("compaction").instants
+        for instant in pending:
+            time = instant.requested_time
+            if instant.state is State.REQUESTED or self._owner.heartbeats.is_expired(time):
+                return instant
+        if pending:
+            raise ConflictError(
+                f"compaction {pending[0].requested_time} is being executed, as its heartbeat "
+                "tells; wait for it, or for two minutes if its writer is dead"
+            )
+        return None
+
+    def _remove_earlier_attempt(
+        self, instant: str, operations: Iterable[CompactionOperation]
+    ) -> None:
+        """Remove the base files of this instant, announced or not, then what announced them."""
+        store = self._owner.store
+        for path in sorted({operation.partition_path or "" for operation in operations}):
+            for info in store.list(path):
+                name = None if info.is_dir else find_data_file_name(info.name)
+                if isinstance(name, BaseFileName) and name.instant == instant:
+                    store.delete(info.path)
+        delete_markers(store, instant)
+
+
+class StartedCompaction:
+    """A compaction under way. A context: left without `publish`, it is for anyone to begin again.
+
+    Attributes:
+        instant: Its requested time.
+        payloads: The slices to rewrite, for `CompactionTask.compact`; opaque.
+    """
+
+    def __init__(
+        self,
+        owner: Transactions,
+        snapshot: Callable[[], Snapshot],
+        instant: str,
+        operations: Sequence[CompactionOperation],
+        codec: Codec | None,
+        heartbeat: Heartbeat,
+    ) -> None:
+        """Find the files of the plan in the table as it is now."""
+        self._process = this_process()
+        self._heartbeat = heartbeat
+        self._owner = owner
+        self._snapshot = snapshot
+        self._codec = codec
+        self._began = snapshot()
+        slices = _planned_slices(self._began, operations)
+        self._new_codec = _new_codec(self._began, slices, codec)
+        self._groups = sorted((s.partition_path, s.file_id) for s in slices)
+        self.instant = instant
+        self.payloads = tuple(map(encode_slice, slices))
+
+    def __enter__(self) -> StartedCompaction:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        # While it may be published yet, nobody may begin it again.
+        if not isinstance(error, CommitUnknownError):
+            self.abandon()
+
+    @property
+    def task(self) -> CompactionTask:
+        """What rewrites the slices, anywhere: send it there."""
+        began = self._began
+        codec = self._codec or stated_codec(began.state.config)
+        return CompactionTask(
+            began.basis, began.schema, _avro_schema(began), self.instant, codec, self._new_codec
+        )
+
+    def publish(self, receipts: Iterable[bytes]) -> CommitResult:
+        """Publish the new base files, one for each slice, whatever attempts there were.
+
+        Raises:
+            ConflictError: somebody else completed the compaction, or took it back. Nothing was
+                published.
+            CommitUnknownError: the store does not tell whether it took effect.
+            CorruptError: a receipt does not decode, or tells of a file that is not this one's.
+            ValueError: there is no receipt for one of the slices.
+            UnsupportedError: this is a forked child, and the parent began the compaction.
+        """
+        if self._process != this_process():
+            raise UnsupportedError(
+                f"compaction {self.instant} was begun by the process that this one was forked "
+                "from, which goes on with it; publish it there"
+            )
+        owner, instant = self._owner, self.instant
+        found = find_winners(decode_receipts(receipts, instant, owner.limits))
+        if sorted((r.partition_path, r.file_id) for r in found) != self._groups:
+            raise ValueError("a compaction is published with a receipt for each of its slices")
+        stats = [receipt.stat for receipt in found if receipt.stat is not None]
+        kept = {stat.path or "" for stat in stats}
+        delete_announced_files(owner.store, instant, owner.limits, kept=kept)
+        with owner.locks.taken() as lock:
+            config = owner.check_metadata_table()
+            timeline = load_timeline(owner.store, config, owner.limits)
+            metadata = _metadata_of(self._snapshot(), stats)  # with the columns of now
+            done = put_completed(
+                owner.store,
+                config,
+                timeline,
+                owner.clock,
+                instant,
+                "compaction",
+                metadata,
+                lambda: lock.holds() and not self._heartbeat.is_lost(),
+            )
+        delete_markers(owner.store, instant)
+        self._heartbeat.stop()
+        return result_of(done, metadata)
+
+    def abandon(self) -> None:
+        """Leave it pending, for anyone to begin again. Nothing happens once it is published."""
+        self._heartbeat.stop()
+
+
+def _planned_slices(
+    snapshot: Snapshot, operations: Sequence[CompactionOperation]
+) -> list[FileSlice]:
+    """Return the slices as they were planned, whatever was logged since.
+
+    Without what was never committed and is gone. A slice of which nothing is left has no rows,
+    and what was logged since the plan needs no base file.
+    """
+    left = without_never_committed(snapshot, operations)
+    slices = [_planned_slice(snapshot, operation) for operation in left]
+    return [file_slice for file_slice in slices if file_slice.files]
+
+
+def _planned_slice(snapshot: Snapshot, operation: CompactionOperation) -> FileSlice:
+    partition_path, file_id = operation.partition_path or "", operation.file_id or ""
+    files = {str(file.name): file for file in snapshot.files_of(partition_path, file_id)}
+
+    def file_of(planned: str) -> DataFile:
+        name = planned.rpartition("/")[2]  # plans of version 1 have paths
+        if name not in files:
+            raise CorruptError(
+                "a completed write, or the plan of a pending compaction, names this file and it is "
+                "not there; restore the file, and compact again",
+                path=join_path(partition_path, name),
+            )
+        return files[name]
+
+    base = file_of(operation.data_file_path) if operation.data_file_path else None
+    logs = {f.name: f for f in map(file_of, operation.delta_file_paths)}
+    names = sorted((n for n in logs if isinstance(n, LogFileName)), key=lambda n: n.sort_key)
+    base_instant = operation.base_instant_time or ""
+    return FileSlice(partition_path, file_id, base_instant, base, tuple(logs[n] for n in names))
+
+
+def _new_codec(snapshot: Snapshot, slices: Iterable[FileSlice], told: Codec | None) -> Codec:
+    """Return the codec of base files that take the place of none, if there will be such."""
+    first = next((each for each in slices if each.base_file is None), None)
+    if told is not None or first is None:
+        return told or DEFAULT_CODEC
+    return find_codec(snapshot, first.partition_path)
+
+
+def _checked(operation: CompactionOperation, limits: Limits) -> CompactionOperation:
+    """Return an operation whose names lead nowhere but into its partition."""
+    if operation.bootstrap_file_path:
+        raise UnsupportedError("compacting a bootstrapped file; let Hudi execute the compaction")
+    partition_path = operation.partition_path or ""
+    if partition_path:
+        check_relative_path(partition_path, limits)
+    for path in (operation.data_file_path, *operation.delta_file_paths):
+        if path and find_data_file_name(path.rpartition("/")[2]) is None:
+            raise CorruptError(f"a compaction plan names {path[:200]!r}, which is no data file")
+    return operation
+
+
+def _avro_schema(snapshot: Snapshot) -> str:
+    """Return the columns of new base files as Avro JSON, without Hudi's own."""
+    config = snapshot.state.config
+    return find_stated_text(snapshot.commits, config) or avro_schema_json(
+        snapshot.schema.data, f"{config.name}_record", f"hoodie.{config.name}"
+    )
+
+
+def _metadata_of(snapshot: Snapshot, stats: Iterable[WriteStat]) -> CommitMetadata:
+    extra = {"schema": _avro_schema(snapshot)}
+    latest = next((c.latest_schema for c in reversed(snapshot.commits) if c.latest_schema), None)
+    if latest is not None:
+        extra["latest_schema"] = latest
+    by_partition: dict[str, list[WriteStat]] = {}
+    for stat in stats:
+        by_partition.setdefault(stat.partition_path or "", []).append(stat)
+    return CommitMetadata(
+        partition_to_write_stats=by_partition,
+        compacted=True,
+        extra_metadata=extra,
+        operation_type="COMPACT",
+    )

@@ -1,0 +1,1 @@
+"""Taking back: rollback, recovery, savepoints, restore."""

@@ -1,0 +1,370 @@
+"""What a rollback takes back, and whether it may: decided from what is on the timeline and listed.
+
+Pure. Source: `MarkerBasedRollbackStrategy`, `ListingBasedRollbackStrategy`,
+`BaseRollbackActionExecutor.validateRollbackCommitSequence`, `RestoreInstantComparatorFactory`.
+
+A file that bears the instant in its name is deleted. Until table version 6 a log file bears
+its slice's instant instead: the slice gets another log file, whose command block tells readers
+to pass over what the instant logged.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+from bucketfmt.errors import ConflictError, CorruptError, UnsafePathError
+from bucketfmt.format.names.names import (
+    BaseFileName,
+    LogFileName,
+    MarkerName,
+    find_data_file_name,
+)
+from bucketfmt.format.names.paths import check_relative_path, join_path
+from bucketfmt.format.table.table_config import TableConfig
+from bucketfmt.format.timeline.commit_metadata import NULL_COMMIT, CommitMetadata, WriteStat
+from bucketfmt.format.timeline.plans import (
+    CompactionPlan,
+    InstantInfo,
+    RollbackPlan,
+    RollbackRequest,
+)
+from bucketfmt.limits import Limits
+from bucketfmt.snapshot.overtaken import find_rolled_back
+from bucketfmt.timeline.load import FileGroupId
+from bucketfmt.timeline.timeline import Instant, Timeline
+
+__all__ = [
+    "Listing",
+    "PlannedRollback",
+    "RollbackResult",
+    "check_basis_kept",
+    "check_newest",
+    "check_still_there",
+    "is_after",
+    "parse_rollback_plan",
+    "plan_rollback",
+]
+
+Listing = Mapping[str, Mapping[str, int]]
+"""Sizes of files by name, by partition path."""
+
+_COMPACTIONS = ("compaction", "commit")  # of a merge-on-read table
+
+
+@dataclass(frozen=True, slots=True)
+class RollbackResult:
+    """One write that was taken back, or would be.
+
+    Attributes:
+        instant: Its requested time.
+        action: Its action, as the timeline had it.
+        rollback_instant: The rollback's requested time; None where it was only planned.
+        files_deleted: Its data files, relative to the table.
+        log_files_cancelled: Log files that stay, and whose blocks a command block takes back
+            (table version 6).
+    """
+
+    instant: str
+    action: str
+    rollback_instant: str | None
+    files_deleted: tuple[str, ...] = ()
+    log_files_cancelled: tuple[str, ...] = ()
+
+
+def is_after(config: TableConfig, instant: Instant, other: Instant) -> bool:
+    """Return whether a write may stand on another: whether it has to go before it.
+
+    By completion time; by requested time in layout 1, and where one of them is a compaction,
+    whose slice log files belong to from its request on.
+    """
+    actions = (instant.action, other.action)
+    if config.timeline_layout == 1 or (
+        config.table_type == "MERGE_ON_READ" and any(a in _COMPACTIONS for a in actions)
+    ):
+        return instant.requested_time > other.requested_time
+    if other.completion_time is None:
+        return instant.completion_time is None and instant.requested_time > other.requested_time
+    return instant.completion_time is None or instant.completion_time > other.completion_time
+
+
+def check_newest(
+    config: TableConfig,
+    timeline: Timeline,
+    target: Instant,
+    metadata: CommitMetadata,
+    planned: Mapping[FileGroupId, Instant],
+) -> None:
+    """Refuse to roll back a completed write that others stand on.
+
+    Args:
+        config: The table's properties.
+        timeline: As it stands.
+        target: What to roll back.
+        metadata: What it wrote.
+        planned: The file groups that pending compactions and clusterings have in plan.
+
+    Raises:
+        ConflictError: it is savepointed, not the newest, or planned to be rewritten.
+    """
+    what = f"{target.action} {target.requested_time}"
+    for instant in timeline.completed.of("savepoint").instants:
+        if instant.requested_time == target.requested_time:
+            raise ConflictError(f"{what} is savepointed; delete the savepoint first")
+    for instant in reversed(timeline.writes.completed.instants):
+        if is_after(config, instant, target):
+            raise ConflictError(
+                f"{what} is not the newest write: {instant.action} {instant.requested_time} came "
+                "after it. Roll that back first, or restore the table to a savepoint"
+            )
+    began = target.requested_time
+    if config.timeline_layout > 1:
+        began = target.completion_time or began
+    for group in _groups_of(metadata):
+        instant_or_none = planned.get(group)
+        if instant_or_none is not None and instant_or_none.requested_time > began:
+            raise ConflictError(
+                f"{what} wrote to file group {group[1]}, which {instant_or_none.action} "
+                f"{instant_or_none.requested_time} is about to rewrite; execute that, and restore "
+                "the table to a savepoint",
+                partition=group[0],
+            )
+
+
+def check_basis_kept(
+    target: Instant,
+    metadata: CommitMetadata,
+    compaction: CompactionPlan | None,
+    listed: Listing,
+    doomed: Collection[tuple[str, str]],
+) -> None:
+    """Refuse to take back what replaced files that a clean has deleted, or is about to.
+
+    Args:
+        target: What to roll back, completed.
+        metadata: What it wrote.
+        compaction: Its plan, if it is a compaction.
+        listed: The partitions it wrote to or replaced file groups of.
+        doomed: (partition path, file name) that pending cleans have in plan.
+
+    Raises:
+        ConflictError: so it is.
+    """
+
+    def names(path: str) -> set[str]:
+        return {name for name in listed.get(path, ()) if (path, name) not in doomed}
+
+    lost: tuple[str, str] | None = None
+    for path, stats in metadata.partition_to_write_stats.items():
+        bases = {n for n in map(find_data_file_name, names(path)) if isinstance(n, BaseFileName)}
+        kept = {(base.file_id, base.instant) for base in bases}
+        for stat in stats:
+            is_base = isinstance(_name_of(stat), BaseFileName)
+            if is_base and stat.prev_commit not in (None, NULL_COMMIT):
+                known = stat.prev_base_file
+                if (
+                    known not in names(path)
+                    if known
+                    else (stat.file_id, stat.prev_commit) not in kept
+                ):
+                    lost = path, known or f"{stat.file_id} of {stat.prev_commit}"
+    for path, file_ids in metadata.partition_to_replace_file_ids.items():
+        there = {n.file_id for n in map(find_data_file_name, names(path)) if n is not None}
+        for file_id in file_ids:
+            if file_id not in there:
+                lost = path, file_id
+    for operation in compaction.operations if compaction is not None else ():
+        path = operation.partition_path or ""
+        for name in (operation.data_file_path, *operation.delta_file_paths):
+            if name and name.rpartition("/")[2] not in names(path):
+                lost = path, name
+    if lost is not None:
+        raise ConflictError(
+            f"{target.action} {target.requested_time} cannot be rolled back: a clean has deleted "
+            f"what it replaced ({lost[1]}). Restore the table to a savepoint",
+            partition=lost[0],
+        )
+
+
+def check_still_there(before: Timeline, now: Timeline) -> None:
+    """Refuse to publish what stands on a write that was taken back meanwhile.
+
+    Args:
+        before: The timeline the write was planned on.
+        now: The timeline as it is under the table lock.
+
+    Raises:
+        ConflictError: so it is.
+    """
+    instant = find_rolled_back(before, now)
+    if instant is not None:
+        raise ConflictError(
+            f"{instant.action} {instant.requested_time}, which this write stands on, was rolled "
+            "back. Nothing was published; reload the table and retry"
+        )
+
+
+def plan_rollback(
+    root: str,
+    config: TableConfig,
+    target: Instant,
+    metadata: CommitMetadata,
+    markers: Iterable[MarkerName],
+    listed: Listing,
+    *,
+    in_restore: bool = False,
+) -> RollbackPlan:
+    """Return what to do to take an instant back.
+
+    Args:
+        root: The table's URI: the plan's paths are absolute.
+        config: The table's properties.
+        target: The instant, completed or not.
+        metadata: What it wrote, if it is completed.
+        markers: What it announced.
+        listed: The partitions it may have written to.
+        in_restore: All of a compaction's slice goes, since what came after is taken back too.
+            Otherwise log files that writers have put there since its request stay.
+
+    Raises:
+        CorruptError: a marker names a file that no write of this instant makes.
+    """
+    time = target.requested_time
+    keeps_logs = target.action in ("compaction", "logcompaction") and not in_restore
+    deleted: dict[FileGroupId, set[str]] = defaultdict(set)
+    logged: dict[tuple[str, str, str], dict[str, int]] = defaultdict(dict)
+
+    def take(path: str, name: str) -> bool:
+        """Have a file deleted if it bears the instant."""
+        parsed = find_data_file_name(name)
+        if parsed is None or parsed.instant != time:
+            return False
+        if not (keeps_logs and isinstance(parsed, LogFileName) and config.table_version < 8):
+            deleted[path, parsed.file_id].add(name)
+        return True
+
+    for path, sizes in listed.items():
+        for name in sizes:
+            take(path, name)
+    for marker in markers:
+        path, name = marker.partition_path, marker.data_file_name
+        if take(path, name):
+            continue
+        parsed = find_data_file_name(name)
+        if not isinstance(parsed, LogFileName) or config.table_version >= 8:
+            raise CorruptError(f"{time} announces {name!r}, which is none of its files")
+        if name in listed.get(path, {}):
+            logged[path, parsed.file_id, parsed.instant][name] = listed[path][name]
+    for path, stats in metadata.partition_to_write_stats.items() if target.is_completed else ():
+        for stat in stats:
+            parsed = _name_of(stat)
+            if not take(path, str(parsed)) and isinstance(parsed, LogFileName):
+                group = path, parsed.file_id, parsed.instant
+                logged[group][f"{root}/{stat.path}"] = max(stat.total_write_bytes, 1)
+    requests = [
+        RollbackRequest(
+            partition_path=path,
+            file_id=file_id,
+            latest_base_instant=time,
+            files_to_be_deleted=[f"{root}/{join_path(path, name)}"],
+        )
+        for (path, file_id), names in sorted(deleted.items())
+        for name in sorted(names)
+    ]
+    requests += [
+        RollbackRequest(
+            partition_path=path,
+            file_id=file_id,
+            latest_base_instant=base_instant,
+            log_blocks_to_be_deleted=blocks,
+        )
+        for (path, file_id, base_instant), blocks in sorted(logged.items())
+    ]
+    return RollbackPlan(
+        instant_to_rollback=InstantInfo(commit_time=time, action=target.action),
+        rollback_requests=requests,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedRollback:
+    """A rollback plan in paths relative to the table.
+
+    Attributes:
+        target: The instant to take back.
+        files: Partition paths and names of files to delete.
+        slices: Partition path and any log file name of slices that get a command block, with the
+            log files it is for, as the plan has them.
+    """
+
+    target: InstantInfo
+    files: tuple[tuple[str, str], ...]
+    slices: tuple[tuple[str, LogFileName, Mapping[str, int]], ...]
+
+    def result(self, rollback_instant: str | None) -> RollbackResult:
+        """Return it as told to users."""
+        return RollbackResult(
+            self.target.commit_time,
+            self.target.action,
+            rollback_instant,
+            tuple(join_path(path, name) for path, name in self.files),
+            tuple(
+                join_path(path, logged.rpartition("/")[2])
+                for path, _, blocks in self.slices
+                for logged in blocks
+            ),
+        )
+
+
+def parse_rollback_plan(plan: RollbackPlan, config: TableConfig, limits: Limits) -> PlannedRollback:
+    """Return what a plan, perhaps of another writer, wants done; only to the target's own files.
+
+    Where the table was moved since, the absolute paths in it are of the old place: what counts
+    is the partition path and the name.
+
+    Raises:
+        CorruptError: the plan names no instant, or files that are not that instant's.
+        UnsafePathError: a path leads out of the table, or into its metadata.
+    """
+    target = plan.instant_to_rollback
+    if target is None:
+        raise CorruptError("a rollback plan without an instant; roll it back with Hudi")
+    files: list[tuple[str, str]] = []
+    slices: list[tuple[str, LogFileName, Mapping[str, int]]] = []
+    for request in plan.rollback_requests:
+        path = check_relative_path(request.partition_path, limits)
+        if path.partition("/")[0] == ".hoodie":
+            raise UnsafePathError(f"a rollback of files in {path!r}; treat the table as hostile")
+        for deleted in request.files_to_be_deleted:
+            name = deleted.rpartition("/")[2]
+            parsed = find_data_file_name(name)
+            if parsed is None or parsed.instant != target.commit_time:
+                raise CorruptError(
+                    f"the rollback of {target.commit_time} wants {name!r} deleted, which is none "
+                    "of its files"
+                )
+            files.append((path, name))
+        if request.log_blocks_to_be_deleted:
+            slice_name = LogFileName(
+                request.file_id or "", request.latest_base_instant or "", 1, None
+            )
+            if config.table_version >= 8 or find_data_file_name(str(slice_name)) != slice_name:
+                raise CorruptError(f"the rollback of {target.commit_time} names no such file slice")
+            slices.append((path, slice_name, request.log_blocks_to_be_deleted))
+    return PlannedRollback(target, tuple(files), tuple(slices))
+
+
+def _name_of(stat: WriteStat) -> BaseFileName | LogFileName | None:
+    return find_data_file_name((stat.path or "").rpartition("/")[2])
+
+
+def _groups_of(metadata: CommitMetadata) -> set[FileGroupId]:
+    found = {
+        (path, stat.file_id or "")
+        for path, stats in metadata.partition_to_write_stats.items()
+        for stat in stats
+    }
+    for path, file_ids in metadata.partition_to_replace_file_ids.items():
+        found |= {(path, file_id) for file_id in file_ids}
+    return found

@@ -1,0 +1,61 @@
+"""Recovery: what dead writers left is removed before the next write begins.
+
+I/O, under the table lock, which the caller holds. Source: `BaseHoodieTableServiceClient.
+rollbackFailedWrites`, with Hudi's LAZY policy, as its writers have it where there are several:
+a write without a recent heartbeat is rolled back. Compactions and clusterings are left, since
+they are executed again from their plans. Readers see none of it: what is pending is invisible.
+"""
+
+from __future__ import annotations
+
+from bucketfmt.errors import ConflictError
+from bucketfmt.timeline.timeline import Instant, Timeline
+from bucketfmt.write.undo.plan_rollback import PlannedRollback
+from bucketfmt.write.undo.rollback import Rollbacks
+
+__all__ = ["recover"]
+
+_WRITES = ("commit", "deltacommit", "replacecommit")
+
+
+def recover(rollbacks: Rollbacks) -> Timeline:
+    """Finish the rollbacks that were begun, roll back the failed writes, return the timeline.
+
+    Raises:
+        ConflictError: a restore was begun, and has to be finished first.
+        CorruptError: what is left of a failed write does not decode.
+    """
+    planner = rollbacks.planner
+    timeline = planner.load_timeline()
+    if not timeline.pending.instants:
+        return timeline
+    planner.check_no_restore(timeline)
+    for rollback, plan in planner.load_begun(timeline):
+        _finish_begun(rollbacks, timeline, rollback, planner.parse(rollback, plan))
+        timeline = planner.load_timeline()
+    for instant in reversed(timeline.pending.of(*_WRITES).instants):
+        if planner.is_dead(instant) and not planner.is_clustering(instant):
+            rollbacks.take_back(timeline, planner.plan(timeline, instant))
+            timeline = planner.load_timeline()
+    return timeline
+
+
+def _finish_begun(
+    rollbacks: Rollbacks, timeline: Timeline, rollback: Instant, planned: PlannedRollback
+) -> None:
+    """Finish a rollback, if that is still what is wanted."""
+    planner = rollbacks.planner
+    time = planned.target.commit_time
+    target = next((i for i in timeline.writes.instants if i.requested_time == time), None)
+    if target is not None and target.is_completed:
+        # Nothing has been taken back yet, and others may have built on it meanwhile.
+        try:
+            planner.check_allowed(timeline, target)
+        except ConflictError:
+            rollbacks.withdraw(rollback)
+            return
+    elif target is not None and (
+        target.action in ("compaction", "logcompaction") or planner.is_clustering(target)
+    ):
+        return  # part of executing it again
+    rollbacks.finish(rollback, planned)

@@ -1,0 +1,292 @@
+"""Rollback: a write that failed, or the newest that was completed, is taken back.
+
+I/O, all of it under the table lock, which the caller holds. The plan goes on the timeline first,
+then the instant is unpublished, its files are deleted, its pending instants removed, and the
+rollback is completed: whoever comes after a crash finds the plan and does the same again. Source:
+`BaseRollbackPlanActionExecutor`, `BaseRollbackActionExecutor`, `RollbackHelper`,
+`RollbackHelperV1`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from bucketfmt.errors import ConflictError
+from bucketfmt.format.log.log_block import BlockType, HeaderKey, encode_log_block
+from bucketfmt.format.names.instants import (
+    InstantFile,
+    State,
+    comparable_action,
+    find_instant_file,
+    format_instant_file_name,
+)
+from bucketfmt.format.names.names import (
+    IoType,
+    LogFileName,
+    MarkerName,
+    find_data_file_name,
+    format_hashing_config_name,
+    format_hashing_marker_name,
+    format_hashing_metadata_name,
+)
+from bucketfmt.format.names.paths import join_path
+from bucketfmt.format.table.table_config import TableConfig
+from bucketfmt.format.timeline.plans import RollbackPlan
+from bucketfmt.format.timeline.service_metadata import RollbackMetadata, RollbackPartitionMetadata
+from bucketfmt.limits import Limits
+from bucketfmt.location.hashing_files import HASHING_METADATA_FOLDERS
+from bucketfmt.storage.store import Store
+from bucketfmt.timeline.clock import InstantClock, known_times
+from bucketfmt.timeline.heartbeat import Heartbeats
+from bucketfmt.timeline.machine import Machine
+from bucketfmt.timeline.markers import delete_markers, load_markers, put_marker
+from bucketfmt.timeline.timeline import Instant, Timeline
+from bucketfmt.timeline.transitions import put_completed, put_inflight, put_requested
+from bucketfmt.write.undo.plan_rollback import PlannedRollback, RollbackResult, parse_rollback_plan
+from bucketfmt.write.undo.rollback_planner import RollbackPlanner
+
+__all__ = ["Rollbacks"]
+
+_ROLLBACK_BLOCK = "0"  # HoodieCommandBlockTypeEnum
+_WRITE_TOKEN = "1-0-1"  # HoodieLogFormat.UNKNOWN_WRITE_TOKEN  # noqa: S105
+_HASHING_CONFIGS = ".hoodie/.bucket_index/partition_bucket_index_meta/configs"
+_STATES_TO_REMOVE = (State.INFLIGHT, State.REQUESTED)
+_NAMES_MAX = 100
+
+
+class Rollbacks:
+    """Takes instants of one table back. Made for as long as the table lock is held.
+
+    Attributes:
+        planner: Reads what there is to take back.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        config: TableConfig,
+        limits: Limits,
+        clock: InstantClock,
+        heartbeats: Heartbeats,
+        machine: Machine,
+        holds_lock: Callable[[], bool],
+    ) -> None:
+        self.planner = RollbackPlanner(store, config, limits, heartbeats)
+        self.store = store
+        self.config = config
+        self.limits = limits
+        self.clock = clock
+        self.machine = machine
+        self.holds_lock = holds_lock
+        self._heartbeats = heartbeats
+
+    def roll_back(self, requested_time: str, *, dry_run: bool = False) -> RollbackResult:
+        """Take one write back; if that was begun by someone before, finish it.
+
+        Args:
+            requested_time: The write's.
+            dry_run: Write nothing, and return what would be done.
+
+        Raises:
+            ValueError: no write of that time is on the active timeline.
+            ConflictError: others stand on it, or its writer is at work.
+        """
+        timeline = self.planner.load_timeline()
+        for rollback, plan in self.planner.load_begun(timeline):
+            planned = self.planner.parse(rollback, plan)
+            if planned.target.commit_time == requested_time:
+                if not dry_run:
+                    self.finish(rollback, planned)
+                return planned.result(None if dry_run else rollback.requested_time)
+        target = self.planner.find_target(timeline, requested_time)
+        self.planner.check_allowed(timeline, target)
+        plan = self.planner.plan(timeline, target)
+        if dry_run:
+            return parse_rollback_plan(plan, self.config, self.limits).result(None)
+        return self.take_back(timeline, plan)
+
+    def take_back(self, timeline: Timeline, plan: RollbackPlan) -> RollbackResult:
+        """Put a rollback on the timeline, and do it."""
+        rollback = self.request(timeline, plan)
+        planned = self.planner.parse(rollback, plan)
+        self.finish(rollback, planned)
+        return planned.result(rollback.requested_time)
+
+    def request(self, timeline: Timeline, plan: RollbackPlan) -> Instant:
+        """Put a rollback on the timeline, where whoever comes after a crash finds its plan."""
+        instant = self.clock.next_time(known_times(timeline))
+        return put_requested(self.store, self.config, instant, "rollback", plan)
+
+    def finish(self, rollback: Instant, planned: PlannedRollback) -> None:
+        """Do what a plan says, or the rest of it, and complete the rollback.
+
+        Raises:
+            ConflictError: the lock was lost, or its target is savepointed.
+        """
+        metadata = self.execute(rollback, planned)
+        put_completed(
+            self.store,
+            self.config,
+            self.planner.load_timeline(),
+            self.clock,
+            rollback.requested_time,
+            "rollback",
+            metadata,
+            self.holds_lock,
+        )
+        delete_markers(self.store, rollback.requested_time)
+
+    def execute(self, rollback: Instant, planned: PlannedRollback) -> RollbackMetadata:
+        """Do what a plan says, or the rest of it; the rollback is left inflight."""
+        began = self.machine.monotonic()
+        target = planned.target
+        files = self._instant_files(target.commit_time)
+        if any((f.action, f.state) == ("savepoint", State.COMPLETED) for f in files):
+            raise ConflictError(f"{target.commit_time} is savepointed; delete the savepoint first")
+        if rollback.state is State.REQUESTED:
+            put_inflight(self.store, self.config, rollback.requested_time, "rollback")
+        own = [f for f in files if _is_same(f.action, target.action)]
+        for file in own:
+            if file.state is State.COMPLETED:
+                self._delete_instant_file(file)
+        self._delete_hashing_files(planned)
+        for path, name in planned.files:
+            self.store.delete(join_path(path, name))
+        cancelled = self._cancel_blocks(rollback.requested_time, planned)
+        for state in _STATES_TO_REMOVE:
+            for file in own:
+                if file.state is state:
+                    self._delete_instant_file(file)
+        delete_markers(self.store, target.commit_time)
+        self._heartbeats.discard(target.commit_time)
+        took_ms = int((self.machine.monotonic() - began) * 1000)
+        return self._metadata(rollback.requested_time, planned, cancelled, took_ms)
+
+    def withdraw(self, rollback: Instant) -> None:
+        """Remove a rollback that was requested and has done nothing yet, or is done with."""
+        for state in _STATES_TO_REMOVE:
+            name = format_instant_file_name(
+                rollback.requested_time, "rollback", state, None, self.config.timeline_layout
+            )
+            self.store.delete(join_path(self.config.timeline_path, name))
+        delete_markers(self.store, rollback.requested_time)
+
+    def _instant_files(self, requested_time: str) -> list[InstantFile]:
+        names = (entry.name for entry in self.store.list(self.config.timeline_path))
+        found = (find_instant_file(name, self.config.timeline_layout) for name in names)
+        return [f for f in found if f is not None and f.requested_time == requested_time]
+
+    def _delete_instant_file(self, file: InstantFile) -> None:
+        self.store.delete(join_path(self.config.timeline_path, file.name))
+
+    def _delete_hashing_files(self, planned: PlannedRollback) -> None:
+        """Take back the ring, or the rules, that a replacement brought with it.
+
+        Hudi leaves a ring marked as committed behind, whose file groups are gone.
+        """
+        if planned.target.action not in ("replacecommit", "clustering"):
+            return
+        instant = planned.target.commit_time
+        self.store.delete(join_path(_HASHING_CONFIGS, format_hashing_config_name(instant)))
+        marker = format_hashing_marker_name(instant)
+        for path in sorted({path for path, _ in planned.files}):
+            for root in HASHING_METADATA_FOLDERS:
+                folder = join_path(root, path)
+                self.store.delete(join_path(folder, marker))
+                self.store.delete(join_path(folder, format_hashing_metadata_name(instant)))
+            self.store.delete(join_path(path, marker))  # where Hudi 0.15 puts it
+
+    def _cancel_blocks(
+        self, rollback_instant: str, planned: PlannedRollback
+    ) -> list[tuple[str, str, int]]:
+        """Add a command block to each slice that the target logged to; return them with sizes."""
+        header: dict[int, str] = {
+            HeaderKey.INSTANT_TIME: rollback_instant,
+            HeaderKey.COMMAND_BLOCK_TYPE: _ROLLBACK_BLOCK,
+            HeaderKey.TARGET_INSTANT_TIME: planned.target.commit_time,
+        }
+        block = encode_log_block(BlockType.COMMAND, header)
+        announced = load_markers(self.store, rollback_instant, self.limits)
+        done = []
+        for path, any_name, _ in planned.slices:
+            name = _find_announced(announced, path, any_name)
+            known = None if name is None else self.store.info(join_path(path, str(name)))
+            if name is not None and known is not None:  # by whoever began this rollback
+                done.append((path, str(name), known.size))
+            else:
+                name = self._put_command_block(rollback_instant, path, any_name, block)
+                done.append((path, str(name), len(block)))
+        return done
+
+    def _put_command_block(
+        self, rollback_instant: str, path: str, any_name: LogFileName, block: bytes
+    ) -> LogFileName:
+        group = any_name.file_id, any_name.instant
+        versions = [0]
+        for entry in self.store.list(path):
+            found = find_data_file_name(entry.name)
+            if isinstance(found, LogFileName) and (found.file_id, found.instant) == group:
+                versions.append(found.version)
+        first = max(versions) + 1
+        for version in range(first, first + _NAMES_MAX):
+            name = LogFileName(*group, version, _WRITE_TOKEN)
+            put_marker(self.store, rollback_instant, MarkerName(path, str(name), IoType.APPEND))
+            if self.store.put_if_absent(join_path(path, str(name)), block):
+                return name
+        raise ConflictError(f"other writers keep adding log files to {group[0]}", partition=path)
+
+    def _metadata(
+        self,
+        rollback_instant: str,
+        planned: PlannedRollback,
+        cancelled: Sequence[tuple[str, str, int]],
+        took_ms: int,
+    ) -> RollbackMetadata:
+        root = self.store.uri
+        paths = {path for path, _ in planned.files} | {path for path, _, _ in planned.slices}
+        partitions = {
+            path: RollbackPartitionMetadata(
+                partition_path=path,
+                success_delete_files=[
+                    f"{root}/{join_path(path, name)}" for p, name in planned.files if p == path
+                ],
+                failed_delete_files=[],
+                rollback_log_files={
+                    f"{root}/{join_path(path, name)}": size
+                    for p, name, size in cancelled
+                    if p == path
+                },
+                log_files_from_failed_commit={
+                    name: size
+                    for p, _, blocks in planned.slices
+                    for name, size in blocks.items()
+                    if p == path
+                },
+            )
+            for path in sorted(paths)
+        }
+        return RollbackMetadata(
+            start_rollback_time=rollback_instant,
+            time_taken_in_millis=took_ms,
+            total_files_deleted=len(planned.files),
+            commits_rollback=[planned.target.commit_time],
+            partition_metadata=partitions,
+            instants_rollback=[planned.target],
+        )
+
+
+def _is_same(action: str, other: str) -> bool:
+    """Whether files of these actions, at one requested time, are one instant's."""
+    return comparable_action(action, 2) == comparable_action(other, 2)
+
+
+def _find_announced(
+    announced: Iterable[MarkerName], path: str, any_name: LogFileName
+) -> LogFileName | None:
+    for marker in announced:
+        found = find_data_file_name(marker.data_file_name)
+        if marker.partition_path != path or not isinstance(found, LogFileName):
+            continue
+        if (found.file_id, found.instant) == (any_name.file_id, any_name.instant):
+            return found
+    return None

@@ -1,0 +1,285 @@
+"""What is to be taken back, and what stands in the way: read from the timeline and the store.
+
+Does I/O, read only; the decisions are in `plan_rollback`. Source: `BaseRollbackPlanActionExecutor`,
+`BaseHoodieTableServiceClient.getPendingRollbackInfos`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from bucketfmt.errors import ConflictError, CorruptError
+from bucketfmt.format.names.instants import State, format_instant_file_name
+from bucketfmt.format.names.names import MarkerName, find_data_file_name
+from bucketfmt.format.names.paths import join_path
+from bucketfmt.format.table.table_config import TableConfig
+from bucketfmt.format.timeline.commit_metadata import CommitMetadata
+from bucketfmt.format.timeline.instant_content import InstantContent
+from bucketfmt.format.timeline.plans import CleanerPlan, CompactionPlan, RollbackPlan
+from bucketfmt.limits import Limits
+from bucketfmt.snapshot.committed_logs import without_never_committed
+from bucketfmt.snapshot.snapshot import Snapshot
+from bucketfmt.snapshot.state import TableState
+from bucketfmt.storage.store import Store
+from bucketfmt.timeline.heartbeat import Heartbeats
+from bucketfmt.timeline.history import load_history
+from bucketfmt.timeline.load import (
+    load_clustering_plan,
+    load_commit_metadata,
+    load_instant_content,
+    load_pending_clusterings,
+    load_pending_compactions,
+    load_timeline,
+)
+from bucketfmt.timeline.markers import load_markers
+from bucketfmt.timeline.timeline import Instant, Timeline
+from bucketfmt.write.undo.plan_rollback import (
+    Listing,
+    PlannedRollback,
+    check_basis_kept,
+    check_newest,
+    parse_rollback_plan,
+    plan_rollback,
+)
+
+__all__ = ["RollbackPlanner"]
+
+
+class RollbackPlanner:
+    """Plans rollbacks of one table, and finds those that were begun."""
+
+    def __init__(
+        self, store: Store, config: TableConfig, limits: Limits, heartbeats: Heartbeats
+    ) -> None:
+        self._store = store
+        self._config = config
+        self._limits = limits
+        self._heartbeats = heartbeats
+
+    def load_timeline(self) -> Timeline:
+        """Return the timeline as it stands."""
+        return load_timeline(self._store, self._config, self._limits)
+
+    # -- what was begun
+
+    def load_begun(self, timeline: Timeline) -> list[tuple[Instant, RollbackPlan]]:
+        """Return the rollbacks that were begun and not completed, newest first, with their plans.
+
+        Raises:
+            CorruptError: a plan does not decode.
+        """
+        return [
+            (instant, self._load_plan(instant))
+            for instant in reversed(timeline.pending.of("rollback").instants)
+        ]
+
+    def _load_plan(self, rollback: Instant) -> RollbackPlan:
+        plan = self._load_requested(rollback.requested_time, "rollback")
+        if not isinstance(plan, RollbackPlan) or plan.instant_to_rollback is None:
+            raise CorruptError(
+                f"the rollback {rollback.requested_time} has no plan; if its file is empty, remove "
+                "it",
+                path=join_path(self._config.timeline_path, rollback.file_name),
+            )
+        return plan
+
+    def parse(self, rollback: Instant, plan: RollbackPlan) -> PlannedRollback:
+        """Return a plan in paths relative to the table.
+
+        Raises:
+            CorruptError: it wants files gone that are not the target's.
+        """
+        try:
+            return parse_rollback_plan(plan, self._config, self._limits)
+        except CorruptError as error:
+            raise error.within(
+                path=join_path(self._config.timeline_path, rollback.file_name)
+            ) from None
+
+    # -- what may be taken back
+
+    def find_target(self, timeline: Timeline, requested_time: str) -> Instant:
+        """Return the write of that time.
+
+        Raises:
+            ValueError: none is on the active timeline.
+        """
+        for instant in timeline.writes.instants:
+            if instant.requested_time == requested_time:
+                return instant
+        raise ValueError(
+            f"no write {requested_time!r} on the active timeline; inspect.commits() lists them"
+        )
+
+    def check_allowed(self, timeline: Timeline, target: Instant) -> None:
+        """Refuse what would take rows from under others.
+
+        Raises:
+            ConflictError: a restore is pending; a writer is at work; others stand on the write.
+        """
+        self.check_no_restore(timeline)
+        if not target.is_completed:
+            self._check_dead(target)
+            if target.action == "compaction" and self._config.table_version < 8:
+                raise ConflictError(
+                    f"compaction {target.requested_time} is planned, and log files may be named "
+                    "after it: compact the table, which executes it"
+                )
+            return
+        self.check_writers_dead(timeline)
+        self._check_not_last(timeline, target)
+        metadata = load_commit_metadata(self._store, self._config, target, self._limits)
+        planned = {
+            **load_pending_compactions(self._store, self._config, timeline, self._limits),
+            **load_pending_clusterings(self._store, self._config, timeline, self._limits),
+        }
+        check_newest(self._config, timeline, target, metadata, planned)
+        check_basis_kept(
+            target,
+            metadata,
+            self._load_compaction(timeline, target),
+            self._list(timeline, target, metadata, ()),
+            self.load_doomed(timeline),
+        )
+
+    def _check_not_last(self, timeline: Timeline, target: Instant) -> None:
+        """Refuse to leave a timeline without a write that others were archived before.
+
+        Its first write tells readers, Hudi's too, which files are committed though it does not
+        name them: without one those of archived writes would all be hidden.
+        """
+        history = load_history(self._store, self._config, self._limits)
+        archived = {
+            instant.requested_time
+            for instant in Timeline(history, timeline.layout).writes.completed.instants
+        }
+        # An archival that died leaves instants on the timeline that the next one removes.
+        others = {i.requested_time for i in timeline.writes.completed.instants if i != target}
+        if archived and others <= archived:
+            raise ConflictError(
+                f"{target.action} {target.requested_time} is the only write that is not archived, "
+                "and tells where the archive ends. Write what the table is to hold instead"
+            )
+
+    def check_no_restore(self, timeline: Timeline) -> None:
+        """Refuse to go on while a restore is half done.
+
+        Raises:
+            ConflictError: one is pending.
+        """
+        for instant in timeline.pending.of("restore").instants:
+            raise ConflictError(
+                f"restore {instant.requested_time} was begun and not finished: the table is "
+                "between two states. Call restore with the same savepoint to finish it"
+            )
+
+    def check_writers_dead(self, timeline: Timeline) -> None:
+        """Refuse to change what writers at work stand on.
+
+        Raises:
+            ConflictError: one is at work.
+        """
+        for instant in timeline.commits.pending.instants:
+            if not self.is_clustering(instant):
+                self._check_dead(instant)
+
+    def is_clustering(self, instant: Instant) -> bool:
+        """Return whether a pending instant rewrites file groups, and is executed again as such."""
+        if instant.action != "replacecommit":
+            return instant.action == "clustering"
+        return load_clustering_plan(self._store, self._config, instant, self._limits) is not None
+
+    def is_dead(self, instant: Instant) -> bool:
+        """Return whether the writer of a pending instant has to be taken for dead."""
+        return self._heartbeats.is_expired(instant.requested_time)
+
+    def _check_dead(self, instant: Instant) -> None:
+        if not self.is_dead(instant):
+            raise ConflictError(
+                f"the writer of {instant.action} {instant.requested_time} is at work, or died a "
+                "short while ago; try again when it is done"
+            )
+
+    # -- planning
+
+    def plan(
+        self, timeline: Timeline, target: Instant, *, in_restore: bool = False
+    ) -> RollbackPlan:
+        """Return what to do to take an instant back. See `plan_rollback`.
+
+        Raises:
+            NotFoundError: another writer took it back meanwhile.
+        """
+        metadata = CommitMetadata()
+        if target.is_completed:
+            metadata = load_commit_metadata(self._store, self._config, target, self._limits)
+        markers = load_markers(self._store, target.requested_time, self._limits)
+        begun = target.state is not State.REQUESTED or bool(markers)
+        return plan_rollback(
+            self._store.uri,
+            self._config,
+            target,
+            metadata,
+            markers,
+            self._list(timeline, target, metadata, markers) if begun else {},
+            in_restore=in_restore,
+        )
+
+    def _list(
+        self,
+        timeline: Timeline,
+        target: Instant,
+        metadata: CommitMetadata,
+        markers: Iterable[MarkerName],
+    ) -> Listing:
+        """List the partitions an instant may have written to; all where nothing tells them."""
+        paths = {
+            *metadata.partition_to_write_stats,
+            *metadata.partition_to_replace_file_ids,
+            *(marker.partition_path for marker in markers),
+        }
+        if not paths and not target.is_completed:
+            paths = {*TableState(self._store, self._config, timeline, self._limits).partitions}
+        return {
+            path: {
+                entry.name: entry.size
+                for entry in self._store.list(path)
+                if not entry.is_dir and find_data_file_name(entry.name) is not None
+            }
+            for path in sorted(paths)
+        }
+
+    def _load_compaction(self, timeline: Timeline, target: Instant) -> CompactionPlan | None:
+        """Return what a completed compaction did of its plan; None for any other write."""
+        if target.action != "commit" or self._config.table_type != "MERGE_ON_READ":
+            return None
+        plan = self._load_requested(target.requested_time, "compaction")
+        if not isinstance(plan, CompactionPlan):
+            return None
+        state = TableState(self._store, self._config, timeline, self._limits)
+        left = without_never_committed(Snapshot(state), plan.operations)
+        return msgspec.structs.replace(plan, operations=left)
+
+    def load_doomed(self, timeline: Timeline) -> set[tuple[str, str]]:
+        """Return (partition path, name) of the files that pending cleans will delete."""
+        doomed: set[tuple[str, str]] = set()
+        for clean in timeline.pending.of("clean").instants:
+            plan = self._load_requested(clean.requested_time, "clean")
+            if isinstance(plan, CleanerPlan):
+                for path, infos in plan.file_paths_to_be_deleted_per_partition.items():
+                    doomed |= {(path, (i.file_path or "").rpartition("/")[2]) for i in infos}
+                for path, names in plan.files_to_be_deleted_per_partition.items():
+                    doomed |= {(path, name.rpartition("/")[2]) for name in names}
+        return doomed
+
+    def _load_requested(self, requested_time: str, action: str) -> InstantContent | None:
+        """Return what a requested file holds; None if there is none, or it is empty."""
+        name = format_instant_file_name(
+            requested_time, action, State.REQUESTED, None, self._config.timeline_layout
+        )
+        if self._store.info(join_path(self._config.timeline_path, name)) is None:
+            return None
+        requested = Instant(requested_time, action, State.REQUESTED, None, name)
+        return load_instant_content(self._store, self._config, requested, self._limits)

@@ -1,0 +1,1 @@
+"""What runs on executors: tasks, the one exchange, errors on their way back."""

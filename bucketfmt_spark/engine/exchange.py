@@ -1,0 +1,74 @@
+"""The one exchange: rows of a DataFrame go to the buckets of a table.
+
+Bucket i becomes partition i. Nothing that follows relies on it: the number of the bucket stays
+with the row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as sf
+from pyspark.sql import types as st
+
+import bucketfmt as bf
+from bucketfmt_spark.engine.executors import map_batches
+from bucketfmt_spark.engine.placement import place
+
+__all__ = ["BUCKET", "exchange", "move_to_buckets", "split_by_bucket"]
+
+BUCKET = "__bucketfmt_bucket"
+"""The column that holds the bucket of a row."""
+
+
+def exchange(df: DataFrame, buckets: bf.CommonBuckets, *, every_bucket: bool) -> DataFrame:
+    """Return the rows with their bucket as first column, those of a bucket in one partition.
+
+    Args:
+        df: With the columns that are hashed.
+        buckets: Of the table.
+        every_bucket: Send each bucket a row besides, of nulls and with a negative number,
+            `~bucket`: a bucket without rows is then heard of too.
+    """
+    fields = buckets.columns.fields
+
+    def assign(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            found = pa.array(buckets.assign_rows([batch.column(n) for n in fields]), pa.int32())
+            yield pa.RecordBatch.from_arrays(
+                [found, *batch.columns], names=[BUCKET, *batch.schema.names]
+            )
+
+    schema = st.StructType([st.StructField(BUCKET, st.IntegerType(), False), *_nullable(df)])
+    rows = map_batches(df, assign, schema)
+    if every_bucket:
+        session = df.sparkSession
+        nulls = [sf.lit(None).cast(f.dataType).alias(f.name) for f in schema.fields[1:]]
+        number = sf.expr("cast(~id as int)").alias(BUCKET)
+        rows = rows.union(session.range(0, buckets.num_buckets, 1, 1).select(number, *nulls))
+    return move_to_buckets(rows, buckets.num_buckets)
+
+
+def move_to_buckets(rows: DataFrame, num_buckets: int) -> DataFrame:
+    """Return rows that have their bucket, those of a bucket in one partition."""
+    return place(rows, sf.expr(f"if({BUCKET} < 0, ~{BUCKET}, {BUCKET})"), num_buckets)
+
+
+def split_by_bucket(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Yield (bucket, rows without it) of what `exchange` returned, as its tasks get it.
+
+    A bucket of which only its own row came has none.
+    """
+    for batch in batches:
+        numbers, rows = batch.column(0), batch.select(batch.schema.names[1:])
+        found = pc.unique(numbers).to_pylist()
+        for bucket in found:
+            own = rows if len(found) == 1 else rows.filter(pc.equal(numbers, bucket))
+            yield (bucket, own) if bucket >= 0 else (~bucket, own.slice(0, 0))
+
+
+def _nullable(df: DataFrame) -> list[st.StructField]:
+    return [st.StructField(field.name, field.dataType) for field in df.schema.fields]

@@ -1,0 +1,116 @@
+"""A frame of tasks: what the driver planned, done by Spark task by task, with no exchange.
+
+A task is a number of `spark.range`, and one partition; what it has to do is found by that number
+in what is sent along. Nothing depends on which partition of the final job it becomes, so that
+unions and filters of such frames are sound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from bucketfmt_spark.engine.executors import check_executors, map_batches
+from bucketfmt_spark.engine.spark_types import arrow_for_spark, as_spark_takes_it, spark_schema
+
+__all__ = ["PackedTasks", "number_tasks", "pack_by_size", "task_frame"]
+
+_TASK_BYTES = 128 << 20  # as spark.sql.files.maxPartitionBytes
+_OPEN_BYTES = 4 << 20  # as spark.sql.files.openCostInBytes
+
+
+@dataclass(frozen=True, eq=False)
+class PackedTasks:
+    """The payloads of all tasks as one value of bytes, which is cheap to send and to keep.
+
+    Attributes:
+        data: The payloads one behind the other.
+        ends: Where each payload ends.
+        counts: Where the payloads of each task end.
+    """
+
+    data: bytes
+    ends: np.ndarray
+    counts: np.ndarray
+
+    @classmethod
+    def of(cls, tasks: Sequence[Sequence[bytes]]) -> PackedTasks:
+        """Pack the payloads of each task."""
+        payloads = [payload for task in tasks for payload in task]
+        return cls(
+            b"".join(payloads),
+            np.cumsum([len(payload) for payload in payloads], dtype=np.int64),
+            np.cumsum([len(task) for task in tasks], dtype=np.int64),
+        )
+
+    def __len__(self) -> int:
+        return len(self.counts)
+
+    def __getitem__(self, number: int) -> list[bytes]:
+        first, last = int(self.counts[number - 1]) if number else 0, int(self.counts[number])
+        begin, found = int(self.ends[first - 1]) if first else 0, []
+        for end in self.ends[first:last].tolist():
+            found.append(self.data[begin:end])
+            begin = end
+        return found
+
+
+def number_tasks(numbers: Iterable[int]) -> list[list[bytes]]:
+    """Return a side of tasks that tells each a number; `work` reads it with `int(side[0])`."""
+    return [[str(number).encode()] for number in numbers]
+
+
+def pack_by_size(sizes: Sequence[int], parallelism: int) -> list[list[int]]:
+    """Return the numbers of pieces in groups: large ones alone, small ones together.
+
+    As Spark packs files (`FilePartition.maxSplitBytes`), but a piece is never cut.
+    """
+    total = sum(sizes) + _OPEN_BYTES * len(sizes)
+    most = min(_TASK_BYTES, max(_OPEN_BYTES, total // max(parallelism, 1)))
+    groups: list[list[int]] = []
+    filled = most
+    for number in sorted(range(len(sizes)), key=lambda n: -sizes[n]):
+        cost = sizes[number] + _OPEN_BYTES
+        if filled + cost > most:
+            groups.append([])
+            filled = 0
+        groups[-1].append(number)
+        filled += cost
+    return groups
+
+
+def task_frame(
+    spark: SparkSession,
+    sides: Sequence[Sequence[Sequence[bytes]]],
+    work: Callable[..., Iterator[pa.RecordBatch]],
+    schema: pa.Schema,
+) -> DataFrame:
+    """Return the rows that `work` makes of each task's payloads, one Spark task for each.
+
+    Args:
+        spark: The session.
+        sides: Of each side, of each task: its payloads.
+        work: Runs on executors, with a list of payloads for each side; what it refers to is sent
+            along once.
+        schema: Of what it yields.
+
+    Raises:
+        ExecutorError: executors have no bucketfmt, or another release.
+    """
+    check_executors(spark)
+    packed = [PackedTasks.of(tasks) for tasks in sides]
+    taken = arrow_for_spark(schema)
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                for rows in work(*(side[number] for side in packed)):
+                    yield as_spark_takes_it(rows, taken)
+
+    tasks = len(packed[0])
+    frame = spark.range(0, tasks, 1, max(tasks, 1))
+    return map_batches(frame, run, spark_schema(taken))

@@ -1,0 +1,1 @@
+"""Joins and aggregates bucket by bucket, with no exchange."""

@@ -1,0 +1,213 @@
+"""`aggregate`: a bucketed table is grouped bucket by bucket, with no exchange.
+
+Rows of equal hash fields are in one bucket, so that a task that groups by them, and by more,
+needs no other.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame, SparkSession
+
+import bucketfmt as bf
+from bucketfmt_spark.engine.spark_types import arrow_for_spark
+from bucketfmt_spark.engine.tasks import number_tasks, task_frame
+from bucketfmt_spark.joining.bucket_rows import BucketRows, read_bucket
+from bucketfmt_spark.joining.sides import Side, scan_of
+
+__all__ = ["aggregate"]
+
+_MEMORY_BYTES = 512 << 20
+_BATCH_ROWS = 65_536
+_INT64_MAX = (1 << 63) - 1
+_DIGITS_MAX = 38
+
+
+def aggregate(
+    spark: SparkSession,
+    table: Side,
+    keys: Sequence[str],
+    aggs: Mapping[str, tuple[str, str]],
+    *,
+    memory_bytes: int = _MEMORY_BYTES,
+) -> DataFrame:
+    """Return the groups of a table, as Spark's `groupBy(keys).agg(...)` has them.
+
+    Args:
+        spark: The session.
+        table: A table, or a scan of it.
+        keys: What to group by; the fields the table is hashed by must be among them.
+        aggs: Column of the result: (column, function); ("*", "count") counts rows. Functions
+            are sum, avg, min, max, count and count_distinct.
+        memory_bytes: Of the rows of a bucket: more are put on local disk in parts.
+
+    Raises:
+        IndexUnknownError: the table does not say how keys map to buckets.
+        UnsupportedError: equal rows may be in different buckets; or a type that is not grouped.
+        SchemaError: an unknown column.
+        ValueError: `keys` leaves out a hash field, or no such function.
+        ExecutorError: executors have no bucketfmt, or another release.
+    """
+    scan = scan_of(table)
+    groups = bf.group_buckets(scan)
+    schema = arrow_for_spark(scan.schema)
+    hashed = groups.buckets.columns.fields
+    left_out = [name for name in hashed if name not in keys]
+    if left_out:
+        raise ValueError(
+            f"keys={list(keys)} leaves out {left_out[0]}, by which the rows are in their buckets: "
+            "a group's rows may be in different ones; read() the table and use groupBy"
+        )
+    plan = _plan(schema, list(dict.fromkeys(keys)), aggs)
+    reader, buckets = scan.task_reader(), groups.buckets
+
+    def work(number: list[bytes], payloads: list[bytes]) -> Iterator[pa.RecordBatch]:
+        with tempfile.TemporaryDirectory(prefix="bucketfmt-") as folder:
+            rows = BucketRows(plan.columns, buckets, memory_bytes, folder, "rows")
+            names = plan.columns.names
+            found = read_bucket(reader, payloads, schema, buckets, int(number[0]))
+            rows.add(batch.select(names) for batch in found)
+            for part in rows.tables():
+                if part.num_rows:
+                    yield from plan.group(part).to_batches(_BATCH_ROWS)
+
+    kept = [(number, group) for number, group in enumerate(groups.tasks[0]) if group]
+    tasks = [[task.payload for _, task in group] for _, group in kept]
+    return task_frame(spark, [number_tasks(number for number, _ in kept), tasks], work, plan.output)
+
+
+class _Aggregate(NamedTuple):
+    """A column of the result: of what, by which function of Arrow's, as which type."""
+
+    name: str
+    column: str | None
+    function: str
+    kind: pa.DataType
+
+
+@dataclass(frozen=True, eq=False)
+class _Plan:
+    columns: pa.Schema
+    keys: list[str]
+    aggregates: list[_Aggregate]
+    output: pa.Schema
+
+    def group(self, rows: pa.Table) -> pa.Table:
+        """Return the groups of rows.
+
+        Raises:
+            ValueError: a sum of integers that 64 bits do not hold.
+        """
+        wanted: list[tuple[str | list[str], str]] = []
+        arguments = {}
+        for number, item in enumerate(self.aggregates):
+            if item.column is None:
+                wanted.append(([], "count_all"))
+                continue
+            argument = f"{number}"
+            arguments[argument] = _widened(rows.column(item.column), item)
+            wanted.append((argument, item.function))
+        named = {f"k{number}": rows.column(name) for number, name in enumerate(self.keys)}
+        found = pa.table({**named, **arguments}).group_by(list(named), use_threads=False)
+        groups = found.aggregate(wanted)
+        columns = [groups.column(f"k{number}") for number in range(len(self.keys))]
+        for number, item in enumerate(self.aggregates):
+            name = "count_all" if item.column is None else f"{number}_{item.function}"
+            columns.append(_narrowed(groups.column(name), item))
+        return pa.table(columns, schema=self.output)
+
+
+def _plan(schema: pa.Schema, keys: list[str], aggs: Mapping[str, tuple[str, str]]) -> _Plan:
+    fields = [_known(schema, name) for name in keys]
+    for field in fields:
+        if pa.types.is_nested(field.type) or pa.types.is_floating(field.type):
+            raise bf.UnsupportedError(
+                f"{field.name} is {field.type}: groups are of one value in text, numbers that are "
+                "exact, or time; read() the table and use groupBy"
+            )
+    aggregates = [_aggregate(schema, name, *given) for name, given in aggs.items()]
+    twice = {item.name for item in aggregates} & set(keys)
+    if twice:
+        raise ValueError(f"{twice.pop()} is a key and a column of the result; name it otherwise")
+    needed = dict.fromkeys([*keys, *(item.column for item in aggregates if item.column)])
+    output = [*fields, *(pa.field(item.name, item.kind) for item in aggregates)]
+    columns = pa.schema([_known(schema, name) for name in needed])
+    return _Plan(columns, keys, aggregates, pa.schema(output))
+
+
+def _known(schema: pa.Schema, name: str) -> pa.Field:
+    index = schema.get_field_index(name)
+    if index < 0:
+        raise bf.SchemaError(f"no column {name!r}; the scan has {', '.join(schema.names)}")
+    return schema.field(index)
+
+
+def _aggregate(schema: pa.Schema, name: str, column: str, function: str) -> _Aggregate:
+    """Return an aggregate with the type that Spark gives it."""
+    if (column, function) == ("*", "count"):
+        return _Aggregate(name, None, "count_all", pa.int64())
+    kind = _known(schema, column).type
+    if function in ("count", "count_distinct"):
+        if function == "count_distinct" and (
+            pa.types.is_nested(kind) or pa.types.is_floating(kind)
+        ):
+            raise _not_built(function, column, kind)
+        return _Aggregate(name, column, function, pa.int64())
+    if function in ("min", "max"):
+        if pa.types.is_nested(kind) or pa.types.is_floating(kind):
+            raise _not_built(function, column, kind)
+        return _Aggregate(name, column, function, kind)
+    if function not in ("sum", "avg"):
+        raise ValueError(
+            f"{function!r} is none of sum, avg, min, max, count and count_distinct; read() the "
+            "table and use groupBy"
+        )
+    if pa.types.is_decimal(kind):
+        if function == "avg":
+            raise _not_built(function, column, kind)
+        digits = min(kind.precision + 10, _DIGITS_MAX)
+        return _Aggregate(name, column, function, pa.decimal128(digits, kind.scale))
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind):
+        is_whole = function == "sum" and pa.types.is_integer(kind)
+        return _Aggregate(
+            name,
+            column,
+            "sum" if function == "sum" else "mean",
+            pa.int64() if is_whole else pa.float64(),
+        )
+    raise _not_built(function, column, kind)
+
+
+def _not_built(function: str, column: str, kind: pa.DataType) -> bf.UnsupportedError:
+    return bf.UnsupportedError(
+        f"{function} of {column}, which is {kind}, is left to Spark; read() the table and use "
+        "groupBy"
+    )
+
+
+def _widened(column: pa.ChunkedArray, item: _Aggregate) -> pa.ChunkedArray:
+    """Return what to aggregate, in a type whose sums are right."""
+    if item.function == "mean":
+        return column.cast(pa.float64(), safe=False)
+    if item.function == "sum" and pa.types.is_decimal(column.type):
+        return column.cast(pa.decimal128(_DIGITS_MAX, column.type.scale))
+    if item.function == "sum" and pa.types.is_integer(column.type):
+        column = column.cast(pa.int64())
+        bounds = pc.min_max(column).as_py()
+        most = max(abs(bounds["min"] or 0), abs(bounds["max"] or 0))
+        if most * len(column) > _INT64_MAX:  # Arrow wraps around: sum where it cannot
+            return column.cast(pa.decimal128(_DIGITS_MAX, 0))
+    return column
+
+
+def _narrowed(column: pa.ChunkedArray, item: _Aggregate) -> pa.ChunkedArray:
+    try:
+        return column.cast(item.kind)
+    except pa.ArrowInvalid as error:
+        raise ValueError(f"{item.name}: a sum that {item.kind} does not hold: {error}") from None

@@ -1,0 +1,160 @@
+"""The rows of one side of one bucket, in memory or, where they are too many, on disk in parts.
+
+A part is what a bucket would be if there were more of them: the hash that placed rows into
+buckets is divided on, so that equal keys of both sides are in parts of one number.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+import bucketfmt as bf
+from bucketfmt_spark.engine.spark_types import as_spark_takes_it
+
+__all__ = ["NUM_PARTS", "BucketRows", "check_bucket", "read_all", "read_bucket"]
+
+NUM_PARTS = 64
+_ROWS_VERIFIED = 256  # of a file slice: keys hashed otherwise than thought show at once
+
+
+def read_all(
+    reader: bf.TaskReader, payloads: Iterable[bytes], schema: pa.Schema
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of several read tasks, in the types that Spark takes."""
+    for payload in payloads:
+        for batch in reader.read(payload):
+            yield as_spark_takes_it(batch, schema)
+
+
+def read_bucket(
+    reader: bf.TaskReader,
+    payloads: Iterable[bytes],
+    schema: pa.Schema,
+    buckets: bf.CommonBuckets,
+    bucket: int,
+) -> Iterator[pa.RecordBatch]:
+    """Yield the same of one bucket, once some rows of each file slice are seen to belong there.
+
+    Raises:
+        CorruptError: they do not: the table, or what is known of its keys, is not as it seems.
+    """
+    for payload in payloads:
+        is_first = True
+        for batch in read_all(reader, [payload], schema):
+            if is_first and buckets.columns.names_single is not None:
+                check_bucket(batch.slice(0, _ROWS_VERIFIED), buckets, bucket)
+            is_first = False
+            yield batch
+
+
+def check_bucket(batch: pa.RecordBatch, buckets: bf.CommonBuckets, bucket: int) -> None:
+    """Check that rows hash to the bucket they are in.
+
+    Raises:
+        CorruptError: one does not.
+    """
+    values = [batch.column(name) for name in buckets.columns.fields]
+    strays = np.flatnonzero(buckets.assign_rows(values) != bucket)
+    if len(strays):
+        row = {name: batch.column(name)[strays[0]].as_py() for name in buckets.columns.fields}
+        raise bf.CorruptError(
+            f"the row with {row} is in bucket {bucket} of {buckets.num_buckets} and hashes to "
+            "another: run bucketfmt check --depth full; if that finds nothing, record keys are "
+            "not made of these columns alone: read() the table and use Spark's own join or groupBy"
+        )
+
+
+class BucketRows:
+    """Takes batches, gives tables back. One side of one bucket."""
+
+    def __init__(
+        self,
+        schema: pa.Schema,
+        buckets: bf.CommonBuckets,
+        memory_bytes: int,
+        folder: str,
+        name: str,
+    ) -> None:
+        """Start without rows.
+
+        Args:
+            schema: Of the batches.
+            buckets: Which columns are hashed, and how.
+            memory_bytes: When to go to disk.
+            folder: Where on disk; whoever made it removes it.
+            name: Of the files there, the side's own.
+        """
+        self.schema = schema
+        self._buckets = buckets
+        self._hashed = [schema.get_field_index(name) for name in buckets.columns.fields]
+        self._memory_bytes = memory_bytes
+        self._stem = os.path.join(folder, name)
+        self._batches: list[pa.RecordBatch] = []
+        self._size = 0
+        self._writers: dict[int, pa.ipc.RecordBatchStreamWriter] = {}
+        self.is_spilled = False
+
+    def add(self, batches: Iterable[pa.RecordBatch]) -> None:
+        """Take batches of the schema.
+
+        Raises:
+            KeyEncodingError: values that do not tell how the table's keys were hashed.
+        """
+        for batch in batches:
+            self._buckets.check_values(self._key_columns(batch))
+            if self.is_spilled:
+                self._write(batch)
+                continue
+            self._batches.append(batch)
+            self._size += batch.nbytes
+            if self._size > self._memory_bytes:
+                self.spill()
+
+    def spill(self) -> None:
+        """Go to disk now, because the other side did."""
+        self.is_spilled = True
+        for batch in self._batches:
+            self._write(batch)
+        self._batches = []
+
+    def tables(self) -> Iterator[pa.Table]:
+        """Yield all rows: one table, or of each part one. Once."""
+        if not self.is_spilled:
+            yield pa.Table.from_batches(self._batches, self.schema)
+            return
+        for writer in self._writers.values():
+            writer.close()
+        for part in range(NUM_PARTS):
+            yield self._read(part)
+
+    def _key_columns(self, batch: pa.RecordBatch) -> Sequence[pa.Array]:
+        return [batch.column(index) for index in self._hashed]
+
+    def _write(self, batch: pa.RecordBatch) -> None:
+        parts = self._buckets.assign_parts(self._key_columns(batch), NUM_PARTS)
+        order = np.argsort(parts, kind="stable")
+        sorted_rows, start = batch.take(pa.array(order)), 0
+        for part, count in enumerate(np.bincount(parts, minlength=NUM_PARTS).tolist()):
+            if count:
+                self._writer(part).write_batch(sorted_rows.slice(start, count))
+                start += count
+
+    def _writer(self, part: int) -> pa.ipc.RecordBatchStreamWriter:
+        if part not in self._writers:
+            options = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
+            path = f"{self._stem}-{part}"
+            self._writers[part] = pa.ipc.new_stream(path, self.schema, options=options)
+        return self._writers[part]
+
+    def _read(self, part: int) -> pa.Table:
+        if part not in self._writers:
+            return self.schema.empty_table()
+        path = f"{self._stem}-{part}"
+        with pa.OSFile(path) as source:
+            rows = pa.ipc.open_stream(source).read_all()
+        os.remove(path)
+        return rows

@@ -1,0 +1,158 @@
+"""`join`: bucketed tables are joined bucket by bucket, with no exchange.
+
+Rows that can be equal are in one bucket on either side, so that a task joins it without others
+(RFC-29). Where one side is an ordinary DataFrame, its rows alone are moved, once.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+import bucketfmt as bf
+from bucketfmt_spark.engine.exchange import exchange, split_by_bucket
+from bucketfmt_spark.engine.executors import check_executors, map_batches
+from bucketfmt_spark.engine.spark_types import arrow_of, as_spark_takes_it, spark_schema
+from bucketfmt_spark.engine.tasks import PackedTasks, number_tasks, task_frame
+from bucketfmt_spark.joining.bucket_join import SideName, plan_join
+from bucketfmt_spark.joining.bucket_rows import BucketRows, read_bucket
+from bucketfmt_spark.joining.matching import Engine, How, check_engine
+from bucketfmt_spark.joining.sides import Side, is_frame, scan_of
+
+__all__ = ["join"]
+
+_MEMORY_BYTES = 512 << 20
+_HOW: dict[str, How] = {
+    "inner": "inner",
+    **dict.fromkeys(("left", "leftouter", "left_outer"), "left"),
+    **dict.fromkeys(("right", "rightouter", "right_outer"), "right"),
+    **dict.fromkeys(("full", "outer", "fullouter", "full_outer"), "full"),
+    **dict.fromkeys(("semi", "leftsemi", "left_semi"), "semi"),
+    **dict.fromkeys(("anti", "leftanti", "left_anti"), "anti"),
+}
+
+
+def join(
+    spark: SparkSession,
+    left: Side | DataFrame,
+    right: Side | DataFrame,
+    how: str = "inner",
+    *,
+    on: Sequence[str] | None = None,
+    columns: Sequence[str] | None = None,
+    engine: Engine = "pyarrow",
+    memory_bytes: int = _MEMORY_BYTES,
+) -> DataFrame:
+    """Return the join of two sides, as Spark's `left.join(right, on, how)` has it.
+
+    Args:
+        spark: The session.
+        left: A table, or a scan of it; one side may be a DataFrame.
+        right: Likewise.
+        how: As Spark names it: inner, left, right, full, semi, anti.
+        on: Columns that both sides have; the fields the tables are hashed by, which must be
+            among them.
+        columns: Of the result, those wanted. A select afterwards saves little: Spark leaves
+            nothing out of what Python tasks return.
+        engine: Who joins within a bucket; polars is the fastest, and duckdb an option.
+        memory_bytes: Of the rows of one side of a bucket: more are put on local disk in parts,
+            and joined part by part.
+
+    Raises:
+        UnsupportedError: the tables are hashed by other fields, or otherwise such that equal rows
+            may be in different buckets; or keys are of a type that is not compared as bytes.
+        IndexUnknownError: a table does not say how keys map to buckets.
+        SchemaError: a side lacks a key column, or both have a column of one name besides.
+        ValueError: no such kind of join, or `on` leaves out a hash field.
+        TypeError: both sides are DataFrames.
+        ExecutorError: executors have no bucketfmt, or another release.
+    """
+    check_engine(engine)
+    if how.lower() not in _HOW:
+        raise ValueError(f"how is one of {', '.join(dict.fromkeys(_HOW.values()))}, not {how!r}")
+    kind = _HOW[how.lower()]
+    if is_frame(left) or is_frame(right):
+        return _join_frame(spark, left, right, kind, on, columns, engine, memory_bytes)
+    scans = scan_of(left), scan_of(right)
+    groups = bf.group_buckets(*scans)
+    buckets = groups.buckets
+    schemas = scans[0].schema, scans[1].schema
+    plan = plan_join(*schemas, buckets, kind, on, columns, engine, memory_bytes)
+    readers = [scan.task_reader() for scan in scans]
+    pairs = enumerate(zip(*groups.tasks, strict=True))
+    kept = [(number, pair) for number, pair in pairs if _has_rows(kind, *map(bool, pair))]
+
+    def work(number: list[bytes], *payloads: list[bytes]) -> Iterator[pa.RecordBatch]:
+        bucket = int(number[0])
+        with tempfile.TemporaryDirectory(prefix="bucketfmt-") as folder:
+            sides = plan.collect("left", folder), plan.collect("right", folder)
+            for side, reader, own in zip(sides, readers, payloads, strict=True):
+                side.add(read_bucket(reader, own, side.schema, buckets, bucket))
+            yield from plan.rows(*sides)
+
+    numbers = number_tasks(number for number, _ in kept)
+    tasks = [[[task.payload for _, task in pair[side]] for _, pair in kept] for side in (0, 1)]
+    return task_frame(spark, [numbers, *tasks], work, plan.output)
+
+
+def _join_frame(
+    spark: SparkSession,
+    left: Side | DataFrame,
+    right: Side | DataFrame,
+    how: How,
+    on: Sequence[str] | None,
+    columns: Sequence[str] | None,
+    engine: Engine,
+    memory_bytes: int,
+) -> DataFrame:
+    """Join a table with a DataFrame, whose rows go to the table's buckets."""
+    if is_frame(left) and is_frame(right):
+        raise TypeError("both sides are DataFrames: that is Spark's own join, left.join(right)")
+    frame: Any = left if is_frame(left) else right
+    table = right if frame is left else left
+    of_frame: SideName = "left" if frame is left else "right"
+    of_table: SideName = "right" if frame is left else "left"
+    scan = scan_of(table)
+    groups = bf.group_buckets(scan)
+    buckets = groups.buckets
+    buckets.check_rows_tell()
+    schemas = {of_frame: arrow_of(frame.schema), of_table: scan.schema}
+    plan = plan_join(
+        schemas["left"], schemas["right"], buckets, how, on, columns, engine, memory_bytes
+    )
+    check_executors(spark)
+    reader = scan.task_reader()
+    packed = PackedTasks.of([[task.payload for _, task in group] for group in groups.tasks[0]])
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        with tempfile.TemporaryDirectory(prefix="bucketfmt-") as folder:
+            sides: dict[int, BucketRows] = {}
+            for bucket, rows in split_by_bucket(batches):
+                if bucket not in sides:
+                    sides[bucket] = plan.collect(of_frame, folder, bucket)
+                sides[bucket].add([as_spark_takes_it(rows, sides[bucket].schema)])
+            for bucket, side in sides.items():
+                other = plan.collect(of_table, folder, bucket)
+                other.add(read_bucket(reader, packed[bucket], other.schema, buckets, bucket))
+                both = (side, other) if of_frame == "left" else (other, side)
+                yield from plan.rows(*both)
+
+    every_bucket = _has_rows(how, of_table == "left", of_table == "right")
+    moved = exchange(frame, buckets, every_bucket=every_bucket)
+    return map_batches(moved, run, spark_schema(plan.output))
+
+
+def _has_rows(how: How, left: bool, right: bool) -> bool:
+    """Return whether a bucket gives rows, by which sides have any."""
+    return {
+        "inner": left and right,
+        "semi": left and right,
+        "left": left,
+        "anti": left,
+        "right": right,
+        "full": left or right,
+    }[how]

@@ -1,0 +1,1 @@
+"""`format("bucketfmt")`: Spark's own interface to reading and writing."""

@@ -1,0 +1,165 @@
+"""`format("bucketfmt")`: Spark's own way in, over what `read` and `write` do.
+
+Spark gives a Python data source no columns to leave out and asks it for no statistics: `read`
+and the option `columns` are faster. Two readers, because a session that has not enabled filter
+push-down refuses one that offers it: `register` chooses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+from pyspark.sql import types as st
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+    InputPartition,
+)
+
+import bucketfmt as bf
+from bucketfmt_spark.engine.spark_types import arrow_for_spark, as_spark_takes_it, spark_schema
+from bucketfmt_spark.engine.tasks import pack_by_size
+from bucketfmt_spark.source.sink import BatchSink, stream_sink
+from bucketfmt_spark.source.sink_options import SinkOptions
+from bucketfmt_spark.source.source_options import SourceOptions
+from bucketfmt_spark.source.stream_source import stream_reader
+
+__all__ = ["BucketfmtSource", "FilteringSource", "choose_source"]
+
+_PUSH_DOWN = "spark.sql.python.filterPushdown.enabled"
+_SPLITS = 64  # a source is not told how many tasks run at a time
+
+Condition = tuple[str, str, Any]
+
+
+class BucketfmtSource(DataSource):
+    """Reads, writes and streams a table; options as in `SourceOptions` and `SinkOptions`."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Return what `format` takes."""
+        return "bucketfmt"
+
+    def schema(self) -> st.StructType:
+        """Return the table's columns, or those of the option `columns`."""
+        return spark_schema(arrow_for_spark(SourceOptions(self.options).scan().schema))
+
+    def reader(self, schema: st.StructType) -> DataSourceReader:
+        """Return a reader to which no filters are pushed."""
+        return _Reader(SourceOptions(self.options))
+
+    def streamReader(self, schema: st.StructType) -> DataSourceStreamReader:  # noqa: N802
+        """Return a reader of what commits change."""
+        return stream_reader(SourceOptions(self.options))
+
+    def writer(self, schema: st.StructType, overwrite: bool) -> DataSourceWriter:
+        """Return what writes a DataFrame."""
+        return BatchSink(SinkOptions(self.options, overwrite=overwrite), schema)
+
+    def streamWriter(  # noqa: N802
+        self, schema: st.StructType, overwrite: bool
+    ) -> DataSourceStreamWriter:
+        """Return what writes the batches of a stream."""
+        return stream_sink(SinkOptions(self.options, overwrite=overwrite), schema)
+
+
+class FilteringSource(BucketfmtSource):
+    """The same for sessions that push filters down."""
+
+    def reader(self, schema: st.StructType) -> DataSourceReader:
+        """Return a reader that prunes by the filters of the query."""
+        return _FilteringReader(SourceOptions(self.options))
+
+
+def choose_source(spark: SparkSession) -> type[BucketfmtSource]:
+    """Return the source that the session takes as it is set now."""
+    pushes = str(spark.conf.get(_PUSH_DOWN, "false")).lower() == "true"
+    can_push = hasattr(DataSourceReader, "pushFilters")  # from Spark 4.1
+    return FilteringSource if pushes and can_push else BucketfmtSource
+
+
+class _Slices(InputPartition):
+    """File slices that one task reads."""
+
+    def __init__(self, payloads: list[bytes]) -> None:
+        super().__init__(None)
+        self.payloads = payloads
+
+
+class _Reader(DataSourceReader):
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+        self._filter: list[Condition] = []
+
+    @cached_property
+    def _scan(self) -> bf.Scan:
+        return self._options.scan(self._filter)
+
+    @cached_property
+    def _task_reader(self) -> bf.TaskReader:
+        return self._scan.task_reader()
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Spark sends the reader to executors before it asks for partitions: plan it now.
+        state = {"_options": self._options, "_filter": self._filter}
+        return {**state, "_task_reader": self._task_reader}
+
+    def partitions(self) -> list[InputPartition]:
+        pieces = self._scan.tasks()
+        groups = pack_by_size([piece.size for piece in pieces], _SPLITS)
+        return [_Slices([pieces[number].payload for number in group]) for group in groups]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        taken = arrow_for_spark(self._task_reader.schema)
+        payloads = partition.payloads if isinstance(partition, _Slices) else []
+        for payload in payloads:
+            for batch in self._task_reader.read(payload):
+                yield as_spark_takes_it(batch, taken)
+
+
+class _FilteringReader(_Reader):
+    def pushFilters(self, filters: list[Any]) -> Iterable[Any]:  # noqa: N802
+        """Take what prunes; Spark applies all of them again."""
+        schema = self._options.table_schema()
+        found = (_condition(item, schema) for item in filters)
+        self._filter = [condition for condition in found if condition is not None]
+        return filters
+
+
+def _condition(item: Any, schema: pa.Schema) -> Condition | None:
+    """Return a pushed filter as `Table.scan` takes it; None where the two might differ.
+
+    Of types whose order and equality are the same in Spark and in Arrow: floating point numbers
+    are not among them.
+    """
+    operators = {
+        "EqualTo": "=",
+        "GreaterThan": ">",
+        "GreaterThanOrEqual": ">=",
+        "LessThan": "<",
+        "LessThanOrEqual": "<=",
+        "In": "in",
+    }
+    operator = operators.get(type(item).__name__)
+    if operator is None or len(item.attribute) != 1 or item.attribute[0] not in schema.names:
+        return None
+    name = item.attribute[0]
+    kind = schema.field(name).type
+    is_exact: list[Callable[[pa.DataType], bool]] = [
+        pa.types.is_string,
+        pa.types.is_integer,
+        pa.types.is_date32,
+        pa.types.is_boolean,
+    ]
+    values = list(item.value) if operator == "in" else [item.value]
+    values = [value for value in values if value is not None]  # null equals nothing
+    if not values or not any(test(kind) for test in is_exact):
+        return None
+    return (name, operator, values if operator == "in" else values[0])

@@ -1,0 +1,75 @@
+"""The options of writing by `format("bucketfmt")`, read once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, get_args
+
+import bucketfmt as bf
+from bucketfmt_spark.source.table_options import TableOptions
+from bucketfmt_spark.writing import Operation
+
+__all__ = ["SinkOptions"]
+
+_WRITER = ("lock", "concurrency")
+_LOCKS = ("auto", "storage", "filesystem")
+_ENCODING = ("codec", "log_format")
+_KNOWN = (
+    "operation",
+    "evolve",
+    "missing",
+    *_ENCODING,
+    *_WRITER,
+    "idempotency_key",
+    "checkpointlocation",
+)
+
+
+class SinkOptions(TableOptions):
+    """Options as text, checked. Pickles.
+
+    Those of `TableOptions`; `operation`, as `write` has it: upsert if it is not given, and
+    insert_overwrite_table where Spark overwrites; `evolve` (true or false), `missing`, `codec`,
+    `log_format` and `idempotency_key` as in `bucketfmt.WriteArguments`; `lock`
+    and `concurrency` as in `bucketfmt.WriterConfig`.
+    """
+
+    def __init__(self, options: Mapping[str, str], *, overwrite: bool) -> None:
+        """Check options.
+
+        Args:
+            options: As Spark has them.
+            overwrite: Whether the mode is overwrite, or a stream's output is complete.
+
+        Raises:
+            ValueError: no path, an unknown option, no such value, or one that contradicts the
+                mode.
+        """
+        super().__init__(options, _KNOWN)
+        default = "insert_overwrite_table" if overwrite else "upsert"
+        self.operation: Any = self.given.get("operation", default).lower()
+        if self.operation not in get_args(Operation):
+            known = ", ".join(get_args(Operation))
+            raise ValueError(f"no operation {self.operation!r}: {known}")
+        if overwrite and not self.operation.startswith("insert_overwrite"):
+            raise ValueError(
+                f'mode("overwrite") and the operation {self.operation} contradict each other: '
+                'write with mode("append"), or leave the operation out to replace all of the table'
+            )
+        if self.given.get("lock", "auto") not in _LOCKS:
+            # That of a process would be held by one of several.
+            raise ValueError(f"lock is one of {', '.join(_LOCKS)}, not {self.given['lock']!r}")
+        self.idempotency_key = self.given.get("idempotency_key")
+
+    def open(self) -> bf.Table:
+        """Open the table, to write to it."""
+        writer: dict[str, Any] = {name: self.given[name] for name in _WRITER if name in self.given}
+        return bf.open(self.path, self.storage, writer=bf.WriterConfig(**writer))
+
+    @property
+    def arguments(self) -> bf.WriteArguments:
+        """How files are encoded, and what the rows may do to the table's columns."""
+        names = ("missing", *_ENCODING)
+        found: Any = {name: self.given[name] for name in names if name in self.given}
+        found["evolve"] = self.is_true("evolve")
+        return found  # type: ignore[no-any-return]
