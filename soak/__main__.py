@@ -9,6 +9,7 @@ usage: python -m soak corruption       damage every byte of every file of the ti
        python -m soak threads          threads, forks and processes that share one Table
        python -m soak indexes          tables opened with every index but their own
        python -m soak machine [KIND]   whatever may be done to a table, in whatever order
+       python -m soak written          digests of what every work writes, to compare revisions
        python -m soak report           write the figures into docs/reliability.md
 """
 
@@ -31,6 +32,7 @@ from soak.report import write_report
 from soak.tables import TABLES
 from soak.targets import TARGETS
 from soak.threads import TRIALS, own_s3, run_trials
+from soak.written import digest_works
 
 
 def _parse_arguments() -> argparse.Namespace:
@@ -89,6 +91,9 @@ def _parse_arguments() -> argparse.Namespace:
     machine.add_argument("--workers", type=int, default=2)
     machine.add_argument("--save", action="store_true", help="keep the figures for the report")
 
+    written = commands.add_parser("written")
+    written.add_argument("--only", default="", help="works whose name has this in it")
+
     commands.add_parser("report")
 
     return parser.parse_args()
@@ -102,6 +107,10 @@ def main() -> int:
         return 0
     if arguments.command == "report":
         write_report()
+        return 0
+    if arguments.command == "written":
+        for written in digest_works(arguments.only):
+            print(written, flush=True)
         return 0
     if arguments.command == "crashes":
         pieces = plan_pieces(everything=arguments.all)
