@@ -15,7 +15,12 @@ _ISSUE = re.compile(r"([\w.-]+/[\w.-]+)?#([0-9]+)")
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Replace `{{ cli }}` and `{{ findings }}` where a page asks for them."""
+    """Replace `{{ cli }}` and `{{ findings }}` where a page asks for them.
+
+    `contributing.md` is CONTRIBUTING.md of the folder above, whose links begin with `docs/`.
+    """
+    if page.file.src_uri == "contributing.md":
+        return markdown.replace("](docs/", "](")
     if "{{ cli }}" in markdown:
         markdown = markdown.replace("{{ cli }}", command_line())
     if "{{ findings }}" in markdown:

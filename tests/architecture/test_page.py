@@ -1,0 +1,67 @@
+"""docs/architecture.md names modules and functions that exist, and its figures show its text."""
+
+from __future__ import annotations
+
+import ast
+import re
+import runpy
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs/architecture.md").read_text()
+NAMED = re.compile(r"`([\w/]+\.py)`(?:\s+`([A-Za-z_.]+)`)?")
+
+
+def defined_names(path: Path) -> set[str]:
+    """Return the functions and classes of a module, and `Class.method`."""
+    found: set[str] = set()
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            found.add(node.name)
+        if isinstance(node, ast.ClassDef):
+            found |= {
+                f"{node.name}.{own.name}" for own in node.body if isinstance(own, ast.FunctionDef)
+            }
+    return found
+
+
+def test_modules_and_functions_exist() -> None:
+    named = NAMED.findall(PAGE)
+    assert len(named) > 30
+    for path, function in named:
+        here, inside = ROOT / path, ROOT / "bucketfmt" / path
+        module = here if here.exists() else inside
+        assert module.exists(), f"the page names {path}"
+        if function:
+            assert function in defined_names(module), f"the page names {function} of {path}"
+
+
+def test_every_room_is_on_the_page() -> None:
+    rooms = {path.parent.name for path in (ROOT / "bucketfmt").glob("*/__init__.py")}
+    assert {room for room in rooms if f"| `{room}/` |" not in PAGE} == set()
+
+
+def test_figures_are_those_of_the_script() -> None:
+    drawn = runpy.run_path(str(ROOT / "docs/figures.py"))
+    for name, draw in drawn["FIGURES"].items():
+        committed = (ROOT / "docs/figures" / f"{name}.svg").read_text()
+        assert committed == draw(), "run `python docs/figures.py`"
+
+
+def test_figures_show_what_the_text_names() -> None:
+    drawn = runpy.run_path(str(ROOT / "docs/figures.py"))
+    ways = PAGE.split("\n## The way of ")[1:]
+    for way, text in zip(("READ", "WRITE", "SPARK_WRITE"), ways, strict=True):
+        said = re.findall(r"^\d+\. (.*(?:\n {3,}.*)*)", text, re.MULTILINE)
+        for step, sentences in zip(drawn[way], said, strict=True):
+            assert step.function in sentences
+
+
+def test_figures_show_the_rooms() -> None:
+    drawn = runpy.run_path(str(ROOT / "docs/figures.py"))
+    for room in drawn["ROOMS"]:
+        first = room.name.partition(",")[0]
+        folder = ROOT / first if first == "bucketfmt_spark" else ROOT / "bucketfmt" / first
+        inner = {path.parent.name for path in folder.glob("*/__init__.py")}
+        assert set(room.rooms) <= inner, room.name
+        assert not inner - set(room.rooms) - {"commands"}, room.name
