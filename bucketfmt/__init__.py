@@ -7,53 +7,59 @@
 >>> t.check(depth="full").findings                         # doctest: +SKIP
 """
 
-from bucketfmt.api import Table, WriteArguments, check_table, create, open  # noqa: A004
-from bucketfmt.check.report import CheckReport, Finding, merge_reports
-from bucketfmt.errors import (
-    BucketfmtError,
-    ChecksumError,
-    CommitUnknownError,
-    ConflictError,
-    CorruptError,
-    IndexUnknownError,
-    KeyEncodingError,
-    LimitError,
-    LockLostError,
-    LockTimeoutError,
-    NotFoundError,
-    SchemaError,
-    StorageError,
-    TableNotFoundError,
-    TruncatedError,
-    UnsafePathError,
-    UnsupportedError,
-)
-from bucketfmt.index.common_buckets import CommonBuckets
-from bucketfmt.index.model import (
-    BloomIndex,
-    ConsistentHashingIndex,
-    Index,
-    PartitionBucketIndex,
-    RecordIndex,
-    SimpleBucketIndex,
-)
-from bucketfmt.limits import Limits
-from bucketfmt.table.bucket_groups import BucketGroups
-from bucketfmt.table.lookup import KeyLocator
-from bucketfmt.table.pinned import PinnedTable
-from bucketfmt.table.plan_read import ScanPlan
-from bucketfmt.table.read_tasks import ReadTask, TaskReader
-from bucketfmt.table.scan import Scan, group_buckets
-from bucketfmt.write.commit.open import WriterConfig
-from bucketfmt.write.commit.result import CommitResult
-from bucketfmt.write.rows.started_write import StartedWrite
-from bucketfmt.write.rows.write_task import WriteTask
-from bucketfmt.write.services.cleaning import CleanResult
-from bucketfmt.write.services.compaction import StartedCompaction
-from bucketfmt.write.services.compaction_task import CompactionTask
-from bucketfmt.write.services.plan_compaction import CompactionPreview
-from bucketfmt.write.undo.plan_rollback import RollbackResult
-from bucketfmt.write.undo.savepoints import RestoreResult
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from bucketfmt.api import Table, WriteArguments, check_table, create, open  # noqa: A004
+    from bucketfmt.check.report import CheckReport, Finding, merge_reports
+    from bucketfmt.errors import (
+        BucketfmtError,
+        ChecksumError,
+        CommitUnknownError,
+        ConflictError,
+        CorruptError,
+        IndexUnknownError,
+        KeyEncodingError,
+        LimitError,
+        LockLostError,
+        LockTimeoutError,
+        NotFoundError,
+        SchemaError,
+        StorageError,
+        TableNotFoundError,
+        TruncatedError,
+        UnsafePathError,
+        UnsupportedError,
+    )
+    from bucketfmt.index.common_buckets import CommonBuckets
+    from bucketfmt.index.model import (
+        BloomIndex,
+        ConsistentHashingIndex,
+        Index,
+        PartitionBucketIndex,
+        RecordIndex,
+        SimpleBucketIndex,
+    )
+    from bucketfmt.limits import Limits
+    from bucketfmt.table.bucket_groups import BucketGroups
+    from bucketfmt.table.lookup import KeyLocator
+    from bucketfmt.table.pinned import PinnedTable
+    from bucketfmt.table.plan_read import ScanPlan
+    from bucketfmt.table.read_tasks import ReadTask, TaskReader
+    from bucketfmt.table.scan import Scan, group_buckets
+    from bucketfmt.write.commit.open import WriterConfig
+    from bucketfmt.write.commit.result import CommitResult
+    from bucketfmt.write.rows.started_write import StartedWrite
+    from bucketfmt.write.rows.write_task import WriteTask
+    from bucketfmt.write.services.cleaning import CleanResult
+    from bucketfmt.write.services.compaction import StartedCompaction
+    from bucketfmt.write.services.compaction_task import CompactionTask
+    from bucketfmt.write.services.plan_compaction import CompactionPreview
+    from bucketfmt.write.undo.plan_rollback import RollbackResult
+    from bucketfmt.write.undo.savepoints import RestoreResult
 
 __version__ = "0.1.0"
 
@@ -111,3 +117,75 @@ __all__ = [
     "merge_reports",
     "open",
 ]
+
+_MODULES = {
+    "BloomIndex": "bucketfmt.index.model",
+    "BucketGroups": "bucketfmt.table.bucket_groups",
+    "BucketfmtError": "bucketfmt.errors",
+    "CheckReport": "bucketfmt.check.report",
+    "ChecksumError": "bucketfmt.errors",
+    "CleanResult": "bucketfmt.write.services.cleaning",
+    "CommitResult": "bucketfmt.write.commit.result",
+    "CommitUnknownError": "bucketfmt.errors",
+    "CommonBuckets": "bucketfmt.index.common_buckets",
+    "CompactionPreview": "bucketfmt.write.services.plan_compaction",
+    "CompactionTask": "bucketfmt.write.services.compaction_task",
+    "ConflictError": "bucketfmt.errors",
+    "ConsistentHashingIndex": "bucketfmt.index.model",
+    "CorruptError": "bucketfmt.errors",
+    "Finding": "bucketfmt.check.report",
+    "Index": "bucketfmt.index.model",
+    "IndexUnknownError": "bucketfmt.errors",
+    "KeyEncodingError": "bucketfmt.errors",
+    "KeyLocator": "bucketfmt.table.lookup",
+    "LimitError": "bucketfmt.errors",
+    "Limits": "bucketfmt.limits",
+    "LockLostError": "bucketfmt.errors",
+    "LockTimeoutError": "bucketfmt.errors",
+    "NotFoundError": "bucketfmt.errors",
+    "PartitionBucketIndex": "bucketfmt.index.model",
+    "PinnedTable": "bucketfmt.table.pinned",
+    "ReadTask": "bucketfmt.table.read_tasks",
+    "RecordIndex": "bucketfmt.index.model",
+    "RestoreResult": "bucketfmt.write.undo.savepoints",
+    "RollbackResult": "bucketfmt.write.undo.plan_rollback",
+    "Scan": "bucketfmt.table.scan",
+    "ScanPlan": "bucketfmt.table.plan_read",
+    "SchemaError": "bucketfmt.errors",
+    "SimpleBucketIndex": "bucketfmt.index.model",
+    "StartedCompaction": "bucketfmt.write.services.compaction",
+    "StartedWrite": "bucketfmt.write.rows.started_write",
+    "StorageError": "bucketfmt.errors",
+    "Table": "bucketfmt.api",
+    "TableNotFoundError": "bucketfmt.errors",
+    "TaskReader": "bucketfmt.table.read_tasks",
+    "TruncatedError": "bucketfmt.errors",
+    "UnsafePathError": "bucketfmt.errors",
+    "UnsupportedError": "bucketfmt.errors",
+    "WriteArguments": "bucketfmt.api",
+    "WriteTask": "bucketfmt.write.rows.write_task",
+    "WriterConfig": "bucketfmt.write.commit.open",
+    "check_table": "bucketfmt.api",
+    "create": "bucketfmt.api",
+    "group_buckets": "bucketfmt.table.scan",
+    "merge_reports": "bucketfmt.check.report",
+    "open": "bucketfmt.api",
+}
+"""The module that defines each public name. A module is imported when one of its names is first
+used: a program that only reads imports nothing that writes, and `import bucketfmt` costs less
+than `import pyarrow`."""
+
+
+if not TYPE_CHECKING:  # so that a type checker knows the names above, and no others
+
+    def __getattr__(name: str) -> object:
+        """Import the module that defines a public name."""
+        if name not in _MODULES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = getattr(import_module(_MODULES[name]), name)
+        globals()[name] = value  # found without this function from here on
+        return value
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

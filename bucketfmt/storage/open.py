@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
-from bucketfmt.storage.fsspec_store import FsspecStore
 from bucketfmt.storage.local_store import LocalStore
 from bucketfmt.storage.store import Store
 
@@ -37,6 +36,9 @@ def open_store(
         if "::" not in text and text.startswith(prefix):
             text, is_url = text[len(prefix) :], False
     if is_url:
+        # Imported here: fsspec takes half as long as pyarrow, and local tables do without.
+        from bucketfmt.storage.fsspec_store import FsspecStore  # noqa: PLC0415
+
         return FsspecStore(text, storage_options or {}, limits)
     if storage_options:
         raise ValueError("storage_options are for remote stores; a local path takes none")

@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterator
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from bucketfmt.errors import BucketfmtError, CorruptError, NotFoundError, UnsupportedError
 from bucketfmt.format.encoding.avro_container import decode_container
@@ -240,6 +239,8 @@ def load_history_version(store: Store, config: TableConfig) -> int | None:
 def _load_history_file(
     store: Store, path: str, columns: pa.Schema, limits: Limits
 ) -> Iterator[ArchivedInstant]:
+    import pyarrow.parquet as pq  # noqa: PLC0415  (imported when an archived timeline is read)
+
     try:
         with store.open_arrow(path) as file:
             limits.check("history_file_bytes_max", file.size())

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from datetime import datetime, timezone, tzinfo
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from bucketfmt.errors import CorruptError, StorageError
 from bucketfmt.format.encoding.cursor import Buffer
@@ -204,6 +203,8 @@ def _remove_old_files(store: Store, config: TableConfig, limits: Limits) -> None
 
 
 def _load_rows(store: Store, config: TableConfig, file: HistoryFile, limits: Limits) -> pa.Table:
+    import pyarrow.parquet as pq  # noqa: PLC0415  (imported when archived timelines are merged)
+
     limits.check("history_file_bytes_max", file.size)
     path = join_path(config.history_path, file.name)
     try:

@@ -9,10 +9,10 @@ in itself and as long as its commit recorded.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from bucketfmt.check.report import Finding
 from bucketfmt.errors import CorruptError
@@ -20,6 +20,9 @@ from bucketfmt.format.log.delete_records import DeleteBlock
 from bucketfmt.format.names.names import parse_base_file_name
 from bucketfmt.rows.columns.meta_columns import FILE_NAME, PARTITION_PATH
 from bucketfmt.snapshot.files import DataFile
+
+if TYPE_CHECKING:
+    import pyarrow.parquet as pq
 
 __all__ = ["find_displaced_base_file", "find_displaced_deletes", "find_displaced_rows"]
 

@@ -17,7 +17,6 @@ from functools import lru_cache
 from io import BytesIO
 from typing import Any
 
-import fastavro
 import msgspec
 
 from bucketfmt.errors import BucketfmtError, CorruptError, UnsupportedError
@@ -90,6 +89,7 @@ def encode_container(schema: AvroSchema, records: Iterable[Mapping[str, Any]]) -
 
     The sync marker is the MD5 of the block, so equal content gives equal bytes.
     """
+    fastavro = _fastavro()
     parsed = fastavro.parse_schema(schema)
     block, count = BytesIO(), 0
     for record in records:
@@ -121,6 +121,7 @@ def decode_datum(data: Buffer, schema: AvroSchema) -> Any:
 
 def encode_datum(schema: AvroSchema, record: Mapping[str, Any]) -> bytes:
     """Return one Avro record, without a container around it."""
+    fastavro = _fastavro()
     stream = BytesIO()
     fastavro.schemaless_writer(stream, fastavro.parse_schema(schema), record)
     return stream.getvalue()
@@ -139,7 +140,7 @@ def check_writer_schema(schema: object, limits: Limits = DEFAULT_LIMITS) -> Avro
     """
     plain, _ = _SchemaCheck(limits).visit(schema, namespace="", depth=1)
     with _corrupt_on_failure("Avro schema"):
-        return fastavro.parse_schema(plain)
+        return _fastavro().parse_schema(plain)
 
 
 def _decode_schema(text: Buffer, limits: Limits) -> AvroSchema:
@@ -249,12 +250,20 @@ def _header_entries(cursor: Cursor) -> Iterator[tuple[str, memoryview]]:
 
 
 def _read_values(data: Buffer, schema: AvroSchema, count: int) -> Sequence[Any]:
+    read_value = _fastavro().schemaless_reader
     stream = BytesIO(data)
     with _corrupt_on_failure("Avro value"):
-        values = [fastavro.schemaless_reader(stream, schema, None) for _ in range(count)]
+        values = [read_value(stream, schema, None) for _ in range(count)]
     if stream.tell() != len(data):
         raise CorruptError(f"{len(data) - stream.tell()} bytes follow the last Avro value")
     return values
+
+
+def _fastavro() -> Any:
+    """Return fastavro. Imported when it is first used: opening most tables needs no Avro."""
+    import fastavro  # noqa: PLC0415
+
+    return fastavro
 
 
 @contextmanager

@@ -31,7 +31,6 @@ __all__ = ["encode_avro_block"]
 
 _VERSION = 3
 _STEP_ROWS = 16_384
-_EMPTY = pa.scalar(b"", pa.large_binary())
 
 
 def encode_avro_block(rows: pa.RecordBatch | pa.Table, schema: AvroRecord) -> bytes:
@@ -126,7 +125,7 @@ def _list_pieces(schema: AvroArray | AvroMap, values: pa.Array, path: str) -> li
     items = pa.LargeListArray.from_arrays(offsets, _joined(pieces, int(offsets[-1])))
     filled = pa.array(np.cumsum(counts > 0) - 1, mask=counts == 0)
     heads = _varints(counts[counts > 0]).take(filled)
-    return [heads, pc.binary_join(items, _EMPTY), _fixed_width(np.zeros(len(values), np.uint8))]
+    return [heads, pc.binary_join(items, _empty()), _fixed_width(np.zeros(len(values), np.uint8))]
 
 
 def _as_list(values: pa.Array, path: str) -> pa.Array:
@@ -227,8 +226,13 @@ def _joined(pieces: Sequence[pa.Array], rows: int) -> pa.Array:
     if not pieces:
         return pa.array([b""] * rows, pa.large_binary())
     return pc.binary_join_element_wise(
-        *pieces, _EMPTY, null_handling="replace", null_replacement=""
+        *pieces, _empty(), null_handling="replace", null_replacement=""
     )
+
+
+def _empty() -> pa.Scalar:
+    """Return a value of no bytes. Made when rows are written: `pa.scalar` imports pandas."""
+    return pa.scalar(b"", pa.large_binary())
 
 
 def _cast(values: pa.Array, target: pa.DataType, path: str) -> pa.Array:

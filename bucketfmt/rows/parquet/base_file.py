@@ -9,12 +9,12 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from bucketfmt.errors import BucketfmtError, CorruptError, UnsupportedError
 from bucketfmt.format.keys.bloom import BloomFilter, decode_bloom_filter
@@ -34,6 +34,9 @@ from bucketfmt.rows.parquet.parquet_chunks import (
 )
 from bucketfmt.rows.parquet.parquet_footer import ColumnRange, ParquetFooter, decode_footer
 from bucketfmt.rows.parquet.parquet_levels import check_levels
+
+if TYPE_CHECKING:
+    import pyarrow.parquet as pq
 
 __all__ = [
     "BATCH_ROWS",
@@ -55,9 +58,21 @@ BLOOM_KEY = "org.apache.hudi.bloomfilter"
 _BLOOM_KEYS = (BLOOM_KEY, "com.uber.hoodie.bloomfilter")
 BLOOM_TYPE_KEY = "hoodie_bloom_filter_type_code"
 MIN_KEY, MAX_KEY = "hoodie_min_record_key", "hoodie_max_record_key"
-_OPENING = inspect.signature(pq.ParquetFile.__init__).parameters
 # Java compares keys by UTF-16 units, Spark by UTF-8 bytes; below this character they agree.
 _FIRST_DISPUTED_CHARACTER = "\ue000"
+
+
+def _parquet() -> Any:
+    """Return pyarrow.parquet. Imported when the first file is read: to open a table needs none."""
+    import pyarrow.parquet as pq  # noqa: PLC0415
+
+    return pq
+
+
+@cache
+def _opening_parameters() -> frozenset[str]:
+    """Return the names of the parameters of ParquetFile, of which newer releases have more."""
+    return frozenset(inspect.signature(_parquet().ParquetFile.__init__).parameters)
 
 
 @contextmanager
@@ -98,16 +113,17 @@ class BaseFileReader:
             "page_checksum_verification": True,  # costs a few per cent
             "thrift_string_size_limit": 2 * limits.bloom_filter_bytes_max,  # it is base64 there
         }
-        if "arrow_extensions_enabled" in _OPENING:  # pyarrow >= 21
+        known = _opening_parameters()
+        if "arrow_extensions_enabled" in known:  # pyarrow >= 21
             options["arrow_extensions_enabled"] = False
-        if "schema_depth_limit" in _OPENING:
+        if "schema_depth_limit" in known:
             options["schema_depth_limit"] = limits.schema_depth_max
         self._options = options
         with _folded("parquet footer"):
             self._footer_bytes, tail = _read_footer(source)
             footer = pa.BufferReader(_MAGIC + self._footer_bytes + tail)
-            self.metadata: pq.FileMetaData = pq.ParquetFile(footer, **options).metadata
-            self._file = pq.ParquetFile(source, metadata=self.metadata, **options)
+            self.metadata: pq.FileMetaData = _parquet().ParquetFile(footer, **options).metadata
+            self._file = _parquet().ParquetFile(source, metadata=self.metadata, **options)
             stored: pa.Schema = self._file.schema_arrow
         if len(set(stored.names)) < len(stored.names):
             raise CorruptError("parquet footer: two columns have the same name")
@@ -234,7 +250,9 @@ class BaseFileReader:
             raise CorruptError("the file ends within its rows", offset=end)
         with _folded("parquet rows"):
             held = open_window(pages, start, source.size())
-            file = pq.ParquetFile(held, metadata=self.metadata, pre_buffer=False, **self._options)
+            file = _parquet().ParquetFile(
+                held, metadata=self.metadata, pre_buffer=False, **self._options
+            )
             rows = file.read_row_group(row_group, list(columns), use_threads=False)
         self._check_row_count(rows.num_rows, [row_group])
         rows = conform(rows, self._selected(rows.schema)).replace_schema_metadata()
@@ -261,7 +279,7 @@ class BaseFileReader:
         file, row_count = self._file, 0
         with _folded("parquet rows"):
             if isinstance(self._source, pa.OSFile):
-                file = pq.ParquetFile(
+                file = _parquet().ParquetFile(
                     self._source,
                     metadata=self.metadata,
                     pre_buffer=False,

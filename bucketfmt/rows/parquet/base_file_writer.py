@@ -15,12 +15,11 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from pyarrow.types import is_nested
 
 from bucketfmt.errors import SchemaError, UnsupportedError
@@ -48,6 +47,9 @@ from bucketfmt.rows.parquet.parquet_chunks import (
 )
 from bucketfmt.rows.parquet.thrift_compact import Struct
 
+if TYPE_CHECKING:
+    import pyarrow.parquet as pq
+
 __all__ = ["ROW_GROUP_BYTES", "BaseFileWriter", "encode_base_file"]
 
 ROW_GROUP_BYTES = 16 << 20
@@ -55,7 +57,6 @@ ROW_GROUP_BYTES = 16 << 20
 where Hudi's `hoodie.parquet.block.size` is 120."""
 
 _ROW_GROUP_ROWS = 1 << 22
-_WRITER_OPTIONS = inspect.signature(pq.ParquetWriter.__init__).parameters
 _DISTINCT = {RECORD_KEY, COMMIT_SEQNO}
 _SAMPLE_ROWS = 4096
 _DISTINCT_SHARE = 0.99  # of so many values; of 130,000 different ones, drawn at random, 0.985 are
@@ -229,8 +230,11 @@ class BaseFileWriter:
         encoder in the end. parquet-mr, Hudi's own, looks at the first page likewise
         (FallbackValuesWriter).
         """
+        import pyarrow.parquet as pq  # noqa: PLC0415  (imported when the first file is written)
+
         options: dict[str, Any] = {"write_page_checksum": True, "write_page_index": True}
-        if "write_time_adjusted_to_utc" in _WRITER_OPTIONS:  # pyarrow >= 20; before it always did
+        if "write_time_adjusted_to_utc" in inspect.signature(pq.ParquetWriter.__init__).parameters:
+            # pyarrow 20 and later; earlier releases always wrote UTC
             options["write_time_adjusted_to_utc"] = True
         distinct = self._distinct or _DISTINCT
         return pq.ParquetWriter(

@@ -9,11 +9,14 @@ rest.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from bucketfmt.errors import CorruptError
+
+if TYPE_CHECKING:
+    import pyarrow.parquet as pq
 
 __all__ = ["check_levels"]
 
