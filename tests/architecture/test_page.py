@@ -1,4 +1,4 @@
-"""docs/architecture.md names modules and functions that exist, and its figures show its text."""
+"""Pages name modules and functions that exist; the figures of architecture.md show its text."""
 
 from __future__ import annotations
 
@@ -26,14 +26,15 @@ def defined_names(path: Path) -> set[str]:
 
 
 def test_modules_and_functions_exist() -> None:
-    named = NAMED.findall(PAGE)
-    assert len(named) > 30
-    for path, function in named:
+    assert len(NAMED.findall(PAGE)) > 30
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
+    named = [(page, *found) for page in pages for found in NAMED.findall(page.read_text())]
+    for page, path, function in named:
         here, inside = ROOT / path, ROOT / "bucketfmt" / path
         module = here if here.exists() else inside
-        assert module.exists(), f"the page names {path}"
+        assert module.exists(), f"{page.name} names {path}"
         if function:
-            assert function in defined_names(module), f"the page names {function} of {path}"
+            assert function in defined_names(module), f"{page.name} names {function} of {path}"
 
 
 def test_every_room_is_on_the_page() -> None:
