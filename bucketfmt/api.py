@@ -28,6 +28,7 @@ from bucketfmt.check.report import CheckReport, Depth
 from bucketfmt.check.salvage import load_config_to_check
 from bucketfmt.errors import ConflictError, NotFoundError
 from bucketfmt.format.table.table_config import TableConfig
+from bucketfmt.format.timeline.write_operation import WriteOperation
 from bucketfmt.index.model import Index
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
 from bucketfmt.location.key_encoding import find_key_encoding
@@ -54,7 +55,7 @@ from bucketfmt.write.rows.incoming import DataLike
 from bucketfmt.write.rows.schema_change import Missing
 from bucketfmt.write.rows.started_write import StartedWrite, WriteOptions, check_idempotency_key
 from bucketfmt.write.rows.write_task import WriteTask
-from bucketfmt.write.rows.writer import RowOperation, TableWriter
+from bucketfmt.write.rows.writer import TableWriter
 from bucketfmt.write.services.archiving import Archiver, Kept
 from bucketfmt.write.services.cleaning import Cleaner, CleanResult
 from bucketfmt.write.services.compaction import Compactor, StartedCompaction
@@ -246,14 +247,14 @@ class Table(ReadableTable):
             UnsupportedError: the table has a metadata table, or is of a kind that is not written.
             CommitUnknownError: the store failed and does not tell whether the commit took effect.
         """
-        return self._writer.write_rows("UPSERT", data, _options(options))
+        return self._writer.write_rows(WriteOperation.UPSERT, data, _options(options))
 
     def insert(self, data: DataLike, **options: Unpack[WriteArguments]) -> CommitResult:
         """Write rows as `upsert` does, told apart from it in the history only.
 
         Hudi may keep both rows where an inserted key is there already; this does not.
         """
-        return self._writer.write_rows("INSERT", data, _options(options))
+        return self._writer.write_rows(WriteOperation.INSERT, data, _options(options))
 
     def bulk_insert(self, data: DataLike, **options: Unpack[WriteArguments]) -> CommitResult:
         """Write rows into empty buckets, without looking for equal keys among them.
@@ -261,14 +262,16 @@ class Table(ReadableTable):
         Raises:
             ValueError: a bucket has rows.
         """
-        return self._writer.write_rows("BULK_INSERT", data, _options(options))
+        return self._writer.write_rows(WriteOperation.BULK_INSERT, data, _options(options))
 
     def insert_overwrite(
         self, data: DataLike, *, table: bool = False, **options: Unpack[WriteArguments]
     ) -> CommitResult:
         """Replace the partitions that the rows are in; with `table=True`, all of the table."""
         check_bool("table", table)
-        operation: RowOperation = "INSERT_OVERWRITE_TABLE" if table else "INSERT_OVERWRITE"
+        operation = (
+            WriteOperation.INSERT_OVERWRITE_TABLE if table else WriteOperation.INSERT_OVERWRITE
+        )
         return self._writer.write_rows(operation, data, _options(options))
 
     def delete(
@@ -362,8 +365,9 @@ class Table(ReadableTable):
         if operation not in get_args(StartedOperation):
             raise ValueError(f"no operation {operation!r}: {', '.join(get_args(StartedOperation))}")
         check_kind("schema", schema, pa.Schema, "a pyarrow Schema")
-        incoming = None if operation == "delete" else schema
-        return self._writer.start(operation.upper(), incoming, _options(options))
+        started = WriteOperation(operation)
+        incoming = None if started.takes_keys else schema
+        return self._writer.start(started, incoming, _options(options))
 
     def resume_write(self, task: WriteTask, **options: Unpack[WriteArguments]) -> StartedWrite:
         """Take up a write that another process began, to publish it or to take it back.

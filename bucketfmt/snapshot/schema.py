@@ -13,6 +13,7 @@ import pyarrow as pa
 from bucketfmt.errors import BucketfmtError, CorruptError, SchemaError
 from bucketfmt.format.table.internal_schema import InternalSchema, parse_internal_schema
 from bucketfmt.format.table.table_config import TableConfig
+from bucketfmt.format.timeline.write_operation import SERVICE_OPERATIONS
 from bucketfmt.limits import Limits
 from bucketfmt.rows.avro.avro_schema import arrow_schema, parse_avro_schema
 from bucketfmt.rows.columns.meta_columns import META_COLUMNS, OPERATION
@@ -20,16 +21,12 @@ from bucketfmt.snapshot.written_files import CommitRecord
 
 __all__ = [
     "META_COLUMNS",
-    "SERVICE_OPERATIONS",
     "TableSchema",
     "find_stated_schema",
     "find_stated_text",
     "find_stating_commit",
     "without_meta",
 ]
-
-SERVICE_OPERATIONS = frozenset({"CLUSTER", "COMPACT", "LOG_COMPACT", "INDEX"})
-"""Operations that rewrite rows and say nothing new about the columns."""
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,7 @@ from bucketfmt.format.timeline.plans import (
     decode_compaction_plan,
     decode_requested_replace_metadata,
 )
+from bucketfmt.format.timeline.write_operation import WriteOperation
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
 from bucketfmt.storage.store import Store
 from bucketfmt.timeline.timeline import Instant, Timeline, plan_timeline
@@ -132,7 +133,8 @@ def load_clustering_plan(
     requested = _load(
         store, config, _requested_name(instant, config), _decode_requested_replace, limits
     )
-    return requested.clustering_plan if requested.operation_type == "CLUSTER" else None
+    operation = WriteOperation.find(requested.operation_type)
+    return requested.clustering_plan if operation is WriteOperation.CLUSTER else None
 
 
 def load_replaced_file_groups(

@@ -12,6 +12,7 @@ import pytest
 
 import bucketfmt as bf
 from bucketfmt.format.timeline.commit_metadata import decode_commit_metadata
+from bucketfmt.format.timeline.write_operation import WriteOperation
 from bucketfmt.write.commit.open import open_transactions
 from bucketfmt.write.commit.transaction import Transaction
 from bucketfmt.write.rows.started_write import WriteOptions
@@ -68,7 +69,7 @@ def test_writers_to_the_same_bucket_are_in_conflict(table: bf.Table) -> None:
     (_, mine), *_ = keys_by_bucket(table).items()
     writer = slow_writer(table, lambda: table.upsert(rows(mine[:1], ts=2, price=2.0)))
     with pytest.raises(bf.ConflictError, match="also changes bucket"):
-        writer.write_rows("UPSERT", rows(mine[1:2], ts=3), WriteOptions(retries=0))
+        writer.write_rows(WriteOperation.UPSERT, rows(mine[1:2], ts=3), WriteOptions(retries=0))
     model = Model()
     model.upsert(rows(range(40), ts=1))
     model.upsert(rows(mine[:1], ts=2, price=2.0))
@@ -80,7 +81,9 @@ def test_writers_to_the_same_bucket_are_in_conflict(table: bf.Table) -> None:
 def test_writers_to_other_buckets_are_not(table: bf.Table) -> None:
     (_, mine), (_, others), *_ = keys_by_bucket(table).items()
     writer = slow_writer(table, lambda: table.upsert(rows(others[:1], ts=2, price=2.0)))
-    writer.write_rows("UPSERT", rows(mine[:1], ts=3, price=3.0), WriteOptions(retries=0))
+    writer.write_rows(
+        WriteOperation.UPSERT, rows(mine[:1], ts=3, price=3.0), WriteOptions(retries=0)
+    )
     model = Model()
     for given in (rows(range(40), 1), rows(others[:1], 2, 2.0), rows(mine[:1], 3, 3.0)):
         model.upsert(given)
@@ -90,7 +93,9 @@ def test_writers_to_other_buckets_are_not(table: bf.Table) -> None:
 def test_a_write_is_tried_again(table: bf.Table) -> None:
     (_, mine), *_ = keys_by_bucket(table).items()
     writer = slow_writer(table, lambda: table.upsert(rows(mine[:1], ts=2, price=2.0)))
-    writer.write_rows("UPSERT", rows(mine[:2], ts=3, price=3.0), WriteOptions(retries=1))
+    writer.write_rows(
+        WriteOperation.UPSERT, rows(mine[:2], ts=3, price=3.0), WriteOptions(retries=1)
+    )
     model = Model()
     for given in (rows(range(40), 1), rows(mine[:1], 2, 2.0), rows(mine[:2], 3, 3.0)):
         model.upsert(given)
@@ -111,9 +116,11 @@ def test_a_write_whose_files_are_cleaned_is_tried_again(table: bf.Table) -> None
 
     given = rows(mine[1:2], ts=9, price=9.0)
     with pytest.raises(bf.ConflictError):
-        slow_writer(table, overtake).write_rows("UPSERT", given, WriteOptions(retries=0))
+        slow_writer(table, overtake).write_rows(
+            WriteOperation.UPSERT, given, WriteOptions(retries=0)
+        )
     assert_reads_as(table.uri, model)
-    slow_writer(table, overtake).write_rows("UPSERT", given, WriteOptions(retries=1))
+    slow_writer(table, overtake).write_rows(WriteOperation.UPSERT, given, WriteOptions(retries=1))
     model.upsert(given)
     assert_reads_as(table.uri, model)
     with pytest.raises(ValueError, match="retries is 0 or more"):
@@ -148,7 +155,7 @@ def test_new_file_groups_of_one_bucket_are_in_conflict(table: bf.Table) -> None:
     new = rows([3], ts=1).set_column(4, "region", pa.array(["zz"]))
     writer = slow_writer(table, lambda: table.upsert(new))
     with pytest.raises(bf.ConflictError):
-        writer.write_rows("UPSERT", new, WriteOptions(retries=0))
+        writer.write_rows(WriteOperation.UPSERT, new, WriteOptions(retries=0))
     groups = [g for g in table.inspect.file_groups().to_pylist() if g["partition_path"] == "zz"]
     assert len(groups) == 1
 
@@ -158,11 +165,11 @@ def test_overwriting_what_was_written_meanwhile_is_a_conflict(table: bf.Table) -
     given = rows(mine[:1], ts=5)
     writer = slow_writer(table, lambda: table.upsert(rows(mine[1:2], ts=2, price=2.0)))
     with pytest.raises(bf.ConflictError):
-        writer.write_rows("INSERT_OVERWRITE", given, WriteOptions(retries=0))
+        writer.write_rows(WriteOperation.INSERT_OVERWRITE, given, WriteOptions(retries=0))
     region = given["region"][0].as_py()
     writer = slow_writer(table, lambda: table.delete_partitions([region]))
     with pytest.raises(bf.ConflictError):
-        writer.write_rows("UPSERT", given, WriteOptions(retries=0))
+        writer.write_rows(WriteOperation.UPSERT, given, WriteOptions(retries=0))
     model = Model()
     model.upsert(rows(range(40), ts=1))
     model.upsert(rows(mine[1:2], ts=2, price=2.0))
@@ -218,7 +225,7 @@ def test_a_write_that_began_earlier_and_was_archived_meanwhile(table: bf.Table) 
 
     writer = slow_writer(table, end_and_archive)
     with pytest.raises(bf.ConflictError):
-        writer.write_rows("UPSERT", rows(mine[:1], ts=3), WriteOptions(retries=0))
+        writer.write_rows(WriteOperation.UPSERT, rows(mine[:1], ts=3), WriteOptions(retries=0))
     model = Model()
     for given in (rows(range(40), 1), rows(mine[:1], 5), rows(others[:1], 2)):
         model.upsert(given)
@@ -237,7 +244,9 @@ def test_one_idempotency_key_commits_once(table: bf.Table) -> None:
     assert_reads_as(table.uri, model)
     # A second writer that looked before the first had committed.
     writer = slow_writer(table, lambda: table.upsert(rows([1], ts=9), idempotency_key="9"))
-    late = writer.write_rows("UPSERT", rows([2], ts=9), WriteOptions(idempotency_key="9"))
+    late = writer.write_rows(
+        WriteOperation.UPSERT, rows([2], ts=9), WriteOptions(idempotency_key="9")
+    )
     assert late.repeated
     model.upsert(rows([1], ts=9))
     assert_reads_as(table.uri, model)

@@ -13,6 +13,7 @@ from typing import Literal
 
 from bucketfmt.check.report import Finding, NotChecked
 from bucketfmt.format.names.names import BaseFileName, LogFileName
+from bucketfmt.format.timeline.write_operation import WriteOperation
 from bucketfmt.snapshot.files import DataFile, FileSlice
 from bucketfmt.snapshot.written_files import CommitRecord
 from bucketfmt.timeline.timeline import Timeline
@@ -27,7 +28,6 @@ __all__ = [
     "find_wrong_sizes",
 ]
 
-_SERVICES = frozenset({"COMPACT", "LOG_COMPACT"})
 _PARQUET_BYTES_MIN = 12  # two magics and a length
 
 
@@ -252,7 +252,8 @@ def find_reused_file_ids(commits: Sequence[CommitRecord]) -> Iterator[Finding]:
     for commit in sorted(commits, key=lambda commit: commit.requested_time):
         for group in commit.replaced:
             replaced.setdefault(group, commit)
-        if commit.operation_type in _SERVICES:
+        operation = WriteOperation.find(commit.operation_type)
+        if operation is not None and operation.compacts:
             continue  # a compaction planned before runs on; nobody misses its rows
         for partition_path, file_id, path, *_ in commit.files:
             by = replaced.get((partition_path, file_id))
@@ -269,7 +270,8 @@ def find_reused_file_ids(commits: Sequence[CommitRecord]) -> Iterator[Finding]:
 
 def _ran_meanwhile(commit: CommitRecord, replacing: CommitRecord) -> bool:
     """Whether a clustering was running: then a write goes to old and new file groups alike."""
-    is_clustering = replacing.operation_type == "CLUSTER" and replacing is not commit
+    operation = WriteOperation.find(replacing.operation_type)
+    is_clustering = operation is WriteOperation.CLUSTER and replacing is not commit
     return is_clustering and replacing.completion_time >= commit.requested_time
 
 

@@ -26,8 +26,8 @@ from bucketfmt.format.timeline.plans import (
     RestorePlan,
     RollbackPlan,
 )
+from bucketfmt.format.timeline.write_operation import SERVICE_OPERATIONS, WriteOperation
 from bucketfmt.index.model import Index, PartitionBucketIndex, SimpleBucketIndex
-from bucketfmt.snapshot.schema import SERVICE_OPERATIONS
 from bucketfmt.timeline.load import FileGroupId
 from bucketfmt.timeline.timeline import Instant, Timeline
 
@@ -40,7 +40,6 @@ __all__ = [
     "find_conflicts",
 ]
 
-_CLUSTER, _COMPACT, _RESCALE = "CLUSTER", "COMPACT", "BUCKET_RESCALE"
 _PENDING_CANDIDATES = ("replacecommit", "clustering", "rollback", "restore")
 
 
@@ -67,6 +66,11 @@ class ConcurrentOperation:
     rolled_back: frozenset[str] = frozenset()
     schema: str | None = None
     latest_schema: str | None = None
+
+    @property
+    def operation(self) -> WriteOperation | None:
+        """The operation; None where the type is unknown, or nothing depends on it."""
+        return WriteOperation.find(self.operation_type)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,11 +172,11 @@ def concurrent_operation(instant: Instant, content: InstantContent | None) -> Co
             for partition, file_ids in content.partition_to_replace_file_ids.items():
                 file_groups.update((partition, file_id) for file_id in file_ids)
         case CompactionPlan():
-            operation_type = _COMPACT
+            operation_type = WriteOperation.COMPACT.operation_type
             for step in content.operations:
                 file_groups.add((step.partition_path or "", step.file_id or ""))
         case RequestedReplaceMetadata(clustering_plan=plan) if plan is not None:
-            operation_type = _CLUSTER
+            operation_type = WriteOperation.CLUSTER.operation_type
             for group in content.clustering_plan.input_groups if content.clustering_plan else ():
                 file_groups.update((s.partition_path or "", s.file_id or "") for s in group.slices)
         case RollbackPlan(instant_to_rollback=target) if target is not None:
@@ -214,7 +218,7 @@ def find_conflicts(
     for other in others:
         if ours.requested_time in other.rolled_back:
             conflicts.append(Conflict(other))
-        elif other.operation_type == _RESCALE and other.is_completed:
+        elif other.operation is WriteOperation.BUCKET_RESCALE and other.is_completed:
             touched = {partition for partition, _ in other.file_groups}
             conflicts += [Conflict(other, path) for path in partitions if path in touched]
         elif not _is_harmless(ours, other):
@@ -251,10 +255,10 @@ def _unit(group: FileGroupId, index: Index) -> tuple[str, int | str]:
 
 
 def _is_harmless(ours: ConcurrentOperation, other: ConcurrentOperation) -> bool:
-    if other.operation_type == _COMPACT:
+    if other.operation is WriteOperation.COMPACT:
         # It was planned before we began, so we wrote to the slice it opened.
         return other.requested_time < ours.requested_time
-    if other.is_completed or other.operation_type == _CLUSTER:
+    if other.is_completed or other.operation is WriteOperation.CLUSTER:
         return False
     # A pending overwrite that began before us looks at us when it ends. Hudi has one that
     # began later prevail.

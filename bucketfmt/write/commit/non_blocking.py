@@ -12,6 +12,7 @@ from typing import Literal
 
 from bucketfmt.errors import UnsupportedError
 from bucketfmt.format.table.table_config import TableConfig
+from bucketfmt.format.timeline.write_operation import WriteOperation
 from bucketfmt.index.model import Index, PartitionBucketIndex, SimpleBucketIndex
 
 __all__ = ["Concurrency", "check_non_blocking"]
@@ -19,18 +20,16 @@ __all__ = ["Concurrency", "check_non_blocking"]
 Concurrency = Literal["optimistic", "non_blocking"]
 """Hudi's `hoodie.write.concurrency.mode`, but for the mode without locks."""
 
-_APPENDING = frozenset({"UPSERT", "INSERT", "BULK_INSERT", "DELETE"})
-
 
 def check_non_blocking(
-    config: TableConfig, index: Index, operation: str, *, keeps: bool = False
+    config: TableConfig, index: Index, operation: WriteOperation, *, keeps: bool = False
 ) -> None:
     """Refuse what cannot be written next to writers that do not look at each other.
 
     Args:
         config: The table's.
         index: How keys map to buckets.
-        operation: As Hudi names it.
+        operation: What is to be written.
         keeps: Whether rows keep stored values, which another writer may change meanwhile.
 
     Raises:
@@ -53,8 +52,8 @@ def check_non_blocking(
             'missing="keep" next to non-blocking writers, which may change the values that are '
             'kept; give the rows all columns, or write with concurrency="optimistic"'
         )
-    if operation not in _APPENDING:
+    if operation.replaces:
         raise UnsupportedError(
-            f"{operation} next to non-blocking writers, whose log files it would hide; do it with "
-            'concurrency="optimistic" while no other writer is at work'
+            f"{operation.operation_type} next to non-blocking writers, whose log files it would "
+            'hide; do it with concurrency="optimistic" while no other writer is at work'
         )

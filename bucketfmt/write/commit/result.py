@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from bucketfmt.format.names.instants import INIT_INSTANT
 from bucketfmt.format.timeline.commit_metadata import CommitMetadata
+from bucketfmt.format.timeline.write_operation import WriteOperation
 from bucketfmt.timeline.timeline import Instant
 
 __all__ = ["CommitResult", "nothing_done", "result_of"]
@@ -70,14 +71,22 @@ def result_of(
     )
 
 
-def nothing_done(operation: str, action: str, newest: Instant | None) -> CommitResult:
+def nothing_done(
+    operation: WriteOperation, table_type: str, newest: Instant | None
+) -> CommitResult:
     """Return what a write says that found nothing to do.
 
     Args:
-        operation: As Hudi names it.
-        action: What a commit of it is on the timeline.
+        operation: What the write does.
+        table_type: COPY_ON_WRITE or MERGE_ON_READ.
         newest: The newest commit that it looked at; None if there is none.
     """
     instant = INIT_INSTANT if newest is None else newest.requested_time
     completed = instant if newest is None else newest.completion_time or instant
-    return CommitResult(instant, completed, action, operation, committed=False)
+    return CommitResult(
+        instant,
+        completed,
+        operation.action(table_type),
+        operation.operation_type,
+        committed=False,
+    )

@@ -25,6 +25,7 @@ from bucketfmt.format.names.instants import INIT_INSTANT
 from bucketfmt.format.names.names import format_hashing_metadata_name
 from bucketfmt.format.names.paths import join_path
 from bucketfmt.format.table.table_config import TableConfig
+from bucketfmt.format.timeline.write_operation import WriteOperation
 from bucketfmt.index.model import ConsistentHashingIndex
 from bucketfmt.location.hashing_files import HASHING_METADATA_FOLDERS, load_hashing_metadata
 from bucketfmt.rows.columns.meta_columns import RECORD_KEY
@@ -47,9 +48,8 @@ from bucketfmt.write.rows.plan_write import GroupWrite, Target, new_file_id, pla
 from bucketfmt.write.rows.receipts import Receipt, encode_receipt
 from bucketfmt.write.rows.table_codec import DEFAULT_CODEC
 
-__all__ = ["OVERWRITES", "BucketWriter", "FileFormats"]
+__all__ = ["BucketWriter", "FileFormats"]
 
-OVERWRITES = frozenset({"INSERT_OVERWRITE", "INSERT_OVERWRITE_TABLE"})
 _FILE_IDS = uuid.UUID("8c9a2c51-3f0e-5b8e-9a64-0d0f6c1f7a3d")  # of no meaning, but ours
 
 
@@ -80,7 +80,7 @@ class BucketWriter:
     def __init__(
         self,
         basis: Basis,
-        operation: str,
+        operation: WriteOperation,
         instant: str,
         formats: FileFormats,
         concurrency: Concurrency = "optimistic",
@@ -94,7 +94,7 @@ class BucketWriter:
             schema=basis.schema,
             avro_schema=add_meta_fields(basis.avro_schema),
             rules=basis.rules,
-            combine=operation != "BULK_INSERT",
+            combine=operation.combines,
             codec=formats.codec,
             log_format=formats.log_format,
             is_non_blocking=self._is_non_blocking,
@@ -140,17 +140,17 @@ class BucketWriter:
         basis, operation = self._basis, self._operation
         state = basis.snapshot.state
         file_slice: FileSlice | None = None
-        if operation not in OVERWRITES:
+        if not operation.overwrites:
             file_slice = basis.slices(group.partition_path).get(group.bucket_id)
-        if operation == "DELETE" and file_slice is None:
+        if operation.takes_keys and file_slice is None:
             return None
-        if operation == "BULK_INSERT" and file_slice is not None:
+        if operation.fills_empty_buckets and file_slice is not None:
             raise ValueError(
                 f"bulk_insert into bucket {group.bucket_id} of partition "
                 f"{group.partition_path!r}, which has rows; use upsert or insert"
             )
         is_ring = isinstance(basis.index, ConsistentHashingIndex)
-        if operation in OVERWRITES and is_ring:
+        if operation.overwrites and is_ring:
             raise UnsupportedError(
                 "overwriting under consistent hashing, where file ids belong to the ring; "
                 "delete the rows and insert others"
@@ -192,7 +192,7 @@ class BucketWriter:
             StorageError: the store failed.
         """
         rows = load()
-        if self._operation == "DELETE":
+        if self._operation.takes_keys:
             given: pa.Table | Deletes = self._deletes(plan, rows)
         else:
             given = self._completed(plan, self._keyed(rows))
@@ -218,7 +218,7 @@ class BucketWriter:
     def _find_target(self, file_slice: FileSlice | None, *, is_ring: bool) -> Target:
         if self._basis.snapshot.state.config.table_type == "MERGE_ON_READ":
             begins_with_log = is_ring or self._is_non_blocking
-            appends = begins_with_log and self._operation != "BULK_INSERT"
+            appends = begins_with_log and self._operation.appends
             appends = appends or file_slice is not None
             return Target.LOG if appends else Target.NEW_BASE
         return Target.NEW_BASE if file_slice is None else Target.REWRITTEN_BASE

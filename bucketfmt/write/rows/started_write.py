@@ -24,6 +24,7 @@ from bucketfmt.arguments import (
     check_texts,
 )
 from bucketfmt.format.timeline.commit_metadata import CommitMetadata, WriteStat
+from bucketfmt.format.timeline.write_operation import WriteOperation
 from bucketfmt.progress import ProgressCallback
 from bucketfmt.table.pinned import PinnedTable
 from bucketfmt.timeline.timeline import Timeline
@@ -35,7 +36,7 @@ from bucketfmt.write.rows.basis import Basis
 from bucketfmt.write.rows.bucket_writer import BucketWriter, FileFormats
 from bucketfmt.write.rows.receipts import decode_receipts, find_winners
 from bucketfmt.write.rows.schema_change import GivenColumns, Missing
-from bucketfmt.write.rows.write_task import WriteTask, write_action
+from bucketfmt.write.rows.write_task import WriteTask
 
 __all__ = ["StartedWrite", "WriteOptions", "check_idempotency_key"]
 
@@ -104,15 +105,15 @@ class WriteOptions:
         if self.progress is not None:
             check_callable("progress", self.progress)
 
-    def given(self, operation: str, schema: pa.Schema) -> GivenColumns:
+    def given(self, operation: WriteOperation, schema: pa.Schema) -> GivenColumns:
         """Return the columns of rows to write, and what they may do to the table's.
 
         Raises:
             ValueError: stored values are to be kept where rows replace or are all new.
         """
-        if self.missing == "keep" and operation not in ("UPSERT", "INSERT"):
+        if self.missing == "keep" and not operation.merges:
             raise ValueError(
-                f'missing="keep" is for upsert and insert, not for {operation.lower()}, which '
+                f'missing="keep" is for upsert and insert, not for {operation.value}, which '
                 'looks at no stored rows; pass missing="null"'
             )
         return GivenColumns(schema, self.evolve, self.missing)
@@ -130,7 +131,7 @@ class StartedWrite:
         self,
         transaction: Transaction,
         basis: Basis,
-        operation: str,
+        operation: WriteOperation,
         options: WriteOptions,
         dropped: Sequence[str] = (),
         concurrency: Concurrency = "optimistic",
@@ -140,7 +141,7 @@ class StartedWrite:
         Args:
             transaction: The commit that is inflight.
             basis: What it stands on.
-            operation: As Hudi names it.
+            operation: What the write does.
             options: How to write.
             dropped: Partitions to hide.
             concurrency: How the table's writers go together.
@@ -210,7 +211,7 @@ class StartedWrite:
         """
         basis, options = self._basis, self._options
         # Who worked with what was read, or found a bucket empty, does mind that others wrote.
-        is_append = self._concurrency == "non_blocking" and self._operation != "BULK_INSERT"
+        is_append = self._concurrency == "non_blocking" and self._operation.appends
         found = find_winners(decode_receipts(receipts, self.instant, basis.snapshot.state.limits))
         by_partition: dict[str, list[WriteStat]] = {}
         for receipt in found:
@@ -219,13 +220,12 @@ class StartedWrite:
         if not by_partition and self._needs_no_commit:
             self._transaction.abort()
             state = basis.snapshot.state
-            action = write_action(self._operation, state.config.table_type)
-            newest = state.timeline.completed.commits.instants[-1:]
-            return nothing_done(self._operation, action, next(iter(newest), None))
+            newest = state.timeline.completed.commits.last
+            return nothing_done(self._operation, state.config.table_type, newest)
         metadata = CommitMetadata(
             partition_to_write_stats=by_partition,
             extra_metadata=self._extra_metadata(),
-            operation_type=self._operation,
+            operation_type=self._operation.operation_type,
             partition_to_replace_file_ids=self._replaced({r.partition_path for r in found}),
         )
         result = self._transaction.publish(
@@ -258,8 +258,7 @@ class StartedWrite:
         """Whether nothing is lost where no commit is made of a write without files."""
         options = self._options
         is_recorded = options.commit_metadata or options.idempotency_key is not None
-        is_delete = self._operation == "DELETE"
-        return is_delete and not is_recorded and self._transaction.leaves_nothing
+        return self._operation.takes_keys and not is_recorded and self._transaction.leaves_nothing
 
     def _extra_metadata(self) -> dict[str, str | None]:
         basis, options = self._basis, self._options
@@ -274,9 +273,9 @@ class StartedWrite:
     def _replaced(self, given: set[str]) -> dict[str, list[str]]:
         """Return the file groups a replacement hides; `given` are the partitions of its rows."""
         snapshot = self._basis.snapshot
-        if self._operation == "INSERT_OVERWRITE_TABLE":
+        if self._operation is WriteOperation.INSERT_OVERWRITE_TABLE:
             paths = set(snapshot.partitions)
-        elif self._operation == "INSERT_OVERWRITE":
+        elif self._operation is WriteOperation.INSERT_OVERWRITE:
             paths = given
         else:
             paths = set(self._dropped)

@@ -15,26 +15,20 @@ from typing import Any
 import pyarrow as pa
 
 from bucketfmt.format.names.names import parse_write_token
+from bucketfmt.format.timeline.write_operation import WriteOperation
 from bucketfmt.process import cached_property
 from bucketfmt.table.keys import read_keys
 from bucketfmt.table.pinned import PinnedTable
 from bucketfmt.write.commit.non_blocking import Concurrency
 from bucketfmt.write.rows.basis import Basis
-from bucketfmt.write.rows.bucket_writer import OVERWRITES, BucketWriter, FileFormats
+from bucketfmt.write.rows.bucket_writer import BucketWriter, FileFormats
 from bucketfmt.write.rows.gathering import gather_keys, gather_rows
 from bucketfmt.write.rows.group_writer import RowNumbering
 from bucketfmt.write.rows.grouping import GroupedRows
 from bucketfmt.write.rows.incoming import DataLike, IncomingRows, open_rows
 from bucketfmt.write.rows.schema_change import GivenColumns
 
-__all__ = ["WriteTask", "write_action"]
-
-
-def write_action(operation: str, table_type: str) -> str:
-    """Return the action an operation is on the timeline."""
-    if operation in OVERWRITES or operation == "DELETE_PARTITION":
-        return "replacecommit"
-    return "deltacommit" if table_type == "MERGE_ON_READ" else "commit"
+__all__ = ["WriteTask"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +40,7 @@ class WriteTask:
     Attributes:
         table: As the write stands on it.
         incoming: The columns of the rows, and what they may change; None for keys to delete.
-        operation: As Hudi names it.
+        operation: What the write does.
         instant: The write's requested time.
         formats: How files are encoded.
         concurrency: How the table's writers go together.
@@ -54,7 +48,7 @@ class WriteTask:
 
     table: PinnedTable
     incoming: GivenColumns | None
-    operation: str
+    operation: WriteOperation
     instant: str
     formats: FileFormats
     concurrency: Concurrency = "optimistic"
@@ -96,10 +90,10 @@ class WriteTask:
     @property
     def action(self) -> str:
         """What the write is on the timeline."""
-        return write_action(self.operation, self.table.config.table_type)
+        return self.operation.action(self.table.config.table_type)
 
     def _gather(self, data: DataLike, grouped: GroupedRows) -> None:
-        if self.operation != "DELETE":
+        if not self.operation.takes_keys:
             gather_rows(self._basis, IncomingRows(data), grouped, workers=1)
             return
         for batch in open_rows(data):

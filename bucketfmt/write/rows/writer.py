@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Literal
 
 import pyarrow as pa
 
@@ -23,6 +22,7 @@ from bucketfmt.errors import (
 )
 from bucketfmt.format.names.names import format_write_token
 from bucketfmt.format.table.table_config import TableConfig
+from bucketfmt.format.timeline.write_operation import WriteOperation
 from bucketfmt.index.model import ConsistentHashingIndex
 from bucketfmt.location.find_index import IndexFinder
 from bucketfmt.progress import ProgressCallback, Steps
@@ -40,13 +40,10 @@ from bucketfmt.write.rows.grouping import BucketRef, GroupedRows
 from bucketfmt.write.rows.incoming import DataLike, IncomingRows
 from bucketfmt.write.rows.plan_write import GroupWrite
 from bucketfmt.write.rows.started_write import StartedWrite, WriteOptions
-from bucketfmt.write.rows.write_task import WriteTask, write_action
+from bucketfmt.write.rows.write_task import WriteTask
 
-__all__ = ["RowOperation", "TableWriter"]
+__all__ = ["TableWriter"]
 
-RowOperation = Literal[
-    "INSERT", "UPSERT", "BULK_INSERT", "INSERT_OVERWRITE", "INSERT_OVERWRITE_TABLE"
-]
 _TOKEN_ATTEMPT_BITS = 31
 _PARTITIONS_PROVED_MAX = 1_000  # by a write, on the way: up to nine data files are opened in each
 
@@ -85,7 +82,7 @@ class TableWriter:
         self._workers = workers or transactions.machine.processors or worker_count()
 
     def write_rows(
-        self, operation: RowOperation, data: DataLike, options: WriteOptions
+        self, operation: WriteOperation, data: DataLike, options: WriteOptions
     ) -> CommitResult:
         """Write rows. Operations and errors as the methods of `bucketfmt.Table` have them."""
         repeated = self._transactions.find_repeated(options.idempotency_key)
@@ -105,7 +102,7 @@ class TableWriter:
         basis = Basis(self._snapshot(), self._finder)
         with GroupedRows() as grouped:
             gather_keys(basis, keys, grouped)
-            return self._commit("DELETE", basis, grouped, options)
+            return self._commit(WriteOperation.DELETE, basis, grouped, options)
 
     def delete_partitions(self, paths: Sequence[str], options: WriteOptions) -> CommitResult:
         """Hide every file group of these partitions."""
@@ -122,10 +119,10 @@ class TableWriter:
         if unknown:
             raise ValueError(f"no partition {unknown[0]!r}; inspect.partitions() lists them")
         with GroupedRows() as nothing:
-            return self._commit("DELETE_PARTITION", basis, nothing, options, paths)
+            return self._commit(WriteOperation.DELETE_PARTITION, basis, nothing, options, paths)
 
     def start(
-        self, operation: str, incoming: pa.Schema | None, options: WriteOptions
+        self, operation: WriteOperation, incoming: pa.Schema | None, options: WriteOptions
     ) -> StartedWrite:
         """Begin a write whose files are written elsewhere. As `bucketfmt.Table.start_write`."""
         given = None if incoming is None else options.given(operation, incoming)
@@ -153,7 +150,7 @@ class TableWriter:
 
     def _commit(
         self,
-        operation: str,
+        operation: WriteOperation,
         basis: Basis,
         grouped: GroupedRows,
         options: WriteOptions,
@@ -172,7 +169,7 @@ class TableWriter:
 
     def _attempt(
         self,
-        operation: str,
+        operation: WriteOperation,
         basis: Basis,
         grouped: GroupedRows,
         options: WriteOptions,
@@ -192,7 +189,7 @@ class TableWriter:
 
     def _start(
         self,
-        operation: str,
+        operation: WriteOperation,
         basis: Basis,
         routed: Iterable[BucketRef],
         options: WriteOptions,
@@ -201,7 +198,7 @@ class TableWriter:
         config = basis.snapshot.state.config
         if self._concurrency == "non_blocking":
             check_non_blocking(config, basis.index, operation, keeps=bool(basis.kept))
-        action = write_action(operation, config.table_type)
+        action = operation.action(config.table_type)
         transaction = self._transactions.begin(action)
         with transaction.aborted_on_error():
             has_moved = transaction.timeline.instants != basis.snapshot.state.timeline.instants

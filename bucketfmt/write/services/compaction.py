@@ -32,6 +32,7 @@ from bucketfmt.format.names.names import (
 from bucketfmt.format.names.paths import check_relative_path, join_path
 from bucketfmt.format.timeline.commit_metadata import CommitMetadata, WriteStat
 from bucketfmt.format.timeline.plans import CompactionOperation, CompactionPlan
+from bucketfmt.format.timeline.write_operation import WriteOperation
 from bucketfmt.limits import Limits
 from bucketfmt.process import this_process
 from bucketfmt.progress import ProgressCallback, Steps
@@ -415,5 +416,5 @@ def _metadata_of(snapshot: Snapshot, stats: Iterable[WriteStat]) -> CommitMetada
         partition_to_write_stats=by_partition,
         compacted=True,
         extra_metadata=extra,
-        operation_type="COMPACT",
+        operation_type=WriteOperation.COMPACT.operation_type,
     )
