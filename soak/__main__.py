@@ -20,7 +20,7 @@ import sys
 from random import Random
 
 from soak.corruption import print_bad, save_figures, sweep_peers, sweep_tables
-from soak.crashes import plan_pieces, strike_pieces
+from soak.crashes import RECOVERIES_SAMPLED, plan_pieces, sample_pieces, strike_pieces
 from soak.damages import DAMAGES
 from soak.fuzzing import fuzz_all
 from soak.indexes import run_subjects
@@ -62,7 +62,8 @@ def _parse_arguments() -> argparse.Namespace:
     peers.add_argument("--workers", type=int, default=2)
 
     crashes = commands.add_parser("crashes")
-    crashes.add_argument("--all", action="store_true", help="seven times what the tests strike")
+    crashes.add_argument("--all", action="store_true", help="many times what the tests strike")
+    crashes.add_argument("--seed", default="0", help="of what is struck without --all")
     crashes.add_argument("--only", default="", help="pieces whose name has this in it")
     crashes.add_argument("--workers", type=int, default=2)
     crashes.add_argument("--save", action="store_true", help="keep the figures for the report")
@@ -113,7 +114,8 @@ def main() -> int:
             print(written, flush=True)
         return 0
     if arguments.command == "crashes":
-        pieces = plan_pieces(everything=arguments.all)
+        sampled = [*sample_pieces(arguments.seed), *RECOVERIES_SAMPLED]
+        pieces = plan_pieces() if arguments.all else sampled
         pieces = [piece for piece in pieces if arguments.only in f"{piece.kind} {piece.work}"]
         return strike_pieces(pieces, workers=arguments.workers, save=arguments.save)
     if arguments.command == "interleavings":

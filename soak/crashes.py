@@ -11,10 +11,18 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from typing import NamedTuple
 
 from soak.corruption import RESULTS
-from soak.strikes import Tally, strike_recovery, strike_work
-from soak.works import KINDS, SAMPLE, WORKS
+from soak.covering import cover
+from soak.strikes import FAULTS, Tally, strike_recovery, strike_work
+from soak.works import KINDS, WORKS, Kind, Work
 
-__all__ = ["RECOVERIES_SAMPLED", "Piece", "plan_pieces", "strike_piece", "strike_pieces"]
+__all__ = [
+    "RECOVERIES_SAMPLED",
+    "Piece",
+    "plan_pieces",
+    "sample_pieces",
+    "strike_piece",
+    "strike_pieces",
+]
 
 _RECOVERED = ("upsert", "delete", "insert_overwrite", "compact", "clean", "roll back", "savepoint")
 _RECOVERY_STRIDE = 3
@@ -28,11 +36,18 @@ class Piece(NamedTuple):
         work: What is done to it.
         stride: 0 to strike it; else to kill it, and to strike who comes next in every so many of
             the states it leaves.
+        faults: The only sort of fault it is struck with; all sorts if empty.
     """
 
     kind: str
     work: str
     stride: int = 0
+    faults: str = ""
+
+    def find(self) -> tuple[Kind, Work]:
+        """Return what the names name."""
+        kind = next(kind for kind in KINDS if str(kind) == self.kind)
+        return kind, next(work for work in WORKS if work.name == self.work)
 
 
 RECOVERIES_SAMPLED = (
@@ -42,27 +57,36 @@ RECOVERIES_SAMPLED = (
 )
 """What `make test` does of it: one on each version."""
 
+_POSSIBLE = [(kind, work) for kind in KINDS for work in WORKS if work.is_possible(kind)]
 
-def plan_pieces(*, everything: bool) -> list[Piece]:
-    """Return what there is to strike: all of it, or what the tests do."""
-    if not everything:
-        pieces = [Piece(str(kind), work.name) for kind, work in SAMPLE]
-        return [*pieces, *RECOVERIES_SAMPLED]
-    possible = [(kind, work) for kind in KINDS for work in WORKS if work.is_possible(kind)]
-    pieces = [Piece(str(kind), work.name) for kind, work in possible]
+
+def plan_pieces() -> list[Piece]:
+    """Return all there is to strike."""
+    pieces = [Piece(str(kind), work.name) for kind, work in _POSSIBLE]
     return pieces + [
         Piece(str(kind), work.name, _RECOVERY_STRIDE)
-        for kind, work in possible
+        for kind, work in _POSSIBLE
         if work.name in _RECOVERED
     ]
+
+
+def sample_pieces(seed: str) -> list[Piece]:
+    """Return what `make test` strikes: of table version, type, index, work and sort of fault
+    every two that can meet.
+    """
+    cases = [
+        (*str(kind).split("-"), work.name, sort) for kind, work in _POSSIBLE for sort in FAULTS
+    ]
+    return [Piece("-".join(kind), work, faults=sort) for *kind, work, sort in cover(cases, seed)]
 
 
 def strike_piece(piece: Piece) -> Tally:
     """Strike one piece."""
     warnings.simplefilter("ignore", RuntimeWarning)  # locks that could not be given back
-    kind = next(kind for kind in KINDS if str(kind) == piece.kind)
-    work = next(work for work in WORKS if work.name == piece.work)
-    return strike_recovery(kind, work, piece.stride) if piece.stride else strike_work(kind, work)
+    kind, work = piece.find()
+    if piece.stride:
+        return strike_recovery(kind, work, piece.stride)
+    return strike_work(kind, work, (piece.faults,) if piece.faults else FAULTS)
 
 
 def strike_pieces(pieces: Sequence[Piece], *, workers: int, save: bool) -> int:

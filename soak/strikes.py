@@ -6,7 +6,7 @@ away what the dead left, and the check finds nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field, replace
 
 import bucketfmt as bf
@@ -22,9 +22,12 @@ from bucketfmt.testing.faulty_store import Fault
 from bucketfmt.testing.memory_store import MemoryStore
 from soak.works import NEXT, Kind, Row, Work, make, read_rows, rows
 
-__all__ = ["Points", "Tally", "count_points", "strike_recovery", "strike_work"]
+__all__ = ["FAULTS", "Points", "Tally", "count_points", "strike_recovery", "strike_work"]
 
 _WORKER, _FOLLOWER, _THIRD = 2, 3, 4
+
+FAULTS = ("crashes", "errors")
+"""Kills, and failures of an operation or of all from one on."""
 
 
 @dataclass(frozen=True)
@@ -62,21 +65,29 @@ class _Expected:
     after: list[Row]
 
 
-def count_points(kind: Kind, work: Work) -> Points:
+def count_points(kind: Kind, work: Work, faults: Collection[str] = FAULTS) -> Points:
     """Return how many faults `strike_work` has to make, by doing the work once."""
     process = SimulatedProcess(make(kind, work), _WORKER, kind.writer)
     work.act(process.open())
     operations = process.store.operations
     writes = sum(operation.verb in WRITE_VERBS for operation in operations)
-    return Points(2 * len(operations) + writes, 3 * len(operations) + writes)
+    return Points(
+        2 * len(operations) + writes if "crashes" in faults else 0,
+        3 * len(operations) + writes if "errors" in faults else 0,
+    )
 
 
-def strike_work(kind: Kind, work: Work) -> Tally:
-    """Strike one work on one kind of table, at every operation in every way."""
+def strike_work(kind: Kind, work: Work, faults: Collection[str] = FAULTS) -> Tally:
+    """Strike one work on one kind of table, at every operation with every fault of these sorts."""
     base = make(kind, work)
     expected = _expect(base, kind, work)
     return _strike(
-        base, work.act, kind, _WORKER, lambda aftermath: _check(aftermath, kind, work, expected)
+        base,
+        work.act,
+        kind,
+        _WORKER,
+        lambda aftermath: _check(aftermath, kind, work, expected),
+        faults,
     )
 
 
@@ -126,6 +137,7 @@ def _strike(
     kind: Kind,
     process: int,
     check: Callable[[Aftermath], None],
+    faults: Collection[str] = FAULTS,
 ) -> Tally:
     bad: list[str] = []
 
@@ -142,21 +154,23 @@ def _strike(
         )
 
     looks = Looks(look)
-    for aftermath in strike(Fault.KILL_BEFORE):
-        looks(aftermath)
-    for aftermath in strike(Fault.KILL_AFTER):
-        looks(aftermath)
-    for aftermath in strike(Fault.KILL_TORN, writes=True):
-        looks(aftermath)
+    if "crashes" in faults:
+        for aftermath in strike(Fault.KILL_BEFORE):
+            looks(aftermath)
+        for aftermath in strike(Fault.KILL_AFTER):
+            looks(aftermath)
+        for aftermath in strike(Fault.KILL_TORN, writes=True):
+            looks(aftermath)
     crashes = looks.points
-    for aftermath in strike(Fault.FAIL_BEFORE):
-        looks(aftermath)
-    for aftermath in strike(Fault.FAIL_AFTER):
-        looks(aftermath)
-    for aftermath in strike(Fault.FAIL_BEFORE, lasting=True):
-        looks(aftermath)
-    for aftermath in strike(Fault.FAIL_LATE, writes=True):
-        looks(aftermath)
+    if "errors" in faults:
+        for aftermath in strike(Fault.FAIL_BEFORE):
+            looks(aftermath)
+        for aftermath in strike(Fault.FAIL_AFTER):
+            looks(aftermath)
+        for aftermath in strike(Fault.FAIL_BEFORE, lasting=True):
+            looks(aftermath)
+        for aftermath in strike(Fault.FAIL_LATE, writes=True):
+            looks(aftermath)
     return Tally(Points(crashes, looks.points - crashes), looks.states, bad)
 
 

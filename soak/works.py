@@ -25,7 +25,6 @@ from bucketfmt.write.services.compaction import Compactor
 __all__ = [
     "KINDS",
     "NEXT",
-    "SAMPLE",
     "SCHEMA",
     "WORKS",
     "Kind",
@@ -260,15 +259,6 @@ def _may_replace(kind: Kind) -> bool:
 
 
 _GONE = [("k1", 0, "b"), ("k2", 0, "a"), ("x", 0, "a")]
-_RECORDING = Work(
-    "upsert that records the index",
-    _upsert,
-    prepare=_forget_index,
-    is_possible=lambda kind: isinstance(
-        kind.index, bf.SimpleBucketIndex
-    ),  # index files state others
-    may_leave=f"{_PROPERTIES}.backup",
-)
 WORKS = [
     Work("upsert", _upsert),
     Work("upsert over a dead write", _upsert, dies=True),
@@ -305,18 +295,14 @@ WORKS = [
         resume=_delete_savepoint,
     ),
     Work("restore", _restore, prepare=_savepoint_and_write_on, is_stepwise=True),
-    _RECORDING,
+    Work(
+        "upsert that records the index",
+        _upsert,
+        prepare=_forget_index,
+        is_possible=lambda kind: isinstance(
+            kind.index, bf.SimpleBucketIndex
+        ),  # index files state others
+        may_leave=f"{_PROPERTIES}.backup",
+    ),
 ]
 """Every write, and every service."""
-
-SAMPLE = [
-    (kind, work)
-    for n, kind in enumerate(KINDS[:9])
-    for m, work in enumerate(WORKS)
-    if work.is_possible(kind)
-    and ((n + m) % 2 == 0 if work is not _RECORDING else str(kind) == "9-mor-simple")
-]
-"""What `make test` strikes: every work on tables of every version, on every second kind.
-
-A write that records the index, which takes long, is struck on one kind.
-"""

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import ast
+from functools import cache
 from pathlib import Path
-
-import pytest
 
 PACKAGE = Path(__file__).parents[2] / "bucketfmt"
 
@@ -36,6 +35,7 @@ IMPURE = {"time", "random", "logging", "secrets", "socket", "os", "pathlib", "th
 NEVER = {"pickle", "marshal", "shelve", "importlib", "ctypes", "subprocess", "pyspark"}
 # What is imported on use, each by a table of literal names.
 IMPORTS_BY_NAME = {"__init__.py", "cli/app.py"}
+EVALUATING = {"eval", "exec", "__import__"}
 DRAWERS = {"utils.py", "common.py", "helpers.py", "base.py", "misc.py"}
 
 MODULES = sorted(PACKAGE.rglob("*.py"))
@@ -46,47 +46,91 @@ def layer_of(path: Path) -> str:
     return relative.parts[0] if len(relative.parts) > 1 else relative.stem
 
 
+@cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
 def imported_modules(path: Path) -> set[str]:
+    """The modules a module imports, by their whole names; a relative import begins with a dot."""
     modules: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.Import):
             modules.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path}: relative import"
-            modules.add(node.module or "")
+            modules.add("." * node.level + (node.module or ""))
     return modules
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(PACKAGE)))
-def test_module_keeps_the_house_rules(path: Path) -> None:
-    layer, modules = layer_of(path), imported_modules(path)
-    roots = {module.split(".")[0] for module in modules}
+IMPORTS = {path: imported_modules(path) for path in MODULES}
+ROOTS = {path: {module.split(".")[0] for module in modules} for path, modules in IMPORTS.items()}
 
-    assert path.name not in DRAWERS, "a module is named after its idea"
-    assert layer in RANK, f"no place in the house for {layer}"
-    for module in modules:
-        parts = module.split(".")
-        if parts[0] == "bucketfmt":
-            imported = parts[1] if len(parts) > 1 else "__init__"
-            if imported == layer:
+
+def named(path: Path) -> str:
+    return path.relative_to(PACKAGE).as_posix()
+
+
+def test_every_module_is_in_a_room_and_named_after_its_idea() -> None:
+    assert len(MODULES) > 200
+    assert [named(path) for path in MODULES if layer_of(path) not in RANK] == []
+    assert [named(path) for path in MODULES if path.name in DRAWERS] == []
+
+
+def test_rooms_import_rooms_before_them() -> None:
+    wrong = []
+    for path, modules in IMPORTS.items():
+        layer = layer_of(path)
+        for parts in (module.split(".") for module in modules):
+            if parts[0] != "bucketfmt":
                 continue
-            assert RANK[imported] < RANK[layer], f"{layer} imports {imported}: only leftwards"
-    by_name = str(path.relative_to(PACKAGE)) in IMPORTS_BY_NAME
-    assert not roots & (NEVER - {"importlib"} if by_name else NEVER)
-    if "fsspec" in roots:
-        assert layer == "storage", "fsspec appears in storage/ only"
-    if "pyarrow" in roots and layer == "format":
-        assert path.name in ARROW_IN_FORMAT, "format/ decodes bytes without Arrow"
-    if layer in ("format", "rows", "index"):
-        assert not roots & IMPURE, "no I/O, clock or randomness where decisions are made"
+            imported = parts[1] if len(parts) > 1 else "__init__"
+            if imported != layer and RANK[imported] >= RANK[layer]:
+                wrong.append(f"{named(path)} imports {'.'.join(parts)}")
+    assert wrong == []
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(PACKAGE)))
-def test_module_has_no_eval_and_no_assert(path: Path) -> None:
-    for node in ast.walk(ast.parse(path.read_text())):
-        assert not isinstance(node, ast.Assert), f"line {node.lineno}: assert never checks input"
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-            assert node.func.id not in ("eval", "exec", "__import__"), f"line {node.lineno}"
+def test_no_import_is_relative() -> None:
+    assert [named(path) for path, roots in ROOTS.items() if "" in roots] == []
+
+
+def test_what_may_run_foreign_code_is_never_imported() -> None:
+    found = {named(path): roots & NEVER for path, roots in ROOTS.items() if roots & NEVER}
+    assert found.keys() <= IMPORTS_BY_NAME, found
+    assert all(names == {"importlib"} for names in found.values()), found
+
+
+def test_fsspec_is_in_storage_only() -> None:
+    assert [
+        named(path)
+        for path, roots in ROOTS.items()
+        if "fsspec" in roots and layer_of(path) != "storage"
+    ] == []
+
+
+def test_format_decodes_bytes_without_arrow() -> None:
+    found = {
+        path.name for path in MODULES if layer_of(path) == "format" and "pyarrow" in ROOTS[path]
+    }
+    assert found <= ARROW_IN_FORMAT, found - ARROW_IN_FORMAT
+
+
+def test_decisions_do_no_io_and_know_no_clock_and_no_chance() -> None:
+    assert {
+        named(path): roots & IMPURE
+        for path, roots in ROOTS.items()
+        if layer_of(path) in ("format", "rows", "index") and roots & IMPURE
+    } == {}
+
+
+def test_assert_never_checks_input_and_nothing_is_evaluated() -> None:
+    wrong = []
+    for path in MODULES:
+        for node in ast.walk(tree_of(path)):
+            if isinstance(node, ast.Assert):
+                wrong.append(f"{named(path)}:{node.lineno} asserts")
+            elif isinstance(node, ast.Call) and ast.unparse(node.func) in EVALUATING:
+                wrong.append(f"{named(path)}:{node.lineno} calls {ast.unparse(node.func)}")
+    assert wrong == []
 
 
 PURE_MODULES = [
@@ -100,6 +144,9 @@ PURE_MODULES = [
 ]
 
 
-@pytest.mark.parametrize("path", PURE_MODULES, ids=lambda p: p.stem)
-def test_decisions_never_take_a_store(path: Path) -> None:
-    assert not any(module.startswith("bucketfmt.storage") for module in imported_modules(path))
+def test_decisions_never_take_a_store() -> None:
+    assert [
+        named(path)
+        for path in PURE_MODULES
+        if any(module.startswith("bucketfmt.storage") for module in IMPORTS[path])
+    ] == []

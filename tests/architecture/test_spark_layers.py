@@ -5,13 +5,12 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-import pytest
-
 import bucketfmt
 
 PACKAGE = Path(__file__).parents[2] / "bucketfmt_spark"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 NEVER = {"pickle", "cloudpickle", "marshal", "shelve", "ctypes", "subprocess"}
+EVALUATING = {"eval", "exec", "__import__"}
 DRAWERS = {"utils.py", "common.py", "helpers.py", "base.py", "misc.py"}
 
 
@@ -37,30 +36,47 @@ def names_of(tree: ast.AST, module: str) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda p: p.stem)
-def test_it_imports_public_names_of_the_core_only(path: Path) -> None:
-    tree = ast.parse(path.read_text())
+TREES = {path.relative_to(PACKAGE).as_posix(): ast.parse(path.read_text()) for path in MODULES}
+
+
+def imported_modules(tree: ast.AST) -> set[str]:
+    """The modules a module imports, by their whole names; a relative import begins with a dot."""
+    modules: set[str] = set()
     for node in ast.walk(tree):
-        names: list[str] = []
         if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
+            modules.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, "relative import"
-            names = [node.module or ""]
-        for name in names:
-            assert not name.startswith("bucketfmt."), f"line {node.lineno}: {name}"
-            assert name.split(".")[0] not in NEVER, f"line {node.lineno}: {name}"
-    used = names_of(tree, "bucketfmt")
-    assert used <= {*bucketfmt.__all__, "__all__"}, used - set(bucketfmt.__all__)
-    assert path.name not in DRAWERS, "a module is named after its idea"
+            modules.add("." * node.level + (node.module or ""))
+    return modules
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda p: p.stem)
-def test_it_has_no_eval_and_no_assert(path: Path) -> None:
-    for node in ast.walk(ast.parse(path.read_text())):
-        assert not isinstance(node, ast.Assert), f"line {node.lineno}: assert never checks input"
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-            assert node.func.id not in ("eval", "exec", "__import__"), f"line {node.lineno}"
+def test_it_imports_public_names_of_the_core_only() -> None:
+    assert len(TREES) > 20
+    imports = {name: imported_modules(tree) for name, tree in TREES.items()}
+    assert {
+        name: module
+        for name, modules in imports.items()
+        for module in modules
+        if module.startswith(("bucketfmt.", ".")) or module.split(".")[0] in NEVER
+    } == {}
+    public = {*bucketfmt.__all__, "__all__"}
+    used = {name: names_of(tree, "bucketfmt") - public for name, tree in TREES.items()}
+    assert {name: names for name, names in used.items() if names} == {}
+
+
+def test_a_module_is_named_after_its_idea() -> None:
+    assert not {path.name for path in MODULES} & DRAWERS
+
+
+def test_it_has_no_eval_and_no_assert() -> None:
+    wrong = []
+    for name, tree in TREES.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Assert):
+                wrong.append(f"{name}:{node.lineno} asserts")
+            elif isinstance(node, ast.Call) and ast.unparse(node.func) in EVALUATING:
+                wrong.append(f"{name}:{node.lineno} calls {ast.unparse(node.func)}")
+    assert wrong == []
 
 
 def test_it_is_imported_without_spark_4() -> None:

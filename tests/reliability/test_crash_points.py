@@ -1,4 +1,4 @@
-"""How many faults the tests make, and that what they make of them can be trusted."""
+"""How many faults the tests make, and that what they make of the faults can be trusted."""
 
 from __future__ import annotations
 
@@ -6,29 +6,39 @@ import pytest
 
 import bucketfmt as bf
 from bucketfmt.testing.crashes import SimulatedProcess
-from soak.strikes import count_points, strike_work
-from soak.works import KINDS, SAMPLE, WORKS, Work, make, rows
-from tests.reliability.struck import names_of
+from soak.crashes import plan_pieces, sample_pieces
+from soak.strikes import FAULTS, count_points, strike_work
+from soak.works import KINDS, WORKS, Work, make, rows
+from tests.rotation import seed
 
 pytestmark = pytest.mark.filterwarnings("ignore:the table lock could not be given back")
 
 
-def test_the_tests_make_five_thousand_of_each() -> None:
-    """The tests of each version assert that they make as many as are counted here."""
-    points = [count_points(kind, work) for kind, work in SAMPLE]
-    assert sum(point.crashes for point in points) >= 5_000
-    assert sum(point.errors for point in points) >= 5_000
+def test_the_tests_make_thousands_of_each() -> None:
+    """The tests of the pieces assert that they make as many as are counted here."""
+    points = [count_points(*piece.find(), (piece.faults,)) for piece in sample_pieces(seed())]
+    assert sum(point.crashes for point in points) >= 2_500
+    assert sum(point.errors for point in points) >= 3_500
 
 
-def test_every_work_is_struck_on_every_version_and_all_on_some_kind() -> None:
-    versions = {(work.name, kind.version) for kind, work in SAMPLE}
-    recording = ("upsert that records the index", 9)
-    every = {(work.name, version) for work in WORKS for version in (6, 8, 9)}
-    assert versions == {(n, v) for n, v in every if n != recording[0]} | {recording}
-    assert {str(kind) for kind, _ in SAMPLE} == {str(kind) for kind in KINDS[:9]}
+@pytest.mark.parametrize("drawn", ["0", "another", seed()])
+def test_every_work_meets_every_version_type_index_and_sort_of_fault(drawn: str) -> None:
+    pieces = sample_pieces(drawn)
+    possible = {
+        (str(kind), work.name) for kind in KINDS for work in WORKS if work.is_possible(kind)
+    }
+    for part in range(3):  # version, type, index
+        assert {(piece.kind.split("-")[part], piece.work) for piece in pieces} == {
+            (kind.split("-")[part], work) for kind, work in possible
+        }
+    assert {(piece.work, piece.faults) for piece in pieces} == {
+        (work.name, sort) for work in WORKS for sort in FAULTS
+    }
+    assert {piece.kind for piece in pieces} == {str(kind) for kind in KINDS}
+    assert {(piece.kind, piece.work) for piece in plan_pieces()} == possible
 
 
-@pytest.mark.parametrize("work", WORKS, ids=names_of)
+@pytest.mark.parametrize("work", WORKS, ids=lambda work: work.name)
 def test_the_same_bytes_each_time(work: Work) -> None:
     """Otherwise a state would hardly be met twice."""
     kind = next(kind for kind in reversed(KINDS[:9]) if work.is_possible(kind))

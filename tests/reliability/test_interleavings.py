@@ -1,6 +1,6 @@
-"""Two at one table, one amid the other at each of its operations: a sample on every version.
+"""Two at one table, one amid the other at each of its operations: a sample of all meetings.
 
-Two processes, and two threads that share one `Table`.
+Two processes, and two threads that share one `Table`. `python -m soak interleavings` has all meet.
 """
 
 from __future__ import annotations
@@ -8,28 +8,23 @@ from __future__ import annotations
 import pytest
 
 import bucketfmt as bf
+from soak.covering import cover
 from soak.interleavings import FIRSTS, MEETINGS, SECONDS, Meeting, interleave
-from soak.works import rows
+from soak.works import KINDS, rows
+from tests.rotation import seed
 
-SAMPLE = [
-    Meeting("6-cow-simple", "delete by filter", "upsert of others"),
-    Meeting("6-mor-simple", "read and write", "roll back"),
-    Meeting("8-cow-simple", "upsert", "clean"),
-    Meeting("8-mor-simple", "read", "roll back"),
-    Meeting("9-cow-simple", "read", "clean"),
-    Meeting("9-mor-simple", "savepoint", "archive"),
-    Meeting("9-mor-simple", "compact", "upsert"),
-    Meeting("9-mor-simple", "schedule a compaction", "roll back"),
-    Meeting("6-mor-simple", "upsert", "schedule a compaction"),
-    Meeting("6-mor-simple", "upsert", "compact", "threads"),
-    Meeting("8-cow-simple", "delete by filter", "upsert", "threads"),
-    Meeting("9-mor-simple", "upsert", "archive", "threads"),
-]
+SAMPLE = cover(MEETINGS, seed(), strength=1)
+
+
+def test_every_work_and_every_kind_of_table_is_met() -> None:
+    kinds, firsts, seconds, writers = (set(names) for names in zip(*SAMPLE, strict=True))
+    assert kinds == {str(kind) for kind in KINDS}
+    assert (firsts, seconds) == (set(FIRSTS), set(SECONDS))
+    assert writers == {"processes", "threads"}
 
 
 @pytest.mark.parametrize("meeting", SAMPLE, ids=" | ".join)
 def test_what_is_left_is_what_some_order_leaves(meeting: Meeting) -> None:
-    assert meeting in MEETINGS
     tally = interleave(meeting)
     assert not tally.bad, tally.bad[0]
     assert tally.ways >= 12

@@ -1,0 +1,44 @@
+"""Chooses a few cases of many: every value of every axis is in one, or every two values are.
+
+The product of the axes of a test (table version, kind of table, what is done to it) grows with
+each of them. Faults mostly need one value or two values that meet, so a covering choice finds
+nearly all of them, and a seed that changes with the commit moves the choice about the product.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from itertools import combinations
+from random import Random
+from typing import TypeVar
+
+__all__ = ["cover", "values_of"]
+
+Case = TypeVar("Case", bound=Sequence[Hashable])
+Values = frozenset[tuple[int, Hashable]]
+
+
+def cover(cases: Sequence[Case], seed: str, strength: int = 2) -> list[Case]:
+    """Return cases that together have what all of them have, in the order given.
+
+    Args:
+        cases: All that are possible; each has one value for each axis.
+        seed: Another seed chooses other cases, where the choice is free.
+        strength: How many values are taken together: with 2, every two values that some case has
+            are in a chosen case; with 1, every value is.
+    """
+    order = list(range(len(cases)))
+    Random(seed).shuffle(order)  # noqa: S311  (a choice, no secret)
+    wanted = {at: values_of(cases[at], strength) for at in order}
+    missing = frozenset[Values]().union(*wanted.values())
+    chosen = []
+    while missing:
+        best = max(order, key=lambda at: len(wanted[at] & missing))
+        missing -= wanted[best]
+        chosen.append(best)
+    return [cases[at] for at in sorted(chosen)]
+
+
+def values_of(case: Sequence[Hashable], strength: int = 2) -> frozenset[Values]:
+    """Return the values of a case, that many together, each with the number of its axis."""
+    return frozenset(map(frozenset, combinations(enumerate(case), min(strength, len(case)))))

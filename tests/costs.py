@@ -1,0 +1,69 @@
+"""Counts what tests cost, in seconds of a processor: theirs, and of processes they waited for.
+
+Seconds of a clock tell how busy the machine is; these tell how much there is to do. Which files
+cost more than they may (CONTRIBUTING.md) is printed at the end of a run.
+"""
+
+from __future__ import annotations
+
+import resource
+import time
+from collections import Counter
+from collections.abc import Generator
+
+import pytest
+
+FILE_BUDGET_S = 20
+"""What the tests of one file may cost."""
+
+_NAMED = 8
+_costs: Counter[str] = Counter()
+
+
+class _Meter:
+    """Tells what was spent since it was last asked."""
+
+    def __init__(self) -> None:
+        self._before = 0.0
+
+    def read_s(self) -> float:
+        now = _spent_s()
+        spent, self._before = now - self._before, now
+        return spent
+
+
+_meter = _Meter()
+
+
+def _spent_s() -> float:
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + children.ru_utime + children.ru_stime
+
+
+def pytest_collection_finish() -> None:
+    _meter.read_s()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Note what came since the phase before this one ended; xdist sends it to the main process."""
+    report = yield
+    report.cost_s = _meter.read_s()  # type: ignore[attr-defined]
+    return report
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    _costs[report.nodeid.partition("::")[0]] += getattr(report, "cost_s", 0.0)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    dear = [f"{path} {cost:.0f}" for path, cost in _costs.most_common(_NAMED) if cost >= 1]
+    terminalreporter.write_line(
+        f"processor seconds: {_costs.total():.0f} in {len(_costs)} files; most in {', '.join(dear)}"
+    )
+    for path, cost in _costs.most_common():
+        if cost > FILE_BUDGET_S:
+            terminalreporter.write_line(
+                f"{path} costs {cost:.0f} s, and may cost {FILE_BUDGET_S} s: see CONTRIBUTING.md",
+                yellow=True,
+            )

@@ -1,0 +1,75 @@
+"""Takes a few of the cases of a test marked `rotated`: others with each commit.
+
+`soak.covering` says what they cover. `pytest --every-case` takes all cases; so does `make soak`.
+A case that is named on the command line (`pytest 'tests/x.py::test_y[case]'`) is always taken.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Hashable
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from soak.covering import cover
+
+_ROOT = Path(__file__).parents[1]
+
+
+@cache
+def seed() -> str:
+    """The seed of this run: TESTS_SEED, or the commit; the same in all processes of a run."""
+    if given := os.environ.get("TESTS_SEED"):
+        return given
+    command = ["git", "rev-parse", "--short=12", "HEAD"]
+    try:
+        found = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):  # sources without their history
+        return "0"
+    return found.stdout.strip()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--every-case",
+        action="store_true",
+        help="take all cases of the tests marked `rotated`, and more examples of each property",
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--every-case") or any("[" in argument for argument in config.args):
+        return
+    groups: dict[Hashable, dict[tuple[str, ...], pytest.Item]] = {}
+    for item in items:
+        marker = item.get_closest_marker("rotated")
+        if marker is not None:
+            names, case = zip(*_values_of(item), strict=True)
+            groups.setdefault((item.path, names, *marker.args), {})[case] = item
+    left_out: set[pytest.Item] = set()
+    for (_, _, *strength), group in groups.items():  # type: ignore[misc]
+        taken = cover(list(group), seed(), *strength)
+        left_out |= {group[case] for case in group.keys() - set(taken)}
+    if left_out:
+        config.hook.pytest_deselected(items=list(left_out))
+        items[:] = [item for item in items if item not in left_out]
+
+
+def _values_of(item: pytest.Item) -> list[tuple[str, str]]:
+    """Return the axes of a test with its values: its function, and its parameters, unpacked."""
+    assert isinstance(item, pytest.Function)
+    values = [("", item.nodeid.split("[")[0])]
+    if hasattr(item, "callspec"):
+        for name, value in item.callspec.params.items():
+            parts = value if isinstance(value, tuple) else (value,)
+            values += [(f"{name}{at}", str(part)) for at, part in enumerate(parts)]
+    return values
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if not terminalreporter.config.getoption("--every-case"):
+        told = f"rotated cases: chosen by TESTS_SEED={seed()}; all with --every-case"
+        terminalreporter.write_line(told)
