@@ -14,8 +14,9 @@ from hudi import HudiReadOptions, HudiTableBuilder
 import bucketfmt as bf
 from bucketfmt.limits import DEFAULT_LIMITS
 from bucketfmt.storage.open import open_store
-from bucketfmt.table.table import Table, load_config
+from bucketfmt.table.table import Table
 from bucketfmt.testing.recording_store import RecordingStore
+from bucketfmt.timeline.table_properties import load_config
 
 from .measure import Figure, Peer, Result, race
 from .wide_table import BUCKETS, ROWS, wide_key

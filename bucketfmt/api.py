@@ -41,8 +41,9 @@ from bucketfmt.rows.parquet.parquet_chunks import Codec
 from bucketfmt.storage.open import open_store
 from bucketfmt.storage.store import Store
 from bucketfmt.table.keys import KeySet, KeysLike, key_columns
-from bucketfmt.table.table import Moment, load_config
+from bucketfmt.table.table import Moment
 from bucketfmt.table.table import Table as ReadableTable
+from bucketfmt.timeline.table_properties import load_config
 from bucketfmt.timeline.timeline import Instant, Timeline
 from bucketfmt.write.commit.open import WriterConfig, open_transactions
 from bucketfmt.write.commit.result import CommitResult

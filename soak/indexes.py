@@ -20,8 +20,8 @@ import pyarrow as pa
 
 import bucketfmt as bf
 from bucketfmt.limits import DEFAULT_LIMITS
-from bucketfmt.table.table import load_config
 from bucketfmt.testing.memory_store import MemoryStore
+from bucketfmt.timeline.table_properties import load_config
 from bucketfmt.write.properties.create import create_table
 from bucketfmt.write.properties.plan_create import plan_properties
 from soak.corruption import RESULTS

@@ -11,7 +11,8 @@ import pyarrow as pa
 from bucketfmt.errors import BucketfmtError
 from bucketfmt.limits import Limits
 from bucketfmt.storage.store import Store
-from bucketfmt.table.table import Table, load_config
+from bucketfmt.table.table import Table
+from bucketfmt.timeline.table_properties import load_config
 
 __all__ = [
     "GOOD",

@@ -32,7 +32,7 @@ from bucketfmt.format.log import (
     record_positions,
 )
 from bucketfmt.format.log.log_block import HeaderKey
-from bucketfmt.format.names import instants, names, paths
+from bucketfmt.format.names import instants, layout, names, paths
 from bucketfmt.format.table import internal_schema, properties, table_lock
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.format.timeline import (
@@ -184,9 +184,9 @@ _NAME_PARSERS: tuple[tuple[Callable[[str], object], str], ...] = (
     (names.parse_base_file_name, "data-file-name"),
     (names.parse_log_file_name, "data-file-name"),
     (names.parse_bucket_file_name, "rfc29-file-name"),
-    (names.parse_hashing_config_name, "hashing-file-name"),
-    (names.parse_hashing_marker_name, "hashing-file-name"),
-    (names.parse_hashing_metadata_name, "hashing-file-name"),
+    (layout.parse_hashing_config_name, "hashing-file-name"),
+    (layout.parse_hashing_marker_name, "hashing-file-name"),
+    (layout.parse_hashing_metadata_name, "hashing-file-name"),
     (names.parse_marker_name, "marker-path"),
     (names.parse_write_token, "write-token-order"),
 )

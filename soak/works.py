@@ -14,10 +14,10 @@ import pyarrow as pa
 import bucketfmt as bf
 from bucketfmt.limits import DEFAULT_LIMITS
 from bucketfmt.storage.store import Store
-from bucketfmt.table.table import load_config
 from bucketfmt.testing.crashes import SimulatedProcess, strike
 from bucketfmt.testing.faulty_store import Fault, FaultPlan
 from bucketfmt.testing.memory_store import MemoryStore
+from bucketfmt.timeline.table_properties import load_config
 from bucketfmt.write.properties.create import create_table
 from bucketfmt.write.properties.plan_create import plan_properties
 from bucketfmt.write.services.compaction import Compactor

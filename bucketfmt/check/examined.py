@@ -20,6 +20,12 @@ from bucketfmt.errors import (
     UnsafePathError,
     UnsupportedError,
 )
+from bucketfmt.format.names.layout import (
+    METADATA_FOLDER,
+    PARTITION_METAFILE,
+    SCHEMA_FOLDER,
+    is_partition_metafile_name,
+)
 from bucketfmt.format.names.names import BaseFileName, LogFileName, find_data_file_name
 from bucketfmt.format.table.internal_schema import InternalSchema
 from bucketfmt.format.table.table_config import TableConfig
@@ -37,7 +43,6 @@ from bucketfmt.timeline.timeline import Instant, Timeline
 
 __all__ = ["ExaminedState", "event_of_error"]
 
-_PARTITION_METADATA_PREFIX = ".hoodie_partition_metadata"
 _DAMAGE = (CorruptError, KeyEncodingError, SchemaError, UnsafePathError)
 
 
@@ -137,7 +142,7 @@ class ExaminedState(TableState):
         try:
             return super().schema_history
         except BucketfmtError as error:
-            self.events.append(event_of_error(error, "T001", ".hoodie/.schema"))
+            self.events.append(event_of_error(error, "T001", SCHEMA_FOLDER))
             return ()
 
     @cached_property
@@ -149,7 +154,7 @@ class ExaminedState(TableState):
             listings = map_in_threads(self._list, level, waiting_count(self.store))
             below: list[str] = []
             for folder, entries in zip(level, listings, strict=True):
-                is_other_table = folder != "" and any(e.name == ".hoodie" for e in entries)
+                is_other_table = folder != "" and any(e.name == METADATA_FOLDER for e in entries)
                 if is_other_table:
                     self.events.append(
                         NotChecked(folder, "a table of its own; check it separately", is_gap=False)
@@ -163,7 +168,7 @@ class ExaminedState(TableState):
 
     def _is_partition(self, folder: str, entries: Sequence[FileInfo]) -> bool:
         files = self._keep_files(folder, entries).data_files
-        if any(entry.name.startswith(_PARTITION_METADATA_PREFIX) for entry in entries):
+        if any(is_partition_metafile_name(entry.name) for entry in entries):
             return True
         if files:
             some = next(iter(files.values()))
@@ -171,7 +176,7 @@ class ExaminedState(TableState):
             self.events.append(
                 Finding.of(
                     "T005",
-                    f"{count} data files and no {_PARTITION_METADATA_PREFIX}",
+                    f"{count} data files and no {PARTITION_METAFILE}",
                     partition=folder,
                     paths=[file.path for file in some],
                 )

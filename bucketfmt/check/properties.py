@@ -15,34 +15,30 @@ from bucketfmt.errors import (
     UnsupportedError,
 )
 from bucketfmt.format.buckets.index_settings import IndexSettings
-from bucketfmt.format.table.properties import decode_properties
-from bucketfmt.format.table.table_config import TableConfig
+from bucketfmt.format.names.layout import PROPERTIES
 from bucketfmt.limits import Limits
 from bucketfmt.rows.avro.avro_schema import parse_avro_schema
 from bucketfmt.storage.store import Store
+from bucketfmt.timeline.table_properties import list_properties_updates, load_config_of_file
 
 __all__ = ["load_properties_faults"]
 
-_PROPERTIES = ".hoodie/hoodie.properties"
 _UPDATING = timedelta(minutes=10)  # an update takes seconds
 
 
 def load_properties_faults(store: Store, limits: Limits, now: datetime) -> Iterator[Event]:
     """Yield T006 for properties that do not decode and for what an update left behind."""
     try:
-        data = store.read(_PROPERTIES, limits.properties_bytes_max)
-        config = TableConfig.from_properties(decode_properties(data, limits))
+        config = load_config_of_file(store, PROPERTIES, limits)
         if config.create_schema is not None:
             parse_avro_schema(config.create_schema, limits)
         with suppress(IndexUnknownError, UnsupportedError):  # told of the index
             IndexSettings.from_properties(config.properties, limits)
     except NotFoundError:
-        yield Finding.of("T006", "the file is missing; its backup was read", paths=[_PROPERTIES])
+        yield Finding.of("T006", "the file is missing; its backup was read", paths=[PROPERTIES])
     except BucketfmtError as error:
-        yield event_of_error(error.within(path=_PROPERTIES), "T006", _PROPERTIES)
-    for entry in store.list(".hoodie"):
-        if entry.is_dir or not entry.name.startswith("hoodie.properties."):
-            continue
+        yield event_of_error(error.within(path=PROPERTIES), "T006", PROPERTIES)
+    for entry in list_properties_updates(store):
         changed = entry.modified
         if changed is not None:
             age = now - datetime.fromtimestamp(changed, timezone.utc)

@@ -11,15 +11,13 @@ from contextlib import suppress
 
 from bucketfmt.errors import BucketfmtError, CorruptError
 from bucketfmt.format.names.damaged_names import repair_property_names
-from bucketfmt.format.table.properties import salvage_properties
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.limits import Limits
 from bucketfmt.storage.store import Store
-from bucketfmt.table.table import load_config
+from bucketfmt.timeline.table_properties import load_config, load_damaged_properties
 
 __all__ = ["load_config_to_check"]
 
-_FILES = (".hoodie/hoodie.properties", ".hoodie/hoodie.properties.backup")
 _NAME, _CHECKSUM = "hoodie.table.name", "hoodie.table.checksum"
 _UNNAMED = "(no name)"
 _FLAGS = (
@@ -49,9 +47,8 @@ def load_config_to_check(store: Store, limits: Limits) -> TableConfig:
     try:
         return load_config(store, limits)
     except CorruptError as damage:
-        for path in _FILES:
+        for found in load_damaged_properties(store, limits):
             with suppress(BucketfmtError):
-                found = salvage_properties(store.read(path, limits.properties_bytes_max), limits)
                 for properties in _readings(found):
                     with suppress(CorruptError):
                         return TableConfig.from_properties(properties)

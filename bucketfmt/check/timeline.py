@@ -18,6 +18,7 @@ from bucketfmt.format.names.instants import (
     find_instant_file,
     parse_instant_time,
 )
+from bucketfmt.format.names.layout import HEARTBEAT_FOLDER
 from bucketfmt.format.names.paths import join_path
 from bucketfmt.format.table.internal_schema import parse_internal_schema
 from bucketfmt.limits import Limits
@@ -41,7 +42,6 @@ __all__ = [
 STALE_AFTER = timedelta(hours=24)
 """How old a write that is not completed must be to count as stuck."""
 
-_HEARTBEATS = ".hoodie/.heartbeat"
 # These wait for whoever runs them next, for as long as it takes.
 _WAITING = frozenset({"compaction", "logcompaction", "clustering", "indexing", "clean"})
 _WRITES = frozenset({"commit", "deltacommit", "replacecommit"})
@@ -97,7 +97,7 @@ def _signs_of_life(state: ExaminedState, files: Iterable[FileInfo]) -> Mapping[s
         if found is not None and entry.modified is not None:
             time = found.requested_time
             heard[time] = max(entry.modified, heard.get(time, 0.0))
-    for entry in state.store.list(_HEARTBEATS):
+    for entry in state.store.list(HEARTBEAT_FOLDER):
         if entry.modified is not None:
             heard[entry.name] = max(entry.modified, heard.get(entry.name, 0.0))
     return heard

@@ -14,6 +14,13 @@ from bucketfmt.errors import UnsupportedError
 from bucketfmt.format.encoding.avro_container import CONTAINER_MAGIC
 from bucketfmt.format.encoding.cursor import Buffer
 from bucketfmt.format.log.log_block import MAGIC
+from bucketfmt.format.names.layout import (
+    HISTORY_VERSION_NAME,
+    PARTITION_METAFILE,
+    find_archive_number,
+    is_hashing_metadata_name,
+    is_properties_name,
+)
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
 
 __all__ = ["annotate_file"]
@@ -58,19 +65,19 @@ def annotate_file(
     head = bytes(data[: len(MAGIC)])
     if not len(data):
         yield Annotation(0, 0, "empty", "an empty file: an instant without content, or a marker")
-    elif ".log." in name or name.startswith(".commits_.archive.") or head == MAGIC:
+    elif ".log." in name or find_archive_number(name) is not None or head == MAGIC:
         yield from annotate_log_file(data, limits, records_max)
-    elif name.startswith("hoodie.properties") or name == ".hoodie_partition_metadata":
+    elif is_properties_name(name) or name == PARTITION_METAFILE:
         yield from annotate_properties(data, limits)
     elif head.startswith(CONTAINER_MAGIC):
         yield from annotate_container(data, limits, _COMMIT_RULES)
     elif head.startswith(b"PAR1") or name.endswith(".parquet"):
         yield from annotate_base_file(data, limits)
-    elif name.endswith(".hashing_meta"):
+    elif is_hashing_metadata_name(name):
         yield from annotate_json(data, limits, _HASHING_METADATA_RULES)
     elif head.lstrip()[:1] in (b"{", b"["):
         yield from annotate_json(data, limits, _COMMIT_RULES)
-    elif name == "_version_":
+    elif name == HISTORY_VERSION_NAME:
         yield Annotation(0, len(data), "version", text_of(str(bytes(data), "utf-8", "replace")))
     else:
         raise UnsupportedError(f"{name}: no annotator for this kind of file")

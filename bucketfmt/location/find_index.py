@@ -9,16 +9,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
-from bucketfmt.errors import BucketfmtError, IndexUnknownError
+from bucketfmt.errors import IndexUnknownError
 from bucketfmt.format.buckets.index_settings import IndexSettings
-from bucketfmt.format.buckets.partition_rules import (
-    PartitionBucketRules,
-    choose_hashing_config,
-    decode_hashing_config,
-)
+from bucketfmt.format.buckets.partition_rules import PartitionBucketRules
 from bucketfmt.format.buckets.ring import initial_ring
 from bucketfmt.format.keys.record_keys import dialect_for_table_version
-from bucketfmt.format.names.names import find_bucket_id, parse_hashing_config_name
+from bucketfmt.format.names.names import find_bucket_id
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.index.assign import Buckets, FixedBuckets, RingBuckets
 from bucketfmt.index.infer import infer_hash_fields, infer_simple_index, largest_bucket_id
@@ -42,14 +38,13 @@ from bucketfmt.location.hashing_files import (
     load_hashing_metadata,
 )
 from bucketfmt.location.index_proof import IndexProofs
+from bucketfmt.location.rule_files import load_rules
 from bucketfmt.location.sample_keys import load_key_sample
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.snapshot.state import TableState
 from bucketfmt.storage.store import Store
 
 __all__ = ["IndexFinder"]
-
-_HASHING_CONFIG_FOLDER = ".hoodie/.bucket_index/partition_bucket_index_meta/configs"
 
 
 class IndexFinder:
@@ -108,7 +103,7 @@ class IndexFinder:
         if has_rings and settings.num_buckets is None and self._initial_num_buckets is None:
             self._initial_num_buckets = find_initial_num_buckets(state)
         return find_declared_index(
-            settings, self._load_rules(snapshot), has_rings, self._initial_num_buckets
+            settings, load_rules(state), has_rings, self._initial_num_buckets
         )
 
     def _leaves_hash_fields_open(self, stated: ResolvedIndex) -> bool:
@@ -206,22 +201,6 @@ class IndexFinder:
 
     def _hash_fields(self, index: BucketIndex) -> tuple[str, ...]:
         return index.hash_fields or self._config.record_key_fields
-
-    def _load_rules(self, snapshot: Snapshot) -> PartitionBucketRules | None:
-        instants = {}
-        for entry in self._store.list(_HASHING_CONFIG_FOLDER):
-            if entry.name.endswith(".hashing_config"):
-                instants[parse_hashing_config_name(entry.name)] = entry.path
-        pending = {i.requested_time for i in snapshot.state.timeline.pending.instants}
-        chosen = choose_hashing_config(instants, pending)
-        if chosen is None:
-            return None
-        path = instants[chosen]
-        try:
-            data = self._store.read(path, self._limits.hashing_metadata_bytes_max)
-            return decode_hashing_config(data, self._limits)
-        except BucketfmtError as error:
-            raise error.within(path=path) from None
 
     def _infer(self, snapshot: Snapshot) -> ResolvedIndex:
         unknown = "nothing states an index, and "

@@ -1,69 +1,154 @@
-"""The consistent hashing ring in force of a partition.
+"""Reads and writes the consistent hashing metadata of partitions: `.hashing_meta` and markers.
 
-I/O, read only: where Hudi's reader leaves a commit marker behind, this one decides anew.
+I/O. Reading leaves no marker behind, unlike Hudi's reader, and decides anew each time.
 Source: ConsistentBucketIndexUtils.loadMetadata.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 
 from bucketfmt.errors import BucketfmtError
 from bucketfmt.format.buckets.hashing_metadata import (
     HashingMetadata,
     choose_hashing_metadata,
     decode_hashing_metadata,
+    encode_hashing_metadata,
+    initial_hashing_metadata,
 )
-from bucketfmt.format.names.names import (
-    format_consistent_file_id,
+from bucketfmt.format.names.instants import INIT_INSTANT
+from bucketfmt.format.names.layout import (
+    HASHING_METADATA_FOLDERS,
+    format_hashing_marker_name,
+    format_hashing_metadata_name,
+    hashing_metadata_folder,
+    is_hashing_marker_name,
+    is_hashing_metadata_name,
     parse_hashing_marker_name,
     parse_hashing_metadata_name,
 )
+from bucketfmt.format.names.names import format_consistent_file_id
 from bucketfmt.format.names.paths import join_path
 from bucketfmt.snapshot.state import TableState
+from bucketfmt.storage.store import FileInfo, Store
 
 __all__ = [
-    "HASHING_METADATA_FOLDERS",
+    "HashingFiles",
+    "choose_hashing_instant",
+    "delete_hashing_files",
     "find_initial_num_buckets",
     "has_hashing_metadata",
+    "list_hashing_files",
     "load_hashing_metadata",
+    "put_initial_ring",
+    "read_hashing_file",
 ]
 
-HASHING_METADATA_FOLDERS = (
-    ".hoodie/.bucket_index/consistent_hashing_metadata",
-    ".hoodie/.hashing_meta",  # as RFC-42 has it
-)
 _RINGS_SAMPLED = 8
-_METADATA, _MARKER = ".hashing_meta", ".commit"
+
+
+@dataclass(frozen=True)
+class HashingFiles:
+    """The hashing metadata files of one partition. Their names may be damaged.
+
+    Attributes:
+        metadata: The `.hashing_meta` files.
+        markers: The names of the `.commit` files beside them.
+    """
+
+    metadata: Sequence[FileInfo]
+    markers: Sequence[str]
+
+    def all_markers(self, data_folder: Iterable[str]) -> list[str]:
+        """Return the names of all markers: Hudi 0.15 leaves its markers among the data files.
+
+        Args:
+            data_folder: The names of the partition's files that are no data files.
+        """
+        return [*self.markers, *filter(is_hashing_marker_name, data_folder)]
 
 
 def has_hashing_metadata(state: TableState) -> bool:
     """Return whether any partition has a ring."""
     return any(
-        entry.is_dir or entry.name.endswith(_METADATA)
+        entry.is_dir or is_hashing_metadata_name(entry.name)
         for folder in HASHING_METADATA_FOLDERS
         for entry in state.store.list(folder)
     )
 
 
 def find_initial_num_buckets(state: TableState) -> int | None:
-    """Return how many buckets the rings of partitions began with: what most of a few say.
+    """Return with how many buckets the rings of partitions began: the commonest number of a few.
 
-    Only files of partitions are read, up to eight, and those that are damaged do not count. None
-    where there are none.
+    The files of up to eight partitions are read; damaged files do not count. None where there
+    are no rings.
     """
     found: Counter[int] = Counter()
     folders = list(HASHING_METADATA_FOLDERS)
     while folders and found.total() < _RINGS_SAMPLED:
         entries = list(state.store.list(folders.pop(0)))
-        paths = sorted(e.path for e in entries if not e.is_dir and e.name.endswith(_METADATA))
-        for path in paths[:1]:
+        files = sorted(
+            (e for e in entries if not e.is_dir and is_hashing_metadata_name(e.name)),
+            key=lambda entry: entry.path,
+        )
+        for entry in files[:1]:
             with suppress(BucketfmtError):
-                data = state.store.read(path, state.limits.hashing_metadata_bytes_max)
+                data = read_hashing_file(state, entry)
                 found[decode_hashing_metadata(data, state.limits).num_buckets] += 1
         folders[:0] = [entry.path for entry in entries if entry.is_dir]
     return found.most_common(1)[0][0] if found else None
+
+
+def list_hashing_files(store: Store, partition_path: str) -> HashingFiles:
+    """Return the hashing metadata files of a partition, of the first folder that has some.
+
+    Raises:
+        StorageError: the store failed.
+    """
+    listed: list[FileInfo] = []
+    for root in HASHING_METADATA_FOLDERS:
+        entries = store.list(hashing_metadata_folder(root, partition_path))
+        files = [entry for entry in entries if not entry.is_dir]
+        if any(is_hashing_metadata_name(file.name) for file in files):
+            listed = files
+            break
+        listed += files
+    return HashingFiles(
+        [file for file in listed if is_hashing_metadata_name(file.name)],
+        [file.name for file in listed if is_hashing_marker_name(file.name)],
+    )
+
+
+def read_hashing_file(state: TableState, file: FileInfo) -> bytes:
+    """Return the bytes of a `.hashing_meta` file.
+
+    Raises:
+        LimitError: the file is larger than `limits.hashing_metadata_bytes_max`.
+        NotFoundError: the file is gone.
+    """
+    return state.store.read(file.path, state.limits.hashing_metadata_bytes_max)
+
+
+def choose_hashing_instant(
+    state: TableState,
+    instants: Collection[str],
+    markers: Collection[str],
+    has_base_file_of: Callable[[str], bool],
+) -> str | None:
+    """Return the instant whose ring is in force by the timeline of a table; None without rings.
+
+    Arguments and errors are those of `choose_hashing_metadata`.
+    """
+    return choose_hashing_metadata(
+        sorted(instants),
+        markers,
+        {i.requested_time for i in state.timeline.commits.completed.instants},
+        {i.requested_time for i in state.timeline.pending.instants},
+        has_base_file_of,
+    )
 
 
 def load_hashing_metadata(state: TableState, partition_path: str) -> HashingMetadata | None:
@@ -72,57 +157,57 @@ def load_hashing_metadata(state: TableState, partition_path: str) -> HashingMeta
     Raises:
         CorruptError: the file does not decode, or a marker stands without its metadata.
     """
-    for root in HASHING_METADATA_FOLDERS:
-        folder = join_path(root, partition_path)
-        names = [entry.name for entry in state.store.list(folder) if not entry.is_dir]
-        if any(name.endswith(_METADATA) for name in names):
-            return _PartitionRings(state, partition_path, folder, names).in_force()
-    return None
+    listed = list_hashing_files(state.store, partition_path)
+    if not listed.metadata:
+        return None
+    files = {parse_hashing_metadata_name(file.name): file for file in listed.metadata}
+    markers = listed.all_markers(state.other_files(partition_path))
+    loaded: dict[str, HashingMetadata] = {}
 
-
-class _PartitionRings:
-    """The `.hashing_meta` files of one partition, each read at most once."""
-
-    def __init__(
-        self, state: TableState, partition_path: str, folder: str, names: list[str]
-    ) -> None:
-        self._state = state
-        self._partition_path = partition_path
-        self._paths = {
-            parse_hashing_metadata_name(name): join_path(folder, name)
-            for name in names
-            if name.endswith(_METADATA)
-        }
-        # Hudi 0.15 leaves its markers among the data files.
-        names = [*names, *state.other_files(partition_path)]
-        self._markers = {parse_hashing_marker_name(n) for n in names if n.endswith(_MARKER)}
-        self._loaded: dict[str, HashingMetadata] = {}
-
-    def in_force(self) -> HashingMetadata | None:
-        timeline = self._state.timeline
-        try:
-            chosen = choose_hashing_metadata(
-                sorted(self._paths),
-                self._markers,
-                {i.requested_time for i in timeline.commits.completed.instants},
-                {i.requested_time for i in timeline.pending.instants},
-                self._has_base_file_of,
-            )
-        except BucketfmtError as error:
-            raise error.within(partition=self._partition_path) from None
-        return self._load(chosen) if chosen is not None else None
-
-    def _load(self, instant: str) -> HashingMetadata:
-        if instant not in self._loaded:
-            path, limits = self._paths[instant], self._state.limits
+    def load(instant: str) -> HashingMetadata:
+        if instant not in loaded:
+            file = files[instant]
             try:
-                data = self._state.store.read(path, limits.hashing_metadata_bytes_max)
-                self._loaded[instant] = decode_hashing_metadata(data, limits)
+                data = read_hashing_file(state, file)
+                loaded[instant] = decode_hashing_metadata(data, state.limits)
             except BucketfmtError as error:
-                raise error.within(path=path, partition=self._partition_path) from None
-        return self._loaded[instant]
+                raise error.within(path=file.path, partition=partition_path) from None
+        return loaded[instant]
 
-    def _has_base_file_of(self, instant: str) -> bool:
-        live = self._state.listed_files(self._partition_path)
-        prefixes = (node.file_id_prefix for node in self._load(instant).nodes)
+    def has_base_file_of(instant: str) -> bool:
+        live = state.listed_files(partition_path)
+        prefixes = (node.file_id_prefix for node in load(instant).nodes)
         return any(p is not None and format_consistent_file_id(p) in live for p in prefixes)
+
+    marked = {parse_hashing_marker_name(name) for name in markers}
+    try:
+        chosen = choose_hashing_instant(state, files, marked, has_base_file_of)
+    except BucketfmtError as error:
+        raise error.within(partition=partition_path) from None
+    return load(chosen) if chosen is not None else None
+
+
+def put_initial_ring(store: Store, partition_path: str, num_buckets: int) -> bool:
+    """Write the ring that every writer gives a new partition; return whether there was none.
+
+    Raises:
+        StorageError: the store failed.
+    """
+    folder = hashing_metadata_folder(HASHING_METADATA_FOLDERS[0], partition_path)
+    path = join_path(folder, format_hashing_metadata_name(INIT_INSTANT))
+    metadata = initial_hashing_metadata(partition_path, num_buckets)
+    return store.put_if_absent(path, encode_hashing_metadata(metadata))
+
+
+def delete_hashing_files(store: Store, partition_path: str, instant: str) -> None:
+    """Remove the ring that an instant gave a partition, and its markers.
+
+    Raises:
+        StorageError: the store failed; some files may be left.
+    """
+    marker = format_hashing_marker_name(instant)
+    for root in HASHING_METADATA_FOLDERS:
+        folder = hashing_metadata_folder(root, partition_path)
+        store.delete(join_path(folder, marker))
+        store.delete(join_path(folder, format_hashing_metadata_name(instant)))
+    store.delete(join_path(partition_path, marker))  # where Hudi 0.15 puts it

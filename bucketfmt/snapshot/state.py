@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from bucketfmt.errors import BucketfmtError, CorruptError, NotFoundError
 from bucketfmt.format.names.instants import State, find_instant_file
+from bucketfmt.format.names.layout import METADATA_FOLDER, SCHEMA_FOLDER, is_partition_metafile_name
 from bucketfmt.format.names.names import BaseFileName, LogFileName, find_data_file_name
 from bucketfmt.format.names.paths import join_path
 from bucketfmt.format.table.internal_schema import InternalSchema, decode_schema_history
@@ -37,9 +38,6 @@ from bucketfmt.timeline.timeline import Instant, Timeline
 
 __all__ = ["TableState", "listed_file", "may_hold_partitions"]
 
-_SCHEMA_FOLDER = ".hoodie/.schema"
-_PARTITION_METADATA_PREFIX = ".hoodie_partition_metadata"
-
 
 class _Listing(NamedTuple):
     data_files: dict[str, list[DataFile]]
@@ -52,7 +50,7 @@ def may_hold_partitions(entry: FileInfo) -> bool:
     A link out of the table may be a partition that was moved away: listing it raises, so that
     its rows are not passed over.
     """
-    return (entry.is_dir or entry.fault == "leads out") and entry.path != ".hoodie"
+    return (entry.is_dir or entry.fault == "leads out") and entry.path != METADATA_FOLDER
 
 
 def listed_file(entry: FileInfo, name: BaseFileName | LogFileName) -> DataFile:
@@ -178,7 +176,7 @@ class TableState:
     def schema_history(self) -> Sequence[InternalSchema]:
         """Schemas with column ids, newest first; empty where the table keeps none."""
         newest = ""
-        for entry in self.store.list(_SCHEMA_FOLDER):
+        for entry in self.store.list(SCHEMA_FOLDER):
             found = find_instant_file(entry.name, self.config.timeline_layout)
             if (
                 found is None
@@ -208,7 +206,7 @@ class TableState:
             listings = map_in_threads(self.store.list, level, waiting_count(self.store))
             below: list[str] = []
             for folder, entries in zip(level, listings, strict=True):
-                if any(e.name.startswith(_PARTITION_METADATA_PREFIX) for e in entries):
+                if any(is_partition_metafile_name(e.name) for e in entries):
                     found.append(folder)
                     self._keep(folder, entries)
                 else:

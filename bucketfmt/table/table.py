@@ -11,9 +11,8 @@ from datetime import datetime
 import pyarrow as pa
 
 from bucketfmt.arguments import check_names
-from bucketfmt.errors import BucketfmtError, CorruptError, NotFoundError, TableNotFoundError
+from bucketfmt.errors import NotFoundError
 from bucketfmt.format.names.instants import normalise_instant
-from bucketfmt.format.table.properties import decode_properties
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.index.model import Index
 from bucketfmt.index.resolve import ResolvedIndex
@@ -33,43 +32,10 @@ from bucketfmt.table.scan import Scan, plan_changes, plan_scan
 from bucketfmt.timeline.load import load_timeline
 from bucketfmt.timeline.timeline import Timeline
 
-__all__ = ["Moment", "Table", "load_config"]
-
-_PROPERTIES = ".hoodie/hoodie.properties"
+__all__ = ["Moment", "Table"]
 
 Moment = str | datetime
 """An instant (`20240131120000000`), ISO text, or a datetime."""
-
-
-def load_config(store: Store, limits: Limits) -> TableConfig:
-    """Return what hoodie.properties says; its backup where that is missing or damaged, as Hudi.
-
-    Raises:
-        TableNotFoundError: neither is there.
-        CorruptError: what is there is damaged.
-        UnsupportedError: the table is of a version or kind that this release does not read.
-    """
-    try:
-        return _load_properties(store, _PROPERTIES, limits)
-    except (CorruptError, NotFoundError) as error:
-        damage = error
-    try:
-        return _load_properties(store, _PROPERTIES + ".backup", limits)
-    except NotFoundError:
-        pass
-    if isinstance(damage, CorruptError):
-        raise damage
-    raise TableNotFoundError(
-        f"no Hudi table at {store.uri}: {_PROPERTIES} is not there; give the folder above .hoodie"
-    )
-
-
-def _load_properties(store: Store, path: str, limits: Limits) -> TableConfig:
-    try:
-        data = store.read(path, limits.properties_bytes_max)
-        return TableConfig.from_properties(decode_properties(data, limits))
-    except BucketfmtError as error:
-        raise error.within(path=path) from None
 
 
 class Table:

@@ -18,10 +18,10 @@ from itertools import count
 from bucketfmt.api import Table
 from bucketfmt.errors import BucketfmtError, CommitUnknownError
 from bucketfmt.limits import DEFAULT_LIMITS
-from bucketfmt.table.table import load_config
 from bucketfmt.testing.faulty_store import Fault, FaultPlan, FaultyStore, Killed
 from bucketfmt.testing.memory_store import MemoryStore
 from bucketfmt.testing.simulated_machine import SimulatedMachine
+from bucketfmt.timeline.table_properties import load_config
 from bucketfmt.write.commit.open import WriterConfig
 
 __all__ = [

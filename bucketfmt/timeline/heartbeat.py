@@ -14,14 +14,12 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from bucketfmt.errors import BucketfmtError, ConflictError
-from bucketfmt.format.names.paths import join_path
+from bucketfmt.format.names.layout import heartbeat_path
 from bucketfmt.process import this_process
 from bucketfmt.storage.store import FileInfo, Store
 from bucketfmt.timeline.renewal import Renewal, Repeating
 
 __all__ = ["Heartbeat", "Heartbeats", "check_beating"]
-
-_FOLDER = ".hoodie/.heartbeat"
 
 
 def check_beating(store: Store, requested_time: str) -> None:
@@ -34,7 +32,7 @@ def check_beating(store: Store, requested_time: str) -> None:
         ConflictError: nothing beats for it any more.
         StorageError: the store failed.
     """
-    if store.info(join_path(_FOLDER, requested_time)) is None:
+    if store.info(heartbeat_path(requested_time)) is None:
         raise _ended(requested_time)
 
 
@@ -123,7 +121,7 @@ class Heartbeats:
         Raises:
             StorageError: the store failed.
         """
-        self._store.delete(join_path(_FOLDER, requested_time))
+        self._store.delete(heartbeat_path(requested_time))
 
     def is_expired(self, requested_time: str) -> bool:
         """Return whether an instant's writer has to be taken for dead, or never had heartbeats.
@@ -131,11 +129,11 @@ class Heartbeats:
         Raises:
             StorageError: the store failed.
         """
-        info = self._store.info(join_path(_FOLDER, requested_time))
+        info = self._store.info(heartbeat_path(requested_time))
         return info is None or self._is_old(info)
 
     def _find(self, requested_time: str) -> FileInfo:
-        info = self._store.info(join_path(_FOLDER, requested_time))
+        info = self._store.info(heartbeat_path(requested_time))
         if info is None:
             raise _ended(requested_time)
         return info
@@ -169,7 +167,7 @@ class Heartbeat:
     ) -> None:
         """Set up; see `Heartbeats.start` and `Heartbeats.join`."""
         self._store = store
-        self._path = join_path(_FOLDER, requested_time)
+        self._path = heartbeat_path(requested_time)
         self._tolerance_s = tolerance_s
         self._now = now
         self._is_joined = is_joined

@@ -7,7 +7,6 @@ files that the manifest in force names).
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 import pyarrow as pa
@@ -17,6 +16,13 @@ from bucketfmt.format.encoding.avro_container import decode_container
 from bucketfmt.format.log.log_block import BlockType, CorruptSpan
 from bucketfmt.format.log.log_file import decode_log_file
 from bucketfmt.format.names.instants import State, comparable_action
+from bucketfmt.format.names.layout import (
+    ARCHIVE_MERGE_PLAN_NAME,
+    HISTORY_VERSION_NAME,
+    find_archive_number,
+    find_manifest_version,
+    format_manifest_name,
+)
 from bucketfmt.format.names.paths import join_path
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.format.timeline.archived_timeline import (
@@ -32,8 +38,6 @@ from bucketfmt.storage.store import Store
 from bucketfmt.timeline.timeline import Instant
 
 __all__ = [
-    "ARCHIVE_FILE_NAME",
-    "MANIFEST_NAME",
     "list_archive_files",
     "load_archive_file",
     "load_archived_instants",
@@ -53,8 +57,6 @@ _INSTANT_COLUMNS = pa.schema(
 )
 _CONTENT_COLUMNS = pa.schema([*_INSTANT_COLUMNS, ("metadata", pa.binary()), ("plan", pa.binary())])
 _BATCH_ROWS = 256
-ARCHIVE_FILE_NAME = re.compile(r"\.commits_\.archive\.([0-9]{1,9}).*")
-MANIFEST_NAME = re.compile(r"manifest_([0-9]{1,9})")
 
 
 def load_history(
@@ -146,9 +148,9 @@ def list_archive_files(
         return [(file.name, file.size) for file in load_history_files(store, config, limits)]
     found = []
     for info in store.list(config.history_path):
-        match = ARCHIVE_FILE_NAME.fullmatch(info.name)
-        if match is not None and not info.is_dir:
-            found.append((int(match[1]), info.name, info.size))
+        number = find_archive_number(info.name)
+        if number is not None and not info.is_dir:
+            found.append((number, info.name, info.size))
     return [(name, size) for _, name, size in sorted(found)]
 
 
@@ -195,7 +197,7 @@ def _load_archive_file(
 
 def _is_being_merged(store: Store, config: TableConfig, path: str, limits: Limits) -> bool:
     """Whether a merge of small archive files, not finished, is writing this one."""
-    plan_path = join_path(config.history_path, "mergeArchivePlan")
+    plan_path = join_path(config.history_path, ARCHIVE_MERGE_PLAN_NAME)
     try:
         _, plans = decode_container(store.read(plan_path, limits.properties_bytes_max), limits)
     except (NotFoundError, CorruptError, UnsupportedError):
@@ -214,7 +216,7 @@ def load_history_files(
     version = load_history_version(store, config)
     if version is None:
         return ()
-    path = join_path(config.history_path, f"manifest_{version}")
+    path = join_path(config.history_path, format_manifest_name(version))
     data = store.read(path, limits.timeline_file_bytes_max)
     try:
         files = decode_history_manifest(data, limits)
@@ -230,10 +232,11 @@ def load_history_version(store: Store, config: TableConfig) -> int | None:
     A writer replaces `_version_` in two steps, so it may be missing for a moment.
     """
     try:
-        return decode_history_version(store.read(join_path(config.history_path, "_version_"), 100))
+        path = join_path(config.history_path, HISTORY_VERSION_NAME)
+        return decode_history_version(store.read(path, 100))
     except (NotFoundError, CorruptError):
-        names = (MANIFEST_NAME.fullmatch(info.name) for info in store.list(config.history_path))
-        return max((int(name[1]) for name in names if name), default=None)
+        found = (find_manifest_version(info.name) for info in store.list(config.history_path))
+        return max((version for version in found if version is not None), default=None)
 
 
 def _load_history_file(

@@ -25,6 +25,13 @@ from bucketfmt.format.names.instants import (
     find_instant_file,
     format_instant_time,
 )
+from bucketfmt.format.names.layout import (
+    HISTORY_VERSION_NAME,
+    find_archive_number,
+    find_manifest_version,
+    format_archive_name,
+    format_manifest_name,
+)
 from bucketfmt.format.names.paths import join_path
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.format.timeline.archived_timeline import (
@@ -43,7 +50,6 @@ from bucketfmt.limits import DEFAULT_LIMITS, Limits
 from bucketfmt.rows.parquet.base_file_writer import encode_base_file
 from bucketfmt.storage.store import Store
 from bucketfmt.timeline.history import (
-    MANIFEST_NAME,
     list_archive_files,
     load_history,
     load_history_files,
@@ -106,8 +112,9 @@ def put_archived(
         ]
         schema, content = encode_archived_block(entries)
         block = encode_log_block(BlockType.AVRO_DATA, {HeaderKey.SCHEMA: schema}, content)
-        last = max((_number(n) for n, _ in list_archive_files(store, config, limits)), default=0)
-        name = f".commits_.archive.{last + 1}_1-0-1"
+        archived = list_archive_files(store, config, limits)
+        last = max((find_archive_number(name) or 0 for name, _ in archived), default=0)
+        name = format_archive_name(last + 1)
         if not store.put_if_absent(join_path(config.history_path, name), block):
             raise StorageError("another writer archives without the table lock", path=name)
         return
@@ -173,8 +180,8 @@ def _put_file(
     file = HistoryFile(name, data.size, first, last, int(layer))
     version = (load_history_version(store, config) or 0) + 1
     manifest = encode_history_manifest([*others, file])
-    _replace(store, config, f"manifest_{version}", manifest)
-    _replace(store, config, "_version_", encode_history_version(version))
+    _replace(store, config, format_manifest_name(version), manifest)
+    _replace(store, config, HISTORY_VERSION_NAME, encode_history_version(version))
 
 
 def _replace(store: Store, config: TableConfig, name: str, data: Buffer) -> None:
@@ -188,7 +195,8 @@ def _remove_old_files(store: Store, config: TableConfig, limits: Limits) -> None
     if current is None:
         return
     infos = store.list(config.history_path)
-    versions = {i.path: int(m[1]) for i in infos if (m := MANIFEST_NAME.fullmatch(i.name))}
+    found = {info.path: find_manifest_version(info.name) for info in infos}
+    versions = {path: version for path, version in found.items() if version is not None}
     kept: set[str] = set()
     for path, version in versions.items():
         if version > current - _MANIFESTS_KEPT:
@@ -291,8 +299,3 @@ def _time(modified: float | None, zone: tzinfo | None) -> str | None:
     if modified is None:
         return None
     return format_instant_time(datetime.fromtimestamp(modified, zone).replace(tzinfo=None))
-
-
-def _number(name: str) -> int:
-    """Return N of `.commits_.archive.N_1-0-1`."""
-    return int(name.split(".")[3].partition("_")[0])

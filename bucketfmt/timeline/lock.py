@@ -33,6 +33,7 @@ from bucketfmt.errors import (
     UnsupportedError,
 )
 from bucketfmt.format.encoding.json_text import encode_jackson_json
+from bucketfmt.format.names.layout import FILE_LOCK
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
 from bucketfmt.process import Mutex, this_process
 from bucketfmt.storage.store import Store
@@ -316,7 +317,7 @@ class FileSystemBasedLock(TableLock):
         store: Store,
         *,
         expire_minutes: int = 0,
-        path: str = ".hoodie/lock",
+        path: str = FILE_LOCK,
         owner: str | None = None,
         now: Callable[[], float] = time.time,
         waiting: Waiting = DEFAULT_WAITING,

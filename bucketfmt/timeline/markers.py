@@ -11,6 +11,7 @@ import re
 from collections.abc import Collection, Iterator
 
 from bucketfmt.errors import BucketfmtError, CorruptError, UnsupportedError
+from bucketfmt.format.names.layout import marker_folder
 from bucketfmt.format.names.names import MarkerName, parse_marker_name
 from bucketfmt.format.names.paths import join_path
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
@@ -18,7 +19,6 @@ from bucketfmt.storage.store import Store
 
 __all__ = ["delete_announced_files", "delete_markers", "load_markers", "put_marker"]
 
-_FOLDER = ".hoodie/.temp"
 _TYPE_FILE = "MARKERS.type"
 _SERVER_FILE = re.compile(r"MARKERS[0-9]+")
 _LINE_END = re.compile(r"\r\n|\r|\n")  # Java's; str.splitlines knows more of them
@@ -33,7 +33,7 @@ def put_marker(store: Store, requested_time: str, marker: MarkerName) -> None:
     Raises:
         StorageError: the store failed; the marker may be there, which hurts no one.
     """
-    store.put_if_absent(join_path(_FOLDER, requested_time, str(marker)), b"")
+    store.put_if_absent(join_path(marker_folder(requested_time), str(marker)), b"")
 
 
 def load_markers(
@@ -47,7 +47,7 @@ def load_markers(
         UnsupportedError: the markers are of a type Hudi does not know.
         LimitError: a folder is nested too deeply, or a file too large.
     """
-    folder = join_path(_FOLDER, requested_time)
+    folder = marker_folder(requested_time)
     names = {info.name for info in store.list(folder) if not info.is_dir}
     server_files = sorted(name for name in names if _SERVER_FILE.fullmatch(name))
     kind = (
@@ -92,7 +92,7 @@ def delete_markers(store: Store, requested_time: str) -> None:
     Raises:
         StorageError: the store failed; some may be left.
     """
-    store.delete_tree(join_path(_FOLDER, requested_time))
+    store.delete_tree(marker_folder(requested_time))
 
 
 def _load_direct_markers(store: Store, root: str, limits: Limits) -> Iterator[MarkerName]:

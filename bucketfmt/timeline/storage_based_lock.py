@@ -16,6 +16,7 @@ from typing import NamedTuple
 import msgspec
 
 from bucketfmt.errors import BucketfmtError, NotFoundError, StorageError
+from bucketfmt.format.names.layout import LEASE
 from bucketfmt.format.table.table_lock import TableLease, decode_table_lease, encode_table_lease
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
 from bucketfmt.storage.store import Store
@@ -24,7 +25,6 @@ from bucketfmt.timeline.renewal import Renewal, Repeating
 
 __all__ = ["StorageBasedLock"]
 
-_PATH = ".hoodie/.locks/table_lock.json"
 _CLOCK_DRIFT_MS = 500  # a lease is another's until this long after its end
 
 
@@ -128,19 +128,19 @@ class StorageBasedLock(TableLock):
 
     def _load(self) -> _Found | None:
         try:
-            data, version = self._store.read_versioned(_PATH, self._limits.properties_bytes_max)
+            data, version = self._store.read_versioned(LEASE, self._limits.properties_bytes_max)
         except NotFoundError:
             return None
         try:
             return _Found(decode_table_lease(data, self._limits), version)
         except BucketfmtError as error:
-            raise error.within(path=_PATH) from None
+            raise error.within(path=LEASE) from None
 
     def _put(self, lease: TableLease, previous: _Found | None) -> bool:
         data = encode_table_lease(lease)
         if previous is None:
-            return self._store.put_if_absent(_PATH, data)
-        return self._store.replace_if(_PATH, data, previous.version)
+            return self._store.put_if_absent(LEASE, data)
+        return self._store.replace_if(LEASE, data, previous.version)
 
     def _new_lease(self) -> TableLease:
         return TableLease(False, self._now_ms() + self._validity_ms, self._owner)
@@ -162,9 +162,9 @@ class StorageBasedLock(TableLock):
         except StorageError:
             found = None
         if found is None or not self._is_anothers(found.lease):
-            return f"{_PATH} changed hands each time"
+            return f"{LEASE} changed hands each time"
         left_s = (found.lease.valid_until - self._now_ms()) / 1000
-        return f"{_PATH} is {found.lease.owner}'s for {left_s:.0f} s more unless renewed"
+        return f"{LEASE} is {found.lease.owner}'s for {left_s:.0f} s more unless renewed"
 
     def _describe_stuck(self) -> str:
         return f"It ends by itself in at most {self._validity_ms / 1000:g} s"

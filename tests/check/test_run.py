@@ -26,10 +26,10 @@ from bucketfmt.check.report import (
 from bucketfmt.errors import BucketfmtError, StorageError, UnsupportedError
 from bucketfmt.progress import Progress
 from bucketfmt.storage.store import Store
-from bucketfmt.table.table import load_config
 from bucketfmt.testing.corruptions import Damage, flip_bits, forge_fields, splice, truncate
 from bucketfmt.testing.memory_store import MemoryStore
 from bucketfmt.testing.recording_store import Operation, RecordingStore
+from bucketfmt.timeline.table_properties import load_config
 
 Golden = Callable[[str, str], Path]
 

@@ -9,6 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bucketfmt.errors import BucketfmtError, CorruptError, UnsafePathError, UnsupportedError
+from bucketfmt.format.names.layout import (
+    parse_hashing_metadata_name,
+)
 from bucketfmt.format.names.names import (
     BaseFileName,
     IoType,
@@ -20,16 +23,10 @@ from bucketfmt.format.names.names import (
     find_data_file_name,
     format_bucket_file_id,
     format_consistent_file_id,
-    format_hashing_config_name,
-    format_hashing_marker_name,
-    format_hashing_metadata_name,
     format_nbcc_file_id,
     format_write_token,
     parse_base_file_name,
     parse_bucket_file_name,
-    parse_hashing_config_name,
-    parse_hashing_marker_name,
-    parse_hashing_metadata_name,
     parse_log_file_name,
     parse_marker_name,
     parse_write_token,
@@ -248,33 +245,6 @@ def test_rfc_29_template_read_literally() -> None:
 def test_rfc_29_needs_a_bucket_id(name: str) -> None:
     with pytest.raises(CorruptError):
         parse_bucket_file_name(name)
-
-
-def test_hashing_file_names() -> None:
-    instant = "00000000000000"
-    assert format_hashing_metadata_name(instant) == "00000000000000.hashing_meta"
-    assert format_hashing_marker_name(instant) == "00000000000000.commit"
-    assert format_hashing_config_name(instant) == "00000000000000.hashing_config"
-    assert parse_hashing_metadata_name("00000000000000.hashing_meta") == instant
-    assert parse_hashing_marker_name("00000000000000.commit") == instant
-    assert parse_hashing_config_name("00000000000000.hashing_config") == instant
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "",
-        ".hashing_meta",
-        "x.hashing_meta",
-        "00000000000000",
-        "00000000000000.hashing_meta.0c6fca6c-1d3b-4b34-8f16-9a2c4f2f0b1c",
-        ".00000000000000.hashing_meta.crc",
-        "../00000000000000.hashing_meta",
-    ],
-)
-def test_temporary_and_foreign_files_are_no_hashing_metadata(name: str) -> None:
-    with pytest.raises(CorruptError):
-        parse_hashing_metadata_name(name)
 
 
 def test_marker_names() -> None:

@@ -20,8 +20,8 @@ from bucketfmt.format.names.names import find_data_file_name
 from bucketfmt.limits import DEFAULT_LIMITS
 from bucketfmt.storage.open import open_store
 from bucketfmt.storage.store import Store
-from bucketfmt.table.table import load_config
 from bucketfmt.testing.recording_store import RecordingStore
+from bucketfmt.timeline.table_properties import load_config
 
 COUNTERS = pa.table({"id": ["x", "y", "z"], "p": ["a", "a", "b"], "count": [0, 0, 0]})
 ROUNDS_OF_THE_KILLED = 2

@@ -16,11 +16,11 @@ from bucketfmt.format.encoding.cursor import Buffer
 from bucketfmt.format.names.instants import State, find_instant_file
 from bucketfmt.limits import DEFAULT_LIMITS
 from bucketfmt.storage.store import WRITE_VERBS, Store
-from bucketfmt.table.table import load_config
 from bucketfmt.testing.faulty_store import Fault, FaultPlan, FaultyStore, Killed
 from bucketfmt.testing.memory_store import MemoryStore
 from bucketfmt.testing.recording_store import RecordingStore
 from bucketfmt.testing.simulated_machine import SimulatedMachine
+from bucketfmt.timeline.table_properties import load_config
 
 LEASE_ENDS_S, HEARTBEAT_ENDS_S = 30.0, 600.0
 SCHEMA = pa.schema([("id", pa.string()), ("p", pa.string()), ("v", pa.int64())])

@@ -8,8 +8,8 @@ import bucketfmt as bf
 from bucketfmt.index.model import BucketIndex
 from bucketfmt.limits import DEFAULT_LIMITS
 from bucketfmt.storage.open import open_store
-from bucketfmt.table.table import load_config
 from bucketfmt.testing.recording_store import RecordingStore
+from bucketfmt.timeline.table_properties import load_config
 
 __all__ = [
     "forget_index",

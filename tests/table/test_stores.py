@@ -14,8 +14,8 @@ import pytest
 import bucketfmt as bf
 from bucketfmt.limits import DEFAULT_LIMITS
 from bucketfmt.storage.open import open_store
-from bucketfmt.table.table import load_config
 from bucketfmt.testing.recording_store import RecordingStore
+from bucketfmt.timeline.table_properties import load_config
 from tests.check.planting import Patient
 from tests.same_rows import canonical
 from tests.table.tables import opened_files

@@ -31,7 +31,6 @@ from bucketfmt.format.timeline.service_metadata import CleanMetadata, SavepointM
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
 from bucketfmt.storage.open import open_store
 from bucketfmt.storage.store import FileInfo, Store
-from bucketfmt.table.table import load_config
 from bucketfmt.testing.memory_store import MemoryStore
 from bucketfmt.testing.recording_store import RecordingStore
 from bucketfmt.timeline.load import (
@@ -43,6 +42,7 @@ from bucketfmt.timeline.load import (
     load_replaced_file_groups,
     load_timeline,
 )
+from bucketfmt.timeline.table_properties import load_config
 from bucketfmt.write.properties.create import create_table
 from bucketfmt.write.properties.plan_create import plan_properties
 from tests.golden import GOLDEN

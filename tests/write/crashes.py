@@ -8,9 +8,9 @@ import bucketfmt as bf
 from bucketfmt.errors import StorageError
 from bucketfmt.limits import DEFAULT_LIMITS
 from bucketfmt.storage.store import WRITE_VERBS, Store
-from bucketfmt.table.table import load_config
 from bucketfmt.testing.faulty_store import Fault, FaultPlan, FaultyStore, Killed
 from bucketfmt.testing.memory_store import MemoryStore
+from bucketfmt.timeline.table_properties import load_config
 from tests.write.models import Model
 
 __all__ = ["crashes", "is_as", "open_on"]

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from bucketfmt.check.report import Finding
+from bucketfmt.format.names.layout import is_hashing_marker_name, is_partition_metafile_name
 from bucketfmt.format.names.names import LogFileName
 from bucketfmt.format.names.paths import join_path
 from bucketfmt.snapshot.files import DataFile, FileSlice
@@ -20,11 +21,9 @@ _FAULTS: Mapping[EntryFault, str] = {
     "leads out": "a symbolic link out of the table, which is not followed",
     "is no file": "neither a file nor a folder",
 }
-_OWN_PREFIXES = (".hoodie_partition_metadata",)
 _OWN_SUFFIXES = (
     ".crc",  # Hadoop's checksum of the file beside it
     ".cdc",  # change data, which a snapshot does not read
-    ".commit",  # the markers of rings that Hudi 0.15 puts beside the data
 )
 
 
@@ -77,7 +76,11 @@ def find_foreign_files(partition_path: str, names: Iterable[str]) -> Iterator[Fi
     foreign = sorted(
         name
         for name in names
-        if not name.startswith(_OWN_PREFIXES) and not name.endswith(_OWN_SUFFIXES)
+        if not (
+            is_partition_metafile_name(name)
+            or is_hashing_marker_name(name)  # which Hudi 0.15 puts beside the data
+            or name.endswith(_OWN_SUFFIXES)
+        )
     )
     if foreign:
         yield Finding.of(

@@ -22,6 +22,7 @@ from bucketfmt.format.buckets.partition_rules import PartitionBucketRules
 from bucketfmt.format.keys.hashing_kernels import java_list_hashes
 from bucketfmt.format.keys.record_key_kernels import hash_value_columns
 from bucketfmt.format.keys.record_keys import KeyDialect, dialect_for_table_version
+from bucketfmt.format.names.layout import PROPERTIES
 from bucketfmt.format.names.names import find_bucket_id
 from bucketfmt.index.assign import FixedBuckets
 from bucketfmt.index.infer import infer_simple_index
@@ -130,7 +131,7 @@ def load_index_view(
         index, lacks_hash_fields = declared.index, declared.lacks_hash_fields
         if isinstance(index, PartitionBucketIndex) and declared.source == "properties":
             rules = PartitionBucketRules(index.rules, index.default)
-            events += find_unusable_rules(rules, ".hoodie/hoodie.properties", [], list(slices))
+            events += find_unusable_rules(rules, PROPERTIES, [], list(slices))
     except CorruptError:
         pass  # T006 tells of properties, P001 of a hashing config
     except IndexUnknownError as error:

@@ -15,10 +15,14 @@ from bucketfmt.errors import BucketfmtError, CorruptError, LimitError, Unsupport
 from bucketfmt.format.buckets.partition_rules import (
     PartitionBucketRules,
     choose_hashing_config,
-    decode_hashing_config,
 )
 from bucketfmt.format.names.instants import INIT_INSTANT
-from bucketfmt.format.names.names import parse_hashing_config_name
+from bucketfmt.format.names.layout import (
+    HASHING_CONFIG_FOLDER,
+    PARTITION_RULES_FOLDER,
+    parse_hashing_config_name,
+)
+from bucketfmt.location.rule_files import list_rule_files, load_rule_file
 from bucketfmt.storage.store import FileInfo
 
 __all__ = ["find_unusable_rules", "load_rules_faults"]
@@ -32,7 +36,6 @@ _FAULTS_IN_ANY_LANGUAGE = frozenset(
         "unterminated character set",
     }
 )
-_INDEX_FOLDER = ".hoodie/.bucket_index/partition_bucket_index_meta"
 
 
 @dataclass(frozen=True)
@@ -44,15 +47,14 @@ class _Config:
 
 def load_rules_faults(state: ExaminedState, partitions: Sequence[str]) -> Iterator[Event]:
     """Yield P001 and P002 about the hashing configs of a table; nothing where it has none."""
-    folders = [entry.path for entry in state.store.list(_INDEX_FOLDER) if entry.is_dir]
-    configs_folder = f"{_INDEX_FOLDER}/configs"
-    entries = [entry for entry in state.store.list(configs_folder) if not entry.is_dir]
-    entries = [entry for entry in entries if entry.name.endswith(".hashing_config")]
-    if configs_folder in folders and not entries:
+    listed = state.store.list(PARTITION_RULES_FOLDER)
+    has_folder = any(e.is_dir and e.path == HASHING_CONFIG_FOLDER for e in listed)
+    entries = [entry for entry in list_rule_files(state.store) if not entry.is_dir]
+    if has_folder and not entries:
         yield Finding.of(
             "P001",
             "the folder that makes this a table with partition bucket rules holds none",
-            paths=[configs_folder],
+            paths=[HASHING_CONFIG_FOLDER],
         )
     configs: list[_Config] = []
     for entry in entries:
@@ -81,8 +83,7 @@ def load_rules_faults(state: ExaminedState, partitions: Sequence[str]) -> Iterat
 def _load(state: ExaminedState, entry: FileInfo) -> _Config | Event:
     try:
         instant = parse_hashing_config_name(entry.name)
-        data = state.store.read(entry.path, state.limits.hashing_metadata_bytes_max)
-        rules = decode_hashing_config(data, state.limits)
+        rules = load_rule_file(state, entry.path)
     except BucketfmtError as error:
         return event_of_error(error.within(path=entry.path), "P001", entry.path)
     if rules.instant not in (instant, INIT_INSTANT):

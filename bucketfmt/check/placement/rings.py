@@ -7,22 +7,23 @@ Source: ConsistentBucketIndexUtils.loadMetadata.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from bucketfmt.check.examined import ExaminedState, event_of_error
 from bucketfmt.check.report import Counted, Event, Finding, NotChecked
 from bucketfmt.errors import BucketfmtError, CorruptError
-from bucketfmt.format.buckets.hashing_metadata import (
-    HashingMetadata,
-    choose_hashing_metadata,
-    decode_hashing_metadata,
-)
+from bucketfmt.format.buckets.hashing_metadata import HashingMetadata, decode_hashing_metadata
 from bucketfmt.format.encoding.json_text import decode_json
 from bucketfmt.format.keys.hashing import HASH_VALUE_MASK
 from bucketfmt.format.names.instants import INIT_INSTANT
+from bucketfmt.format.names.layout import parse_hashing_marker_name, parse_hashing_metadata_name
 from bucketfmt.format.names.names import format_consistent_file_id
-from bucketfmt.format.names.paths import join_path
-from bucketfmt.location.hashing_files import HASHING_METADATA_FOLDERS
+from bucketfmt.location.hashing_files import (
+    choose_hashing_instant,
+    list_hashing_files,
+    read_hashing_file,
+)
 from bucketfmt.snapshot.files import FileSlice
 from bucketfmt.storage.store import FileInfo
 
@@ -73,21 +74,15 @@ def load_ring(
         events: Taken further.
         names_only: Open no file.
     """
-    entries = [
-        entry
-        for folder in HASHING_METADATA_FOLDERS
-        for entry in state.store.list(join_path(folder, partition_path))
-        if not entry.is_dir
-    ]
+    listed = list_hashing_files(state.store, partition_path)
     files: dict[str, FileInfo] = {}
-    for entry in entries:
-        instant, _, extension = entry.name.partition(".")
-        if extension == "hashing_meta" and _is_instant(instant):
-            files.setdefault(instant, entry)
-    names = [entry.name for entry in entries]
-    names += state.other_files(partition_path)  # where Hudi 0.15 leaves its markers
-    markers = {name.removesuffix(".commit") for name in names if name.endswith(".commit")}
-    markers = set(filter(_is_instant, markers))
+    for file in listed.metadata:
+        with suppress(CorruptError):
+            files[parse_hashing_metadata_name(file.name)] = file
+    markers: set[str] = set()
+    for name in listed.all_markers(state.other_files(partition_path)):
+        with suppress(CorruptError):
+            markers.add(parse_hashing_marker_name(name))
 
     events.append(Counted("hashing metadata files", len(files)))
     loaded: dict[str, HashingMetadata] = {}
@@ -107,11 +102,10 @@ def load_ring(
     bases = {s.file_id for s in live if s.base_file is not None}
     in_force = None
     try:
-        in_force = choose_hashing_metadata(
-            sorted(files),
-            sorted(markers),
-            {i.requested_time for i in state.timeline.commits.completed.instants},
-            {i.requested_time for i in state.timeline.pending.instants},
+        in_force = choose_hashing_instant(
+            state,
+            files,
+            markers,
             lambda instant: instant in loaded and bool(_file_ids(loaded[instant]) & bases),
         )
     except CorruptError as error:
@@ -128,7 +122,7 @@ def _load(
 ) -> Event | None:
     """Load a metadata file; return what is wrong: C003 where it decodes and is no ring."""
     try:
-        data = state.store.read(entry.path, state.limits.hashing_metadata_bytes_max)
+        data = read_hashing_file(state, entry)
         try:
             loaded[instant] = decode_hashing_metadata(data, state.limits)
         except CorruptError as error:
@@ -274,10 +268,6 @@ def find_off_ring_groups(
             [file.path for file in file_slice.files],
             [file_slice.base_instant],
         )
-
-
-def _is_instant(text: str) -> bool:
-    return text.isascii() and text.isdigit()
 
 
 def _file_ids(metadata: HashingMetadata) -> set[str]:

@@ -15,6 +15,7 @@ from bucketfmt.cli.app import app
 from bucketfmt.cli.commands.check import print_report
 from bucketfmt.cli.commands.tables import describe_facts, draw_buckets
 from bucketfmt.cli.render import console, print_facts, print_table, size_text
+from bucketfmt.format.names.layout import METADATA_FOLDER
 from bucketfmt.index.skew import measure_skew
 
 __all__ = ["demo"]
@@ -27,7 +28,7 @@ def demo() -> None:
     with tempfile.TemporaryDirectory(prefix="bucketfmt-demo-") as folder:
         with tarfile.open(packed) as archive:
             archive.extractall(folder, filter="data")
-        show(next(entry for entry in Path(folder).iterdir() if (entry / ".hoodie").is_dir()))
+        show(next(entry for entry in Path(folder).iterdir() if (entry / METADATA_FOLDER).is_dir()))
         show_writing(Path(folder, "trips"))
 
 

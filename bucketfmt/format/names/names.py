@@ -32,16 +32,10 @@ __all__ = [
     "find_data_file_name",
     "format_bucket_file_id",
     "format_consistent_file_id",
-    "format_hashing_config_name",
-    "format_hashing_marker_name",
-    "format_hashing_metadata_name",
     "format_nbcc_file_id",
     "format_write_token",
     "parse_base_file_name",
     "parse_bucket_file_name",
-    "parse_hashing_config_name",
-    "parse_hashing_marker_name",
-    "parse_hashing_metadata_name",
     "parse_log_file_name",
     "parse_marker_name",
     "parse_write_token",
@@ -63,7 +57,6 @@ _BUCKET_FILE_ID = re.compile(rf"(?=([0-9]{{8}}))({_UUID})(?:-[0-9]+)?")
 _RFC29_FILE = re.compile(
     rf"([0-9]{{1,8}})_([^_./\\\x00-\x1f\x7f]+)_({_UUID})_([0-9]+)\.(?:parquet|log)"
 )
-_INSTANT = re.compile(r"[0-9]+")
 _EXTERNAL_FILE_SUFFIX = "_hudiext"
 
 
@@ -315,55 +308,6 @@ def parse_bucket_file_name(name: str) -> Rfc29FileName:
     if found is None:
         raise CorruptError(f"{name!r} is not a bucket's file: no eight digits begin its file id")
     return Rfc29FileName(int(found[1]), data_file.file_id, found[2], data_file.instant)
-
-
-def _parse_instant_name(name: str, suffix: str) -> str:
-    instant = name.removesuffix(suffix)
-    if instant == name or _INSTANT.fullmatch(instant) is None:
-        raise CorruptError(f"{name!r} is not an instant followed by {suffix!r}")
-    return instant
-
-
-def parse_hashing_metadata_name(name: str) -> str:
-    """Return the instant of `<instant>.hashing_meta`.
-
-    Raises:
-        CorruptError: it is no such name, for example that of a temporary file.
-    """
-    return _parse_instant_name(name, ".hashing_meta")
-
-
-def format_hashing_metadata_name(instant: str) -> str:
-    """Return the name of the consistent hashing metadata of `instant`."""
-    return f"{instant}.hashing_meta"
-
-
-def parse_hashing_marker_name(name: str) -> str:
-    """Return the instant of `<instant>.commit`, which marks hashing metadata as committed.
-
-    Raises:
-        CorruptError: it is no such name.
-    """
-    return _parse_instant_name(name, ".commit")
-
-
-def format_hashing_marker_name(instant: str) -> str:
-    """Return the name of the empty file that marks hashing metadata as committed."""
-    return f"{instant}.commit"
-
-
-def parse_hashing_config_name(name: str) -> str:
-    """Return the instant of `<instant>.hashing_config` (partition-level bucket rules).
-
-    Raises:
-        CorruptError: it is no such name.
-    """
-    return _parse_instant_name(name, ".hashing_config")
-
-
-def format_hashing_config_name(instant: str) -> str:
-    """Return the name of the partition-level bucket rules of `instant`."""
-    return f"{instant}.hashing_config"
 
 
 def parse_marker_name(path: str, limits: Limits = DEFAULT_LIMITS) -> MarkerName:

@@ -12,6 +12,7 @@ import unicodedata
 from collections.abc import Sequence
 
 from bucketfmt.errors import CorruptError, KeyEncodingError, UnsafePathError
+from bucketfmt.format.names.layout import METADATA_FOLDER
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
 
 __all__ = [
@@ -73,7 +74,7 @@ def check_partition_path(text: str) -> str:
         LimitError: the path is too long.
     """
     reason = _find_danger(text, DEFAULT_LIMITS)
-    if ".hoodie" in text.split("/"):
+    if METADATA_FOLDER in text.split("/"):
         reason = "that is where Hudi keeps files of its own"
     if reason is not None:
         raise UnsafePathError(

@@ -13,6 +13,12 @@ from typing import TypeVar
 
 from bucketfmt.errors import CorruptError, UnsupportedError
 from bucketfmt.format.names.damaged_names import check_property_names
+from bucketfmt.format.names.layout import (
+    ACTIVE_FOLDER_NAME,
+    ARCHIVE_FOLDER_NAME,
+    HISTORY_FOLDER_NAME,
+    METADATA_FOLDER,
+)
 from bucketfmt.format.names.paths import check_relative_path, join_path
 from bucketfmt.format.table.properties import check_table_checksum
 
@@ -175,12 +181,16 @@ class TableConfig:
         version = _table_version(properties)
         _check_supported(properties)
         layout = _timeline_layout(properties, version)
-        archive_folder = _folder(properties, "hoodie.archivelog.folder", "archived", ".hoodie")
-        timeline_path, history_path = ".hoodie", archive_folder
+        archive_folder = _folder(
+            properties, "hoodie.archivelog.folder", ARCHIVE_FOLDER_NAME, METADATA_FOLDER
+        )
+        timeline_path, history_path = METADATA_FOLDER, archive_folder
         if layout == 2:
-            timeline_path = _folder(properties, "hoodie.timeline.path", "timeline", ".hoodie")
+            timeline_path = _folder(
+                properties, "hoodie.timeline.path", ACTIVE_FOLDER_NAME, METADATA_FOLDER
+            )
             history_path = _folder(
-                properties, "hoodie.timeline.history.path", "history", timeline_path
+                properties, "hoodie.timeline.history.path", HISTORY_FOLDER_NAME, timeline_path
             )
         partition_fields = _fields(properties, "hoodie.table.partition.fields")
         key_generator = _key_generator(properties)

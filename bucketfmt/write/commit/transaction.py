@@ -34,7 +34,6 @@ from bucketfmt.limits import Limits
 from bucketfmt.process import this_process
 from bucketfmt.snapshot.overtaken import find_what_may_be_archived
 from bucketfmt.storage.store import Store
-from bucketfmt.table.table import load_config
 from bucketfmt.timeline.clock import InstantClock, known_times
 from bucketfmt.timeline.heartbeat import Heartbeat, Heartbeats
 from bucketfmt.timeline.history import load_history
@@ -42,6 +41,7 @@ from bucketfmt.timeline.load import load_timeline
 from bucketfmt.timeline.lock import LockProvider, TableLock
 from bucketfmt.timeline.machine import Machine
 from bucketfmt.timeline.markers import delete_announced_files, delete_markers
+from bucketfmt.timeline.table_properties import load_config
 from bucketfmt.timeline.timeline import Instant, Timeline
 from bucketfmt.timeline.transitions import put_completed, put_inflight, put_requested
 from bucketfmt.write.commit.concurrent_operations import load_concurrent_operations

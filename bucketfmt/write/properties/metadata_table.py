@@ -6,13 +6,13 @@ Source: HoodieTableMetadataUtil.deleteMetadataTable, HoodieTableConfig.clearMeta
 
 from __future__ import annotations
 
+from bucketfmt.format.names.layout import METADATA_TABLE
 from bucketfmt.limits import Limits
 from bucketfmt.storage.store import Store
-from bucketfmt.write.properties.table_properties import change_properties
+from bucketfmt.timeline.table_properties import change_properties
 
 __all__ = ["drop_metadata_table"]
 
-_METADATA_TABLE = ".hoodie/metadata"
 _PARTITIONS = "hoodie.table.metadata.partitions"
 
 
@@ -29,4 +29,4 @@ def drop_metadata_table(store: Store, limits: Limits, now: float) -> None:
     """
     none = {_PARTITIONS: "", f"{_PARTITIONS}.inflight": ""}
     change_properties(store, limits, now, lambda properties: {**properties, **none})
-    store.delete_tree(_METADATA_TABLE)
+    store.delete_tree(METADATA_TABLE)

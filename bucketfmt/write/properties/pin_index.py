@@ -13,10 +13,9 @@ from bucketfmt.index.model import BucketIndex
 from bucketfmt.index.resolve import find_declared_index, plan_index_properties
 from bucketfmt.location.find_index import IndexFinder
 from bucketfmt.snapshot.snapshot import Snapshot
-from bucketfmt.table.table import load_config
 from bucketfmt.timeline.load import load_timeline
+from bucketfmt.timeline.table_properties import change_properties, load_config
 from bucketfmt.write.commit.transaction import Transactions
-from bucketfmt.write.properties.table_properties import change_properties
 
 __all__ = ["is_recorded", "pin_index"]
 

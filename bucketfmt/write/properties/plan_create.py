@@ -20,6 +20,11 @@ from bucketfmt.arguments import check_int, check_names, check_text, check_texts
 from bucketfmt.errors import CorruptError, SchemaError
 from bucketfmt.format.buckets.partition_rules import PartitionBucketRules
 from bucketfmt.format.names.instants import INIT_INSTANT
+from bucketfmt.format.names.layout import (
+    ACTIVE_FOLDER_NAME,
+    ARCHIVE_FOLDER_NAME,
+    HISTORY_FOLDER_NAME,
+)
 from bucketfmt.format.table.properties import table_checksum
 from bucketfmt.format.table.table_config import MergeMode, TableConfig
 from bucketfmt.index.model import (
@@ -261,7 +266,7 @@ def _of_version(
     if version == 6:
         found = {
             "hoodie.timeline.layout.version": "1",
-            "hoodie.archivelog.folder": "archived",
+            "hoodie.archivelog.folder": ARCHIVE_FOLDER_NAME,
             "hoodie.table.keygenerator.class": _KEY_GENERATORS[generator],
             "hoodie.database.name": "",
         }
@@ -271,9 +276,9 @@ def _of_version(
         return found
     found = {
         "hoodie.timeline.layout.version": "2",
-        "hoodie.timeline.path": "timeline",
-        "hoodie.timeline.history.path": "history",
-        "hoodie.archivelog.folder": "history",
+        "hoodie.timeline.path": ACTIVE_FOLDER_NAME,
+        "hoodie.timeline.history.path": HISTORY_FOLDER_NAME,
+        "hoodie.archivelog.folder": HISTORY_FOLDER_NAME,
         "hoodie.table.initial.version": str(version),
         "hoodie.table.keygenerator.type": generator,
         "hoodie.table.multiple.base.file.formats.enable": "false",

@@ -17,17 +17,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bucketfmt.errors import ConflictError, SchemaError, UnsupportedError
-from bucketfmt.format.buckets.hashing_metadata import (
-    encode_hashing_metadata,
-    initial_hashing_metadata,
-)
-from bucketfmt.format.names.instants import INIT_INSTANT
-from bucketfmt.format.names.names import format_hashing_metadata_name
-from bucketfmt.format.names.paths import join_path
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.format.timeline.write_operation import WriteOperation
 from bucketfmt.index.model import ConsistentHashingIndex
-from bucketfmt.location.hashing_files import HASHING_METADATA_FOLDERS, load_hashing_metadata
+from bucketfmt.location.hashing_files import load_hashing_metadata, put_initial_ring
 from bucketfmt.rows.columns.meta_columns import RECORD_KEY
 from bucketfmt.rows.columns.meta_rows import add_meta_fields
 from bucketfmt.rows.columns.virtual_keys import record_keys
@@ -116,10 +109,7 @@ class BucketWriter:
         for partition_path in sorted(set(partition_paths)):
             found = load_hashing_metadata(state, partition_path)
             if found is None:
-                name = format_hashing_metadata_name(INIT_INSTANT)
-                metadata = initial_hashing_metadata(partition_path, index.num_buckets)
-                path = join_path(HASHING_METADATA_FOLDERS[0], partition_path, name)
-                if state.store.put_if_absent(path, encode_hashing_metadata(metadata)):
+                if put_initial_ring(state.store, partition_path, index.num_buckets):
                     continue
                 found = load_hashing_metadata(state, partition_path)
             buckets = self._basis.buckets(partition_path)

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from bucketfmt.errors import StorageError, UnsupportedError
 from bucketfmt.format.log.delete_records import DeleteBlock
+from bucketfmt.format.names.layout import PARTITION_METAFILE
 from bucketfmt.format.names.names import LogFileName
 from bucketfmt.format.names.paths import join_path
 from bucketfmt.format.table.properties import PartitionMetadata, encode_partition_metadata
@@ -58,8 +59,6 @@ from bucketfmt.write.rows.plan_write import GroupWrite, Target
 from bucketfmt.write.rows.table_codec import DEFAULT_CODEC, find_codec, stated_codec
 
 __all__ = ["Deletes", "GroupWriter", "RowNumbering", "WriteSettings"]
-
-_PARTITION_METADATA = ".hoodie_partition_metadata"
 
 
 @dataclass(frozen=True)
@@ -404,7 +403,7 @@ class GroupWriter:
         if partition_path not in self._partitions:
             depth = partition_path.count("/") + 1 if partition_path else 0
             metadata = PartitionMetadata(self._settings.instant, depth)
-            path = join_path(partition_path, _PARTITION_METADATA)
+            path = join_path(partition_path, PARTITION_METAFILE)
             store.put_if_absent(path, encode_partition_metadata(metadata))
             self._partitions.add(partition_path)
         if not store.put_if_absent(plan.path, data):

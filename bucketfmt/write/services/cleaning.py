@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 
 from bucketfmt.errors import ConflictError, CorruptError, UnsupportedError
 from bucketfmt.format.names.instants import State, format_instant_file_name
+from bucketfmt.format.names.layout import is_metadata_path
 from bucketfmt.format.names.names import find_data_file_name
 from bucketfmt.format.names.paths import check_relative_path, join_path
 from bucketfmt.format.table.table_config import TableConfig
@@ -334,7 +335,7 @@ def _names_to_delete(plan: CleanerPlan, limits: Limits) -> dict[str, list[str]]:
     for path, files_or_paths in planned.items():
         if path:
             check_relative_path(path, limits)
-        if path.partition("/")[0] == ".hoodie":
+        if is_metadata_path(path):
             raise CorruptError(f"a clean that deletes in {path[:200]!r}; remove its instant")
         found[path] = names = [text.rpartition("/")[2] for text in files_or_paths]
         for name in names:

@@ -15,6 +15,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from bucketfmt.errors import ConflictError, CorruptError, UnsafePathError
+from bucketfmt.format.names.layout import is_metadata_path
 from bucketfmt.format.names.names import (
     BaseFileName,
     LogFileName,
@@ -334,7 +335,7 @@ def parse_rollback_plan(plan: RollbackPlan, config: TableConfig, limits: Limits)
     slices: list[tuple[str, LogFileName, Mapping[str, int]]] = []
     for request in plan.rollback_requests:
         path = check_relative_path(request.partition_path, limits)
-        if path.partition("/")[0] == ".hoodie":
+        if is_metadata_path(path):
             raise UnsafePathError(f"a rollback of files in {path!r}; treat the table as hostile")
         for deleted in request.files_to_be_deleted:
             name = deleted.rpartition("/")[2]

@@ -25,16 +25,14 @@ from bucketfmt.format.names.names import (
     LogFileName,
     MarkerName,
     find_data_file_name,
-    format_hashing_config_name,
-    format_hashing_marker_name,
-    format_hashing_metadata_name,
 )
 from bucketfmt.format.names.paths import join_path
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.format.timeline.plans import RollbackPlan
 from bucketfmt.format.timeline.service_metadata import RollbackMetadata, RollbackPartitionMetadata
 from bucketfmt.limits import Limits
-from bucketfmt.location.hashing_files import HASHING_METADATA_FOLDERS
+from bucketfmt.location.hashing_files import delete_hashing_files
+from bucketfmt.location.rule_files import delete_rules
 from bucketfmt.storage.store import Store
 from bucketfmt.timeline.clock import InstantClock, known_times
 from bucketfmt.timeline.heartbeat import Heartbeats
@@ -49,7 +47,6 @@ __all__ = ["Rollbacks"]
 
 _ROLLBACK_BLOCK = "0"  # HoodieCommandBlockTypeEnum
 _WRITE_TOKEN = "1-0-1"  # HoodieLogFormat.UNKNOWN_WRITE_TOKEN  # noqa: S105
-_HASHING_CONFIGS = ".hoodie/.bucket_index/partition_bucket_index_meta/configs"
 _STATES_TO_REMOVE = (State.INFLIGHT, State.REQUESTED)
 _NAMES_MAX = 100
 
@@ -187,14 +184,9 @@ class Rollbacks:
         if planned.target.action not in ("replacecommit", "clustering"):
             return
         instant = planned.target.commit_time
-        self.store.delete(join_path(_HASHING_CONFIGS, format_hashing_config_name(instant)))
-        marker = format_hashing_marker_name(instant)
+        delete_rules(self.store, instant)
         for path in sorted({path for path, _ in planned.files}):
-            for root in HASHING_METADATA_FOLDERS:
-                folder = join_path(root, path)
-                self.store.delete(join_path(folder, marker))
-                self.store.delete(join_path(folder, format_hashing_metadata_name(instant)))
-            self.store.delete(join_path(path, marker))  # where Hudi 0.15 puts it
+            delete_hashing_files(self.store, path, instant)
 
     def _cancel_blocks(
         self, rollback_instant: str, planned: PlannedRollback

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from bucketfmt.format.names import names
+from bucketfmt.format.names import layout, names
 from bucketfmt.format.names.paths import (
     check_partition_path,
     check_relative_path,
@@ -58,10 +58,10 @@ def rfc29_file_name(name: str) -> Json:
 
 def hashing_file_name(name: str) -> Json:
     parsers = {
-        "hashing_meta": ("metadata", names.parse_hashing_metadata_name),
-        "commit": ("marker", names.parse_hashing_marker_name),
+        "hashing_meta": ("metadata", layout.parse_hashing_metadata_name),
+        "commit": ("marker", layout.parse_hashing_marker_name),
     }
-    default = ("config", names.parse_hashing_config_name)
+    default = ("config", layout.parse_hashing_config_name)
     kind, parse = parsers.get(name.rpartition(".")[2], default)
     return {"kind": kind, "instant": parse(name)}
 
