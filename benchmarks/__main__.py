@@ -21,6 +21,7 @@ from .reading import measure_cow, measure_log_only, measure_mor
 from .report import encode_run, format_figures, format_results, write_report
 from .spark_reading import measure_spark_reading
 from .spark_writing import measure_spark_writing
+from .startup import measure_startup
 from .writing import measure_write_memory, measure_writing
 
 _HERE = Path(__file__).resolve().parent
@@ -52,6 +53,7 @@ _BENCHMARKS = {
     "memory": _Benchmark(
         measure_memory, ("cow", "mor", "log_only", "cow_5x", "mor_5x", "log_only_5x")
     ),
+    "startup": _Benchmark(measure_startup),
 }
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["UNKNOWN_CAUSE", "Figure", "Peer", "Result", "Timing", "race", "ratio"]
+__all__ = ["UNKNOWN_CAUSE", "Figure", "Peer", "Result", "Timing", "cpu_ratio", "race", "ratio"]
 
 UNKNOWN_CAUSE = "Why is not known yet."
 
@@ -109,3 +109,9 @@ def ratio(timings: Sequence[Timing], peer: str, to: str) -> float:
     """
     walls = {timing.peer: timing.walls for timing in timings}
     return statistics.median(a / b for a, b in zip(walls[peer], walls[to], strict=True))
+
+
+def cpu_ratio(timings: Sequence[Timing], peer: str, to: str) -> float:
+    """Return the median, over the rounds, of one peer's CPU time by another's."""
+    cpus = {timing.peer: timing.cpus for timing in timings}
+    return statistics.median(a / b for a, b in zip(cpus[peer], cpus[to], strict=True))

@@ -30,7 +30,7 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 
 def command_line() -> str:
     """The help of every command, as typer writes it out."""
-    words = ["-m", "typer", "--app", "app", "bucketfmt.cli.__main__"]
+    words = ["-m", "typer", "--app", "app", "bucketfmt.cli.app"]
     words += ["utils", "docs", "--name", "bucketfmt"]
     done = subprocess.run([sys.executable, *words], capture_output=True, text=True, check=True)  # noqa: S603 - our own words
     return done.stdout.replace("# `bucketfmt`\n", "", 1)

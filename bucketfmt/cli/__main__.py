@@ -1,20 +1,18 @@
 """`python -m bucketfmt.cli` and the `bucketfmt` script."""
 
-from bucketfmt.cli.app import app, main
-from bucketfmt.cli.commands import (  # noqa: F401  (they register commands)
-    check,
-    creating,
-    demo,
-    dump,
-    hashing,
-    index,
-    rows,
-    services,
-    tables,
-    writing,
-)
+from __future__ import annotations
 
-__all__ = ["app", "main"]
+from bucketfmt.cli.interrupts import ending_at_interrupt
+
+__all__ = ["main"]
+
+
+def main() -> None:
+    """Run the command line and exit with an `ExitCode`."""
+    with ending_at_interrupt():
+        from bucketfmt.cli.app import run  # noqa: PLC0415  (imports typer)
+    run()
+
 
 if __name__ == "__main__":
     main()

@@ -1,35 +1,74 @@
-"""The command line's frame: the app, options every command shares, and exit codes."""
+"""The command line: the commands it has, how they are found, and how a run ends."""
 
 from __future__ import annotations
 
-import json
 import os
 import sys
-from enum import Enum, IntEnum
-from typing import Annotated, Any
+from enum import IntEnum
+from importlib import import_module
+from typing import Any
 
 import typer
+from typer.core import TyperGroup
 
-import bucketfmt
+from bucketfmt.cli.interrupts import INTERRUPTED, ending_at_interrupt
 from bucketfmt.errors import BucketfmtError, UnsupportedError
 
-__all__ = ["ExitCode", "IndexOption", "Output", "OutputOption", "StorageOption", "TableArgument"]
-__all__ += ["app", "main", "open_table", "parse_index", "parse_pair", "parse_storage_options"]
+__all__ = ["COMMANDS", "ExitCode", "app", "run"]
 
 # typer carries click within itself and exports this subclass only.
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
-app = typer.Typer(
-    name="bucketfmt",
-    help="Look into Apache Hudi bucket-index tables without a JVM.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-
-
-_INTERRUPTED = 130  # as a shell has it of a process that SIGINT ended
+_ROOM = "bucketfmt.cli.commands"
+COMMANDS = {
+    "demo": (
+        f"{_ROOM}.demo",
+        "Open a table real Hudi wrote, look into it, check it; then write a new one.",
+    ),
+    "describe": (
+        f"{_ROOM}.tables",
+        "Say what a table is: type, version, keys, index, size, schema.",
+    ),
+    "history": (f"{_ROOM}.tables", "List what was done to a table, newest first."),
+    "files": (f"{_ROOM}.tables", "List the files a reader of the table opens."),
+    "buckets": (f"{_ROOM}.tables", "Draw the size of each bucket, and say how even they are."),
+    "read": (f"{_ROOM}.rows", "Read rows as Hudi reads them."),
+    "locate": (f"{_ROOM}.rows", "Say which bucket and files hold keys, opening no data file."),
+    "lookup": (f"{_ROOM}.rows", "Read the rows of given keys, opening only their buckets."),
+    "check": (
+        f"{_ROOM}.check",
+        "Check a table and say what is wrong, why, and what to do. Writes nothing.",
+    ),
+    "hash": (
+        f"{_ROOM}.hashing",
+        "Print the hash values, the bucket and the ring position of record keys.",
+    ),
+    "dump": (
+        f"{_ROOM}.dump",
+        "Show a file field by field: offsets, values, and the rules of the format.",
+    ),
+    "create": (
+        f"{_ROOM}.creating",
+        "Make a new table with the columns of a file; its rows are not written.",
+    ),
+    "upsert": (f"{_ROOM}.writing", "Write the rows of files to a table, as one commit."),
+    "delete": (f"{_ROOM}.writing", "Delete rows by key or by filter, or drop partitions."),
+    "compact": (
+        f"{_ROOM}.services",
+        "Merge the log files of a merge-on-read table into new base files.",
+    ),
+    "clean": (f"{_ROOM}.services", "Delete files that only reads of the past would open."),
+    "archive": (f"{_ROOM}.services", "Move old instants from the active timeline to the archive."),
+    "rollback": (f"{_ROOM}.services", "Take the newest write back."),
+    "savepoint": (f"{_ROOM}.services", "Keep the table as it is now for a later restore."),
+    "restore": (
+        f"{_ROOM}.services",
+        "Take the table back to a savepoint; what was written since is gone.",
+    ),
+    "index": (f"{_ROOM}.index", "Look after a table's index."),
+}
+"""Each command: the module whose `app` has it, and the first sentence of its help. The module is
+imported when the command is called, and `bucketfmt --help` imports none of them."""
 
 
 class ExitCode(IntEnum):
@@ -42,107 +81,59 @@ class ExitCode(IntEnum):
     USAGE = 64
 
 
-class Output(str, Enum):
-    """How a command prints."""
+class _ImportedOnCall(TyperGroup):
+    """A group of commands whose modules are imported when they are called.
 
-    TEXT = "text"
-    JSON = "json"
-
-
-TableArgument = Annotated[
-    str, typer.Argument(metavar="TABLE", help="Path or URL of the table's root folder.")
-]
-OutputOption = Annotated[
-    Output, typer.Option("--output", help="text for people, json for programs.")
-]
-StorageOption = Annotated[
-    list[str] | None,
-    typer.Option("--storage-option", metavar="KEY=VALUE", help="Passed to fsspec; repeatable."),
-]
-IndexOption = Annotated[
-    str | None,
-    typer.Option(
-        "--index",
-        metavar="INDEX",
-        help="simple:N[:FIELDS], partition:N:RULES, or consistent:N, where the table does not say.",
-    ),
-]
-
-
-def parse_index(text: str) -> bucketfmt.Index:
-    """Return the index a `--index` option names.
-
-    Raises:
-        typer.BadParameter: it names none.
+    `commands` holds outlines of the commands: a name and the first sentence of the help.
     """
-    kind, _, rest = text.partition(":")
-    number, _, detail = rest.partition(":")
-    try:
-        if kind == "simple":
-            fields = tuple(detail.split(",")) if detail else None
-            return bucketfmt.SimpleBucketIndex(int(number), fields)
-        if kind == "partition" and detail:
-            return bucketfmt.PartitionBucketIndex(int(number), detail)
-        if kind == "consistent":
-            return bucketfmt.ConsistentHashingIndex(int(number))
-    except ValueError as error:
-        raise typer.BadParameter(f"--index {text}: {error}") from error
-    raise typer.BadParameter(
-        f"--index {text}: want simple:N[:FIELD,FIELD], partition:N:REGEX,N;..., or consistent:N"
-    )
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return a command, for a call of the command or for its help; None if there is none."""
+        if cmd_name not in COMMANDS:
+            return None
+        with ending_at_interrupt():
+            module = import_module(COMMANDS[cmd_name][0])
+        return typer.main.get_group(module.app).commands[cmd_name]
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write the help of the group, which lists the outlines."""
+        outline = TyperGroup(
+            name=self.name, commands=dict(self.commands), params=self.params, help=self.help
+        )
+        outline.format_help(ctx, formatter)
 
 
-def open_table(
-    uri: str, storage_option: list[str] | None = None, index: str | None = None
-) -> bucketfmt.Table:
-    """Open the table a command was given."""
-    return bucketfmt.open(
-        uri,
-        storage_options=parse_storage_options(storage_option) or None,
-        index=parse_index(index) if index else None,
-    )
+app = typer.Typer(
+    name="bucketfmt",
+    cls=_ImportedOnCall,
+    help="Look into Apache Hudi bucket-index tables without a JVM.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 
 
-def parse_pair(option: str, text: str) -> tuple[str, str]:
-    """Return what is on both sides of the equals sign.
-
-    Raises:
-        typer.BadParameter: there is none, or nothing before it.
-    """
-    name, separator, value = text.partition("=")
-    if not (separator and name):
-        raise typer.BadParameter(f"{option} {text}: want KEY=VALUE")
-    return name, value
+def _outline() -> None:
+    """Stand for a command whose module is not imported."""
 
 
-def parse_storage_options(pairs: list[str] | None) -> dict[str, Any]:
-    """Return what `--storage-option` said; values are JSON where they can be.
-
-    Raises:
-        typer.BadParameter: one is no KEY=VALUE.
-    """
-    options: dict[str, Any] = {}
-    for pair in pairs or ():
-        key, value = parse_pair("--storage-option", pair)
-        try:
-            options[key] = json.loads(value)  # so that {"client_kwargs": ...} can be said
-        except ValueError:
-            options[key] = value
-    return options
+for _name, (_, _help) in COMMANDS.items():
+    app.command(_name, help=_help)(_outline)
 
 
-def main() -> None:
+def run() -> None:
     """Run the command line and exit with an `ExitCode`. Errors are one line on stderr."""
     try:
         result = app(standalone_mode=False)
         code = result if isinstance(result, int) else ExitCode.OK
-        if code == _INTERRUPTED:  # typer has caught it
+        if code == INTERRUPTED:  # typer has caught it
             raise KeyboardInterrupt
     except typer.Exit as error:
         code = error.exit_code
     except (typer.Abort, KeyboardInterrupt):
         print("bucketfmt: stopped", file=sys.stderr)
-        code = _INTERRUPTED
+        code = INTERRUPTED
     except UnsupportedError as error:
         print(f"bucketfmt: not supported: {error}", file=sys.stderr)
         code = ExitCode.UNSUPPORTED

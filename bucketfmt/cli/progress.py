@@ -6,10 +6,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
-from rich.progress import Progress as Bars
-
 from bucketfmt.progress import Progress, ProgressCallback
 
 __all__ = ["shown_progress"]
@@ -25,6 +21,15 @@ def shown_progress(beginning: str) -> Iterator[ProgressCallback | None]:
     if not sys.stderr.isatty():
         yield None
         return
+    from rich.console import Console  # noqa: PLC0415  (nothing is shown elsewhere)
+    from rich.progress import (  # noqa: PLC0415
+        BarColumn,
+        MofNCompleteColumn,
+        TextColumn,
+        TimeElapsedColumn,
+    )
+    from rich.progress import Progress as Bars  # noqa: PLC0415
+
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with Bars(*columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True) as bars:
         tasks = {"": bars.add_task(beginning, total=None)}

@@ -7,14 +7,16 @@ import json
 import math
 import sys
 from collections.abc import Iterable, Mapping
+from functools import cache
 from itertools import zip_longest
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 from rich.cells import cell_len
-from rich.console import Console
-from rich.table import Table as Grid
-from rich.text import Text
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table as Grid
 
 __all__ = ["bar", "console", "json_text", "on_terminal", "print_facts", "print_json"]
 __all__ += ["print_rows", "print_table", "size_text"]
@@ -24,18 +26,42 @@ _PAGE_ROWS = 1_000
 _GAP = "  "
 
 
-class _Console(Console):
-    def on_broken_pipe(self) -> None:
-        """Raise it, as other output does; rich would exit with the code for findings."""
-        raise BrokenPipeError
-
-
 def on_terminal() -> bool:
     """Whether a person watches standard output. FORCE_COLOR says how it looks, and not that."""
     return sys.stdout.isatty()
 
 
-console = _Console(highlight=False, width=None if on_terminal() else _UNBOUNDED)
+@cache
+def console() -> Console:
+    """Return the console that prints on standard output.
+
+    Most of rich is imported here and where a grid is made: it takes 30 ms, and JSON and files of
+    rows need none of it.
+    """
+    from rich.console import Console  # noqa: PLC0415
+
+    class RaisingConsole(Console):
+        def on_broken_pipe(self) -> None:
+            """Raise the error, as other output does; rich would exit with the code for findings."""
+            raise BrokenPipeError
+
+    return RaisingConsole(highlight=False, width=None if on_terminal() else _UNBOUNDED)
+
+
+def _grid(**options: Any) -> Grid:
+    from rich.table import Table  # noqa: PLC0415
+
+    return Table(box=None, pad_edge=False, **options)
+
+
+def _fill(grid: Grid, rows: Iterable[Iterable[Any]]) -> None:
+    """Add rows to a grid. Nothing in a cell is taken as markup."""
+    from rich.text import Text  # noqa: PLC0415
+
+    for row in rows:
+        cells = [Text(_cell_text(value), style="dim" if value is None else "") for value in row]
+        grid.add_row(*cells)
+
 
 _BLOCKS = " ▏▎▍▌▋▊▉█"
 
@@ -73,27 +99,23 @@ def print_json(value: Any) -> None:
 
 
 def print_table(table: pa.Table) -> None:
-    """Print rows as a grid; on a terminal narrower than that, one row below the other.
-
-    Nothing in a cell is taken as markup.
-    """
+    """Print rows as a grid; on a terminal narrower than that, one row below the other."""
     if not on_terminal():
         print_rows(table.schema, table.to_batches())
         return
     rows = table.to_pylist()
-    grid = Grid(header_style="bold", box=None, pad_edge=False)
+    grid = _grid(header_style="bold")
     for field in table.schema:
         justify: Literal["left", "right"] = "right" if _is_number(field.type) else "left"
         grid.add_column(field.name, justify=justify, overflow="fold")
-    for row in rows:
-        grid.add_row(*(_cell(value) for value in row.values()))
-    unbounded = console.options.update(max_width=_UNBOUNDED)
-    if not rows or console.measure(grid, options=unbounded).maximum <= console.width:
-        console.print(grid)
+    _fill(grid, (row.values() for row in rows))
+    unbounded = console().options.update(max_width=_UNBOUNDED)
+    if not rows or console().measure(grid, options=unbounded).maximum <= console().width:
+        console().print(grid)
         return
     for number, row in enumerate(rows):
         if number:
-            console.print()
+            console().print()
         print_facts(row)
 
 
@@ -136,10 +158,6 @@ def _is_number(kind: pa.DataType) -> bool:
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
 
 
-def _cell(value: Any) -> Text:
-    return Text(_cell_text(value), style="dim" if value is None else "")
-
-
 def _cell_text(value: Any) -> str:
     if value is None:
         return "-"
@@ -150,12 +168,11 @@ def _cell_text(value: Any) -> str:
 
 def print_facts(facts: Mapping[str, Any] | Iterable[tuple[str, Any]]) -> None:
     """Print name and value pairs, one a line."""
-    grid = Grid(box=None, show_header=False, pad_edge=False)
+    grid = _grid(show_header=False)
     grid.add_column(style="bold")
     grid.add_column(overflow="fold")
-    for name, value in facts.items() if isinstance(facts, Mapping) else facts:
-        grid.add_row(name, _cell(value))
-    console.print(grid)
+    _fill(grid, facts.items() if isinstance(facts, Mapping) else facts)
+    console().print(grid)
 
 
 def bar(value: float, largest: float, width: int) -> str:

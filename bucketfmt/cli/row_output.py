@@ -18,7 +18,6 @@ from typing import Any, BinaryIO
 
 import pyarrow as pa
 import pyarrow.csv
-import pyarrow.parquet as pq
 import typer
 
 from bucketfmt.cli.render import json_text, on_terminal, print_rows, print_table
@@ -150,6 +149,8 @@ def _write_to(
     batches: Iterable[pa.RecordBatch],
 ) -> None:
     if form is RowOutput.PARQUET:
+        import pyarrow.parquet as pq  # noqa: PLC0415  (40 ms that other formats need not pay)
+
         with pq.ParquetWriter(sink, schema) as parquet:
             for batch in batches:
                 parquet.write_batch(batch)

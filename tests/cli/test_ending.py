@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from bucketfmt.cli.app import parse_storage_options
+from bucketfmt.cli.options import parse_storage_options
 from tests.cli.conftest import COMMAND, Cli, on_terminal
 from tests.table.tables import state_properties
 

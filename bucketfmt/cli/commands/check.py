@@ -9,13 +9,12 @@ import typer
 
 import bucketfmt
 from bucketfmt.check.report import CheckReport, Finding
-from bucketfmt.cli.app import (
+from bucketfmt.cli.options import (
     IndexOption,
     Output,
     OutputOption,
     StorageOption,
     TableArgument,
-    app,
     parse_index,
     parse_storage_options,
 )
@@ -23,6 +22,8 @@ from bucketfmt.cli.progress import shown_progress
 from bucketfmt.cli.render import console, print_json
 
 __all__ = ["check", "print_report"]
+
+app = typer.Typer()
 
 _STYLES = {"error": "bold red", "warning": "yellow", "info": "dim"}
 
@@ -89,9 +90,9 @@ def print_report(report: CheckReport) -> None:
     for finding in report.findings:
         _print_finding(finding)
     checked = ", ".join(f"{number} {what}" for what, number in report.checked.items())
-    console.print(f"checked ({report.depth}): {checked or 'nothing'}", markup=False)
+    console().print(f"checked ({report.depth}): {checked or 'nothing'}", markup=False)
     for sentence in report.not_checked:
-        console.print(f"not checked: {sentence}", markup=False)
+        console().print(f"not checked: {sentence}", markup=False)
     count = f"{len(report.findings)} findings"
     if report.findings_left_out:
         every = len(report.findings) + report.findings_left_out
@@ -102,19 +103,19 @@ def print_report(report: CheckReport) -> None:
         "incomplete": "nothing found, but not all could be checked",
     }
     stopped = "stopped; " if report.interrupted else ""
-    console.print(stopped + shown[report.status], style="bold", markup=False)
+    console().print(stopped + shown[report.status], style="bold", markup=False)
 
 
 def _print_finding(finding: Finding) -> None:
     place = "" if finding.partition is None else f" partition {finding.partition!r}"
     place += "" if finding.bucket is None else f" bucket {finding.bucket}"
     head = f"{finding.severity} {finding.id}: {finding.title}{place}"
-    console.print(head, style=_STYLES[finding.severity], markup=False)
+    console().print(head, style=_STYLES[finding.severity], markup=False)
     lines = [f"what   {finding.evidence}"]
     lines += [f"file   {path}" for path in finding.paths]
     lines += [f"cause  {finding.cause}", f"fix    {finding.fix}"]
     if finding.data_loss:
         lines.append("       rows may be lost or wrong")
     for line in lines:
-        console.print(f"    {line}", markup=False)
-    console.print()
+        console().print(f"    {line}", markup=False)
+    console().print()

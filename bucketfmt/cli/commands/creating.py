@@ -9,17 +9,16 @@ from typing import Annotated, Any
 import typer
 
 import bucketfmt
-from bucketfmt.cli.app import (
+from bucketfmt.cli.commands.writing import DryRun, FormatOption, print_plan
+from bucketfmt.cli.options import (
     Output,
     OutputOption,
     StorageOption,
     TableArgument,
-    app,
     parse_index,
     parse_pair,
     parse_storage_options,
 )
-from bucketfmt.cli.commands.writing import DryRun, FormatOption, print_plan
 from bucketfmt.cli.render import print_facts
 from bucketfmt.cli.row_files import FileFormat, open_row_files
 from bucketfmt.storage.open import open_store
@@ -27,6 +26,8 @@ from bucketfmt.write.properties.create import check_no_table
 from bucketfmt.write.properties.plan_create import name_of, plan_properties
 
 __all__ = ["create"]
+
+app = typer.Typer()
 
 
 def _names(text: str | None) -> list[str]:

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import typer
 
 import bucketfmt
-from bucketfmt.cli.app import app
 from bucketfmt.cli.commands.check import print_report
 from bucketfmt.cli.commands.tables import describe_facts, draw_buckets
 from bucketfmt.cli.render import console, print_facts, print_table, size_text
@@ -19,6 +19,8 @@ from bucketfmt.format.names.layout import METADATA_FOLDER
 from bucketfmt.index.skew import measure_skew
 
 __all__ = ["demo"]
+
+app = typer.Typer()
 
 
 @app.command()
@@ -52,7 +54,8 @@ def show(root: Path) -> None:
     print_table(table.lookup(keys))
 
     _step("t.scan(filter=[('qty', '=', 6)]).count()", "a scan, logs merged as Hudi merges them")
-    console.print(table.scan(filter=[("qty", "=", 6)]).count(), "of", table.scan().count(), "rows")
+    found = table.scan(filter=[("qty", "=", 6)]).count()
+    console().print(found, "of", table.scan().count(), "rows")
 
     _step("bucketfmt buckets PATH", "how even the buckets are")
     sizes = table.inspect.buckets().to_pylist()
@@ -62,7 +65,7 @@ def show(root: Path) -> None:
         draw_buckets(path, rows, measure_skew([row["size"] for row in rows]), largest)
 
     _step("t.check(depth='full').status", "a file-system check, for tables")
-    console.print(table.check(depth="full").status)
+    console().print(table.check(depth="full").status)
 
     lost, doubled = damage(root, located.to_pylist()[0])
     _step(f"cut {lost}; copy {doubled}", "now a log file is cut, and a bucket gets a second group")
@@ -96,10 +99,10 @@ def show_writing(root: Path) -> None:
     _step("t.compact()", "what was logged becomes base files")
     result = table.compact()
     if result is not None:
-        console.print(f"{result.operation}: {len(result.files)} files")
+        console().print(f"{result.operation}: {len(result.files)} files")
     commits = table.inspect.commits()
     print_table(commits.select(["requested_time", "action", "state", "operation_type"]))
-    console.print("check:", table.check(depth="full").status)
+    console().print("check:", table.check(depth="full").status)
 
 
 def damage(root: Path, located: dict[str, Any]) -> tuple[str, str]:
@@ -112,5 +115,5 @@ def damage(root: Path, located: dict[str, Any]) -> tuple[str, str]:
 
 
 def _step(code: str, comment: str) -> None:
-    console.print(f"\n>>> {code}", style="bold", markup=False)
-    console.print(f"# {comment}", style="dim", markup=False)
+    console().print(f"\n>>> {code}", style="bold", markup=False)
+    console().print(f"# {comment}", style="dim", markup=False)

@@ -7,10 +7,8 @@ from dataclasses import asdict
 from typing import Annotated
 
 import typer
-from rich.table import Table as Grid
-from rich.text import Text
 
-from bucketfmt.cli.app import Output, OutputOption, StorageOption, app, parse_storage_options
+from bucketfmt.cli.options import Output, OutputOption, StorageOption, parse_storage_options
 from bucketfmt.cli.render import console, print_json
 from bucketfmt.dump.annotation import Annotation
 from bucketfmt.dump.file import annotate_file
@@ -18,6 +16,8 @@ from bucketfmt.limits import DEFAULT_LIMITS
 from bucketfmt.storage.open import open_store
 
 __all__ = ["dump"]
+
+app = typer.Typer()
 
 
 @app.command()
@@ -40,6 +40,9 @@ def dump(
     if output is Output.JSON:
         print_json([asdict(annotation) for annotation in annotations])
         return
+    from rich.table import Table as Grid  # noqa: PLC0415  (JSON needs none)
+    from rich.text import Text  # noqa: PLC0415
+
     grid = Grid(box=None, pad_edge=False, header_style="bold")
     grid.add_column("offset", justify="right")
     grid.add_column("bytes", justify="right")
@@ -47,12 +50,12 @@ def dump(
     grid.add_column("value", overflow="fold")
     grid.add_column("rule")
     for annotation in annotations:
-        grid.add_row(*_cells(annotation), style="red" if annotation.is_damage else None)
-    console.print(grid)
+        grid.add_row(*map(Text, _cells(annotation)), style="red" if annotation.is_damage else None)
+    console().print(grid)
     sys.stdout.flush()
 
 
-def _cells(annotation: Annotation) -> tuple[Text, ...]:
+def _cells(annotation: Annotation) -> tuple[str, ...]:
     value = f"DAMAGED: {annotation.value}" if annotation.is_damage else annotation.value
-    texts = (f"{annotation.offset:#x}", str(annotation.length), annotation.field, value)
-    return tuple(Text(text) for text in (*texts, annotation.rule or ""))
+    place = f"{annotation.offset:#x}", str(annotation.length)
+    return (*place, annotation.field, value, annotation.rule or "")

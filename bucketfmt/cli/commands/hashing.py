@@ -7,12 +7,14 @@ from typing import Annotated
 import pyarrow as pa
 import typer
 
-from bucketfmt.cli.app import Output, OutputOption, app
+from bucketfmt.cli.options import Output, OutputOption
 from bucketfmt.cli.render import print_json, print_table
 from bucketfmt.format.keys.hashing import bucket_of_hash, java_list_hash, xxhash32
 from bucketfmt.format.keys.record_keys import KeyDialect, extract_hash_values
 
 __all__ = ["hash_keys"]
+
+app = typer.Typer()
 
 
 @app.command("hash")

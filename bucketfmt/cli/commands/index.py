@@ -6,18 +6,13 @@ import json
 
 import typer
 
-from bucketfmt.cli.app import (
-    IndexOption,
-    Output,
-    OutputOption,
-    StorageOption,
-    TableArgument,
-    app,
-)
 from bucketfmt.cli.commands.writing import Lock, LockOption, open_to_write
+from bucketfmt.cli.options import IndexOption, Output, OutputOption, StorageOption, TableArgument
 from bucketfmt.cli.render import print_facts
 
 __all__ = ["pin"]
+
+app = typer.Typer()
 
 index_app = typer.Typer(help="Look after a table's index.", no_args_is_help=True)
 app.add_typer(index_app, name="index")

@@ -13,13 +13,7 @@ import pyarrow as pa
 import typer
 
 import bucketfmt
-from bucketfmt.cli.app import (
-    IndexOption,
-    StorageOption,
-    TableArgument,
-    app,
-    open_table,
-)
+from bucketfmt.cli.options import IndexOption, StorageOption, TableArgument, open_table
 from bucketfmt.cli.render import on_terminal, print_table
 from bucketfmt.cli.row_output import RowOutput, choose_form, write_rows
 from bucketfmt.rows.columns.meta_columns import RECORD_KEY
@@ -27,6 +21,8 @@ from bucketfmt.rows.columns.virtual_keys import record_keys
 from bucketfmt.table.keys import key_columns
 
 __all__ = ["given_keys", "locate", "lookup", "read"]
+
+app = typer.Typer()
 
 _ROWS_SHOWN = 100  # on a terminal, where nobody says how many
 _COUNTED_BYTES_MAX = 64 << 20  # of the files of a read whose rows are counted for a note

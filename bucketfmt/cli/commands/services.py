@@ -9,14 +9,6 @@ from typing import Annotated, Any
 
 import typer
 
-from bucketfmt.cli.app import (
-    IndexOption,
-    Output,
-    OutputOption,
-    StorageOption,
-    TableArgument,
-    app,
-)
 from bucketfmt.cli.commands.writing import (
     CodecOption,
     DryRun,
@@ -25,10 +17,13 @@ from bucketfmt.cli.commands.writing import (
     open_to_write,
     print_result,
 )
+from bucketfmt.cli.options import IndexOption, Output, OutputOption, StorageOption, TableArgument
 from bucketfmt.cli.progress import shown_progress
 from bucketfmt.cli.render import console, print_facts, size_text
 
 __all__ = ["archive", "clean", "compact", "restore", "rollback", "savepoint"]
+
+app = typer.Typer()
 
 
 class Policy(str, Enum):
@@ -78,7 +73,7 @@ def compact(
     elif output is Output.JSON:
         print("null")
     else:
-        console.print("nothing to compact")
+        console().print("nothing to compact")
 
 
 @app.command()
@@ -206,4 +201,4 @@ def _print(
         return
     print_facts(facts)
     if dry_run:
-        console.print("nothing was done (--dry-run)", style="dim")
+        console().print("nothing was done (--dry-run)", style="dim")

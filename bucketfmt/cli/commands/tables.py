@@ -9,13 +9,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import typer
 
-from bucketfmt.cli.app import (
+from bucketfmt.cli.options import (
     IndexOption,
     Output,
     OutputOption,
     StorageOption,
     TableArgument,
-    app,
     open_table,
 )
 from bucketfmt.cli.render import (
@@ -31,6 +30,8 @@ from bucketfmt.table.inspect import Inspect
 from bucketfmt.table.table import Table
 
 __all__ = ["buckets", "describe", "files", "history"]
+
+app = typer.Typer()
 
 PartitionOption = Annotated[
     str | None, typer.Option("--partition", metavar="PATH", help="Only this partition.")
@@ -81,7 +82,7 @@ def describe(
         print_json({**facts, "columns": columns})
         return
     print_facts({**facts, "size": size_text(facts["size"])})
-    console.print()
+    console().print()
     print_table(pa.table({"column": list(columns), "type": list(columns.values())}))
 
 
@@ -172,18 +173,18 @@ def buckets(
 
 def draw_buckets(partition_path: str, rows: list[dict[str, Any]], skew: Skew, largest: int) -> None:
     """Draw a bar a bucket; bars of several partitions share one scale."""
-    console.print(f"[bold]{'partition ' if partition_path else 'table'}[/]", end="")
-    console.print(partition_path or "", markup=False)
-    width = max(10, min(60, console.width - 40))
+    console().print(f"[bold]{'partition ' if partition_path else 'table'}[/]", end="")
+    console().print(partition_path or "", markup=False)
+    width = max(10, min(60, console().width - 40))
     for row in rows:
         name = "-" if row["bucket_id"] is None else f"{row['bucket_id']:08d}"
         logs = f"  + {row['log_files']} log" if row["log_files"] else ""
         drawn = f"{bar(row['size'], largest, width):<{width}}"
-        console.print(f"{name}  {drawn} {size_text(row['size']):>10}{logs}", markup=False)
-    console.print(
+        console().print(f"{name}  {drawn} {size_text(row['size']):>10}{logs}", markup=False)
+    console().print(
         f"{len(rows)} buckets, {size_text(skew.total_bytes)}; largest / median "
         f"{skew.largest_to_median:.2f}, Gini {skew.gini:.2f}\n"
         f"suggested N {skew.suggested_buckets} (for {size_text(skew.target_bytes)} a bucket)",
         markup=False,
     )
-    console.print()
+    console().print()

@@ -14,18 +14,17 @@ import pyarrow.compute as pc
 import typer
 
 import bucketfmt
-from bucketfmt.cli.app import (
+from bucketfmt.cli.commands.rows import Filter, Keys, KeysFrom, given_keys, parse_condition
+from bucketfmt.cli.options import (
     IndexOption,
     Output,
     OutputOption,
     StorageOption,
     TableArgument,
-    app,
     parse_index,
     parse_pair,
     parse_storage_options,
 )
-from bucketfmt.cli.commands.rows import Filter, Keys, KeysFrom, given_keys, parse_condition
 from bucketfmt.cli.progress import shown_progress
 from bucketfmt.cli.render import console, print_facts, size_text
 from bucketfmt.cli.row_files import FileFormat, open_row_files
@@ -44,6 +43,8 @@ __all__ = [
     "print_result",
     "upsert",
 ]
+
+app = typer.Typer()
 
 
 class Lock(str, Enum):
@@ -269,7 +270,7 @@ def print_result(result: bucketfmt.CommitResult, output: Output) -> None:
         print(json.dumps(asdict(result), ensure_ascii=False))
         return
     if not result.committed:
-        console.print("nothing to delete")
+        console().print("nothing to delete")
         return
     facts: dict[str, Any] = {
         "instant": f"{result.instant} ({result.action})",
@@ -330,7 +331,7 @@ def print_plan(facts: Mapping[str, Any], output: Output) -> None:
         print(json.dumps({name.replace(" ", "_"): value for name, value in facts.items()}))
         return
     print_facts(facts)
-    console.print("nothing was written (--dry-run)", style="dim")
+    console().print("nothing was written (--dry-run)", style="dim")
 
 
 def _told(reader: pa.RecordBatchReader, progress: ProgressCallback | None) -> pa.RecordBatchReader:

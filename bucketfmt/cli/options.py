@@ -1,0 +1,103 @@
+"""Options and arguments that commands share, and what their text means."""
+
+from __future__ import annotations
+
+import json
+from enum import Enum
+from typing import Annotated, Any
+
+import typer
+
+import bucketfmt
+
+__all__ = ["IndexOption", "Output", "OutputOption", "StorageOption", "TableArgument"]
+__all__ += ["open_table", "parse_index", "parse_pair", "parse_storage_options"]
+
+
+class Output(str, Enum):
+    """How a command prints."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+TableArgument = Annotated[
+    str, typer.Argument(metavar="TABLE", help="Path or URL of the table's root folder.")
+]
+OutputOption = Annotated[
+    Output, typer.Option("--output", help="text for people, json for programs.")
+]
+StorageOption = Annotated[
+    list[str] | None,
+    typer.Option("--storage-option", metavar="KEY=VALUE", help="Passed to fsspec; repeatable."),
+]
+IndexOption = Annotated[
+    str | None,
+    typer.Option(
+        "--index",
+        metavar="INDEX",
+        help="simple:N[:FIELDS], partition:N:RULES, or consistent:N, where the table does not say.",
+    ),
+]
+
+
+def parse_index(text: str) -> bucketfmt.Index:
+    """Return the index a `--index` option names.
+
+    Raises:
+        typer.BadParameter: it names none.
+    """
+    kind, _, rest = text.partition(":")
+    number, _, detail = rest.partition(":")
+    try:
+        if kind == "simple":
+            fields = tuple(detail.split(",")) if detail else None
+            return bucketfmt.SimpleBucketIndex(int(number), fields)
+        if kind == "partition" and detail:
+            return bucketfmt.PartitionBucketIndex(int(number), detail)
+        if kind == "consistent":
+            return bucketfmt.ConsistentHashingIndex(int(number))
+    except ValueError as error:
+        raise typer.BadParameter(f"--index {text}: {error}") from error
+    raise typer.BadParameter(
+        f"--index {text}: want simple:N[:FIELD,FIELD], partition:N:REGEX,N;..., or consistent:N"
+    )
+
+
+def open_table(
+    uri: str, storage_option: list[str] | None = None, index: str | None = None
+) -> bucketfmt.Table:
+    """Open the table a command was given."""
+    return bucketfmt.open(
+        uri,
+        storage_options=parse_storage_options(storage_option) or None,
+        index=parse_index(index) if index else None,
+    )
+
+
+def parse_pair(option: str, text: str) -> tuple[str, str]:
+    """Return what is on both sides of the equals sign.
+
+    Raises:
+        typer.BadParameter: there is none, or nothing before it.
+    """
+    name, separator, value = text.partition("=")
+    if not (separator and name):
+        raise typer.BadParameter(f"{option} {text}: want KEY=VALUE")
+    return name, value
+
+
+def parse_storage_options(pairs: list[str] | None) -> dict[str, Any]:
+    """Return what `--storage-option` said; values are JSON where they can be.
+
+    Raises:
+        typer.BadParameter: one is no KEY=VALUE.
+    """
+    options: dict[str, Any] = {}
+    for pair in pairs or ():
+        key, value = parse_pair("--storage-option", pair)
+        try:
+            options[key] = json.loads(value)  # so that {"client_kwargs": ...} can be said
+        except ValueError:
+            options[key] = value
+    return options
