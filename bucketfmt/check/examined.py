@@ -26,7 +26,12 @@ from bucketfmt.format.names.layout import (
     SCHEMA_FOLDER,
     is_partition_metafile_name,
 )
-from bucketfmt.format.names.names import BaseFileName, LogFileName, find_data_file_name
+from bucketfmt.format.names.names import (
+    BaseFileName,
+    FileGroupId,
+    LogFileName,
+    find_data_file_name,
+)
 from bucketfmt.format.table.internal_schema import InternalSchema
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.limits import Limits
@@ -38,7 +43,7 @@ from bucketfmt.snapshot.written_files import CommitRecord
 from bucketfmt.storage.store import FileInfo, Store
 from bucketfmt.storage.streams import map_in_threads, waiting_count
 from bucketfmt.timeline.history import load_history
-from bucketfmt.timeline.load import FileGroupId, load_pending_compactions
+from bucketfmt.timeline.load import load_pending_compactions
 from bucketfmt.timeline.timeline import Instant, Timeline
 
 __all__ = ["ExaminedState", "event_of_error"]

@@ -8,13 +8,21 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from bucketfmt.format.names.names import LogFileName
+from bucketfmt.process import cached_property
 from bucketfmt.snapshot.files import DataFile, FileSlice
+from bucketfmt.timeline.timeline import Instant, Timeline
 
-__all__ = ["InstantView", "find_file_slices", "find_slice_history", "group_files"]
+__all__ = [
+    "InstantView",
+    "TimelineView",
+    "find_file_slices",
+    "find_slice_history",
+    "group_files",
+]
 
 
 class InstantView(Protocol):
@@ -29,6 +37,35 @@ class InstantView(Protocol):
 
     def completion_time(self, requested_time: str) -> str:
         """When it completed; the requested time itself where history no longer tells."""
+
+
+@dataclass(frozen=True)
+class TimelineView:
+    """An `InstantView` of a table as its timeline stands.
+
+    Attributes:
+        timeline: The active timeline.
+        table_version: 6, 8 or 9.
+        archived: The archived instants, where the timeline needs them (`Timeline.needs_history`).
+    """
+
+    timeline: Timeline
+    table_version: int
+    archived: tuple[Instant, ...] = ()
+
+    def is_visible(self, requested_time: str) -> bool:
+        """Whether the write of that instant is completed."""
+        return self.timeline.is_completed(requested_time)
+
+    def completion_time(self, requested_time: str) -> str:
+        """When it completed; the requested time itself where history no longer tells."""
+        is_archived = self.timeline.needs_history(requested_time)
+        timeline = self._with_archived if is_archived else self.timeline
+        return timeline.completion_time(requested_time) or requested_time
+
+    @cached_property
+    def _with_archived(self) -> Timeline:
+        return self.timeline.with_history(self.archived)
 
 
 def group_files(files: Iterable[DataFile]) -> dict[str, list[DataFile]]:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from bucketfmt.errors import BucketfmtError, CorruptError, NotFoundError
 from bucketfmt.format.names.instants import State, find_instant_file
 from bucketfmt.format.names.layout import METADATA_FOLDER, SCHEMA_FOLDER, is_partition_metafile_name
-from bucketfmt.format.names.names import BaseFileName, LogFileName, find_data_file_name
+from bucketfmt.format.names.names import BaseFileName, FileGroupId, LogFileName, find_data_file_name
 from bucketfmt.format.names.paths import join_path
 from bucketfmt.format.table.internal_schema import InternalSchema, decode_schema_history
 from bucketfmt.format.table.table_config import TableConfig
@@ -29,7 +29,6 @@ from bucketfmt.storage.store import FileInfo, Store
 from bucketfmt.storage.streams import map_in_threads, waiting_count
 from bucketfmt.timeline.history import load_history
 from bucketfmt.timeline.load import (
-    FileGroupId,
     load_commit_metadata,
     load_pending_compactions,
     load_timeline,

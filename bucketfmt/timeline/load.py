@@ -17,6 +17,7 @@ from typing import TypeVar
 
 from bucketfmt.errors import BucketfmtError, CorruptError
 from bucketfmt.format.names.instants import State, format_instant_file_name
+from bucketfmt.format.names.names import FileGroupId
 from bucketfmt.format.names.paths import join_path
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.format.timeline.commit_metadata import CommitMetadata, decode_commit_metadata
@@ -35,7 +36,6 @@ from bucketfmt.storage.store import Store
 from bucketfmt.timeline.timeline import Instant, Timeline, plan_timeline
 
 __all__ = [
-    "FileGroupId",
     "load_clustering_plan",
     "load_commit_metadata",
     "load_compaction_plan",
@@ -45,9 +45,6 @@ __all__ = [
     "load_replaced_file_groups",
     "load_timeline",
 ]
-
-FileGroupId = tuple[str, str]
-"""(partition path, file id)."""
 
 _PARALLEL_READS = 16  # for the latency of object stores
 

@@ -11,7 +11,6 @@ import pytest
 
 import bucketfmt as bf
 from bucketfmt.errors import CorruptError
-from bucketfmt.format.names.instants import State
 from bucketfmt.format.timeline.plans import CleanerPlan, encode_cleaner_plan
 from bucketfmt.format.timeline.service_metadata import (
     CleanMetadata,
@@ -20,11 +19,11 @@ from bucketfmt.format.timeline.service_metadata import (
 )
 from bucketfmt.testing.faulty_store import Fault
 from bucketfmt.timeline.load import load_instant_content
-from bucketfmt.timeline.timeline import Instant, Timeline
+from bucketfmt.timeline.timeline import Instant
 from bucketfmt.timeline.transitions import put_completed, put_inflight, put_requested
 from bucketfmt.write.services.cleaning import Cleaner
 from bucketfmt.write.services.compaction import Compactor
-from bucketfmt.write.services.plan_clean import Retention, find_earliest_retained
+from bucketfmt.write.services.plan_clean import Retention
 from tests.write.crashes import crashes, is_as
 from tests.write.models import REGIONS, SCHEMA, Model, assert_reads_as, rows
 
@@ -254,32 +253,6 @@ def test_nothing_after_a_pending_write_is_cleaned(tmp_path: Path) -> None:
     result = table.clean(retain=1)
     heartbeat.stop()
     assert (result.files, result.earliest_retained) == ((), None)
-
-
-def instants(*texts: str) -> Timeline:
-    """`10 12*` is a completed commit and a pending one."""
-    found = [
-        Instant(t.rstrip("*"), "commit", State.INFLIGHT if "*" in t else State.COMPLETED, t, t)
-        for t in texts
-    ]
-    return Timeline(tuple(found), 2)
-
-
-@pytest.mark.parametrize(
-    ("timeline", "number", "expected"),
-    [
-        (instants(), 1, None),
-        (instants("10", "11"), 2, None),
-        (instants("10", "11", "12"), 2, "11"),
-        (instants("10", "11", "12"), 1, "12"),
-        (instants("10", "11*", "12", "13"), 1, "10"),
-        (instants("09*", "10", "11"), 1, None),
-        (instants("10", "11", "12*"), 1, "11"),
-    ],
-)
-def test_earliest_retained(timeline: Timeline, number: int, expected: str | None) -> None:
-    found = find_earliest_retained(timeline, number)
-    assert (found.requested_time if found else None) == expected
 
 
 def test_retaining_nothing_is_a_mistake(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from bucketfmt.limits import DEFAULT_LIMITS, Limits
 
 __all__ = [
     "BaseFileName",
+    "FileGroupId",
     "IoType",
     "LogFileName",
     "MarkerName",
@@ -40,6 +41,9 @@ __all__ = [
     "parse_marker_name",
     "parse_write_token",
 ]
+
+FileGroupId = tuple[str, str]
+"""(partition path, file id)."""
 
 _BUCKET_ID_MAX = 99_999_999  # eight decimal digits
 _JAVA_INT_MAX = 2**31 - 1

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from bucketfmt.errors import ConflictError
 from bucketfmt.format.names.instants import comparable_action
-from bucketfmt.format.names.names import find_bucket_id
+from bucketfmt.format.names.names import FileGroupId, find_bucket_id
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.format.timeline.commit_metadata import CommitMetadata
 from bucketfmt.format.timeline.instant_content import InstantContent
@@ -28,7 +28,6 @@ from bucketfmt.format.timeline.plans import (
 )
 from bucketfmt.format.timeline.write_operation import SERVICE_OPERATIONS, WriteOperation
 from bucketfmt.index.model import Index, PartitionBucketIndex, SimpleBucketIndex
-from bucketfmt.timeline.load import FileGroupId
 from bucketfmt.timeline.timeline import Instant, Timeline
 
 __all__ = [

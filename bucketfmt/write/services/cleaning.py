@@ -13,36 +13,28 @@ savepointed from here; what Hudi savepoints before a clean left by a crash goes 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from bucketfmt.errors import ConflictError, CorruptError, UnsupportedError
+from bucketfmt.errors import ConflictError, CorruptError
 from bucketfmt.format.names.instants import State, format_instant_file_name
-from bucketfmt.format.names.layout import is_metadata_path
-from bucketfmt.format.names.names import find_data_file_name
-from bucketfmt.format.names.paths import check_relative_path, join_path
+from bucketfmt.format.names.names import FileGroupId
+from bucketfmt.format.names.paths import join_path
 from bucketfmt.format.table.table_config import TableConfig
-from bucketfmt.format.timeline.plans import (
-    ActionInstant,
-    CleanerPlan,
-    CleanFileInfo,
-    CompactionOperation,
-    CompactionPlan,
-)
+from bucketfmt.format.timeline.plans import CleanerPlan, CompactionPlan
 from bucketfmt.format.timeline.service_metadata import (
     CleanMetadata,
     CleanPartitionMetadata,
     SavepointMetadata,
 )
-from bucketfmt.limits import Limits
 from bucketfmt.progress import ProgressCallback, Steps
-from bucketfmt.snapshot.file_slices import find_slice_history
+from bucketfmt.snapshot.file_slices import TimelineView
 from bucketfmt.snapshot.files import DataFile
 from bucketfmt.snapshot.snapshot import Snapshot
+from bucketfmt.snapshot.state import TableState
 from bucketfmt.timeline.clock import known_times
 from bucketfmt.timeline.load import (
-    FileGroupId,
     load_compaction_plan,
     load_instant_content,
     load_pending_clusterings,
@@ -54,15 +46,17 @@ from bucketfmt.timeline.transitions import put_completed, put_inflight, put_requ
 from bucketfmt.write.commit.transaction import Transactions
 from bucketfmt.write.rows.basis import check_writable
 from bucketfmt.write.services.plan_clean import (
+    CleanBasis,
     Retention,
-    find_earliest_retained,
-    is_protected,
+    earliest_retained,
+    find_compacted_names,
+    find_savepointed_names,
+    is_idle,
+    parse_clean_plan,
     plan_clean,
 )
 
 __all__ = ["CleanResult", "Cleaner"]
-
-_SAVEPOINTED = "savepointed_timestamps"
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,11 +104,11 @@ class Cleaner:
         plan = self._plan(snapshot, retention)
         found: dict[str, None] = {}
         for own in (*plans, *([plan] if plan else [])):
-            for partition_path, names in _names_to_delete(own, limits).items():
+            for partition_path, names in parse_clean_plan(own, limits).items():
                 found.update((join_path(partition_path, name), None) for name in names)
         sizes = [self._owner.store.info(path) for path in found]
         there = [info for info in sizes if info is not None]
-        earliest = _earliest_of(plan or (plans[-1] if plans else None))
+        earliest = earliest_retained(plan or (plans[-1] if plans else None))
         files = tuple(info.path for info in there)
         return CleanResult(files, sum(info.size for info in there), earliest)
 
@@ -129,7 +123,7 @@ class Cleaner:
         owner = self._owner
         with owner.recovered() as (config, timeline):
             pending = self._pending(timeline, config)
-            kept = self._savepointed(self._snapshot()) if pending else ()
+            kept = _load_savepointed_names(self._snapshot().state) if pending else ()
         results = [self._execute(config, instant, plan, kept) for instant, plan in pending]
         self._plan(self._snapshot(), retention)  # lists the partitions while others may write
         with owner.recovered() as (config, timeline):
@@ -168,97 +162,9 @@ class Cleaner:
         """Return the plan for what is there now; None if there is nothing to delete."""
         state = snapshot.state
         check_writable(state.config)
-        number = retention.number
-        by_commits = retention.policy == "KEEP_LATEST_COMMITS"
-        earliest = find_earliest_retained(state.timeline, number) if by_commits else None
-        if by_commits and earliest is None:
+        if is_idle(state.timeline, retention):
             return None
-        savepoints = state.timeline.completed.of("savepoint").instants
-        protected = self._savepointed(snapshot) | self._about_to_be_compacted(snapshot)
-        files: dict[str, list[CleanFileInfo]] = {}
-        uri = state.store.uri.rstrip("/")
-        root = uri if "://" in uri else f"file:{uri}"  # as Hadoop spells it
-        for file in self._find_files(snapshot, retention, earliest, protected):
-            path = f"{root}/{file.path}"
-            partition_path = file.path.rpartition("/")[0]
-            files.setdefault(partition_path, []).append(CleanFileInfo(file_path=path))
-        if not files:
-            return None
-        last = state.timeline.commits.completed.last
-        times = ",".join(instant.requested_time for instant in savepoints)
-        return CleanerPlan(
-            earliest_instant_to_retain=None
-            if earliest is None
-            else ActionInstant(
-                timestamp=earliest.requested_time,
-                action=earliest.action,
-                state=earliest.state.value,
-            ),
-            last_completed_commit_timestamp=last.requested_time if last is not None else "",
-            policy=retention.policy,
-            file_paths_to_be_deleted_per_partition=files,
-            extra_metadata={_SAVEPOINTED: times} if savepoints else {},
-        )
-
-    def _find_files(
-        self,
-        snapshot: Snapshot,
-        retention: Retention,
-        earliest: Instant | None,
-        protected: Collection[str],
-    ) -> list[DataFile]:
-        state = snapshot.state
-        replaced = load_replaced_file_groups(
-            state.store, state.config, state.timeline, state.limits
-        )
-        clusterings = load_pending_clusterings(
-            state.store, state.config, state.timeline, state.limits
-        )
-        found: list[DataFile] = []
-        for path in state.partitions:
-            for file_id, files in sorted(state.listed_files(path).items()):
-                group: FileGroupId = path, file_id
-                if group in clusterings:
-                    continue
-                by = replaced.get(group)
-                if by is not None:
-                    # All of it, also what nobody committed: once the replacement is archived,
-                    # nothing would hide a rest.
-                    is_past = earliest is None or (
-                        by.requested_time < earliest.requested_time
-                        and (by.completion_time or "") <= (earliest.completion_time or "~")
-                    )
-                    if is_past and not is_protected(files, protected):
-                        found += files
-                    continue
-                compaction = state.pending_compactions.get(group)
-                planned = compaction.requested_time if compaction is not None else None
-                history = find_slice_history(path, file_id, files, snapshot, planned)
-                times = snapshot.completion_time
-                found += plan_clean(history, retention, earliest, protected, times)
-        return found
-
-    def _savepointed(self, snapshot: Snapshot) -> set[str]:
-        """Return the names of the files that savepoints need."""
-        state = snapshot.state
-        names: set[str] = set()
-        for instant in state.timeline.completed.of("savepoint").instants:
-            content = load_instant_content(state.store, state.config, instant, state.limits)
-            if not isinstance(content, SavepointMetadata):
-                path = join_path(state.config.timeline_path, instant.file_name)
-                raise CorruptError("a savepoint that tells no files; delete it", path=path)
-            for partition in content.partition_metadata.values():
-                names.update(partition.savepoint_data_file)
-        return names
-
-    def _about_to_be_compacted(self, snapshot: Snapshot) -> set[str]:
-        """Return the names of the files that pending compactions need."""
-        state = snapshot.state
-        names: set[str] = set()
-        for instant in state.timeline.pending.of("compaction", "logcompaction").instants:
-            plan = load_compaction_plan(state.store, state.config, instant, state.limits)
-            names.update(_files_of(plan))
-        return names
+        return plan_clean(_load_basis(state), retention)
 
     # -- execute
 
@@ -273,7 +179,7 @@ class Cleaner:
         owner, began = self._owner, self._owner.machine.monotonic()
         to_delete = {
             path: [name for name in names if name not in kept]
-            for path, names in _names_to_delete(plan, owner.limits).items()
+            for path, names in parse_clean_plan(plan, owner.limits).items()
         }
         if instant.state is State.REQUESTED:
             with suppress(ConflictError):  # another process is at it too: that does no harm
@@ -305,43 +211,62 @@ class Cleaner:
                     metadata,
                     lock.holds,
                 )
-        return CleanResult(tuple(deleted), size, _earliest_of(plan), (instant.requested_time,))
+        return CleanResult(tuple(deleted), size, earliest_retained(plan), (instant.requested_time,))
 
 
-def _files_of(plan: CompactionPlan) -> Iterable[str]:
-    def names(operation: CompactionOperation) -> Iterable[str]:
-        paths = (operation.data_file_path, *operation.delta_file_paths)
-        return (path.rpartition("/")[2] for path in paths if path)
-
-    return (name for operation in plan.operations for name in names(operation))
-
-
-def _names_to_delete(plan: CleanerPlan, limits: Limits) -> dict[str, list[str]]:
-    """Return the names of the data files a plan deletes, by partition path.
-
-    Raises:
-        CorruptError: it would delete something else.
-        UnsafePathError: a partition path that leads out of the table.
-        UnsupportedError: it is of a kind that is not executed here.
-    """
-    planned: dict[str, list[str]] = {
-        path: list(names) for path, names in plan.files_to_be_deleted_per_partition.items()
+def _load_basis(state: TableState) -> CleanBasis:
+    """Return what a clean of the table as it is now is planned from."""
+    store, config, timeline, limits = state.store, state.config, state.timeline, state.limits
+    needed = _load_savepointed_names(state) | find_compacted_names(_load_compactions(state))
+    replaced = load_replaced_file_groups(store, config, timeline, limits)
+    clustering = load_pending_clusterings(store, config, timeline, limits)
+    groups = {
+        (path, file_id): files
+        for path in state.partitions
+        for file_id, files in sorted(state.listed_files(path).items())
     }
-    for path, files in plan.file_paths_to_be_deleted_per_partition.items():
-        if any(file.is_bootstrap_base_file for file in files):
-            raise UnsupportedError("cleaning bootstrapped files; let Hudi complete the clean")
-        planned[path] = [file.file_path or "" for file in files]
-    found: dict[str, list[str]] = {}
-    for path, files_or_paths in planned.items():
-        if path:
-            check_relative_path(path, limits)
-        if is_metadata_path(path):
-            raise CorruptError(f"a clean that deletes in {path[:200]!r}; remove its instant")
-        found[path] = names = [text.rpartition("/")[2] for text in files_or_paths]
-        for name in names:
-            if find_data_file_name(name) is None:
-                raise CorruptError(f"a clean that deletes {name[:200]!r}; remove its instant")
-    return found
+    compacting = {group: i.requested_time for group, i in state.pending_compactions.items()}
+    sliced = {
+        group: files
+        for group, files in groups.items()
+        if group not in replaced and group not in clustering
+    }
+    return CleanBasis(
+        root=store.uri,
+        view=_load_view(state, sliced),
+        groups=groups,
+        replaced=replaced,
+        clustering=clustering,
+        compacting=compacting,
+        needed=needed,
+    )
+
+
+def _load_view(state: TableState, groups: Mapping[FileGroupId, Sequence[DataFile]]) -> TimelineView:
+    """Return the timeline, with its history if it needs that to tell when a file was completed."""
+    timeline = state.timeline
+    times = {file.name.instant for files in groups.values() for file in files}
+    needs_history = any(timeline.is_completed(t) and timeline.needs_history(t) for t in times)
+    archived = tuple(state.archived_instants) if needs_history else ()
+    return TimelineView(timeline, state.config.table_version, archived)
+
+
+def _load_savepointed_names(state: TableState) -> set[str]:
+    savepoints = []
+    for instant in state.timeline.completed.of("savepoint").instants:
+        content = load_instant_content(state.store, state.config, instant, state.limits)
+        if not isinstance(content, SavepointMetadata):
+            path = join_path(state.config.timeline_path, instant.file_name)
+            raise CorruptError("a savepoint that tells no files; delete it", path=path)
+        savepoints.append(content)
+    return find_savepointed_names(savepoints)
+
+
+def _load_compactions(state: TableState) -> list[CompactionPlan]:
+    return [
+        load_compaction_plan(state.store, state.config, instant, state.limits)
+        for instant in state.timeline.pending.of("compaction", "logcompaction").instants
+    ]
 
 
 def _metadata_of(
@@ -351,7 +276,7 @@ def _metadata_of(
         start_clean_time=instant.requested_time,
         time_taken_in_millis=int(seconds * 1000),
         total_files_deleted=sum(map(len, deleted.values())),
-        earliest_commit_to_retain=_earliest_of(plan) or "",
+        earliest_commit_to_retain=earliest_retained(plan) or "",
         last_completed_commit_timestamp=plan.last_completed_commit_timestamp,
         partition_metadata={
             path: CleanPartitionMetadata(
@@ -365,9 +290,3 @@ def _metadata_of(
         },
         extra_metadata=plan.extra_metadata,
     )
-
-
-def _earliest_of(plan: CleanerPlan | None) -> str | None:
-    if plan is None or plan.earliest_instant_to_retain is None:
-        return None
-    return plan.earliest_instant_to_retain.timestamp

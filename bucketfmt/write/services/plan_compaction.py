@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
+from bucketfmt.format.names.names import FileGroupId
 from bucketfmt.format.timeline.plans import CompactionOperation, CompactionPlan
 from bucketfmt.snapshot.files import FileSlice
-from bucketfmt.timeline.load import FileGroupId
 
 __all__ = ["CompactionPreview", "plan_compaction", "preview_slices"]
 

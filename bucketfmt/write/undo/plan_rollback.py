@@ -18,6 +18,7 @@ from bucketfmt.errors import ConflictError, CorruptError, UnsafePathError
 from bucketfmt.format.names.layout import is_metadata_path
 from bucketfmt.format.names.names import (
     BaseFileName,
+    FileGroupId,
     LogFileName,
     MarkerName,
     find_data_file_name,
@@ -33,7 +34,6 @@ from bucketfmt.format.timeline.plans import (
 )
 from bucketfmt.limits import Limits
 from bucketfmt.snapshot.overtaken import find_rolled_back
-from bucketfmt.timeline.load import FileGroupId
 from bucketfmt.timeline.timeline import Instant, Timeline
 
 __all__ = [
