@@ -57,9 +57,10 @@ from bucketfmt.write.rows.schema_change import Missing
 from bucketfmt.write.rows.started_write import StartedWrite, WriteOptions, check_idempotency_key
 from bucketfmt.write.rows.write_task import WriteTask
 from bucketfmt.write.rows.writer import TableWriter
-from bucketfmt.write.services.archiving import Archiver, Kept
+from bucketfmt.write.services.archiving import Archiver
 from bucketfmt.write.services.cleaning import Cleaner, CleanResult
 from bucketfmt.write.services.compaction import Compactor, StartedCompaction
+from bucketfmt.write.services.plan_archive import Kept
 from bucketfmt.write.services.plan_clean import CleanPolicy, Retention
 from bucketfmt.write.services.plan_compaction import CompactionPreview
 from bucketfmt.write.undo.plan_rollback import RollbackResult

@@ -19,9 +19,8 @@ from bucketfmt.format.timeline.service_metadata import (
 from bucketfmt.testing.faulty_store import Fault
 from bucketfmt.timeline.history import load_archived_instants, load_history
 from bucketfmt.timeline.load import load_commit_metadata
-from bucketfmt.timeline.timeline import Instant, Timeline
+from bucketfmt.timeline.timeline import Instant
 from bucketfmt.timeline.transitions import put_completed, put_inflight
-from bucketfmt.write.services.archiving import Kept, plan_archive
 from tests.write.crashes import crashes, is_as
 from tests.write.models import SCHEMA, Model, assert_reads_as, rows
 
@@ -210,35 +209,6 @@ def test_files_of_history_are_merged_by_tens(tmp_path: Path) -> None:
     assert len(archived(table)) == 25
     assert names(found) == sorted(names(found))
     assert_reads_as(table.uri, model)
-
-
-def instants(*texts: str) -> Timeline:
-    """`10` is a completed commit, `10*` a pending one; `11clean` a clean."""
-    found = []
-    for text in texts:
-        time, action = text[:2], text[2:].rstrip("*") or "commit"
-        state = State.INFLIGHT if "*" in text else State.COMPLETED
-        found.append(Instant(time, action, state, time, text))
-    return Timeline(tuple(found), 2)
-
-
-@pytest.mark.parametrize(
-    ("timeline", "needed", "expected"),
-    [
-        (instants("10", "11", "12"), [], []),
-        (instants("10", "11", "12", "13"), [], ["10", "11"]),
-        (instants("10", "11", "12", "13"), ["11"], ["10"]),
-        (instants("10", "11", "12*", "13", "14"), [], ["10"]),
-        (instants("09*", "10", "11", "12", "13"), [], []),
-        (instants("10", "11", "11savepoint", "12", "13"), [], ["10"]),
-        (instants("10", "10clean", "11", "11clean", "12", "13"), [], ["10", "10", "11"]),
-        (instants("10", "10rollback*", "11", "12", "13"), [], []),
-        (instants("10", "11", "12", "13", "14*"), [], ["10", "11"]),
-    ],
-)
-def test_plan(timeline: Timeline, needed: list[str], expected: list[str]) -> None:
-    found = plan_archive(timeline, Kept(2, 3), needed)
-    assert [instant.requested_time for instant in found] == expected
 
 
 def test_keeping_nothing_is_a_mistake(tmp_path: Path) -> None:

@@ -1,0 +1,119 @@
+"""Which instants an archival moves out of the active timeline.
+
+Pure. Source: TimelineArchiverV1, TimelineArchiverV2, ArchivalUtils, ClusteringUtils.
+
+What an instant decides has to be decided without it afterwards. So no instant is archived that is
+newer than a pending or savepointed one, that hides file groups whose files are still there, or
+that alone states the table's columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from bucketfmt.arguments import check_int
+from bucketfmt.format.names.names import FileGroupId
+from bucketfmt.snapshot.schema import find_stating_commit
+from bucketfmt.snapshot.written_files import CommitRecord
+from bucketfmt.timeline.timeline import Instant, Timeline
+
+__all__ = ["ArchiveBasis", "Kept", "find_archived_before", "plan_archive"]
+
+_ACCOMPANYING = ("clean", "rollback")
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """How many commits to keep in the active timeline.
+
+    Attributes:
+        min_commits: So many are left: `hoodie.keep.min.commits`.
+        max_commits: Nothing is done up to so many: `hoodie.keep.max.commits`.
+
+    Raises:
+        TypeError: an argument is not an integer.
+        ValueError: no commit would be left, or `max_commits` is less than `min_commits`.
+    """
+
+    min_commits: int = 20
+    max_commits: int = 30
+
+    def __post_init__(self) -> None:
+        check_int("min_commits", self.min_commits)
+        check_int("max_commits", self.max_commits)
+        if not 1 <= self.min_commits <= self.max_commits:
+            raise ValueError("1 <= min_commits <= max_commits is what archiving needs")
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveBasis:
+    """What an archival is planned from: the table at one moment.
+
+    Attributes:
+        timeline: The active timeline.
+        commits: Its completed writes, by requested time.
+        still_listed: Replaced file groups whose files are still there.
+    """
+
+    timeline: Timeline
+    commits: Sequence[CommitRecord]
+    still_listed: Collection[FileGroupId] = ()
+
+    def without(self, instants: Collection[Instant]) -> ArchiveBasis:
+        """Return the basis once these instants have left the active timeline."""
+        timeline = self.timeline
+        left = tuple(i for i in timeline.instants if i not in instants)
+        gone = {i.requested_time for i in instants}
+        commits = [c for c in self.commits if c.requested_time not in gone]
+        return replace(self, timeline=Timeline(left, timeline.layout), commits=commits)
+
+
+def find_archived_before(timeline: Timeline, history: Iterable[Instant]) -> tuple[Instant, ...]:
+    """Return the instants of the active timeline that are in the history too.
+
+    An archival that died has put them there, and has not removed them from the timeline.
+    """
+    known = {(i.requested_time, i.action) for i in history if i.is_completed}
+    return tuple(i for i in timeline.completed.instants if (i.requested_time, i.action) in known)
+
+
+def plan_archive(basis: ArchiveBasis, kept: Kept) -> tuple[Instant, ...]:
+    """Return the instants to move into the history, oldest first."""
+    timeline = basis.timeline
+    commits = timeline.writes.completed.instants
+    if len(commits) <= kept.max_commits:
+        return ()
+    bound = min([*_find_needed(basis), *_find_bounds(timeline)], default="~")
+    chosen = [i for i in commits[: len(commits) - kept.min_commits] if i.requested_time < bound]
+    if not chosen:
+        return ()
+    others = [
+        instant
+        for instant in timeline.completed.of(*_ACCOMPANYING).instants
+        if instant.requested_time < chosen[-1].requested_time
+    ]
+    return tuple(sorted([*chosen, *others], key=lambda i: (i.requested_time, i.action)))
+
+
+def _find_bounds(timeline: Timeline) -> Iterator[str]:
+    """Yield the requested times from which on the pending and savepointed instants stay."""
+    pending = next((i for i in timeline.pending.instants if i.action != "savepoint"), None)
+    if pending is not None:
+        # The commit before it too: what was pending when readers began is not committed.
+        before = [
+            i.requested_time
+            for i in timeline.writes.completed.instants
+            if i.requested_time < pending.requested_time
+        ]
+        yield before[-1] if before else pending.requested_time
+    for savepoint in timeline.of("savepoint").instants:
+        yield savepoint.requested_time
+
+
+def _find_needed(basis: ArchiveBasis) -> list[str]:
+    """Return the requested times of the commits that say what no other file would."""
+    hiding = (c for c in basis.commits if any(g in basis.still_listed for g in c.replaced))
+    with_ids = [commit for commit in basis.commits if commit.latest_schema]
+    found = [next(hiding, None), find_stating_commit(basis.commits), *with_ids[-1:]]
+    return [commit.requested_time for commit in found if commit is not None]
