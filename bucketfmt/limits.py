@@ -37,6 +37,7 @@ class Limits:
     log_header_entries_max: int = 64
     log_header_value_bytes_max: int = 64 * _MIB
     records_per_block_max: int = 50_000_000
+    hfile_block_bytes_max: int = 256 * _MIB  # of one block, decompressed
     record_positions_max: int = 50_000_000
 
     # rows in memory

@@ -19,6 +19,7 @@ from soak.tables import TABLES, table_files
 __all__ = [
     "NUL",
     "bloom_filters",
+    "hfiles",
     "log_headers",
     "row_blocks",
     "table_bytes",
@@ -120,3 +121,23 @@ def bloom_filters() -> tuple[bytes, ...]:
             code = entries.get("hoodie_bloom_filter_type_code", "")
             found.append(code.encode() + NUL + text.encode())
     return tuple(dict.fromkeys(found))
+
+
+@cache
+def hfiles() -> tuple[bytes, ...]:
+    """Return HFiles of metadata tables: base files, and the content of log blocks.
+
+    Those of 0.15.0 and 1.0.2 are HBase's, that of 1.2.0 Hudi's own.
+    """
+    found: list[bytes] = []
+    for version in ("0.15.0", "1.0.2", "1.2.0"):
+        for path, data in table_files(f"{version}/mdt_bucket").items():
+            if not path.startswith(".hoodie/metadata/files/") or path.endswith(".crc"):
+                continue
+            if path.endswith(".hfile"):
+                found.append(data)
+            elif ".log." in path:
+                blocks = [block for block in decode_log_file(data) if isinstance(block, LogBlock)]
+                kinds = [block for block in blocks if block.block_type is BlockType.HFILE_DATA]
+                found += [bytes(block.content) for block in kinds]
+    return tuple(found)

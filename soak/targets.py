@@ -21,6 +21,8 @@ from bucketfmt.format.buckets import hashing_metadata, java_regex, partition_rul
 from bucketfmt.format.buckets.index_settings import IndexSettings
 from bucketfmt.format.encoding import avro_container, json_text
 from bucketfmt.format.encoding.cursor import Cursor
+from bucketfmt.format.hfile import block, block_index, entries, trailer, variable_length
+from bucketfmt.format.hfile.reader import HFile
 from bucketfmt.format.keys import bloom, record_keys
 from bucketfmt.format.keys.record_keys import KeyDialect, KeyEncoding
 from bucketfmt.format.log import (
@@ -52,6 +54,7 @@ from bucketfmt.rows.parquet.base_file import BaseFileReader
 from soak.seeds import (
     NUL,
     bloom_filters,
+    hfiles,
     log_headers,
     row_blocks,
     table_bytes,
@@ -166,6 +169,12 @@ def _base_file(data: bytes) -> object:
     return reader.read(), reader.bloom_filter, reader.key_range, reader.avro_schema
 
 
+def _hfile(data: bytes) -> object:
+    file = HFile.of(data)
+    found = [key for key, _ in file.scan()]
+    return file.find([*found, b"", b"\xff"]), [file.meta_block(name) for name in file.meta_blocks]
+
+
 def _archive_entries() -> list[bytes]:
     """Schema and first entry of archive blocks: behind version, count and the entry's length."""
     blocks = [_parts(pair) for pair in vector_pairs("archived-block", "schema", "content")]
@@ -209,6 +218,18 @@ _SCHEMA_WITH_NUMBERS = b"""{"type": "record", "name": "r", "fields": [
 
 _timeline_files = _vectors("timeline-file")
 
+_KEY_OF_HBASE = b"\x00\x01a" + bytes.fromhex("007fffffffffffffff04")
+_ROOT_INDEX = b"".join(
+    offset.to_bytes(8, "big") + b"\x00\x00\x00\x40" + bytes([len(key)]) + key
+    for offset, key in ((0, b"\x00\x01a"), (64, _KEY_OF_HBASE))
+)
+_META_INDEX = bytes(8) + b"\x00\x00\x00\x40\x0bbloomFilter"
+_BRANCH_INDEX = b"".join(number.to_bytes(4, "big") for number in (2, 0, 25, 50)) + 2 * (
+    bytes(8) + b"\x00\x00\x00\x40" + _KEY_OF_HBASE
+)
+_ENTRIES = entries.encode_entry(b"a", b"1") + entries.encode_entry(b"b", b"")
+_FILE_INFO = trailer.encode_file_info({b"hfile.LASTKEY": b"\x00\x01a", b"schema": b"{}"})
+
 TARGETS: dict[str, Target] = {
     "archived_timeline.decode_archived_block": Target(
         _archived_block, lambda: vector_pairs("archived-block", "schema", "content")
@@ -240,6 +261,16 @@ TARGETS: dict[str, Target] = {
         lambda: [*log_headers(HeaderKey.SCHEMA), _SCHEMA_WITH_NUMBERS],
     ),
     "base_file.BaseFileReader": Target(_base_file, _files("base file")),
+    "block.decode_block": Target(lambda data: block.decode_block(data, block.Codec.GZ), hfiles),
+    "block_index.decode_branch_index": Target(
+        block_index.decode_branch_index, lambda: [_BRANCH_INDEX]
+    ),
+    "block_index.decode_meta_index": Target(
+        lambda data: block_index.decode_meta_index(data, 1), lambda: [_META_INDEX]
+    ),
+    "block_index.decode_root_index": Target(
+        lambda data: block_index.decode_root_index(data, 2), lambda: [_ROOT_INDEX]
+    ),
     "bloom.decode_bloom_filter": Target(_bloom_filter, bloom_filters),
     "commit_metadata.decode_commit_metadata": Target(
         commit_metadata.decode_commit_metadata, _files("commit")
@@ -249,6 +280,7 @@ TARGETS: dict[str, Target] = {
         lambda: [b"UTC", b"GMT+8:00", b"+05:30", b"Asia/Singapore"],
     ),
     "delete_records.decode_delete_block": Target(_delete_block, _vectors("delete-block")),
+    "entries.decode_entries": Target(entries.decode_entries, lambda: [_ENTRIES]),
     "hashing_metadata.decode_hashing_metadata": Target(
         hashing_metadata.decode_hashing_metadata, _files("hashing_meta")
     ),
@@ -307,7 +339,9 @@ TARGETS: dict[str, Target] = {
         lambda data: names.find_data_file_name(_name(data)), _vectors("data-file-name")
     ),
     **{
-        f"names.{parse.__name__}": Target(partial(_parsed, parse), _vectors(vectors))
+        f"{parse.__module__.rpartition('.')[2]}.{parse.__name__}": Target(
+            partial(_parsed, parse), _vectors(vectors)
+        )
         for parse, vectors in _NAME_PARSERS
     },
     "parquet_chunks.decode_layout": Target(
@@ -348,6 +382,7 @@ TARGETS: dict[str, Target] = {
         properties.decode_partition_metadata, _vectors("partition-metadata")
     ),
     "properties.decode_properties": Target(_properties, _files("hoodie.properties")),
+    "reader.HFile": Target(_hfile, hfiles),
     "record_keys.extract_hash_values": Target(_hash_values, _vectors("hash-values")),
     "record_keys.parse_record_key": Target(
         lambda data: [
@@ -371,6 +406,18 @@ TARGETS: dict[str, Target] = {
     "service_metadata.decode_index_commit_metadata": Target(
         service_metadata.decode_index_commit_metadata,
         lambda: [service_metadata.encode_index_commit_metadata(_INDEX_COMMIT)],
+    ),
+    "trailer.decode_file_info": Target(trailer.decode_file_info, lambda: [_FILE_INFO]),
+    "trailer.decode_trailer": Target(
+        lambda data: trailer.decode_trailer(data, len(data)),
+        hfiles,
+    ),
+    "variable_length.decode_hadoop_vint": Target(
+        lambda data: variable_length.decode_hadoop_vint(Cursor(data)),
+        lambda: [variable_length.encode_hadoop_vint(value) for value in (0, 127, 128, 1 << 40)],
+    ),
+    "variable_length.decode_message": Target(
+        lambda data: variable_length.decode_message(Cursor(data)), lambda: [_FILE_INFO[5:]]
     ),
     "timeline_record.decode_single_record": Target(
         lambda data: timeline_record.decode_single_record(

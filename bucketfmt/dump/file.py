@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from bucketfmt.dump.annotation import Annotation, text_of
 from bucketfmt.dump.avro import annotate_container
 from bucketfmt.dump.base_file import annotate_base_file
+from bucketfmt.dump.hfile import annotate_hfile
 from bucketfmt.dump.json_text import annotate_json
 from bucketfmt.dump.log_file import annotate_log_file
 from bucketfmt.dump.properties import annotate_properties
@@ -77,6 +78,8 @@ def annotate_file(
         yield from annotate_json(data, limits, _HASHING_METADATA_RULES)
     elif head.lstrip()[:1] in (b"{", b"["):
         yield from annotate_json(data, limits, _COMMIT_RULES)
+    elif name.endswith(".hfile"):
+        yield from annotate_hfile(data, limits, records_max)
     elif name == HISTORY_VERSION_NAME:
         yield Annotation(0, len(data), "version", text_of(str(bytes(data), "utf-8", "replace")))
     else:

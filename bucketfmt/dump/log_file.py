@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from bucketfmt.dump.annotation import Annotation, annotated_damage, text_of
 from bucketfmt.dump.avro import annotate_value
+from bucketfmt.dump.hfile import annotate_hfile
 from bucketfmt.errors import BucketfmtError
 from bucketfmt.format.encoding.avro_container import check_writer_schema
 from bucketfmt.format.encoding.cursor import Buffer, Cursor
@@ -104,6 +105,10 @@ def _annotate_content(
         if count > records_max:
             left = f"{count - records_max} more records"
             yield Annotation(cursor.position, cursor.remaining, f"{name}.records", left)
+    elif block.block_type is BlockType.HFILE_DATA:
+        yield from annotate_hfile(
+            block.content, cursor.limits, records_max, at=offset, name=f"{name}."
+        )
     else:
         yield Annotation(offset, size, name, f"{block.block_type.name}, {size} bytes", "LOG-12")
 

@@ -7,6 +7,7 @@ from spec.vector_sources import (
     deletes,
     footers,
     hashing,
+    hfiles,
     keys,
     logs,
     names,
@@ -38,4 +39,5 @@ SOURCES = (
     commits.vectors,
     slices.vectors,
     snapshots.vectors,
+    hfiles.vectors,
 )

@@ -30,11 +30,11 @@ def by_field(annotations: list[Annotation]) -> dict[str, Annotation]:
 
 def files_of(root: Path) -> list[Path]:
     files = (path for path in sorted(root.rglob("*")) if path.is_file())
-    return [path for path in files if path.suffix not in (".crc", ".hfile")]
+    return [path for path in files if path.suffix != ".crc"]
 
 
 @pytest.mark.parametrize(
-    ("version", "name"), [g for g in GOLDEN if g[1] in ("mor", "ch_pending", "cleaned", "evolved")]
+    ("version", "name"), [g for g in GOLDEN if g[1] in ("mor", "ch_pending", "evolved", "rli")]
 )
 def test_whole_tables_annotate_without_damage_and_in_place(
     golden: Golden, version: str, name: str
@@ -47,6 +47,24 @@ def test_whole_tables_annotate_without_damage_and_in_place(
             assert 0 <= annotation.offset <= annotation.offset + annotation.length <= len(data)
             annotated += 1
     assert annotated > 500
+
+
+@pytest.mark.parametrize("version", ["0.15.0", "1.0.2", "1.2.0"])
+def test_hfiles_of_a_metadata_table(golden: Golden, version: str) -> None:
+    folder = golden(version, "mdt_bucket") / ".hoodie" / "metadata" / "files"
+    (base,) = (path for path in folder.iterdir() if path.suffix == ".hfile")
+    fields = by_field(annotate(base))
+    partitions = fields["block[0].__all_partitions__"].value
+    assert "'type': 1" in partitions
+    assert "'filesystemMetadata': {}" in partitions
+    assert fields["trailer"].value.startswith("1 entries in 1 blocks, codec GZ")
+    assert fields["file_info.schema"].value.startswith('{"type":"record"')
+    logs = sorted(p for p in folder.iterdir() if ".log." in p.name and p.suffix != ".crc")
+    fields = {}
+    for log in logs:
+        fields |= by_field(annotate(log))
+    files = fields["block[0].content.block[0].us"].value
+    assert "HoodieMetadataFileInfo" in files or ".parquet" in files or ".log." in files
 
 
 def test_delete_block_of_a_log_file(golden: Golden) -> None:
@@ -139,8 +157,8 @@ def test_a_cut_log_file_is_told_where_it_is_cut(golden: Golden) -> None:
 
 
 def test_a_file_without_annotator() -> None:
-    with pytest.raises(UnsupportedError, match=r"x\.hfile"):
-        list(annotate_file("x.hfile", b"DATABLK*"))
+    with pytest.raises(UnsupportedError, match=r"x\.orc"):
+        list(annotate_file("x.orc", b"DATABLK*"))
 
 
 NAMES = [".a_1.log.1_0-0-0", "hoodie.properties", "1.commit", "0.hashing_meta", "a.parquet"]

@@ -10,16 +10,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from soak.lengths import FORGERS
 
 _ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize("name", FORGERS)
-def test_no_length_is_believed(name: str) -> None:
-    command = [sys.executable, "-m", "soak", "lengths", name, "--cases", "250"]
+def test_no_length_is_believed() -> None:
+    command = [sys.executable, "-m", "soak", "lengths", "--cases", "120"]
     run = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
-    assert name in run.stdout
+    assert [line.partition(":")[0] for line in run.stdout.splitlines()] == list(FORGERS)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from bucketfmt.format.hfile.reader import HFile
 from bucketfmt.format.keys.bloom import BloomFilterBuilder, BloomFilterType, decode_bloom_filter
 from bucketfmt.format.keys.hashing import (
     jenkins_hash,
@@ -225,6 +226,22 @@ def _run(run: Json, kind: str) -> RowRun | DeleteRun:
     return DeleteRun(DeleteBlock.from_records(deletes))
 
 
+def hfile(data: bytes) -> Json:
+    """The entries of an HFile, and digests of what else is in it."""
+    file = HFile.of(data)
+    metas = {name: file.meta_block(name) or b"" for name in file.meta_blocks}
+    return {
+        "entries": [[key.hex(), value.hex()] for key, value in file.scan()],
+        "file_info": {
+            name.decode(): hashlib.sha256(value).hexdigest()[:16]
+            for name, value in file.file_info.items()
+        },
+        "meta_blocks": {
+            name: hashlib.sha256(meta).hexdigest()[:16] for name, meta in metas.items()
+        },
+    }
+
+
 def _ordering_value(kind: OrderingKind, value: Json) -> OrderingValue:
     return OrderingValue(kind, int(value) if kind in _AS_TEXT else value)
 
@@ -249,6 +266,7 @@ FORMATS: dict[str, Callable[[Any], Json]] = {
     "bloom-size": bloom_size,
     "delete-block": delete_block,
     "file-slices": file_slices,
+    "hfile": hfile,
     "jenkins": lambda q: jenkins_hash(q["text"].encode(), q["seed"]),
     "log-file": log_file,
     "log-selection": log_selection,

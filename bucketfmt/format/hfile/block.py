@@ -1,0 +1,184 @@
+"""Blocks of an HFile: a header of 33 bytes, a compressed payload, checksums.
+
+Pure. Source: HFileBlock, HFileBlockType; HBase's HFileBlock.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from dataclasses import dataclass
+from enum import Enum, IntEnum
+
+from bucketfmt.errors import ChecksumError, CorruptError, TruncatedError, UnsupportedError
+from bucketfmt.format.encoding.cursor import Buffer, Cursor
+from bucketfmt.limits import DEFAULT_LIMITS, Limits
+
+__all__ = ["HEADER_BYTES", "BlockType", "Codec", "HFileBlock", "decode_block", "encode_block"]
+
+HEADER_BYTES = 33
+_BYTES_PER_CHECKSUM = 16_384
+_CHECKSUM_BYTES = 4
+_HEADER = struct.Struct(">8siiqbii")
+_GZIP_WBITS = 31  # a gzip member: header, deflate, CRC-32, length
+_GZIP_SYSTEM, _UNKNOWN_SYSTEM = 9, b"\xff"  # as Java names the operating system
+_NO_PREVIOUS = -1
+
+
+class BlockType(Enum):
+    """What a block holds, by its first eight bytes."""
+
+    DATA = b"DATABLK*"
+    META = b"METABLKc"
+    ROOT_INDEX = b"IDXROOT2"
+    INTERMEDIATE_INDEX = b"IDXINTE2"
+    LEAF_INDEX = b"IDXLEAF2"
+    FILE_INFO = b"FILEINF2"
+
+
+class Codec(IntEnum):
+    """How the blocks of a file are compressed, as the trailer says."""
+
+    GZ = 1
+    NONE = 2
+
+
+class _ChecksumType(IntEnum):
+    NULL = 0
+    CRC32 = 1
+    CRC32C = 2
+
+
+@dataclass(frozen=True)
+class HFileBlock:
+    """One block.
+
+    Attributes:
+        type: What the block holds.
+        offset: Where the block begins in the file.
+        end: Where the block ends in the file, its checksums included.
+        content: The payload, decompressed.
+    """
+
+    type: BlockType
+    offset: int
+    end: int
+    content: bytes
+
+
+def decode_block(
+    data: Buffer,
+    codec: Codec,
+    *,
+    at: int = 0,
+    file_offset: int = 0,
+    limits: Limits = DEFAULT_LIMITS,
+) -> HFileBlock:
+    """Return the block that begins at `data[at]`.
+
+    A gzip member carries a CRC-32 of its content, which is compared. CRC-32 checksums of the block
+    are compared too; CRC-32C checksums, which HBase's writer adds, are not.
+
+    Args:
+        data: Some bytes of a file.
+        codec: How the payload is compressed.
+        at: Where the block begins in `data`.
+        file_offset: Where `data` begins in the file.
+        limits: Bounds on what is allocated.
+
+    Raises:
+        CorruptError: the bytes are no block.
+        ChecksumError: the payload is not what a checksum covers.
+        TruncatedError: `data` ends inside the block.
+        UnsupportedError: the block is of a type that Hudi does not write.
+        LimitError: the decompressed payload is larger than `hfile_block_bytes_max`.
+    """
+    cursor = Cursor(data, at, limits=limits)
+    try:
+        return _decode(cursor, codec, limits, file_offset)
+    except CorruptError as error:
+        error.offset = (cursor.position if error.offset is None else error.offset) + file_offset
+        raise
+
+
+def _decode(cursor: Cursor, codec: Codec, limits: Limits, file_offset: int) -> HFileBlock:
+    at = cursor.position
+    header = cursor.take(HEADER_BYTES, "HFile block header")
+    magic, on_disk, uncompressed, _, checksum_type, chunk, with_header = _HEADER.unpack(header)
+    try:
+        block_type = BlockType(magic)
+    except ValueError:
+        if magic[:7].isalnum() and magic.isascii():
+            raise UnsupportedError(
+                f"an HFile block of type {magic.decode()}; read the table with Hudi"
+            ) from None
+        raise CorruptError("no HFile block begins here", offset=at) from None
+    limits.check("hfile_block_bytes_max", max(uncompressed, 0))
+    size = with_header - HEADER_BYTES
+    if uncompressed < 0 or not 0 <= size <= on_disk:
+        raise CorruptError("the sizes in the header of an HFile block disagree", offset=at)
+    payload = cursor.take(size, "HFile block payload")
+    checksums = cursor.take(on_disk - size, "HFile block checksums")
+    _check_checksums(header, payload, checksums, checksum_type, chunk, at)
+    content = _decompress(payload, codec, uncompressed, at)
+    return HFileBlock(block_type, at + file_offset, cursor.position + file_offset, content)
+
+
+def _check_checksums(
+    header: memoryview, payload: memoryview, checksums: memoryview, kind: int, chunk: int, at: int
+) -> None:
+    """Compare CRC-32 checksums, of the header and the payload in chunks."""
+    if kind != _ChecksumType.CRC32:
+        if kind not in (_ChecksumType.NULL, _ChecksumType.CRC32C):
+            raise CorruptError(f"an HFile block with checksums of type {kind}", offset=at)
+        return
+    covered = bytes(header) + bytes(payload)
+    if chunk <= 0 or len(checksums) != _CHECKSUM_BYTES * -(-len(covered) // chunk):
+        raise CorruptError("an HFile block with another number of checksums", offset=at)
+    for number, start in enumerate(range(0, len(covered), chunk)):
+        stored = checksums[number * _CHECKSUM_BYTES : (number + 1) * _CHECKSUM_BYTES]
+        if zlib.crc32(covered[start : start + chunk]) != int.from_bytes(stored, "big"):
+            raise ChecksumError("an HFile block differs from its checksum; restore the file")
+
+
+def _decompress(payload: memoryview, codec: Codec, size: int, at: int) -> bytes:
+    if codec is Codec.NONE:
+        if len(payload) != size:
+            raise CorruptError("the sizes in the header of an HFile block disagree", offset=at)
+        return bytes(payload)
+    engine = zlib.decompressobj(_GZIP_WBITS)
+    try:
+        content = engine.decompress(payload, size + 1)
+    except zlib.error as error:
+        raise ChecksumError(
+            f"the payload of an HFile block does not decompress ({error}); restore the file",
+            offset=at,
+        ) from None
+    if not engine.eof and len(content) <= size:
+        raise TruncatedError("the payload of an HFile block ends early", offset=at)
+    if len(content) != size or engine.unused_data:
+        raise CorruptError(
+            f"the payload of an HFile block is not the {size} bytes that its header says", offset=at
+        )
+    return content
+
+
+def encode_block(block_type: BlockType, content: Buffer, codec: Codec) -> bytes:
+    """Return a block as Hudi's own writer lays it out: checksums of type NULL, all zero."""
+    payload = bytes(content)
+    if codec is Codec.GZ:
+        engine = zlib.compressobj(wbits=_GZIP_WBITS)
+        payload = engine.compress(payload) + engine.flush()
+        payload = payload[:_GZIP_SYSTEM] + _UNKNOWN_SYSTEM + payload[_GZIP_SYSTEM + 1 :]
+    with_header = HEADER_BYTES + len(payload)
+    checksums = bytes(_CHECKSUM_BYTES * -(-with_header // _BYTES_PER_CHECKSUM))
+    header = _HEADER.pack(
+        block_type.value,
+        len(payload) + len(checksums),
+        len(memoryview(content)),
+        _NO_PREVIOUS,
+        _ChecksumType.NULL,
+        _BYTES_PER_CHECKSUM,
+        with_header,
+    )
+    return header + payload + checksums

@@ -1,0 +1,313 @@
+"""HFiles: those that Hudi wrote, those that are written here, and damage."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bucketfmt.errors import (
+    BucketfmtError,
+    ChecksumError,
+    CorruptError,
+    LimitError,
+    UnsupportedError,
+)
+from bucketfmt.format.encoding.cursor import Cursor
+from bucketfmt.format.hfile.block import BlockType, Codec, decode_block, encode_block
+from bucketfmt.format.hfile.block_index import BlockPlace, decode_root_index, encode_index
+from bucketfmt.format.hfile.entries import decode_entries, encode_entry
+from bucketfmt.format.hfile.reader import HFile
+from bucketfmt.format.hfile.trailer import (
+    TRAILER_BYTES,
+    decode_file_info,
+    decode_trailer,
+    encode_file_info,
+    encode_trailer,
+)
+from bucketfmt.format.hfile.variable_length import decode_hadoop_vint, encode_hadoop_vint
+from bucketfmt.format.hfile.writer import encode_hfile
+from bucketfmt.format.log.log_block import BlockType as LogBlockType
+from bucketfmt.format.log.log_block import LogBlock
+from bucketfmt.format.log.log_file import decode_log_file
+from bucketfmt.limits import Limits
+from soak.tables import table_files
+
+OWN_INFO = {
+    b"hfile.AVG_KEY_LEN",
+    b"hfile.AVG_VALUE_LEN",
+    b"hfile.CREATE_TIME_TS",
+    b"hfile.LASTKEY",
+    b"KEY_VALUE_VERSION",
+    b"MAX_MEMSTORE_TS_KEY",
+}
+
+
+def hfiles_of(table: str) -> Iterator[tuple[str, bytes]]:
+    """Every HFile of a table's metadata table, by the path of the file that holds it."""
+    for path, data in sorted(table_files(table).items()):
+        if path.endswith(".hfile"):
+            yield path, data
+        elif path.startswith(".hoodie/metadata/") and ".log." in path and path[-4:] != ".crc":
+            for block in decode_log_file(data):
+                if isinstance(block, LogBlock) and block.block_type is LogBlockType.HFILE_DATA:
+                    yield path, bytes(block.content)
+
+
+def with_entries(*entries: tuple[bytes, bytes], block_bytes: int = 64 << 10) -> bytes:
+    return encode_hfile(entries, {b"schema": b"{}"}, created_ms=7, block_bytes=block_bytes)
+
+
+@pytest.mark.parametrize("version", ["0.15.0", "1.0.2", "1.2.0"])
+@pytest.mark.parametrize("name", ["rli", "mdt_bucket"])
+def test_files_that_hudi_wrote(version: str, name: str) -> None:
+    read = 0
+    for path, data in hfiles_of(f"{version}/{name}"):
+        file = HFile.of(data)
+        entries = list(file.scan())
+        keys = [key for key, _ in entries]
+        assert len(entries) == len(file) > 0, path
+        assert keys == sorted(set(keys)), path
+        assert file.find(keys[::-1]) == [value for _, value in entries][::-1], path
+        assert file.file_info[b"schema"].startswith(b'{"type":"record","name":"HoodieMetadata')
+        last = file.file_info[b"hfile.LASTKEY"]
+        assert last[2 : 2 + int.from_bytes(last[:2], "big")] == keys[-1], path
+        read += 1
+    assert read >= 5
+
+
+@pytest.mark.parametrize("name", ["rli", "mdt_bucket"])
+def test_bytes_are_those_of_hudis_own_writer(name: str) -> None:
+    """But for the order of the file info, which Java's hash map decides."""
+    for path, data in hfiles_of(f"1.2.0/{name}"):
+        theirs = HFile.of(data)
+        info = {k: v for k, v in theirs.file_info.items() if k not in OWN_INFO}
+        metas = {each: theirs.meta_block(each) or b"" for each in theirs.meta_blocks}
+        created = int.from_bytes(theirs.file_info[b"hfile.CREATE_TIME_TS"], "big")
+        own = encode_hfile(
+            theirs.scan(), info, created_ms=created, meta_blocks=metas, block_bytes=1 << 20
+        )
+        end = theirs.trailer.file_info_offset
+        assert own[:end] == data[:end], path
+        assert own[-TRAILER_BYTES:] == data[-TRAILER_BYTES:], path
+        assert HFile.of(own).file_info == theirs.file_info, path
+
+
+def test_a_partition_and_its_files() -> None:
+    """What the partition `files` says of the table's files, in the bytes of its records."""
+    files = dict(hfiles_of("1.2.0/mdt_bucket"))
+    path = next(p for p in files if "/files/.files-0000-0_20261121044204742" in p)
+    value = HFile.of(files[path]).find([b"us"])[0]
+    names = [p.removeprefix("us/") for p in table_files("1.2.0/mdt_bucket") if p[:3] == "us/"]
+    written = [n for n in names if "20261121044204742" in n and not n.endswith(".crc")]
+    assert value is not None
+    assert written
+    assert all(name.encode() in bytes(value) for name in written)
+
+
+@pytest.mark.parametrize("codec", list(Codec))
+@given(
+    entries=st.dictionaries(st.binary(max_size=200), st.binary(max_size=300), max_size=30),
+    block_bytes=st.sampled_from([1, 60, 500, 1 << 20]),
+    metas=st.dictionaries(st.text(max_size=9), st.binary(max_size=90), max_size=3),
+    asked=st.lists(st.binary(max_size=3), max_size=5),
+)
+def test_what_is_written_is_read(
+    codec: Codec,
+    entries: dict[bytes, bytes],
+    block_bytes: int,
+    metas: dict[str, bytes],
+    asked: list[bytes],
+) -> None:
+    data = encode_hfile(
+        sorted(entries.items()),
+        {b"schema": b"{}"},
+        created_ms=1_700_000_000_000,
+        meta_blocks=metas,
+        codec=codec,
+        block_bytes=block_bytes,
+    )
+    file = HFile.of(data)
+    assert {key: bytes(value) for key, value in file.scan()} == entries
+    assert [key for key, _ in file.scan()] == sorted(entries)
+    keys = [*entries, *asked]
+    found = [None if value is None else bytes(value) for value in file.find(keys)]
+    assert found == [entries.get(key) for key in keys]
+    assert {name: file.meta_block(name) for name in file.meta_blocks} == metas
+    assert file.meta_block("another") is None
+    for prefix in asked:
+        expected = sorted(key for key in entries if key.startswith(prefix))
+        assert [key for key, _ in file.find_prefix(prefix)] == expected
+        in_range = sorted(key for key in entries if prefix <= key < prefix + b"m")
+        assert [key for key, _ in file.scan(prefix, prefix + b"m")] == in_range
+
+
+def test_only_the_blocks_that_are_asked_for_are_fetched() -> None:
+    entries = [(b"%06d" % n, bytes(1000)) for n in range(3000)]
+    data = encode_hfile(entries, {}, created_ms=1, codec=Codec.NONE)
+    fetched: list[tuple[int, int]] = []
+
+    def fetch(start: int, end: int) -> bytes:
+        fetched.append((start, end))
+        return data[start:end]
+
+    file = HFile(fetch, len(data))
+    assert fetched == [(len(data) - (64 << 10), len(data))]
+    fetched.clear()
+    assert file.find([b"000001", b"000002", b"001000", b"x"])[3] is None
+    blocks = [(place.offset, place.offset + place.size) for place in file.data_blocks]
+    assert fetched == [blocks[0], blocks[15]]
+    assert len(blocks) > 40
+
+
+def test_an_index_of_hbase_with_keys_of_ten_bytes_more() -> None:
+    suffix = bytes.fromhex("007fffffffffffffff04")
+    content = b"".join(
+        offset.to_bytes(8, "big") + (64).to_bytes(4, "big") + bytes([len(key)]) + key
+        for offset, key in ((0, b"\x00\x01a" + suffix), (64, b"\x00\x02bb" + suffix))
+    )
+    assert decode_root_index(content, 2) == [BlockPlace(b"a", 0, 64), BlockPlace(b"bb", 64, 64)]
+
+
+def test_an_index_of_hudi_1_1_whose_lengths_are_protobufs() -> None:
+    row = bytes(range(200))
+    key = len(row).to_bytes(2, "big") + row
+    place = BlockPlace(row, 5, 64)
+    hadoops = encode_index([place])
+    protobufs = bytes(7) + b"\x05" + (64).to_bytes(4, "big") + b"\xca\x01" + key
+    assert hadoops != protobufs
+    assert decode_root_index(hadoops, 1) == decode_root_index(protobufs, 1) == [place]
+
+
+def test_an_index_of_two_levels() -> None:
+    """As HBase's writer lays it out: leaf indexes among the data blocks."""
+    leaves, places, file = [], [], bytearray()
+    for letters in ("ab", "cd"):
+        below = []
+        for letter in letters:
+            content = encode_entry(letter.encode(), letter.upper().encode())
+            block = encode_block(BlockType.DATA, content, Codec.GZ)
+            below.append((letter.encode(), len(file), len(block)))
+            file += block
+        keys = [b"\x00\x01" + key + bytes.fromhex("007fffffffffffffff04") for key, _, _ in below]
+        entries = [
+            offset.to_bytes(8, "big") + size.to_bytes(4, "big") + key
+            for (_, offset, size), key in zip(below, keys, strict=True)
+        ]
+        ends = [0, len(entries[0]), len(entries[0]) + len(entries[1])]
+        content = b"".join(n.to_bytes(4, "big") for n in (2, *ends)) + b"".join(entries)
+        leaf = encode_block(BlockType.LEAF_INDEX, content, Codec.GZ)
+        leaves.append(BlockPlace(below[0][0], len(file), len(leaf)))
+        file += leaf
+        places += below
+    single = HFile.of(with_entries(*[(key, key.upper()) for key in (b"a", b"b", b"c", b"d")]))
+    load_on_open = len(file)
+    file += encode_block(BlockType.ROOT_INDEX, encode_index(leaves), Codec.GZ)
+    file += encode_block(BlockType.ROOT_INDEX, b"", Codec.GZ)
+    trailer = replace(
+        single.trailer,
+        load_on_open_offset=load_on_open,
+        file_info_offset=len(file),
+        data_index_count=2,
+        num_levels=2,
+    )
+    file += encode_block(BlockType.FILE_INFO, encode_file_info({}), Codec.GZ)
+    read = HFile.of(bytes(file) + encode_trailer(trailer))
+    assert [(p.first, p.offset, p.size) for p in read.data_blocks] == places
+    assert list(read.scan()) == list(single.scan())
+    assert read.find([b"c"]) == [b"C"]
+
+
+def test_an_empty_file() -> None:
+    file = HFile.of(with_entries())
+    assert (len(file), list(file.scan()), file.find([b"a"])) == (0, [], [None])
+
+
+@given(st.integers(0, 2**63 - 1))
+def test_hadoops_numbers(value: int) -> None:
+    assert decode_hadoop_vint(Cursor(encode_hadoop_vint(value))) == value
+
+
+@pytest.mark.parametrize(
+    ("data", "value"),
+    [("7f", 127), ("90", -112), ("8f80", 128), ("8e0100", 256), ("87ff", -256), ("8700", -1)],
+)
+def test_hadoops_numbers_as_writable_utils_writes_them(data: str, value: int) -> None:
+    assert decode_hadoop_vint(Cursor(bytes.fromhex(data))) == value
+
+
+@given(st.dictionaries(st.binary(max_size=40), st.binary(max_size=300)))
+def test_file_info(info: dict[bytes, bytes]) -> None:
+    assert decode_file_info(encode_file_info(info)) == info
+
+
+@pytest.mark.parametrize(
+    ("entries", "why"),
+    [
+        ([(b"b", b""), (b"a", b"")], "in order"),
+        ([(b"a", b""), (b"a", b"")], "each of them once"),
+        ([(bytes(32768), b"")], "32767"),
+    ],
+)
+def test_keys_that_no_file_holds(entries: list[tuple[bytes, bytes]], why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        encode_hfile(entries, {}, created_ms=0)
+
+
+def test_checksums_of_type_crc32() -> None:
+    block = bytearray(encode_block(BlockType.DATA, bytes(range(40)), Codec.NONE))
+    block[24] = 1
+    block[-4:] = zlib.crc32(block[:-4]).to_bytes(4, "big")
+    assert decode_block(block, Codec.NONE).content == bytes(range(40))
+    block[40] ^= 1
+    with pytest.raises(ChecksumError, match="differs from its checksum"):
+        decode_block(block, Codec.NONE)
+
+
+def test_a_payload_that_is_larger_than_it_says_is_not_decompressed_whole() -> None:
+    block = bytearray(encode_block(BlockType.DATA, bytes(1 << 20), Codec.GZ))
+    block[12:16] = (1000).to_bytes(4, "big")
+    with pytest.raises(CorruptError, match="is not the 1000 bytes"):
+        decode_block(block, Codec.GZ)
+    with pytest.raises(LimitError, match="hfile_block_bytes_max"):
+        decode_block(
+            encode_block(BlockType.DATA, bytes(1 << 20), Codec.GZ),
+            Codec.GZ,
+            limits=Limits(hfile_block_bytes_max=1000),
+        )
+
+
+def test_files_that_are_not_read() -> None:
+    data = with_entries((b"a", b"1"))
+    trailer = HFile.of(data).trailer
+    message = encode_trailer(trailer)
+    with pytest.raises(UnsupportedError, match="version 2"):
+        decode_trailer(message[:-1] + b"\x02", len(data))
+    snappy = message.replace(b"\x60\x01", b"\x60\x03")
+    with pytest.raises(UnsupportedError, match="codec SNAPPY"):
+        decode_trailer(snappy, len(data))
+    encoded = data.replace(b"DATABLK*", b"DATABLKE")
+    with pytest.raises(UnsupportedError, match="DATABLKE"):
+        list(HFile.of(encoded).scan())
+    with pytest.raises(UnsupportedError, match="does not write"):
+        decode_entries(encode_entry(b"a", b"1").replace(b"\x04", b"\x08"))
+    with pytest.raises(CorruptError, match="too few"):
+        HFile.of(b"PAR1")
+
+
+def test_every_flipped_bit_is_seen_or_changes_no_entry() -> None:
+    """GZ carries a checksum of what it compresses."""
+    entries = [(b"k%02d" % n, b"value %d" % n) for n in range(20)]
+    data = with_entries(*entries, block_bytes=200)
+    for place in range(len(data) - TRAILER_BYTES + 80):
+        damaged = bytearray(data)
+        damaged[place] ^= 1 << place % 8
+        try:
+            read = [(key, bytes(value)) for key, value in HFile.of(damaged).scan()]
+        except BucketfmtError:
+            continue
+        assert read == entries, place
