@@ -18,7 +18,7 @@ import xxhash
 from bucketfmt.format.buckets.ring import find_node_indexes, initial_ring
 from bucketfmt.format.keys.hashing_kernels import bucket_ids, xxhash32s
 from bucketfmt.format.keys.record_keys import KeyDialect
-from bucketfmt.index.assign import FixedBuckets, RingBuckets
+from bucketfmt.index.layout import FixedBuckets, RingBuckets
 
 from .measure import UNKNOWN_CAUSE, Figure, Peer, Result, Timing, race
 

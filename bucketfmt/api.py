@@ -172,7 +172,7 @@ def _check_opening(storage_options: object, index: object, limits: object, write
     """Refuse arguments of `open` that are of another type. None is what is not given."""
     for name, value, kind, wanted in (
         ("storage_options", storage_options, Mapping, "a dict for fsspec"),
-        ("index", index, get_args(Index), "a value such as SimpleBucketIndex(16)"),
+        ("index", index, Index, "a value such as SimpleBucketIndex(16)"),
         ("limits", limits, Limits, "a value such as Limits(ring_nodes_max=1000)"),
         ("writer", writer, WriterConfig, 'a value such as WriterConfig(lock="storage")'),
     ):

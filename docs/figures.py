@@ -87,7 +87,7 @@ READ = (
     Step("snapshot", "TableState.load", does_io=True),
     Step("table", "plan_partitions"),
     Step("snapshot", "Snapshot.slices_of", does_io=True),
-    Step("location", "IndexFinder.buckets"),
+    Step("location", "IndexFinder.layout"),
     Step("table", "plan_slices"),
     Step("slices", "SliceReader.read"),
     Step("storage", "Store.open_arrow", does_io=True),
@@ -99,7 +99,7 @@ READ = (
 WRITE = (
     Step("api", "Table.upsert"),
     Step("write", "Basis"),
-    Step("location", "IndexFinder.buckets"),
+    Step("location", "IndexFinder.layout"),
     Step("write", "gather_rows"),
     Step("timeline", "put_requested", does_io=True),
     Step("write", "plan_group_write"),

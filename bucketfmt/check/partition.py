@@ -37,7 +37,7 @@ from bucketfmt.check.placement.rings import (
 )
 from bucketfmt.check.report import Counted, Event, Finding, NotChecked
 from bucketfmt.errors import BucketfmtError
-from bucketfmt.index.assign import Buckets, RingBuckets
+from bucketfmt.index.layout import BucketLayout
 from bucketfmt.process import cached_property
 from bucketfmt.snapshot.files import FileSlice
 from bucketfmt.snapshot.snapshot import Snapshot
@@ -91,14 +91,11 @@ class PartitionChecker:
             yield from find_skew(partition_path, slices)
         yield from self._check_files(partition_path, slices, explained)
 
-    def buckets(self, partition_path: str) -> Buckets | None:
-        """Return the buckets to compare keys with; None where nobody can tell."""
-        if not self._view.is_ring:
-            return self._view.buckets(partition_path)
+    def layout(self, partition_path: str) -> BucketLayout | None:
+        """Return the layout to compare keys with; None where nobody can tell."""
         ring = self._rings.get(partition_path)
-        if ring is None or ring.metadata is None or self._view.lacks_hash_fields:
-            return None
-        return RingBuckets(ring.metadata.nodes, self._view.hash_fields, self._view.dialect)
+        nodes = ring.metadata.nodes if ring is not None and ring.metadata is not None else None
+        return self._view.unproved_layout(partition_path, nodes)
 
     def _check_files(
         self, partition_path: str, slices: Sequence[FileSlice], explained: Collection[str]

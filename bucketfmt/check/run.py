@@ -265,9 +265,9 @@ class _Check:
         seen = _SeenKeys()
 
         def examine(file_slice: FileSlice) -> Iterator[Event | KeyTally]:
-            buckets = checker.buckets(file_slice.partition_path) if with_keys else None
-            bucket_id = buckets.bucket_of(file_slice.file_id) if buckets is not None else None
-            tally = KeyTally(file_slice, buckets, bucket_id, prefix)
+            layout = checker.layout(file_slice.partition_path) if with_keys else None
+            bucket_id = layout.bucket_of(file_slice.file_id) if layout is not None else None
+            tally = KeyTally(file_slice, layout, bucket_id, prefix)
             yield from examiner.examine(file_slice, tally)
             yield from find_endless_keys(tally)
             yield tally

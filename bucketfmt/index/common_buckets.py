@@ -8,7 +8,6 @@ common divisor (RFC-29: 8 and 4), for rings the nodes that stand in all of them.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -23,7 +22,7 @@ from bucketfmt.format.keys.hashing import HASH_VALUE_MASK
 from bucketfmt.format.keys.hashing_kernels import java_list_hashes, xxhash32s
 from bucketfmt.format.keys.record_key_kernels import hash_value_columns
 from bucketfmt.format.keys.record_keys import EMPTY_PLACEHOLDER, NULL_PLACEHOLDER, KeyDialect
-from bucketfmt.index.assign import Buckets, FixedBuckets, RingBuckets
+from bucketfmt.index.layout import BucketLayout
 from bucketfmt.rows.columns.java_text import java_strings
 
 __all__ = ["CommonBuckets", "HashedColumns", "find_common_buckets"]
@@ -80,7 +79,7 @@ class CommonBuckets:
     ring: tuple[int, ...] | None
     values_tell_all: bool = True
 
-    def bucket_of(self, buckets: Buckets, bucket_id: int) -> int:
+    def bucket_of(self, layout: BucketLayout, bucket_id: int) -> int:
         """Return the common bucket that a bucket of one of the partitions lies in."""
         if self.ring is None:
             return bucket_id % self.num_buckets
@@ -172,13 +171,13 @@ class CommonBuckets:
 
 
 def find_common_buckets(
-    columns: Sequence[HashedColumns], buckets: Sequence[Buckets]
+    columns: Sequence[HashedColumns], layouts: Sequence[BucketLayout]
 ) -> CommonBuckets:
     """Return the coarsest division that all these have.
 
     Args:
         columns: Of each table.
-        buckets: Of each partition of each table; at least one.
+        layouts: Of each partition of each table; at least one.
 
     Raises:
         UnsupportedError: they hash differently, or only one bucket would be left of many.
@@ -186,29 +185,24 @@ def find_common_buckets(
     first = columns[0]
     for other in columns[1:]:
         _check_alike(first, other)
-    is_ring = isinstance(buckets[0], RingBuckets)
-    if any(isinstance(other, RingBuckets) is not is_ring for other in buckets):
+    common: BucketLayout | None = layouts[0]
+    for layout in layouts[1:]:
+        common = None if common is None else common.meet(layout)
+    if common is None:
         raise UnsupportedError(
             "one table is hashed on a ring and the other by a number of buckets, so that no "
             "bucket of one is a bucket of the other; read() both and join the DataFrames"
         )
     alike = all((c.key_fields, c.dialect) == (first.key_fields, first.dialect) for c in columns)
     tells = alike and first.key_fields == first.fields
-    ring = None
-    if is_ring:
-        rings = [{n.value for n in b.nodes} for b in buckets if isinstance(b, RingBuckets)]
-        ring = tuple(sorted(set.intersection(*rings)))
-        found, finest = len(ring), min(map(len, rings))
-    else:
-        numbers = [b.num_buckets for b in buckets if isinstance(b, FixedBuckets)]
-        found, finest = math.gcd(*numbers), min(numbers)
+    found, finest = len(common.bucket_ids), min(len(layout.bucket_ids) for layout in layouts)
     if found < 1 or (found == 1 and finest > 1):
         raise UnsupportedError(
             "the tables' buckets have nothing in common, so that all rows would be one task's; "
             "use numbers of buckets of which one divides the other, or read() both and join the "
             "DataFrames"
         )
-    return CommonBuckets(first, found, ring, tells)
+    return CommonBuckets(first, found, common.ring_values, tells)
 
 
 def _check_alike(one: HashedColumns, other: HashedColumns) -> None:

@@ -8,7 +8,7 @@ keys leaves few candidates, and only a single one counts as proof. Pure.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
@@ -19,7 +19,7 @@ from bucketfmt.format.keys.hashing_kernels import java_list_hashes
 from bucketfmt.format.keys.record_key_kernels import hash_value_columns
 from bucketfmt.format.keys.record_keys import KeyDialect
 from bucketfmt.format.names.names import find_bucket_id
-from bucketfmt.index.assign import Buckets
+from bucketfmt.index.layout import BucketLayout
 from bucketfmt.index.model import SimpleBucketIndex
 
 __all__ = [
@@ -149,28 +149,29 @@ def infer_simple_index(
 
 
 def infer_hash_fields(
-    samples: Sequence[tuple[Buckets, int, pa.ChunkedArray]], record_key_fields: Sequence[str]
+    samples: Sequence[tuple[BucketLayout, int, pa.ChunkedArray]], record_key_fields: Sequence[str]
 ) -> tuple[str, ...] | None:
     """Return the only hash fields under which the sampled keys are where they were found.
 
-    `samples` holds (buckets of the partition, bucket id, record keys found in it); which hash
-    fields those buckets have does not count. None where no hash fields fit, or several do.
+    `samples` holds (layout of the partition, bucket id, record keys found in it); which hash
+    fields that layout has does not count. None where no hash fields fit, or several do.
     """
     if sum(len(keys) for _, _, keys in samples) < KEYS_MIN:
         return None
     fitting = [
         hash_fields
         for hash_fields in _candidates(record_key_fields)
-        if all(_are_in_bucket(keys, bucket, of, hash_fields) for of, bucket, keys in samples)
+        if all(
+            _are_in_bucket(keys, bucket, layout.hashed_by(hash_fields, layout.dialect))
+            for layout, bucket, keys in samples
+        )
     ]
     return fitting[0] if len(fitting) == 1 else None
 
 
-def _are_in_bucket(
-    keys: pa.ChunkedArray, bucket_id: int, buckets: Buckets, hash_fields: tuple[str, ...]
-) -> bool:
+def _are_in_bucket(keys: pa.ChunkedArray, bucket_id: int, layout: BucketLayout) -> bool:
     try:
-        assigned = replace(buckets, hash_fields=hash_fields).assign(keys)
+        assigned = layout.assign(keys)
     except KeyEncodingError:
         return False
     return bool((assigned == bucket_id).all())

@@ -1,13 +1,24 @@
 """The index engines as values: how a table maps a record key to a file group.
 
-Pure. Source: HoodieIndex.IndexType, HoodieIndex.BucketIndexEngineType.
+Pure. What readers and writers have to know of an engine is a property or a method of its value,
+so that nothing else asks which engine a value is. Source: HoodieIndex.IndexType,
+HoodieIndex.BucketIndexEngineType, HoodieIndexConfig.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from bucketfmt.arguments import check_int, check_names, check_text
+from bucketfmt.format.buckets.partition_rules import PartitionBucketRules
+from bucketfmt.format.buckets.ring import HashingNode, initial_ring
+from bucketfmt.format.keys.record_keys import KeyDialect
+from bucketfmt.format.names.names import find_bucket_id
+from bucketfmt.index.layout import BucketLayout, FixedBuckets, RingBuckets
+from bucketfmt.limits import DEFAULT_LIMITS, Limits
 
 __all__ = [
     "BloomIndex",
@@ -17,6 +28,7 @@ __all__ = [
     "PartitionBucketIndex",
     "RecordIndex",
     "SimpleBucketIndex",
+    "as_bucket_index",
 ]
 
 
@@ -43,8 +55,129 @@ def _settle(index: BucketIndex, count: str) -> None:
         object.__setattr__(index, "hash_fields", fields)
 
 
+class Index:
+    """How a table maps a record key to a file group: one of the values below."""
+
+    __slots__ = ()
+
+    @property
+    def hashing_config(self) -> PartitionBucketRules | None:
+        """The rules that a new table writes down; None for an index without rules."""
+        return None
+
+    def agrees_with(self, other: Index) -> bool:
+        """Whether both values may be said of one table: they do not contradict each other."""
+        return type(self) is type(other)
+
+    def conflict_unit(self, file_id: str) -> int | str:
+        """Return what two writes of one partition must not both change: here the file group.
+
+        A number is the bucket id of the file group.
+        """
+        return file_id
+
+
+def as_bucket_index(index: Index | None) -> BucketIndex | None:
+    """Return an index that hashes keys to buckets; None for any other index."""
+    return index if isinstance(index, BucketIndex) else None
+
+
+class BucketIndex(Index, ABC):
+    """An index that hashes a key to a bucket of its partition."""
+
+    __slots__ = ()
+
+    has_rings: ClassVar[bool] = False
+    """Whether the table holds a ring of buckets for each partition, in its hashing metadata."""
+
+    has_numbered_buckets: ClassVar[bool] = False
+    """Whether buckets are numbered from 0, and the number of a bucket begins its file id."""
+
+    keeps_file_ids: ClassVar[bool] = False
+    """Whether a bucket has one file id for ever, so that a replaced bucket stays hidden."""
+
+    begins_with_log: ClassVar[bool] = False
+    """Whether the first file of a merge-on-read file group is a log file."""
+
+    @property
+    @abstractmethod
+    def hash_fields(self) -> tuple[str, ...] | None:
+        """The hashed fields of the record key; None for all fields."""
+
+    @abstractmethod
+    def num_buckets_of(self, partition_path: str, limits: Limits = DEFAULT_LIMITS) -> int:
+        """Return how many buckets a new partition gets.
+
+        Raises:
+            CorruptError: a rule is malformed.
+            LimitError: the number, or the number of rules, is too large.
+            UnsupportedError: a regex is not supported.
+        """
+
+    @abstractmethod
+    def unproved_layout(
+        self,
+        partition_path: str,
+        hash_fields: tuple[str, ...],
+        dialect: KeyDialect,
+        limits: Limits = DEFAULT_LIMITS,
+        ring: Sequence[HashingNode] | None = None,
+    ) -> BucketLayout:
+        """Return the layout of a partition if the index is right, which nothing here proves.
+
+        `location.layouts` returns layouts that are proved: use these to find or to store keys.
+
+        Args:
+            partition_path: The partition, which may be new.
+            hash_fields: The hashed fields, for an index that does not state them.
+            dialect: How the values of these fields are found in a record key.
+            limits: Bounds on rules.
+            ring: The nodes that the hashing metadata of the partition hold; None for a partition
+                without hashing metadata.
+
+        Raises:
+            CorruptError, LimitError, UnsupportedError: as `num_buckets_of`.
+        """
+
+    @abstractmethod
+    def properties(self, record_key_fields: Sequence[str]) -> dict[str, str]:
+        """Return how hoodie.properties state the index: what `find_declared_index` reads."""
+
+    def with_hash_fields(self, hash_fields: tuple[str, ...] | None) -> BucketIndex:
+        """Return the same index by other hash fields."""
+        return replace(self, hash_fields=hash_fields)  # type: ignore[type-var]
+
+    def check_creatable(self, table_type: str, table_version: int) -> None:
+        """Refuse kinds of new tables that the index is not for.
+
+        Raises:
+            ValueError: the table type or the table version is such a kind.
+            CorruptError, LimitError, UnsupportedError: as `num_buckets_of`.
+        """
+
+    @property
+    def number_of_all(self) -> int | None:
+        """How many buckets every partition has; None where partitions differ."""
+        return None
+
+    def _same_fields(self, other: BucketIndex) -> bool:
+        return (
+            None in (self.hash_fields, other.hash_fields) or self.hash_fields == other.hash_fields
+        )
+
+    def _properties(
+        self, engine: str, num_buckets: int, record_key_fields: Sequence[str]
+    ) -> dict[str, str]:
+        return {
+            "hoodie.index.type": "BUCKET",
+            "hoodie.index.bucket.engine": engine,
+            "hoodie.bucket.index.hash.field": ",".join(self.hash_fields or record_key_fields),
+            "hoodie.bucket.index.num.buckets": str(num_buckets),
+        }
+
+
 @dataclass(frozen=True, slots=True)
-class SimpleBucketIndex:
+class SimpleBucketIndex(BucketIndex):
     """A fixed number of buckets in every partition.
 
     `hash_fields` None means all record key fields, as Hudi has it when
@@ -52,20 +185,60 @@ class SimpleBucketIndex:
     of another type.
     """
 
+    has_numbered_buckets: ClassVar[bool] = True
+
     num_buckets: int
     hash_fields: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         _settle(self, "num_buckets")
 
+    @property
+    def number_of_all(self) -> int:
+        """How many buckets every partition has."""
+        return self.num_buckets
+
+    def num_buckets_of(self, partition_path: str, limits: Limits = DEFAULT_LIMITS) -> int:
+        """Return the number that every partition has."""
+        return self.num_buckets
+
+    def unproved_layout(
+        self,
+        partition_path: str,
+        hash_fields: tuple[str, ...],
+        dialect: KeyDialect,
+        limits: Limits = DEFAULT_LIMITS,
+        ring: Sequence[HashingNode] | None = None,
+    ) -> BucketLayout:
+        """Return the fixed buckets. As `BucketIndex.unproved_layout`."""
+        return FixedBuckets(self.num_buckets, self.hash_fields or hash_fields, dialect)
+
+    def properties(self, record_key_fields: Sequence[str]) -> dict[str, str]:
+        """Return the engine, the hash fields and the number."""
+        return self._properties("SIMPLE", self.num_buckets, record_key_fields)
+
+    def agrees_with(self, other: Index) -> bool:
+        """Whether the numbers are equal, and the hash fields where both state them."""
+        return (
+            isinstance(other, SimpleBucketIndex)
+            and self._same_fields(other)
+            and self.num_buckets == other.num_buckets
+        )
+
+    def conflict_unit(self, file_id: str) -> int | str:
+        """Return the bucket id, since two new file groups of a bucket are a conflict too."""
+        return _numbered_unit(file_id)
+
 
 @dataclass(frozen=True, slots=True)
-class PartitionBucketIndex:
+class PartitionBucketIndex(BucketIndex):
     """A fixed number of buckets by partition: regex rules, first match wins (Hudi 1.1+, RFC-89).
 
     `rules` is Hudi's expression text, `regex,number;regex,number`; a partition that no
     rule matches has `default` buckets.
     """
+
+    has_numbered_buckets: ClassVar[bool] = True
 
     default: int
     rules: str
@@ -75,14 +248,70 @@ class PartitionBucketIndex:
         _settle(self, "default")
         check_text("rules", self.rules)
 
+    def num_buckets_of(self, partition_path: str, limits: Limits = DEFAULT_LIMITS) -> int:
+        """Return the number of the first rule that matches, or the default."""
+        return self.hashing_config.num_buckets_for(partition_path, limits)
+
+    def unproved_layout(
+        self,
+        partition_path: str,
+        hash_fields: tuple[str, ...],
+        dialect: KeyDialect,
+        limits: Limits = DEFAULT_LIMITS,
+        ring: Sequence[HashingNode] | None = None,
+    ) -> BucketLayout:
+        """Return the fixed buckets that the rules give. As `BucketIndex.unproved_layout`."""
+        num_buckets = self.num_buckets_of(partition_path, limits)
+        return FixedBuckets(num_buckets, self.hash_fields or hash_fields, dialect)
+
+    def properties(self, record_key_fields: Sequence[str]) -> dict[str, str]:
+        """Return the engine, the hash fields, the default and the rules."""
+        return {
+            **self._properties("SIMPLE", self.default, record_key_fields),
+            "hoodie.bucket.index.partition.expressions": self.rules,
+            "hoodie.bucket.index.partition.rule.type": "regex",
+        }
+
+    def check_creatable(self, table_type: str, table_version: int) -> None:
+        """Refuse versions before 9, and rules that are malformed.
+
+        Raises:
+            ValueError: the version.
+            CorruptError, LimitError, UnsupportedError: a rule, as `num_buckets_of` says.
+        """
+        if table_version < 9:
+            raise ValueError("bucket rules by partition take table version 9 (Hudi 1.1)")
+        self.num_buckets_of("")  # which parses the rules
+
+    @property
+    def hashing_config(self) -> PartitionBucketRules:
+        """The rules as the first `.hashing_config` of a table states them."""
+        return PartitionBucketRules(self.rules, self.default)
+
+    def agrees_with(self, other: Index) -> bool:
+        """Whether the rules are equal, and the hash fields where both state them."""
+        return (
+            isinstance(other, PartitionBucketIndex)
+            and self._same_fields(other)
+            and (self.default, self.rules) == (other.default, other.rules)
+        )
+
+    def conflict_unit(self, file_id: str) -> int | str:
+        """Return the bucket id, since two new file groups of a bucket are a conflict too."""
+        return _numbered_unit(file_id)
+
 
 @dataclass(frozen=True, slots=True)
-class ConsistentHashingIndex:
+class ConsistentHashingIndex(BucketIndex):
     """A ring of buckets by partition that is split and merged as it grows (RFC-42, MOR only).
 
     `num_buckets` is the initial number; the ring in force stands in the table's hashing
     metadata. Without `min_buckets` and `max_buckets` Hudi never resizes.
     """
+
+    has_rings: ClassVar[bool] = True
+    keeps_file_ids: ClassVar[bool] = True
+    begins_with_log: ClassVar[bool] = True
 
     num_buckets: int
     min_buckets: int | None = None
@@ -92,16 +321,50 @@ class ConsistentHashingIndex:
     def __post_init__(self) -> None:
         _settle(self, "num_buckets")
 
+    def num_buckets_of(self, partition_path: str, limits: Limits = DEFAULT_LIMITS) -> int:
+        """Return the initial number."""
+        return self.num_buckets
+
+    def unproved_layout(
+        self,
+        partition_path: str,
+        hash_fields: tuple[str, ...],
+        dialect: KeyDialect,
+        limits: Limits = DEFAULT_LIMITS,
+        ring: Sequence[HashingNode] | None = None,
+    ) -> BucketLayout:
+        """Return the ring; that of a new partition follows from its path and the number."""
+        nodes = initial_ring(partition_path, self.num_buckets) if ring is None else tuple(ring)
+        return RingBuckets(nodes, self.hash_fields or hash_fields, dialect)
+
+    def properties(self, record_key_fields: Sequence[str]) -> dict[str, str]:
+        """Return the engine, the hash fields and the numbers that are given."""
+        found = self._properties("CONSISTENT_HASHING", self.num_buckets, record_key_fields)
+        for name, number in (("min", self.min_buckets), ("max", self.max_buckets)):
+            if number is not None:
+                found[f"hoodie.bucket.index.{name}.num.buckets"] = str(number)
+        return found
+
+    def check_creatable(self, table_type: str, table_version: int) -> None:
+        """Refuse copy-on-write tables, as Hudi does.
+
+        Raises:
+            ValueError: the table type.
+        """
+        if table_type != "MERGE_ON_READ":
+            raise ValueError("consistent hashing takes table_type='MERGE_ON_READ'")
+
 
 @dataclass(frozen=True, slots=True)
-class RecordIndex:
+class RecordIndex(Index):
     """Locations kept key by key in the metadata table. File ids say nothing about keys."""
 
 
 @dataclass(frozen=True, slots=True)
-class BloomIndex:
+class BloomIndex(Index):
     """Bloom filters and key ranges in base file footers. File ids say nothing about keys."""
 
 
-BucketIndex = SimpleBucketIndex | PartitionBucketIndex | ConsistentHashingIndex
-Index = BucketIndex | RecordIndex | BloomIndex
+def _numbered_unit(file_id: str) -> int | str:
+    bucket_id = find_bucket_id(file_id)
+    return file_id if bucket_id is None else bucket_id

@@ -8,7 +8,7 @@ Pure. Source: HoodieIndexConfig; PartitionBucketIndexHashingConfig.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -17,7 +17,7 @@ import pyarrow as pa
 from bucketfmt.errors import CorruptError, IndexUnknownError, KeyEncodingError
 from bucketfmt.format.buckets.index_settings import IndexSettings
 from bucketfmt.format.buckets.partition_rules import PartitionBucketRules
-from bucketfmt.index.assign import Buckets
+from bucketfmt.index.layout import BucketLayout
 from bucketfmt.index.model import (
     BloomIndex,
     BucketIndex,
@@ -26,6 +26,7 @@ from bucketfmt.index.model import (
     PartitionBucketIndex,
     RecordIndex,
     SimpleBucketIndex,
+    as_bucket_index,
 )
 
 __all__ = [
@@ -36,7 +37,6 @@ __all__ = [
     "find_declared_index",
     "find_stray_file_group",
     "find_stray_key",
-    "plan_index_properties",
 ]
 
 _NUM_BUCKETS_BY_DEFAULT = 256  # hoodie.bucket.index.num.buckets
@@ -62,6 +62,11 @@ class ResolvedIndex:
     evidence: str
     lacks_hash_fields: bool = False
     is_recorded: bool = False
+
+    @property
+    def bucket_index(self) -> BucketIndex | None:
+        """The index, if the index hashes keys to buckets."""
+        return as_bucket_index(self.index)
 
     @property
     def is_declared(self) -> bool:
@@ -140,28 +145,6 @@ def find_declared_index(
     return ResolvedIndex(None, "unknown", "hoodie.properties does not state an index")
 
 
-def plan_index_properties(index: BucketIndex, record_key_fields: Sequence[str]) -> dict[str, str]:
-    """Return how hoodie.properties states an index: what `find_declared_index` reads."""
-    found = {
-        "hoodie.index.type": "BUCKET",
-        "hoodie.index.bucket.engine": "SIMPLE",
-        "hoodie.bucket.index.hash.field": ",".join(index.hash_fields or record_key_fields),
-    }
-    if isinstance(index, PartitionBucketIndex):
-        found["hoodie.bucket.index.num.buckets"] = str(index.default)
-        found["hoodie.bucket.index.partition.expressions"] = index.rules
-        found["hoodie.bucket.index.partition.rule.type"] = "regex"
-        return found
-    found["hoodie.bucket.index.num.buckets"] = str(index.num_buckets)
-    if isinstance(index, ConsistentHashingIndex):
-        found["hoodie.index.bucket.engine"] = "CONSISTENT_HASHING"
-        if index.min_buckets is not None:
-            found["hoodie.bucket.index.min.num.buckets"] = str(index.min_buckets)
-        if index.max_buckets is not None:
-            found["hoodie.bucket.index.max.num.buckets"] = str(index.max_buckets)
-    return found
-
-
 def check_index_argument(argument: Index, declared: ResolvedIndex) -> ResolvedIndex:
     """Return the caller's index, once it does not contradict what the table states.
 
@@ -172,23 +155,26 @@ def check_index_argument(argument: Index, declared: ResolvedIndex) -> ResolvedIn
     """
     if not isinstance(argument, Index):
         raise TypeError(f"index= takes a value such as SimpleBucketIndex(16), not {argument!r}")
-    if declared.is_declared and not _agree(argument, declared.index):
+    if declared.is_declared and not (declared.index and argument.agrees_with(declared.index)):
         raise ValueError(
             f"index={argument} contradicts the table, which has {declared.index} "
             f"({declared.evidence}); leave index= out, or open the table it belongs to"
         )
-    if isinstance(argument, BucketIndex) and isinstance(declared.index, BucketIndex):
-        argument = replace(argument, hash_fields=argument.hash_fields or declared.index.hash_fields)
+    given, stated = as_bucket_index(argument), declared.bucket_index
+    if given is not None and stated is not None:
+        argument = given.with_hash_fields(given.hash_fields or stated.hash_fields)
     return ResolvedIndex(argument, "argument", "given by the caller")
 
 
-def check_hash_fields(argument: BucketIndex, record_key_fields: Sequence[str]) -> None:
+def check_hash_fields(argument: Index, record_key_fields: Sequence[str]) -> None:
     """Refuse hash fields that are not among the table's key fields.
 
     Raises:
         ValueError: one is not.
     """
-    unknown = [field for field in argument.hash_fields or () if field not in record_key_fields]
+    given = as_bucket_index(argument)
+    hash_fields = (given and given.hash_fields) or ()
+    unknown = [field for field in hash_fields if field not in record_key_fields]
     if unknown:
         raise ValueError(
             f"{argument}: hash field {unknown[0]!r} is not among the table's record key fields, "
@@ -196,53 +182,31 @@ def check_hash_fields(argument: BucketIndex, record_key_fields: Sequence[str]) -
         )
 
 
-def find_stray_file_group(buckets: Buckets, file_ids: Iterable[str]) -> str | None:
+def find_stray_file_group(layout: BucketLayout, file_ids: Iterable[str]) -> str | None:
     """Return, as a clause, a file group that is in none of a partition's buckets; None for none."""
     for file_id in file_ids:
-        if buckets.bucket_of(file_id) is None:
+        if layout.bucket_of(file_id) is None:
             return f"file group {file_id} is in no bucket of the index"
     return None
 
 
-def find_stray_key(buckets: Buckets, file_id: str, record_keys: pa.ChunkedArray) -> str | None:
+def find_stray_key(layout: BucketLayout, file_id: str, record_keys: pa.ChunkedArray) -> str | None:
     """Return, as a clause, a key that belongs into another file group; None where all fit.
 
     Keys of a file group that is in no bucket fit, since such a file group may hold any key.
     """
-    bucket_id = buckets.bucket_of(file_id)
-    if bucket_id is None:
+    own = list(layout.groups([file_id]))
+    if not own:
         return None
     try:
-        assigned = buckets.assign(record_keys)
+        assigned = layout.assign(record_keys)
     except KeyEncodingError as error:
         return (
-            f"a key in file group {file_id} has no hash by {', '.join(buckets.hash_fields)} "
+            f"a key in file group {file_id} has no hash by {', '.join(layout.hash_fields)} "
             f"({error.message})"
         )
-    strays = np.flatnonzero(assigned != bucket_id)
+    strays = np.flatnonzero(~np.isin(assigned, own))
     if not len(strays):
         return None
     key = record_keys[strays[0]]
     return f"it puts key {key} into bucket {assigned[strays[0]]}, and file group {file_id} has it"
-
-
-def _agree(argument: Index, declared: Index | None) -> bool:
-    if type(argument) is not type(declared):
-        return False
-    if isinstance(argument, ConsistentHashingIndex):
-        # The ring is in the table; the numbers only steer later resizing.
-        return True
-    if isinstance(argument, BucketIndex) and isinstance(declared, BucketIndex):
-        same_fields = None in (argument.hash_fields, declared.hash_fields) or (
-            argument.hash_fields == declared.hash_fields
-        )
-        return same_fields and _numbers(argument) == _numbers(declared)
-    return True
-
-
-def _numbers(index: BucketIndex) -> tuple[object, ...]:
-    if isinstance(index, SimpleBucketIndex):
-        return (index.num_buckets,)
-    if isinstance(index, PartitionBucketIndex):
-        return (index.default, index.rules)
-    return ()

@@ -5,26 +5,16 @@ I/O: index files; and, where nothing states an index, a sample of keys.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 
 from bucketfmt.errors import IndexUnknownError
 from bucketfmt.format.buckets.index_settings import IndexSettings
-from bucketfmt.format.buckets.partition_rules import PartitionBucketRules
-from bucketfmt.format.buckets.ring import initial_ring
 from bucketfmt.format.keys.record_keys import dialect_for_table_version
 from bucketfmt.format.names.names import find_bucket_id
 from bucketfmt.format.table.table_config import TableConfig
-from bucketfmt.index.assign import Buckets, FixedBuckets, RingBuckets
 from bucketfmt.index.infer import infer_hash_fields, infer_simple_index, largest_bucket_id
-from bucketfmt.index.model import (
-    BucketIndex,
-    ConsistentHashingIndex,
-    Index,
-    PartitionBucketIndex,
-    SimpleBucketIndex,
-)
+from bucketfmt.index.layout import BucketLayout
+from bucketfmt.index.model import BucketIndex, Index
 from bucketfmt.index.resolve import (
     ResolvedIndex,
     check_hash_fields,
@@ -32,12 +22,8 @@ from bucketfmt.index.resolve import (
     find_declared_index,
 )
 from bucketfmt.limits import Limits
-from bucketfmt.location.hashing_files import (
-    find_initial_num_buckets,
-    has_hashing_metadata,
-    load_hashing_metadata,
-)
-from bucketfmt.location.index_proof import IndexProofs
+from bucketfmt.location.hashing_files import find_initial_num_buckets, has_hashing_metadata
+from bucketfmt.location.layouts import Layouts
 from bucketfmt.location.rule_files import load_rules
 from bucketfmt.location.sample_keys import load_key_sample
 from bucketfmt.snapshot.snapshot import Snapshot
@@ -48,7 +34,7 @@ __all__ = ["IndexFinder"]
 
 
 class IndexFinder:
-    """Answers which index a table has, and which buckets a partition has by it.
+    """Answers which index a table has, and which layout a partition has by the index.
 
     Attributes:
         argument: The index the caller gave, if any.
@@ -63,10 +49,10 @@ class IndexFinder:
         self.argument = argument
         self._declared: tuple[TableState, ResolvedIndex] | None = None
         self._inferred: tuple[TableState, ResolvedIndex] | None = None
-        self._proofs = IndexProofs()
+        self._layouts = Layouts(config, limits)
         self._initial_num_buckets: int | None = None
         self._dialect = dialect_for_table_version(config.table_version)
-        if isinstance(argument, BucketIndex):
+        if argument is not None:
             check_hash_fields(argument, config.record_key_fields)
 
     def declared(self, snapshot: Snapshot) -> ResolvedIndex:
@@ -83,7 +69,7 @@ class IndexFinder:
             stated = self._load_stated(snapshot)
             if self.argument is not None:
                 given = check_index_argument(self.argument, stated)
-                stated = replace(given, is_recorded=self._records(stated, given.index))
+                stated = replace(given, is_recorded=self._records(stated, given))
             elif self._leaves_hash_fields_open(stated):
                 stated = replace(stated, lacks_hash_fields=True)
             else:
@@ -110,42 +96,42 @@ class IndexFinder:
         """Whether index files state the index: they do not say which key fields are hashed."""
         return (
             stated.source == "index files"
-            and isinstance(stated.index, BucketIndex)
-            and stated.index.hash_fields is None
+            and stated.bucket_index is not None
+            and stated.bucket_index.hash_fields is None
             and len(self._config.record_key_fields) > 1
         )
 
-    def _records(self, stated: ResolvedIndex, given: Index | None) -> bool:
+    def _records(self, stated: ResolvedIndex, given: ResolvedIndex) -> bool:
         """Whether the table states all of the caller's index."""
         if not stated.is_declared or self._leaves_hash_fields_open(stated):
             return False
-        if isinstance(given, BucketIndex) and isinstance(stated.index, BucketIndex):
-            return self._hash_fields(given) == self._hash_fields(stated.index)
+        if given.bucket_index is not None and stated.bucket_index is not None:
+            return self._hash_fields(given.bucket_index) == self._hash_fields(stated.bucket_index)
         return True
 
     def resolve(self, snapshot: Snapshot) -> ResolvedIndex:
         """Return the stated index, or what the keys of a few file groups prove.
 
-        Which partitions the index holds for is for `buckets` to tell.
+        Which partitions the index holds for is for `layout` to tell.
         """
         declared = self.declared(snapshot)
         if declared.is_declared:
             return declared
         inferred = self._inferred
         if inferred is None or inferred[0] is not snapshot.state:
-            if isinstance(declared.index, BucketIndex):
-                found = self._infer_hash_fields(snapshot, declared, declared.index)
+            if declared.bucket_index is not None:
+                found = self._infer_hash_fields(snapshot, declared, declared.bucket_index)
             else:
                 found = self._infer(snapshot)
             inferred = snapshot.state, found
             self._inferred = inferred
         return inferred[1]
 
-    def buckets(self, snapshot: Snapshot, partition_path: str) -> Buckets:
-        """Return the buckets of a partition, which may be new, by an index proved for it.
+    def layout(self, snapshot: Snapshot, partition_path: str) -> BucketLayout:
+        """Return the layout of a partition, which may be new, by an index proved for it.
 
-        Nothing else returns buckets. See `IndexProofs.prove` for what is looked at. No data file
-        is opened where the table records the index.
+        Nothing else returns proved layouts. See `Layouts.prove` for what is looked at. No data
+        file is opened where the table records the index.
 
         Raises:
             IndexUnknownError: the index is unknown, has no buckets, or is not proved.
@@ -158,46 +144,25 @@ class IndexFinder:
                 f"how keys map to file groups is unknown: {resolved.evidence}; pass index= "
                 "(--index), for example SimpleBucketIndex(num_buckets)"
             )
-        if not isinstance(resolved.index, BucketIndex):
+        index = resolved.bucket_index
+        if index is None:
             raise IndexUnknownError(
                 f"{resolved.index} does not tell a file group from a key; lookup() finds the rows "
                 "of keys, and scan() those of the table"
             )
-        layout_of = partial(self._layout, snapshot, resolved.index)
-        return self._proofs.prove(snapshot, resolved, partition_path, layout_of)
+        return self._layouts.prove(snapshot, resolved, index, partition_path)
 
-    def bucket_names(
-        self, snapshot: Snapshot, partition_path: str
-    ) -> Callable[[str], int | None] | None:
-        """Return what tells the bucket id in a file id, for display only; keys are not compared.
+    def unproved_layout(self, snapshot: Snapshot, partition_path: str) -> BucketLayout | None:
+        """Return the layout by the stated index, for display only: keys are not compared.
 
         None where nothing states an index, or the index has no buckets.
 
         Raises:
             ValueError: the caller's index contradicts what the table states.
-            CorruptError: as `buckets`.
+            CorruptError: as `layout`.
         """
-        index = self.declared(snapshot).index
-        if not isinstance(index, BucketIndex):
-            return None
-        return self._layout(snapshot, index, partition_path).bucket_of
-
-    def _layout(self, snapshot: Snapshot, index: BucketIndex, partition_path: str) -> Buckets:
-        """Return the buckets that a partition has if the index is right."""
-        hash_fields = self._hash_fields(index)
-        if isinstance(index, ConsistentHashingIndex):
-            metadata = load_hashing_metadata(snapshot.state, partition_path)
-            nodes = metadata.nodes if metadata else initial_ring(partition_path, index.num_buckets)
-            return RingBuckets(tuple(nodes), hash_fields, self._dialect)
-        return FixedBuckets(self._num_buckets(index, partition_path), hash_fields, self._dialect)
-
-    def _num_buckets(
-        self, index: SimpleBucketIndex | PartitionBucketIndex, partition_path: str
-    ) -> int:
-        if isinstance(index, SimpleBucketIndex):
-            return index.num_buckets
-        rules = PartitionBucketRules(expressions=index.rules, default_num_buckets=index.default)
-        return rules.num_buckets_for(partition_path, self._limits)
+        index = self.declared(snapshot).bucket_index
+        return None if index is None else self._layouts.unproved(snapshot, index, partition_path)
 
     def _hash_fields(self, index: BucketIndex) -> tuple[str, ...]:
         return index.hash_fields or self._config.record_key_fields
@@ -241,10 +206,10 @@ class IndexFinder:
         sample = load_key_sample(snapshot, snapshot.slices_of(snapshot.partitions))
         found = []
         for file_slice, keys in sample.found:
-            buckets = self._layout(snapshot, index, file_slice.partition_path)
-            bucket_id = buckets.bucket_of(file_slice.file_id)
+            layout = self._layouts.unproved(snapshot, index, file_slice.partition_path)
+            bucket_id = layout.bucket_of(file_slice.file_id)
             if bucket_id is not None:
-                found.append((buckets, bucket_id, keys))
+                found.append((layout, bucket_id, keys))
         hash_fields = infer_hash_fields(found, fields)
         seen = f"{sample.num_keys} keys of {len(sample.found)} file groups"
         if hash_fields is None:
@@ -256,7 +221,7 @@ class IndexFinder:
                 f"hashed, and {seen} do not prove it{damage}",
             )
         return ResolvedIndex(
-            replace(index, hash_fields=hash_fields),
+            index.with_hash_fields(hash_fields),
             "file ids and keys",
             f"{declared.evidence}; inferred: hashed by {', '.join(hash_fields)}, which alone fits "
             f"{seen}",

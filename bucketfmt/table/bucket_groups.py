@@ -13,8 +13,8 @@ import pyarrow as pa
 from bucketfmt.errors import IndexUnknownError, UnsupportedError
 from bucketfmt.format.keys.record_keys import KeyDialect
 from bucketfmt.format.table.table_config import KeyGenerator, TableConfig
-from bucketfmt.index.assign import Buckets
 from bucketfmt.index.common_buckets import CommonBuckets, HashedColumns, find_common_buckets
+from bucketfmt.index.layout import BucketLayout
 from bucketfmt.location.find_index import IndexFinder
 from bucketfmt.snapshot.files import FileSlice
 from bucketfmt.snapshot.snapshot import Snapshot
@@ -30,12 +30,12 @@ class BucketedScan:
 
     Attributes:
         columns: What is hashed.
-        buckets: Of each partition, by path.
+        layouts: Of each partition, by path.
         slices: (file slice, bucket id).
     """
 
     columns: HashedColumns
-    buckets: dict[str, Buckets]
+    layouts: dict[str, BucketLayout]
     slices: tuple[tuple[FileSlice, int], ...]
 
 
@@ -63,9 +63,9 @@ def plan_bucketed_scan(
             different hashes.
         ValueError: `index` of `open` contradicts the table's file groups.
     """
-    found: dict[str, Buckets] = {}
+    found: dict[str, BucketLayout] = {}
     for path in dict.fromkeys(file_slice.partition_path for file_slice in slices) or [""]:
-        found[path] = index_finder.buckets(snapshot, path)
+        found[path] = index_finder.layout(snapshot, path)
     of_bucket = []
     for file_slice in slices:
         bucket_id = found[file_slice.partition_path].bucket_of(file_slice.file_id)
@@ -126,14 +126,14 @@ def plan_groups(scans: Sequence[BucketedScan]) -> BucketGroups:
     """
     common = find_common_buckets(
         [scan.columns for scan in scans],
-        [buckets for scan in scans for buckets in scan.buckets.values()],
+        [layout for scan in scans for layout in scan.layouts.values()],
     )
     tasks = []
     for scan in scans:
         groups: list[list[tuple[str, ReadTask]]] = [[] for _ in range(common.num_buckets)]
         for file_slice, bucket_id in scan.slices:
             path = file_slice.partition_path
-            group = groups[common.bucket_of(scan.buckets[path], bucket_id)]
+            group = groups[common.bucket_of(scan.layouts[path], bucket_id)]
             group.append((path, ReadTask.of(file_slice)))
         tasks.append(tuple(tuple(group) for group in groups))
     return BucketGroups(common, tuple(tasks))

@@ -12,8 +12,8 @@ from bucketfmt.errors import BucketfmtError, IndexUnknownError
 from bucketfmt.format.log.log_block import CorruptSpan, HeaderKey
 from bucketfmt.format.log.log_file import decode_log_file
 from bucketfmt.format.names.names import find_bucket_id
-from bucketfmt.index.assign import Buckets
 from bucketfmt.index.infer import largest_bucket_id
+from bucketfmt.index.layout import BucketLayout
 from bucketfmt.location.find_index import IndexFinder
 from bucketfmt.location.hashing_files import load_hashing_metadata
 from bucketfmt.process import cached_property
@@ -179,10 +179,10 @@ class Inspect:
         """
         rows: list[dict[str, Any]] = []
         for path in self._snapshot.partitions:
-            buckets: Buckets | None = None
+            layout: BucketLayout | None = None
             with suppress(IndexUnknownError):
-                buckets = self._index_finder.buckets(self._snapshot, path)
-            bucket_of = buckets.bucket_of if buckets else self._bucket_of(path)
+                layout = self._index_finder.layout(self._snapshot, path)
+            bucket_of = layout.bucket_of if layout else self._bucket_of(path)
             own: list[dict[str, Any]] = [
                 {
                     "partition_path": path,
@@ -193,9 +193,9 @@ class Inspect:
                 }
                 for file_slice in self._snapshot.slices(path)
             ]
-            if buckets is not None:
+            if layout is not None:
                 there = {row["bucket_id"] for row in own}
-                for bucket_id in buckets.bucket_ids:
+                for bucket_id in layout.bucket_ids:
                     if bucket_id not in there:
                         empty = {"partition_path": path, "bucket_id": bucket_id, "size": 0}
                         own.append({**empty, "log_files": 0})
@@ -263,8 +263,8 @@ class Inspect:
         """Return what tells the bucket of a file id: the stated index, else how file ids look."""
         try:
             if self._index_finder.declared(self._snapshot).index is not None:
-                names = self._index_finder.bucket_names(self._snapshot, partition_path)
-                return names or _in_no_bucket
+                layout = self._index_finder.unproved_layout(self._snapshot, partition_path)
+                return _in_no_bucket if layout is None else layout.bucket_of
         except BucketfmtError:
             return _in_no_bucket  # whoever needs the index is told what is wrong with it
         return find_bucket_id if self._looks_bucketed else _in_no_bucket

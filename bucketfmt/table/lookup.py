@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from bucketfmt.errors import CorruptError, IndexUnknownError, NotFoundError
 from bucketfmt.format.table.table_config import TableConfig
-from bucketfmt.index.assign import Buckets
+from bucketfmt.index.layout import BucketLayout
 from bucketfmt.location.find_index import IndexFinder
 from bucketfmt.slices.slice_columns import RowSpec
 from bucketfmt.slices.slice_reader import SliceReader
@@ -82,12 +82,12 @@ class PartitionLocator:
     Row 0 stands for a bucket without a file group.
     """
 
-    buckets: Buckets
+    buckets: BucketLayout
     bucket_ids: Sequence[int]
     files: pa.Table
 
     @classmethod
-    def of(cls, slices: Sequence[FileSlice], buckets: Buckets) -> PartitionLocator:
+    def of(cls, slices: Sequence[FileSlice], buckets: BucketLayout) -> PartitionLocator:
         """Return the locator of file slices.
 
         Raises:
@@ -132,7 +132,7 @@ def plan_locator(
     """
     found = {}
     for path in snapshot.partitions if partitions is None else partitions:
-        buckets = index_finder.buckets(snapshot, path)
+        buckets = index_finder.layout(snapshot, path)
         found[path] = PartitionLocator.of(snapshot.slices(path), buckets)
     return KeyLocator(snapshot.state.config, snapshot.schema.data, found)
 
@@ -152,7 +152,7 @@ def locate_keys(
     """
 
     def locator(path: str, record_keys: pa.ChunkedArray) -> tuple[PartitionLocator, np.ndarray]:
-        buckets = index_finder.buckets(snapshot, path)
+        buckets = index_finder.layout(snapshot, path)
         bucket_ids = buckets.assign(record_keys)
         slices = _slices_in_buckets(snapshot, path, buckets, bucket_ids)
         return PartitionLocator.of(slices, buckets), bucket_ids
@@ -203,7 +203,7 @@ def _base_path(file_slice: FileSlice) -> str | None:
     return file_slice.base_file.path if file_slice.base_file else None
 
 
-def slices_by_bucket(slices: Sequence[FileSlice], buckets: Buckets) -> dict[int, FileSlice]:
+def slices_by_bucket(slices: Sequence[FileSlice], buckets: BucketLayout) -> dict[int, FileSlice]:
     """Return the slices by their buckets.
 
     Raises:
@@ -265,7 +265,7 @@ def _slices_of_keys(
     """
     distinct = pc.unique(record_keys)
     try:
-        buckets = index_finder.buckets(snapshot, partition_path)
+        buckets = index_finder.layout(snapshot, partition_path)
     except IndexUnknownError:
         yield from ((file_slice, distinct) for file_slice in snapshot.slices(partition_path))
         return
@@ -279,7 +279,7 @@ def _slices_of_keys(
 
 
 def _slices_in_buckets(
-    snapshot: Snapshot, partition_path: str, buckets: Buckets, bucket_ids: np.ndarray
+    snapshot: Snapshot, partition_path: str, buckets: BucketLayout, bucket_ids: np.ndarray
 ) -> list[FileSlice]:
     """Return the slices in any of these buckets, and those in no bucket of the index."""
     asked = {None, *pc.unique(pa.array(bucket_ids)).to_pylist()}

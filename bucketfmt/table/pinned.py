@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from bucketfmt.format.keys.record_keys import KeyEncoding
 from bucketfmt.format.table.table_config import TableConfig
-from bucketfmt.index.assign import Buckets
+from bucketfmt.index.layout import BucketLayout
 from bucketfmt.index.model import Index
 from bucketfmt.limits import Limits
 from bucketfmt.location.find_index import IndexFinder
@@ -59,9 +59,9 @@ class PinnedTable:
         """What tells the index."""
         return IndexFinder(self.store, self.config, self.limits, self.index)
 
-    def buckets(self, partition_path: str) -> Buckets:
-        """Return the buckets of a partition, which may be new. As `IndexFinder.buckets`."""
-        return self.finder.buckets(self.snapshot, partition_path)
+    def layout(self, partition_path: str) -> BucketLayout:
+        """Return the layout of a partition, which may be new. As `IndexFinder.layout`."""
+        return self.finder.layout(self.snapshot, partition_path)
 
     def assign(self, rows: pa.Table) -> pa.Table:
         """Return the bucket of each row, in order, by hashing alone.
@@ -88,10 +88,10 @@ class PinnedTable:
         bucket_ids, ranks = np.empty(len(codes), np.int32), np.empty(len(codes), np.int32)
         for code, path in enumerate(encoded.dictionary.to_pylist()):
             own = np.flatnonzero(codes == code)
-            buckets = self.buckets(path)
-            found = buckets.assign(keys.record_keys.take(pa.array(own)))
+            layout = self.layout(path)
+            found = layout.assign(keys.record_keys.take(pa.array(own)))
             bucket_ids[own] = found
-            ranks[own] = np.searchsorted(np.asarray(buckets.bucket_ids), found)
+            ranks[own] = np.searchsorted(np.asarray(layout.bucket_ids), found)
         return pa.table([paths, pa.array(bucket_ids), pa.array(ranks)], schema=_ASSIGNED)
 
     def _columns(self) -> pa.Schema:

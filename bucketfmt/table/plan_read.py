@@ -15,7 +15,7 @@ from bucketfmt.format.names.paths import (
     parse_partition_path,
 )
 from bucketfmt.format.table.table_config import KeyGenerator, TableConfig
-from bucketfmt.index.assign import Buckets
+from bucketfmt.index.layout import BucketLayout
 from bucketfmt.rows.filters import Filter
 from bucketfmt.snapshot.files import FileSlice
 
@@ -94,7 +94,7 @@ def _may_match(path: str, config: TableConfig, allowed: dict[int, frozenset[str 
 
 
 def find_buckets(
-    row_filter: Filter | None, config: TableConfig, schema: pa.Schema, buckets: Buckets
+    row_filter: Filter | None, config: TableConfig, schema: pa.Schema, layout: BucketLayout
 ) -> frozenset[int] | None:
     """Return the buckets whose rows the filter may hold for; None for all.
 
@@ -105,8 +105,8 @@ def find_buckets(
     fields = config.record_key_fields
     if row_filter is None or not fields or config.key_generator in _UNKNOWN_KEYS:
         return None
-    hash_fields = [field for field in fields if field in buckets.hash_fields]
-    if buckets.dialect is not KeyDialect.INDEX_OF and any(
+    hash_fields = [field for field in fields if field in layout.hash_fields]
+    if layout.dialect is not KeyDialect.INDEX_OF and any(
         may_hold_a_comma(field, schema) for field in fields if field not in hash_fields
     ):
         return None
@@ -120,11 +120,11 @@ def find_buckets(
         if config.key_generator not in _VALUE_KEYS:
             # Releases differ in how a complex key of one field is written: either may be meant.
             keys += [f"{fields[0]}:{text}" for text in keys]
-        return frozenset(buckets.assign(pa.array(keys, pa.string())).tolist())
+        return frozenset(layout.assign(pa.array(keys, pa.string())).tolist())
     if any(text and ("," in text or ":" in text) for row in rows for text in row):
         return None
     columns = [pa.array(values, pa.string()) for values in zip(*rows, strict=True)]
-    return frozenset(buckets.assign_values(columns).tolist())
+    return frozenset(layout.assign_values(columns).tolist())
 
 
 def may_hold_a_comma(field: str, schema: pa.Schema) -> bool:
@@ -134,14 +134,10 @@ def may_hold_a_comma(field: str, schema: pa.Schema) -> bool:
 
 
 def plan_slices(
-    slices: Sequence[FileSlice], buckets: Buckets, wanted: frozenset[int] | None
+    slices: Sequence[FileSlice], layout: BucketLayout, wanted: frozenset[int] | None
 ) -> list[FileSlice]:
-    """Return the slices in the wanted buckets. A file group of unknown bucket is kept."""
+    """Return the slices that may hold rows of the wanted buckets; None stands for all buckets."""
     if wanted is None:
         return list(slices)
-    kept = []
-    for file_slice in slices:
-        bucket_id = buckets.bucket_of(file_slice.file_id)
-        if bucket_id is None or bucket_id in wanted:
-            kept.append(file_slice)
-    return kept
+    kept = layout.may_hold([file_slice.file_id for file_slice in slices], wanted)
+    return [file_slice for file_slice in slices if file_slice.file_id in kept]

@@ -20,7 +20,7 @@ from bucketfmt.errors import (
     SchemaError,
     UnsupportedError,
 )
-from bucketfmt.index.assign import Buckets
+from bucketfmt.index.layout import BucketLayout
 from bucketfmt.location.find_index import IndexFinder
 from bucketfmt.process import cached_property
 from bucketfmt.rows.columns.meta_columns import OPERATION
@@ -100,15 +100,15 @@ class Scan:
         )
 
     def _prune(self, path: str, slices: list[FileSlice]) -> list[FileSlice]:
-        buckets = self._pruning_buckets(path)
-        if buckets is None:
+        layout = self._pruning_layout(path)
+        if layout is None:
             return slices
         config, schema = self._snapshot.state.config, self._spec.table.data
-        wanted = find_buckets(self._spec.row_filter, config, schema, buckets)
-        return plan_slices(slices, buckets, wanted)
+        wanted = find_buckets(self._spec.row_filter, config, schema, layout)
+        return plan_slices(slices, layout, wanted)
 
-    def _pruning_buckets(self, path: str) -> Buckets | None:
-        """Return the buckets that file groups may be left out by; None for none.
+    def _pruning_layout(self, path: str) -> BucketLayout | None:
+        """Return the layout that file groups may be left out by; None for none.
 
         Rows do not depend on the index: where the index is unknown or damaged, reads go on, and
         `locate`, `lookup` and `check` tell. Keys of a few file groups are no reason to leave out
@@ -120,7 +120,7 @@ class Scan:
         try:
             if not self._index_finder.declared(self._snapshot).is_declared:
                 return None
-            return self._index_finder.buckets(self._snapshot, path)
+            return self._index_finder.layout(self._snapshot, path)
         except (CorruptError, IndexUnknownError, LimitError, UnsupportedError):
             return None
 

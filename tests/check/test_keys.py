@@ -12,7 +12,7 @@ import pytest
 
 import bucketfmt as bf
 from bucketfmt.format.keys.record_keys import dialect_for_table_version
-from bucketfmt.index.assign import FixedBuckets
+from bucketfmt.index.layout import FixedBuckets
 from tests.check.planting import Patient, check_soon, found
 
 Copy = Callable[[str, str], Path]

@@ -17,7 +17,7 @@ from bucketfmt.format.buckets.ring import HashingNode, find_node, initial_ring
 from bucketfmt.format.keys.hashing import bucket_of_hash, java_list_hash, xxhash32
 from bucketfmt.format.keys.record_keys import KeyDialect, dialect_for_table_version
 from bucketfmt.format.names.names import find_data_file_name
-from bucketfmt.index.assign import FixedBuckets, RingBuckets
+from bucketfmt.index.layout import FixedBuckets, RingBuckets
 from bucketfmt.rows.columns.virtual_keys import record_keys
 from tests.golden import GOLDEN, expected
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from bucketfmt.errors import KeyEncodingError, SchemaError, UnsupportedError
 from bucketfmt.format.buckets.ring import HashingNode, initial_ring
 from bucketfmt.format.keys.record_keys import KeyDialect
-from bucketfmt.index.assign import FixedBuckets, RingBuckets
 from bucketfmt.index.common_buckets import HashedColumns, find_common_buckets
+from bucketfmt.index.layout import FixedBuckets, RingBuckets
 
 TEXT = pa.string()
 

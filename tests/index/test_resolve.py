@@ -9,7 +9,7 @@ from bucketfmt.errors import IndexUnknownError
 from bucketfmt.format.buckets.index_settings import IndexSettings
 from bucketfmt.format.buckets.partition_rules import PartitionBucketRules
 from bucketfmt.format.keys.record_keys import KeyDialect
-from bucketfmt.index.assign import FixedBuckets
+from bucketfmt.index.layout import FixedBuckets
 from bucketfmt.index.model import (
     BloomIndex,
     ConsistentHashingIndex,

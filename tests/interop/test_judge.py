@@ -12,7 +12,7 @@ import pytest
 
 from bucketfmt.format.buckets.ring import initial_ring
 from bucketfmt.format.keys.record_keys import dialect_for_table_version
-from bucketfmt.index.assign import FixedBuckets, RingBuckets
+from bucketfmt.index.layout import FixedBuckets, RingBuckets
 from tests.interop.hudi import HashedKey, run_hudi
 from tests.interop.judge import judge_table
 from tests.interop.plans import VERSIONS, make_plan

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bucketfmt.format.keys.record_keys import KeyDialect
-from bucketfmt.index.assign import FixedBuckets
+from bucketfmt.index.layout import FixedBuckets
 from bucketfmt.write.rows import grouping
 from bucketfmt.write.rows.grouping import BucketRef, GroupedRows, route_rows
 

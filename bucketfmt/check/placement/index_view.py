@@ -18,21 +18,15 @@ from bucketfmt.check.placement.keys import is_misplaced
 from bucketfmt.check.placement.partition_rules import find_unusable_rules
 from bucketfmt.check.report import Event, Finding, NotChecked
 from bucketfmt.errors import BucketfmtError, CorruptError, IndexUnknownError, KeyEncodingError
-from bucketfmt.format.buckets.partition_rules import PartitionBucketRules
+from bucketfmt.format.buckets.ring import HashingNode
 from bucketfmt.format.keys.hashing_kernels import java_list_hashes
 from bucketfmt.format.keys.record_key_kernels import hash_value_columns
 from bucketfmt.format.keys.record_keys import KeyDialect, dialect_for_table_version
 from bucketfmt.format.names.layout import PROPERTIES
 from bucketfmt.format.names.names import find_bucket_id
-from bucketfmt.index.assign import FixedBuckets
 from bucketfmt.index.infer import infer_simple_index
-from bucketfmt.index.model import (
-    BucketIndex,
-    ConsistentHashingIndex,
-    Index,
-    PartitionBucketIndex,
-    SimpleBucketIndex,
-)
+from bucketfmt.index.layout import BucketLayout
+from bucketfmt.index.model import BucketIndex, Index, SimpleBucketIndex, as_bucket_index
 from bucketfmt.limits import Limits
 from bucketfmt.location.find_index import IndexFinder
 from bucketfmt.location.sample_keys import KeySample, load_key_sample
@@ -74,34 +68,50 @@ class IndexView:
     @property
     def is_ring(self) -> bool:
         """Whether partitions have hashing rings."""
-        return isinstance(self.index, ConsistentHashingIndex)
+        index = as_bucket_index(self.index)
+        return index is not None and index.has_rings
 
     @property
     def has_rules(self) -> bool:
         """Whether a rule gives each partition its number of buckets."""
-        return isinstance(self.index, PartitionBucketIndex)
+        index = as_bucket_index(self.index)
+        return index is not None and index.hashing_config is not None
 
     def num_buckets(self, partition_path: str) -> int | None:
         """Return the number of buckets of a partition; None where it is unknown or no number."""
-        index = self.index or self.inferred.get(partition_path)
-        if isinstance(index, SimpleBucketIndex):
-            return index.num_buckets
-        if isinstance(index, PartitionBucketIndex):
-            rules = PartitionBucketRules(index.rules, index.default)
-            try:
-                return rules.num_buckets_for(partition_path, self.limits)
-            except BucketfmtError:
-                return None  # P001 tells
-        return None
-
-    def buckets(self, partition_path: str) -> FixedBuckets | None:
-        """Return the numbered buckets that keys of a partition are to be compared with."""
-        num_buckets = None if self.is_contradicted else self.num_buckets(partition_path)
-        if num_buckets is None or self.lacks_hash_fields:
+        index = self._index_of(partition_path)
+        if index is None or not index.has_numbered_buckets:
             return None
-        inferred = self.inferred.get(partition_path)
-        fields = inferred.hash_fields if inferred is not None else None
-        return FixedBuckets(num_buckets, fields or self.hash_fields, self.dialect)
+        try:
+            return index.num_buckets_of(partition_path, self.limits)
+        except BucketfmtError:
+            return None  # P001 tells
+
+    def unproved_layout(
+        self, partition_path: str, ring: Sequence[HashingNode] | None
+    ) -> BucketLayout | None:
+        """Return the layout that keys of a partition are to be compared with.
+
+        None where the layout is unknown, or contradicted already.
+
+        Args:
+            partition_path: The partition.
+            ring: The nodes in force; None for a partition without a sound ring.
+        """
+        index = self._index_of(partition_path)
+        if index is None or self.is_contradicted or self.lacks_hash_fields:
+            return None
+        if index.has_rings and ring is None:
+            return None
+        try:
+            return index.unproved_layout(
+                partition_path, self.hash_fields, self.dialect, self.limits, ring
+            )
+        except BucketfmtError:
+            return None  # P001 tells
+
+    def _index_of(self, partition_path: str) -> BucketIndex | None:
+        return as_bucket_index(self.index) or self.inferred.get(partition_path)
 
 
 def load_index_view(
@@ -129,8 +139,9 @@ def load_index_view(
     try:
         declared = finder.declared(snapshot)
         index, lacks_hash_fields = declared.index, declared.lacks_hash_fields
-        if isinstance(index, PartitionBucketIndex) and declared.source == "properties":
-            rules = PartitionBucketRules(index.rules, index.default)
+        stated = declared.bucket_index
+        rules = stated.hashing_config if stated is not None else None
+        if rules is not None and declared.source == "properties":
             events += find_unusable_rules(rules, PROPERTIES, [], list(slices))
     except CorruptError:
         pass  # T006 tells of properties, P001 of a hashing config
@@ -139,8 +150,9 @@ def load_index_view(
     except BucketfmtError as error:
         events.append(event_of_error(error, "B005", "the index"))
     shaped = _are_buckets([s.file_id for own in slices.values() for s in own])
-    has_buckets = isinstance(index, SimpleBucketIndex | PartitionBucketIndex)
-    hash_fields = index.hash_fields if isinstance(index, BucketIndex) else None
+    by_buckets = as_bucket_index(index)
+    has_buckets = by_buckets is not None and by_buckets.has_numbered_buckets
+    hash_fields = by_buckets.hash_fields if by_buckets is not None else None
     return IndexView(
         index=index,
         is_stated=index is not None,
@@ -173,8 +185,9 @@ def compare_with_keys(
     """
     if view.lacks_hash_fields:
         return _infer_hash_fields(view, snapshot, finder, events)
-    if isinstance(view.index, SimpleBucketIndex):
-        return _compare(view, snapshot, view.index, slices, events)
+    stated = as_bucket_index(view.index)
+    if stated is not None and stated.number_of_all is not None:
+        return _compare(view, snapshot, stated, stated.number_of_all, slices, events)
     if view.index is None and view.has_buckets:
         return _infer(view, snapshot, slices, each_partition, events)
     return view
@@ -185,7 +198,8 @@ def _infer_hash_fields(
 ) -> IndexView:
     """Take the hash fields that keys prove, where index files state all but them."""
     resolved = finder.resolve(snapshot)
-    hash_fields = resolved.index.hash_fields if isinstance(resolved.index, BucketIndex) else None
+    proved = resolved.bucket_index
+    hash_fields = proved.hash_fields if proved is not None else None
     if hash_fields is None:
         events.append(NotChecked("the bucket of each key", resolved.evidence, is_gap=False))
         return view
@@ -219,18 +233,19 @@ def _largest(slices: Sequence[FileSlice]) -> int:
 def _compare(
     view: IndexView,
     snapshot: Snapshot,
-    stated: SimpleBucketIndex,
+    stated: BucketIndex,
+    num_buckets: int,
     slices: Mapping[str, Sequence[FileSlice]],
     events: list[Event],
 ) -> IndexView:
     """B005 where sampled keys are misplaced and prove another number of buckets."""
     everything = [file_slice for own in slices.values() for file_slice in own]
     inferred, sample = infer_buckets(snapshot, everything, view)
-    if inferred is None or inferred.num_buckets == stated.num_buckets:
+    if inferred is None or inferred.num_buckets == num_buckets:
         return view
-    buckets = FixedBuckets(stated.num_buckets, view.hash_fields, view.dialect)
+    layout = stated.unproved_layout("", view.hash_fields, view.dialect)
     misplaced = sum(
-        int(is_misplaced(keys.combine_chunks(), buckets, find_bucket_id(s.file_id)).sum())
+        int(is_misplaced(keys.combine_chunks(), layout, find_bucket_id(s.file_id)).sum())
         for s, keys in sample.found
     )
     if not misplaced:
@@ -238,10 +253,10 @@ def _compare(
     events.append(
         Finding.of(
             "B005",
-            f"{stated.num_buckets} buckets are stated, but {inferred.num_buckets} is the only "
+            f"{num_buckets} buckets are stated, but {inferred.num_buckets} is the only "
             f"number that fits {sample.num_keys} keys of {len(sample.found)} file groups with "
             f"bucket numbers up to {_largest(everything)}; {misplaced} of them are in another "
-            f"bucket than with {stated.num_buckets}",
+            f"bucket than with {num_buckets}",
         )
     )
     return replace(view, is_contradicted=True)

@@ -7,7 +7,7 @@ the keys batch by batch and keeps only what is wrong.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import combinations
 
 import numpy as np
@@ -19,7 +19,7 @@ from bucketfmt.errors import KeyEncodingError
 from bucketfmt.format.keys.record_key_kernels import hash_value_columns
 from bucketfmt.format.keys.record_keys import KeyDialect, hudi_never_returns
 from bucketfmt.format.table.table_config import KeyGenerator, TableConfig
-from bucketfmt.index.assign import Buckets
+from bucketfmt.index.layout import BucketLayout
 from bucketfmt.snapshot.files import FileSlice
 
 __all__ = [
@@ -67,20 +67,20 @@ def _is_v9(config: TableConfig) -> bool:
     return config.table_version >= 9
 
 
-def is_misplaced(keys: pa.Array, buckets: Buckets, bucket_id: int | None) -> np.ndarray:
+def is_misplaced(keys: pa.Array, layout: BucketLayout, bucket_id: int | None) -> np.ndarray:
     """Return for each key whether it hashes to another bucket; keys Hudi cannot hash do not."""
     try:
-        return np.asarray(buckets.assign(keys) != bucket_id)
+        return np.asarray(layout.assign(keys) != bucket_id)
     except KeyEncodingError:
-        sound = ~_are_endless(keys, buckets)
+        sound = ~_are_endless(keys, layout)
         wrong = np.zeros(len(keys), np.bool_)
-        wrong[sound] = buckets.assign(keys.filter(pa.array(sound))) != bucket_id
+        wrong[sound] = layout.assign(keys.filter(pa.array(sound))) != bucket_id
         return wrong
 
 
-def _are_endless(keys: pa.Array, buckets: Buckets) -> np.ndarray:
+def _are_endless(keys: pa.Array, layout: BucketLayout) -> np.ndarray:
     """Only where a batch has such a key: looked at one by one."""
-    fields = buckets.hash_fields
+    fields = layout.hash_fields
     endless = (key is not None and hudi_never_returns(key, fields) for key in keys.to_pylist())
     return np.fromiter(endless, np.bool_, len(keys))
 
@@ -91,7 +91,7 @@ class KeyTally:
 
     Attributes:
         file_slice: Whose keys.
-        buckets: The buckets of the partition; None where they are unknown.
+        layout: Of the partition; None where the layout is unknown.
         bucket_id: That of the slice.
         prefix: `key_prefix` of the table.
         keys: How many were seen; a key that was updated counts twice.
@@ -104,7 +104,7 @@ class KeyTally:
     """
 
     file_slice: FileSlice
-    buckets: Buckets | None
+    layout: BucketLayout | None
     bucket_id: int | None
     prefix: str | None
     keys: int = 0
@@ -130,21 +130,21 @@ class KeyTally:
         if self.prefix is not None:
             begins = pc.starts_with(keys, self.prefix)
             self.named += pc.sum(begins, min_count=0).as_py()
-        if self.buckets is None or self.bucket_id is None or not len(keys):
+        if self.layout is None or self.bucket_id is None or not len(keys):
             return
         try:
-            values = hash_value_columns(keys, self.buckets.hash_fields, self.buckets.dialect)
+            values = hash_value_columns(keys, self.layout.hash_fields, self.layout.dialect)
         except KeyEncodingError:
-            endless = _are_endless(keys, self.buckets)
+            endless = _are_endless(keys, self.layout)
             self.endless += int(endless.sum())
             self.endless_key = self.endless_key or keys[int(endless.argmax())].as_py()
             keys = keys.filter(pa.array(~endless))
             if not len(keys):
                 return
-            values = hash_value_columns(keys, self.buckets.hash_fields, self.buckets.dialect)
+            values = hash_value_columns(keys, self.layout.hash_fields, self.layout.dialect)
         if pa.types.is_large_list(values[0].type):
             self.collapsed += pc.sum(pc.equal(pc.list_value_length(values[0]), 0)).as_py()
-        misplaced = self.buckets.assign_values(values) != self.bucket_id
+        misplaced = self.layout.assign_values(values) != self.bucket_id
         count = int(np.count_nonzero(misplaced))
         if count:
             self.misplaced += count
@@ -185,14 +185,14 @@ def find_collapsing_keys(
 
 
 def describe_best_fit(
-    keys: pa.Array, buckets: Buckets, bucket_id: int, key_fields: Sequence[str]
+    keys: pa.Array, layout: BucketLayout, bucket_id: int, key_fields: Sequence[str]
 ) -> str:
     """Say under which dialect and hash fields most of some misplaced keys would be at home."""
     sample = keys.slice(0, _FITTED_KEYS)
     best, best_text = 0, ""
     for dialect in KeyDialect:
         for fields in _subsets(key_fields):
-            other: Buckets = replace(buckets, dialect=dialect, hash_fields=fields)
+            other = layout.hashed_by(fields, dialect)
             try:
                 fitting = len(sample) - int(is_misplaced(sample, other, bucket_id).sum())
             except KeyEncodingError:

@@ -23,7 +23,7 @@ from bucketfmt.check.placement.keys import (
 )
 from bucketfmt.check.report import Event, Finding, NotChecked
 from bucketfmt.errors import BucketfmtError, UnsupportedError
-from bucketfmt.index.assign import Buckets
+from bucketfmt.index.layout import BucketLayout
 from bucketfmt.rows.columns.column_paths import find_column
 from bucketfmt.rows.columns.java_text import java_strings
 from bucketfmt.rows.columns.meta_columns import RECORD_KEY
@@ -79,13 +79,13 @@ class SecondLook:
 
     def _misplaced_keys(self, tally: KeyTally) -> pa.Array:
         """Return the misplaced keys a reader sees; as tallied, where the log cannot be merged."""
-        buckets, bucket_id = tally.buckets, tally.bucket_id
-        if buckets is None or bucket_id is None:
+        layout, bucket_id = tally.layout, tally.bucket_id
+        if layout is None or bucket_id is None:
             return pa.array([], _TEXT)
         found: list[pa.Array] = []
         try:
             for keys in self._merged_keys(tally.file_slice):
-                wrong = is_misplaced(keys, buckets, bucket_id)
+                wrong = is_misplaced(keys, layout, bucket_id)
                 found.append(keys.filter(pa.array(wrong)))
                 if sum(map(len, found)) >= _KEYS_MAX:
                     break
@@ -96,18 +96,18 @@ class SecondLook:
     def _misplaced(
         self, tally: KeyTally, keys: pa.Array, repeated: pa.Array, slices: Sequence[FileSlice]
     ) -> Iterator[Finding]:
-        buckets, bucket_id = tally.buckets, tally.bucket_id
-        if buckets is None or bucket_id is None:
+        layout, bucket_id = tally.layout, tally.bucket_id
+        if layout is None or bucket_id is None:
             return
-        targets = buckets.assign(keys)
+        targets = layout.assign(keys)
         is_double = pc.is_in(keys, value_set=repeated).to_numpy(zero_copy_only=False).copy()
         others: list[FileSlice] = []
         for target in np.unique(targets).tolist():
             at_home = keys.filter(pa.array(targets == target))
-            there = self._find(at_home, _slices_of(slices, buckets, target))
+            there = self._find(at_home, _slices_of(slices, layout, target))
             if len(there):
                 is_double |= pc.is_in(keys, value_set=there).to_numpy(zero_copy_only=False)
-                others += _slices_of(slices, buckets, target)
+                others += _slices_of(slices, layout, target)
         doubles, alone = keys.filter(pa.array(is_double)), keys.filter(pa.array(~is_double))
         path = tally.file_slice.partition_path
         own_paths = [file.path for file in tally.file_slice.files]
@@ -120,8 +120,8 @@ class SecondLook:
                 paths=[*own_paths, *(file.path for other in others for file in other.files)],
             )
         if len(alone):
-            belongs = int(buckets.assign(alone.slice(0, 1))[0])
-            fit = describe_best_fit(alone, buckets, bucket_id, self._config.record_key_fields)
+            belongs = int(layout.assign(alone.slice(0, 1))[0])
+            fit = describe_best_fit(alone, layout, bucket_id, self._config.record_key_fields)
             yield Finding.of(
                 "B006",
                 f"{len(alone)} keys of this bucket belong in others: {_show(alone)}, the first in "
@@ -230,9 +230,9 @@ class SecondLook:
 
 
 def _slices_of(
-    slices: Sequence[FileSlice], buckets: Buckets, bucket_id: int
+    slices: Sequence[FileSlice], layout: BucketLayout, bucket_id: int
 ) -> Sequence[FileSlice]:
-    return [s for s in slices if buckets.bucket_of(s.file_id) == bucket_id]
+    return [s for s in slices if layout.bucket_of(s.file_id) == bucket_id]
 
 
 def _show(keys: pa.Array) -> str:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from bucketfmt.errors import ConflictError
 from bucketfmt.format.names.instants import comparable_action
-from bucketfmt.format.names.names import FileGroupId, find_bucket_id
+from bucketfmt.format.names.names import FileGroupId
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.format.timeline.commit_metadata import CommitMetadata
 from bucketfmt.format.timeline.instant_content import InstantContent
@@ -27,7 +27,7 @@ from bucketfmt.format.timeline.plans import (
     RollbackPlan,
 )
 from bucketfmt.format.timeline.write_operation import SERVICE_OPERATIONS, WriteOperation
-from bucketfmt.index.model import Index, PartitionBucketIndex, SimpleBucketIndex
+from bucketfmt.index.model import Index
 from bucketfmt.timeline.timeline import Instant, Timeline
 
 __all__ = [
@@ -206,7 +206,7 @@ def find_conflicts(
     Args:
         ours: The write that is to be published.
         others: The `find_candidates`.
-        index: The table's, which tells whether file ids begin with a bucket id.
+        index: The table's, which tells the unit of conflict that a file group belongs to.
         may_overlap: That others have logged to the same file groups is no conflict, since
             readers merge both: non-blocking concurrency control. Another file group in the same
             bucket still is, and so is what hides or rewrites the file group.
@@ -246,11 +246,7 @@ def _identity(instant: Instant) -> tuple[str, str]:
 
 def _unit(group: FileGroupId, index: Index) -> tuple[str, int | str]:
     partition, file_id = group
-    if isinstance(index, SimpleBucketIndex | PartitionBucketIndex):
-        bucket_id = find_bucket_id(file_id)
-        if bucket_id is not None:
-            return partition, bucket_id
-    return partition, file_id
+    return partition, index.conflict_unit(file_id)
 
 
 def _is_harmless(ours: ConcurrentOperation, other: ConcurrentOperation) -> bool:

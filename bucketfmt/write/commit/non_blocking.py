@@ -13,7 +13,7 @@ from typing import Literal
 from bucketfmt.errors import UnsupportedError
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.format.timeline.write_operation import WriteOperation
-from bucketfmt.index.model import Index, PartitionBucketIndex, SimpleBucketIndex
+from bucketfmt.index.model import BucketIndex
 
 __all__ = ["Concurrency", "check_non_blocking"]
 
@@ -22,7 +22,7 @@ Concurrency = Literal["optimistic", "non_blocking"]
 
 
 def check_non_blocking(
-    config: TableConfig, index: Index, operation: WriteOperation, *, keeps: bool = False
+    config: TableConfig, index: BucketIndex, operation: WriteOperation, *, keeps: bool = False
 ) -> None:
     """Refuse what cannot be written next to writers that do not look at each other.
 
@@ -40,7 +40,7 @@ def check_non_blocking(
     if (
         config.table_type != "MERGE_ON_READ"
         or config.table_version < 8
-        or not isinstance(index, SimpleBucketIndex | PartitionBucketIndex)
+        or not index.has_numbered_buckets
     ):
         raise ValueError(
             'concurrency="non_blocking" takes a merge-on-read table of version 8 or later with a '

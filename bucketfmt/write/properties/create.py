@@ -12,11 +12,10 @@ from bucketfmt.errors import StorageError
 from bucketfmt.format.names.layout import EMPTY_FILE_NAME
 from bucketfmt.format.names.paths import join_path
 from bucketfmt.format.table.table_config import TableConfig
-from bucketfmt.index.model import Index, PartitionBucketIndex
+from bucketfmt.index.model import Index
 from bucketfmt.location.rule_files import put_initial_rules
 from bucketfmt.storage.store import Store
 from bucketfmt.timeline.table_properties import has_table, put_properties
-from bucketfmt.write.properties.plan_create import rules_of
 
 __all__ = ["check_no_table", "create_table"]
 
@@ -40,8 +39,8 @@ def create_table(store: Store, properties: Mapping[str, str], index: Index) -> N
         StorageError: the store cannot be written to.
     """
     check_no_table(store)
-    if isinstance(index, PartitionBucketIndex):
-        put_initial_rules(store, rules_of(index))
+    if index.hashing_config is not None:
+        put_initial_rules(store, index.hashing_config)
     config = TableConfig.from_properties(properties)
     if config.timeline_layout == 2:
         # On disks Hudi lists these folders before there is anything in them.

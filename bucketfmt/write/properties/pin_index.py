@@ -9,8 +9,7 @@ from __future__ import annotations
 from bucketfmt.errors import ConflictError, IndexUnknownError, UnsupportedError
 from bucketfmt.format.buckets.index_settings import IndexSettings
 from bucketfmt.format.table.table_config import TableConfig
-from bucketfmt.index.model import BucketIndex
-from bucketfmt.index.resolve import find_declared_index, plan_index_properties
+from bucketfmt.index.resolve import find_declared_index
 from bucketfmt.location.find_index import IndexFinder
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.timeline.load import load_timeline
@@ -54,17 +53,17 @@ def pin_index(
     """
     state = snapshot.state
     resolved = finder.resolve(snapshot)
-    index = resolved.index
-    if index is None:
+    index = resolved.bucket_index
+    if resolved.index is None:
         raise IndexUnknownError(
             f"the index cannot be recorded, since it is unknown: {resolved.evidence}; pass index= "
             "(--index) to open, for example SimpleBucketIndex(16)"
         )
-    if not isinstance(index, BucketIndex):
-        raise UnsupportedError(f"recording {index}; only a bucket index is recorded")
+    if index is None:
+        raise UnsupportedError(f"recording {resolved.index}; only a bucket index is recorded")
     for partition_path in snapshot.partitions:
-        finder.buckets(snapshot, partition_path)
-    recorded = plan_index_properties(index, state.config.record_key_fields)
+        finder.layout(snapshot, partition_path)
+    recorded = index.properties(state.config.record_key_fields)
     with transactions.locks.taken():
         if writes_rows:
             config = transactions.check_metadata_table()

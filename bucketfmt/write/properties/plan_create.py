@@ -18,8 +18,6 @@ import pyarrow as pa
 
 from bucketfmt.arguments import check_int, check_names, check_text, check_texts
 from bucketfmt.errors import CorruptError, SchemaError
-from bucketfmt.format.buckets.partition_rules import PartitionBucketRules
-from bucketfmt.format.names.instants import INIT_INSTANT
 from bucketfmt.format.names.layout import (
     ACTIVE_FOLDER_NAME,
     ARCHIVE_FOLDER_NAME,
@@ -27,13 +25,7 @@ from bucketfmt.format.names.layout import (
 )
 from bucketfmt.format.table.properties import table_checksum
 from bucketfmt.format.table.table_config import MergeMode, TableConfig
-from bucketfmt.index.model import (
-    BucketIndex,
-    ConsistentHashingIndex,
-    Index,
-    PartitionBucketIndex,
-)
-from bucketfmt.index.resolve import plan_index_properties
+from bucketfmt.index.model import Index, as_bucket_index
 from bucketfmt.rows.avro.avro_schema_json import avro_schema_json
 from bucketfmt.rows.columns.column_paths import find_column
 from bucketfmt.rows.columns.column_types import stored_columns
@@ -42,7 +34,7 @@ from bucketfmt.rows.columns.virtual_keys import partition_paths, record_keys
 from bucketfmt.rows.merging.merge_rules import find_merge_rules
 from bucketfmt.write.rows.table_codec import check_stated_codec
 
-__all__ = ["TableType", "name_of", "plan_properties", "rules_of"]
+__all__ = ["TableType", "name_of", "plan_properties"]
 
 TableType = Literal["COPY_ON_WRITE", "MERGE_ON_READ"]
 
@@ -323,23 +315,12 @@ def _merging(version: int, ordering: Sequence[str], given: Mapping[str, str]) ->
 def _of_index(
     index: Index, table_type: TableType, version: int, record_key: Sequence[str]
 ) -> dict[str, str]:
-    if not isinstance(index, BucketIndex):
+    by_buckets = as_bucket_index(index)
+    if by_buckets is None:
         raise ValueError(f"a table is created with a bucket index, not {index!r}")
-    hash_fields = index.hash_fields or tuple(record_key)
+    hash_fields = by_buckets.hash_fields or tuple(record_key)
     strange = [field for field in hash_fields if field not in record_key]
     if strange:
         raise ValueError(f"hash field {strange[0]!r} is not among record_key")
-    if isinstance(index, ConsistentHashingIndex) and table_type != "MERGE_ON_READ":
-        raise ValueError("consistent hashing takes table_type='MERGE_ON_READ'")
-    if isinstance(index, PartitionBucketIndex):
-        if version < 9:
-            raise ValueError("bucket rules by partition take table version 9 (Hudi 1.1)")
-        rules_of(index).num_buckets_for("")  # which parses the rules
-    return plan_index_properties(index, record_key)
-
-
-def rules_of(index: PartitionBucketIndex) -> PartitionBucketRules:
-    """Return what the hashing config of a new table says."""
-    return PartitionBucketRules(
-        expressions=index.rules, default_num_buckets=index.default, instant=INIT_INSTANT
-    )
+    by_buckets.check_creatable(table_type, version)
+    return by_buckets.properties(record_key)

@@ -18,7 +18,7 @@ from bucketfmt.errors import (
     UnsupportedError,
 )
 from bucketfmt.format.table.table_config import TableConfig
-from bucketfmt.index.assign import Buckets
+from bucketfmt.index.layout import BucketLayout
 from bucketfmt.index.model import BucketIndex
 from bucketfmt.index.resolve import ResolvedIndex
 from bucketfmt.location.find_index import IndexFinder
@@ -81,7 +81,7 @@ class Basis:
         check_writable(snapshot.state.config)
         check_operations_are_not_kept(snapshot)
         self.rules: MergeRules = find_merge_rules(self._config)
-        self._buckets: dict[str, Buckets] = {}
+        self._layouts: dict[str, BucketLayout] = {}
         self._slices: dict[str, Mapping[int, FileSlice]] = {}
         self.is_schema_change = False
         self.schema_changes: tuple[str, ...] = ()
@@ -99,12 +99,12 @@ class Basis:
         stated = (commit.latest_schema for commit in reversed(self.snapshot.commits))
         return next((text for text in stated if text), None)
 
-    def buckets(self, partition_path: str) -> Buckets:
-        """Return the buckets of a partition, which may be new. As `IndexFinder.buckets`."""
-        found = self._buckets.get(partition_path)
+    def layout(self, partition_path: str) -> BucketLayout:
+        """Return the layout of a partition, which may be new. As `IndexFinder.layout`."""
+        found = self._layouts.get(partition_path)
         if found is None:
-            found = self.finder.buckets(self.snapshot, partition_path)
-            self._buckets[partition_path] = found
+            found = self.finder.layout(self.snapshot, partition_path)
+            self._layouts[partition_path] = found
         return found
 
     def slices(self, partition_path: str) -> Mapping[int, FileSlice]:
@@ -117,7 +117,7 @@ class Basis:
         found = self._slices.get(partition_path)
         if found is None:
             slices = self.snapshot.slices(partition_path)
-            found = slices_by_bucket(slices, self.buckets(partition_path))
+            found = slices_by_bucket(slices, self.layout(partition_path))
             self._slices[partition_path] = found
         return found
 
@@ -167,11 +167,12 @@ def _writable_index(resolved: ResolvedIndex) -> BucketIndex:
             "keys where nobody finds them; pass index= to open(), for example "
             "SimpleBucketIndex(16)"
         )
-    if not isinstance(resolved.index, BucketIndex):
+    index = resolved.bucket_index
+    if index is None:
         raise UnsupportedError(
             f"writing by {resolved.index}; this release writes tables with a bucket index"
         )
-    return resolved.index
+    return index
 
 
 def check_operations_are_not_kept(snapshot: Snapshot) -> None:

@@ -19,7 +19,6 @@ import pyarrow.compute as pc
 from bucketfmt.errors import ConflictError, SchemaError, UnsupportedError
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.format.timeline.write_operation import WriteOperation
-from bucketfmt.index.model import ConsistentHashingIndex
 from bucketfmt.location.hashing_files import load_hashing_metadata, put_initial_ring
 from bucketfmt.rows.columns.meta_columns import RECORD_KEY
 from bucketfmt.rows.columns.meta_rows import add_meta_fields
@@ -37,7 +36,7 @@ from bucketfmt.write.commit.non_blocking import Concurrency
 from bucketfmt.write.rows.basis import Basis
 from bucketfmt.write.rows.group_writer import Deletes, GroupWriter, RowNumbering, WriteSettings
 from bucketfmt.write.rows.grouping import BucketRef
-from bucketfmt.write.rows.plan_write import GroupWrite, Target, new_file_id, plan_group_write
+from bucketfmt.write.rows.plan_write import GroupWrite, Target, plan_group_write
 from bucketfmt.write.rows.receipts import Receipt, encode_receipt
 from bucketfmt.write.rows.table_codec import DEFAULT_CODEC
 
@@ -104,16 +103,17 @@ class BucketWriter:
                 another writer wrote a ring of another number of buckets meanwhile.
         """
         index, state = self._basis.index, self._basis.snapshot.state
-        if not isinstance(index, ConsistentHashingIndex):
+        if not index.has_rings:
             return
         for partition_path in sorted(set(partition_paths)):
             found = load_hashing_metadata(state, partition_path)
             if found is None:
-                if put_initial_ring(state.store, partition_path, index.num_buckets):
+                num_buckets = index.num_buckets_of(partition_path)
+                if put_initial_ring(state.store, partition_path, num_buckets):
                     continue
                 found = load_hashing_metadata(state, partition_path)
-            buckets = self._basis.buckets(partition_path)
-            if found is not None and buckets.bucket_ids != [node.value for node in found.nodes]:
+            bucket_ids = self._basis.layout(partition_path).bucket_ids
+            if found is not None and list(bucket_ids) != [node.value for node in found.nodes]:
                 raise ConflictError(
                     f"another writer has given partition {partition_path!r} another ring of "
                     "buckets; write again"
@@ -139,8 +139,7 @@ class BucketWriter:
                 f"bulk_insert into bucket {group.bucket_id} of partition "
                 f"{group.partition_path!r}, which has rows; use upsert or insert"
             )
-        is_ring = isinstance(basis.index, ConsistentHashingIndex)
-        if operation.overwrites and is_ring:
+        if operation.overwrites and basis.index.keeps_file_ids:
             raise UnsupportedError(
                 "overwriting under consistent hashing, where file ids belong to the ring; "
                 "delete the rows and insert others"
@@ -158,7 +157,7 @@ class BucketWriter:
             group,
             file_slice,
             file_id,
-            self._find_target(file_slice, is_ring=is_ring),
+            self._find_target(file_slice),
             instant=self._instant,
             write_token=write_token,
             table_version=state.config.table_version,
@@ -202,12 +201,12 @@ class BucketWriter:
         """
         path, bucket_id = group
         seed = uuid.uuid5(_FILE_IDS, f"{self._instant}/{path}/{bucket_id}")
-        buckets = self._basis.buckets(path)
-        return new_file_id(buckets, bucket_id, str(seed), is_fixed=self._is_non_blocking)
+        layout = self._basis.layout(path)
+        return layout.new_file_id(bucket_id, str(seed), is_shared=self._is_non_blocking)
 
-    def _find_target(self, file_slice: FileSlice | None, *, is_ring: bool) -> Target:
+    def _find_target(self, file_slice: FileSlice | None) -> Target:
         if self._basis.snapshot.state.config.table_type == "MERGE_ON_READ":
-            begins_with_log = is_ring or self._is_non_blocking
+            begins_with_log = self._basis.index.begins_with_log or self._is_non_blocking
             appends = begins_with_log and self._operation.appends
             appends = appends or file_slice is not None
             return Target.LOG if appends else Target.NEW_BASE

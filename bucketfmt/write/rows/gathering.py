@@ -59,7 +59,7 @@ def gather_keys(basis: Basis, keys: KeySet, grouped: GroupedRows) -> None:
     if keys.partition_paths is None:
         raise ValueError("keys to delete come with their partitions: give the partition columns")
     rows = pa.table({RECORD_KEY: keys.record_keys})
-    for group, own in route_rows(rows, keys.record_keys, keys.partition_paths, basis.buckets):
+    for group, own in route_rows(rows, keys.record_keys, keys.partition_paths, basis.layout):
         grouped.add(group, own)
 
 
@@ -72,7 +72,7 @@ def _route(basis: Basis, given: pa.Table) -> list[tuple[BucketRef, pa.Table]]:
     keys = record_keys(rows, config, basis.key_encoding)
     paths = partition_paths(rows, config)
     _check_lengths(paths, config)
-    return list(route_rows(rows, keys, paths, basis.buckets))
+    return list(route_rows(rows, keys, paths, basis.layout))
 
 
 def _check_lengths(paths: pa.ChunkedArray, config: TableConfig) -> None:

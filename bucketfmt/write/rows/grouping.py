@@ -19,7 +19,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from bucketfmt.errors import StorageError
-from bucketfmt.index.assign import Buckets
+from bucketfmt.index.layout import BucketLayout
 from bucketfmt.process import this_process
 
 __all__ = ["BucketRef", "GroupedRows", "route_rows"]
@@ -39,7 +39,7 @@ def route_rows(
     rows: pa.Table,
     record_keys: pa.ChunkedArray,
     partition_paths: pa.ChunkedArray,
-    buckets_of: Callable[[str], Buckets],
+    layout_of: Callable[[str], BucketLayout],
 ) -> Iterator[tuple[BucketRef, pa.Table]]:
     """Yield the rows of each bucket, in the order they came in.
 
@@ -47,7 +47,7 @@ def route_rows(
         rows: Any columns.
         record_keys: The record key of each.
         partition_paths: The partition path of each.
-        buckets_of: Returns the buckets of a partition.
+        layout_of: Returns the layout of a partition.
 
     Raises:
         KeyEncodingError: a key on which Hudi itself never returns.
@@ -60,7 +60,7 @@ def route_rows(
     for code, path in enumerate(paths):
         own = slice(None) if len(paths) == 1 else np.flatnonzero(codes == code)
         own_keys = record_keys if len(paths) == 1 else record_keys.take(pa.array(own))
-        bucket_ids[own] = buckets_of(path).assign(own_keys)
+        bucket_ids[own] = layout_of(path).assign(own_keys)
     order = _stable_order(bucket_ids)
     if len(paths) > 1:
         order = order[_stable_order(codes[order])]

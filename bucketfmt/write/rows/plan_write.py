@@ -10,22 +10,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from bucketfmt.errors import CorruptError
 from bucketfmt.format.names.names import (
     BaseFileName,
     IoType,
     LogFileName,
     MarkerName,
-    format_bucket_file_id,
-    format_consistent_file_id,
-    format_nbcc_file_id,
 )
 from bucketfmt.format.names.paths import join_path
-from bucketfmt.index.assign import Buckets, FixedBuckets
 from bucketfmt.snapshot.files import DataFile, FileSlice
 from bucketfmt.write.rows.grouping import BucketRef
 
-__all__ = ["GroupWrite", "Target", "new_file_id", "plan_group_write"]
+__all__ = ["GroupWrite", "Target", "plan_group_write"]
 
 
 class Target(Enum):
@@ -77,28 +72,6 @@ class GroupWrite:
         else:
             kind = IoType.CREATE if self.target is Target.NEW_BASE else IoType.MERGE
         return MarkerName(self.group.partition_path, str(self.name), kind)
-
-
-def new_file_id(buckets: Buckets, bucket_id: int, uuid: str, *, is_fixed: bool = False) -> str:
-    """Return the id of the first file group of a bucket.
-
-    Args:
-        buckets: The partition's.
-        bucket_id: Which one.
-        uuid: A random one.
-        is_fixed: The same id for every writer, as non-blocking writers need it.
-
-    Raises:
-        CorruptError: the bucket's node on the ring has no file id.
-    """
-    if isinstance(buckets, FixedBuckets):
-        return (
-            format_nbcc_file_id(bucket_id) if is_fixed else format_bucket_file_id(bucket_id, uuid)
-        )
-    prefix = next(node.file_id_prefix for node in buckets.nodes if node.value == bucket_id)
-    if prefix is None:
-        raise CorruptError(f"node {bucket_id} of the hashing metadata has no file id prefix")
-    return format_consistent_file_id(prefix)
 
 
 def plan_group_write(

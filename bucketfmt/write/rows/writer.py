@@ -23,7 +23,6 @@ from bucketfmt.errors import (
 from bucketfmt.format.names.names import format_write_token
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.format.timeline.write_operation import WriteOperation
-from bucketfmt.index.model import ConsistentHashingIndex
 from bucketfmt.location.find_index import IndexFinder
 from bucketfmt.progress import ProgressCallback, Steps
 from bucketfmt.snapshot.snapshot import Snapshot
@@ -110,7 +109,7 @@ class TableWriter:
         if repeated is not None:
             return repeated
         basis = Basis(self._snapshot(), self._finder)
-        if isinstance(basis.index, ConsistentHashingIndex):
+        if basis.index.keeps_file_ids:
             raise UnsupportedError(
                 "dropping partitions under consistent hashing, where file ids belong to the "
                 "ring; delete the rows with a filter"
@@ -233,7 +232,7 @@ class TableWriter:
         """
         renewed = Basis(self._snapshot(), self._finder, basis.incoming)
         if renewed.avro_schema != basis.avro_schema or any(
-            renewed.buckets(path) != basis.buckets(path) for path, _ in routed
+            renewed.layout(path) != basis.layout(path) for path, _ in routed
         ):
             raise ConflictError(
                 "another writer has changed the table's columns or buckets; write again"

@@ -49,8 +49,8 @@ from bucketfmt.format.keys.record_keys import (
     format_record_key,
 )
 from bucketfmt.format.table.table_config import KeyGenerator
-from bucketfmt.index.assign import FixedBuckets, RingBuckets
 from bucketfmt.index.infer import infer_num_buckets
+from bucketfmt.index.layout import FixedBuckets, RingBuckets
 from bucketfmt.rows.columns.java_text import java_strings
 from tests.spec.formats.values import Json, as_bytes
 

@@ -18,7 +18,7 @@ from bucketfmt.format.keys.record_keys import KeyDialect
 from bucketfmt.format.log.log_file import decode_log_file
 from bucketfmt.format.names.names import find_data_file_name
 from bucketfmt.format.table.table_config import TableConfig
-from bucketfmt.index.assign import Buckets, FixedBuckets, RingBuckets
+from bucketfmt.index.layout import BucketLayout, FixedBuckets, RingBuckets
 from bucketfmt.rows.filters import parse_filter
 from bucketfmt.rows.parquet.base_file import BaseFileReader
 from bucketfmt.snapshot.files import DataFile, FileSlice
@@ -80,7 +80,7 @@ def committed_log_file(question: Json) -> Json:
     return [[span.offset, span.end] for span in spans if hasattr(span, "block_type")]
 
 
-def _buckets(question: Json) -> Buckets:
+def _buckets(question: Json) -> BucketLayout:
     fields, dialect = tuple(question["fields"]), KeyDialect(question["dialect"])
     if "ring" in question:
         return RingBuckets(

@@ -1,6 +1,6 @@
-"""Proves an index for each partition that it is used on, once.
+"""Makes the layouts of partitions: the only place that does, and each is proved here once.
 
-I/O: samples keys, where the table itself does not record the index.
+I/O: loads rings; and samples keys, where the table itself does not record the index.
 """
 
 from __future__ import annotations
@@ -9,24 +9,28 @@ import weakref
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from bucketfmt.errors import IndexUnknownError
 from bucketfmt.format.keys.hashing_kernels import java_list_hashes
 from bucketfmt.format.keys.record_key_kernels import hash_value_columns
-from bucketfmt.index.assign import Buckets, FixedBuckets, RingBuckets
+from bucketfmt.format.keys.record_keys import dialect_for_table_version
+from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.index.infer import KEYS_MIN, Evidence
-from bucketfmt.index.model import Index
+from bucketfmt.index.layout import BucketLayout
+from bucketfmt.index.model import BucketIndex, Index
 from bucketfmt.index.resolve import ResolvedIndex, find_stray_file_group, find_stray_key
+from bucketfmt.limits import Limits
 from bucketfmt.location.hashing_files import has_hashing_metadata, load_hashing_metadata
 from bucketfmt.location.sample_keys import KeySample, load_key_sample
 from bucketfmt.snapshot.snapshot import Snapshot
 
-__all__ = ["IndexProofs"]
+__all__ = ["Layouts"]
 
-LayoutOf = Callable[[str], Buckets]
-"""Returns the buckets that a partition has by an index which is yet to be proved."""
+_LayoutOf = Callable[[str], BucketLayout]
+"""Returns the layout that a partition has by an index which is yet to be proved."""
 
 
 @dataclass(frozen=True)
@@ -62,21 +66,41 @@ class _TableEvidence:
         return self.sample.is_of_all or evidence.num_keys >= KEYS_MIN
 
 
-class IndexProofs:
-    """Which partitions an index was proved for. Safe to use from several threads."""
+class Layouts:
+    """The layouts of the partitions of one table. Safe to use from several threads."""
 
-    def __init__(self) -> None:
+    def __init__(self, config: TableConfig, limits: Limits) -> None:
+        self._config = config
+        self._limits = limits
+        self._dialect = dialect_for_table_version(config.table_version)
         self._verdicts: dict[tuple[Index | None, str], _Verdict] = {}
         self._of_table: tuple[weakref.ref[Snapshot], Index | None, _TableEvidence] | None = None
+
+    def unproved(self, snapshot: Snapshot, index: BucketIndex, partition_path: str) -> BucketLayout:
+        """Return the layout that a partition has if the index is right: for display.
+
+        Raises:
+            CorruptError: what states the index, or the partition's ring, is damaged.
+        """
+        metadata = (
+            load_hashing_metadata(snapshot.state, partition_path) if index.has_rings else None
+        )
+        return index.unproved_layout(
+            partition_path,
+            self._config.record_key_fields,
+            self._dialect,
+            self._limits,
+            metadata.nodes if metadata else None,
+        )
 
     def prove(
         self,
         snapshot: Snapshot,
         resolved: ResolvedIndex,
+        index: BucketIndex,
         partition_path: str,
-        layout_of: LayoutOf,
-    ) -> Buckets:
-        """Return the buckets of a partition, once nothing in the table contradicts them.
+    ) -> BucketLayout:
+        """Return the layout of a partition, once nothing in the table contradicts the layout.
 
         Every file group of the partition has to be in one of a fixed number of buckets. That is
         all where the table records the index. Otherwise keys have to be in the buckets that the
@@ -88,37 +112,38 @@ class IndexProofs:
         Args:
             snapshot: The table.
             resolved: An index with buckets, and who says so.
+            index: The index of `resolved`.
             partition_path: A partition, which may be new.
-            layout_of: See `LayoutOf`.
 
         Raises:
             ValueError: the index was given by the caller, and the table contradicts the index.
             IndexUnknownError: the table contradicts another index, or does not prove the index.
         """
-        buckets = layout_of(partition_path)
-        if resolved.is_recorded and isinstance(buckets, RingBuckets):
-            return buckets
+        layout_of = partial(self.unproved, snapshot, index)
+        layout = layout_of(partition_path)
+        if resolved.is_recorded and layout.number_to_prove is None:
+            return layout
         file_ids = snapshot.file_ids(partition_path)
         key = (resolved.index, partition_path)
         known = self._verdicts.get(key)
         if known is not None and known.covers(snapshot, file_ids):
-            return buckets
-        _check_file_ids(snapshot, resolved, partition_path, buckets)
+            return layout
+        _check_file_ids(snapshot, resolved, partition_path, layout)
         verdict = _Verdict(file_ids, weakref.ref(snapshot))
         if not resolved.is_recorded:
             verdict = self._prove_by_keys(snapshot, resolved, partition_path, layout_of, known)
         self._verdicts[key] = verdict  # threads that race prove alike
-        return buckets
+        return layout
 
     def _prove_by_keys(
         self,
         snapshot: Snapshot,
         resolved: ResolvedIndex,
         partition_path: str,
-        layout_of: LayoutOf,
+        layout_of: _LayoutOf,
         known: _Verdict | None,
     ) -> _Verdict:
-        buckets, file_ids = layout_of(partition_path), snapshot.file_ids(partition_path)
+        layout, file_ids = layout_of(partition_path), snapshot.file_ids(partition_path)
         looked_at: frozenset[str] = frozenset()
         if known is not None and known.snapshot is None:
             looked_at = known.file_ids & file_ids
@@ -127,13 +152,13 @@ class IndexProofs:
         _check_keys(resolved, sample, layout_of)
         lasting = _Verdict(file_ids)
         is_inferred = resolved.source == "file ids and keys"  # of keys of the whole table
-        if looked_at or (isinstance(buckets, RingBuckets) and sample.num_keys >= KEYS_MIN):
+        if looked_at or (layout.number_to_prove is None and sample.num_keys >= KEYS_MIN):
             return lasting
-        if isinstance(buckets, RingBuckets):  # the ring is in the table, but for the hash fields
+        if layout.number_to_prove is None:  # the table holds the layout, but for the hash fields
             self._table_evidence(snapshot, resolved, layout_of)
             return _Verdict(file_ids, weakref.ref(snapshot))
-        own = _evidence(sample, buckets)
-        is_proved = is_inferred or own.proves(buckets.num_buckets)
+        own = _evidence(sample, layout)
+        is_proved = is_inferred or own.proves(layout.number_to_prove)
         if is_proved or self._is_proved_by_table(
             snapshot, resolved, partition_path, own, layout_of
         ):
@@ -146,7 +171,7 @@ class IndexProofs:
         resolved: ResolvedIndex,
         partition_path: str,
         own: Evidence,
-        layout_of: LayoutOf,
+        layout_of: _LayoutOf,
     ) -> bool:
         """Whether keys of all partitions prove the number of buckets of one of them.
 
@@ -156,12 +181,12 @@ class IndexProofs:
             ValueError: as `prove`.
             IndexUnknownError: as `prove`.
         """
-        buckets = layout_of(partition_path)
-        if not isinstance(buckets, FixedBuckets):
+        number = layout_of(partition_path).number_to_prove
+        if number is None:
             return True
         found = self._table_evidence(snapshot, resolved, layout_of)
-        evidence = own + found.by_num_buckets.get(buckets.num_buckets, Evidence())
-        if evidence.proves(buckets.num_buckets):
+        evidence = own + found.by_num_buckets.get(number, Evidence())
+        if evidence.proves(number):
             return True
         if evidence.is_scant and found.is_all_there_is(evidence):
             return False
@@ -171,7 +196,6 @@ class IndexProofs:
                 why += f", and file groups cannot be read ({found.sample.unreadable})"
         else:
             why = f"{evidence.num_keys} keys fit {evidence.divisor} buckets, and so any divisor"
-        number = buckets.num_buckets
         raise IndexUnknownError(
             f"{resolved.index} ({resolved.evidence}) is not proved: {why}. Had the table another "
             f"number of buckets than {number}, keys would be stored twice. Once you know that it "
@@ -181,7 +205,7 @@ class IndexProofs:
         )
 
     def _table_evidence(
-        self, snapshot: Snapshot, resolved: ResolvedIndex, layout_of: LayoutOf
+        self, snapshot: Snapshot, resolved: ResolvedIndex, layout_of: _LayoutOf
     ) -> _TableEvidence:
         """Return what keys of all partitions say, once no partition contradicts the index."""
         known = self._of_table
@@ -194,20 +218,20 @@ class IndexProofs:
         _check_keys(resolved, sample, layout_of)
         by_number: dict[int, Evidence] = defaultdict(Evidence)
         for file_slice, keys in sample.found:
-            buckets = layout_of(file_slice.partition_path)
-            if isinstance(buckets, FixedBuckets):
+            layout = layout_of(file_slice.partition_path)
+            if layout.number_to_prove is not None:
                 one = KeySample(((file_slice, keys),))
-                by_number[buckets.num_buckets] += _evidence(one, buckets)
+                by_number[layout.number_to_prove] += _evidence(one, layout)
         found = _TableEvidence(dict(by_number), sample)
         self._of_table = weakref.ref(snapshot), resolved.index, found
         return found
 
 
 def _check_file_ids(
-    snapshot: Snapshot, resolved: ResolvedIndex, partition_path: str, buckets: Buckets
+    snapshot: Snapshot, resolved: ResolvedIndex, partition_path: str, layout: BucketLayout
 ) -> None:
-    if isinstance(buckets, FixedBuckets):
-        stray = find_stray_file_group(buckets, sorted(snapshot.file_ids(partition_path)))
+    if layout.number_to_prove is not None:
+        stray = find_stray_file_group(layout, sorted(snapshot.file_ids(partition_path)))
         if stray is not None:
             raise resolved.contradiction(stray, partition_path)
         return
@@ -222,18 +246,18 @@ def _check_file_ids(
             raise resolved.contradiction(what, path)
 
 
-def _check_keys(resolved: ResolvedIndex, sample: KeySample, layout_of: LayoutOf) -> None:
+def _check_keys(resolved: ResolvedIndex, sample: KeySample, layout_of: _LayoutOf) -> None:
     for file_slice, keys in sample.found:
         stray = find_stray_key(layout_of(file_slice.partition_path), file_slice.file_id, keys)
         if stray is not None:
             raise resolved.contradiction(stray, file_slice.partition_path)
 
 
-def _evidence(sample: KeySample, buckets: FixedBuckets) -> Evidence:
+def _evidence(sample: KeySample, layout: BucketLayout) -> Evidence:
     """Return the evidence of keys that are in the buckets which the index puts them in."""
     found = Evidence()
     for file_slice, keys in sample.found:
-        hashes = java_list_hashes(hash_value_columns(keys, buckets.hash_fields, buckets.dialect))
-        bucket_ids = np.full(len(keys), buckets.bucket_of(file_slice.file_id) or 0)
+        hashes = java_list_hashes(hash_value_columns(keys, layout.hash_fields, layout.dialect))
+        bucket_ids = np.full(len(keys), layout.bucket_of(file_slice.file_id) or 0)
         found += Evidence.of(hashes, bucket_ids)
     return found

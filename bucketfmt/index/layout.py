@@ -1,0 +1,252 @@
+"""The layout of a partition: which keys each of its buckets has, and which file groups.
+
+Pure. Whole columns of keys at a time. A layout here is a statement: `location.layouts` proves a
+layout for its partition before keys are looked for, or stored, by the layout.
+Source: BucketIdentifier, ConsistentBucketIdentifier.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from bucketfmt.errors import CorruptError
+from bucketfmt.format.buckets.ring import HashingNode, find_node_indexes
+from bucketfmt.format.keys.hashing_kernels import bucket_ids, xxhash32s
+from bucketfmt.format.keys.record_key_kernels import hash_value_columns
+from bucketfmt.format.keys.record_keys import KeyDialect
+from bucketfmt.format.names.names import (
+    find_bucket_id,
+    format_bucket_file_id,
+    format_consistent_file_id,
+    format_nbcc_file_id,
+)
+
+__all__ = ["BucketLayout", "FixedBuckets", "RingBuckets"]
+
+_HASH_VALUE_MASK = 0x7FFFFFFF
+
+
+class BucketLayout(ABC):
+    """How the keys of one partition are divided into buckets. A value: equal layouts divide alike.
+
+    A file group may hold keys of several buckets, and a bucket may have several file groups.
+    Readers go by `groups` and `may_hold`, writers by `write_targets` and `new_file_id`.
+    """
+
+    __slots__ = ()
+
+    has_several_groups: ClassVar[bool] = False
+    """Whether a bucket may have several file groups; in other layouts a second one is damage."""
+
+    @property
+    @abstractmethod
+    def hash_fields(self) -> tuple[str, ...]:
+        """The fields of the record key that are hashed."""
+
+    @property
+    @abstractmethod
+    def dialect(self) -> KeyDialect:
+        """How the values of these fields are found in a record key."""
+
+    @property
+    @abstractmethod
+    def bucket_ids(self) -> Sequence[int]:
+        """The id of every bucket, in ascending order."""
+
+    @abstractmethod
+    def assign_values(self, values: Sequence[pa.Array]) -> np.ndarray:
+        """Return the bucket id of each row of hash values, int32; one column a hash field."""
+
+    @abstractmethod
+    def bucket_of(self, file_id: str) -> int | None:
+        """Return the bucket that a file group is named after; None for a group of no bucket."""
+
+    @abstractmethod
+    def new_file_id(self, bucket_id: int, uuid: str, *, is_shared: bool = False) -> str:
+        """Return the id of the first file group of a bucket.
+
+        Args:
+            bucket_id: The bucket.
+            uuid: A random UUID.
+            is_shared: The same id for every writer, as non-blocking writers need it.
+
+        Raises:
+            CorruptError: the layout does not state the id that the group must have.
+        """
+
+    @property
+    @abstractmethod
+    def number_to_prove(self) -> int | None:
+        """The number of buckets that keys have to prove; None where the table holds the layout."""
+
+    @abstractmethod
+    def hashed_by(self, hash_fields: tuple[str, ...], dialect: KeyDialect) -> BucketLayout:
+        """Return the layout with the same buckets for keys that are hashed in another way."""
+
+    @abstractmethod
+    def meet(self, other: BucketLayout) -> BucketLayout | None:
+        """Return the layout whose buckets are each made of whole buckets of both.
+
+        Of several such layouts the one with most buckets; None where the hashes differ.
+        """
+
+    @property
+    def ring_values(self) -> tuple[int, ...] | None:
+        """The largest hash value of each bucket, ascending; None where buckets are no ranges."""
+        return None
+
+    def assign(self, record_keys: pa.Array | pa.ChunkedArray) -> np.ndarray:
+        """Return the bucket id of each key, int32.
+
+        Raises:
+            KeyEncodingError: a key on which Hudi itself never returns.
+        """
+        return self.assign_values(hash_value_columns(record_keys, self.hash_fields, self.dialect))
+
+    def groups(self, file_ids: Iterable[str]) -> dict[int, list[str]]:
+        """Return which of these file groups may hold keys of each bucket, in the order given.
+
+        Buckets without a file group are left out, and so are file groups of no bucket.
+        """
+        found: dict[int, list[str]] = {}
+        for file_id in file_ids:
+            bucket_id = self.bucket_of(file_id)
+            if bucket_id is not None:
+                found.setdefault(bucket_id, []).append(file_id)
+        return found
+
+    def may_hold(self, file_ids: Collection[str], buckets: Collection[int]) -> set[str]:
+        """Return which of these file groups may hold keys of these buckets.
+
+        A file group of no bucket may hold any key.
+        """
+        groups = self.groups(file_ids)
+        of_no_bucket = set(file_ids).difference(*groups.values())
+        return of_no_bucket.union(*(groups.get(bucket_id, ()) for bucket_id in buckets))
+
+    def write_targets(self, groups: Sequence[str]) -> Sequence[str | None]:
+        """Return the file groups that take the rows written to a bucket: each takes all of them.
+
+        Args:
+            groups: The file groups of the bucket, which may be none.
+
+        Returns:
+            File ids; None stands for a file group that the write begins, see `new_file_id`.
+        """
+        return groups or (None,)
+
+
+@dataclass(frozen=True, slots=True)
+class FixedBuckets(BucketLayout):
+    """A partition with `num_buckets` buckets, numbered from 0."""
+
+    num_buckets: int
+    hash_fields: tuple[str, ...]
+    dialect: KeyDialect
+
+    def assign_values(self, values: Sequence[pa.Array]) -> np.ndarray:
+        """Return the bucket id of each row of hash values, int32; one column a hash field."""
+        return bucket_ids(values, self.num_buckets)
+
+    @property
+    def bucket_ids(self) -> Sequence[int]:
+        """Every number of a bucket."""
+        return range(self.num_buckets)
+
+    def bucket_of(self, file_id: str) -> int | None:
+        """Return the bucket whose number begins the file id; None for too large a number."""
+        bucket_id = find_bucket_id(file_id)
+        return bucket_id if bucket_id is not None and bucket_id < self.num_buckets else None
+
+    def new_file_id(self, bucket_id: int, uuid: str, *, is_shared: bool = False) -> str:
+        """Return the UUID, or zeros where the id is shared, with the bucket's number in front."""
+        if is_shared:
+            return format_nbcc_file_id(bucket_id)
+        return format_bucket_file_id(bucket_id, uuid)
+
+    @property
+    def number_to_prove(self) -> int:
+        """The number of buckets: file ids do not contradict a number that is too large."""
+        return self.num_buckets
+
+    def hashed_by(self, hash_fields: tuple[str, ...], dialect: KeyDialect) -> FixedBuckets:
+        """Return the same number of buckets."""
+        return FixedBuckets(self.num_buckets, hash_fields, dialect)
+
+    def meet(self, other: BucketLayout) -> BucketLayout | None:
+        """Return the layout of the greatest common divisor of both numbers."""
+        if not isinstance(other, FixedBuckets):
+            return None
+        return replace(self, num_buckets=math.gcd(self.num_buckets, other.num_buckets))
+
+
+@dataclass(frozen=True, slots=True)
+class RingBuckets(BucketLayout):
+    """A partition on a consistent hashing ring. A bucket's id is its node's ring value."""
+
+    nodes: tuple[HashingNode, ...]
+    hash_fields: tuple[str, ...]
+    dialect: KeyDialect
+    _values: np.ndarray = field(init=False, repr=False, compare=False)
+    _bucket_of: Mapping[str, int] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_values", np.array([n.value for n in self.nodes], np.int64))
+        by_file_id = {
+            format_consistent_file_id(node.file_id_prefix): node.value
+            for node in self.nodes
+            if node.file_id_prefix is not None
+        }
+        object.__setattr__(self, "_bucket_of", by_file_id)
+
+    def assign_values(self, values: Sequence[pa.Array]) -> np.ndarray:
+        """Return the ring value for each row of hash values, int32; one column a hash field."""
+        hashes = xxhash32s(values) & np.uint32(_HASH_VALUE_MASK)
+        return self._values[find_node_indexes(self._values, hashes)].astype(np.int32)
+
+    @property
+    def bucket_ids(self) -> Sequence[int]:
+        """The ring value of every node."""
+        return self.ring_values
+
+    @property
+    def ring_values(self) -> tuple[int, ...]:
+        """The ring value of every node."""
+        return tuple(node.value for node in self.nodes)
+
+    def bucket_of(self, file_id: str) -> int | None:
+        """Return the ring value of the node a file group belongs to; None when off the ring."""
+        return self._bucket_of.get(file_id)
+
+    def new_file_id(self, bucket_id: int, uuid: str, *, is_shared: bool = False) -> str:
+        """Return the id that the ring states for the bucket's node.
+
+        Raises:
+            CorruptError: the node has no file id prefix.
+        """
+        prefix = next(node.file_id_prefix for node in self.nodes if node.value == bucket_id)
+        if prefix is None:
+            raise CorruptError(f"node {bucket_id} of the hashing metadata has no file id prefix")
+        return format_consistent_file_id(prefix)
+
+    @property
+    def number_to_prove(self) -> None:
+        """None: the table's hashing metadata hold the ring."""
+
+    def hashed_by(self, hash_fields: tuple[str, ...], dialect: KeyDialect) -> RingBuckets:
+        """Return the same nodes."""
+        return RingBuckets(self.nodes, hash_fields, dialect)
+
+    def meet(self, other: BucketLayout) -> BucketLayout | None:
+        """Return the ring of the nodes that stand in both; there may be none."""
+        if not isinstance(other, RingBuckets):
+            return None
+        shared = {node.value for node in other.nodes}
+        return replace(self, nodes=tuple(node for node in self.nodes if node.value in shared))
