@@ -23,21 +23,30 @@ _ROOM = "bucketfmt.cli.commands"
 COMMANDS = {
     "demo": (
         f"{_ROOM}.demo",
-        "Open a table real Hudi wrote, look into it, check it; then write a new one.",
+        "Read and check a table that Hudi wrote; then create and write a new table.",
     ),
     "describe": (
         f"{_ROOM}.tables",
-        "Say what a table is: type, version, keys, index, size, schema.",
+        "Print the type, version, keys, index, size and schema of a table.",
     ),
-    "history": (f"{_ROOM}.tables", "List what was done to a table, newest first."),
+    "history": (f"{_ROOM}.tables", "List the commits and table services of a table, newest first."),
     "files": (f"{_ROOM}.tables", "List the files a reader of the table opens."),
-    "buckets": (f"{_ROOM}.tables", "Draw the size of each bucket, and say how even they are."),
+    "buckets": (
+        f"{_ROOM}.tables",
+        "Draw the size of each bucket, and print how even the sizes are.",
+    ),
     "read": (f"{_ROOM}.rows", "Read rows as Hudi reads them."),
-    "locate": (f"{_ROOM}.rows", "Say which bucket and files hold keys, opening no data file."),
-    "lookup": (f"{_ROOM}.rows", "Read the rows of given keys, opening only their buckets."),
+    "locate": (
+        f"{_ROOM}.rows",
+        "Print the bucket and the files of keys, without opening a data file.",
+    ),
+    "lookup": (
+        f"{_ROOM}.rows",
+        "Read the rows of given keys, opening only the buckets of the keys.",
+    ),
     "check": (
         f"{_ROOM}.check",
-        "Check a table and say what is wrong, why, and what to do. Writes nothing.",
+        "Check a table and print what is wrong, why, and what to do. Writes nothing.",
     ),
     "hash": (
         f"{_ROOM}.hashing",
@@ -49,7 +58,7 @@ COMMANDS = {
     ),
     "create": (
         f"{_ROOM}.creating",
-        "Make a new table with the columns of a file; its rows are not written.",
+        "Create a table with the columns of a file; the rows of the file are not written.",
     ),
     "upsert": (f"{_ROOM}.writing", "Write the rows of files to a table, as one commit."),
     "delete": (f"{_ROOM}.writing", "Delete rows by key or by filter, or drop partitions."),
@@ -57,22 +66,22 @@ COMMANDS = {
         f"{_ROOM}.services",
         "Merge the log files of a merge-on-read table into new base files.",
     ),
-    "clean": (f"{_ROOM}.services", "Delete files that only reads of the past would open."),
+    "clean": (f"{_ROOM}.services", "Delete files that only reads of past commits need."),
     "archive": (f"{_ROOM}.services", "Move old instants from the active timeline to the archive."),
-    "rollback": (f"{_ROOM}.services", "Take the newest write back."),
-    "savepoint": (f"{_ROOM}.services", "Keep the table as it is now for a later restore."),
+    "rollback": (f"{_ROOM}.services", "Take back the newest write, or a failed write."),
+    "savepoint": (f"{_ROOM}.services", "Keep the table as it is now, for a later restore."),
     "restore": (
         f"{_ROOM}.services",
-        "Take the table back to a savepoint; what was written since is gone.",
+        "Take back every write after a savepoint.",
     ),
-    "index": (f"{_ROOM}.index", "Look after a table's index."),
+    "index": (f"{_ROOM}.index", "Record a table's index."),
 }
 """Each command: the module whose `app` has it, and the first sentence of its help. The module is
 imported when the command is called, and `bucketfmt --help` imports none of them."""
 
 
 class ExitCode(IntEnum):
-    """What a run ended with."""
+    """How a run ended."""
 
     OK = 0
     FINDINGS = 1
@@ -106,7 +115,7 @@ class _ImportedOnCall(TyperGroup):
 app = typer.Typer(
     name="bucketfmt",
     cls=_ImportedOnCall,
-    help="Look into Apache Hudi bucket-index tables without a JVM.",
+    help="Read, write and check Apache Hudi bucket-index tables without a JVM.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

@@ -25,7 +25,7 @@ TableArgument = Annotated[
     str, typer.Argument(metavar="TABLE", help="Path or URL of the table's root folder.")
 ]
 OutputOption = Annotated[
-    Output, typer.Option("--output", help="text for people, json for programs.")
+    Output, typer.Option("--output", help="text is for people, json for programs.")
 ]
 StorageOption = Annotated[
     list[str] | None,
@@ -36,7 +36,7 @@ IndexOption = Annotated[
     typer.Option(
         "--index",
         metavar="INDEX",
-        help="simple:N[:FIELDS], partition:N:RULES, or consistent:N, where the table does not say.",
+        help="Index, where none is recorded: simple:N[:FIELDS], partition:N:RULES, consistent:N.",
     ),
 ]
 
@@ -45,7 +45,7 @@ def parse_index(text: str) -> bucketfmt.Index:
     """Return the index a `--index` option names.
 
     Raises:
-        typer.BadParameter: it names none.
+        typer.BadParameter: the text names no index.
     """
     kind, _, rest = text.partition(":")
     number, _, detail = rest.partition(":")
@@ -60,14 +60,14 @@ def parse_index(text: str) -> bucketfmt.Index:
     except ValueError as error:
         raise typer.BadParameter(f"--index {text}: {error}") from error
     raise typer.BadParameter(
-        f"--index {text}: want simple:N[:FIELD,FIELD], partition:N:REGEX,N;..., or consistent:N"
+        f"--index {text}: give simple:N[:FIELD,FIELD], partition:N:REGEX,N;..., or consistent:N"
     )
 
 
 def open_table(
     uri: str, storage_option: list[str] | None = None, index: str | None = None
 ) -> bucketfmt.Table:
-    """Open the table a command was given."""
+    """Open the table of a command."""
     return bucketfmt.open(
         uri,
         storage_options=parse_storage_options(storage_option) or None,
@@ -76,22 +76,22 @@ def open_table(
 
 
 def parse_pair(option: str, text: str) -> tuple[str, str]:
-    """Return what is on both sides of the equals sign.
+    """Return the texts before and after the equals sign.
 
     Raises:
-        typer.BadParameter: there is none, or nothing before it.
+        typer.BadParameter: there is no equals sign, or no text before it.
     """
     name, separator, value = text.partition("=")
     if not (separator and name):
-        raise typer.BadParameter(f"{option} {text}: want KEY=VALUE")
+        raise typer.BadParameter(f"{option} {text}: give KEY=VALUE")
     return name, value
 
 
 def parse_storage_options(pairs: list[str] | None) -> dict[str, Any]:
-    """Return what `--storage-option` said; values are JSON where they can be.
+    """Return the options of the store; a value that is JSON is decoded.
 
     Raises:
-        typer.BadParameter: one is no KEY=VALUE.
+        typer.BadParameter: an option is not KEY=VALUE.
     """
     options: dict[str, Any] = {}
     for pair in pairs or ():

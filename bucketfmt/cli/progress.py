@@ -1,4 +1,4 @@
-"""Bars that tell how far a long command is: on a terminal, on standard error."""
+"""Progress bars of long commands, on standard error if it is a terminal."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ __all__ = ["shown_progress"]
 
 @contextmanager
 def shown_progress(beginning: str) -> Iterator[ProgressCallback | None]:
-    """Show a bar a stage, where standard error is a terminal; else yield None.
+    """Show a bar for each stage, if standard error is a terminal; else yield None.
 
     Args:
-        beginning: What is done until the first stage is told of.
+        beginning: The label until the first stage begins.
     """
     if not sys.stderr.isatty():
         yield None

@@ -27,7 +27,7 @@ _GAP = "  "
 
 
 def on_terminal() -> bool:
-    """Whether a person watches standard output. FORCE_COLOR says how it looks, and not that."""
+    """Whether standard output is a terminal; FORCE_COLOR does not count."""
     return sys.stdout.isatty()
 
 
@@ -69,7 +69,7 @@ _BLOCKS = " ▏▎▍▌▋▊▉█"
 def json_text(value: Any, indent: int | None = None) -> str:
     """Return a value as JSON.
 
-    What JSON has no form for becomes text: bytes as base64, NaN and infinity by their names.
+    Values without a JSON form become text: bytes as base64, NaN and infinity by their names.
     """
     try:
         return json.dumps(
@@ -99,7 +99,7 @@ def print_json(value: Any) -> None:
 
 
 def print_table(table: pa.Table) -> None:
-    """Print rows as a grid; on a terminal narrower than that, one row below the other."""
+    """Print rows as a grid; on a narrower terminal, each value on a line of its own."""
     if not on_terminal():
         print_rows(table.schema, table.to_batches())
         return
@@ -120,7 +120,7 @@ def print_table(table: pa.Table) -> None:
 
 
 def print_rows(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
-    """Print rows as they come: a line each (or more, of lists), whole, in aligned columns.
+    """Print rows as they come, in aligned columns: a line for each row, or more for lists.
 
     Columns become wider where a later page of rows has wider values.
     """
@@ -167,7 +167,7 @@ def _cell_text(value: Any) -> str:
 
 
 def print_facts(facts: Mapping[str, Any] | Iterable[tuple[str, Any]]) -> None:
-    """Print name and value pairs, one a line."""
+    """Print pairs of name and value, a line for each pair."""
     grid = _grid(show_header=False)
     grid.add_column(style="bold")
     grid.add_column(overflow="fold")
@@ -185,7 +185,7 @@ def bar(value: float, largest: float, width: int) -> str:
 
 
 def size_text(size: float) -> str:
-    """Return bytes as people write them: `1.4 MiB`."""
+    """Return a number of bytes as text: `1.4 MiB`."""
     for unit in ("B", "KiB", "MiB", "GiB"):
         if size < 1024 or unit == "GiB":
             return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"

@@ -1,4 +1,4 @@
-"""Files of rows, as commands take them: parquet, csv, json lines, arrow; `-` is standard input.
+"""The files of rows that commands read: parquet, csv, json lines, arrow; `-` is standard input.
 
 I/O: reads the files, batch by batch where their format allows.
 """
@@ -26,7 +26,7 @@ _JSON_ROW = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 class FileFormat(str, Enum):
-    """What files of rows are."""
+    """The format of files of rows."""
 
     AUTO = "auto"
     PARQUET = "parquet"
@@ -57,13 +57,13 @@ def open_row_files(
 
     Args:
         files: At least one.
-        file_format: What they are; `AUTO`: by their names.
-        schema: The types to read text by; columns that are not in it are taken as they look.
+        file_format: Their format; `AUTO` goes by their names.
+        schema: The types of text columns; the types of other columns are inferred.
         alike: Whether all rows of JSON must have the same fields; if not, a field that a row
             lacks and others have is null.
 
     Raises:
-        typer.BadParameter: a file is not there, or not what it is said to be.
+        typer.BadParameter: a file does not exist, or has another format.
         SchemaError: the files, or rows that are to be alike, do not agree on the columns.
     """
     first = _open(files[0], file_format, schema, alike)
@@ -87,7 +87,7 @@ def _open(
         found = _FORMAT_OF_SUFFIX.get(file.suffix.lower())
         if found is None or is_stdin:
             what = "standard input" if is_stdin else str(file)
-            raise typer.BadParameter(f"{what}: say what it is with --format")
+            raise typer.BadParameter(f"{what}: the format is unknown; give --format")
         file_format = found
     try:
         if is_stdin and file_format is FileFormat.PARQUET:  # which is read from its end

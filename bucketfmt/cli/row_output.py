@@ -27,7 +27,7 @@ __all__ = ["RowOutput", "choose_form", "write_rows"]
 
 
 class RowOutput(str, Enum):
-    """How rows are written."""
+    """The format of rows on output."""
 
     TEXT = "text"
     JSON = "json"
@@ -49,10 +49,10 @@ def write_rows(
     output: RowOutput | None,
     out: Path | None,
 ) -> None:
-    """Write rows in the wanted form, batch by batch where the form allows.
+    """Write rows in the given format, batch by batch where the format allows.
 
     Raises:
-        typer.BadParameter: the form and the place do not go together.
+        typer.BadParameter: the format cannot be written to `out`.
         BucketfmtError: reading the rows failed. No file is left; on standard output the rows
             before the failure stay, and the message says so.
     """
@@ -78,7 +78,7 @@ def write_rows(
 
 
 class _Counted:
-    """An iterator of batches that counts the rows it handed out."""
+    """An iterator of batches that counts the rows that it returned."""
 
     def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
         self._batches = batches
@@ -92,9 +92,9 @@ class _Counted:
 
 @contextmanager
 def _completed_file(out: Path) -> Iterator[BinaryIO]:
-    """Yield a file that gets the name `out` when the block ends well, and is removed otherwise.
+    """Yield a file that is renamed to `out` if the block succeeds, and removed otherwise.
 
-    What is there and is no regular file (a pipe, a device) is written to directly.
+    An existing `out` that is not a regular file (a pipe, a device) is written to directly.
     """
     if out.exists() and not out.is_file():
         with out.open("wb") as sink:
@@ -116,7 +116,7 @@ def _completed_file(out: Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def _named(target: Path, out: Path) -> Iterator[None]:
-    """Have an error of the temporary file name the file that was asked for."""
+    """Replace the temporary file's name in an error by the name that the caller gave."""
     try:
         yield
     except OSError as error:
@@ -127,18 +127,20 @@ def _named(target: Path, out: Path) -> Iterator[None]:
 
 
 def choose_form(output: RowOutput | None, out: Path | None) -> RowOutput:
-    """Return how to write to `out`: as was said, or else as the file's name ends.
+    """Return the format for `out`: the given format, or else the format of the file's name.
 
     Raises:
-        typer.BadParameter: that goes not together, or the name does not tell.
+        typer.BadParameter: `out` cannot have this format, or its name does not tell a format.
     """
     if out is None or str(out) == "-":
         if output is RowOutput.PARQUET:
-            raise typer.BadParameter("--output parquet wants -o FILE")
+            raise typer.BadParameter("--output parquet needs -o FILE")
         return output or (RowOutput.TEXT if out is None else RowOutput.JSON)
     form = output or _FORMS.get(out.suffix.lower())
     if form is None or form is RowOutput.TEXT:
-        raise typer.BadParameter(f"-o {out}: say --output json, csv or parquet")
+        raise typer.BadParameter(
+            f"-o {out}: the format is unknown; give --output json, csv or parquet"
+        )
     return form
 
 
@@ -178,7 +180,7 @@ def _fits_csv(kind: pa.DataType) -> bool:
 
 
 def _csv_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """CSV has no form for nested values and bytes: they become what they are in JSON."""
+    """Return a batch for CSV, with nested values and bytes as JSON text."""
     columns = [
         column
         if _fits_csv(column.type)

@@ -1,1 +1,1 @@
-"""Files of a table annotated field by field: offset, length, value, and the spec's rule. Pure."""
+"""Annotates a file of a table field by field: offset, length, value, rule of the spec. Pure."""

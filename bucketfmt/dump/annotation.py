@@ -1,4 +1,4 @@
-"""One annotated field, and what every annotator shares. Pure."""
+"""An annotated field, and the functions that all annotators share. Pure."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ class Annotation:
     """A field of a file.
 
     Attributes:
-        offset: Where it begins, in bytes from the beginning of the file.
-        length: Its bytes.
-        field: Its place in the format, for example `block[0].header.INSTANT_TIME`.
-        value: What it says, shortened.
-        rule: The rule of the spec it stands under; None where there is none.
-        is_damage: The bytes are not what the format wants; `value` tells why.
+        offset: Where the field begins, in bytes from the beginning of the file.
+        length: The field's length in bytes.
+        field: The field's place in the format, for example `block[0].header.INSTANT_TIME`.
+        value: The value as text, shortened.
+        rule: The rule of the spec for the field; None if the spec has no rule.
+        is_damage: Whether the bytes break the format; `value` then says how.
     """
 
     offset: int
@@ -35,14 +35,14 @@ class Annotation:
 
 
 def annotated_damage(field: str, error: BucketfmtError, cursor: Cursor) -> Iterator[Annotation]:
-    """Yield the fault an annotator met, at the place where it met it."""
+    """Yield the error of an annotator as a field, at the place of the error."""
     offset = cursor.position if error.offset is None else error.offset
     length = max(0, cursor.end - offset)
     yield Annotation(offset, length, field, error.message, error.rule, is_damage=True)
 
 
 def text_of(value: object) -> str:
-    """Return a value as text on one line: bytes as hex, long ones shortened."""
+    """Return a value as text on one line: bytes as hex, long values shortened."""
     if isinstance(value, bytes | bytearray | memoryview):
         text = bytes(value[:_TEXT_CHARS_MAX]).hex()
     elif isinstance(value, str):

@@ -1,7 +1,7 @@
-"""Avro annotated: containers, and single values under a schema. Pure.
+"""Annotates Avro: containers, and single values under a schema. Pure.
 
-A second reading of the encoding beside `avro_container`, because fastavro tells values and
-not where they stand.
+A second reading of the encoding beside `avro_container`, because fastavro returns values
+without their places.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ _SCALARS: Mapping[str, Callable[[Cursor], object]] = {
 def annotate_container(
     data: Buffer, limits: Limits, rules: Mapping[str, str]
 ) -> Iterator[Annotation]:
-    """Yield the fields of an Avro object container file. `rules`: by the name of a field."""
+    """Yield the fields of an Avro container file. `rules` maps a field's name to its rule."""
     cursor = Cursor(data, limits=limits)
     try:
         magic = bytes(cursor.take(len(CONTAINER_MAGIC), "magic"))
         if magic != CONTAINER_MAGIC:
-            raise CorruptError("not an Avro container", offset=0)
+            raise CorruptError("the file is not an Avro container", offset=0)
         yield Annotation(0, len(magic), "magic", "Obj1", "META-1")
         schema: AvroSchema = None
         while count := cursor.zigzag(what="header count"):
@@ -92,10 +92,10 @@ def _annotate_block(
 
 
 def annotate_value(cursor: Cursor, schema: AvroSchema, field: str) -> Iterator[Annotation]:
-    """Yield the scalars of one value, each with its place; `schema` is a checked one.
+    """Yield the scalars of one value, each with its place; `schema` was checked before.
 
     Raises:
-        CorruptError: the bytes are no such value.
+        CorruptError: the bytes are not a value of the schema.
     """
     yield from _Walker(schema).walk(cursor, schema, field)
 
@@ -125,7 +125,7 @@ class _Walker:
         if isinstance(schema, list):
             branch = cursor.zigzag(32, "union branch")
             if not 0 <= branch < len(schema):
-                raise CorruptError(f"{field}: union branch {branch}", offset=start)
+                raise CorruptError(f"{field}: the union has no branch {branch}", offset=start)
             if schema[branch] == "null":
                 yield Annotation(start, cursor.position - start, field, "null")
             else:

@@ -1,4 +1,4 @@
-"""Parquet base files annotated: row groups, and what Hudi keeps in the footer. Pure."""
+"""Annotates parquet base files: row groups, and Hudi's entries in the footer. Pure."""
 
 from __future__ import annotations
 

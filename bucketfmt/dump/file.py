@@ -1,4 +1,4 @@
-"""Which annotator a file of a table wants. Pure."""
+"""Chooses the annotator for a file of a table. Pure."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def annotate_file(
 ) -> Iterator[Annotation]:
     """Yield the fields of a file of a table, by its name and its first bytes.
 
-    Damage is annotated where it stands; what comes before it is told.
+    Damage is annotated at its place, after the fields before it.
 
     Args:
         name: The file's name, without its folder.
@@ -61,7 +61,7 @@ def annotate_file(
         records_max: Rows to show of each data block.
 
     Raises:
-        UnsupportedError: a kind of file that has no annotator.
+        UnsupportedError: there is no annotator for this kind of file.
     """
     head = bytes(data[: len(MAGIC)])
     if not len(data):
@@ -83,4 +83,7 @@ def annotate_file(
     elif name == HISTORY_VERSION_NAME:
         yield Annotation(0, len(data), "version", text_of(str(bytes(data), "utf-8", "replace")))
     else:
-        raise UnsupportedError(f"{name}: no annotator for this kind of file")
+        raise UnsupportedError(
+            f"{name}: this kind of file cannot be shown field by field; give a log file, a file of "
+            "the timeline, hashing metadata, hoodie.properties or a base file"
+        )

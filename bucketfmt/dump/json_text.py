@@ -1,4 +1,4 @@
-"""JSON annotated: every scalar with its path and its place. Pure."""
+"""Annotates JSON: every scalar with its path and its place. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _TOKEN = re.compile(
 def annotate_json(
     data: Buffer, limits: Limits, rules: dict[str, str] | None = None
 ) -> Iterator[Annotation]:
-    """Yield the scalars of a JSON text. `rules` maps a property's name to the rule it is under."""
+    """Yield the scalars of a JSON text. `rules` maps a property's name to its rule."""
     raw = bytes(data)
     text = raw.decode("utf-8", "surrogateescape")  # keeps every byte, so offsets stay true
     is_ascii = raw.isascii()

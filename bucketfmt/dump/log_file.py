@@ -1,4 +1,4 @@
-"""Log files annotated: frames, headers, delete payloads, the first rows of data blocks. Pure."""
+"""Annotates log files: frames, headers, delete payloads, first rows of data blocks. Pure."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _WRAPPED = {
 
 
 def annotate_log_file(data: Buffer, limits: Limits, records_max: int) -> Iterator[Annotation]:
-    """Yield every field of every block; of the rows of a data block the first `records_max`."""
+    """Yield every field of every block, and the first `records_max` rows of each data block."""
     try:
         for number, span in enumerate(decode_log_file(data, limits)):
             name = f"block[{number}]"

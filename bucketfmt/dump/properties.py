@@ -1,4 +1,4 @@
-"""Java properties annotated line by line. Pure."""
+"""Annotates Java properties line by line. Pure."""
 
 from __future__ import annotations
 

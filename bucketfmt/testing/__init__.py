@@ -1,1 +1,1 @@
-"""A kit for testing code that uses tables: stores that record and fail."""
+"""Tools for testing code that uses tables: a model, faults, and stores that record and fail."""

@@ -1,7 +1,6 @@
-"""Damage to bytes: what disks, networks and hostile writers do, one case at a time.
+"""Damage to bytes as by disks, networks and hostile writers, one case at a time.
 
-Pure; whatever is chosen at random is chosen by the seed that is passed, so that a case that
-fails can be made again.
+Pure. Random choices follow the seed that the caller passes, so that a failing case can be repeated.
 """
 
 from __future__ import annotations
@@ -29,9 +28,9 @@ class Damage(NamedTuple):
     """Damaged bytes.
 
     Attributes:
-        what: What was done, for a person; with the original and the seed it tells everything.
+        what: Description of the damage. With the original and the seed it reproduces the damage.
         offset: The first byte that differs or is missing.
-        data: The bytes afterwards.
+        data: The damaged bytes.
     """
 
     what: str
@@ -63,9 +62,9 @@ def truncate(data: bytes, sizes: Iterable[int] | None = None) -> Iterator[Damage
 def forge_fields(
     data: bytes, offsets: Iterable[int] | None = None, widths: Iterable[int] = (4, 8)
 ) -> Iterator[Damage]:
-    """Yield `data` with a big-endian integer put at each offset: `FORGED_VALUES`, size and size±1.
+    """Yield `data` with a big-endian integer at each offset: `FORGED_VALUES`, size and size±1.
 
-    Values that do not fit the width in bytes are put at the wider one only.
+    Values that do not fit one of the widths are written with the greater width only.
     """
     values = dict.fromkeys((*FORGED_VALUES, len(data) - 1, len(data), len(data) + 1))
     for width in widths:
@@ -79,7 +78,7 @@ def forge_fields(
 
 
 def splice(data: bytes, seed: int, cases: int) -> Iterator[Damage]:
-    """Yield `data` with a part of it put over another place, or removed. Sizes change."""
+    """Yield `data` with a part of it copied over another place, or removed. Sizes change."""
 
     def cut(random: Random, begin: int, end: int) -> Damage:
         at = random.randrange(len(data))

@@ -1,11 +1,11 @@
-"""Every crash and every failure a piece of work can meet, one at a time.
+"""Every crash and every failure that a piece of work can meet, one at a time.
 
-Runs the work on copies of a table in memory, with a fault at its first operation, its second,
-and so on until it ends without meeting it. What has to hold afterwards is the caller's to say.
+Runs the work on copies of a table in memory, with a fault at its first operation, its second
+operation, and so on until the work ends before the fault. The caller asserts what has to hold.
 
-The processes are simulated: number 1 works an hour after number 0, and so on, each with
-chance of its own. So the same work leaves the same bytes, and what two faults left can be
-compared: `Looks` looks at each state once.
+The processes are simulated: process 1 works an hour after process 0, and so on, each with a
+random seed of its own. So the same work leaves the same bytes, and the states after two faults
+can be compared: `Looks` examines each state once.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _DEFAULT = WriterConfig()
 
 
 class Ending(Enum):
-    """What whoever did the work knows of it."""
+    """What the process that did the work knows about its outcome."""
 
     DONE = "returned"
     REFUSED = "raised, so that nothing was done"
@@ -53,14 +53,14 @@ class Ending(Enum):
 
 @dataclass(frozen=True)
 class Aftermath:
-    """What one fault left.
+    """The state after one fault.
 
     Attributes:
-        store: The files, to be looked at by somebody else.
+        store: The files.
         plan: Which operation was struck, and how.
-        operation: It, as text.
-        error: What the work raised; None if it returned.
-        value: What it returned.
+        operation: The operation as text.
+        error: The exception of the work; None if the work returned.
+        value: The return value of the work.
     """
 
     store: MemoryStore
@@ -71,7 +71,7 @@ class Aftermath:
 
     @property
     def ending(self) -> Ending:
-        """What is known of the work."""
+        """What the process knows about the outcome of the work."""
         if self.error is None:
             return Ending.DONE
         if isinstance(self.error, Killed | CommitUnknownError):
@@ -85,13 +85,13 @@ class Aftermath:
 
 
 class Looks:
-    """Looks at what faults left, at the same state once.
+    """Calls a function for each aftermath, and once only for aftermaths that are equal.
 
-    A process killed after one operation leaves what one killed before the next does.
+    A kill after one operation leaves the same files as a kill before the next operation.
 
     Attributes:
-        points: How many aftermaths there were.
-        states: How many of them differed, in a file or in what was known of the work.
+        points: Number of aftermaths.
+        states: Number of different aftermaths, by their files and by their ending.
     """
 
     def __init__(self, look: Callable[[Aftermath], None]) -> None:
@@ -101,11 +101,11 @@ class Looks:
 
     @property
     def states(self) -> int:
-        """How many were looked at."""
+        """Number of different aftermaths."""
         return len(self._seen)
 
     def __call__(self, aftermath: Aftermath) -> None:
-        """Look, unless that was looked at before."""
+        """Call the function, unless it was called for an equal aftermath."""
         self.points += 1
         state = aftermath.ending, aftermath.store.state
         if state not in self._seen:
@@ -114,10 +114,10 @@ class Looks:
 
 
 class SimulatedProcess:
-    """One run of a program, an hour after the one before, with chance of its own.
+    """One run of a program, an hour after the run before, with a random seed of its own.
 
     Attributes:
-        store: How it sees the files.
+        store: The store through which the process sees the files.
     """
 
     def __init__(
@@ -133,12 +133,12 @@ class SimulatedProcess:
         """Begin a process.
 
         Args:
-            files: It changes them.
-            number: Which process it is: tells its time and chance.
-            writer: How it writes; on a machine that is simulated.
-            plan: What befalls it.
-            store: How it sees the files, if not so.
-            chance: That of another process.
+            files: The files that the process changes.
+            number: Number of the process: determines its time and its random seed.
+            writer: The writer's configuration; its machine is replaced by a simulated machine.
+            plan: The fault that strikes the process.
+            store: The store to use, in place of `files` with the fault.
+            chance: The random seed; by default the number.
         """
         seed = number if chance is None else chance
         machine = SimulatedMachine(seed, _FIRST_PROCESS_S + number * _HOUR_S)
@@ -160,14 +160,14 @@ def strike(
     process: int = 1,
     writer: WriterConfig = _DEFAULT,
 ) -> Aftermath | None:
-    """Return what is left after one fault; None if the work ended before it.
+    """Return the state after one fault; None if the work ended before the fault.
 
     Args:
-        files: What the work begins with; they are copied.
-        act: The work. It may raise `BucketfmtError`, and anything else it raises is raised here.
-        plan: The fault. Opening the table counts too.
+        files: The files at the beginning; they are copied.
+        act: The work. A `BucketfmtError` of the work is returned, any other exception is raised.
+        plan: The fault. The operations that open the table count too.
         process: Number of the process that does the work.
-        writer: How it writes.
+        writer: The writer's configuration.
     """
     store = files.copy()
     running = SimulatedProcess(store, process, writer, plan)
@@ -196,16 +196,16 @@ def strike_everywhere(
     process: int = 1,
     writer: WriterConfig = _DEFAULT,
 ) -> Iterator[Aftermath]:
-    """Yield what is left after a fault at each operation of some work, as `strike` does.
+    """Yield the state after a fault at each operation of some work, as `strike` returns it.
 
     Args:
-        files: What the work begins with.
+        files: The files at the beginning.
         act: The work.
         faults: The kinds of fault; each strikes every operation.
         verbs: Strike only these operations; all by default.
-        lasting: The fault lasts from its first operation on.
+        lasting: Whether the fault also strikes all later operations.
         process: Number of the process that does the work.
-        writer: How it writes.
+        writer: The writer's configuration.
     """
     for fault in faults:
         for at in count(1):

@@ -1,9 +1,9 @@
-"""A `Store` that fails, or dies, at one operation: to prove what a crash leaves behind.
+"""A `Store` that fails, or dies, at one operation: for tests of the state after a crash.
 
-Does no I/O of its own. A harness runs the same work with a fault at operation 1, 2, ... until
-the work ends without meeting it; `FaultyStore.struck` tells. Every operation of a store is
-atomic and durable but `delete_tree`, so these points are all the states there are between
-which a process can die, but for what a disk loses that was not synced: `UnsyncedDisk`.
+Does no I/O of its own. A test runs the same work with a fault at operation 1, 2, ... until
+the work ends without meeting the fault (`FaultyStore.struck` is None). Every operation of a store
+except `delete_tree` is atomic and durable, so these are all states in which a process can die,
+except for data that a disk loses because it was not synced: see `UnsyncedDisk`.
 """
 
 from __future__ import annotations
@@ -57,9 +57,9 @@ class FaultPlan:
     Attributes:
         at: The number of the operation among those counted, from 1.
         fault: What happens to it.
-        verbs: Count only these operations; all by default. `WRITE_VERBS` may change something,
-            of which `PUT_VERBS` fail on a full disk.
-        lasting: It happens to all operations counted from there on, as in an outage.
+        verbs: Count only these operations; all by default. `WRITE_VERBS` may change something;
+            the `PUT_VERBS` among them fail on a full disk.
+        lasting: Whether the fault also strikes all later operations, as in an outage.
     """
 
     at: int
@@ -69,10 +69,10 @@ class FaultPlan:
 
 
 class FaultyStore:
-    """Passes every verb on to `store`, but for the operation the plan strikes.
+    """Passes every verb on to `store`, except the operation that the plan strikes.
 
     Attributes:
-        operations: Those counted so far, in order, the struck one included.
+        operations: The operations counted so far, in order, including the struck operation.
     """
 
     def __init__(self, store: Store, plan: FaultPlan | None = None) -> None:
@@ -85,7 +85,7 @@ class FaultyStore:
 
     @property
     def struck(self) -> Operation | None:
-        """The first operation the fault happened to; None if it has not."""
+        """The first operation that was struck; None if no operation was."""
         if self._plan is None or len(self.operations) < self._plan.at:
             return None
         return self.operations[self._plan.at - 1]
@@ -97,12 +97,12 @@ class FaultyStore:
 
     @property
     def failures_are_final(self) -> bool:
-        """As for the store underneath, unless the plan is that operations take effect late."""
+        """As for the store underneath, unless the plan lets operations take effect late."""
         late = self._plan is not None and self._plan.fault is Fault.FAIL_LATE
         return self._store.failures_are_final and not late
 
     def deliver(self) -> None:
-        """Let the operations that were to take effect later do so now, in order."""
+        """Execute the operations that the plan has delayed, in order."""
         late, self._late = self._late, []
         for act in late:
             act()
@@ -165,7 +165,7 @@ class FaultyStore:
         self._do("delete", path, lambda: self._store.delete(path))
 
     def delete_tree(self, path: str) -> None:
-        """See `Store.delete_tree`. Torn, it has removed every second file."""
+        """See `Store.delete_tree`. A torn operation removes every second file."""
         self._do(
             "delete_tree",
             path,
@@ -194,7 +194,7 @@ class FaultyStore:
         raise StorageError(f"{verb} {fault.value}, as planned", path=path)
 
     def _count(self, operation: Operation) -> Fault | None:
-        """Return what is to happen to this operation; None if it is to pass."""
+        """Return the fault for this operation; None if the operation is to pass."""
         with self._guard:
             if self._is_dead:
                 raise Killed(f"{operation.verb} {operation.path} comes after the end")
@@ -209,7 +209,7 @@ class FaultyStore:
             return plan.fault
 
     def _leave_part(self, path: str, data: Buffer) -> None:
-        """Leave what a disk has of a file that was not finished, under a name of no table."""
+        """Leave the part of an unfinished file that a disk has, under a temporary name."""
         folder = path.rpartition("/")[0]
         part = bytes(data)[: len(data) // 2]
         self._store.replace(join_path(folder, ".bucketfmt-torn.tmp"), part)

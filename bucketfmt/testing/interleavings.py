@@ -1,9 +1,9 @@
-"""Two writers at one table, the second at work in the midst of the first.
+"""Two writers on one table, the second at work during the first.
 
-The second does all it does before the first's operation 1, then before its operation 2, and so
-on: so each comes to meet the other in every state it can be in. They are two processes whose
-clocks agree, or two threads that share one `Table`: a thread that waits for another which does not
-go on ends in `LockTimeoutError`, and the waiting takes no real time.
+The second writer does all of its work before operation 1 of the first, then before operation 2,
+and so on, so that the two meet in every possible state. They are two processes whose
+clocks agree, or two threads that share one `Table`. A thread that waits for a thread that does not
+continue ends in `LockTimeoutError`, and the waiting takes no real time.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _SECOND = 1_000  # tells the second's chance from that of any first
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of one process's work.
+    """The outcome of one writer's work.
 
     Attributes:
-        error: What it raised; None if it returned.
-        value: What it returned.
+        error: The exception of the work; None if the work returned.
+        value: The return value of the work.
     """
 
     error: BucketfmtError | None
@@ -44,13 +44,13 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Interleaving:
-    """What two writers made of a table.
+    """The state after two writers.
 
     Attributes:
         store: The files.
-        operation: What the first was about to do when the second came.
-        first: What came of the first.
-        second: What came of the second.
+        operation: The operation of the first writer before which the second worked.
+        first: The outcome of the first.
+        second: The outcome of the second.
     """
 
     store: MemoryStore
@@ -72,16 +72,17 @@ def interleave_everywhere(
     writer: WriterConfig = _DEFAULT,
     shared: bool = False,
 ) -> Iterator[Interleaving]:
-    """Yield what becomes of two pieces of work, for each operation of the first.
+    """Yield the state after two pieces of work, for each operation of the first.
 
     Args:
-        files: What both begin with; they are copied.
-        first: Work that is interrupted. It may raise `BucketfmtError`.
-        second: Work that is done meanwhile, from opening the table to its end; as `first`.
-        process: Number of the process that does the first.
-        writer: How both write.
-        shared: They share one `Table`, as threads do, which is opened before; else each opens its
-            own, as processes do.
+        files: The files at the beginning; they are copied.
+        first: The work that is interrupted. It may raise `BucketfmtError`.
+        second: The work that is done meanwhile, from opening the table to its end. It may raise
+            `BucketfmtError`.
+        process: Number of the process that does the first work.
+        writer: The configuration of both writers.
+        shared: Whether the two are threads that share one `Table`, which is opened before; else
+            they are processes, and each opens the table.
     """
     for at in count(1):
         store = files.copy()
@@ -112,7 +113,7 @@ def _interleave_threads(
     process: int,
     writer: WriterConfig,
 ) -> Interleaving | None:
-    """Return what becomes of two threads; None if the first had ended before its operation."""
+    """Return the state after two threads; None if the first ended before that operation."""
     opening = SimulatedProcess(store, process, writer)
     opening.open()
     at += len(opening.store.operations)
@@ -126,7 +127,7 @@ def _interleave_threads(
 
 
 class _InterruptedStore(FaultyStore):
-    """Has something else done before one operation."""
+    """Calls a function before one operation."""
 
     def __init__(self, store: MemoryStore, at: int, interrupt: Callable[[], Outcome]) -> None:
         super().__init__(store)

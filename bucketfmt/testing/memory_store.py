@@ -1,7 +1,7 @@
 """A `Store` in memory: a table as a mapping of paths to bytes.
 
-For tests that damage a table, and as the model other stores are compared with: it does what
-the protocol says and nothing else. Copying it costs a dictionary, not a disk.
+For tests that damage a table, and as the model that other stores are compared with: it does what
+the protocol says and nothing else. To copy it is to copy a dictionary.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class MemoryStore:
     """Holds files by path. See `Store` for the verbs.
 
     Attributes:
-        files: The content, by path relative to the root. Folders are what the paths imply.
-        now: Returns the time of what is put, in seconds since the epoch. May be set.
+        files: The contents by path, relative to the root. Folders follow from the paths.
+        now: Returns the time of a put, in seconds since the epoch. May be set.
     """
 
     def __init__(
@@ -53,25 +53,25 @@ class MemoryStore:
         return cls({path.relative_to(root).as_posix(): path.read_bytes() for path in paths})
 
     def with_file(self, path: str, data: bytes) -> MemoryStore:
-        """Return a store with one file set, and all others shared with this one."""
+        """Return a store with one file set, and all other files shared with this store."""
         return MemoryStore({**self.files, path: data}, self._limits)
 
     def copy(self) -> MemoryStore:
-        """Return a store of the same files, as old as they are."""
+        """Return a store of the same files, with the same times."""
         store = MemoryStore(self.files, self._limits, self.now)
         store._modified = dict(self._modified)
         return store
 
     @property
     def state(self) -> frozenset[tuple[str, bytes, float | None]]:
-        """All there is: paths, content and times of modification."""
+        """The whole state: paths, contents and times of modification."""
         return frozenset(
             (name, data, self._modified.get(name)) for name, data in self.files.items()
         )
 
     @property
     def uri(self) -> str:
-        """A name for messages; nothing can be opened by it."""
+        """A name for messages; `bucketfmt.open` does not take it."""
         return "memory"
 
     @property
@@ -99,7 +99,9 @@ class MemoryStore:
         data = self._content(path)
         if start < 0 or length < 0 or start + length > len(data):
             raise TruncatedError(
-                f"{length} bytes wanted of a file of {len(data)} bytes", path=path, offset=start
+                f"{length} bytes are asked for, and the file has {len(data)} bytes",
+                path=path,
+                offset=start,
             )
         return data[start : start + length]
 

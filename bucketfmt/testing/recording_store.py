@@ -1,7 +1,7 @@
-"""A `Store` that remembers what was asked of it.
+"""A `Store` that records its calls.
 
-For tests that prove what code does not do: that reading writes nothing, that a lookup
-opens no data file. Does no I/O of its own.
+For tests that prove which calls code does not make: a read writes nothing, `locate` opens no data
+file. Does no I/O of its own.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Operation(NamedTuple):
 class RecordingStore:
     """Passes every verb on to `store` and keeps the calls, in order, in `operations`.
 
-    An operation is recorded before it is tried, so failed ones are there too.
+    An operation is recorded before it is executed, so failed operations are recorded too.
     """
 
     def __init__(self, store: Store) -> None:

@@ -1,7 +1,7 @@
-"""A machine that is the same each time: for tests that run a writer again and again.
+"""A machine that behaves the same each time, for tests that run a writer again and again.
 
-Does no I/O and starts no thread. Two writers on machines of one seed and time write the same
-bytes under the same names, so that what they leave can be compared.
+Does no I/O and starts no thread. Two writers on machines of equal seed and time write the same
+bytes under the same names, so that their files can be compared.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ _START_S = 1_700_000_000.0
 
 
 class ByHand:
-    """What a writer would do in the background, and does when it is called instead.
+    """A function that a writer wants repeated in the background; the test calls it instead.
 
     Attributes:
-        call: What is repeated; returns whether it is to be.
-        interval_s: After how many seconds.
-        stopped: Whether the writer has ended it.
+        call: The function; returns whether to repeat it.
+        interval_s: The interval in seconds.
+        stopped: Whether the writer has stopped it.
     """
 
     def __init__(self, call: Callable[[], bool], interval_s: float) -> None:
@@ -37,11 +37,11 @@ class ByHand:
 
 
 class SimulatedMachine:
-    """Its clock stands still but for sleeping, and its chance is that of a seed.
+    """A machine whose clock advances by sleeping only, and whose random numbers follow a seed.
 
     Attributes:
-        time: What its clocks say, in seconds since the epoch. May be set.
-        repeated: What was begun in the background, in order.
+        time: The time of its clocks, in seconds since the epoch. May be set.
+        repeated: The functions that were started in the background, in order.
     """
 
     def __init__(self, seed: int = 0, time: float = _START_S) -> None:
@@ -51,7 +51,7 @@ class SimulatedMachine:
 
     @property
     def machine(self) -> Machine:
-        """What a writer takes: `WriterConfig(machine=...)`."""
+        """The machine for `WriterConfig(machine=...)`."""
         return Machine(
             now=self.now,
             monotonic=self.now,
@@ -67,18 +67,18 @@ class SimulatedMachine:
         return self.time
 
     def sleep(self, seconds: float) -> None:
-        """Let time pass."""
+        """Advance the clock."""
         self.time += seconds
 
     def acquire(self, mutex: Mutex, timeout_s: float) -> bool:
-        """Take a mutex. Who has it does not go on meanwhile: then the time passes in vain."""
+        """Acquire a mutex. Its holder does not run meanwhile, so waiting ends in a timeout."""
         if mutex.acquire(0):
             return True
         self.sleep(timeout_s)
         return False
 
     def repeat(self, call: Callable[[], bool], interval_s: float) -> ByHand:
-        """Begin something in the background, where nothing happens by itself."""
+        """Record a function for the background, which only the test calls."""
         begun = ByHand(call, interval_s)
         self.repeated.append(begun)
         return begun

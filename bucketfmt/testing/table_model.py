@@ -1,7 +1,7 @@
-"""A table in dicts: what a real one is compared with.
+"""A table as dictionaries, which a real table is compared with.
 
-Does what the documentation says a table does, in the simplest way there is: all rows by key,
-and a copy of them for each commit. Reads the table it is compared with, and writes nothing.
+Does what the documentation says about tables in the simplest way: all rows by key, and a copy
+of them for each commit. Reads the table that it is compared with, and writes nothing.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ class ModelCommit:
 
 
 class TableModel:
-    """What a table holds, and what it held after each commit.
+    """The rows of a table, now and after each commit.
 
-    A change is made with the method of its name, and kept with `commit`.
+    Each kind of write has a method of its name; `commit` then records the state.
 
     Attributes:
         rows: The rows, by the values of their partition and key columns.
-        commits: Those that were not taken back, in the order in which they completed.
+        commits: The commits that were not taken back, in the order of their completion.
         earliest_retained: The first instant as of which the table can be read; "" for all.
     """
 
@@ -61,7 +61,7 @@ class TableModel:
             record_key: As for `bucketfmt.create`.
             partition_by: As for `bucketfmt.create`.
             ordering: As for `bucketfmt.create`: of two rows with one key the one with the
-                greater values stands, of equal ones the later.
+                greater values is kept, and of rows with equal values the later row.
         """
         self._key_columns = (*partition_by, *record_key)
         self._partition_columns = tuple(partition_by)
@@ -83,17 +83,17 @@ class TableModel:
                 self._written[key] = None
 
     def delete(self, rows: Iterable[Row] | pa.Table) -> None:
-        """Remove the rows with the keys of these; of other columns they need none."""
+        """Remove the rows with the keys of these rows, which need no other columns."""
         for row in _dicts(rows):
             self._remove(self._key(row))
 
     def delete_where(self, passes: Callable[[Row], bool]) -> None:
-        """Remove the rows that pass."""
+        """Remove the rows for which the function returns true."""
         for key in [key for key, row in self.rows.items() if passes(row)]:
             self._remove(key)
 
     def insert_overwrite(self, rows: Iterable[Row] | pa.Table, *, table: bool = False) -> None:
-        """Replace the partitions of these rows; with `table=True`, everything."""
+        """Replace the partitions of these rows; with `table=True`, the whole table."""
         given = list(_dicts(rows))
         partitions = {self._partition(row) for row in given}
         self.delete_where(lambda row: table or self._partition(row) in partitions)
@@ -105,10 +105,10 @@ class TableModel:
         self.delete_where(lambda row: self._partition(row) in gone)
 
     def commit(self, result: CommitResult) -> None:
-        """Keep what was done as what a commit of the table did.
+        """Record the state of the rows as that after a commit of the table.
 
         Args:
-            result: What the write returned. A write that committed nothing adds no commit here
+            result: The result of the write. A write that committed nothing adds no commit here
                 either.
         """
         if not result.committed:
@@ -132,11 +132,11 @@ class TableModel:
         self._written = dict(last.written) if last else {}
 
     def undo(self) -> None:
-        """Forget what was done since the last commit."""
+        """Discard all changes since the last commit."""
         self.return_to(self.commits[-1].instant if self.commits else None)
 
     def forget(self, earliest_retained: str) -> None:
-        """Know only the commits from one on: a clean may have deleted files of those before."""
+        """Drop the commits before one: a clean may have deleted their files."""
         self.earliest_retained = max(self.earliest_retained, earliest_retained)
 
     @property
@@ -149,7 +149,7 @@ class TableModel:
 
         Args:
             since: The requested time of a commit that is kept.
-            by_completion: Whether what counts is when commits completed: from table version 8 on.
+            by_completion: Whether completion times decide, as from table version 8 on.
         """
 
         def time(commit: ModelCommit) -> str:
@@ -162,18 +162,18 @@ class TableModel:
     # -- comparison
 
     def check(self, table: Table) -> None:
-        """Compare with what a table holds.
+        """Compare with the rows of a table.
 
         Raises:
-            AssertionError: it differs; says how.
+            AssertionError: the rows differ; the message says how.
         """
         self.check_rows(table.scan().to_arrow(), self.rows)
 
     def check_rows(self, found: pa.Table, expected: Mapping[_Key, Row]) -> None:
-        """Compare rows that were read with some of the model's.
+        """Compare rows that were read with rows of the model.
 
         Raises:
-            AssertionError: they differ; says how.
+            AssertionError: the rows differ; the message says how.
         """
         by_key: dict[_Key, Row] = {}
         for row in found.to_pylist():
@@ -189,8 +189,8 @@ class TableModel:
         }
         if missing or extra or differing:
             raise AssertionError(
-                f"missing {sorted(missing, key=str)}, too many {sorted(extra, key=str)}, "
-                f"other than expected {differing}"
+                f"missing rows {sorted(missing, key=str)}, unexpected rows "
+                f"{sorted(extra, key=str)}, different rows (found, expected) {differing}"
             )
 
     def _key(self, row: Row) -> _Key:

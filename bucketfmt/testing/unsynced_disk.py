@@ -1,9 +1,9 @@
-"""A local disk that forgets what was not synced, as one does when the power fails.
+"""A local disk that loses all data that was not synced, as in a power failure.
 
 Does I/O: while it is in use, the functions of `os` by which files get and lose their names
 are watched, for the whole process. A name made, changed or removed is safe once its folder
-is synced; content is safe once the file is. `lose_power` undoes all the rest, which is the
-worst a disk may do. For Linux.
+is synced; content is safe once the file is synced. `lose_power` undoes everything else, which is
+the worst a disk may do. For Linux.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class _Change(NamedTuple):
 class UnsyncedDisk:
     """Watches the files below a folder, as a context manager.
 
-    Renaming, linking, removing and making folders are watched; content is taken for lost if
-    a file was given its final name before it was synced.
+    Renaming, linking, removing and making folders are watched. Content counts as lost if
+    a file got its final name before it was synced.
     """
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
@@ -64,7 +64,7 @@ class UnsyncedDisk:
         shutil.rmtree(self._attic)
 
     def lose_power(self) -> None:
-        """Undo all that is not safe, and watch no longer."""
+        """Undo everything that is not safe, and stop watching."""
         self._stop()
         for change in reversed(self._changes):
             change.undo()
@@ -129,12 +129,12 @@ class UnsyncedDisk:
             self._changes.append(_Change(os.path.dirname(full), undo, removed_folder))
 
     def _check_content(self, path: str) -> None:
-        """Note that the content is not safe, if that is so: no sync of a folder makes it so."""
+        """Note whether the content is not safe: a sync of its folder does not make it safe."""
         if self._is_below_root(path) and os.stat(path).st_ino not in self._synced:
             self._changes.append(_Change("", lambda: os.truncate(path, 0)))
 
     def _keep(self, path: str) -> str | None:
-        """Return another name for a file that is about to lose this one."""
+        """Return another name for a file that is about to lose this name."""
         if not self._is_below_root(path) or not os.path.isfile(path):
             return None
         kept = os.path.join(self._attic, str(len(os.listdir(self._attic))))

@@ -190,7 +190,11 @@ class TestUpsert:
         run = cli("upsert", root, "-", "--format", name)
         assert (run.code, run.err) == (0, "")
         assert read(root) == TRIPS.to_pylist()
-        fails(cli("upsert", root, "-"), 64, "standard input: say what it is with --format")
+        fails(
+            cli("upsert", root, "-"),
+            64,
+            "standard input: the format is unknown; give --format",
+        )
 
     def test_a_pipe(self, table: Path) -> None:
         command = [sys.executable, "-m", "bucketfmt.cli", "upsert", str(table), "-"]
@@ -301,8 +305,8 @@ class TestUpsert:
         assert cli("compact", root, "--codec", "gzip").code == 0
         assert codecs(root) == {"SNAPPY", "GZIP"}
         assert [row["id"] for row in read(root)] == ["t2", "t3"]
-        fails(cli("upsert", root, trips, "--commit-metadata", "job"), 64, "want KEY=VALUE")
-        fails(cli("upsert", root, trips, "--commit-metadata", "=c"), 64, "want KEY=VALUE")
+        fails(cli("upsert", root, trips, "--commit-metadata", "job"), 64, "give KEY=VALUE")
+        fails(cli("upsert", root, trips, "--commit-metadata", "=c"), 64, "give KEY=VALUE")
         fails(cli("upsert", root, trips, "--codec", "lz4"), 64, "lz4")
 
     def test_dry_run(self, cli: Cli, table: Path, tmp_path: Path) -> None:
@@ -340,7 +344,7 @@ class TestUpsert:
     @pytest.mark.parametrize(
         ("name", "text", "code", "message"),
         [
-            ("rows.txt", "id\n", 64, "say what it is with --format"),
+            ("rows.txt", "id\n", 64, "the format is unknown; give --format"),
             ("rows.parquet", "no parquet", 64, "rows.parquet: "),
             ("rows.arrow", "no arrow", 64, "rows.arrow: "),
             ("rows.csv", "", 64, "rows.csv: "),

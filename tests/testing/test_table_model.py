@@ -96,8 +96,11 @@ def test_what_commits_nothing_is_no_commit(model: TableModel) -> None:
     ("rows", "said"),
     [
         ([row("x", 1), row("y", 1)], "missing [('b', 'x')]"),
-        ([row("x", 1), row("y", 1), row("x", 1, "b"), row("n", 1)], "too many [('a', 'n')]"),
-        ([row("x", 1), row("y", 7), row("x", 1, "b")], "other than expected {('a', 'y')"),
+        ([row("x", 1), row("y", 1), row("x", 1, "b"), row("n", 1)], "unexpected rows [('a', 'n')]"),
+        (
+            [row("x", 1), row("y", 7), row("x", 1, "b")],
+            "different rows (found, expected) {('a', 'y')",
+        ),
         ([row("x", 1), row("x", 1)], "two rows of key ('a', 'x')"),
     ],
 )

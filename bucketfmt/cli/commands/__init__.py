@@ -1,1 +1,1 @@
-"""The commands, one module for each family of them."""
+"""The commands, a module for each group of commands."""

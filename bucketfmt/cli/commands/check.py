@@ -1,4 +1,4 @@
-"""The `check` command: a table checked as a file system is."""
+"""The `check` command: checks a table as a file-system check does."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _STYLES = {"error": "bold red", "warning": "yellow", "info": "dim"}
 
 
 class Depth(str, Enum):
-    """How deep to look."""
+    """How much a check compares."""
 
     QUICK = "quick"
     DEFAULT = "default"
@@ -53,19 +53,19 @@ def check(
     ] = None,
     since: Annotated[
         str | None,
-        typer.Option("--since", metavar="TIME", help="Open only what was written after this."),
+        typer.Option("--since", metavar="TIME", help="Open only files written after this time."),
     ] = None,
     max_findings: Annotated[
-        int, typer.Option("--max-findings", min=1, help="Keep so many findings, the worst.")
+        int, typer.Option("--max-findings", min=1, help="Keep this many findings, the worst first.")
     ] = 100,
     output: OutputOption = Output.TEXT,
     as_json: Annotated[bool, typer.Option("--json", help="The same as --output json.")] = False,
     storage_option: StorageOption = None,
     index: IndexOption = None,
 ) -> None:
-    """Check a table and say what is wrong, why, and what to do. Writes nothing.
+    """Check a table and print what is wrong, why, and what to do. Writes nothing.
 
-    Exit codes: 0 clean, 1 findings, 2 could not check, 3 met something not supported.
+    Exit codes: 0 clean, 1 findings, 2 could not check, 3 met an unsupported feature.
     """
     with shown_progress("listing") as progress:
         report = bucketfmt.check_table(

@@ -38,7 +38,7 @@ def _names(text: str | None) -> list[str]:
 def create(
     table: TableArgument,
     like: Annotated[
-        Path, typer.Option("--like", metavar="FILE", help="A file of rows with the columns.")
+        Path, typer.Option("--like", metavar="FILE", help="A file with the columns of the table.")
     ],
     key: Annotated[str, typer.Option("--key", metavar="A,B", help="Record key columns.")],
     index: Annotated[
@@ -49,7 +49,10 @@ def create(
         str | None, typer.Option("--partition-by", metavar="A,B", help="Partition columns.")
     ] = None,
     ordering: Annotated[
-        str | None, typer.Option("--ordering", metavar="A", help="Tells the newer of two rows.")
+        str | None,
+        typer.Option(
+            "--ordering", metavar="A", help="Ordering columns: of two rows, the greater is newer."
+        ),
     ] = None,
     merge_on_read: Annotated[
         bool, typer.Option("--merge-on-read", help="Log changes instead of rewriting files.")
@@ -58,18 +61,21 @@ def create(
         int, typer.Option("--table-version", help="6 (Hudi 0.15), 8 (1.0) or 9 (1.1 and later).")
     ] = 9,
     name: Annotated[
-        str | None, typer.Option("--name", help="Of the table; the last part of its path if not.")
+        str | None,
+        typer.Option("--name", help="Name of the table; by default the last part of its path."),
     ] = None,
     property_: Annotated[
         list[str] | None,
-        typer.Option("--property", metavar="KEY=VALUE", help="More of hoodie.properties."),
+        typer.Option(
+            "--property", metavar="KEY=VALUE", help="Entry of hoodie.properties; repeatable."
+        ),
     ] = None,
     format_: FormatOption = FileFormat.AUTO,
     dry_run: DryRun = False,
     output: OutputOption = Output.TEXT,
     storage_option: StorageOption = None,
 ) -> None:
-    """Make a new table with the columns of a file; its rows are not written."""
+    """Create a table with the columns of a file; the rows of the file are not written."""
     options = parse_storage_options(storage_option) or None
     arguments: dict[str, Any] = {
         "schema": open_row_files([like], format_, None).schema,

@@ -1,4 +1,4 @@
-"""The `demo` command: the main job, end to end, on a table real Hudi wrote."""
+"""The `demo` command: the main functions, end to end, on a table that Hudi wrote."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ app = typer.Typer()
 
 @app.command()
 def demo() -> None:
-    """Open a table real Hudi wrote, look into it, check it; then write a new one."""
+    """Read and check a table that Hudi wrote; then create and write a new table."""
     packed = Path(__file__).with_name("demo_table.tar.xz")
     with tempfile.TemporaryDirectory(prefix="bucketfmt-demo-") as folder:
         with tarfile.open(packed) as archive:
@@ -35,7 +35,7 @@ def demo() -> None:
 
 
 def show(root: Path) -> None:
-    """Run the steps, each with the Python that does it."""
+    """Run the steps, and print the Python code of each."""
     _step("t = bucketfmt.open(path)", "the table, written by Apache Hudi 1.2.0")
     table = bucketfmt.open(root)
     facts = describe_facts(table)
@@ -106,7 +106,7 @@ def show_writing(root: Path) -> None:
 
 
 def damage(root: Path, located: dict[str, Any]) -> tuple[str, str]:
-    """Cut one log file of a located key, and copy its base file under another file id."""
+    """Truncate a log file of a located key, and copy the key's base file to another file id."""
     log_file, base_file = root / located["log_files"][-1], root / located["base_file"]
     log_file.write_bytes(log_file.read_bytes()[:-100])
     other_group = base_file.name[:9] + "dead-4bad-8bad-deadbeefdead" + base_file.name[36:]

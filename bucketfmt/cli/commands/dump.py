@@ -24,14 +24,14 @@ app = typer.Typer()
 def dump(
     file: Annotated[str, typer.Argument(metavar="FILE", help="Path or URL of a file of a table.")],
     records: Annotated[
-        int, typer.Option("--records", min=0, help="Rows to show of each data block.")
+        int, typer.Option("--records", min=0, help="Number of rows to show of each data block.")
     ] = 3,
     output: OutputOption = Output.TEXT,
     storage_option: StorageOption = None,
 ) -> None:
     """Show a file field by field: offsets, values, and the rules of the format.
 
-    For log files, timeline files, hashing metadata, properties and base files.
+    Takes log files, timeline files, hashing metadata, properties and base files.
     """
     folder, _, name = file.rpartition("/")
     store = open_store(folder or ".", parse_storage_options(storage_option))

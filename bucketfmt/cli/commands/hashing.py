@@ -1,4 +1,4 @@
-"""The `hash` command: where a key goes, with no table at hand."""
+"""The `hash` command: the bucket of a key, without a table."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ def hash_keys(
         list[str], typer.Argument(metavar="KEY...", help="Record keys, as Hudi stores them.")
     ],
     buckets: Annotated[
-        int, typer.Option("--buckets", "-n", min=1, help="N of a simple bucket index.")
+        int,
+        typer.Option("--buckets", "-n", min=1, help="Number of buckets of a simple bucket index."),
     ] = 256,
     field: Annotated[
         list[str] | None, typer.Option("--field", help="Hash field of a complex key; repeatable.")

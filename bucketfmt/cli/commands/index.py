@@ -14,7 +14,7 @@ __all__ = ["pin"]
 
 app = typer.Typer()
 
-index_app = typer.Typer(help="Look after a table's index.", no_args_is_help=True)
+index_app = typer.Typer(help="Record a table's index.", no_args_is_help=True)
 app.add_typer(index_app, name="index")
 
 

@@ -39,7 +39,7 @@ Filter = Annotated[
         "--filter",
         "-f",
         metavar="'COLUMN OP VALUE'",
-        help="OP is = != < <= > >= in, not in; VALUE is JSON or text; repeated, all must hold.",
+        help="OP is = != < <= > >= in, not in; VALUE is JSON or text; repeatable, all must hold.",
     ),
 ]
 AsOf = Annotated[
@@ -47,34 +47,38 @@ AsOf = Annotated[
 ]
 OutFile = Annotated[
     Path | None,
-    typer.Option("-o", "--out", metavar="FILE", help="Write here; - is standard output."),
+    typer.Option("-o", "--out", metavar="FILE", help="Write to this file; - is standard output."),
 ]
 RowOutputOption = Annotated[
     RowOutput | None,
-    typer.Option("--output", help="text, json (lines), csv, parquet; as FILE ends where not said."),
+    typer.Option(
+        "--output", help="text, json (lines), csv or parquet; by default by the name of FILE."
+    ),
 ]
 Keys = Annotated[
     list[str] | None, typer.Argument(metavar="KEY...", help="Record keys, as Hudi stores them.")
 ]
 KeysFrom = Annotated[
     Path | None,
-    typer.Option("--keys-from", metavar="FILE", help="A file with one record key a line."),
+    typer.Option("--keys-from", metavar="FILE", help="A file with a record key on each line."),
 ]
 
 
 def parse_condition(text: str, schema: pa.Schema) -> tuple[str, str, Any]:
-    """Return (column, op, value) of a `--filter`, the value typed as its column is.
+    """Return (column, op, value) of a `--filter`, with the value in the type of its column.
 
     Raises:
-        typer.BadParameter: it is no condition, or its column does not exist.
+        typer.BadParameter: the text is not a condition, or its column does not exist.
     """
     match = _CONDITION.match(text)
     if match is None:
-        raise typer.BadParameter(f"--filter {text!r}: want COLUMN OP VALUE, for example 'qty >= 3'")
+        raise typer.BadParameter(f"--filter {text!r}: give COLUMN OP VALUE, for example 'qty >= 3'")
     column, op, literal = match.groups()
     if column not in schema.names:
         names = ", ".join(schema.names)
-        raise typer.BadParameter(f"--filter {text!r}: no column {column!r}; there are {names}")
+        raise typer.BadParameter(
+            f"--filter {text!r}: the table has no column {column!r}; its columns are {names}"
+        )
     try:
         value = json.loads(literal)
     except ValueError:
@@ -99,11 +103,12 @@ def read(
     filter_: Filter = None,
     as_of: AsOf = None,
     read_optimized: Annotated[
-        bool, typer.Option("--read-optimized", help="Base files only: faster, without the newest.")
+        bool,
+        typer.Option("--read-optimized", help="Base files only: faster, without the rows in logs."),
     ] = False,
     meta_columns: Annotated[bool, typer.Option("--meta", help="Hudi's own columns too.")] = False,
     limit: Annotated[
-        int | None, typer.Option("--limit", "-n", min=0, help="At most so many rows.")
+        int | None, typer.Option("--limit", "-n", min=0, help="At most this many rows.")
     ] = None,
     output: RowOutputOption = None,
     out: OutFile = None,
@@ -127,7 +132,7 @@ def read(
 
 
 def _show_first(scan: bucketfmt.Scan) -> None:
-    """Print as many rows as a person looks at, and say how many there are, or that more follow."""
+    """Print the first rows, and the number of all rows, or that more follow."""
     shown, is_all = _first_rows(scan.to_batches(_ROWS_SHOWN), scan.schema)
     note = ""
     if not is_all:
@@ -142,7 +147,7 @@ def _show_first(scan: bucketfmt.Scan) -> None:
 
 
 def _first_rows(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> tuple[pa.Table, bool]:
-    """Return the first rows, and whether they are all."""
+    """Return the first rows, and whether there are no others."""
     found: list[pa.RecordBatch] = []
     for batch in batches:
         found.append(batch)
@@ -158,14 +163,15 @@ def locate(
     keys: Keys = None,
     keys_from: KeysFrom = None,
     partition: Annotated[
-        list[str] | None, typer.Option("--partition", metavar="PATH", help="Only here; repeatable.")
+        list[str] | None,
+        typer.Option("--partition", metavar="PATH", help="Only this partition; repeatable."),
     ] = None,
     output: RowOutputOption = None,
     out: OutFile = None,
     storage_option: StorageOption = None,
     index: IndexOption = None,
 ) -> None:
-    """Say which bucket and files hold keys, opening no data file."""
+    """Print the bucket and the files of keys, without opening a data file."""
     opened = open_table(table, storage_option, index)
     located = opened.locate(_keys(keys, keys_from), partitions=partition or None)
     write_rows(located.schema, iter(located.to_batches()), output, out)
@@ -184,9 +190,9 @@ def lookup(
     storage_option: StorageOption = None,
     index: IndexOption = None,
 ) -> None:
-    """Read the rows of given keys, opening only their buckets.
+    """Read the rows of given keys, opening only the buckets of the keys.
 
-    Standard error tells how many keys the table does not have.
+    The number of keys that the table does not have is printed on standard error.
     """
     opened = open_table(table, storage_option, index)
     asked = list(dict.fromkeys(_keys(keys, keys_from)))
@@ -217,7 +223,7 @@ def _keys(keys: list[str] | None, keys_from: Path | None) -> list[str]:
 
 
 def given_keys(keys: list[str] | None, keys_from: Path | None) -> list[str]:
-    """Return the keys of the command line and of a file.
+    """Return the keys of the command line, then those of a file.
 
     Raises:
         typer.BadParameter: the file cannot be read.

@@ -1,4 +1,4 @@
-"""Commands that look after a table: compact, clean, archive, rollback, savepoint, restore."""
+"""Commands that maintain a table: compact, clean, archive, rollback, savepoint, restore."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Policy(str, Enum):
 
 
 Instant = Annotated[
-    str, typer.Argument(metavar="INSTANT", help="Its requested time, as `history` shows it.")
+    str, typer.Argument(metavar="INSTANT", help="Requested time of a write, as `history` shows it.")
 ]
 
 
@@ -42,7 +42,8 @@ Instant = Annotated[
 def compact(
     table: TableArgument,
     min_log_files: Annotated[
-        int, typer.Option("--min-log-files", min=1, help="Leave file groups with fewer.")
+        int,
+        typer.Option("--min-log-files", min=1, help="Leave out file groups with fewer log files."),
     ] = 1,
     codec: CodecOption = None,
     dry_run: DryRun = False,
@@ -81,10 +82,14 @@ def clean(
     table: TableArgument,
     retain: Annotated[
         int | None,
-        typer.Option("--retain", min=1, help="So many commits (10), or file slices (3)."),
+        typer.Option(
+            "--retain",
+            min=1,
+            help="Number of commits (default 10) or file slices (default 3) to keep.",
+        ),
     ] = None,
     policy: Annotated[
-        Policy, typer.Option("--policy", help="What to keep: so many commits, or file slices.")
+        Policy, typer.Option("--policy", help="Whether --retain counts commits or file slices.")
     ] = Policy.KEEP_LATEST_COMMITS,
     dry_run: DryRun = False,
     lock: LockOption = Lock.AUTO,
@@ -92,7 +97,7 @@ def clean(
     storage_option: StorageOption = None,
     index: IndexOption = None,
 ) -> None:
-    """Delete files that only reads of the past would open."""
+    """Delete files that only reads of past commits need."""
     opened = open_to_write(table, storage_option, index, lock)
     with shown_progress("planning") as progress:
         found = opened.clean(policy=policy.value, retain=retain, dry_run=dry_run, progress=progress)
@@ -107,10 +112,13 @@ def clean(
 def archive(
     table: TableArgument,
     min_commits: Annotated[
-        int, typer.Option("--min-commits", min=1, help="So many are left, at least.")
+        int, typer.Option("--min-commits", min=1, help="Leave at least this many commits.")
     ] = 20,
     max_commits: Annotated[
-        int, typer.Option("--max-commits", min=1, help="Nothing is done up to so many.")
+        int,
+        typer.Option(
+            "--max-commits", min=1, help="Archive only if there are more commits than this."
+        ),
     ] = 30,
     dry_run: DryRun = False,
     lock: LockOption = Lock.AUTO,
@@ -137,7 +145,7 @@ def rollback(
     storage_option: StorageOption = None,
     index: IndexOption = None,
 ) -> None:
-    """Take the newest write back."""
+    """Take back the newest write, or a failed write."""
     opened = open_to_write(table, storage_option, index, lock)
     with shown_progress("rolling back"):
         found = opened.rollback(instant, dry_run=dry_run)
@@ -153,9 +161,14 @@ def rollback(
 def savepoint(
     table: TableArgument,
     instant: Annotated[
-        str | None, typer.Argument(metavar="[INSTANT]", help="Of a write; the newest by default.")
+        str | None,
+        typer.Argument(
+            metavar="[INSTANT]", help="Requested time of a write; by default the newest."
+        ),
     ] = None,
-    comments: Annotated[str, typer.Option("--comments", help="Why, for the record.")] = "",
+    comments: Annotated[
+        str, typer.Option("--comments", help="Why the savepoint is made; recorded in it.")
+    ] = "",
     delete: Annotated[bool, typer.Option("--delete", help="Remove the savepoint.")] = False,
     dry_run: DryRun = False,
     lock: LockOption = Lock.AUTO,
@@ -163,7 +176,7 @@ def savepoint(
     storage_option: StorageOption = None,
     index: IndexOption = None,
 ) -> None:
-    """Keep the table as it is now for a later restore."""
+    """Keep the table as it is now, for a later restore."""
     opened = open_to_write(table, storage_option, index, lock)
     if delete:
         if instant is None or dry_run:
@@ -178,19 +191,19 @@ def savepoint(
 @app.command()
 def restore(
     table: TableArgument,
-    instant: Annotated[str, typer.Argument(metavar="SAVEPOINT", help="Its instant.")],
+    instant: Annotated[str, typer.Argument(metavar="SAVEPOINT", help="Instant of the savepoint.")],
     dry_run: DryRun = False,
     lock: LockOption = Lock.AUTO,
     output: OutputOption = Output.TEXT,
     storage_option: StorageOption = None,
     index: IndexOption = None,
 ) -> None:
-    """Take the table back to a savepoint; what was written since is gone."""
+    """Take back every write after a savepoint."""
     opened = open_to_write(table, storage_option, index, lock)
     with shown_progress("restoring"):
         found = opened.restore(instant, dry_run=dry_run)
-    taken = ", ".join(each.instant for each in found.rollbacks) or "none"
-    _print(asdict(found), {"restored to": found.savepoint, "taken back": taken}, output, dry_run)
+    instants = ", ".join(each.instant for each in found.rollbacks) or "none"
+    _print(asdict(found), {"restored to": found.savepoint, "taken back": instants}, output, dry_run)
 
 
 def _print(

@@ -39,7 +39,7 @@ PartitionOption = Annotated[
 
 
 def describe_facts(table: Table) -> dict[str, Any]:
-    """Return what `describe` says, as plain values."""
+    """Return the facts that `describe` prints, as plain values."""
     config, partitions = table.config, table.inspect.partitions()
     commits = table.inspect.commits()
     completed = commits.filter(pc.equal(commits["state"], "COMPLETED"))
@@ -74,7 +74,7 @@ def describe(
     storage_option: StorageOption = None,
     index: IndexOption = None,
 ) -> None:
-    """Say what a table is: type, version, keys, index, size, schema."""
+    """Print the type, version, keys, index, size and schema of a table."""
     opened = open_table(table, storage_option, index)
     facts = describe_facts(opened)
     columns = {field.name: str(field.type) for field in opened.schema}
@@ -91,13 +91,13 @@ def history(
     table: TableArgument,
     output: OutputOption = Output.TEXT,
     archived: Annotated[
-        bool, typer.Option("--archived", help="The archived timeline too.")
+        bool, typer.Option("--archived", help="List the archived timeline too.")
     ] = False,
     storage_option: StorageOption = None,
 ) -> None:
-    """List what was done to a table, newest first.
+    """List the commits and table services of a table, newest first.
 
-    Standard error tells where instants of the archived timeline are left out.
+    A note on standard error says if instants of the archived timeline are left out.
     """
     opened = open_table(table, storage_option)
     commits = opened.inspect.commits(archived=archived)
@@ -148,7 +148,7 @@ def buckets(
     storage_option: StorageOption = None,
     index: IndexOption = None,
 ) -> None:
-    """Draw the size of each bucket, and say how even they are."""
+    """Draw the size of each bucket, and print how even the sizes are."""
     inspect = open_table(table, storage_option, index).inspect
     sizes = _of_partition(inspect.buckets(), inspect, partition)
     rows: dict[str, list[dict[str, Any]]] = {}
@@ -172,7 +172,7 @@ def buckets(
 
 
 def draw_buckets(partition_path: str, rows: list[dict[str, Any]], skew: Skew, largest: int) -> None:
-    """Draw a bar a bucket; bars of several partitions share one scale."""
+    """Draw a bar for each bucket; bars of several partitions share one scale."""
     console().print(f"[bold]{'partition ' if partition_path else 'table'}[/]", end="")
     console().print(partition_path or "", markup=False)
     width = max(10, min(60, console().width - 40))

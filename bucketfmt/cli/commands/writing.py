@@ -48,7 +48,7 @@ app = typer.Typer()
 
 
 class Lock(str, Enum):
-    """Which lock the table's writers use."""
+    """The lock of the table's writers."""
 
     AUTO = "auto"
     STORAGE = "storage"
@@ -57,14 +57,14 @@ class Lock(str, Enum):
 
 
 class Concurrency(str, Enum):
-    """What becomes of two writes to one bucket at a time."""
+    """How two writes to one bucket at the same time end."""
 
     OPTIMISTIC = "optimistic"
     NON_BLOCKING = "non_blocking"
 
 
 class ParquetCodec(str, Enum):
-    """How parquet files are compressed."""
+    """The compression of parquet files."""
 
     ZSTD = "zstd"
     SNAPPY = "snappy"
@@ -73,14 +73,14 @@ class ParquetCodec(str, Enum):
 
 
 class LogFormat(str, Enum):
-    """What rows are in, in log files."""
+    """The format of the rows in log files."""
 
     AVRO = "avro"
     PARQUET = "parquet"
 
 
 class Missing(str, Enum):
-    """What becomes of columns that rows lack."""
+    """What to store in columns that rows lack."""
 
     ERROR = "error"
     NULL = "null"
@@ -88,7 +88,7 @@ class Missing(str, Enum):
 
 
 class RowsOperation(str, Enum):
-    """What is done with rows."""
+    """What a write does with its rows."""
 
     UPSERT = "upsert"
     INSERT = "insert"
@@ -97,21 +97,22 @@ class RowsOperation(str, Enum):
     INSERT_OVERWRITE_TABLE = "insert_overwrite_table"
 
 
-LockOption = Annotated[
-    Lock, typer.Option("--lock", help="What all writers of the table lock it by.")
-]
+LockOption = Annotated[Lock, typer.Option("--lock", help="The lock of all writers of the table.")]
 ConcurrencyOption = Annotated[
     Concurrency,
     typer.Option(
-        "--concurrency", help="Of two writes to one bucket, one is done again, or both stand."
+        "--concurrency", help="Of two writes to one bucket, one is tried again, or both log rows."
     ),
 ]
 MetadataTableOption = Annotated[
     bool,
-    typer.Option("--drop-metadata-table", help="Remove Hudi's metadata table, if there is one."),
+    typer.Option(
+        "--drop-metadata-table", help="Remove Hudi's metadata table, if the table has one."
+    ),
 ]
 CodecOption = Annotated[
-    ParquetCodec | None, typer.Option("--codec", help="Of parquet files; as the table's if not.")
+    ParquetCodec | None,
+    typer.Option("--codec", help="Codec of parquet files; by default that of the table."),
 ]
 EvolveOption = Annotated[
     bool, typer.Option("--evolve", help="Add new columns to the table, and widen its types.")
@@ -119,16 +120,19 @@ EvolveOption = Annotated[
 MissingOption = Annotated[
     Missing,
     typer.Option(
-        "--missing", help="Columns the rows lack: an error, null, or kept as they are stored."
+        "--missing",
+        help="Columns that rows lack: refuse the rows, store null, or keep the stored values.",
     ),
 ]
 LogFormatOption = Annotated[
-    LogFormat, typer.Option("--log-format", help="Of the rows in log files.")
+    LogFormat, typer.Option("--log-format", help="Format of the rows in log files.")
 ]
 CommitMetadataOption = Annotated[
     list[str] | None,
     typer.Option(
-        "--commit-metadata", metavar="KEY=VALUE", help="For the commit's extraMetadata; repeatable."
+        "--commit-metadata",
+        metavar="KEY=VALUE",
+        help="Entry of the commit's extraMetadata; repeatable.",
     ),
 ]
 Files = Annotated[
@@ -139,9 +143,11 @@ Files = Annotated[
     ),
 ]
 FormatOption = Annotated[
-    FileFormat, typer.Option("--format", help="Of the files; by their names if auto.")
+    FileFormat, typer.Option("--format", help="Format of the files; auto goes by their names.")
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Print what would happen, and change nothing.")
+]
 
 
 @app.command()
@@ -154,7 +160,9 @@ def upsert(
     format_: FormatOption = FileFormat.AUTO,
     idempotency_key: Annotated[
         str | None,
-        typer.Option("--idempotency-key", metavar="TEXT", help="The same key commits once."),
+        typer.Option(
+            "--idempotency-key", metavar="TEXT", help="A write with this key commits once."
+        ),
     ] = None,
     evolve: EvolveOption = False,
     missing: MissingOption = Missing.ERROR,
@@ -182,7 +190,7 @@ def upsert(
         if progress is not None:
             options["progress"] = progress
         alike = missing is Missing.KEEP
-        rows = _told(open_row_files(files, format_, opened.schema, alike=alike), progress)
+        rows = _counting(open_row_files(files, format_, opened.schema, alike=alike), progress)
         if operation is RowsOperation.INSERT_OVERWRITE_TABLE:
             result = opened.insert_overwrite(rows, table=True, **options)
         else:
@@ -198,7 +206,9 @@ def delete(
     filter_: Filter = None,
     partition: Annotated[
         list[str] | None,
-        typer.Option("--partition", metavar="PATH", help="Drop this partition; repeatable."),
+        typer.Option(
+            "--partition", metavar="PATH", help="Delete all rows of this partition; repeatable."
+        ),
     ] = None,
     commit_metadata: CommitMetadataOption = None,
     codec: CodecOption = None,
@@ -241,7 +251,7 @@ def open_to_write(
     concurrency: Concurrency = Concurrency.OPTIMISTIC,
     drop_metadata_table: bool = False,
 ) -> bucketfmt.Table:
-    """Open the table a writing command was given."""
+    """Open the table of a writing command."""
     return bucketfmt.open(
         table,
         storage_options=parse_storage_options(storage_option) or None,
@@ -265,7 +275,7 @@ def _arguments(
 
 
 def print_result(result: bucketfmt.CommitResult, output: Output) -> None:
-    """Print what a commit did."""
+    """Print the result of a commit."""
     if output is Output.JSON:
         print(json.dumps(asdict(result), ensure_ascii=False))
         return
@@ -320,13 +330,15 @@ def _plan_delete(
     known = table.inspect.partitions()["partition_path"].to_pylist()
     unknown = sorted(set(partitions) - set(known))
     if unknown:
-        raise typer.BadParameter(f"no partition {unknown[0]!r}; `files` shows them")
+        raise typer.BadParameter(
+            f"the table has no partition {unknown[0]!r}; `bucketfmt files` lists the partitions"
+        )
     hidden = pc.is_in(table.inspect.file_groups()["partition_path"], pa.array(partitions))
     return {"file groups to hide": pc.sum(hidden).as_py() or 0}
 
 
 def print_plan(facts: Mapping[str, Any], output: Output) -> None:
-    """Print what would be done."""
+    """Print what a write would do."""
     if output is Output.JSON:
         print(json.dumps({name.replace(" ", "_"): value for name, value in facts.items()}))
         return
@@ -334,8 +346,10 @@ def print_plan(facts: Mapping[str, Any], output: Output) -> None:
     console().print("nothing was written (--dry-run)", style="dim")
 
 
-def _told(reader: pa.RecordBatchReader, progress: ProgressCallback | None) -> pa.RecordBatchReader:
-    """Return the same rows, whose number is told as they are read."""
+def _counting(
+    reader: pa.RecordBatchReader, progress: ProgressCallback | None
+) -> pa.RecordBatchReader:
+    """Return the same rows; `progress` gets their number as they are read."""
 
     def batches() -> Iterator[pa.RecordBatch]:
         count = 0
