@@ -1,7 +1,7 @@
-"""`open` and `Table`: the way in.
+"""`open`, `create`, `check_table` and `Table`: the public functions.
 
-A table is put together here from what reads it and from what is done with it besides, because
-the latter stands on the former (docs/decisions/0006).
+The `Table` of users is composed here, from the readable table and from writes, services and checks,
+which are rooms above it (docs/decisions/0006).
 """
 
 from __future__ import annotations
@@ -86,18 +86,18 @@ def open(  # noqa: A001  (bucketfmt.open)
     """Return the Hudi table at `uri`. Writes nothing.
 
     Args:
-        uri: A path, or any URL fsspec knows.
+        uri: A path, or a URL that fsspec knows.
         storage_options: Passed to fsspec.
         index: How keys map to buckets, where the table does not record it.
-        limits: Bounds on what the table may make this process hold.
-        writer: How this table is written to, if it is.
+        limits: Bounds on the memory that the table's contents may take.
+        writer: The configuration of writes to the table.
 
     Raises:
         TableNotFoundError: there is no `.hoodie/hoodie.properties` at `uri`.
-        UnsupportedError: the table is of a version or kind that this release does not read.
-        CorruptError: hoodie.properties is damaged, and so is its backup if there is one.
-        TypeError: an argument of another type.
-        ValueError: `index` contradicts what the table records.
+        UnsupportedError: this release does not read tables of this version or kind.
+        CorruptError: hoodie.properties is damaged, and its backup is missing or damaged too.
+        TypeError: an argument has the wrong type.
+        ValueError: `index` contradicts the index that the table records.
     """
     _check_opening(storage_options, index, limits, writer)
     limits = DEFAULT_LIMITS if limits is None else limits
@@ -121,34 +121,34 @@ def create(
     limits: Limits | None = None,
     writer: WriterConfig | None = None,
 ) -> Table:
-    """Make a new Hudi table at `uri` and return it.
+    """Create a Hudi table at `uri` and return it.
 
-    The index is written into hoodie.properties, where Hudi's writers find it: nobody can write
-    with another number of buckets by mistake.
+    The index is written into hoodie.properties, where Hudi's writers find it, so that no writer
+    uses another number of buckets by mistake.
 
     Args:
-        uri: A path, or any URL fsspec knows; its last part names the table unless `name` does.
+        uri: A path, or a URL that fsspec knows; its last part names the table unless `name` does.
         schema: The columns.
-        record_key: The columns that tell records apart, within their partition.
-        partition_by: The columns that make partitions; `"made:TIMESTAMP"` for one whose path is a
-            date format, with the `hoodie.keygen.timebased.*` properties.
-        ordering: The columns by which the newer of two rows with one key is found. None: the row
-            written later.
+        record_key: The columns that identify a record within its partition.
+        partition_by: The columns that make partitions; `"made:TIMESTAMP"` for a column whose path
+            is a date format, with the `hoodie.keygen.timebased.*` properties.
+        ordering: The columns that decide which of two rows with one key is newer. Without them,
+            the row that was written later is newer.
         index: How keys map to buckets.
-        table_type: COPY_ON_WRITE: files are rewritten. MERGE_ON_READ: changes are logged.
+        table_type: COPY_ON_WRITE rewrites files, MERGE_ON_READ logs changes.
         table_version: 6 for Hudi 0.14 and 0.15, 8 for 1.0, 9 for 1.1 and later.
         name: The table's name.
         storage_options: Passed to fsspec.
-        properties: More of hoodie.properties, such as
+        properties: Further entries of hoodie.properties, such as
             `hoodie.datasource.write.hive_style_partitioning`.
-        limits: As for `open`.
-        writer: As for `open`.
+        limits: As in `open`.
+        writer: As in `open`.
 
     Raises:
         ValueError: there is a table already, or arguments contradict one another.
-        SchemaError: a field that is not among the columns.
-        TypeError: an argument of another type.
-        UnsupportedError: a column of a type that Hudi has not.
+        SchemaError: a key, partition or ordering field is not among the columns.
+        TypeError: an argument has the wrong type.
+        UnsupportedError: Hudi has no type for a column.
     """
     _check_opening(storage_options, index, limits, writer)
     limits = DEFAULT_LIMITS if limits is None else limits
@@ -169,7 +169,7 @@ def create(
 
 
 def _check_opening(storage_options: object, index: object, limits: object, writer: object) -> None:
-    """Refuse arguments of `open` that are of another type. None is what is not given."""
+    """Refuse arguments of `open` that have the wrong type. None stands for no argument."""
     for name, value, kind, wanted in (
         ("storage_options", storage_options, Mapping, "a dict for fsspec"),
         ("index", index, Index, "a value such as SimpleBucketIndex(16)"),
@@ -181,16 +181,16 @@ def _check_opening(storage_options: object, index: object, limits: object, write
 
 
 class Table(ReadableTable):
-    """A Hudi table. Follows its timeline: each call sees the newest completed commit.
+    """A Hudi table. A table follows its timeline: each call sees the newest completed commit.
 
-    Safe to use from several threads. Threads that share a Table, and the children of a process
-    that forks, are writers like any other: they wait for one another, or get LockTimeoutError or
-    ConflictError. A write, or a compaction, that was begun before a fork stays the parent's.
+    Safe to use from several threads. Threads that share a Table, and forked children, are writers
+    like any other: they wait for one another, or raise LockTimeoutError or ConflictError. A write
+    or compaction that was begun before a fork belongs to the parent.
 
     Attributes:
         config: The table's properties, typed.
-        limits: The bounds it was opened with.
-        store: Its files.
+        limits: The bounds that were given to `open`.
+        store: The table's files.
     """
 
     def __init__(
@@ -205,7 +205,7 @@ class Table(ReadableTable):
         self._writer_config = WriterConfig() if writer is None else writer
 
     def __reduce__(self) -> tuple[type[Table], tuple[object, ...]]:
-        """Pickle what it was opened with, secrets of the store among it."""
+        """Pickle the arguments of `open`, including secrets of the store."""
         index = self._index_finder.argument
         return Table, (self.store, self.config, self.limits, index, self._writer_config)
 
@@ -225,51 +225,52 @@ class Table(ReadableTable):
         )
 
     def upsert(self, data: DataLike, **options: Unpack[WriteArguments]) -> CommitResult:
-        """Write rows: those of new keys are added, those of known keys replace what is there.
+        """Write rows: adds rows with new keys, and replaces rows with known keys.
 
-        A key is one within its partition: a row with another partition is another record. Of
-        several rows with one key, and of a row and what is there, the ordering fields decide. A
-        row whose column `_hoodie_is_deleted` is true deletes. A delete ends what was known of a
-        key: the next row of the key is a new row, whatever its ordering value.
+        A key is unique within its partition only: a row with another partition is another record.
+        Of several rows with one key, stored rows included, the ordering fields decide which row is
+        newer. A row whose column `_hoodie_is_deleted` is true deletes. After a delete, the next row
+        of the key is a new row, whatever its ordering value.
 
         Args:
-            data: Anything with an Arrow C stream, larger than memory if need be.
+            data: Anything with an Arrow C stream. The rows may be larger than memory.
             options: See `WriteArguments`.
 
         Raises:
             SchemaError: the rows do not fit the table: a column is new or missing, without
-                `evolve` or `missing`; a value is not equal to any of the column's type.
-            KeyEncodingError: a key that is null or empty, that rows of other values would have too,
-                or on which Hudi never returns.
-            UnsafePathError: a partition value that would lead out of the table.
-            IndexUnknownError: nothing says how keys map to buckets.
+                `evolve` or `missing`; or a value has no equal in the column's type.
+            KeyEncodingError: a key is null or empty, rows with other values would have the same
+                key, or Hudi never returns from hashing the key.
+            UnsafePathError: a partition value would lead out of the table.
+            IndexUnknownError: the index is unknown, or not proved for a partition.
             CorruptError: a bucket has two file groups.
-            ConflictError: other writers wrote to the same buckets, again and again.
-            LockTimeoutError: another writer has the table lock.
-            UnsupportedError: the table has a metadata table, or is of a kind that is not written.
-            CommitUnknownError: the store failed and does not tell whether the commit took effect.
+            ConflictError: other writers wrote to the same buckets, in every try.
+            LockTimeoutError: the table lock could not be acquired.
+            UnsupportedError: the table has a metadata table, or tables of this kind cannot be
+                written.
+            CommitUnknownError: the store failed, and the commit may have taken effect.
         """
         return self._writer.write_rows(WriteOperation.UPSERT, data, _options(options))
 
     def insert(self, data: DataLike, **options: Unpack[WriteArguments]) -> CommitResult:
-        """Write rows as `upsert` does, told apart from it in the history only.
+        """Write rows as `upsert` does; only the history tells the two apart.
 
-        Hudi may keep both rows where an inserted key is there already; this does not.
+        Where a key exists, Hudi's insert may keep both rows; this method replaces the stored row.
         """
         return self._writer.write_rows(WriteOperation.INSERT, data, _options(options))
 
     def bulk_insert(self, data: DataLike, **options: Unpack[WriteArguments]) -> CommitResult:
-        """Write rows into empty buckets, without looking for equal keys among them.
+        """Write rows into empty buckets, without looking for equal keys among the rows.
 
         Raises:
-            ValueError: a bucket has rows.
+            ValueError: a bucket has rows already.
         """
         return self._writer.write_rows(WriteOperation.BULK_INSERT, data, _options(options))
 
     def insert_overwrite(
         self, data: DataLike, *, table: bool = False, **options: Unpack[WriteArguments]
     ) -> CommitResult:
-        """Replace the partitions that the rows are in; with `table=True`, all of the table."""
+        """Replace the partitions that the rows are in; with `table=True`, the whole table."""
         check_bool("table", table)
         operation = (
             WriteOperation.INSERT_OVERWRITE_TABLE if table else WriteOperation.INSERT_OVERWRITE
@@ -283,23 +284,23 @@ class Table(ReadableTable):
         filter: FilterLike | None = None,  # noqa: A002
         **options: Unpack[WriteArguments],
     ) -> CommitResult:
-        """Delete the rows of keys, or those that pass a filter.
+        """Delete the rows with the given keys, or the rows that pass a filter.
 
-        They pass as of one moment: where others write to their buckets before they are deleted,
-        they are looked for again. Where there is no such row nothing is committed, unless an
-        `idempotency_key` or `commit_metadata` is to be recorded: `CommitResult.committed`.
+        The filter is evaluated at one moment, and again if another writer wrote to the buckets of
+        the rows before they were deleted. If there is no such row, nothing is committed
+        (`CommitResult.committed`), unless `idempotency_key` or `commit_metadata` is to be recorded.
 
         Args:
-            keys: As for `locate`. Keys without a partition are looked for in all.
-            filter: As for `scan`.
+            keys: As in `locate`. Keys without a partition are deleted in every partition.
+            filter: As in `scan`.
             options: See `WriteArguments`.
 
         Raises:
-            ValueError: both are given, or none.
-            ConflictError: other writers wrote to the same buckets, again and again.
+            ValueError: both `keys` and `filter` are given, or neither is.
+            ConflictError: other writers wrote to the same buckets, in every try.
         """
         if (keys is None) == (filter is None):
-            raise ValueError("delete takes keys or a filter")
+            raise ValueError("delete takes either keys or a filter; give one of them")
         if filter is not None:
             return self._delete_where(filter, _options(options))
         found = self._read_keys(keys)
@@ -308,7 +309,7 @@ class Table(ReadableTable):
         return self._writer.delete_keys(found, _options(options))
 
     def _delete_where(self, row_filter: FilterLike, options: WriteOptions) -> CommitResult:
-        """Delete the rows that pass. One that was written since may pass no more."""
+        """Delete the rows that pass; evaluate the filter again after a conflict."""
         columns = key_columns(self.config)
         left = options.allowed_retries
         while True:
@@ -322,7 +323,7 @@ class Table(ReadableTable):
                 left -= 1
 
     def _keys_of(self, rows: pa.Table) -> KeySet:
-        """Return the keys of rows of the table, each with its partition."""
+        """Return the keys and partitions of rows of the table."""
         if self.config.populate_meta_fields:
             return self._read_keys(rows)
         encoding = find_key_encoding(self._snapshot())
@@ -335,7 +336,7 @@ class Table(ReadableTable):
         """Hide all rows of these partition paths.
 
         Raises:
-            ValueError: there is no such partition.
+            ValueError: the table has no such partition.
         """
         paths = check_names("paths", paths)
         return self._writer.delete_partitions(paths, _options(options))
@@ -343,68 +344,72 @@ class Table(ReadableTable):
     def start_write(
         self, operation: StartedOperation, schema: pa.Schema, **options: Unpack[WriteArguments]
     ) -> StartedWrite:
-        """Begin a write whose files other processes are to write, and commit it afterwards.
+        """Begin a write whose files other processes write, and which this process commits.
 
         >>> with t.start_write("upsert", schema) as started:       # doctest: +SKIP
-        ...     task = started.task                                # send it, with all rows of a
-        ...     receipts = list(task.write(rows, "0-0-0"))         # bucket in one place
+        ...     task = started.task                                # send it; all rows of a bucket
+        ...     receipts = list(task.write(rows, "0-0-0"))         # go to one task
         ...     started.publish(receipts)
 
-        Where this process dies, the next write takes it back. `retries` and `idempotency_key`
-        are the caller's to heed beforehand: see `find_commit`.
+        If this process dies, the next write takes this one back. The caller has to repeat a write
+        after a conflict (`retries`), and to look for the `idempotency_key` first (`find_commit`).
 
         Args:
-            operation: What to do.
-            schema: The columns of the rows. Of a delete: those of the keys with their partitions.
+            operation: What to do with the rows.
+            schema: The columns of the rows; for a delete, of the keys and their partitions.
             options: See `WriteArguments`.
 
         Raises:
             SchemaError: rows of these columns do not fit the table.
-            IndexUnknownError: nothing says how keys map to buckets.
-            LockTimeoutError: another writer has the table lock.
-            UnsupportedError: the table has a metadata table, or is of a kind that is not written.
+            IndexUnknownError: the index is unknown.
+            LockTimeoutError: the table lock could not be acquired.
+            UnsupportedError: the table has a metadata table, or tables of this kind cannot be
+                written.
         """
         if operation not in get_args(StartedOperation):
-            raise ValueError(f"no operation {operation!r}: {', '.join(get_args(StartedOperation))}")
+            known = ", ".join(get_args(StartedOperation))
+            raise ValueError(f"there is no operation {operation!r}; the operations are {known}")
         check_kind("schema", schema, pa.Schema, "a pyarrow Schema")
         started = WriteOperation(operation)
         incoming = None if started.takes_keys else schema
         return self._writer.start(started, incoming, _options(options))
 
     def resume_write(self, task: WriteTask, **options: Unpack[WriteArguments]) -> StartedWrite:
-        """Take up a write that another process began, to publish it or to take it back.
+        """Resume a write that another process began, to publish it or to take it back.
 
         >>> task = t.start_write("upsert", schema).hand_over()     # doctest: +SKIP
         >>> with t.resume_write(task) as started:                  # elsewhere; doctest: +SKIP
         ...     started.publish(receipts)
 
-        Its heartbeat is kept going from here on. One process publishes, once.
+        This process keeps the write's heartbeat going from now on. Only one process may publish.
 
         Args:
-            task: What `StartedWrite.hand_over` returned.
-            options: See `WriteArguments`; how files are encoded, the task has.
+            task: The result of `StartedWrite.hand_over`.
+            options: See `WriteArguments`. The task has the formats of files.
 
         Raises:
-            ConflictError: it has ended, or is being taken back since nothing kept it alive.
-            LockTimeoutError: another writer has the table lock.
+            ConflictError: the write has ended, or is being taken back because no process kept it
+                alive.
+            LockTimeoutError: the table lock could not be acquired.
         """
-        check_kind("task", task, WriteTask, "what StartedWrite.hand_over returned")
+        check_kind("task", task, WriteTask, "the result of StartedWrite.hand_over")
         return self._writer.resume(task, _options(options))
 
     def keep_alive(self, task: WriteTask) -> AbstractContextManager[None]:
-        """Return a context in which the heartbeat of a write goes on that was handed over.
+        """Return a context that keeps the heartbeat of a handed over write going.
 
-        For whoever writes its files: where nothing keeps a write alive for two minutes, the next
-        writer may take it back.
+        For processes that write its files: if no process keeps a write alive for two minutes, the
+        next writer may take the write back.
 
         Raises:
-            ConflictError: as `resume_write`; LockTimeoutError likewise.
+            ConflictError: as `resume_write`.
+            LockTimeoutError: as `resume_write`.
         """
-        check_kind("task", task, WriteTask, "what StartedWrite.hand_over returned")
+        check_kind("task", task, WriteTask, "the result of StartedWrite.hand_over")
         return self._writer.keep_alive(task)
 
     def find_commit(self, idempotency_key: str) -> CommitResult | None:
-        """Return the commit that was made with this key; None if there is none."""
+        """Return the commit with this key; None if no commit has the key."""
         check_idempotency_key(idempotency_key)
         return self._transactions.find_repeated(idempotency_key)
 
@@ -415,42 +420,44 @@ class Table(ReadableTable):
         codec: Codec | None = None,
         progress: ProgressCallback | None = None,
     ) -> CommitResult | None:
-        """Make what was logged into base files: readers then merge nothing.
+        """Merge log files into base files, so that readers have nothing to merge.
 
-        A compaction that is pending, scheduled by Hudi or left by a crash, is executed as it was
-        planned, without log files that no completed instant wrote and that are gone: their write
-        failed and took them back. Otherwise a compaction is scheduled and executed. Writers may go
-        on meanwhile. Do not run it while Hudi executes a compaction, which looks the same as one
-        that failed.
+        A pending compaction, which Hudi scheduled or a crash left behind, is executed as it was
+        planned. It leaves out planned log files that no completed instant wrote and that no longer
+        exist: their write failed and was taken back. Without a pending compaction, a new one is
+        scheduled and executed. Writers may continue meanwhile. Do not call this while Hudi executes
+        a compaction, which cannot be distinguished from one that failed.
 
         Args:
-            min_log_files: Leave file groups with fewer log files as they are.
-            codec: Of parquet; by default that of the table's files, as in `WriteArguments`.
-            progress: Called as it goes on.
+            min_log_files: Leave out file groups with fewer log files.
+            codec: The codec of parquet; by default that of the table's files, as in
+                `WriteArguments`.
+            progress: Called as files are written.
 
         Returns:
-            The commit; None if nothing was pending and there was nothing to compact.
+            The commit; None if there was nothing to compact.
 
         Raises:
             ConflictError: another process is executing the pending compaction.
-            CorruptError: a file that is to be compacted is missing or damaged.
-            UnsupportedError: the table has a metadata table, or is of a kind that is not written.
-            LockTimeoutError: another writer has the table lock.
-            CommitUnknownError: the store failed and does not tell whether the commit took effect.
+            CorruptError: a file of the compaction is missing or damaged.
+            UnsupportedError: the table has a metadata table, or tables of this kind cannot be
+                written.
+            LockTimeoutError: the table lock could not be acquired.
+            CommitUnknownError: the store failed, and the commit may have taken effect.
         """
         _check_compaction(min_log_files, codec, progress)
         compactor = Compactor(self._snapshot, self._transactions)
         return compactor.run(min_log_files, codec, progress)
 
     def preview_compaction(self, *, min_log_files: int = 1) -> CompactionPreview:
-        """Return what `compact` would do now. Reads only; raises what `compact` would at once."""
+        """Return what `compact` would do now. Reads only; raises the errors of its planning."""
         _check_compaction(min_log_files)
         return Compactor(self._snapshot, self._transactions).preview(min_log_files)
 
     def start_compaction(
         self, *, min_log_files: int = 1, codec: Codec | None = None
     ) -> StartedCompaction | None:
-        """Begin a compaction whose files other processes are to write. As `compact` otherwise.
+        """Begin a compaction whose files other processes write. Otherwise as `compact`.
 
         >>> with t.start_compaction() as started:                             # doctest: +SKIP
         ...     task = started.task                                           # send it
@@ -469,23 +476,24 @@ class Table(ReadableTable):
         dry_run: bool = True,
         progress: ProgressCallback | None = None,
     ) -> CleanResult:
-        """Delete files that no reader of the retained commits needs; first only say which.
+        """Delete files that no reader of the retained commits needs; by default only list them.
 
-        Never deleted are files of the newest file slices, of savepoints, and those that pending
+        Files of the newest file slices and of savepoints are never deleted, nor files that pending
         compactions and clusterings need. A clean that a crash left pending is completed first.
 
         Args:
             policy: KEEP_LATEST_COMMITS: the table can be read as of the last `retain` commits.
-                KEEP_LATEST_FILE_VERSIONS: of each file group `retain` file slices are kept, and
-                nothing of those that were replaced.
+                KEEP_LATEST_FILE_VERSIONS: each file group keeps `retain` file slices, and replaced
+                file groups keep none.
             retain: 10 commits or 3 versions by default.
-            dry_run: Delete nothing.
-            progress: Called as it goes on.
+            dry_run: Return the files and delete nothing.
+            progress: Called as files are deleted.
 
         Raises:
-            ValueError: `retain` is not positive, or an unknown policy.
-            UnsupportedError: the table has a metadata table, or is of a kind that is not written.
-            LockTimeoutError: another writer has the table lock.
+            ValueError: `retain` is not positive, or the policy is unknown.
+            UnsupportedError: the table has a metadata table, or tables of this kind cannot be
+                written.
+            LockTimeoutError: the table lock could not be acquired.
         """
         check_bool("dry_run", dry_run)
         if progress is not None:
@@ -499,20 +507,20 @@ class Table(ReadableTable):
     ) -> tuple[Instant, ...]:
         """Move the oldest instants to the archived timeline; return them.
 
-        Rows are read as before, and `changes` and `idempotency_key` reach into the archive. Only
-        `scan(as_of=...)` of archived commits may find files cleaned. Nothing happens while there
-        are no more than `max_commits`.
+        Reads return the same rows as before, and `changes` and `idempotency_key` also search the
+        archive. Only a `scan(as_of=...)` of an archived commit may find its files cleaned. Nothing
+        happens as long as there are at most `max_commits` commits.
 
         Args:
-            min_commits: How many commits to leave, at least.
-            max_commits: How many there may be before anything is done.
-            dry_run: Move nothing, and return what would be moved.
+            min_commits: Leave at least this many commits.
+            max_commits: Archive only if there are more commits than this.
+            dry_run: Move nothing, and return the instants that would be moved.
 
         Raises:
-            ValueError: fewer than 1 commit would be left, or more than the most.
+            ValueError: `min_commits` is less than 1, or greater than `max_commits`.
             UnsupportedError: the table has a metadata table.
             CorruptError: an instant, or the archived timeline, is damaged.
-            LockTimeoutError: another writer has the table lock.
+            LockTimeoutError: the table lock could not be acquired.
         """
         check_bool("dry_run", dry_run)
         kept = Kept(min_commits, max_commits)
@@ -520,22 +528,22 @@ class Table(ReadableTable):
         return archiver.preview(kept) if dry_run else archiver.run(kept)
 
     def rollback(self, instant: str, *, dry_run: bool = False) -> RollbackResult:
-        """Take one write back: one that failed, or the newest that was completed.
+        """Take back one write: a failed write, or the newest completed write.
 
-        Writes that failed need no call: the next write takes them back. A rollback that a crash
-        left half done is finished by this call, or by the next write.
+        A failed write needs no call: the next write takes it back. This call or the next write also
+        completes a rollback that a crash interrupted.
 
         Args:
-            instant: The write's requested time, as `inspect.commits()` tells it.
+            instant: The write's requested time, as `inspect.commits()` returns it.
             dry_run: Write nothing, and return what would be done.
 
         Raises:
-            ValueError: no such write is on the active timeline.
-            ConflictError: it is savepointed; it is not the newest; a compaction or a clean came
-                after it; all writes before it are archived, and it tells where the archive ends;
-                a writer is at work; a restore was begun and not finished.
+            ValueError: the active timeline has no such write.
+            ConflictError: the write has a savepoint; the write is not the newest; a compaction or a
+                clean came after the write; all earlier writes are archived, so that the write marks
+                the end of the archive; a writer is at work; or a restore is not finished.
             UnsupportedError: the table has a metadata table.
-            LockTimeoutError: another writer has the table lock.
+            LockTimeoutError: the table lock could not be acquired.
         """
         check_text("instant", instant)
         check_bool("dry_run", dry_run)
@@ -552,23 +560,23 @@ class Table(ReadableTable):
         comments: str = "",
         dry_run: bool = False,
     ) -> str:
-        """Keep the table as it was after a write, so that it can be restored to it.
+        """Keep the table as it was after a write, for a later `restore`.
 
-        Its files are not cleaned until `delete_savepoint`.
+        The files of the savepoint are not cleaned until `delete_savepoint`.
 
         Args:
-            instant: The write's requested time; the newest by default.
-            user: Who does it, for the record.
-            comments: Why, for the record.
-            dry_run: Write nothing, and return which instant it would be.
+            instant: The write's requested time; the newest write by default.
+            user: Who makes the savepoint; recorded in it.
+            comments: Why the savepoint is made; recorded in it.
+            dry_run: Write nothing, and return the instant of the savepoint.
 
         Returns:
             The instant, for `restore`.
 
         Raises:
-            ValueError: no such write is completed, or a clean may have deleted files of it.
-            ConflictError: a restore was begun and not finished.
-            LockTimeoutError: another writer has the table lock.
+            ValueError: there is no such completed write, or a clean may have deleted its files.
+            ConflictError: a restore is not finished.
+            LockTimeoutError: the table lock could not be acquired.
         """
         if instant is not None:
             check_text("instant", instant)
@@ -582,12 +590,12 @@ class Table(ReadableTable):
             return put_savepoint(rollbacks, instant, user, comments)
 
     def delete_savepoint(self, instant: str) -> None:
-        """Give a savepoint up: its files may be cleaned, and its write be rolled back.
+        """Delete a savepoint: its files may then be cleaned, and its write be rolled back.
 
         Raises:
-            ValueError: there is none at this instant.
-            ConflictError: a restore was begun and not finished.
-            LockTimeoutError: another writer has the table lock.
+            ValueError: there is no savepoint at this instant.
+            ConflictError: a restore is not finished.
+            LockTimeoutError: the table lock could not be acquired.
         """
         check_text("instant", instant)
         with self._transactions.exclusive(keeps_files=True) as rollbacks:
@@ -596,20 +604,20 @@ class Table(ReadableTable):
     def restore(self, savepoint: str, *, dry_run: bool = False) -> RestoreResult:
         """Take back every write after a savepoint.
 
-        Until it is done, readers see the table as it was after one of these writes, and nobody
-        can write. After a crash, call it again.
+        Until the restore is done, readers see the table as it was after one of these writes, and
+        writes are refused. After a crash, call this again.
 
         Args:
-            savepoint: Its instant.
+            savepoint: The savepoint's instant.
             dry_run: Write nothing, and return what would be done.
 
         Raises:
             ValueError: there is no such savepoint.
-            ConflictError: there is a later savepoint; a writer is at work; another restore was
-                begun; a write to take back was archived.
-            CorruptError: files of the savepoint are gone.
+            ConflictError: there is a later savepoint; a writer is at work; another restore is not
+                finished; or a write to take back was archived.
+            CorruptError: files of the savepoint are missing.
             UnsupportedError: the table has a metadata table.
-            LockTimeoutError: another writer has the table lock.
+            LockTimeoutError: the table lock could not be acquired.
         """
         check_text("savepoint", savepoint)
         check_bool("dry_run", dry_run)
@@ -622,19 +630,19 @@ class Table(ReadableTable):
     def pin_index(self) -> bool:
         """Record the index in hoodie.properties, where Hudi's DataFrame writers obey it.
 
-        The index given to `open`, or the one that keys prove, is proved for every partition
-        first. Writes do the same on their way (`WriterConfig.pin_index`), where they can.
+        The index of `open`, or the index that was inferred from keys, is first proved for every
+        partition. Writes record the index too, where they can (`WriterConfig.pin_index`).
 
         Returns:
-            Whether hoodie.properties changed: False where the index was recorded already.
+            Whether hoodie.properties changed: False if the index was recorded before.
 
         Raises:
-            IndexUnknownError: the index is unknown, or not proved for a partition: the message
-                says which one and why.
+            IndexUnknownError: the index is unknown, or not proved for a partition; the message
+                names the partition and the reason.
             ValueError: `index` of `open` contradicts the table.
-            UnsupportedError: the table has an index without buckets.
+            UnsupportedError: the index of the table has no buckets.
             ConflictError: other writers completed writes meanwhile, three times.
-            LockTimeoutError: another writer has the table lock.
+            LockTimeoutError: the table lock could not be acquired.
         """
         for attempts_left in (2, 1, 0):
             self._adopt(load_config(self.store, self.limits))
@@ -651,7 +659,7 @@ class Table(ReadableTable):
         return True
 
     def partitions_to_check(self) -> tuple[str, ...]:
-        """Return the partition paths that `check` goes through, for dividing the work.
+        """Return the partition paths that `check` examines, for dividing the work.
 
         Raises:
             StorageError: the timeline cannot be listed.
@@ -668,21 +676,20 @@ class Table(ReadableTable):
     ) -> CheckReport:
         """Check the table as a file-system check does. Reads only.
 
-        Whatever is wrong with the table becomes a finding, and whatever could not be looked at
-        is said: nothing in a table raises here. Ctrl-C ends the check with a report of what was
-        found until then.
+        Damage in the table becomes a finding and raises no error, and the report lists everything
+        that could not be checked. Ctrl-C ends the check with a report of the findings so far.
 
         Args:
             depth: quick: timeline, listings and names; no data file is opened. default: also
                 footers, log framing and hashing metadata. full: also the checksum of every
-                page, and every key hashed again.
-            partitions: Only these partition paths. The timeline is always checked.
-            since: Open only the files of file groups written to after this moment.
-            max_findings: Keep so many; the worst.
-            progress: Called as the check goes on.
+                page, and the hash of every key.
+            partitions: Check only these partition paths. The timeline is always checked.
+            since: Open only the files of file groups that were written after this moment.
+            max_findings: Keep this many findings, the worst first.
+            progress: Called during the check.
 
         Raises:
-            ValueError: an unknown depth or partition, or the index given to `open` contradicts
+            ValueError: the depth or a partition is unknown, or the index of `open` contradicts
                 the table.
             StorageError: the timeline cannot be listed.
         """
@@ -711,15 +718,15 @@ def check_table(
     max_findings: int = 100,
     progress: ProgressCallback | None = None,
 ) -> CheckReport:
-    """Check the table at `uri`, also one that `open` refuses because its properties are damaged.
+    """Check the table at `uri`, even if `open` refuses the table for damaged properties.
 
-    Such a damage is finding T006, and the table is checked by what the properties still tell.
+    The damage becomes finding T006, and the table is checked by the properties that are left.
     The first arguments are those of `open`, the others those of `Table.check`.
 
     Raises:
         TableNotFoundError: there is no table at `uri`.
-        CorruptError: hoodie.properties is so damaged that the table cannot be read by it.
-        UnsupportedError: the table is of a version or kind that this release does not read.
+        CorruptError: hoodie.properties is too damaged for reading the table.
+        UnsupportedError: this release does not read tables of this version or kind.
         ValueError: `index`, or another argument, contradicts the table.
     """
     _check_opening(storage_options, index, limits, None)
@@ -741,24 +748,24 @@ class WriteArguments(TypedDict, total=False):
     """Keyword arguments of all writes.
 
     Attributes:
-        commit_metadata: Entries of text for the commit's `extraMetadata`. Those that the writer
-            sets (`schema`, `latest_schema`, `bucketfmt.idempotency_key`) are refused.
-        idempotency_key: Text that is not empty. The same key never commits twice: it returns the
-            first commit.
-        read_at: The `timeline` of the table that the rows were worked out from. A write to the
-            same buckets since then is a conflict, and is not tried again.
-        retries: How often to begin anew after a conflict; 3.
-        evolve: Whether the rows may add columns to the table, and make its types wider; False.
+        commit_metadata: Entries of text for the commit's `extraMetadata`. The entries that the
+            writer sets (`schema`, `latest_schema`, `bucketfmt.idempotency_key`) are refused.
+        idempotency_key: Text that is not empty. A second write with the same key commits nothing
+            and returns the first commit.
+        read_at: The `timeline` of the table from whose rows the given rows were computed. A write
+            of another writer to the same buckets since then is a conflict, without another try.
+        retries: How often to try again after a conflict; by default 3.
+        evolve: Whether the rows may add columns to the table and widen its types; by default False.
             A wider type holds every stored value: int32 becomes int64 or float64, decimals get
-            more digits. Columns that make keys, partitions or the order of rows keep their types.
-        missing: What becomes of columns that the rows lack. `error`, the default: the rows are
-            refused. `null`: these columns are null. `keep`, of upsert and insert: rows of known
-            keys keep the stored values, a partial update; those of new keys have null.
-        codec: Of parquet: zstd, snappy, gzip or none. By default what hoodie.properties states
-            (`hoodie.parquet.compression.codec`), else the codec of the file that is rewritten, or
-            for a new file of the table's newest base file, and zstd in a table without base files.
-        log_format: Of log blocks: avro (the default) or parquet.
-        progress: Called as files are written. What it raises ends the write.
+            more digits. Key, partition and ordering columns keep their types.
+        missing: What to store in columns that the rows lack. `error`, the default, refuses the
+            rows. `null` stores null. `keep`, for upsert and insert, is a partial update: rows with
+            known keys keep the stored values, rows with new keys get null.
+        codec: The codec of parquet: zstd, snappy, gzip or none. By default the codec in
+            hoodie.properties (`hoodie.parquet.compression.codec`); else that of the file that is
+            rewritten, or, for a new file, of the table's newest base file; else zstd.
+        log_format: The format of rows in log blocks: avro (the default) or parquet.
+        progress: Called as files are written. An exception that it raises ends the write.
     """
 
     commit_metadata: Mapping[str, str]

@@ -1,6 +1,6 @@
-"""Hudi bucket-index tables on Spark: the core of `bucketfmt` mapped over partitions.
+"""Hudi bucket-index tables on Spark: runs the core of `bucketfmt` in tasks.
 
-One task has one (partition, bucket), or several small ones.
+A task has one bucket of one partition, or several small buckets.
 
 >>> import bucketfmt_spark as bs
 >>> bs.read(spark, "s3://lake/trips", filter=[("city", "=", "sf")])         # doctest: +SKIP

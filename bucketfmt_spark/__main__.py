@@ -1,4 +1,4 @@
-"""`python -m bucketfmt_spark`, and the file to give to spark-submit."""
+"""`python -m bucketfmt_spark`, and the file for spark-submit."""
 
 import sys
 

@@ -1,9 +1,10 @@
-"""The bucket of a row as a Column.
+"""The bucket id of a row as a Column.
 
-Where Spark itself can tell it exactly, as an expression: `Objects.hashCode` by `reflect`, and
-`List.hashCode` by arithmetic. Where it cannot, by the core's kernel in an Arrow UDF: types that
-Spark prints in another way than Hudi, keys as releases before 1.0 took them apart, partition
-rules, rings.
+Where SQL functions of Spark give exactly Hudi's hash, the column is an expression of them:
+`Objects.hashCode` by `reflect`, and `List.hashCode` by arithmetic. Otherwise the core's kernel
+computes the column in an Arrow UDF: for types that Spark prints differently from Hudi, for keys as
+releases before 1.0 parse them, for partition rules, for rings, and for an index that the table
+does not record and that has to be proved.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from pyspark.sql import functions as sf
 
 import bucketfmt as bf
 
-__all__ = ["bucket_id", "expressible_index", "key_fields"]
+__all__ = ["bucket_id", "expressed_bucket_id", "key_fields"]
 
 _EXACT = {pa.string(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.bool_(), pa.date32()}
 _EXACT_NAMES = ("string", "tinyint", "smallint", "int", "bigint", "boolean", "date")
@@ -29,24 +30,25 @@ _LOW_32, _LOW_31 = 0xFFFFFFFF, 0x7FFFFFFF
 
 
 def bucket_id(*columns: str, index: bf.SimpleBucketIndex | bf.Table) -> Column:
-    """Return the bucket id of each row: on a ring, the value of its node.
+    """Return the bucket id of each row; on a ring, the value of the row's node.
 
     >>> df.withColumn("bucket", bucket_id("id", index=bf.SimpleBucketIndex(16)))  # doctest: +SKIP
 
     Args:
-        columns: The fields of the record key, in the table's order. With a table: the columns
-            to take for its key fields, then for its partition fields, by their own names;
-            none: those.
-        index: A number of buckets, for keys as Hudi 1.x takes them apart; or a table, with
-            whatever index it has.
+        columns: The fields of the record key, in the table's order. With a table, these are its
+            key fields and then its partition fields, and may be left out.
+        index: A number of buckets, for keys as Hudi 1.x parses them; or a table with any bucket
+            index.
 
     A row whose key is null or empty fails the job with the message of `KeyEncodingError`.
 
     Raises:
-        ValueError: no columns.
-        TypeError: another kind of index; which buckets a partition has, only its table tells.
-        UnsupportedError: before Spark 4.1, a table whose buckets Spark cannot tell itself and
-            whose keys or partitions are of types that it prints in another way.
+        ValueError: no columns are given.
+        TypeError: `index` is another kind of index: the buckets of a partition are known to the
+            table only.
+        UnsupportedError: before Spark 4.1, the table needs the kernel, and its keys or partitions
+            have types that Spark prints differently from Hudi.
+        IndexUnknownError: in a task, the index is unknown or not proved for a partition.
     """
     if isinstance(index, bf.Table):
         return _of_table(index, columns)
@@ -58,12 +60,16 @@ def bucket_id(*columns: str, index: bf.SimpleBucketIndex | bf.Table) -> Column:
 
 
 def key_fields(table: bf.Table) -> tuple[str, ...]:
-    """Return the columns that tell the bucket of a row of a table, its partition included."""
+    """Return the columns that determine the partition and the bucket of a row of a table."""
     return tuple(dict.fromkeys((*table.config.record_key_fields, *table.config.partition_fields)))
 
 
-def expressible_index(table: bf.Table) -> bf.SimpleBucketIndex | None:
-    """Return the table's index if Spark can tell its buckets by itself."""
+def expressed_bucket_id(table: bf.Table) -> Column | None:
+    """Return the bucket id as an expression of Spark; None where only the kernel gives it.
+
+    An index that the table does not record is not proved: rows are placed by this column, and
+    whoever writes them proves the index.
+    """
     config, index = table.config, table.index
     fields = config.record_key_fields
     if (
@@ -74,18 +80,18 @@ def expressible_index(table: bf.Table) -> bf.SimpleBucketIndex | None:
         or any(table.schema.field(field).type not in _EXACT for field in fields)
     ):
         return None
-    return index
+    return simple_bucket_id(fields, index, is_named=names_keys(table))
 
 
 def simple_bucket_id(
     fields: Sequence[str], index: bf.SimpleBucketIndex, *, is_named: bool
 ) -> Column:
-    """Return the bucket of a simple index as an expression of Spark's own.
+    """Return the bucket id of a simple index as an expression of Spark.
 
     Args:
         fields: The columns of the record key.
-        index: How many buckets, and by which of the fields.
-        is_named: Whether the record key has the names of fields, as `id:7`.
+        index: The number of buckets, and the hash fields.
+        is_named: Whether the record key contains the names of its fields, as `id:7` does.
     """
     texts = [_text(field) for field in fields]
     checked = sf.when(_is_bare(texts), sf.raise_error(sf.lit(_refusal(fields))).cast("bigint"))
@@ -112,15 +118,17 @@ def simple_bucket_id(
 def _of_table(table: bf.Table, columns: Sequence[str]) -> Column:
     fields = key_fields(table)
     if columns and tuple(columns) != fields:
-        raise ValueError(f"the table's keys and partitions are of the columns {', '.join(fields)}")
-    index = expressible_index(table)
-    if index is None:
-        return _kernel(table)
-    return simple_bucket_id(table.config.record_key_fields, index, is_named=names_keys(table))
+        raise ValueError(
+            f"the key and partition columns of the table are {', '.join(fields)}, not "
+            f"{', '.join(columns)}; leave them out"
+        )
+    # The kernel proves the index for each partition, the expression does not (docs/decisions/0014).
+    expressed = expressed_bucket_id(table) if table.resolved_index.is_recorded else None
+    return _kernel(table) if expressed is None else expressed
 
 
 def names_keys(table: bf.Table) -> bool:
-    """Return whether record keys have the names of their fields."""
+    """Return whether record keys contain the names of their fields."""
     config = table.config
     is_complex = config.key_generator.value == "COMPLEX"
     return len(config.record_key_fields) > 1 or (is_complex and config.table_version >= 9)
@@ -140,13 +148,13 @@ def _kernel(table: bf.Table) -> Column:
 
 
 def _pandas_kernel(table: bf.Table) -> Column:
-    """Return the same before Spark 4.1, by the texts of values: pandas would alter others."""
+    """Return the kernel for Spark before 4.1, on texts of values: pandas changes other types."""
     fields = key_fields(table)
     known = {field.name: field.type for field in table.schema}
     if any(known.get(field) not in _EXACT for field in fields):
         raise bf.UnsupportedError(
-            f"bucket ids by the columns {', '.join(fields)}, of which Spark prints one in another "
-            "way than Hudi, before Spark 4.1; write() places rows without them"
+            f"bucket ids by the columns {', '.join(fields)} need Spark 4.1, because earlier "
+            "releases print one of these types differently from Hudi; write() needs no bucket ids"
         )
     import pandas as pd  # noqa: PLC0415  (Spark 3.5 does nothing by Arrow without)
 
@@ -173,7 +181,7 @@ def _pandas_kernel(table: bf.Table) -> Column:
 
 
 def _text(field: str) -> Column:
-    """Return a column as Hudi prints it, where Spark prints it alike."""
+    """Return the text of a column, whose type Spark and Hudi print alike."""
     column = sf.col(field)
     kind = sf.typeof(column)
     message = sf.concat(
@@ -201,7 +209,7 @@ def _written(name: str, text: Column) -> Column:
 
 
 def _read(text: Column) -> Column:
-    """Return a value as it is read from a record key."""
+    """Return a value as Hudi reads it from a record key."""
     return (
         sf.when(text == sf.lit(_NULL), sf.lit(None).cast("string"))
         .when(text == sf.lit(_EMPTY), sf.lit(""))
@@ -216,9 +224,9 @@ def _string_hash(text: Column) -> Column:
 
 
 def _string_hash_in_lambda(text: Column) -> Column:
-    """Return the low 32 bits of the same where `reflect` cannot be: from the UTF-16, unit by unit.
+    """Return the low 32 bits of a text's hash without `reflect`: from its UTF-16, unit by unit.
 
-    Ten times slower, which matters little for the keys it is for.
+    This is ten times slower, which matters little: only ambiguous keys are hashed so.
     """
     units = sf.hex(sf.encode(text, "UTF-16BE"))
 
@@ -245,7 +253,7 @@ def _list_hash(texts: Sequence[Column]) -> Column:
 
 
 def _parsed_hash(record_key: Column, hashed: Sequence[str]) -> Column:
-    """Return the hash of a key that has both `,` and `:`, taken apart as Hudi 1.x does."""
+    """Return the hash of a key that has both `,` and `:`, parsed as Hudi 1.x parses it."""
     head = sf.substring_index(record_key, ":", 1)
     tail = record_key.substr(sf.length(head) + sf.lit(2), sf.length(record_key))
     parts = sf.split(tail, _NEXT_FIELD, -1)

@@ -1,4 +1,4 @@
-"""`check`: the partitions of a table checked side by side."""
+"""`check`: checks the partitions of a table in parallel."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def check(
     storage_options: Mapping[str, Any] | None = None,
     index: bf.Index | None = None,
 ) -> bf.CheckReport:
-    """Check a table as `bucketfmt.Table.check` does, its partitions on the executors.
+    """Check a table as `bucketfmt.Table.check` does, with the partitions on executors.
 
-    A partition is one task's, so that a table without partitions is checked by one executor. The
-    timeline is checked by each task.
+    One task checks a whole partition, so one executor checks a table without partitions. Each task
+    checks the timeline.
 
     Raises:
         ValueError: an unknown depth.

@@ -1,9 +1,9 @@
 """`claim`: tells Spark's optimiser that rows are in the partition of their bucket. Experimental.
 
-What is told is true: `read_buckets` puts bucket i into partition i and compares each row's hash
-with it. Told by classes of Spark's that are not public, over Py4J, so that it may fail with any
-release: the frame is then returned as it was, with a warning. (A claim by the key instead of the
-bucket would be Spark's own hash, and false: joins would lose rows.)
+The claim is true: `read_buckets` puts bucket i into partition i and compares each row's hash
+with the bucket. It is made through classes of Spark that are not public, over Py4J, and may fail
+with any release; the DataFrame is then returned unchanged, with a warning. (A claim by the key
+instead of the bucket would mean Spark's own hash and be false: joins would lose rows.)
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ __all__ = ["claim"]
 
 
 def claim(df: DataFrame) -> DataFrame:
-    """Return what `read_buckets` returned, known to Spark to be partitioned by `bucket_id`.
+    """Return the DataFrame of `read_buckets`, known to Spark as partitioned by `bucket_id`.
 
-    Groups, windows and joins that have `bucket_id` among their keys then move no row of it; two
-    such frames are joined by it and the key without an exchange if they have equally many
-    buckets. Wants a classic session of Spark 4.1 or later.
+    Groups, windows and joins that have `bucket_id` among their keys then need no exchange. Two
+    such DataFrames are joined by `bucket_id` and the key without an exchange if they have equal
+    numbers of buckets. Needs a classic session of Spark 4.1 or later.
     """
     number = num_buckets_of(df)
     if number is None:
@@ -35,7 +35,7 @@ def claim(df: DataFrame) -> DataFrame:
 
 
 def _unchanged(df: DataFrame, why: str) -> DataFrame:
-    warnings.warn(f"claim: Spark is told nothing of the buckets: {why}", stacklevel=3)
+    warnings.warn(f"claim: the DataFrame is returned unchanged: {why}", stacklevel=3)
     return df
 
 
@@ -58,14 +58,14 @@ def _claimed(df: DataFrame, number: int) -> DataFrame:
     unordered = jvm.org.apache.spark.api.python.PythonUtils.toSeq(jvm.java.util.ArrayList())
     arguments = (output, rows, partitioning, unordered, False, none, dataset.sparkSession())
     logical = _logical_rdd(spark_sql.execution, arguments, none)
-    told = getattr(jvm, "org.apache.spark.sql.classic.Dataset").ofRows(
+    claimed = getattr(jvm, "org.apache.spark.sql.classic.Dataset").ofRows(
         dataset.sparkSession(), logical
     )
-    return DataFrame(told, session)
+    return DataFrame(claimed, session)
 
 
 def _logical_rdd(execution: Any, arguments: tuple[Any, ...], none: Any) -> Any:
-    """Make the node: its constructor has got arguments with releases (9 in 4.1, 10 in 4.3)."""
+    """Make the node. Releases have added arguments to its constructor (9 in 4.1, 10 in 4.3)."""
     try:
         return execution.LogicalRDD(*arguments, none, none, False)
     except Exception:  # Py4J: no such constructor

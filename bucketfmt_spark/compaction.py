@@ -1,7 +1,6 @@
-"""`compact`: what was logged becomes base files, each task one bucket.
+"""`compact`: merges log files into base files, with a task for each bucket.
 
-The driver plans and commits; what is between is the same for any service that rewrites file
-groups.
+The driver plans and commits; the tasks rewrite file groups.
 """
 
 from __future__ import annotations
@@ -34,16 +33,16 @@ def compact(
 ) -> bf.CommitResult | None:
     """Compact a merge-on-read table as `bucketfmt.Table.compact` does, on the executors.
 
-    Where the driver dies or tasks fail for good, the compaction stays pending, and the next call
+    If the driver dies or a task fails finally, the compaction stays pending, and the next call
     executes it again.
 
     Returns:
-        The commit; None if nothing was pending and there was nothing to compact.
+        The commit; None if there was nothing to compact.
 
     Raises:
         ExecutorError: executors have no bucketfmt, or another release.
         ConflictError: another process is executing the pending compaction.
-        CorruptError: a file that is to be compacted is missing or damaged.
+        CorruptError: a file of the compaction is missing or damaged.
     """
     started = bf.open(uri, storage_options, writer=writer).start_compaction(
         min_log_files=min_log_files, codec=codec

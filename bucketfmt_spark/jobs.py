@@ -1,7 +1,7 @@
-"""Jobs to submit: `upsert`, `compact`, `check` and `lookup`, as commands.
+"""Jobs for spark-submit: `upsert`, `compact`, `check` and `lookup`, as commands.
 
-Ends with 0 where all is well, 1 where a check has findings, 2 for an error about the table, 64
-for wrong usage, as the command `bucketfmt` does. Answers are JSON on standard output.
+The exit code is 0 for success, 1 where a check has findings, 2 for an error, and 64 for wrong
+usage, as for the command `bucketfmt`. Results are JSON on standard output.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one job in the session that spark-submit set up, or in one of this machine."""
+    """Run one job in the session of spark-submit, or in a local session."""
     given = _parser().parse_args(arguments)
     spark = SparkSession.builder.appName(f"bucketfmt {given.command}").getOrCreate()
     try:
@@ -96,14 +96,14 @@ def _upsert(spark: SparkSession, given: argparse.Namespace) -> int:
         num_tasks=given.num_tasks,
         **options,
     )
-    _print(_told(result))
+    _print(_summary(result))
     return 0
 
 
 def _compact(spark: SparkSession, given: argparse.Namespace) -> int:
     options = _pairs(given.storage)
     result = compact(spark, given.table, min_log_files=given.min_log_files, storage_options=options)
-    _print(None if result is None else _told(result))
+    _print(None if result is None else _summary(result))
     return 0
 
 
@@ -133,11 +133,10 @@ def _pairs(texts: Sequence[str]) -> dict[str, str]:
     return {name: value for name, _, value in pairs}
 
 
-def _told(result: bf.CommitResult) -> dict[str, object]:
-    """Return a commit without its files, of which there may be a million."""
-    told = asdict(result)
-    return {**told, "files": len(result.files)}
+def _summary(result: bf.CommitResult) -> dict[str, object]:
+    """Return a commit with the number of its files, of which there may be a million."""
+    return {**asdict(result), "files": len(result.files)}
 
 
-def _print(answer: object) -> None:
-    print(json.dumps(answer, indent=1), flush=True)
+def _print(result: object) -> None:
+    print(json.dumps(result, indent=1), flush=True)

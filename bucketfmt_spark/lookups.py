@@ -1,7 +1,7 @@
-"""`locate` and `lookup`: where the keys of a DataFrame live, and their rows.
+"""`locate` and `lookup`: the places and the rows of the keys of a DataFrame.
 
-`locate` moves nothing and opens no data file. `lookup` moves the keys to their buckets, once,
-and opens only these.
+`locate` moves no rows and opens no data file. `lookup` moves the keys to their buckets, once,
+and opens only these buckets.
 """
 
 from __future__ import annotations
@@ -43,16 +43,16 @@ _MOVED_KEYS = st.StructType(
 
 
 def locate(df: DataFrame, uri: Any) -> DataFrame:
-    """Return where the keys of a DataFrame live or would live. Rows as `bucketfmt.Table.locate`.
+    """Return the bucket and the files of each key, in the columns of `bucketfmt.Table.locate`.
 
     Args:
-        df: With `_hoodie_record_key` or the key fields, and with `_hoodie_partition_path` or the
-            partition fields if the table has partitions; without these, each key is located in
-            each partition.
-        uri: The table, or a `bucketfmt.Table`.
+        df: Rows with `_hoodie_record_key` or the key fields, and with `_hoodie_partition_path` or
+            the partition fields if the table has partitions. Without a partition, each key is
+            located in each partition.
+        uri: The URI of the table, or a `bucketfmt.Table`.
 
     Raises:
-        IndexUnknownError: nothing says how keys map to buckets, or the index has none.
+        IndexUnknownError: the index is unknown, not proved for a partition, or has no buckets.
         CorruptError: two file groups share a bucket.
         ExecutorError: executors have no bucketfmt, or another release.
     """
@@ -68,30 +68,30 @@ def locate(df: DataFrame, uri: Any) -> DataFrame:
 
 
 def lookup(df: DataFrame, uri: Side, columns: Sequence[str] | None = None) -> DataFrame:
-    """Return the rows of the table that have the keys of a DataFrame; each row once.
+    """Return the rows of the table that have the keys of a DataFrame, each row once.
 
     Args:
         df: As for `locate`.
-        uri: The table, a `bucketfmt.Table`, or a `bucketfmt.Scan` of it.
-        columns: Names to return, in this order; not for a scan, which has its own.
+        uri: The URI of the table, a `bucketfmt.Table`, or a `bucketfmt.Scan` of it.
+        columns: The columns to return, in this order. A scan has its own columns.
 
     Raises:
         IndexUnknownError: as `locate`.
-        UnsupportedError: a table of which buckets tell no keys; read() and join it.
-        ValueError: both a scan and columns.
+        UnsupportedError: the buckets of the table do not follow from keys; read() and join it.
+        ValueError: `columns` is given with a scan.
         ExecutorError: as `locate`.
     """
     check_executors(df.sparkSession)
     if columns is not None:
         if isinstance(uri, bf.Scan):
-            raise ValueError("a scan has its columns: leave columns= out")
+            raise ValueError("a scan has its own columns; leave columns= out")
         uri = (uri if isinstance(uri, bf.Table) else bf.open(uri)).scan(columns)
     scan = scan_of(uri)
     groups = bf.group_buckets(scan)
     buckets, reader = groups.buckets, scan.task_reader()
     packed = PackedTasks.of([[task.payload for _, task in group] for group in groups.tasks[0]])
     paths = [[path for path, _ in group] for group in groups.tasks[0]]
-    taken = arrow_for_spark(scan.schema)
+    accepted = arrow_for_spark(scan.schema)
 
     def assign(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -110,7 +110,7 @@ def lookup(df: DataFrame, uri: Side, columns: Sequence[str] | None = None) -> Da
                 own = pc.unique(keys.filter(of_path).column("record_key"))
                 if len(own):
                     for rows in reader.of_keys(own.cast(pa.string())).read(payload):
-                        yield as_spark_takes_it(rows, taken)
+                        yield as_spark_takes_it(rows, accepted)
 
     moved = move_to_buckets(map_batches(df, assign, _MOVED_KEYS), buckets.num_buckets)
-    return map_batches(moved, find, spark_schema(taken))
+    return map_batches(moved, find, spark_schema(accepted))

@@ -1,7 +1,7 @@
 """`read` and `changes`: a table's rows as a DataFrame.
 
-The driver plans: it leaves out partitions, and file groups by hash. A task reads one file slice,
-or several small ones, merges base file and log, and leaves out row groups by their statistics.
+The driver leaves out partitions, and file groups by hash. A task reads one file slice or several
+small ones, merges base file and log, and leaves out row groups by their statistics.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ def read(
 ) -> DataFrame:
     """Return the rows of a table. Arguments as in `bucketfmt.open` and `bucketfmt.Table.scan`.
 
-    The rows are those of the table when this is called, however often the DataFrame is computed.
-    Name columns and filter here: Spark's own are applied to what was read.
+    The rows are those of the table at the time of the call, however often the DataFrame is
+    computed. Pass columns and a filter here: Spark applies its own to rows that were read.
 
     Raises:
         ExecutorError: executors have no bucketfmt, or another release.
-        SchemaError: an unknown column.
-        UnsupportedError: the table merges records in a way that is not built.
+        SchemaError: the table has no such column.
+        UnsupportedError: the table merges records in an unsupported way.
     """
     scan = bf.open(uri, storage_options, index).scan(
         columns, filter, as_of, read_optimized, meta_columns
@@ -65,7 +65,7 @@ def changes(
     Raises:
         ExecutorError: as `read`.
         SchemaError: as `read`.
-        UnsupportedError: the table keeps no commit times in its rows.
+        UnsupportedError: the rows of the table have no commit times.
     """
     table = bf.open(uri, storage_options)
     scan = table.changes(since, until, columns, filter, meta_columns)
@@ -73,7 +73,7 @@ def changes(
 
 
 def read_scan(spark: SparkSession, scan: bf.Scan) -> DataFrame:
-    """Return the rows of a scan, with the columns, filter and instant it has.
+    """Return the rows of a scan, with the scan's columns, filter and instant.
 
     Raises:
         ExecutorError: as `read`.

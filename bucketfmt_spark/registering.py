@@ -1,4 +1,4 @@
-"""`register`: makes `format("bucketfmt")` known to a session. The rest works without it."""
+"""`register`: makes `format("bucketfmt")` known to a session; only that format needs it."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ __all__ = ["register"]
 def register(spark: SparkSession) -> None:
     """Make `format("bucketfmt")` known to a session.
 
-    Whether filters are pushed down is the session's setting now,
-    `spark.sql.python.filterPushdown.enabled`: register again once it has changed.
+    The session's setting `spark.sql.python.filterPushdown.enabled` at the time of the call decides
+    whether filters are pushed down. Call `register` again after a change of the setting.
 
     Raises:
-        UnsupportedError: Spark before 4.0, which has no data sources in Python.
+        UnsupportedError: Spark is older than 4.0 and has no data sources in Python.
     """
     try:
         from bucketfmt_spark.source.datasource import choose_source  # noqa: PLC0415
     except ImportError:
         raise UnsupportedError(
-            'format("bucketfmt") wants Spark 4.0 or later; read(), changes() and the other '
+            'format("bucketfmt") needs Spark 4.0 or later; read(), changes() and the other '
             "functions of bucketfmt_spark work without"
         ) from None
     spark.dataSource.register(choose_source(spark))

@@ -1,7 +1,7 @@
-"""`write`: the rows of a DataFrame into a table, with one exchange and one commit.
+"""`write`: writes the rows of a DataFrame to a table, with one exchange and one commit.
 
 The driver begins the write; rows go to the tasks of their buckets; each task writes the files of
-its buckets and returns receipts; the driver picks one winner for each bucket and commits
+its buckets and returns receipts; the driver picks one receipt for each bucket and commits
 (docs/decisions/0011).
 """
 
@@ -21,7 +21,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
 import bucketfmt as bf
-from bucketfmt_spark.bucket_id import bucket_id, expressible_index
+from bucketfmt_spark.bucket_id import expressed_bucket_id
 from bucketfmt_spark.engine.executors import check_executors, map_batches, parallelism
 from bucketfmt_spark.engine.failures import typed_errors
 from bucketfmt_spark.engine.placement import place
@@ -54,7 +54,7 @@ META_COLUMNS = (
     "_hoodie_file_name",
     "_hoodie_operation",
 )
-"""Hudi's own, which are left out of what is written."""
+"""Hudi's own columns, which a write leaves out of its rows."""
 _NO_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 _LATEST: dict[str, bf.WriteTask] = {}  # of this executor: what its tasks read of the table
 
@@ -70,31 +70,32 @@ def write(
     num_tasks: int | None = None,
     **options: Unpack[bf.WriteArguments],
 ) -> bf.CommitResult:
-    """Write the rows of a DataFrame to a table. As the methods of `bucketfmt.Table`.
+    """Write the rows of a DataFrame to a table, as the methods of `bucketfmt.Table` do.
 
-    The DataFrame is computed once. Where tasks fail, are repeated, or run twice, each bucket has
-    one file in the end; where the driver dies, the next write takes back what there is.
+    The DataFrame is computed once. If tasks fail, are repeated, or run twice, each bucket still
+    gets one file. If the driver dies, the next write takes this one back.
 
     Args:
-        df: The rows; of a delete, the keys with their partition columns. Hudi's own columns are
-            left out, so that what was read can be written.
-        uri: The table.
+        df: The rows; for a delete, the keys with their partition columns. Hudi's own columns are
+            left out, so that rows of `read` can be written.
+        uri: The URI of the table.
         operation: What to do with the rows.
-        storage_options: As `bucketfmt.open`; sent to executors.
-        index: As `bucketfmt.open`.
-        writer: As `bucketfmt.open`.
-        num_tasks: How many tasks write. By default a table without partitions has one for each
-            bucket; others a multiple of the buckets of a partition, about two for each core.
+        storage_options: As in `bucketfmt.open`; sent to executors.
+        index: As in `bucketfmt.open`.
+        writer: As in `bucketfmt.open`.
+        num_tasks: The number of tasks that write. By default a table without partitions has a task
+            for each bucket; other tables a multiple of the buckets of a partition, about two tasks
+            for each core.
         options: See `bucketfmt.WriteArguments`.
 
     Raises:
         ExecutorError: executors have no bucketfmt, or another release.
         SchemaError: the columns do not fit the table.
-        KeyEncodingError: a key that is null or empty, that rows of other values would have too,
-            or on which Hudi never returns.
-        ConflictError: other writers wrote to the same buckets, again and again.
-        IndexUnknownError: nothing says how keys map to buckets.
-        CommitUnknownError: the store does not tell whether the commit took effect.
+        KeyEncodingError: a key is null or empty, rows with other values would have the same key,
+            or Hudi never returns from hashing the key.
+        ConflictError: other writers wrote to the same buckets, in every try.
+        IndexUnknownError: the index is unknown, or not proved for a partition.
+        CommitUnknownError: the store failed, and the commit may have taken effect.
     """
     table = bf.open(uri, storage_options, index, writer=writer)
     return write_table(df, table, operation, num_tasks, **options)
@@ -107,7 +108,7 @@ def write_table(
     num_tasks: int | None = None,
     **options: Unpack[bf.WriteArguments],
 ) -> bf.CommitResult:
-    """Write to a table that is open. As `write`."""
+    """Write to an open table, as `write` does."""
     key = options.get("idempotency_key")
     repeated = None if key is None else table.find_commit(key)
     if repeated is not None:
@@ -131,19 +132,19 @@ def write_table(
 def place_rows(
     df: DataFrame, uri: str | os.PathLike[str] | bf.Table, num_tasks: int | None = None
 ) -> DataFrame:
-    """Return the rows so that all of a bucket are in one partition. One exchange.
+    """Return the rows, moved so that each bucket is in one partition. One exchange.
 
-    For `df.write.format("bucketfmt")`, which cannot do it itself.
+    For `df.write.format("bucketfmt")`, which cannot move rows itself.
 
     >>> bs.place_rows(df, uri).write.format("bucketfmt").mode("append").save(uri)  # doctest: +SKIP
 
     Args:
-        df: The rows, of a stream too.
-        uri: The table, by where it is or open.
-        num_tasks: As for `write`.
+        df: The rows; a stream will do.
+        uri: The URI of the table, or the table.
+        num_tasks: As in `write`.
 
     Raises:
-        IndexUnknownError: nothing says how keys map to buckets.
+        IndexUnknownError: the index is unknown.
     """
     table = uri if isinstance(uri, bf.Table) else bf.open(uri)
     num_buckets = _num_buckets(table.index)
@@ -154,9 +155,8 @@ def place_rows(
             num_tasks = num_buckets * max(1, math.ceil(wanted / num_buckets))
     if num_tasks < 1:
         raise ValueError(f"num_tasks is 1 or more, not {num_tasks}")
-    partition = _partition_column(table, df.schema)
-    if partition is not None and expressible_index(table) is not None:
-        bucket = bucket_id(index=table)
+    partition, bucket = _partition_column(table, df.schema), expressed_bucket_id(table)
+    if partition is not None and bucket is not None:
         if table.config.partition_fields:
             spread = sf.pmod(sf.hash(partition), sf.lit(1 << 20)).cast("bigint")
             bucket = bucket + spread * sf.lit(num_buckets)
@@ -166,16 +166,16 @@ def place_rows(
 
 
 def task_token() -> str:
-    """Return the write token of this attempt: no other has the same."""
+    """Return the write token of this attempt of a task, which no other attempt has."""
     context = TaskContext.get()
     if context is None:
-        raise RuntimeError("a write token is of a Spark task; there is none here")
+        raise RuntimeError("task_token was called outside a Spark task; call it in mapInArrow")
     return f"{context.partitionId()}-{context.stageId()}-{context.taskAttemptId()}"
 
 
 def write_batches(task: bf.WriteTask, batches: Iterator[pa.RecordBatch]) -> list[bytes]:
-    """Write what comes to one attempt of a task; return the receipts."""
-    # What one task has read of the table, the next in this process need not read again.
+    """Write the batches of one attempt of a task; return the receipts."""
+    # The next task in this process uses what this task has read of the table.
     known = _LATEST.get(task.instant)
     if known is None:
         _LATEST.clear()
@@ -216,7 +216,7 @@ def _numberer(
 
 
 def _start(partition_path: str, num_tasks: int) -> int:
-    """Return the task of a partition's first bucket: its name, hashed."""
+    """Return the number of the task for a partition's first bucket: a hash of its path."""
     found = 0
     for byte in partition_path.encode():
         found = (found * 31 + byte) % (1 << 61)
@@ -227,7 +227,7 @@ def _collect(
     placed: DataFrame,
     run: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]],
 ) -> list[bytes]:
-    """Run the job, once: doing it again would write everything again."""
+    """Run the job once: a second run would write all files again."""
     return [bytes(row.receipt) for row in map_batches(placed, run, "receipt binary").collect()]
 
 
@@ -235,7 +235,7 @@ def _collect(
 
 
 def _num_buckets(index: bf.Index | None) -> int:
-    """Return how many buckets a partition has, about."""
+    """Return the number of buckets of a partition, or an estimate."""
     if isinstance(index, bf.SimpleBucketIndex | bf.ConsistentHashingIndex):
         return index.num_buckets
     return index.default if isinstance(index, bf.PartitionBucketIndex) else 1
@@ -247,7 +247,7 @@ def _with_task(schema: st.StructType) -> st.StructType:
 
 
 def _partition_column(table: bf.Table, schema: st.StructType) -> Column | None:
-    """Return what is equal for rows of one partition path; None where Spark cannot tell it."""
+    """Return a column that is equal for rows of one partition path; None if Spark has none."""
     config = table.config
     if not config.partition_path_holds_values:
         return None

@@ -1,1 +1,1 @@
-"""What runs on executors: tasks, the one exchange, errors on their way back."""
+"""The machinery of jobs: tasks, the exchange by bucket, errors of executors."""

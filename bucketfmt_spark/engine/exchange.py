@@ -1,7 +1,6 @@
-"""The one exchange: rows of a DataFrame go to the buckets of a table.
+"""The exchange by bucket: moves rows of a DataFrame to the buckets of a table.
 
-Bucket i becomes partition i. Nothing that follows relies on it: the number of the bucket stays
-with the row.
+Bucket i becomes partition i. Later stages do not rely on that: the bucket id stays with the row.
 """
 
 from __future__ import annotations
@@ -25,13 +24,13 @@ BUCKET = "__bucketfmt_bucket"
 
 
 def exchange(df: DataFrame, buckets: bf.CommonBuckets, *, every_bucket: bool) -> DataFrame:
-    """Return the rows with their bucket as first column, those of a bucket in one partition.
+    """Return the rows with their bucket as first column; a bucket is in one partition.
 
     Args:
-        df: With the columns that are hashed.
-        buckets: Of the table.
-        every_bucket: Send each bucket a row besides, of nulls and with a negative number,
-            `~bucket`: a bucket without rows is then heard of too.
+        df: The rows, with the hash fields.
+        buckets: The buckets of the table.
+        every_bucket: Add a row of nulls to each bucket, with the negative number `~bucket`, so
+            that a bucket without rows has a task too.
     """
     fields = buckets.columns.fields
 
@@ -53,14 +52,14 @@ def exchange(df: DataFrame, buckets: bf.CommonBuckets, *, every_bucket: bool) ->
 
 
 def move_to_buckets(rows: DataFrame, num_buckets: int) -> DataFrame:
-    """Return rows that have their bucket, those of a bucket in one partition."""
+    """Return rows that have their bucket id, moved so that a bucket is in one partition."""
     return place(rows, sf.expr(f"if({BUCKET} < 0, ~{BUCKET}, {BUCKET})"), num_buckets)
 
 
 def split_by_bucket(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Yield (bucket, rows without it) of what `exchange` returned, as its tasks get it.
+    """Yield (bucket, rows without the bucket) of the batches of a task after `exchange`.
 
-    A bucket of which only its own row came has none.
+    A bucket that has only its added row has no rows.
     """
     for batch in batches:
         numbers, rows = batch.column(0), batch.select(batch.schema.names[1:])

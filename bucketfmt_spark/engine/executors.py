@@ -1,7 +1,7 @@
-"""What executors run, and whether they can run bucketfmt at all.
+"""Runs functions on executors, and checks that executors can import bucketfmt.
 
-That is asked before they are given work: DataFrames are lazy, so a package that is missing would
-otherwise show in the middle of the user's job, as an error of Spark's.
+The check comes before the first job: DataFrames are lazy, so a missing package would otherwise
+show in the middle of the user's job, as an error of Spark's.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ class ExecutorError(bf.BucketfmtError):
 
 
 def check_executors(spark: SparkSession) -> None:
-    """Ask a task on each core, once a session, whether it can import what the driver sends.
+    """Check in a task on each core, once for a session, that executors can import bucketfmt.
 
     Raises:
-        ExecutorError: it cannot.
+        ExecutorError: an executor has no bucketfmt, or another release than the driver.
     """
     if spark in _CHECKED:
         return
@@ -47,14 +47,14 @@ def check_executors(spark: SparkSession) -> None:
         if missing is None:
             raise
         raise ExecutorError(
-            f"the Python of executors has no {missing[1]}: install bucketfmt[spark] there, and "
-            "tell Spark which Python that is (PYSPARK_PYTHON)"
+            f"the Python of executors has no module {missing[1]}; install bucketfmt[spark] there, "
+            "and set PYSPARK_PYTHON to that Python"
         ) from error
     others = sorted({row.version for row in found} - {bf.__version__})
     if others:
         raise ExecutorError(
             f"the driver has bucketfmt {bf.__version__} and executors have {', '.join(others)}; "
-            "install the same release on all, or send it along: "
+            "install one release on all of them, or send it with the job: "
             "spark.addArtifacts(...) or --py-files"
         )
     _CHECKED[spark] = True
@@ -65,11 +65,11 @@ def map_batches(
     run: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]],
     schema: st.StructType | str,
 ) -> DataFrame:
-    """Return `df.mapInArrow(run, schema)`, of which the next task begins sooner.
+    """Return `df.mapInArrow(run, schema)`, whose tasks drop the import caches of zip files.
 
-    Before each task Spark 3.5 has importlib look for new modules, for which Python before 3.12
-    reads the directory of every zip file that modules were looked for in; Spark puts its own jar,
-    of thousands of entries, among them. That takes 0.1 s, unless those caches are dropped.
+    Before each task Spark 3.5 invalidates the caches of importlib, for which Python before 3.12
+    reads the directory of every zip file on the path again. Spark puts its own jar, which has
+    thousands of entries, on the path. That takes 0.1 s, unless these caches are dropped.
     """
 
     def run_task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -100,7 +100,7 @@ def _make_probe() -> Any:
 
 
 def parallelism(spark: SparkSession) -> int:
-    """Return how many tasks the session's cluster does at a time, as far as it tells."""
+    """Return how many tasks the session's cluster runs at a time, as far as the session knows."""
     if type(spark).__module__.startswith("pyspark.sql.connect"):
         stated = spark.conf.get("spark.sql.leafNodeDefaultParallelism", None)
         stated = stated or spark.conf.get("spark.default.parallelism", None)

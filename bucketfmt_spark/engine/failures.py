@@ -1,7 +1,4 @@
-"""Errors of tasks as what they were: Spark brings them to the driver as text.
-
-Pure.
-"""
+"""Restores the types of errors of tasks, which Spark brings to the driver as text. Pure."""
 
 from __future__ import annotations
 
@@ -33,12 +30,13 @@ _MISSING = re.compile(r"ModuleNotFoundError: No module named '((?:bucketfmt|pyar
 
 @contextmanager
 def typed_errors() -> Iterator[None]:
-    """Raise the error that a task failed with instead of Spark's about it.
+    """Raise the error of a failed task in place of Spark's error.
 
     Raises:
-        BucketfmtError: what a task raised.
-        ExecutorError: a task did not find the package.
-        ValueError: what a task raised about arguments; TypeError likewise.
+        BucketfmtError: as the task raised it.
+        ExecutorError: an executor lacks the package.
+        ValueError: as the task raised it.
+        TypeError: as the task raised it.
     """
     try:
         yield
@@ -52,7 +50,7 @@ def typed_errors() -> Iterator[None]:
 
 
 def find_cause(text: str) -> Exception | None:
-    """Return the error that a message of Spark's tells of; None if it is none of ours."""
+    """Return the error of bucketfmt in a message of Spark's; None if the message has none."""
     ours = [found for found in _OURS.findall(text) if found[0] in _KINDS]
     if ours:
         name, message = ours[-1]
@@ -60,8 +58,8 @@ def find_cause(text: str) -> Exception | None:
     missing = _MISSING.search(text)
     if missing:
         return ExecutorError(
-            f"an executor has no {missing[1]}; install bucketfmt on all of them, or send it "
-            "along: spark.addArtifacts(...) or --py-files"
+            f"an executor has no module {missing[1]}; install bucketfmt on all executors, or send "
+            "it with the job: spark.addArtifacts(...) or --py-files"
         )
     raised = _RAISED.search(text)
     if raised:

@@ -1,4 +1,4 @@
-"""Rows to the partition of a given number: the one exchange of a write."""
+"""Moves rows to partitions of given numbers: the exchange of a write."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _SEED = 42  # of Spark's hash()
 
 
 def place(df: DataFrame, number: Column, num_partitions: int) -> DataFrame:
-    """Return the same rows, each in the partition that `number` tells. One exchange.
+    """Return the same rows, each in the partition of its `number`. One exchange.
 
     Args:
         df: The rows.
         number: An integer from 0 to `num_partitions` - 1.
-        num_partitions: How many there are.
+        num_partitions: The number of partitions.
     """
     if hasattr(df, "repartitionById"):  # Spark 4.1
         return df.repartitionById(num_partitions, number.cast("int"))
@@ -28,7 +28,7 @@ def place(df: DataFrame, number: Column, num_partitions: int) -> DataFrame:
 
 
 def find_salts(num_partitions: int) -> npt.NDArray[np.int32]:
-    """Return for each partition an integer whose Spark hash is its number, modulo how many."""
+    """Return for each partition an integer whose Spark hash, modulo their number, is its number."""
     found = np.full(num_partitions, -1, np.int32)
     start = 0
     while (found < 0).any():

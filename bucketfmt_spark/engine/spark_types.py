@@ -1,6 +1,6 @@
-"""Hudi's types as Spark has them.
+"""Converts between the types of tables and the types of Spark.
 
-Spark takes Arrow batches of exactly the types that its own types have there. Pure.
+Spark accepts Arrow batches only in the Arrow types that correspond to its own types. Pure.
 """
 
 from __future__ import annotations
@@ -32,25 +32,25 @@ _PLAIN: dict[pa.DataType, st.DataType] = {
 
 
 def arrow_for_spark(schema: pa.Schema) -> pa.Schema:
-    """Return the schema with the types that Spark takes; every column may be null, as in Spark.
+    """Return the schema in the types that Spark accepts; every column is nullable, as in Spark.
 
-    Times of day are the integers that Hudi's reader shows, fixed is binary, moments are in
+    Times of day become integers, as in Hudi's reader; fixed becomes binary; timestamps are in
     microseconds.
 
     Raises:
-        UnsupportedError: a type that Spark has not.
+        UnsupportedError: Spark has no such type.
     """
-    return pa.schema([pa.field(field.name, _taken(field.type)) for field in schema])
+    return pa.schema([pa.field(field.name, _accepted(field.type)) for field in schema])
 
 
-def _taken(kind: pa.DataType) -> pa.DataType:
+def _accepted(kind: pa.DataType) -> pa.DataType:
     types = pa.types
     if types.is_struct(kind):
-        return pa.struct([pa.field(f.name, _taken(f.type)) for f in kind])
+        return pa.struct([pa.field(f.name, _accepted(f.type)) for f in kind])
     if types.is_list(kind) or types.is_large_list(kind):
-        return pa.list_(_taken(kind.value_type))
+        return pa.list_(_accepted(kind.value_type))
     if types.is_map(kind):
-        return pa.map_(_taken(kind.key_type), _taken(kind.item_type))
+        return pa.map_(_accepted(kind.key_type), _accepted(kind.item_type))
     if types.is_decimal(kind) and kind.precision <= _DECIMAL_DIGITS:
         return pa.decimal128(kind.precision, kind.scale)
     if types.is_timestamp(kind):
@@ -65,11 +65,11 @@ def _taken(kind: pa.DataType) -> pa.DataType:
         return pa.string()
     if kind in _PLAIN:
         return kind
-    raise UnsupportedError(f"Spark has no type for {kind}; leave the column out by columns=")
+    raise UnsupportedError(f"Spark has no type for {kind}; leave the column out with columns=")
 
 
 def spark_schema(schema: pa.Schema) -> st.StructType:
-    """Return Spark's schema for one that `arrow_for_spark` made."""
+    """Return Spark's schema for a result of `arrow_for_spark`."""
     return st.StructType([st.StructField(field.name, _spark_type(field.type)) for field in schema])
 
 
@@ -86,10 +86,10 @@ def _spark_type(kind: pa.DataType) -> st.DataType:
 
 
 def arrow_of(schema: st.StructType) -> pa.Schema:
-    """Return the Arrow schema of a DataFrame, in the types that `arrow_for_spark` has.
+    """Return the Arrow schema of a DataFrame, in the types of `arrow_for_spark`.
 
     Raises:
-        UnsupportedError: a type that Hudi has not, such as an interval.
+        UnsupportedError: Hudi has no such type, for example an interval.
     """
     return pa.schema([pa.field(field.name, _arrow_type(field.dataType)) for field in schema])
 
@@ -106,11 +106,13 @@ def _arrow_type(kind: st.DataType) -> pa.DataType:
     for arrow, spark in _PLAIN.items():
         if type(kind) is type(spark):
             return arrow
-    raise UnsupportedError(f"a column of type {kind.simpleString()}; leave it out, or cast it")
+    raise UnsupportedError(
+        f"Hudi has no type for {kind.simpleString()}; leave the column out, or cast it"
+    )
 
 
 def as_spark_takes_it(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Return a batch in a schema that `arrow_for_spark` made of its own."""
+    """Return a batch in the schema that `arrow_for_spark` returned for its own schema."""
     if batch.schema.equals(schema):
         return batch
     columns = [

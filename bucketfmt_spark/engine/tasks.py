@@ -1,8 +1,8 @@
-"""A frame of tasks: what the driver planned, done by Spark task by task, with no exchange.
+"""A DataFrame of tasks: Spark runs what the driver planned, task by task, with no exchange.
 
-A task is a number of `spark.range`, and one partition; what it has to do is found by that number
-in what is sent along. Nothing depends on which partition of the final job it becomes, so that
-unions and filters of such frames are sound.
+A task is a number of `spark.range`, and one partition. The number selects the task's payload in a
+value that is sent with the function. Nothing depends on the partition of the final job, so that
+unions and filters of such DataFrames are correct.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _OPEN_BYTES = 4 << 20  # as spark.sql.files.openCostInBytes
 
 @dataclass(frozen=True, eq=False)
 class PackedTasks:
-    """The payloads of all tasks as one value of bytes, which is cheap to send and to keep.
+    """The payloads of all tasks in one value of bytes, which is cheap to send and to keep.
 
     Attributes:
-        data: The payloads one behind the other.
-        ends: Where each payload ends.
-        counts: Where the payloads of each task end.
+        data: The payloads, concatenated.
+        ends: The offset of each payload's end.
+        counts: For each task, the number of payloads up to its last payload.
     """
 
     data: bytes
@@ -60,14 +60,15 @@ class PackedTasks:
 
 
 def number_tasks(numbers: Iterable[int]) -> list[list[bytes]]:
-    """Return a side of tasks that tells each a number; `work` reads it with `int(side[0])`."""
+    """Return a side of tasks that gives each task a number; `work` reads `int(side[0])`."""
     return [[str(number).encode()] for number in numbers]
 
 
 def pack_by_size(sizes: Sequence[int], parallelism: int) -> list[list[int]]:
-    """Return the numbers of pieces in groups: large ones alone, small ones together.
+    """Return the numbers of pieces in groups: large pieces alone, small pieces together.
 
-    As Spark packs files (`FilePartition.maxSplitBytes`), but a piece is never cut.
+    The sizes are those of Spark's file tasks (`FilePartition.maxSplitBytes`), but a piece is never
+    divided.
     """
     total = sum(sizes) + _OPEN_BYTES * len(sizes)
     most = min(_TASK_BYTES, max(_OPEN_BYTES, total // max(parallelism, 1)))
@@ -89,28 +90,28 @@ def task_frame(
     work: Callable[..., Iterator[pa.RecordBatch]],
     schema: pa.Schema,
 ) -> DataFrame:
-    """Return the rows that `work` makes of each task's payloads, one Spark task for each.
+    """Return the rows that `work` yields for the payloads of each task.
 
     Args:
         spark: The session.
-        sides: Of each side, of each task: its payloads.
-        work: Runs on executors, with a list of payloads for each side; what it refers to is sent
-            along once.
-        schema: Of what it yields.
+        sides: For each side and each task, the payloads.
+        work: Runs on executors, with a list of payloads for each side. Values that it refers to
+            are sent once.
+        schema: The schema of the rows that `work` yields.
 
     Raises:
         ExecutorError: executors have no bucketfmt, or another release.
     """
     check_executors(spark)
     packed = [PackedTasks.of(tasks) for tasks in sides]
-    taken = arrow_for_spark(schema)
+    accepted = arrow_for_spark(schema)
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 for rows in work(*(side[number] for side in packed)):
-                    yield as_spark_takes_it(rows, taken)
+                    yield as_spark_takes_it(rows, accepted)
 
     tasks = len(packed[0])
     frame = spark.range(0, tasks, 1, max(tasks, 1))
-    return map_batches(frame, run, spark_schema(taken))
+    return map_batches(frame, run, spark_schema(accepted))

@@ -1,1 +1,1 @@
-"""Joins and aggregates bucket by bucket, with no exchange."""
+"""Joins and aggregations bucket by bucket, with no exchange."""

@@ -1,7 +1,7 @@
-"""`aggregate`: a bucketed table is grouped bucket by bucket, with no exchange.
+"""`aggregate`: groups a bucketed table bucket by bucket, with no exchange.
 
-Rows of equal hash fields are in one bucket, so that a task that groups by them, and by more,
-needs no other.
+Rows with equal hash fields are in one bucket, so that a task that groups by the hash fields, and
+by further columns, needs one bucket only.
 """
 
 from __future__ import annotations
@@ -37,21 +37,22 @@ def aggregate(
     *,
     memory_bytes: int = _MEMORY_BYTES,
 ) -> DataFrame:
-    """Return the groups of a table, as Spark's `groupBy(keys).agg(...)` has them.
+    """Return the groups of a table, as Spark's `groupBy(keys).agg(...)` returns them.
 
     Args:
         spark: The session.
         table: A table, or a scan of it.
-        keys: What to group by; the fields the table is hashed by must be among them.
-        aggs: Column of the result: (column, function); ("*", "count") counts rows. Functions
-            are sum, avg, min, max, count and count_distinct.
-        memory_bytes: Of the rows of a bucket: more are put on local disk in parts.
+        keys: The columns to group by, the hash fields of the table among them.
+        aggs: For each column of the result, (column, function); ("*", "count") counts rows. The
+            functions are sum, avg, min, max, count and count_distinct.
+        memory_bytes: The memory for the rows of a bucket; a larger bucket is split into parts on
+            local disk.
 
     Raises:
         IndexUnknownError: the table does not say how keys map to buckets.
-        UnsupportedError: equal rows may be in different buckets; or a type that is not grouped.
-        SchemaError: an unknown column.
-        ValueError: `keys` leaves out a hash field, or no such function.
+        UnsupportedError: equal rows may be in different buckets, or a type cannot be grouped.
+        SchemaError: the table has no such column.
+        ValueError: `keys` leaves out a hash field, or there is no such function.
         ExecutorError: executors have no bucketfmt, or another release.
     """
     scan = scan_of(table)
@@ -61,8 +62,8 @@ def aggregate(
     left_out = [name for name in hashed if name not in keys]
     if left_out:
         raise ValueError(
-            f"keys={list(keys)} leaves out {left_out[0]}, by which the rows are in their buckets: "
-            "a group's rows may be in different ones; read() the table and use groupBy"
+            f"keys={list(keys)} leaves out {left_out[0]}, a hash field of the table: a group may "
+            "have rows in several buckets; add the field, or read() the table and use groupBy"
         )
     plan = _plan(schema, list(dict.fromkeys(keys)), aggs)
     reader, buckets = scan.task_reader(), groups.buckets
@@ -83,7 +84,7 @@ def aggregate(
 
 
 class _Aggregate(NamedTuple):
-    """A column of the result: of what, by which function of Arrow's, as which type."""
+    """A column of the result: its source column, function of Arrow, and type."""
 
     name: str
     column: str | None
@@ -102,7 +103,7 @@ class _Plan:
         """Return the groups of rows.
 
         Raises:
-            ValueError: a sum of integers that 64 bits do not hold.
+            ValueError: a sum of integers does not fit 64 bits.
         """
         wanted: list[tuple[str | list[str], str]] = []
         arguments = {}
@@ -128,13 +129,15 @@ def _plan(schema: pa.Schema, keys: list[str], aggs: Mapping[str, tuple[str, str]
     for field in fields:
         if pa.types.is_nested(field.type) or pa.types.is_floating(field.type):
             raise bf.UnsupportedError(
-                f"{field.name} is {field.type}: groups are of one value in text, numbers that are "
-                "exact, or time; read() the table and use groupBy"
+                f"grouping by {field.name} of type {field.type}: keys are no floating point "
+                "numbers and not nested; read() the table and use groupBy"
             )
     aggregates = [_aggregate(schema, name, *given) for name, given in aggs.items()]
     twice = {item.name for item in aggregates} & set(keys)
     if twice:
-        raise ValueError(f"{twice.pop()} is a key and a column of the result; name it otherwise")
+        raise ValueError(
+            f"{twice.pop()!r} is both a key and a column of the result; rename that column"
+        )
     needed = dict.fromkeys([*keys, *(item.column for item in aggregates if item.column)])
     output = [*fields, *(pa.field(item.name, item.kind) for item in aggregates)]
     columns = pa.schema([_known(schema, name) for name in needed])
@@ -149,7 +152,7 @@ def _known(schema: pa.Schema, name: str) -> pa.Field:
 
 
 def _aggregate(schema: pa.Schema, name: str, column: str, function: str) -> _Aggregate:
-    """Return an aggregate with the type that Spark gives it."""
+    """Return an aggregate with the type that Spark's function returns."""
     if (column, function) == ("*", "count"):
         return _Aggregate(name, None, "count_all", pa.int64())
     kind = _known(schema, column).type
@@ -165,8 +168,8 @@ def _aggregate(schema: pa.Schema, name: str, column: str, function: str) -> _Agg
         return _Aggregate(name, column, function, kind)
     if function not in ("sum", "avg"):
         raise ValueError(
-            f"{function!r} is none of sum, avg, min, max, count and count_distinct; read() the "
-            "table and use groupBy"
+            f"a function is sum, avg, min, max, count or count_distinct, not {function!r}; for "
+            "others read() the table and use groupBy"
         )
     if pa.types.is_decimal(kind):
         if function == "avg":
@@ -186,13 +189,13 @@ def _aggregate(schema: pa.Schema, name: str, column: str, function: str) -> _Agg
 
 def _not_built(function: str, column: str, kind: pa.DataType) -> bf.UnsupportedError:
     return bf.UnsupportedError(
-        f"{function} of {column}, which is {kind}, is left to Spark; read() the table and use "
+        f"{function} of {column}, which is {kind}, is not supported; read() the table and use "
         "groupBy"
     )
 
 
 def _widened(column: pa.ChunkedArray, item: _Aggregate) -> pa.ChunkedArray:
-    """Return what to aggregate, in a type whose sums are right."""
+    """Return the column to aggregate, in a type whose sums are exact."""
     if item.function == "mean":
         return column.cast(pa.float64(), safe=False)
     if item.function == "sum" and pa.types.is_decimal(column.type):
@@ -210,4 +213,4 @@ def _narrowed(column: pa.ChunkedArray, item: _Aggregate) -> pa.ChunkedArray:
     try:
         return column.cast(item.kind)
     except pa.ArrowInvalid as error:
-        raise ValueError(f"{item.name}: a sum that {item.kind} does not hold: {error}") from None
+        raise ValueError(f"the sum {item.name} does not fit {item.kind}: {error}") from None

@@ -1,6 +1,6 @@
-"""The join of one bucket: of what columns, and how it is done where rows do not fit into memory.
+"""The join of one bucket: its columns, and its execution in memory or in parts on disk.
 
-Planning is pure, and done on the driver; `rows` runs in a task.
+The driver plans, without I/O; `rows` runs in a task.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ _BATCH_ROWS = 65_536
 
 @dataclass(frozen=True, eq=False)
 class BucketJoin:
-    """What a task does with the two sides of a bucket. Pickles.
+    """The join that a task does with the two sides of a bucket. Pickles.
 
     Attributes:
         left: The columns of the left side.
-        right: Of the right side.
-        keys: What is compared: name and the type that both sides are brought to.
-        how: What becomes of rows that match nothing.
-        engine: Who finds matches.
-        buckets: How rows are placed, for sides that go to disk.
-        memory_bytes: When they do.
-        output: The columns of the result, of keys, the left's others, the right's others.
+        right: The columns of the right side.
+        keys: The columns that are compared, each with the common type of both sides.
+        how: The kind of the join.
+        engine: The library that finds matches.
+        buckets: The buckets of both sides, for splitting sides on disk.
+        memory_bytes: The memory for one side; a larger side is split on disk.
+        output: The columns of the result: keys, other columns of the left, of the right.
     """
 
     left: pa.Schema
@@ -49,7 +49,7 @@ class BucketJoin:
     output: pa.Schema
 
     def collect(self, side: SideName, folder: str, bucket: int = 0) -> BucketRows:
-        """Return what takes the rows of one side of a bucket."""
+        """Return the collector for the rows of one side of a bucket."""
         schema = self.left if side == "left" else self.right
         return BucketRows(schema, self.buckets, self.memory_bytes, folder, f"{side}-{bucket}")
 
@@ -101,12 +101,12 @@ def plan_join(
     engine: Engine,
     memory_bytes: int,
 ) -> BucketJoin:
-    """Return how the buckets of two sides are joined.
+    """Return the join of the buckets of two sides.
 
     Raises:
-        SchemaError: a side lacks a key column, or both have a column of one name besides; or
-            `columns` names one that is not there.
-        UnsupportedError: keys of types that do not compare.
+        SchemaError: a side lacks a key column; both sides have another column of one name; or
+            `columns` names an unknown column.
+        UnsupportedError: keys of types that cannot be compared.
         ValueError: `on` leaves out a hash field.
     """
     left, right = arrow_for_spark(left), arrow_for_spark(right)
@@ -120,7 +120,7 @@ def plan_join(
         twice = [field.name for field in others if field.name in left.names]
         if twice:
             raise bf.SchemaError(
-                f"both sides have a column {twice[0]} besides the keys; leave it out of one by "
+                f"both sides have a column {twice[0]} that is no key; leave it out of one side by "
                 "scan(columns=...), or rename it in a DataFrame, or join on it too"
             )
         fields += others
@@ -144,14 +144,14 @@ def _key_names(
     left_out = [name for name in hashed if name not in names]
     if left_out:
         raise ValueError(
-            f"on={names} leaves out {left_out[0]}, by which the rows are in their buckets: equal "
-            "rows may be in different ones; read() the tables and use Spark's own join"
+            f"on={names} leaves out {left_out[0]}, a hash field of the tables: equal rows may be "
+            "in different buckets; add the field, or read() the tables and use Spark's own join"
         )
     for side, schema in (("left", left), ("right", right)):
         for name in names:
             if schema.get_field_index(name) < 0:
                 raise bf.SchemaError(
-                    f"the {side} side lacks the column {name}, by which rows are joined; it has "
+                    f"the {side} side lacks the column {name} of the join; it has "
                     f"{', '.join(schema.names)}"
                 )
     return names
@@ -164,8 +164,8 @@ def _key_field(name: str, left: pa.Field, right: pa.Field) -> pa.Field:
     if kinds[0].equals(kinds[1]) and not (pa.types.is_nested(left.type) or _is_inexact(left.type)):
         return left
     raise bf.UnsupportedError(
-        f"{name} is {kinds[0]} on the left and {kinds[1]} on the right: keys are joined if they "
-        "are of one type, and no floating point numbers and not nested; cast one side"
+        f"{name} is {kinds[0]} on the left and {kinds[1]} on the right: the keys of both sides "
+        "have one type, no floating point and not nested; cast the column of one side"
     )
 
 

@@ -1,4 +1,4 @@
-"""Whole buckets as a DataFrame: `read_buckets` with their numbers, `sample` some of them."""
+"""Whole buckets as a DataFrame: `read_buckets` with their numbers, `sample` for some buckets."""
 
 from __future__ import annotations
 
@@ -17,19 +17,20 @@ from bucketfmt_spark.joining.sides import Side, scan_of
 __all__ = ["BUCKET_COLUMN", "num_buckets_of", "read_buckets", "sample"]
 
 BUCKET_COLUMN = "bucket_id"
-_TOLD = "_bucketfmt_num_buckets"
+_NUM_BUCKETS = "_bucketfmt_num_buckets"
 
 
 def read_buckets(spark: SparkSession, table: Side) -> DataFrame:
     """Return the rows of a table with their bucket, `bucket_id`, as first column.
 
-    Partition i has bucket i and nothing else: of all partitions of the table together, and where
-    these have different numbers of buckets, of the coarsest common division. On a ring, buckets
-    are numbered in its order. Each row's hash is compared with its bucket.
+    Partition i of the DataFrame has the rows of bucket i of all partitions of the table. Where
+    these have different numbers of buckets, the buckets are those of their common divisor. On a
+    ring, buckets are numbered in the order of the ring. Each row's hash is compared with its
+    bucket.
 
     Raises:
-        IndexUnknownError: the table does not say how keys map to buckets.
-        UnsupportedError: columns do not tell the bucket of a row.
+        IndexUnknownError: the index of the table is unknown.
+        UnsupportedError: the bucket of a row does not follow from columns.
         SchemaError: the scan leaves out a hash field, or the table has a column `bucket_id`.
         ExecutorError: executors have no bucketfmt, or another release.
     """
@@ -39,14 +40,14 @@ def read_buckets(spark: SparkSession, table: Side) -> DataFrame:
     buckets.check_rows_tell()
     lacking = [name for name in buckets.columns.fields if name not in scan.schema.names]
     if lacking:
-        raise bf.SchemaError(f"the scan leaves out {lacking[0]}, by which buckets are verified")
+        raise bf.SchemaError(f"the scan leaves out the hash field {lacking[0]}; add it to columns=")
     if BUCKET_COLUMN in scan.schema.names:
-        raise bf.SchemaError(f"the table has a column {BUCKET_COLUMN}: leave it out by columns=")
-    taken = arrow_for_spark(scan.schema)
+        raise bf.SchemaError(f"the table has a column {BUCKET_COLUMN}; leave it out with columns=")
+    accepted = arrow_for_spark(scan.schema)
 
     def work(number: list[bytes], payloads: list[bytes]) -> Iterator[pa.RecordBatch]:
         bucket = int(number[0])
-        for batch in read_all(reader, payloads, taken):
+        for batch in read_all(reader, payloads, accepted):
             check_bucket(batch, buckets, bucket)
             numbers = pa.array(np.full(batch.num_rows, bucket, np.int32))
             names = [BUCKET_COLUMN, *batch.schema.names]
@@ -56,21 +57,21 @@ def read_buckets(spark: SparkSession, table: Side) -> DataFrame:
     payloads = [[task.payload for _, task in group] for group in groups.tasks[0]]
     schema = pa.schema([pa.field(BUCKET_COLUMN, pa.int32()), *scan.schema])
     frame = task_frame(spark, [numbers, payloads], work, schema)
-    setattr(frame, _TOLD, buckets.num_buckets)
+    setattr(frame, _NUM_BUCKETS, buckets.num_buckets)
     return frame
 
 
 def num_buckets_of(df: DataFrame) -> int | None:
-    """Return how many partitions and buckets a frame has, if `read_buckets` returned it."""
-    found = df.__dict__.get(_TOLD)
+    """Return the number of buckets of a DataFrame that `read_buckets` returned; else None."""
+    found = df.__dict__.get(_NUM_BUCKETS)
     return found if isinstance(found, int) else None
 
 
 def sample(spark: SparkSession, table: Side, bucket: int, out_of: int) -> DataFrame:
-    """Return the rows of one bucket out of so many, as Hive's TABLESAMPLE; no other is opened.
+    """Return the rows of one bucket out of `out_of`, as Hive's TABLESAMPLE; opens only its files.
 
-    Equal hash fields are sampled alike in all tables with such buckets: the join of samples is a
-    sample of the join.
+    Equal hash fields are in the samples of all tables with such buckets or in none, so the join of
+    samples is a sample of the join.
 
     Args:
         spark: The session.
@@ -79,8 +80,8 @@ def sample(spark: SparkSession, table: Side, bucket: int, out_of: int) -> DataFr
         out_of: A divisor of the number of buckets.
 
     Raises:
-        ValueError: no divisor, or no such bucket.
-        IndexUnknownError: the table does not say how keys map to buckets.
+        ValueError: `out_of` is not a divisor, or there is no such bucket.
+        IndexUnknownError: the index of the table is unknown.
         UnsupportedError: equal rows may be in different buckets.
         ExecutorError: executors have no bucketfmt, or another release.
     """
@@ -91,10 +92,10 @@ def sample(spark: SparkSession, table: Side, bucket: int, out_of: int) -> DataFr
         raise ValueError(f"out_of is a divisor of the {found} buckets, not {out_of}")
     if not 1 <= bucket <= out_of:
         raise ValueError(f"bucket is 1 to {out_of}, not {bucket}")
-    reader, taken = scan.task_reader(), arrow_for_spark(scan.schema)
+    reader, accepted = scan.task_reader(), arrow_for_spark(scan.schema)
 
     def work(payloads: list[bytes]) -> Iterator[pa.RecordBatch]:
-        yield from read_all(reader, payloads, taken)
+        yield from read_all(reader, payloads, accepted)
 
     chosen = groups.tasks[0][bucket - 1 :: out_of]
     tasks = [[task.payload for _, task in group] for group in chosen if group]

@@ -1,7 +1,7 @@
-"""The rows of one side of one bucket, in memory or, where they are too many, on disk in parts.
+"""The rows of one side of one bucket, in memory or, if they are too large, in parts on disk.
 
-A part is what a bucket would be if there were more of them: the hash that placed rows into
-buckets is divided on, so that equal keys of both sides are in parts of one number.
+Parts divide a bucket by further bits of the hash that placed the rows in buckets, so that equal
+keys of both sides are in parts of the same number.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _ROWS_VERIFIED = 256  # of a file slice: keys hashed otherwise than thought show
 def read_all(
     reader: bf.TaskReader, payloads: Iterable[bytes], schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of several read tasks, in the types that Spark takes."""
+    """Yield the rows of several read tasks, in the types that Spark accepts."""
     for payload in payloads:
         for batch in reader.read(payload):
             yield as_spark_takes_it(batch, schema)
@@ -37,10 +37,10 @@ def read_bucket(
     buckets: bf.CommonBuckets,
     bucket: int,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the same of one bucket, once some rows of each file slice are seen to belong there.
+    """Yield the rows of one bucket; of each file slice the first rows are compared with the bucket.
 
     Raises:
-        CorruptError: they do not: the table, or what is known of its keys, is not as it seems.
+        CorruptError: a row hashes to another bucket.
     """
     for payload in payloads:
         is_first = True
@@ -52,10 +52,10 @@ def read_bucket(
 
 
 def check_bucket(batch: pa.RecordBatch, buckets: bf.CommonBuckets, bucket: int) -> None:
-    """Check that rows hash to the bucket they are in.
+    """Check that rows hash to their bucket.
 
     Raises:
-        CorruptError: one does not.
+        CorruptError: a row hashes to another bucket.
     """
     values = [batch.column(name) for name in buckets.columns.fields]
     strays = np.flatnonzero(buckets.assign_rows(values) != bucket)
@@ -63,13 +63,13 @@ def check_bucket(batch: pa.RecordBatch, buckets: bf.CommonBuckets, bucket: int) 
         row = {name: batch.column(name)[strays[0]].as_py() for name in buckets.columns.fields}
         raise bf.CorruptError(
             f"the row with {row} is in bucket {bucket} of {buckets.num_buckets} and hashes to "
-            "another: run bucketfmt check --depth full; if that finds nothing, record keys are "
-            "not made of these columns alone: read() the table and use Spark's own join or groupBy"
+            "another: run bucketfmt check --depth full; if the check finds nothing, record keys "
+            "have other columns too: read() the table and use Spark's own join or groupBy"
         )
 
 
 class BucketRows:
-    """Takes batches, gives tables back. One side of one bucket."""
+    """Collects the batches of one side of one bucket and returns them as tables."""
 
     def __init__(
         self,
@@ -82,11 +82,11 @@ class BucketRows:
         """Start without rows.
 
         Args:
-            schema: Of the batches.
-            buckets: Which columns are hashed, and how.
-            memory_bytes: When to go to disk.
-            folder: Where on disk; whoever made it removes it.
-            name: Of the files there, the side's own.
+            schema: The schema of the batches.
+            buckets: The hash fields and the hash.
+            memory_bytes: The size from which the rows go to disk.
+            folder: The folder for files; the caller removes it.
+            name: The prefix of this side's files.
         """
         self.schema = schema
         self._buckets = buckets
@@ -99,10 +99,10 @@ class BucketRows:
         self.is_spilled = False
 
     def add(self, batches: Iterable[pa.RecordBatch]) -> None:
-        """Take batches of the schema.
+        """Add batches of the schema.
 
         Raises:
-            KeyEncodingError: values that do not tell how the table's keys were hashed.
+            KeyEncodingError: the hash of the values is ambiguous.
         """
         for batch in batches:
             self._buckets.check_values(self._key_columns(batch))
@@ -115,14 +115,14 @@ class BucketRows:
                 self.spill()
 
     def spill(self) -> None:
-        """Go to disk now, because the other side did."""
+        """Move the rows to disk, because the other side is there."""
         self.is_spilled = True
         for batch in self._batches:
             self._write(batch)
         self._batches = []
 
     def tables(self) -> Iterator[pa.Table]:
-        """Yield all rows: one table, or of each part one. Once."""
+        """Yield all rows once: in one table, or in a table for each part."""
         if not self.is_spilled:
             yield pa.Table.from_batches(self._batches, self.schema)
             return

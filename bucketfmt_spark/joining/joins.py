@@ -1,7 +1,7 @@
-"""`join`: bucketed tables are joined bucket by bucket, with no exchange.
+"""`join`: joins bucketed tables bucket by bucket, with no exchange.
 
-Rows that can be equal are in one bucket on either side, so that a task joins it without others
-(RFC-29). Where one side is an ordinary DataFrame, its rows alone are moved, once.
+Rows with equal keys are in buckets of one number on both sides, so that a task joins one bucket
+of each (RFC-29). Where one side is a DataFrame, only the rows of the DataFrame are moved, once.
 """
 
 from __future__ import annotations
@@ -47,27 +47,28 @@ def join(
     engine: Engine = "pyarrow",
     memory_bytes: int = _MEMORY_BYTES,
 ) -> DataFrame:
-    """Return the join of two sides, as Spark's `left.join(right, on, how)` has it.
+    """Return the join of two sides, as Spark's `left.join(right, on, how)` returns it.
 
     Args:
         spark: The session.
         left: A table, or a scan of it; one side may be a DataFrame.
-        right: Likewise.
-        how: As Spark names it: inner, left, right, full, semi, anti.
-        on: Columns that both sides have; the fields the tables are hashed by, which must be
-            among them.
-        columns: Of the result, those wanted. A select afterwards saves little: Spark leaves
-            nothing out of what Python tasks return.
-        engine: Who joins within a bucket; polars is the fastest, and duckdb an option.
-        memory_bytes: Of the rows of one side of a bucket: more are put on local disk in parts,
-            and joined part by part.
+        right: As `left`.
+        how: The kind of the join, by Spark's names: inner, left, right, full, semi, anti.
+        on: The common columns to join by, the hash fields of the tables among them. By default
+            the hash fields.
+        columns: The columns of the result. A `select` afterwards saves little, because Spark does
+            not push it down into Python tasks.
+        engine: The library that joins the rows of a bucket: pyarrow, polars (the fastest) or
+            duckdb.
+        memory_bytes: The memory for one side of a bucket; a larger side is split into parts on
+            local disk and joined part by part.
 
     Raises:
-        UnsupportedError: the tables are hashed by other fields, or otherwise such that equal rows
-            may be in different buckets; or keys are of a type that is not compared as bytes.
-        IndexUnknownError: a table does not say how keys map to buckets.
-        SchemaError: a side lacks a key column, or both have a column of one name besides.
-        ValueError: no such kind of join, or `on` leaves out a hash field.
+        UnsupportedError: the tables hash different fields, or equal rows may be in different
+            buckets for another reason; or keys are of a type that cannot be compared as bytes.
+        IndexUnknownError: the index of a table is unknown.
+        SchemaError: a side lacks a key column, or both sides have another column of one name.
+        ValueError: there is no such kind of join, or `on` leaves out a hash field.
         TypeError: both sides are DataFrames.
         ExecutorError: executors have no bucketfmt, or another release.
     """
@@ -111,7 +112,7 @@ def _join_frame(
 ) -> DataFrame:
     """Join a table with a DataFrame, whose rows go to the table's buckets."""
     if is_frame(left) and is_frame(right):
-        raise TypeError("both sides are DataFrames: that is Spark's own join, left.join(right)")
+        raise TypeError("both sides are DataFrames; use Spark's own join, left.join(right)")
     frame: Any = left if is_frame(left) else right
     table = right if frame is left else left
     of_frame: SideName = "left" if frame is left else "right"
@@ -147,7 +148,7 @@ def _join_frame(
 
 
 def _has_rows(how: How, left: bool, right: bool) -> bool:
-    """Return whether a bucket gives rows, by which sides have any."""
+    """Return whether the join of a bucket can have rows, by the sides that have rows."""
     return {
         "inner": left and right,
         "semi": left and right,

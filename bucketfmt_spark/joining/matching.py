@@ -1,7 +1,7 @@
-"""Which rows of two tables belong together, found by pyarrow, polars or duckdb.
+"""Finds the matching rows of two tables with pyarrow, polars or duckdb.
 
-An engine sees the keys and the numbers of the rows, and never the rows: types it does not know,
-or would change, pass by it. Keys that are null match nothing, as in SQL. Pure.
+An engine gets the keys and the row numbers, and never the rows, so that columns of types that the
+engine does not know, or would change, stay as they are. Null keys match nothing, as in SQL. Pure.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ _ACERO = {
 
 
 class Match(NamedTuple):
-    """Numbers of rows that belong together; null where a row has no other.
+    """The numbers of matching rows; null where a row has no match.
 
-    `right` is None where only rows of the left are wanted (semi, anti).
+    `right` is None where the join returns rows of the left only (semi, anti).
     """
 
     left: pa.ChunkedArray
@@ -41,29 +41,29 @@ class Match(NamedTuple):
 
 
 def check_engine(engine: str) -> None:
-    """Check that there is such an engine, on the driver at least.
+    """Check that an engine exists, and that the driver has its package.
 
     Raises:
-        ValueError: there is none of this name.
-        ImportError: its package is not installed.
+        ValueError: there is no engine of this name.
+        ImportError: the package of the engine is not installed.
     """
     if engine not in ENGINES:
         raise ValueError(f"engine is one of {', '.join(ENGINES)}, not {engine!r}")
     if find_spec(engine) is None:
         raise ImportError(
-            f"engine={engine!r} wants the package {engine} on the driver and on executors; "
-            "install it, or take engine='pyarrow'"
+            f"engine={engine!r} needs the package {engine} on the driver and on executors; "
+            "install it, or use engine='pyarrow'"
         )
 
 
 def match_rows(left: pa.Table, right: pa.Table, how: How, engine: Engine) -> Match:
-    """Return which rows match, by the values of all columns of both, in their order.
+    """Return the rows that match, by the values of all columns in their order.
 
     Args:
-        left: The key columns, of the same types as those of `right`.
-        right: Likewise.
-        how: What becomes of rows that match nothing.
-        engine: Who finds it.
+        left: The key columns, with the types of those of `right`.
+        right: As `left`.
+        how: The kind of the join.
+        engine: The library that finds matches.
     """
     names = [f"k{number}" for number in range(left.num_columns)]
     numbered = [

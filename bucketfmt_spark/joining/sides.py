@@ -1,4 +1,4 @@
-"""What a caller may give for a table: where it is, the table, or a scan of it."""
+"""The forms in which a caller gives a table: its URI, the table, or a scan of it."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ def is_frame(side: Any) -> bool:
 
 
 def scan_of(side: Any) -> bf.Scan:
-    """Return the scan that a side stands for: of all rows and columns, unless it is one.
+    """Return the scan of a side: the given scan, or one of all rows and columns of the table.
 
     Raises:
-        TypeError: it is none of these.
+        TypeError: the side is not a URI, a table or a scan.
     """
     if isinstance(side, bf.Scan):
         return side

@@ -1,1 +1,1 @@
-"""`format("bucketfmt")`: Spark's own interface to reading and writing."""
+"""`format("bucketfmt")`: reads and writes through Spark's data source interface."""

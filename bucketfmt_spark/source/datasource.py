@@ -1,8 +1,8 @@
-"""`format("bucketfmt")`: Spark's own way in, over what `read` and `write` do.
+"""`format("bucketfmt")`: the data source, which uses the functions behind `read` and `write`.
 
-Spark gives a Python data source no columns to leave out and asks it for no statistics: `read`
-and the option `columns` are faster. Two readers, because a session that has not enabled filter
-push-down refuses one that offers it: `register` chooses.
+Spark does not push columns down into a Python data source, nor ask it for statistics, so `read`
+and the option `columns` are faster. There are two sources, because a session without filter
+push-down refuses a reader that offers it; `register` chooses the source.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from bucketfmt_spark.source.stream_source import stream_reader
 __all__ = ["BucketfmtSource", "FilteringSource", "choose_source"]
 
 _PUSH_DOWN = "spark.sql.python.filterPushdown.enabled"
-_SPLITS = 64  # a source is not told how many tasks run at a time
+_SPLITS = 64  # a source does not know how many tasks run at a time
 
 Condition = tuple[str, str, Any]
 
@@ -44,7 +44,7 @@ class BucketfmtSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """Return what `format` takes."""
+        """Return the name for `format`."""
         return "bucketfmt"
 
     def schema(self) -> st.StructType:
@@ -56,22 +56,22 @@ class BucketfmtSource(DataSource):
         return _Reader(SourceOptions(self.options))
 
     def streamReader(self, schema: st.StructType) -> DataSourceStreamReader:  # noqa: N802
-        """Return a reader of what commits change."""
+        """Return a reader of the changes of commits."""
         return stream_reader(SourceOptions(self.options))
 
     def writer(self, schema: st.StructType, overwrite: bool) -> DataSourceWriter:
-        """Return what writes a DataFrame."""
+        """Return the writer of a DataFrame."""
         return BatchSink(SinkOptions(self.options, overwrite=overwrite), schema)
 
     def streamWriter(  # noqa: N802
         self, schema: st.StructType, overwrite: bool
     ) -> DataSourceStreamWriter:
-        """Return what writes the batches of a stream."""
+        """Return the writer of the batches of a stream."""
         return stream_sink(SinkOptions(self.options, overwrite=overwrite), schema)
 
 
 class FilteringSource(BucketfmtSource):
-    """The same for sessions that push filters down."""
+    """The source for sessions that push filters down."""
 
     def reader(self, schema: st.StructType) -> DataSourceReader:
         """Return a reader that prunes by the filters of the query."""
@@ -79,7 +79,7 @@ class FilteringSource(BucketfmtSource):
 
 
 def choose_source(spark: SparkSession) -> type[BucketfmtSource]:
-    """Return the source that the session takes as it is set now."""
+    """Return the source for the session's present setting of filter push-down."""
     pushes = str(spark.conf.get(_PUSH_DOWN, "false")).lower() == "true"
     can_push = hasattr(DataSourceReader, "pushFilters")  # from Spark 4.1
     return FilteringSource if pushes and can_push else BucketfmtSource
@@ -117,16 +117,16 @@ class _Reader(DataSourceReader):
         return [_Slices([pieces[number].payload for number in group]) for group in groups]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        taken = arrow_for_spark(self._task_reader.schema)
+        accepted = arrow_for_spark(self._task_reader.schema)
         payloads = partition.payloads if isinstance(partition, _Slices) else []
         for payload in payloads:
             for batch in self._task_reader.read(payload):
-                yield as_spark_takes_it(batch, taken)
+                yield as_spark_takes_it(batch, accepted)
 
 
 class _FilteringReader(_Reader):
     def pushFilters(self, filters: list[Any]) -> Iterable[Any]:  # noqa: N802
-        """Take what prunes; Spark applies all of them again."""
+        """Keep the filters that can prune; Spark applies all filters again."""
         schema = self._options.table_schema()
         found = (_condition(item, schema) for item in filters)
         self._filter = [condition for condition in found if condition is not None]
@@ -134,10 +134,10 @@ class _FilteringReader(_Reader):
 
 
 def _condition(item: Any, schema: pa.Schema) -> Condition | None:
-    """Return a pushed filter as `Table.scan` takes it; None where the two might differ.
+    """Return a pushed filter in the form of `Table.scan`; None if results might differ.
 
-    Of types whose order and equality are the same in Spark and in Arrow: floating point numbers
-    are not among them.
+    Only types with the same order and equality in Spark and in Arrow are converted, and no
+    floating point numbers.
     """
     operators = {
         "EqualTo": "=",

@@ -1,9 +1,10 @@
-"""`df.write.format("bucketfmt")` and `writeStream`: Spark's own way in, over what `write` does.
+"""`df.write.format("bucketfmt")` and `writeStream`: the data source's writers.
 
-Spark makes the writer in one process, once the rows are there, has tasks write in others, and
-commits in a third; nothing of ours lives for as long as the write. So the first begins it and
-hands it over, each task keeps its heartbeat going, and the last takes it up and publishes it.
-Spark asks a source written in Python for no distribution: `place_rows` is the user's to call.
+Spark creates the writer in one process, runs tasks in other processes, and commits in a third
+process; none of them lives during the whole write. So the first process begins the write and hands
+it over, each task keeps the write's heartbeat going, and the last process resumes the write and
+publishes it. Spark asks a data source in Python for no distribution, so the user has to call
+`place_rows`.
 """
 
 from __future__ import annotations
@@ -29,12 +30,12 @@ _QUERY_ID = "sql.streaming.queryId"
 
 
 class Written(ds.WriterCommitMessage):
-    """What one task has written.
+    """The result of one task.
 
     Attributes:
-        task: Of which write.
-        receipts: One for each bucket.
-        query: The id of the stream, which is that of its checkpoint; None of a batch.
+        task: The write.
+        receipts: A receipt for each bucket.
+        query: The id of the stream, which its checkpoint keeps; None if no stream is written.
     """
 
     def __init__(self, task: bf.WriteTask | None, receipts: list[bytes], query: str | None) -> None:
@@ -44,7 +45,7 @@ class Written(ds.WriterCommitMessage):
 
 
 class _Sink:
-    """What writing a batch and writing a stream's batch have in common."""
+    """The common part of the writers of a DataFrame and of a stream."""
 
     def __init__(self, options: SinkOptions, schema: st.StructType) -> None:
         self._options = options
@@ -53,7 +54,7 @@ class _Sink:
 
     @cached_property
     def _task(self) -> bf.WriteTask | None:
-        """The write, which begins here; None if it was made before."""
+        """The write, which begins here; None if it was committed before."""
         options, table = self._options, self._options.open()
         key = options.idempotency_key
         if key is not None and table.find_commit(key) is not None:
@@ -66,7 +67,7 @@ class _Sink:
         return {"_options": self._options, "_columns": self._columns, "_task": self._task}
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
-        """Write what came to a task, which runs this."""
+        """Write the rows of a task. Runs in the task."""
         if self._task is None:
             return Written(None, [], None)
         context = TaskContext.get()
@@ -86,12 +87,12 @@ class _Sink:
                 started.publish([receipt for message in written for receipt in message.receipts])
             except ValueError as error:
                 raise ValueError(
-                    f"{error}: Spark does not ask where rows are to go, so write "
+                    f"{error}: Spark does not bring the rows of a bucket into one task, so write "
                     "bucketfmt_spark.place_rows(df, uri) in place of df"
                 ) from error
 
     def _take_back(self, task: bf.WriteTask | None) -> None:
-        """Leave nothing of a write, unless it was published in spite of all."""
+        """Take a write back, unless it was published nevertheless."""
         if task is not None:
             with suppress(bf.ConflictError):  # it has ended
                 self._options.open().resume_write(task).abort()
@@ -105,11 +106,11 @@ class BatchSink(_Sink, ds.DataSourceArrowWriter):
         _ = self._task  # begin: errors come as they are and not as those of pickling
 
     def commit(self, messages: list[Any]) -> None:
-        """Publish what the tasks have written."""
+        """Publish the files of the tasks."""
         self._publish(messages, self._options.idempotency_key)
 
     def abort(self, messages: list[Any]) -> None:
-        """Take it back."""
+        """Take the write back."""
         self._take_back(self._task)
 
 
@@ -117,16 +118,16 @@ def stream_sink(options: SinkOptions, schema: st.StructType) -> ds.DataSourceStr
     """Return the writer of a stream.
 
     Raises:
-        UnsupportedError: Spark before 4.1, which hands rows to it one by one.
-        ValueError: an `idempotency_key`, which is made of the query and the batch.
+        UnsupportedError: Spark is older than 4.1 and gives rows to a writer one by one.
+        ValueError: `idempotency_key` is given, which is made of the query and the batch.
     """
     if not hasattr(ds, "DataSourceStreamArrowWriter"):
         raise bf.UnsupportedError(
-            'writeStream.format("bucketfmt") wants Spark 4.1; write with '
+            'writeStream.format("bucketfmt") needs Spark 4.1; write with '
             "foreachBatch(bucketfmt_spark.batch_writer(...))"
         )
     if options.idempotency_key is not None:
-        raise ValueError("a stream makes its idempotency keys itself: leave the option out")
+        raise ValueError("a stream makes its idempotency keys itself; leave the option out")
     return _StreamSink(options, schema)
 
 

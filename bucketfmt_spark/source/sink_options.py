@@ -1,4 +1,4 @@
-"""The options of writing by `format("bucketfmt")`, read once."""
+"""The options of writing with `format("bucketfmt")`."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _KNOWN = (
 
 
 class SinkOptions(TableOptions):
-    """Options as text, checked. Pickles.
+    """The options of a writer, checked. Pickles.
 
-    Those of `TableOptions`; `operation`, as `write` has it: upsert if it is not given, and
+    They are those of `TableOptions`; `operation` as in `write`, by default upsert, or
     insert_overwrite_table where Spark overwrites; `evolve` (true or false), `missing`, `codec`,
     `log_format` and `idempotency_key` as in `bucketfmt.WriteArguments`; `lock`
     and `concurrency` as in `bucketfmt.WriterConfig`.
@@ -38,23 +38,23 @@ class SinkOptions(TableOptions):
         """Check options.
 
         Args:
-            options: As Spark has them.
+            options: The options from Spark.
             overwrite: Whether the mode is overwrite, or a stream's output is complete.
 
         Raises:
-            ValueError: no path, an unknown option, no such value, or one that contradicts the
-                mode.
+            ValueError: the path is missing, an option or its value is unknown, or the operation
+                contradicts the mode.
         """
         super().__init__(options, _KNOWN)
         default = "insert_overwrite_table" if overwrite else "upsert"
         self.operation: Any = self.given.get("operation", default).lower()
         if self.operation not in get_args(Operation):
             known = ", ".join(get_args(Operation))
-            raise ValueError(f"no operation {self.operation!r}: {known}")
+            raise ValueError(f"there is no operation {self.operation!r}; they are {known}")
         if overwrite and not self.operation.startswith("insert_overwrite"):
             raise ValueError(
                 f'mode("overwrite") and the operation {self.operation} contradict each other: '
-                'write with mode("append"), or leave the operation out to replace all of the table'
+                'write with mode("append"), or leave the operation out to replace the whole table'
             )
         if self.given.get("lock", "auto") not in _LOCKS:
             # That of a process would be held by one of several.
@@ -62,13 +62,13 @@ class SinkOptions(TableOptions):
         self.idempotency_key = self.given.get("idempotency_key")
 
     def open(self) -> bf.Table:
-        """Open the table, to write to it."""
+        """Open the table for writing."""
         writer: dict[str, Any] = {name: self.given[name] for name in _WRITER if name in self.given}
         return bf.open(self.path, self.storage, writer=bf.WriterConfig(**writer))
 
     @property
     def arguments(self) -> bf.WriteArguments:
-        """How files are encoded, and what the rows may do to the table's columns."""
+        """The arguments of the write."""
         names = ("missing", *_ENCODING)
         found: Any = {name: self.given[name] for name in names if name in self.given}
         found["evolve"] = self.is_true("evolve")

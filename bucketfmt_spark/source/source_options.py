@@ -1,4 +1,4 @@
-"""The options of reading by `format("bucketfmt")`, read once."""
+"""The options of reading with `format("bucketfmt")`."""
 
 from __future__ import annotations
 
@@ -25,18 +25,19 @@ _KNOWN = (
 
 
 class SourceOptions(TableOptions):
-    """Options as text, checked. Pickles.
+    """The options of a reader, checked. Pickles.
 
-    Those of `TableOptions`; `columns` (names, with commas between); `as_of`; `read_optimized` and
-    `meta_columns` (true or false); `since` and `until` for changes; for streams also
-    `maxFilesPerTrigger` and `maxBytesPerTrigger`.
+    They are those of `TableOptions`; `columns` (names, with commas between); `as_of`;
+    `read_optimized` and `meta_columns` (true or false); `since` and `until` for changes; for
+    streams also `maxFilesPerTrigger` and `maxBytesPerTrigger`.
     """
 
     def __init__(self, options: Mapping[str, str]) -> None:
         """Check options.
 
         Raises:
-            ValueError: no path, an unknown option, one that contradicts another, or no such value.
+            ValueError: the path is missing, an option or its value is unknown, or two options
+                contradict each other.
         """
         super().__init__(options, _KNOWN)
         given = self.given
@@ -50,14 +51,14 @@ class SourceOptions(TableOptions):
         self.max_bytes = self._number("maxbytespertrigger")
         of_changes = self.since is not None or self.until is not None
         if of_changes and (self.as_of is not None or self.read_optimized):
-            raise ValueError("since and until ask for changes: leave as_of and read_optimized out")
+            raise ValueError("since and until read changes; leave as_of and read_optimized out")
 
     def table_schema(self) -> pa.Schema:
-        """Return all of the table's columns."""
+        """Return the columns of the table."""
         return self.open().schema
 
     def scan(self, conditions: Sequence[tuple[str, str, Any]] = ()) -> bf.Scan:
-        """Return the scan that the options ask for."""
+        """Return the scan of these options."""
         table, row_filter = self.open(), list(conditions) or None
         if self.since is not None or self.until is not None:
             return table.changes(

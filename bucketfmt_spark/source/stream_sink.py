@@ -1,7 +1,7 @@
-"""A stream into a table, each batch once.
+"""Writes the batches of a stream to a table, each batch once.
 
-Spark repeats a batch after a crash, also one that was committed. A commit keeps the query's name
-and the number of the batch, and the same again is not made a second time.
+Spark repeats a batch after a crash, even if the batch was committed. A commit records the query's
+name and the number of the batch, and a batch that is recorded is not written again.
 """
 
 from __future__ import annotations
@@ -34,18 +34,20 @@ def batch_writer(
     ... ).start()
 
     Args:
-        uri: The table, by where it is or open. On Connect it is sent to the server, with the
-            options of its store.
-        query: What names the query, the same for as long as its checkpoint is used and for no
-            other query that writes to this table: give a new name with a new checkpoint.
+        uri: The URI of the table, or the table. On Connect the table is sent to the server, with
+            the options of its store.
+        query: The name of the query. It stays the same as long as the checkpoint is used, and no
+            other query that writes to this table has it: give a new name with a new checkpoint.
         operation: What to do with the rows.
         options: See `bucketfmt.WriteArguments`.
 
     Raises:
-        ValueError: no name, or an `idempotency_key`, which is made here.
+        ValueError: the name is empty, or `idempotency_key` is given, which is made here.
     """
     if not query or "idempotency_key" in options:
-        raise ValueError("batch_writer makes the idempotency key, of the query's name: give one")
+        raise ValueError(
+            "batch_writer makes the idempotency key from query=; give a name there, and no key"
+        )
     table = uri if isinstance(uri, bf.Table) else bf.open(uri)
 
     def write_batch(rows: DataFrame, batch_id: int) -> None:

@@ -1,9 +1,9 @@
-"""`spark.readStream.format("bucketfmt")`: what commits change, batch after batch.
+"""`spark.readStream.format("bucketfmt")`: the changes of commits, batch after batch.
 
 An offset is the moment up to which commits have been read: the completion time from table
-version 8 on, the requested time before. A batch is the changes between two, which a replay reads
-again the same, so that with a checkpoint each change is seen exactly once. A batch has at least
-one commit, and as many as the limits admit; a commit is never divided.
+version 8 on, the requested time before. A batch has the changes between two offsets, and a replay
+reads the same changes, so that with a checkpoint each change is read exactly once. A batch has at
+least one commit, and as many as the limits allow; a commit is never divided.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _LAYOUT_2 = 8  # the table version from which completion times are in the timeli
 
 
 class Commit(NamedTuple):
-    """A completed write: when, and how much it wrote."""
+    """A completed write: its time, and how many files and bytes it wrote."""
 
     moment: str
     files: int
@@ -39,10 +39,10 @@ class Commit(NamedTuple):
 
 
 def find_commits(table: bf.Table, after: str) -> list[Commit]:
-    """Return the writes that a stream may go on to, in their order.
+    """Return the writes that a stream may read next, in their order.
 
-    Before table version 8, moments are requested times: what is requested before a write that is
-    pending must come before it, so that nothing after the first pending one is read yet.
+    Before table version 8, offsets are requested times. A pending write may complete later with an
+    earlier offset, so that no write after the first pending write is read yet.
     """
     found, pending = [], []
     by_completion = table.config.table_version >= _LAYOUT_2
@@ -60,7 +60,7 @@ def find_commits(table: bf.Table, after: str) -> list[Commit]:
 
 
 class _Changes(ds.InputPartition):
-    """Changed file slices that one task reads, and how."""
+    """Changed file slices that one task reads, and their reader."""
 
     def __init__(self, reader: bf.TaskReader, payloads: list[bytes]) -> None:
         super().__init__(None)
@@ -70,7 +70,7 @@ class _Changes(ds.InputPartition):
 class _StreamReader(ds.DataSourceStreamReader):
     def __init__(self, options: SourceOptions) -> None:
         if options.as_of is not None or options.until is not None or options.read_optimized:
-            raise ValueError("a stream goes on from since: leave as_of, until, read_optimized out")
+            raise ValueError("a stream starts at since; leave as_of, until and read_optimized out")
         self._options = options
         self._target: str | None = None
 
@@ -125,10 +125,10 @@ class _StreamReader(ds.DataSourceStreamReader):
     def read(self, partition: ds.InputPartition) -> Iterator[pa.RecordBatch]:
         if not isinstance(partition, _Changes):
             return
-        taken = arrow_for_spark(partition.reader.schema)
+        accepted = arrow_for_spark(partition.reader.schema)
         for payload in partition.payloads:
             for batch in partition.reader.read(payload):
-                yield as_spark_takes_it(batch, taken)
+                yield as_spark_takes_it(batch, accepted)
 
 
 def _is_admitted(limit: Any, files: int, size: int) -> bool:
@@ -143,11 +143,11 @@ def stream_reader(options: SourceOptions) -> ds.DataSourceStreamReader:
     """Return the reader of a stream.
 
     Raises:
-        ValueError: options that a stream has not, or limits before Spark 4.2.
+        ValueError: a stream has no such option, or limits are given before Spark 4.2.
     """
     if limits is None:
         if options.max_files is not None or options.max_bytes is not None:
-            raise ValueError("limits of a batch want Spark 4.2: leave them out, or upgrade")
+            raise ValueError("limits of a batch need Spark 4.2; leave them out, or upgrade")
         return _StreamReader(options)
     return _LimitedStreamReader(options)
 
@@ -155,4 +155,4 @@ def stream_reader(options: SourceOptions) -> ds.DataSourceStreamReader:
 if limits is not None:
 
     class _LimitedStreamReader(_StreamReader, limits.SupportsTriggerAvailableNow):
-        """Spark asks for this mixin before it heeds limits in a run that ends."""
+        """A reader with the mixin that Spark needs for limits in a run that ends."""

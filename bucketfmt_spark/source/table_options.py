@@ -1,4 +1,4 @@
-"""The options that reading and writing by `format("bucketfmt")` have in common."""
+"""The common options of reading and writing with `format("bucketfmt")`."""
 
 from __future__ import annotations
 
@@ -12,34 +12,36 @@ _STORAGE = "storage."
 
 
 class TableOptions:
-    """Options as text: `path`, and `storage.*`, handed to fsspec without the prefix. Pickles."""
+    """The options `path`, and `storage.*`, which fsspec gets without the prefix. Pickles."""
 
     def __init__(self, options: Mapping[str, str], known: Iterable[str]) -> None:
         """Check names.
 
         Args:
-            options: As Spark has them; names in any case.
-            known: What names there are besides, in small letters.
+            options: The options from Spark; names in any case.
+            known: The further names, in lower case.
 
         Raises:
-            ValueError: no path, or an unknown option.
+            ValueError: the path is missing, or an option is unknown.
         """
         names = ["path", *known]
         self.given = {str(name).lower(): value for name, value in options.items()}
         unknown = sorted(n for n in self.given if n not in names and not n.startswith(_STORAGE))
         if unknown:
-            raise ValueError(f"bucketfmt knows no option {unknown[0]}: it has {', '.join(names)}")
+            raise ValueError(
+                f"bucketfmt has no option {unknown[0]}; its options are {', '.join(names)}"
+            )
         if "path" not in self.given:
-            raise ValueError('no path: give it as load("...") or save("..."), or as an option')
+            raise ValueError('no path is given; use load("..."), save("...") or the option path')
 
     @property
     def path(self) -> str:
-        """Where the table is."""
+        """The URI of the table."""
         return self.given["path"]
 
     @property
     def storage(self) -> dict[str, str]:
-        """What fsspec is told."""
+        """The options for fsspec."""
         given = self.given.items()
         return {name[len(_STORAGE) :]: text for name, text in given if name.startswith(_STORAGE)}
 
@@ -48,10 +50,10 @@ class TableOptions:
         return bf.open(self.path, self.storage)
 
     def is_true(self, name: str) -> bool:
-        """Return what an option that is true or false says; false if it is not given.
+        """Return the value of an option that is true or false; false if it is not given.
 
         Raises:
-            ValueError: another text.
+            ValueError: the text is neither true nor false.
         """
         text = self.given.get(name, "false").lower()
         if text not in ("true", "false"):

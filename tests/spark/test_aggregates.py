@@ -104,7 +104,7 @@ def test_sums_that_wrap_around_are_told(spark: SparkSession, tmp_path: Path) -> 
     other = make_table(
         tmp_path / "u", twice, bf.SimpleBucketIndex(1, ("id",)), record_key=["id", "k"]
     )
-    with pytest.raises(Exception, match="a sum that int64 does not hold"):
+    with pytest.raises(Exception, match="does not fit int64"):
         bs.aggregate(spark, other, ["id"], {"s": ("v", "sum")}).collect()
 
 
@@ -116,11 +116,11 @@ def test_what_is_not_grouped_so_is_refused_on_the_driver(
         bs.aggregate(spark, table, ["kind"], count)
     with pytest.raises(bf.SchemaError, match="no column 'nope'"):
         bs.aggregate(spark, table, ["user", "nope"], count)
-    with pytest.raises(ValueError, match="'median' is none of"):
+    with pytest.raises(ValueError, match="not 'median'"):
         bs.aggregate(spark, table, ["user"], {"m": ("seq", "median")})
-    with pytest.raises(ValueError, match="user is a key"):
+    with pytest.raises(ValueError, match="'user' is both a key"):
         bs.aggregate(spark, table, ["user"], {"user": ("seq", "sum")})
-    with pytest.raises(bf.UnsupportedError, match="groups are of one value"):
+    with pytest.raises(bf.UnsupportedError, match="grouping by"):
         bs.aggregate(spark, table, ["user", "ratio"], count)
     with pytest.raises(bf.UnsupportedError, match="avg of amount"):
         bs.aggregate(spark, table, ["user"], {"m": ("amount", "avg")})

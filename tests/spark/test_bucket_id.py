@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import date, datetime, timezone
 from decimal import Decimal
 from pathlib import Path
@@ -131,7 +131,7 @@ def test_before_spark_4_1_the_kernel_is_called_by_pandas(
     assert len(set(found)) > 3
     odd = pa.schema([("id", pa.float64()), ("day", pa.int32())])
     table = make(tmp_path / "odd", odd, ["id"], **options)
-    with pytest.raises(bf.UnsupportedError, match=r"before Spark 4\.1"):
+    with pytest.raises(bf.UnsupportedError, match=r"need Spark 4\.1"):
         bs.bucket_id(index=table)
 
 
@@ -186,6 +186,19 @@ def test_rules_and_rings(spark: SparkSession, tmp_path: Path) -> None:
         found, expected = both(spark, table, rows)
         assert found == expected
         assert len(set(found)) >= 5
+
+
+def test_an_index_that_is_not_recorded_is_proved(
+    spark: SparkSession, golden: Callable[[str, str], Path]
+) -> None:
+    path = golden("1.2.0", "cow")
+    rows = bf.open(path).scan(["id", "region"]).to_arrow()
+    found, expected = both(spark, bf.open(path, index=bf.SimpleBucketIndex(4)), rows)
+    assert found == expected
+    assert len(set(found)) == 4
+    wrong = bs.bucket_id(index=bf.open(path, index=bf.SimpleBucketIndex(8)))
+    with pytest.raises(Exception, match="num_buckets=8"):
+        spark.createDataFrame(rows).select(wrong).collect()
 
 
 @pytest.mark.parametrize("key", [None, ""])

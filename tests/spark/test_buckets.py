@@ -69,7 +69,7 @@ def test_a_row_in_another_bucket_than_its_own_is_told(
     for frame in (bs.join(spark, root, root, "semi"), bs.aggregate(spark, root, ["id"], COUNT)):
         with pytest.raises(Exception, match="hashes to another: run bucketfmt check"):
             frame.collect()
-    with pytest.raises(bf.SchemaError, match="leaves out id"):
+    with pytest.raises(bf.SchemaError, match="leaves out the hash field id"):
         bs.read_buckets(spark, table.scan(["n"]))
 
 

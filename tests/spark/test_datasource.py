@@ -89,9 +89,9 @@ def test_wrong_options_are_told(spark: SparkSession, golden: Callable[[str, str]
     path = golden("1.2.0", "cow")
     bs.register(spark)
     for options, message in (
-        ({"colums": "a"}, "knows no option colums"),
+        ({"colums": "a"}, "has no option colums"),
         ({"read_optimized": "yes"}, "read_optimized is true or false"),
-        ({"since": "20240101000000000", "as_of": "20240101000000000"}, "ask for changes"),
+        ({"since": "20240101000000000", "as_of": "20240101000000000"}, "read changes"),
         ({"columns": "nope"}, "no column 'nope'"),
     ):
         with pytest.raises(Exception, match=message):

@@ -56,7 +56,9 @@ def test_a_python_without_the_package_on_executors_is_told_on_the_driver(
     venv.create(tmp_path / "bare", with_pip=False)
     executors._CHECKED.pop(spark, None)
     monkeypatch.setattr(spark.sparkContext, "pythonExec", str(tmp_path / "bare/bin/python"))
-    with pytest.raises(bs.ExecutorError, match="the Python of executors has no pyarrow: install"):
+    with pytest.raises(
+        bs.ExecutorError, match="the Python of executors has no module pyarrow; install"
+    ):
         bs.read(spark, golden("1.2.0", "cow"))
     monkeypatch.undo()
     assert bs.read(spark, golden("1.2.0", "cow")).count() > 0

@@ -117,7 +117,7 @@ def test_what_cannot_be_written_is_refused_and_leaves_nothing(
         (good, "append", {"missing": "drop"}, "missing is error, null or keep"),
         (good, "append", {"operation": "merge"}, "no operation 'merge'"),
         (good, "overwrite", {"operation": "upsert"}, "upsert contradict each other"),
-        (good, "append", {"columns": "id"}, "knows no option columns"),
+        (good, "append", {"columns": "id"}, "has no option columns"),
         (good, "append", {"lock": "process"}, "lock is one of auto, storage"),
         (good, "append", {"codec": "lzo"}, "codec is one of zstd"),
     ):

@@ -95,7 +95,7 @@ def test_what_commits_nothing_is_no_commit(model: TableModel) -> None:
 @pytest.mark.parametrize(
     ("rows", "said"),
     [
-        ([row("x", 1), row("y", 1)], "missing [('b', 'x')]"),
+        ([row("x", 1), row("y", 1)], "missing rows [('b', 'x')]"),
         ([row("x", 1), row("y", 1), row("x", 1, "b"), row("n", 1)], "unexpected rows [('a', 'n')]"),
         (
             [row("x", 1), row("y", 7), row("x", 1, "b")],
@@ -134,5 +134,5 @@ def test_next_to_a_table(tmp_path: Path, model: TableModel) -> None:
     changed = model.changes(first.instant, by_completion=True)
     model.check_rows(table.changes(first.completion_time).to_arrow(), changed)
     table.delete(["y"])
-    with pytest.raises(AssertionError, match=r"missing \[\('a', 'y'\)\]"):
+    with pytest.raises(AssertionError, match=r"missing rows \[\('a', 'y'\)\]"):
         model.check(table)

@@ -89,8 +89,16 @@ REFUSED_WRITES: dict[str, tuple[Call, type[Exception], str]] = {
     "missing": (upsert(missing=3), ValueError, "missing is error, null or keep, not 3"),
     "find_commit": (lambda t: t.find_commit(3), TypeError, "idempotency_key is text"),  # type: ignore[arg-type]
     "user": (lambda t: t.savepoint(user=3), TypeError, "user is text, not 3"),  # type: ignore[arg-type]
-    "task": (lambda t: t.resume_write(3), TypeError, "task is what StartedWrite.hand_over"),  # type: ignore[arg-type]
-    "living task": (lambda t: t.keep_alive(3), TypeError, "task is what StartedWrite.hand_over"),  # type: ignore[arg-type]
+    "task": (
+        lambda t: t.resume_write(3),
+        TypeError,
+        "task is the result of StartedWrite.hand_over",
+    ),  # type: ignore[arg-type]
+    "living task": (
+        lambda t: t.keep_alive(3),
+        TypeError,
+        "task is the result of StartedWrite.hand_over",
+    ),  # type: ignore[arg-type]
     "clean for real": (lambda t: t.clean(dry_run="no"), TypeError, "dry_run is True or False"),  # type: ignore[arg-type]
     "retain": (lambda t: t.clean(retain="1"), TypeError, "retain is an integer"),  # type: ignore[arg-type]
     "retain nothing": (lambda t: t.clean(retain=0), ValueError, "retain is 1 or more, not 0"),
