@@ -45,7 +45,7 @@ class Timing:
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure owed: what was measured, and the bound it has to keep.
+    """A target: the measured value and its bound.
 
     `cause` is printed where it is missed.
     """
@@ -66,7 +66,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Result:
-    """One table of peers, and the figures owed that were read from it.
+    """One table of peers, and the targets for it.
 
     `amount` of `unit` is what one repetition does; `notes` are sentences.
     """

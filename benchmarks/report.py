@@ -1,4 +1,4 @@
-"""What was measured, as text: tables of peers, and the figures owed."""
+"""Results as text: tables of peers, and the targets."""
 
 from __future__ import annotations
 
@@ -18,24 +18,25 @@ Run = Mapping[str, Any]
 
 _PREAMBLE = """# Speed and memory
 
-Made by `make bench` (`python -m benchmarks`); do not edit. `python -m benchmarks NAME...` measures
-some of it again and keeps the rest. Every peer of a table ran on the same data in the same run,
-turn about, with the files in the page cache; before they are timed their results are compared.
+`make bench` (`python -m benchmarks`) writes this page; do not edit it.
+`python -m benchmarks NAME...` runs some benchmarks again and keeps the figures of the others. The
+peers of a table ran in turns in one run, on the same data, with the files in the page cache. Their
+results are compared before they are timed.
 
 Times are the median of the repetitions. CPU is user and system time of all threads. "x" is the
-median, over the rounds, of the peer's time by that of the first line: more than 1 is slower.
-Where other work shares the machine, the CPU column says more than the wall clock.
+median, over the rounds, of the peer's time divided by that of the first line: more than 1 is
+slower. Where other work shares the machine, the CPU column is more reliable than the wall clock.
 
-The tables are written by Apache Hudi 1.2.0 (`benchmarks/make_data.py`): 2 M rows of 11 columns
+Apache Hudi 1.2.0 wrote the tables (`benchmarks/make_data.py`): 2 M rows of 11 columns
 (Hudi's five and six of the user's), record keys of 32 characters, 16 buckets, snappy; `_5x` has
-five times the rows. `wide`, 20,000 file groups, is laid out by `benchmarks/wide_table.py`.
+five times the rows. `benchmarks/wide_table.py` makes `wide`, a table of 20,000 file groups.
 """
 
 
 def encode_run(
     name: str, results: Sequence[Result], environment: Mapping[str, str], measured: str, load: str
 ) -> Run:
-    """Return one benchmark as its JSON file has it."""
+    """Return one benchmark as the content of its JSON file."""
     return {
         "benchmark": name,
         "measured": measured,
@@ -80,10 +81,10 @@ def _times(timing: Timing, first: Timing) -> float:
 
 
 def format_figures(figures: Iterable[Figure]) -> str:
-    """Return the table of the figures owed, and after it the cause of each that is missed."""
+    """Return the table of the targets, and after it the cause of each missed target."""
     figures = list(figures)
     if not figures:
-        return "Nothing is owed here."
+        return "These benchmarks have no targets."
     rows = []
     for figure in figures:
         verdict = "met" if figure.is_met else f"**missed** by {_distance(figure):.0%}"
@@ -94,8 +95,8 @@ def format_figures(figures: Iterable[Figure]) -> str:
         if not figure.is_met:
             missed.setdefault(figure.cause, []).append(figure.name)
     causes = [f"- {'; '.join(names)}. {cause}" for cause, names in missed.items()]
-    table = _table(["figure", "measured", "owed", "", ""], rows)
-    return table + ("\n\nWhy they are missed:\n\n" + "\n".join(causes) if causes else "")
+    table = _table(["figure", "measured", "target", "", ""], rows)
+    return table + ("\n\nReasons for the missed targets:\n\n" + "\n".join(causes) if causes else "")
 
 
 def _distance(figure: Figure) -> float:
@@ -119,12 +120,12 @@ def _aligned(cell: str, widths: Sequence[int], at: int) -> str:
 
 
 def write_report(path: Path, runs: Sequence[Run]) -> None:
-    """Write the page that says everything, from the JSON of each benchmark's newest run."""
+    """Write the page of all results, from the JSON of each benchmark's newest run."""
     results = {run["benchmark"]: [_decode_result(raw) for raw in run["results"]] for run in runs}
     figures = [figure for own in results.values() for result in own for figure in result.figures]
     met = sum(figure.is_met for figure in figures)
-    parts = [_PREAMBLE, _format_environments(runs), "## Figures owed"]
-    parts += [f"{met} of {len(figures)} are met.", format_figures(figures)]
+    parts = [_PREAMBLE, _format_environments(runs), "## Targets"]
+    parts += [f"{met} of {len(figures)} targets are met.", format_figures(figures)]
     for name, own in results.items():
         parts += [f"## {name}", format_results(own)]
     path.write_text("\n\n".join(part.strip() for part in parts) + "\n")
@@ -147,11 +148,11 @@ def _format_environments(runs: Sequence[Run]) -> str:
         by_machine.setdefault(json.dumps(run["environment"]), []).append(run)
     parts = ["## Measured on"]
     for machine, own in by_machine.items():
-        told = [f"- {key}: {value}" for key, value in json.loads(machine).items()]
+        facts = [f"- {key}: {value}" for key, value in json.loads(machine).items()]
         loads = statistics.median(float(run["load"]) for run in own)
         days = sorted({run["measured"][:10] for run in own})
-        told.append(f"- on: {', '.join(days)}; load average {loads:.1f} (median)")
+        facts.append(f"- on: {', '.join(days)}; load average {loads:.1f} (median)")
         if len(by_machine) > 1:
-            told.append(f"- what: {', '.join(run['benchmark'] for run in own)}")
-        parts.append("\n".join(told))
+            facts.append(f"- what: {', '.join(run['benchmark'] for run in own)}")
+        parts.append("\n".join(facts))
     return "\n\n".join(parts)

@@ -336,10 +336,10 @@ def _result(
     title: str,
     timings: dict[str, Timing],
     million_rows: float,
-    owed: dict[str, float],
+    targets: dict[str, float],
     floor_at_most: float | None = None,
 ) -> Result:
-    """Return a table of peers; `owed` says how many times as fast as a peer we are to be."""
+    """Return a table of peers; `targets` are the least ratios of a peer's time to ours."""
     every = list(timings.values())
     figures = [
         Figure(
@@ -349,7 +349,7 @@ def _result(
             at_least=n,
             cause=_GZIP if peer == _HUDI_DEFAULT else _ZSTD,
         )
-        for peer, n in owed.items()
+        for peer, n in targets.items()
     ]
     if floor_at_most is not None:
         times = ratio(every, _US, to=_FLOOR)
