@@ -76,7 +76,7 @@ ROOMS = (
     Room(
         "format",
         "bytes to and from values; pure",
-        ("encoding", "names", "table", "timeline", "log", "keys", "buckets", "hfile"),
+        ("encoding", "names", "table", "timeline", "log", "keys", "buckets", "hfile", "metadata"),
     ),
     Room("errors, limits, ...", "what all rooms share"),
 )

@@ -34,6 +34,7 @@ from bucketfmt.format.log import (
     record_positions,
 )
 from bucketfmt.format.log.log_block import HeaderKey
+from bucketfmt.format.metadata import metadata_keys, metadata_records
 from bucketfmt.format.names import instants, layout, names, paths
 from bucketfmt.format.table import internal_schema, properties, table_lock
 from bucketfmt.format.table.table_config import TableConfig
@@ -173,6 +174,12 @@ def _hfile(data: bytes) -> object:
     file = HFile.of(data)
     found = [key for key, _ in file.scan()]
     return file.find([*found, b"", b"\xff"]), [file.meta_block(name) for name in file.meta_blocks]
+
+
+def _metadata_records(data: bytes) -> object:
+    file = HFile.of(data)
+    schema = metadata_records.decode_metadata_schema(file.file_info.get(b"schema", b""))
+    return [metadata_records.decode_metadata_record(value, schema) for _, value in file.scan()]
 
 
 def _archive_entries() -> list[bytes]:
@@ -382,6 +389,17 @@ TARGETS: dict[str, Target] = {
         properties.decode_partition_metadata, _vectors("partition-metadata")
     ),
     "properties.decode_properties": Target(_properties, _files("hoodie.properties")),
+    "metadata_keys.parse_files_key": Target(
+        lambda data: metadata_keys.parse_files_key(_text(data)), lambda: [b".", b"p=1"]
+    ),
+    "metadata_keys.parse_secondary_key": Target(
+        lambda data: metadata_keys.parse_secondary_key(_text(data)), lambda: [b"x$a1", b"\\$$a"]
+    ),
+    "metadata_records.decode_metadata_record": Target(_metadata_records, hfiles),
+    "metadata_records.decode_metadata_schema": Target(
+        metadata_records.decode_metadata_schema,
+        lambda: [HFile.of(data).file_info[b"schema"] for data in hfiles()],
+    ),
     "reader.HFile": Target(_hfile, hfiles),
     "record_keys.extract_hash_values": Target(_hash_values, _vectors("hash-values")),
     "record_keys.parse_record_key": Target(

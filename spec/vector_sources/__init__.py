@@ -10,6 +10,7 @@ from spec.vector_sources import (
     hfiles,
     keys,
     logs,
+    metadata_records,
     names,
     paths,
     places,
@@ -40,4 +41,5 @@ SOURCES = (
     slices.vectors,
     snapshots.vectors,
     hfiles.vectors,
+    metadata_records.vectors,
 )

@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tests.spec.formats import buckets, names, rows, tables, timeline
+from tests.spec.formats import buckets, metadata_records, names, rows, tables, timeline
 from tests.spec.formats.values import Json
 
 __all__ = ["FORMATS"]
 
 FORMATS: dict[str, Callable[[Any], Json]] = {
+    **metadata_records.FORMATS,
     **names.FORMATS,
     **timeline.FORMATS,
     **buckets.FORMATS,

@@ -1,0 +1,255 @@
+"""Vectors of the records of metadata tables."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from io import BytesIO
+
+import fastavro
+
+from spec.vector_sources.vector import ListOf, Vector
+
+__all__ = ["vectors"]
+
+_TEXT = "written for this text"
+_SEEN = "Hudi 1.2.0: seen in the metadata table of a table of version 9"
+_FILE = "326471c7-484a-498e-9351-5a1b860797ed-0_1-42-77_20261121035636929.parquet"
+_MD5 = "SMh1q8I6nTJkVVw2z0/Qzw=="
+
+_KEYS: list[tuple[dict[str, object], str]] = [
+    ({"kind": "files", "partition": "p=1"}, "p=1"),
+    ({"kind": "files", "partition": ""}, "."),
+    (
+        {"kind": "column_stats", "column": "part", "partition": "part=p1", "file": _FILE},
+        f"+WGrmgkN3io=tssgLg9E7p0={_MD5}",
+    ),
+    (
+        {"kind": "partition_stats", "column": "price", "partition": "part=p2"},
+        "XV1ds8/f890=tFBD22Dgg24=",
+    ),
+    ({"kind": "partition_stats", "column": "ts", "partition": ""}, "oyTjviKHuhI=FXThHwelITM="),
+    ({"kind": "bloom_filters", "partition": "part=p1", "file": _FILE}, f"tssgLg9E7p0={_MD5}"),
+]
+_GROUPS: list[tuple[str, int, bool, int]] = [
+    ("k000", 10, False, 1),
+    ("k001", 10, False, 2),
+    ("k005", 10, False, 6),
+    ("k009", 10, False, 0),
+    (f"tssgLg9E7p0={_MD5}", 4, False, 2),
+    ("polygenelubricants", 10, False, 8),
+    ("anything", 1, False, 0),
+    ("x$a1", 10, True, 6),
+    ("y$a2", 10, True, 7),
+    ("z$a1", 10, True, 8),
+]
+_SECONDARY: list[tuple[str | None, str, str]] = [
+    ("x", "a1", "x$a1"),
+    ("", "", "$"),
+    (None, "a", "\0$a"),
+    ("a$b", "c\\d", "a\\$b$c\\\\d"),
+    ("\0", "a", "\\\0$a"),
+]
+
+
+def _nullable(kind: object) -> list[object]:
+    return ["null", kind]
+
+
+def _record(name: str, **fields: object) -> dict[str, object]:
+    listed = [{"name": field, "type": kind} for field, kind in fields.items()]
+    return {"type": "record", "name": name, "fields": listed}
+
+
+_SCHEMA = _record(
+    "HoodieMetadataRecord",
+    _hoodie_record_key=_nullable("string"),
+    key="string",
+    type="int",
+    filesystemMetadata=_nullable(
+        {
+            "type": "map",
+            "values": _record("HoodieMetadataFileInfo", size="long", isDeleted="boolean"),
+        }
+    ),
+    BloomFilterMetadata=_nullable(
+        _record(
+            "HoodieMetadataBloomFilter",
+            type="string",
+            timestamp="string",
+            bloomFilter="bytes",
+            isDeleted="boolean",
+        )
+    ),
+    ColumnStatsMetadata=_nullable(
+        _record(
+            "HoodieMetadataColumnStats",
+            fileName=_nullable("string"),
+            columnName=_nullable("string"),
+            minValue=[
+                "null",
+                _record("IntWrapper", value="int"),
+                _record("LongWrapper", value="long"),
+                _record("StringWrapper", value="string"),
+                _record("DateWrapper", value="int"),
+            ],
+            maxValue=["null", "IntWrapper", "LongWrapper", "StringWrapper", "DateWrapper"],
+            valueCount=_nullable("long"),
+            nullCount=_nullable("long"),
+            totalSize=_nullable("long"),
+            totalUncompressedSize=_nullable("long"),
+            isDeleted="boolean",
+            isTightBound="boolean",
+            valueType=_nullable(
+                _record(
+                    "HoodieValueTypeInfo", typeOrdinal="int", additionalInfo=_nullable("string")
+                )
+            ),
+        )
+    ),
+    recordIndexMetadata=_nullable(
+        _record(
+            "HoodieRecordIndexInfo",
+            partitionName=_nullable("string"),
+            fileIdHighBits=_nullable("long"),
+            fileIdLowBits=_nullable("long"),
+            fileIndex=_nullable("int"),
+            fileId=_nullable("string"),
+            instantTime=_nullable("long"),
+            fileIdEncoding="int",
+            position=_nullable("long"),
+        )
+    ),
+    SecondaryIndexMetadata=_nullable(_record("HoodieSecondaryIndexInfo", isDeleted="boolean")),
+)
+
+
+def _value(**fields: object) -> dict[str, object]:
+    stream = BytesIO()
+    fastavro.schemaless_writer(stream, fastavro.parse_schema(_SCHEMA), {"key": "", **fields})
+    return {"schema": json.dumps(_SCHEMA), "value": stream.getvalue().hex()}
+
+
+_STATS = {
+    "fileName": "a.parquet",
+    "columnName": "s.n",
+    "minValue": ("DateWrapper", {"value": -1}),
+    "maxValue": ("DateWrapper", {"value": 20000}),
+    "valueCount": 4,
+    "nullCount": 1,
+    "totalSize": 90,
+    "totalUncompressedSize": 80,
+    "isDeleted": False,
+    "isTightBound": True,
+    "valueType": None,
+}
+_LOCATION = {
+    "partitionName": "p",
+    "fileIdHighBits": 8269599154448777525,
+    "fileIdLowBits": -6730541738999633328,
+    "fileIndex": 0,
+    "fileId": "",
+    "instantTime": 1795233396929,
+    "fileIdEncoding": 0,
+    "position": None,
+}
+
+
+def _location(**fields: object) -> dict[str, object]:
+    return _value(type=5, recordIndexMetadata={**_LOCATION, **fields})
+
+
+def vectors() -> Iterator[Vector]:
+    """Yield them."""
+    inputs = [given for given, _ in _KEYS]
+    inputs += [{"kind": "secondary", "value": v, "record_key": k} for v, k, _ in _SECONDARY]
+    keys = [key for _, key in _KEYS] + [key for _, _, key in _SECONDARY]
+    rules = ["MDT-4", "MDT-5", "MDT-7"]
+    yield Vector("metadata-key.all", rules, _SEEN, ListOf(inputs), keys)
+    given = [{"key": key, "groups": n, "secondary": second} for key, n, second, _ in _GROUPS]
+    groups = [group for *_, group in _GROUPS]
+    yield Vector("metadata-group.all", ["MDT-2", "MDT-3"], _SEEN, ListOf(given), groups)
+    parsed = [[value, key] for value, key, _ in _SECONDARY]
+    yield Vector(
+        "secondary-key.all", ["MDT-7"], _TEXT, ListOf([key for *_, key in _SECONDARY]), parsed
+    )
+    yield Vector(
+        "secondary-key.no-separator",
+        ["MDT-7"],
+        _TEXT,
+        ListOf(["", "a", "a\\$b", "a\\"]),
+        error="corrupt",
+    )
+
+    entries = {"a.parquet": {"size": 3000000000, "isDeleted": False}}
+    entries["b.parquet"] = {"size": 0, "isDeleted": True}
+    yield Vector(
+        "metadata-record.files",
+        ["MDT-8", "MDT-10"],
+        _TEXT,
+        _value(type=2, filesystemMetadata=entries),
+        {
+            "files": {"a.parquet": ["3000000000", False], "b.parquet": ["0", True]},
+            "partitions": False,
+        },
+    )
+    yield Vector(
+        "metadata-record.partitions",
+        ["MDT-10"],
+        _TEXT,
+        _value(type=1, filesystemMetadata={"p": {"size": 0, "isDeleted": False}}),
+        {"files": {"p": ["0", False]}, "partitions": True},
+    )
+    stats = {"file": "a.parquet", "column": "s.n", "min": ["Date", "-1"], "max": ["Date", "20000"]}
+    more = {"values": "4", "nulls": "1", "deleted": False, "tight": True}
+    for name, kind in (("column-stats", 3), ("partition-stats", 6)):
+        expected = {**stats, **more, "type": None, "of_partition": kind == 6}
+        given_stats = _value(type=kind, ColumnStatsMetadata=_STATS)
+        yield Vector(f"metadata-record.{name}", ["MDT-11"], _TEXT, given_stats, expected)
+    typed = {**_STATS, "valueType": {"typeOrdinal": 12, "additionalInfo": None}}
+    typed |= {side: ("IntWrapper", {"value": 3}) for side in ("minValue", "maxValue")}
+    expected = {**stats, **more, "min": ["Int", "3"], "max": ["Int", "3"], "type": 12}
+    yield Vector(
+        "metadata-record.typed-column-stats",
+        ["MDT-11"],
+        _TEXT,
+        _value(type=3, ColumnStatsMetadata=typed),
+        {**expected, "of_partition": False},
+    )
+    bloom = {"type": "SIMPLE", "timestamp": "1", "bloomFilter": b"text", "isDeleted": False}
+    yield Vector(
+        "metadata-record.bloom-filter",
+        ["MDT-8"],
+        _TEXT,
+        _value(type=4, BloomFilterMetadata=bloom),
+        {"type": "SIMPLE", "instant": "1", "text": b"text".hex(), "deleted": False},
+    )
+    own = "72c3849d-e3ca-4135-a298-4ff2c4fcaa50"
+    raw = {"fileIdEncoding": 1, "fileId": "raw id", "fileIdHighBits": -1, "fileIdLowBits": -1}
+    for name, fields, file_id in (
+        ("uuid", {}, f"{own}-0"),
+        ("bare-uuid", {"fileIndex": -1}, own),
+        ("raw", raw, "raw id"),
+    ):
+        found = {"partition": "p", "file_id": file_id, "instant_ms": "1795233396929"}
+        yield Vector(
+            f"metadata-record.location-{name}",
+            ["MDT-12"],
+            _SEEN if name == "uuid" else _TEXT,
+            _location(**fields),
+            {**found, "position": None},
+        )
+    yield Vector(
+        "metadata-record.secondary",
+        ["MDT-8"],
+        _TEXT,
+        _value(type=7, SecondaryIndexMetadata={"isDeleted": True}),
+        {"deleted": True},
+    )
+    bad: list[tuple[str, str, dict[str, object], str]] = [
+        ("another-type", "MDT-9", _value(type=8), "unsupported"),
+        ("no-member", "MDT-9", _value(type=5), "corrupt"),
+        ("another-encoding", "MDT-12", _location(fileIdEncoding=2), "unsupported"),
+    ]
+    for name, rule, content, error in bad:
+        yield Vector(f"metadata-record.{name}", [rule], _TEXT, content, error=error)
