@@ -64,7 +64,7 @@ bench: setup interop-setup
 # Hours, if MINUTES and the strides are chosen so: see docs/reliability.md.
 soak: setup interop-setup
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[soak]'
-	$(BIN)/python -m pytest -n auto --dist worksteal --every-case -m 'rotated and not judge'
+	$(BIN)/python -m pytest -n auto --dist worksteal --every-case -m '(rotated or hypothesis) and not judge'
 	$(BIN)/python -m soak corruption --save --workers 2
 	$(BIN)/python -m soak lengths
 	$(BIN)/python -m soak fuzz --seconds 60 --workers 2

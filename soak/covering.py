@@ -25,7 +25,7 @@ def cover(cases: Sequence[Case], seed: str, strength: int = 2) -> list[Case]:
         cases: All that are possible; each has one value for each axis.
         seed: Another seed chooses other cases, where the choice is free.
         strength: How many values are taken together: with 2, every two values that some case has
-            are in a chosen case; with 1, every value is.
+            are in a chosen case; with 1, every value is; with 0, one case is chosen.
     """
     order = list(range(len(cases)))
     Random(seed).shuffle(order)  # noqa: S311  (a choice, no secret)

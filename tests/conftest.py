@@ -10,14 +10,10 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import settings
 
 from tests.golden import expected, unpack
 
 pytest_plugins = ["tests.costs", "tests.rotation"]
-
-settings.register_profile("untimed", deadline=None)  # a busy machine is no failure
-settings.load_profile("untimed")
 
 
 @pytest.fixture(scope="session")

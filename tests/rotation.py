@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from soak.covering import cover
 
@@ -32,6 +33,18 @@ def seed() -> str:
     return found.stdout.strip()
 
 
+def examples(number: int) -> int:
+    """How many examples to try of a property where others try a hundred."""
+    return max(1, number * settings().max_examples // 100)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    # A busy machine is no failure.
+    settings.register_profile("some", deadline=None, max_examples=50)
+    settings.register_profile("many", deadline=None, max_examples=500)
+    settings.load_profile("many" if config.getoption("--every-case") else "some")
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--every-case",
@@ -48,9 +61,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         marker = item.get_closest_marker("rotated")
         if marker is not None:
             names, case = zip(*_values_of(item), strict=True)
-            groups.setdefault((item.path, names, *marker.args), {})[case] = item
+            own = item.nodeid.split("[")[0] if marker.args else ""
+            groups.setdefault((item.path, own, names, *marker.args), {})[case] = item
     left_out: set[pytest.Item] = set()
-    for (_, _, *strength), group in groups.items():  # type: ignore[misc]
+    for (_, _, _, *strength), group in groups.items():  # type: ignore[misc]
         taken = cover(list(group), seed(), *strength)
         left_out |= {group[case] for case in group.keys() - set(taken)}
     if left_out:
@@ -66,7 +80,7 @@ def _values_of(item: pytest.Item) -> list[tuple[str, str]]:
         for name, value in item.callspec.params.items():
             parts = value if isinstance(value, tuple) else (value,)
             values += [(f"{name}{at}", str(part)) for at, part in enumerate(parts)]
-    return values
+    return sorted(values)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -45,6 +45,7 @@ from bucketfmt.format.timeline.service_metadata import CleanMetadata
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
 from tests.format.struct_strategies import mutations
 from tests.format.timeline_files import Golden
+from tests.rotation import examples
 
 HISTORY_VERSIONS = ["1.0.2", "1.2.0"]
 
@@ -164,7 +165,7 @@ def test_archive_version_and_bounds() -> None:
     st.binary() | mutations(block_of(entry("commit", None), entry("clean", "REQUESTED", "x"))),
     st.just(ENTRY_SCHEMA) | mutations(ENTRY_SCHEMA.encode()).map(lambda b: b.decode("latin-1")),
 )
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_any_archive_bytes_decode_or_raise_our_error(content: bytes, schema: str) -> None:
     try:
         entries = decode_archived_block(content, schema)

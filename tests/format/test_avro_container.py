@@ -29,6 +29,7 @@ from bucketfmt.format.encoding.avro_container import (
 )
 from bucketfmt.limits import Limits
 from tests.format.struct_strategies import mutations
+from tests.rotation import examples
 
 
 def record(**fields: Any) -> dict[str, Any]:
@@ -309,7 +310,7 @@ def test_a_datum_fills_its_bytes() -> None:
 
 
 @given(mutations(encode_container(SIMPLE, [{"id": 7, "names": ["a", None, "é"]}])))
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_any_change_decodes_or_raises_our_error(data: bytes) -> None:
     try:
         schema, rows = decode_container(data)
@@ -342,7 +343,7 @@ def test_any_change_decodes_or_raises_our_error(data: bytes) -> None:
         max_leaves=8,
     )
 )
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_any_schema_is_plain_or_refused(schema: Any) -> None:
     try:
         plain = check_writer_schema(schema)

@@ -25,6 +25,7 @@ from bucketfmt.format.timeline.plans import CompactionPlan, encode_compaction_pl
 from bucketfmt.limits import Limits
 from tests.format.struct_strategies import mutations, values_of
 from tests.format.timeline_files import Golden, timeline_files
+from tests.rotation import examples
 
 COMMIT = CommitMetadata(
     partition_to_write_stats={
@@ -247,7 +248,7 @@ def test_avro_round_trip(metadata: CommitMetadata) -> None:
     | mutations(encode_commit_metadata_json(COMMIT))
     | mutations(encode_commit_metadata_avro(COMMIT, replace=False))
 )
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 def test_any_bytes_decode_or_raise_our_error(data: bytes) -> None:
     with suppress(BucketfmtError):
         assert isinstance(decode_commit_metadata(data), CommitMetadata)

@@ -29,6 +29,7 @@ from bucketfmt.format.keys.hashing_kernels import (
     xxhash64s,
 )
 from tests.format.test_hashing import LIST_HASHES, RING_HASHES
+from tests.rotation import examples
 
 Rows = list[str | None]
 
@@ -74,7 +75,7 @@ COLUMNS: dict[str, Callable[[Rows], pa.Array | pa.ChunkedArray]] = {
 
 
 @pytest.mark.parametrize("kind", COLUMNS)
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(rows=st.lists(TEXTS, max_size=12))
 def test_every_kind_of_column_hashes_as_its_values_do(kind: str, rows: Rows) -> None:
     column = COLUMNS[kind](rows)
@@ -87,7 +88,7 @@ def test_every_kind_of_column_hashes_as_its_values_do(kind: str, rows: Rows) -> 
     assert murmur2_hudi_hashes(column, -3).tolist() == [murmur2_hudi(r.encode(), -3) for r in some]
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(st.lists(st.tuples(TEXTS, TEXTS), max_size=12), st.sampled_from(list(COLUMNS)))
 def test_several_columns_are_one_list(rows: list[tuple[str | None, str | None]], kind: str) -> None:
     columns = [COLUMNS[kind]([row[0] for row in rows]), pa.array([r[1] for r in rows], pa.string())]
@@ -96,7 +97,7 @@ def test_several_columns_are_one_list(rows: list[tuple[str | None, str | None]],
     assert xxhash32s(columns).tolist() == [xxhash32(text.encode()) for text in joined]
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(st.lists(st.none() | st.lists(TEXTS, max_size=4), max_size=12), st.booleans())
 def test_a_list_column_stands_for_its_values(lists: list[Rows | None], large: bool) -> None:
     column = pa.array([["x"], *lists], pa.list_(pa.string()))[1:]
@@ -191,7 +192,7 @@ def test_bytes_that_are_not_utf8_are_corrupt_for_java(rows: list[bytes]) -> None
         assert xxhash32s([column]).tolist() == [xxhash32(row) for row in rows]
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.lists(st.binary(max_size=9), max_size=6))
 def test_any_bytes_hash_or_are_corrupt(rows: list[bytes]) -> None:
     column = pa.array(rows, pa.binary())

@@ -37,6 +37,7 @@ from bucketfmt.format.timeline.service_metadata import (
 )
 from tests.format.struct_strategies import mutations
 from tests.format.timeline_files import Golden, timeline_files
+from tests.rotation import examples
 
 COMMITS = ("commit", "deltacommit", "replacecommit", "clustering")
 PLANS = {
@@ -88,7 +89,7 @@ def test_a_record_of_something_else_is_corrupt() -> None:
 
 
 @given(st.binary() | mutations(encode_index_plan(IndexPlan())))
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_any_bytes_decode_or_raise_our_error(data: bytes) -> None:
     with suppress(BucketfmtError):
         assert (decode_instant_content(data) is None) == (not data)

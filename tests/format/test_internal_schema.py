@@ -26,6 +26,7 @@ from bucketfmt.limits import Limits
 from tests.format.struct_strategies import mutations
 from tests.format.timeline_files import Golden, timeline_files
 from tests.golden import GOLDEN
+from tests.rotation import examples
 
 NESTED = InternalSchema(
     fields=(
@@ -227,7 +228,7 @@ def test_round_trip(columns: list[tuple[str, object]]) -> None:
 
 
 @given(st.binary() | mutations(encode_schema_history([NESTED])))
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_any_bytes_decode_or_raise_our_error(data: bytes) -> None:
     with suppress(BucketfmtError):
         assert isinstance(decode_schema_history(data), tuple)

@@ -39,6 +39,7 @@ from bucketfmt.format.timeline.plans import (
 from bucketfmt.limits import Limits
 from tests.format.struct_strategies import mutations, values_of
 from tests.format.timeline_files import Golden, timeline_files, without_empties
+from tests.rotation import examples
 
 CODECS: list[tuple[type, Callable[..., Any], Callable[..., bytes]]] = [
     (
@@ -207,7 +208,7 @@ def test_size_is_bounded() -> None:
 
 @by_kind
 @given(data=st.data())
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_round_trip(
     kind: type, decode: Callable[..., Any], encode: Callable[..., bytes], data: st.DataObject
 ) -> None:
@@ -221,7 +222,7 @@ FUZZED = encode_compaction_plan(
 
 
 @given(st.binary() | mutations(FUZZED))
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_any_bytes_decode_or_raise_our_error(data: bytes) -> None:
     for _, decode, _ in CODECS:
         with suppress(BucketfmtError):

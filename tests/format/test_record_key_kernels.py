@@ -24,6 +24,7 @@ from bucketfmt.format.keys.record_keys import (
     extract_hash_values,
 )
 from tests.golden import GOLDEN
+from tests.rotation import examples
 
 TABLE_VERSIONS = {"0.15.0": 6, "1.0.2": 8, "1.2.0": 9}
 
@@ -43,7 +44,7 @@ def scalar_values(key: str | None, fields: list[str], dialect: KeyDialect) -> li
     return [None] if key is None else extract_hash_values(key, fields, dialect)
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(st.lists(st.none() | KEYS, max_size=12), FIELDS, DIALECTS, st.integers(0, 3))
 def test_columns_give_what_single_keys_give(
     keys: list[str | None], fields: list[str], dialect: KeyDialect, skipped: int
@@ -125,7 +126,7 @@ def test_bytes_that_are_not_utf8_are_corrupt(dialect: KeyDialect) -> None:
             bucket_ids(hash_value_columns(column, ["a"], dialect), 4)
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(
     st.lists(st.lists(st.sampled_from([b"a", b":", b",", b"\xff", b"\xc3\xa9"])).map(b"".join)),
     DIALECTS,

@@ -33,6 +33,7 @@ from bucketfmt.format.timeline.service_metadata import (
 )
 from tests.format.struct_strategies import mutations, values_of
 from tests.format.timeline_files import Golden, timeline_files, without_empties
+from tests.rotation import examples
 
 CODECS: list[tuple[type, Callable[..., Any], Callable[..., bytes]]] = [
     (CleanMetadata, decode_clean_metadata, encode_clean_metadata),
@@ -159,7 +160,7 @@ def test_a_field_that_must_be_there() -> None:
     ("kind", "decode", "encode"), CODECS, ids=[kind.__name__ for kind, _, _ in CODECS]
 )
 @given(data=st.data())
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_round_trip(
     kind: type, decode: Callable[..., Any], encode: Callable[..., bytes], data: st.DataObject
 ) -> None:
@@ -168,7 +169,7 @@ def test_round_trip(
 
 
 @given(st.binary() | mutations(encode_rollback_metadata(ROLLBACK)))
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_any_bytes_decode_or_raise_our_error(data: bytes) -> None:
     for _, decode, _ in CODECS:
         with suppress(BucketfmtError):

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from bucketfmt.errors import BucketfmtError
 from soak.targets import TARGETS, public_decoders
 from tests.property.mutations import mutated
+from tests.rotation import examples
 
 _SETTINGS = settings(
-    max_examples=250,
+    max_examples=examples(250),
     deadline=None,
     database=None,
     derandomize=True,

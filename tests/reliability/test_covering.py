@@ -16,7 +16,7 @@ CASES = list(product("abc", range(4), "xyz", (True, False)))
 @given(
     cases=st.lists(st.sampled_from(CASES), unique=True),
     seed=st.text(max_size=3),
-    strength=st.sampled_from([1, 2, 3]),
+    strength=st.sampled_from([0, 1, 2, 3]),
 )
 def test_nothing_that_meets_in_some_case_is_left_out(
     cases: list[tuple[object, ...]], seed: str, strength: int
@@ -34,6 +34,7 @@ def test_a_product_is_covered_by_few() -> None:
     """As many at least as the two longest axes have values: 4 x 3, and 4."""
     assert 12 <= len(cover(CASES, "0")) <= 15
     assert len(cover(CASES, "0", strength=1)) == 4
+    assert len(cover(CASES, "0", strength=0)) == 1
     assert len(cover(CASES, "0", strength=4)) == len(CASES) == 72
 
 

@@ -11,7 +11,6 @@ from bucketfmt.storage.store import WRITE_VERBS
 from bucketfmt.testing.crashes import SimulatedProcess, strike_everywhere
 from bucketfmt.testing.faulty_store import Fault
 from soak.works import KINDS, WORKS, Kind, make, read_rows
-from tests.reliability.struck import names_of
 
 CLEAN = next(work for work in WORKS if work.name == "clean")
 
@@ -26,7 +25,7 @@ def rows_as_of(table: bf.Table) -> dict[str, list[tuple]]:
     return found
 
 
-@pytest.mark.parametrize("kind", [KINDS[0], KINDS[4], KINDS[6], KINDS[8]], ids=names_of)
+@pytest.mark.parametrize("kind", [KINDS[0], KINDS[4], KINDS[6], KINDS[8]], ids=str)
 def test_whatever_a_clean_has_done_so_far(kind: Kind) -> None:
     base = make(kind, CLEAN)
     before = rows_as_of(SimulatedProcess(base, 2, kind.writer).open())

@@ -30,6 +30,7 @@ from bucketfmt.rows.avro import avro_decode, avro_nested_readers
 from bucketfmt.rows.avro.avro_decode import decode_avro_blocks
 from bucketfmt.rows.avro.avro_schema import arrow_schema, parse_avro_schema
 from tests.golden import GOLDEN
+from tests.rotation import examples
 from tests.rows.avro_cases import Case, cases, fastavro_block, fastavro_rows, rows_of
 
 Golden = Callable[[str, str], Path]
@@ -399,7 +400,7 @@ def damaged(content: bytes, data: st.DataObject) -> bytes:
     return bytes(copy[: data.draw(st.integers(len(copy) - 3, len(copy)))])
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(cases(), st.data())
 def test_any_bytes_are_rows_or_an_error(case: Case, data: st.DataObject) -> None:
     rows = st.lists(st.binary(max_size=30), max_size=6).map(lambda rows: framed(*rows))

@@ -14,6 +14,7 @@ from bucketfmt.errors import BucketfmtError, CorruptError, LimitError, Unsupport
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
 from bucketfmt.rows.avro import avro_frames
 from bucketfmt.rows.avro.avro_frames import find_frames
+from tests.rotation import examples
 
 
 def block(*records: bytes, count: int | None = None, version: int = 3) -> np.ndarray:
@@ -52,7 +53,7 @@ def test_long_chains_are_not_followed_alone(monkeypatch: pytest.MonkeyPatch) -> 
         assert find_frames(block(*records), DEFAULT_LIMITS).tolist() == begins(records)
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(
     st.lists(st.binary(max_size=40) | st.integers(0, 60).map(bytes), min_size=1, max_size=60),
     st.integers(1, 8),
@@ -90,7 +91,7 @@ def test_broken_chains(
         find_frames(data, DEFAULT_LIMITS)
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(st.data())
 def test_a_changed_length_is_seen_or_leads_to_the_same_end(data: st.DataObject) -> None:
     records = [b"x" * size for size in data.draw(st.lists(st.integers(0, 9), min_size=1))]

@@ -22,6 +22,7 @@ from bucketfmt.limits import Limits
 from bucketfmt.rows.filters import parse_filter
 from bucketfmt.rows.parquet.base_file import BaseFileReader
 from tests.golden import GOLDEN
+from tests.rotation import examples
 
 
 def written(rows: pa.Table, **options: Any) -> bytes:
@@ -292,7 +293,7 @@ def test_limits(limits: Limits) -> None:
 SMALL = written(ROWS.slice(0, 4), compression="none")
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.integers(0, len(SMALL) - 1), st.integers(1, 255), st.integers(0, len(SMALL)))
 def test_any_bytes_read_or_fail_as_our_own(position: int, flip: int, cut: int) -> None:
     damaged = bytearray(SMALL)

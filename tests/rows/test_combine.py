@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from bucketfmt.errors import SchemaError
 from bucketfmt.rows.merging.combine import find_standing_rows
 from bucketfmt.rows.merging.merge_rules import MergeRules
+from tests.rotation import examples
 from tests.rows import merge_model as model
 from tests.rows.test_merge import EVENT_TIME, NEWEST, OVERWRITE, PAIR, RULES
 
@@ -114,7 +115,7 @@ ROW = st.tuples(st.sampled_from("abc"), NUMBERS, NUMBERS, st.booleans())
 
 
 @pytest.mark.parametrize("name", RULES)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(given_rows=st.lists(ROW, max_size=12), kind=st.sampled_from([pa.int32(), pa.int64()]))
 def test_agrees_with_the_sequential_rules(name: str, given_rows: list, kind: pa.DataType) -> None:
     rules = RULES[name]

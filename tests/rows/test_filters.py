@@ -23,6 +23,7 @@ from bucketfmt.rows.parquet.parquet_footer import (
     RowGroupRanges,
     decode_footer,
 )
+from tests.rotation import examples
 
 ROWS = pa.table(
     {"a": [1, 2, None, 4], "b": ["x", None, "y", "x"], "f": [1.5, math.nan, None, -0.0]}
@@ -251,7 +252,7 @@ def table_of(rows: list[tuple]) -> pa.Table:
     return pa.table(arrays, names=list(COLUMN))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(TABLES, FILTERS)
 def test_no_row_group_with_a_kept_row_is_pruned(rows: list[tuple], given: list) -> None:
     table = table_of(rows)
@@ -311,7 +312,7 @@ def test_what_is_not_proved_is_not_restricted() -> None:
     assert values_of([("i", "=", 1), ("i", "=", 1.0)], "i") == {("1",)}
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(
     TABLES, FILTERS, st.lists(st.sampled_from(sorted(COLUMN)), min_size=1, max_size=2, unique=True)
 )

@@ -15,6 +15,7 @@ from bucketfmt.limits import Limits
 from bucketfmt.rows.merging.log_entries import DeleteRun, RowRun, Run, find_merge_columns
 from bucketfmt.rows.merging.merge import merge_log
 from bucketfmt.rows.merging.merge_rules import MergeRules
+from tests.rotation import examples
 from tests.rows import merge_model as model
 
 NEWEST = MergeRules((), False, False)
@@ -404,7 +405,7 @@ def to_model(ordering: OrderingValue) -> model.Ordering:
 
 
 @pytest.mark.parametrize("name", RULES)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(data=st.data())
 def test_agrees_with_the_sequential_rules(name: str, data: st.DataObject) -> None:
     rules = RULES[name]

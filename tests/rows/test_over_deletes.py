@@ -12,6 +12,7 @@ from bucketfmt.rows.merging.log_entries import RowRun, Run
 from bucketfmt.rows.merging.merge import merge_log
 from bucketfmt.rows.merging.merge_rules import MergeRules
 from bucketfmt.rows.merging.over_deletes import OverDeletes, count_over_deletes
+from tests.rotation import examples
 from tests.rows.test_merge import (
     DEFAULT_PAYLOAD,
     EVENT_TIME,
@@ -75,7 +76,7 @@ ENTRY = st.tuples(st.sampled_from("abc"), st.builds(long, NUMBERS) | st.just(NO_
 
 
 @pytest.mark.parametrize("name", RULES)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     base=st.lists(ROW, max_size=3, unique_by=lambda row: row[0]),
     runs=st.lists(st.lists(ROW, max_size=3) | st.lists(ENTRY, min_size=1, max_size=3), max_size=4),

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from bucketfmt.errors import BucketfmtError, CorruptError, TruncatedError
 from bucketfmt.rows.parquet.parquet_footer import ColumnRange, decode_footer
+from tests.rotation import examples
 
 UTC = dt.timezone.utc
 ROWS = pa.table(
@@ -134,7 +135,7 @@ def test_damage(data: bytes) -> None:
 FOOTER = footer_bytes(ROWS)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.integers(0, len(FOOTER) - 1), st.binary(min_size=1, max_size=4))
 def test_any_bytes_decode_or_fail_as_our_own(position: int, patch: bytes) -> None:
     damaged = FOOTER[:position] + patch + FOOTER[position + len(patch) :]

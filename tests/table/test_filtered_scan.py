@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 import bucketfmt as bf
 from bucketfmt.rows.filters import parse_filter
 from tests.index.test_assign import index_of
+from tests.rotation import examples
 
 Golden = Callable[[str, str], Path]
 
@@ -82,7 +83,9 @@ def filters(draw: st.DrawFn, rows: pa.Table) -> Any:
 
 @pytest.mark.parametrize(("version", "name"), TABLES)
 @settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(12),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(data=st.data())
 def test_a_filtered_scan_is_the_filtered_full_scan(

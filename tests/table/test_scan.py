@@ -117,34 +117,41 @@ class TestForms:
         scan = bf.open(golden("1.2.0", "ch_split")).scan()
         batches = list(pa.RecordBatchReader.from_stream(scan))
         assert len(batches) > 1
-        assert sum(batch.num_rows for batch in batches) == 6000
+        rows = pa.Table.from_batches(batches)
+        assert rows.num_rows == 6000
+        assert by_id(rows) == by_id(scan.to_arrow())
 
     @pytest.mark.parametrize("rows", [1, 7, 100_000])
     def test_batches_are_no_larger_than_asked(self, table: bf.Table, rows: int) -> None:
-        sizes = [batch.num_rows for batch in table.scan().to_batches(rows)]
+        batches = list(table.scan().to_batches(rows))
+        sizes = [batch.num_rows for batch in batches]
         assert max(sizes) <= rows
         assert 0 not in sizes
-        assert sum(sizes) == 310
+        assert by_id(pa.Table.from_batches(batches)) == by_id(table.scan().to_arrow())
 
     def test_nested_and_decimal_columns_survive_every_form(self, golden: Golden) -> None:
         scan = bf.open(golden("1.2.0", "intkey")).scan()
         rows = by_id(scan.to_arrow())
         assert by_id(pa.table(scan)) == rows
-        assert scan.to_polars().height == rows.num_rows == len(scan.to_pandas())
+        assert by_id(scan.to_polars().to_arrow().cast(rows.schema)) == rows
+        pandas_rows = scan.to_pandas().sort_values("id").reset_index(drop=True)
+        assert by_id(pa.Table.from_pandas(pandas_rows, rows.schema, preserve_index=False)) == rows
 
 
 class TestLimit:
     @pytest.mark.parametrize("limit", [0, 1, 26, 309, 310, 1000])
     def test_at_most_so_many_rows(self, table: bf.Table, limit: int) -> None:
-        whole = set(table.scan().to_arrow()["id"].to_pylist())
+        whole = {row["id"]: row for row in table.scan().to_arrow().to_pylist()}
         scan = table.scan(limit=limit)
         rows = scan.to_arrow()
         assert rows.num_rows == scan.count() == min(limit, 310)
         assert rows.schema == table.schema
         ids = rows["id"].to_pylist()
         assert len(set(ids)) == len(ids)
-        assert set(ids) <= whole
-        assert sum(batch.num_rows for batch in scan.to_batches(7)) == min(limit, 310)
+        assert rows.to_pylist() == [whole[key] for key in ids]
+        batches = [row for batch in scan.to_batches(7) for row in batch.to_pylist()]
+        assert len(batches) == min(limit, 310)
+        assert all(row == whole[row["id"]] for row in batches)
 
     def test_of_filtered_rows(self, table: bf.Table) -> None:
         scan = table.scan(filter=[("qty", "=", 3)], limit=5)
@@ -168,7 +175,9 @@ def test_count_is_the_number_of_rows(golden: Golden, version: str, name: str) ->
         {"as_of": table.timeline.instants[0].requested_time},
     ):
         scan = table.scan(**arguments)
-        assert scan.count() == scan.to_arrow().num_rows
+        rows = scan.to_arrow()
+        assert scan.count() == rows.num_rows
+        assert len(set(rows["id"].to_pylist())) == rows.num_rows, "no row is counted twice"
 
 
 def test_counting_base_files_reads_footers_only(
@@ -193,9 +202,12 @@ class TestAbandoning:
 
     def test_closing_the_iterator_ends_the_threads(self, golden: Golden) -> None:
         batches = bf.open(golden("1.2.0", "ch_split")).scan().to_batches(10)
-        assert next(batches).num_rows == 10
+        first = next(batches)
+        assert first.num_rows == 10
         batches.close()  # type: ignore[attr-defined]
         assert self.readers() == []
+        whole = bf.open(golden("1.2.0", "ch_split")).scan().to_arrow().to_pylist()
+        assert all(row in whole for row in first.to_pylist())
 
     def test_forgetting_the_iterator_ends_the_threads(self, golden: Golden) -> None:
         for _ in bf.open(golden("1.2.0", "ch_split")).scan().to_batches(10):
@@ -281,6 +293,10 @@ class TestMoments:
 
 def test_read_optimized_leaves_out_logs(golden: Golden) -> None:
     table = bf.open(golden("1.2.0", "mor"))
-    scan = table.scan(read_optimized=True)
-    assert scan.count() == 300
-    assert bf.open(golden("1.2.0", "nbcc")).scan(read_optimized=True).count() == 0
+    scan = table.scan(read_optimized=True, meta_columns=True)
+    rows = scan.to_arrow()
+    assert scan.count() == rows.num_rows == 300
+    assert all(name.endswith(".parquet") for name in rows["_hoodie_file_name"].to_pylist())
+    assert set(rows["ts"].to_pylist()) == {1}, "no update of a log"
+    only_logs = bf.open(golden("1.2.0", "nbcc"))
+    assert only_logs.scan(read_optimized=True).to_arrow() == only_logs.schema.empty_table()

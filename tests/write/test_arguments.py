@@ -146,6 +146,7 @@ REFUSED_WRITES: dict[str, tuple[Call, type[Exception], str]] = {
 }
 
 
+@pytest.mark.rotated(1)
 @pytest.mark.parametrize("name", REFUSED_WRITES)
 def test_a_write_whose_arguments_mean_nothing(table: bf.Table, name: str) -> None:
     call, error, message = REFUSED_WRITES[name]
@@ -284,6 +285,7 @@ REFUSED_READS: dict[str, tuple[Call, str]] = {
 }
 
 
+@pytest.mark.rotated(1)
 @pytest.mark.parametrize("name", REFUSED_READS)
 def test_a_read_whose_arguments_mean_nothing(table: bf.Table, name: str) -> None:
     call, message = REFUSED_READS[name]

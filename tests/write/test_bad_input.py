@@ -140,6 +140,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.rotated(1)
 @pytest.mark.parametrize("name", REFUSED)
 def test_rows_that_do_not_fit(table: bf.Table, name: str) -> None:
     given, error, message = REFUSED[name]

@@ -17,6 +17,7 @@ def ordered(rows: pa.Table) -> list[dict[str, object]]:
     return rows.sort_by([("region", "ascending"), ("id", "ascending")]).to_pylist()
 
 
+@pytest.mark.rotated
 @pytest.mark.parametrize("copied_bytes", [0, 1 << 16])
 @pytest.mark.parametrize("given", [1, 1000])
 @pytest.mark.parametrize("name", ["evolved_ids", "evolved_ids_mor"])

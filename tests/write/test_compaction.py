@@ -75,6 +75,7 @@ def base_files(root: str, instant: str) -> list[Path]:
     return sorted(Path(root).glob(f"*/*_{instant}.parquet"))
 
 
+@pytest.mark.rotated(1)
 @pytest.mark.parametrize("index", ["simple", "ring", "rules"])
 @pytest.mark.parametrize("version", VERSIONS)
 def test_rows_stay_and_logs_go(tmp_path: Path, version: int, index: str) -> None:
@@ -431,6 +432,7 @@ def _next_log(names: Sequence[str], token: str) -> str:
     return str(msgspec.structs.replace(last, version=last.version + 1, write_token=token))
 
 
+@pytest.mark.rotated(1)
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("is_archived", [False, True])
 def test_a_plan_that_names_a_file_taken_back_is_found_and_executed(
@@ -526,6 +528,7 @@ def test_a_hostile_plan_leads_nowhere(tmp_path: Path) -> None:
         assert not list(Path(table.uri, ".hoodie/.heartbeat").glob("*"))
 
 
+@pytest.mark.rotated(1)
 @pytest.mark.parametrize("version", ["0.15.0", "1.0.2", "1.2.0"])
 @pytest.mark.parametrize("failed", [False, True])
 def test_a_compaction_that_hudi_planned(
@@ -556,6 +559,7 @@ def test_a_compaction_that_hudi_planned(
     assert table.check(depth="full").status == "clean"
 
 
+@pytest.mark.rotated(1)
 @pytest.mark.parametrize("fault", [Fault.KILL_AFTER, Fault.FAIL_LATE])
 @pytest.mark.parametrize("version", [6, 9])
 def test_a_crash_at_every_write(tmp_path: Path, version: int, fault: Fault) -> None:

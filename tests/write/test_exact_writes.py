@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 import bucketfmt as bf
 from bucketfmt.rows.columns.column_types import stored_columns
+from tests.rotation import examples
 from tests.write.test_bad_input import tree
 
 UNITS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
@@ -61,7 +62,7 @@ SHAPES = [
     lambda kind: pa.list_(pa.struct([("a", pa.map_(pa.large_string(), pa.list_(kind)))])),
 ]
 KINDS = [(kind, version) for kind in ("COPY_ON_WRITE", "MERGE_ON_READ") for version in (6, 8, 9)]
-FEW = settings(deadline=None, max_examples=20)
+FEW = settings(deadline=None, max_examples=examples(20))
 
 
 def integers(bits: int, signed: bool) -> st.SearchStrategy[int]:

@@ -19,6 +19,8 @@ from tests.write.crashes import crashes, is_as, open_on
 from tests.write.models import Model, assert_reads_as, rows
 from tests.write.test_rollback import HUDI_OF, KINDS, VERSIONS, data_files, make
 
+pytestmark = pytest.mark.rotated
+
 
 def without_heartbeats(table: bf.Table) -> None:
     for path in Path(table.uri, ".hoodie/.heartbeat").iterdir():
@@ -31,6 +33,7 @@ def leave_pending(table: bf.Table, instant: str, action: str) -> None:
     put_inflight(table.store, table.config, instant, action)
 
 
+@pytest.mark.rotated(1)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("version", VERSIONS)
 def test_crash_points_of_a_write(tmp_path: Path, version: int, kind: str) -> None:

@@ -32,6 +32,8 @@ from bucketfmt.write.commit.transaction import Transaction
 from tests.write.crashes import crashes, is_as, open_on
 from tests.write.models import SCHEMA, Model, assert_reads_as, rows
 
+pytestmark = pytest.mark.rotated
+
 VERSIONS = (6, 8, 9)
 KINDS = ("COPY_ON_WRITE", "MERGE_ON_READ", "ring")
 HUDI_OF = {6: "0.15.0", 8: "1.0.2", 9: "1.2.0"}
@@ -390,6 +392,7 @@ def test_a_preview_writes_nothing(started: tuple[bf.Table, Model]) -> None:
     assert not store.writes
 
 
+@pytest.mark.rotated(1)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("version", VERSIONS)
 def test_crash_points(tmp_path: Path, version: int, kind: str) -> None:

@@ -81,7 +81,9 @@ def test_columns_that_stay_are_copied(
     assert_holds(uri, s3_options, model)
 
 
-@pytest.mark.parametrize(("version", "table_type"), [(6, "COPY_ON_WRITE"), (9, "MERGE_ON_READ")])
+@pytest.mark.rotated(0)
+@pytest.mark.parametrize("version", [6, 8, 9])
+@pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
 def test_everything_that_is_done_to_a_table(
     s3_options: Options, uri: str, version: int, table_type: str
 ) -> None:
@@ -239,6 +241,7 @@ class TestNoAccess:
         yield {**s3_options, "key": key["AccessKeyId"], "secret": key["SecretAccessKey"]}
         moto.settings.INITIAL_NO_AUTH_ACTION_COUNT = float("inf")
 
+    @pytest.mark.rotated(0)
     @pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
     def test_who_may_only_read(
         self, s3_options: Options, uri: str, reader: Options, table_type: str

@@ -21,6 +21,8 @@ from bucketfmt.write.rows import group_writer
 from bucketfmt.write.rows.receipts import Receipt, decode_receipts, encode_receipt, find_winners
 from tests.write.models import REGIONS, SCHEMA, Model, assert_reads_as, rows
 
+pytestmark = pytest.mark.rotated
+
 KINDS = {
     "cow": ("COPY_ON_WRITE", bf.SimpleBucketIndex(2)),
     "mor": ("MERGE_ON_READ", bf.SimpleBucketIndex(2)),

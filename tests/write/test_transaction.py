@@ -19,6 +19,8 @@ from bucketfmt.write.rows.started_write import WriteOptions
 from bucketfmt.write.rows.writer import TableWriter
 from tests.write.models import SCHEMA, Model, assert_reads_as, rows
 
+pytestmark = pytest.mark.rotated
+
 VERSIONS = [6, 8, 9]
 TYPES = ["COPY_ON_WRITE", "MERGE_ON_READ"]
 

@@ -12,6 +12,8 @@ import pytest
 import bucketfmt as bf
 from tests.write.models import SCHEMA, Model, assert_reads_as, rows
 
+pytestmark = pytest.mark.rotated
+
 INDEXES = {
     "simple": bf.SimpleBucketIndex(4),
     "ring": bf.ConsistentHashingIndex(4),
