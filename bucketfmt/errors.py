@@ -1,7 +1,7 @@
 """Every error bucketfmt raises about a table, its bytes or its store.
 
-One root, and a subtype only where a caller would act differently. Mistakes of
-the caller (a wrong argument) stay `ValueError` and `TypeError`.
+There is one root class, and a subclass only where a caller would act differently. A wrong
+argument is a `ValueError` or a `TypeError`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class BucketfmtError(Exception):
     """Base of all errors about a table. The message ends with what to do.
 
     Attributes:
-        path: The file concerned, relative to the table root; None where it is no file.
+        path: The file concerned, relative to the table root; None where no file is concerned.
         offset: Byte offset in `path` where the fault was seen.
         partition: Partition path concerned ("" is the root of an unpartitioned table).
         bucket: Bucket id concerned.
@@ -68,10 +68,10 @@ class BucketfmtError(Exception):
         partition: str | None = None,
         bucket: int | None = None,
     ) -> _E:
-        """Return this error with the places a caller further out knows filled in.
+        """Return this error after filling in the places that are not set yet.
 
-        `base_offset` is where the decoded bytes begin in the file; it is added once,
-        by whoever first names the file.
+        `base_offset` is where the decoded bytes begin in the file. The offset is added once, by the
+        caller that first names the file.
         """
         if self.path is None and path is not None:
             self.path = path
@@ -99,7 +99,7 @@ class BucketfmtError(Exception):
 
 
 class CorruptError(BucketfmtError):
-    """Bytes or names break the format. Restore the file; `bucketfmt check` tells what else is."""
+    """Bytes or names break the format. Restore the file; `bucketfmt check` finds other damage."""
 
 
 class TruncatedError(CorruptError):
@@ -111,11 +111,11 @@ class ChecksumError(CorruptError):
 
 
 class UnsupportedError(BucketfmtError):
-    """Well formed, but newer than this release or deliberately not built. Never guessed at."""
+    """The table uses a feature that this release does not support. The table is not damaged."""
 
 
 class LimitError(BucketfmtError):
-    """Obeying the bytes would exceed a bound of `bucketfmt.Limits`. Raise that limit knowingly."""
+    """The table would exceed a bound of `bucketfmt.Limits`. Raise the limit for a trusted table."""
 
 
 class UnsafePathError(BucketfmtError):
@@ -131,7 +131,7 @@ class IndexUnknownError(BucketfmtError):
 
 
 class KeyEncodingError(BucketfmtError):
-    """A record key cannot be made of its fields, or not taken apart in the table's dialect."""
+    """A record key cannot be made of its fields, or cannot be split in the table's dialect."""
 
 
 class SchemaError(BucketfmtError):
@@ -147,23 +147,23 @@ class LockTimeoutError(BucketfmtError):
 
 
 class CommitUnknownError(BucketfmtError):
-    """Whether the commit took effect is unknown. Look at the timeline; clean up nothing."""
+    """Whether the commit took effect is unknown. Look at the timeline; remove no files."""
 
 
 class LockLostError(CommitUnknownError):
     """The commit was published, but the table lock was lost before its file appeared.
 
-    Another writer may have completed a commit meanwhile, so either one's rows may be hidden.
+    Another writer may have completed a commit meanwhile, so rows of either commit may be hidden.
     """
 
 
 class StorageError(BucketfmtError):
-    """The store failed and nothing was changed. Retry."""
+    """The store failed, and the table did not change. Retry."""
 
 
 class NotFoundError(StorageError):
-    """A file that was to be read is not there.
+    """A file that was to be read does not exist.
 
-    Only the reader knows what that means: no table at all, a table that changed while it was
-    read (read again), or one that lost a file.
+    The reader knows what a missing file means: there is no table, the table changed during the
+    read (read again), or the table lost a file.
     """

@@ -1,7 +1,7 @@
 """Every bound on untrusted input, in one place.
 
-A table is untrusted input: whatever a length or a count in it says, memory and
-time stay within these bounds, and exceeding one raises `LimitError` naming it.
+A table is untrusted input. Whatever a length or a count in a table says, memory and time stay
+within these bounds. Input that exceeds a bound raises a `LimitError` that names the bound.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _GIB = 1024 * _MIB
 
 @dataclass(frozen=True)
 class Limits:
-    """Upper bounds, in the unit each name ends with. All are inclusive.
+    """Upper bounds, each inclusive and in the unit that its name ends with.
 
     The defaults are far above what Hudi writes and far below what a machine has.
     """

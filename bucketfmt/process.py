@@ -1,8 +1,8 @@
 """Which process this is, and what a forked child must not inherit.
 
 `os.fork` copies the memory of the parent but only one of its threads. A mutex that another thread
-held at that moment would stay locked in the child for ever, and what the parent has begun (a
-write, a lease, a heartbeat, a connection) stays the parent's. No I/O.
+held at that moment would stay locked in the child for ever. A write, a lease, a heartbeat or a
+connection that the parent began belongs to the parent. No I/O.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ __all__ = ["Mutex", "cached_property", "this_process"]
 class Mutex:
     """A lock between the threads of one process. In a forked child the mutex is free.
 
-    What threads share in memory is guarded by a mutex for a few statements, never while the store
-    is asked for something.
+    A mutex guards shared memory for a few statements. No thread holds a mutex during a request to
+    the store.
     """
 
     __slots__ = ("__weakref__", "_lock")
@@ -79,8 +79,9 @@ else:
     class cached_property(functools.cached_property):  # noqa: N801
         """`functools.cached_property` as Python 3.12 has it: without a mutex.
 
-        Before, all instances of a class share a mutex for each property, held while the value is
-        computed: a child that is forked meanwhile would wait for it for ever.
+        Before Python 3.12, all instances of a class share one mutex for each property, and a thread
+        holds the mutex while it computes the value. A child that is forked meanwhile would wait
+        for the mutex for ever.
         """
 
         def __get__(self, instance: Any, owner: Any = None) -> Any:

@@ -1,4 +1,4 @@
-"""How far something long is, told to whoever shows it. No I/O of its own."""
+"""Progress of long operations, reported to a callback. No I/O of its own."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["Progress", "ProgressCallback", "Steps"]
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far it is: `done` of `total` things of a stage."""
+    """Progress of one stage: `done` of `total` steps."""
 
     stage: str
     done: int
@@ -19,14 +19,15 @@ class Progress:
 
 
 ProgressCallback = Callable[[Progress], None]
-"""Called by one thread at a time. What it raises ends the work: nothing is published then."""
+"""Called by one thread at a time. An exception in the callback ends the operation, and nothing is
+published."""
 
 
 class Steps:
     """Counts the steps of a stage, taken by any thread."""
 
     def __init__(self, progress: ProgressCallback | None, stage: str, total: int) -> None:
-        """Tell that none is done yet."""
+        """Report that no step is done."""
         self._progress = progress
         self._stage = stage
         self._total = total
@@ -35,7 +36,7 @@ class Steps:
         self._tell()
 
     def step(self) -> None:
-        """Tell that one more is done."""
+        """Report that one more step is done."""
         with self._guard:
             self._done += 1
             self._tell()

@@ -132,7 +132,7 @@ def parse_filter(given: FilterLike) -> Filter:
     try:
         conjunctions = [reduce(and_, map(_expression, group)) for group in alternatives]
     except (pa.ArrowException, OverflowError) as error:
-        raise ValueError(f"a value of the filter has no Arrow type: {error}") from error
+        raise ValueError(f"a value of the filter has a type that Arrow lacks: {error}") from error
     return Filter(reduce(or_, conjunctions), alternatives)
 
 
@@ -152,7 +152,7 @@ def _parse_predicate(part: Any) -> Predicate:
         raise ValueError(f"{part!r} is not a (column, operator, value)")
     column, operator, value = part
     if operator not in _OPERATORS:
-        raise ValueError(f"{operator!r} is none of {', '.join(_OPERATORS)}")
+        raise ValueError(f"{operator!r} is not one of the operators {', '.join(_OPERATORS)}")
     if operator in ("in", "not in"):
         if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
             raise ValueError(f"{column} {operator} needs a list of values, not {value!r}")

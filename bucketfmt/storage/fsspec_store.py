@@ -1,8 +1,8 @@
 """A `Store` over any fsspec file system: object stores, memory, HTTP.
 
-Does I/O. Object stores show an object only when it is complete, so creating one is
-atomic as soon as the store can be told "unless it is there"; only file systems known to
-do that (`_CONDITIONAL_PROTOCOLS`) may create files.
+Does I/O. An object store shows an object only when the object is complete, so creating an object
+is atomic if the store supports the condition "unless the object exists". Files are created only on
+file systems that are known to support the condition (`_CONDITIONAL_PROTOCOLS`).
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ _inherited: builtins.list[Any] = []
 class FsspecStore:
     """The files below one fsspec URL. See `Store` for the verbs.
 
-    Safe to use from several threads. A forked child opens the file system anew; of `memory://` it
-    has a copy that its parent does not see.
+    Safe to use from several threads. A forked child opens the file system anew. Files of
+    `memory://` that a child writes are not visible to the parent.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class FsspecStore:
             ValueError: fsspec knows no such protocol.
             StorageError: the file system could not be set up.
         """
-        self._given = url, dict(storage_options)
+        self._url_and_options = url, dict(storage_options)
         # Of a chained URL all of them, which is none known.
         self._protocol = url.partition("://")[0]
         self._opened, self._root = self._open()
@@ -73,12 +73,12 @@ class FsspecStore:
         self._limits = limits
 
     def __reduce__(self) -> tuple[type[FsspecStore], tuple[object, ...]]:
-        """Pickle what it was opened with, secrets among it."""
-        return FsspecStore, (*self._given, self._limits)
+        """Pickle the arguments that the store was opened with, which may hold secrets."""
+        return FsspecStore, (*self._url_and_options, self._limits)
 
     @property
     def _fs(self) -> Any:
-        """The file system, as this process has opened it."""
+        """The file system, opened by this process."""
         fs, process = self._opened
         if process != this_process():
             _inherited.append(fs)
@@ -87,8 +87,8 @@ class FsspecStore:
         return fs
 
     def _open(self) -> tuple[tuple[Any, str], str]:
-        """Return the file system with the process it is of, and its name for the root."""
-        url, options = self._given
+        """Return the file system with the process that opened it, and the name of the root."""
+        url, options = self._url_and_options
         try:
             fs, root = fsspec.core.url_to_fs(url, **options)
         except ImportError as error:
@@ -98,7 +98,7 @@ class FsspecStore:
         except (ValueError, TypeError):
             raise  # the caller's URL or options
         except Exception as error:
-            raise _folded(error, url) from error
+            raise _storage_error(error, url) from error
         return (fs, this_process()), root.rstrip("/")
 
     @property
@@ -108,7 +108,7 @@ class FsspecStore:
 
     @property
     def failures_are_final(self) -> bool:
-        """False over a network: a request may arrive after its sender gave up."""
+        """False over a network: a request may arrive after the sender gave up."""
         return self._protocol == "memory"
 
     def __repr__(self) -> str:
@@ -140,13 +140,16 @@ class FsspecStore:
             size = self._size(full)
             if start < 0 or length < 0 or start + length > size:
                 raise TruncatedError(
-                    f"{length} bytes wanted of a file of {size} bytes", offset=start
+                    f"{length} bytes were requested of a file of {size} bytes", offset=start
                 )
             if not length:
                 return b""
             data = bytes(self._fs.cat_file(full, start=start, end=start + length))
             if len(data) != length:
-                raise TruncatedError(f"{length} bytes wanted, {len(data)} given", offset=start)
+                raise TruncatedError(
+                    f"{length} bytes were requested, and the store returned {len(data)}",
+                    offset=start,
+                )
             return data
 
     def open_arrow(self, path: str) -> pa.NativeFile:
@@ -156,7 +159,7 @@ class FsspecStore:
                 return pa.BufferReader(self._fs.cat_file(full))  # its open files share a position
             self._size(full)
             file = self._fs.open(full, "rb", block_size=_READ_AHEAD_BYTES, cache_type="readahead")
-            return pa.PythonFile(_FoldingFile(file, path), mode="r")
+            return pa.PythonFile(_RaisingFile(file, path), mode="r")
 
     def list(self, path: str) -> builtins.list[FileInfo]:
         """Return the entries of one folder, as `Store.list` says."""
@@ -194,7 +197,7 @@ class FsspecStore:
                 or "mode" not in inspect.signature(pipe).parameters
             ):
                 raise UnsupportedError(
-                    f"no known way to create a file atomically over {self._protocol} "
+                    f"bucketfmt knows no way to create a file atomically over {self._protocol} "
                     f"(fsspec {fsspec.__version__}); update fsspec and the package behind it, "
                     "or keep the table on a local disk or on S3"
                 )
@@ -235,7 +238,7 @@ class FsspecStore:
             return True
 
     def delete(self, path: str) -> None:
-        """Remove one file. Nothing happens if it is not there."""
+        """Remove one file. Nothing happens if the file does not exist."""
         with self._located(path, to_write=True) as full:
             try:
                 self._fs.rm_file(full)
@@ -254,7 +257,7 @@ class FsspecStore:
     def _check_versioned(self) -> None:
         if self._protocol not in _VERSIONED_PROTOCOLS:
             raise UnsupportedError(
-                f"no known way to replace a file on condition over {self._protocol}; "
+                f"bucketfmt knows no way to replace a file on condition over {self._protocol}; "
                 "keep the table on a local disk or on S3, or lock it by other means"
             )
 
@@ -279,9 +282,9 @@ class FsspecStore:
 
     @contextmanager
     def _located(self, path: str, *, to_write: bool = False) -> Iterator[str]:
-        """Yield the file system's name for `path`, and fold what it raises."""
+        """Yield the file system's name for `path`; turn exceptions into `StorageError`."""
         if to_write and not path:
-            raise ValueError("the root of a table is neither written nor deleted")
+            raise ValueError("the root of a table cannot be written or deleted")
         try:
             check_relative_path(path, self._limits)
             yield f"{self._root}/{path}" if path else self._root
@@ -290,18 +293,18 @@ class FsspecStore:
             raise
         except FileNotFoundError as error:
             if not to_write:
-                raise _folded(error, path) from error
+                raise _storage_error(error, path) from error
             bucket = self._root.strip("/").partition("/")[0]
             raise StorageError(
                 f"there is no bucket {bucket!r} to write to; check its name, or create it",
                 path=path,
             ) from error
         except Exception as error:
-            raise _folded(error, path) from error
+            raise _storage_error(error, path) from error
 
 
-class _FoldingFile(io.RawIOBase):
-    """An open fsspec file whose failures are `StorageError`, for readers that hold it long."""
+class _RaisingFile(io.RawIOBase):
+    """An open fsspec file that raises `StorageError` when a read fails."""
 
     def __init__(self, file: Any, path: str) -> None:
         self._file = file
@@ -323,7 +326,7 @@ class _FoldingFile(io.RawIOBase):
         try:
             return bytes(self._file.read(size))
         except Exception as error:
-            raise _folded(error, self._path) from error
+            raise _storage_error(error, self._path) from error
 
     def close(self) -> None:
         if not self.closed:
@@ -345,7 +348,7 @@ def _file_info(path: str, entry: Mapping[str, Any]) -> FileInfo:
 
 
 def _is_precondition_failed(error: OSError) -> bool:
-    """Whether S3 said 412, which s3fs does not tell apart from other bad requests."""
+    """Whether S3 answered with status 412, which s3fs reports as any other bad request."""
     response = getattr(error.__cause__, "response", {})
     return error.errno == errno.EINVAL and response.get("Error", {}).get("Code") in {
         "PreconditionFailed",
@@ -353,8 +356,8 @@ def _is_precondition_failed(error: OSError) -> bool:
     }
 
 
-def _folded(error: Exception, path: str) -> StorageError:
-    """Return this package's error for what a file system raised: they raise almost anything."""
+def _storage_error(error: Exception, path: str) -> StorageError:
+    """Return a `StorageError` for an exception of a file system, which may be of any type."""
     if isinstance(error, FileNotFoundError):
         return NotFoundError("no such file", path=path)
     if isinstance(error, PermissionError):

@@ -56,7 +56,7 @@ class LocalStore:
 
     @property
     def failures_are_final(self) -> bool:
-        """True: the operating system has answered."""
+        """True: the operating system has answered when a verb raises."""
         return True
 
     def __repr__(self) -> str:
@@ -76,7 +76,7 @@ class LocalStore:
         with _errors_folded(path), self._opened(path) as (descriptor, size):
             if start < 0 or length < 0 or start + length > size:
                 raise TruncatedError(
-                    f"{length} bytes wanted of a file of {size} bytes", offset=start
+                    f"{length} bytes were requested of a file of {size} bytes", offset=start
                 )
             return _read_exactly(descriptor, start, length)
 
@@ -105,7 +105,7 @@ class LocalStore:
         return infos
 
     def _entry_info(self, path: str, entry: os.DirEntry[str]) -> FileInfo | None:
-        """Return an entry of a folder; None where it was removed since it was listed."""
+        """Return an entry of a folder; None if the entry was removed since it was listed."""
         if not entry.is_symlink():
             try:
                 return _file_info(path, entry.stat())
@@ -138,7 +138,7 @@ class LocalStore:
                     raise
                 raise UnsupportedError(
                     "this file system has no hard links, so files cannot be created atomically; "
-                    "keep the table on another one"
+                    "keep the table on another file system"
                 ) from error
         return True
 
@@ -150,8 +150,8 @@ class LocalStore:
     def replace_if(self, path: str, data: Buffer, version: str) -> bool:
         """Set the content if the file is of this version, as `Store.replace_if` says.
 
-        The folder is locked meanwhile (flock), which other processes that use this verb heed
-        and which ends with the process.
+        The folder is locked meanwhile (flock). Other processes that use this verb respect the
+        lock, and the lock ends with the process.
         """
         with _errors_folded(path):
             full = self._resolve_parent(path)
@@ -163,7 +163,7 @@ class LocalStore:
         return True
 
     def delete(self, path: str) -> None:
-        """Remove one file, durably. Nothing happens if it is not there."""
+        """Remove one file, durably. Nothing happens if the file does not exist."""
         with _errors_folded(path):
             full = self._resolve_parent(path)
             try:
@@ -207,10 +207,10 @@ class LocalStore:
     def _resolve_parent(self, path: str) -> str:
         """Return the absolute path, links resolved in all but the last component.
 
-        For the verbs that change a name: they replace or remove a link, not its target.
+        For the verbs that change a name: these verbs replace or remove a link, not the target.
         """
         if not path:
-            raise ValueError("the root of a table is neither written nor deleted")
+            raise ValueError("the root of a table cannot be written or deleted")
         folder, _, name = check_relative_path(path, self._limits).rpartition("/")
         return os.path.join(self._resolve(folder), name)
 
@@ -238,7 +238,7 @@ class LocalStore:
 
     @contextmanager
     def _written_beside(self, path: str, data: Buffer) -> Iterator[tuple[str, str]]:
-        """Yield a synced temporary file with this content and the path it is meant for.
+        """Yield a synced temporary file with this content, and the path of the final file.
 
         When the block ends well the temporary name is gone and the folder is synced.
         """
@@ -267,10 +267,10 @@ def _file_info(path: str, status: os.stat_result) -> FileInfo:
 
 
 def _version(status: os.stat_result, data: bytes) -> str:
-    """Return what tells two states of a file apart.
+    """Return a text that differs between two states of a file.
 
-    A renamed file is a new inode, but the numbers are used again, within the same tick of
-    the file system's clock even: so the content counts too.
+    A renamed file has a new inode number. Inode numbers are reused, even within one tick of the
+    file system's clock, so the text depends on the content too.
     """
     return f"{_version_of_status(status)}{hashlib.sha256(data).hexdigest()}"
 
@@ -293,7 +293,7 @@ def _locked(folder: str) -> Iterator[None]:
         except OSError as error:
             raise UnsupportedError(
                 "this file system cannot lock folders, so files cannot be replaced on condition; "
-                "keep the table on another one"
+                "keep the table on another file system"
             ) from error
         yield
     finally:
@@ -324,7 +324,7 @@ def _read_exactly(descriptor: int, start: int, length: int) -> bytes:
 
 
 def _make_folders(folder: str) -> None:
-    """Make a folder and those above it, each durable."""
+    """Make a folder and the folders above it, each durable."""
     missing = []
     while not os.path.isdir(folder):
         missing.append(folder)
@@ -344,7 +344,7 @@ def _sync_folder(folder: str) -> None:
 
 @contextmanager
 def _errors_folded(path: str) -> Iterator[None]:
-    """Turn what the operating system raises into this package's errors, naming the path."""
+    """Turn exceptions of the operating system into `StorageError` with the path."""
     try:
         yield
     except BucketfmtError as error:

@@ -22,7 +22,7 @@ WRITE_VERBS = frozenset({"put_if_absent", "replace", "replace_if", "delete", "de
 
 
 EntryFault = Literal["leads nowhere", "leads out", "is no file"]
-"""What keeps an entry of a folder from being read."""
+"""Why an entry of a folder cannot be read."""
 
 
 class FileInfo(msgspec.Struct, frozen=True, gc=False):  # a folder may have 100,000 of them
@@ -31,10 +31,10 @@ class FileInfo(msgspec.Struct, frozen=True, gc=False):  # a folder may have 100,
     Attributes:
         path: Relative to the table root.
         size: Bytes; 0 for a folder.
-        modified: Seconds since the epoch; None where the store does not tell.
-        is_dir: A folder (or what an object store shows as one).
-        fault: Why it can be neither read nor listed: a symbolic link that leads to nothing or
-            out of the table, or something that is neither a file nor a folder. `size` is 0 then.
+        modified: Seconds since the epoch; None if the store does not report the time.
+        is_dir: Whether the entry is a folder, or shown as a folder by an object store.
+        fault: Why the entry cannot be read or listed: a symbolic link that leads to nothing or
+            out of the table, or an entry that is neither a file nor a folder. Then `size` is 0.
     """
 
     path: str
@@ -67,8 +67,8 @@ class Store(Protocol):
     def failures_are_final(self) -> bool:
         """Whether a verb that raised `StorageError` can no longer take effect.
 
-        A disk has answered by then. A request over a network may arrive after its sender
-        gave up, so that looking at the file proves nothing yet.
+        A disk has answered when a verb raises. A request over a network may arrive after the
+        sender gave up, so the state of the file right after the failure proves nothing.
         """
         ...
 
@@ -76,18 +76,18 @@ class Store(Protocol):
         """Return the whole file.
 
         Raises:
-            LimitError: it is larger than `limit_bytes`; it has not been read then.
+            LimitError: the file is larger than `limit_bytes`. Nothing was read.
         """
         ...
 
     def read_versioned(self, path: str, limit_bytes: int) -> tuple[bytes, str]:
         """Return the whole file and its version, for `replace_if`.
 
-        The version is opaque. Where another writer comes in between, it may be older than
-        the content, never newer.
+        The version is opaque. If another writer replaces the file meanwhile, the version may be
+        older than the content, and is never newer.
 
         Raises:
-            LimitError: it is larger than `limit_bytes`.
+            LimitError: the file is larger than `limit_bytes`.
         """
         ...
 
@@ -95,7 +95,7 @@ class Store(Protocol):
         """Return exactly `length` bytes from offset `start`.
 
         Raises:
-            TruncatedError: the file ends before that. Nothing was allocated for it.
+            TruncatedError: the file ends before the last byte. No memory was allocated.
         """
         ...
 
@@ -104,28 +104,28 @@ class Store(Protocol):
         ...
 
     def list(self, path: str) -> builtins.list[FileInfo]:
-        """Return the entries of one folder, sorted by path; [] for a folder that is not there.
+        """Return the entries of one folder, sorted by path; [] for a folder that does not exist.
 
-        An entry that is no file and no folder does not make the listing fail: it has a `fault`,
-        and the verbs that read it raise. No link out of the table is followed.
+        An entry that is neither a file nor a folder has a `fault`, and verbs that read the entry
+        raise. The listing does not fail. No link out of the table is followed.
 
-        Always asks the store anew, so that a commit made since is seen.
+        Every call asks the store, so the result includes files of the newest commit.
         """
         ...
 
     def info(self, path: str) -> FileInfo | None:
-        """Return the entry for one path as it is now; None if there is nothing."""
+        """Return the current entry for one path; None if the path does not exist."""
         ...
 
     def put_if_absent(self, path: str, data: Buffer) -> bool:
-        """Create the file with this content unless one is there; return whether it was created.
+        """Create the file with this content unless it exists; return whether it was created.
 
-        Atomic and durable: of several callers one gets True, no reader ever sees a part,
-        and after True a crash keeps it. Folders above are made as needed.
+        Atomic and durable: one of several callers gets True, no reader sees a part of the file,
+        and after True the file survives a crash. Missing folders are made.
 
         Raises:
-            UnsupportedError: this kind of store has no known way to do that.
-            StorageError: it failed; over a network it may nonetheless have taken effect.
+            UnsupportedError: this kind of store has no known way to do so.
+            StorageError: the store failed. Over a network the request may still take effect.
         """
         ...
 
@@ -136,21 +136,21 @@ class Store(Protocol):
     def replace_if(self, path: str, data: Buffer, version: str) -> bool:
         """Set the content if the file is still of this version; return whether that was done.
 
-        Atomic and durable as `replace`. Of several callers with one version at most one gets
-        True. `replace`, `delete` and other programs do not take part in that.
+        Atomic and durable as `replace`. Of several callers with the same version at most one gets
+        True. `replace`, `delete` and other programs do not check the version.
 
         Raises:
-            UnsupportedError: this kind of store has no known way to do that.
-            StorageError: it failed; over a network it may nonetheless have taken effect.
+            UnsupportedError: this kind of store has no known way to do so.
+            StorageError: the store failed. Over a network the request may still take effect.
         """
         ...
 
     def delete(self, path: str) -> None:
-        """Remove one file. Nothing happens if it is not there."""
+        """Remove one file. Nothing happens if the file does not exist."""
         ...
 
     def delete_tree(self, path: str) -> None:
-        """Remove a folder and all in it. Nothing happens if it is not there.
+        """Remove a folder and its contents. Nothing happens if the folder does not exist.
 
         Raises:
             ValueError: `path` is the root.

@@ -22,7 +22,7 @@ __all__ = [
 ]
 
 _FEW_BYTES = 4 << 20  # read before threads, which take turns, have begun
-_WAITING = 8
+_NETWORK_THREADS = 8
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")
@@ -36,16 +36,16 @@ def worker_count() -> int:
 
 
 def reader_count(store: Store, size: int) -> int:
-    """Threads to read files of this size together with: one for few bytes on a disk."""
+    """Threads to read files of this total size with: one for few bytes on a disk."""
     return 1 if store.failures_are_final and size < _FEW_BYTES else worker_count()
 
 
 def waiting_count(store: Store) -> int:
-    """Threads for listings and other small I/O: several where a network keeps them waiting.
+    """Threads for listings and other small I/O: several over a network, where threads wait.
 
-    On a disk they would wait for each other only, and take three times as long.
+    On a disk, several threads would only wait for each other, and take three times as long.
     """
-    return 1 if store.failures_are_final else _WAITING
+    return 1 if store.failures_are_final else _NETWORK_THREADS
 
 
 def map_in_threads(function: Callable[[_T], _R], items: Sequence[_T], workers: int) -> list[_R]:
@@ -59,7 +59,7 @@ def map_in_threads(function: Callable[[_T], _R], items: Sequence[_T], workers: i
 def map_in_order(function: Callable[[_T], _R], items: Iterable[_T], workers: int) -> Iterator[_R]:
     """Yield `function` of each item, in order, on as many threads as there are workers.
 
-    Items are asked for in the caller's thread, one more than are in work.
+    Items are taken in the caller's thread, one more than threads work on.
     """
     if workers <= 1:
         yield from map(function, items)
@@ -89,10 +89,10 @@ def merge_streams(
 
     At most `workers` streams are open at a time, each started in its turn, and at most
     `buffered` items wait for the consumer, so memory follows the streams in work and not
-    their number. Where streams differ much in what they hold, `costs` has a number for each:
-    a stream then waits until those open and itself come to `cost_max`, or none is open. An
-    exception in a stream ends the iteration and is raised here. Closing the iterator stops the
-    workers.
+    their number. Where streams differ much in size, `costs` has a number for each stream: a stream
+    then waits until the costs of the open streams and its own cost fit `cost_max`, or no stream is
+    open. An exception in a stream ends the iteration and is raised here. Closing the iterator stops
+    the workers.
     """
     if len(streams) <= 1 or workers <= 1:
         for stream in streams:
@@ -146,7 +146,7 @@ def merge_streams(
 
 
 class _Turns(Generic[_T]):
-    """Hands out streams in order, each once there is room for what it costs."""
+    """Hands out streams in order, each as soon as its cost fits."""
 
     def __init__(
         self, streams: Sequence[Callable[[], Iterable[_T]]], costs: Sequence[int], cost_max: int
@@ -158,7 +158,7 @@ class _Turns(Generic[_T]):
         self.are_over = False
 
     def begin(self) -> tuple[Callable[[], Iterable[_T]], int] | None:
-        """Wait for room and return the next stream and its cost; None when there is none left."""
+        """Wait for room; return the next stream and its cost, or None after the last stream."""
         with self._changed:
             self._changed.wait_for(self._has_room)
             if self.are_over or not self._waiting:
@@ -168,13 +168,13 @@ class _Turns(Generic[_T]):
             return turn
 
     def end(self, cost: int) -> None:
-        """Give back the room of a stream that has ended."""
+        """Release the cost of a stream that has ended."""
         with self._changed:
             self._open.remove(cost)
             self._changed.notify_all()
 
     def stop(self) -> None:
-        """Hand out no more."""
+        """Hand out no more streams."""
         with self._changed:
             self.are_over = True
             self._changed.notify_all()

@@ -58,7 +58,7 @@ class InstantClock:
         if table_timezone not in ("UTC", "LOCAL"):
             raise ValueError(f"table time zone {table_timezone!r} is neither LOCAL nor UTC")
         if clock_skew_s < 0:
-            raise ValueError("a clock skew is not negative")
+            raise ValueError("a clock skew must not be negative")
         self._zone = timezone.utc if table_timezone == "UTC" else None  # None: the system's
         self._now = now
         self._sleep = sleep
@@ -106,7 +106,7 @@ def plan_instant_time(now: datetime, known: Iterable[str]) -> str:
         following = ""
     if following <= latest:
         raise CorruptError(
-            f"no time can follow {latest[:40]!r}, the latest on the timeline; "
+            f"no time can follow {latest[:40]!r}, the latest time on the timeline; "
             "roll that instant back with Hudi, or remove its file if no writer made it"
         )
     return following

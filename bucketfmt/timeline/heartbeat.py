@@ -74,7 +74,10 @@ class Heartbeats:
             ValueError: the interval or the number of misses is not positive.
         """
         if interval_s <= 0 or misses_max <= 0:
-            raise ValueError("heartbeats need an interval and a number of misses above 0")
+            raise ValueError(
+                "the interval of heartbeats and the number of tolerated misses must "
+                "be greater than 0"
+            )
         self._store = store
         self._interval_s = interval_s
         self._tolerance_s = interval_s * misses_max

@@ -257,4 +257,4 @@ def _load_history_file(
                 for row in batch.select(wanted.names).cast(wanted).to_pylist():
                     yield decode_history_row(row, limits)
     except (pa.ArrowException, OSError, ValueError, MemoryError, OverflowError) as error:
-        raise CorruptError(f"no parquet file of archived instants: {error}") from error
+        raise CorruptError(f"not a parquet file of archived instants: {error}") from error

@@ -116,7 +116,9 @@ def put_archived(
         last = max((find_archive_number(name) or 0 for name, _ in archived), default=0)
         name = format_archive_name(last + 1)
         if not store.put_if_absent(join_path(config.history_path, name), block):
-            raise StorageError("another writer archives without the table lock", path=name)
+            raise StorageError(
+                "another writer archived at the same time, without the table lock; retry", path=name
+            )
         return
     rows = [_row(store, config, instant, files[_key(instant)], limits) for instant in new]
     listed = load_history_files(store, config, limits)
@@ -219,7 +221,9 @@ def _load_rows(store: Store, config: TableConfig, file: HistoryFile, limits: Lim
         with store.open_arrow(path) as source:
             return pq.read_table(source, columns=_ROWS.names).select(_ROWS.names).cast(_ROWS)
     except (pa.ArrowException, OSError, ValueError, KeyError) as error:
-        raise CorruptError(f"no file of archived instants: {error}", path=path) from error
+        raise CorruptError(
+            f"not a parquet file of archived instants: {error}", path=path
+        ) from error
 
 
 def _key(instant: Instant | InstantFile) -> tuple[str, str]:

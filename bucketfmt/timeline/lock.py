@@ -145,7 +145,7 @@ class TableLock(ABC):
 
     def __init__(self, waiting: Waiting) -> None:
         self._waiting = waiting
-        self._taken = False
+        self._is_acquired = False
         self._process = this_process()
 
     def __enter__(self: _Self) -> _Self:
@@ -169,14 +169,14 @@ class TableLock(ABC):
             CorruptError: the lock file does not decode.
             UnsupportedError: as `LockProvider.taken`.
         """
-        if self._taken:
+        if self._is_acquired:
             raise RuntimeError("a table lock is not reentrant")
         failures = 0
         try:
             for _ in self._waiting.tries():
                 try:
                     if self._try_acquire():
-                        self._taken = True
+                        self._is_acquired = True
                         return
                     failures = 0
                 except StorageError:  # noqa: PERF203  (a try is a request or several)
@@ -185,7 +185,7 @@ class TableLock(ABC):
                         raise
         finally:
             # A try that failed or was interrupted may have taken what no one would give back.
-            if not self._taken:
+            if not self._is_acquired:
                 with suppress(BucketfmtError):
                     self._withdraw()
         raise LockTimeoutError(
@@ -201,7 +201,7 @@ class TableLock(ABC):
         Raises:
             StorageError: the store failed, so it is not known.
         """
-        return self._taken and self._process == this_process() and self._still_holds()
+        return self._is_acquired and self._process == this_process() and self._still_holds()
 
     def release(self) -> None:
         """Give the lock back; nothing happens if it is not held (any more), or by the parent.
@@ -209,9 +209,9 @@ class TableLock(ABC):
         Raises nothing about the store, since what was done under the lock is done: a lock
         that could not be given back is a warning.
         """
-        if not self._taken or self._process != this_process():
+        if not self._is_acquired or self._process != this_process():
             return
-        self._taken = False
+        self._is_acquired = False
         failures = 0
         while True:
             try:
@@ -340,7 +340,10 @@ class FileSystemBasedLock(TableLock):
         """
         super().__init__(waiting)
         if expire_minutes < 0:
-            raise ValueError("a lock does not expire before it is taken; 0 minutes is never")
+            raise ValueError(
+                "the lease of a lock must not be negative; 0 minutes means that the "
+                "lock never expires"
+            )
         self._store = store
         self._expire_s = expire_minutes * 60
         self._path = path

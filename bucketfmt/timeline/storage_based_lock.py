@@ -70,7 +70,9 @@ class StorageBasedLock(TableLock):
         """
         super().__init__(waiting)
         if not 0 < renew_s * 10 <= validity_s:
-            raise ValueError("a lease is at least ten times as long as the time between renewals")
+            raise ValueError(
+                "a lease must be at least ten times as long as the time between renewals"
+            )
         self._store = store
         self._validity_ms = int(validity_s * 1000)
         self._renew_s = renew_s

@@ -151,7 +151,7 @@ def _put_pending(
     # never taken for our own, not even after a failure.
     if not store.put_if_absent(join_path(config.timeline_path, name), data):
         raise ConflictError(
-            f"{name} exists: another writer was faster. Reload the table and begin again"
+            f"{name} exists: another writer created it first. Reload the table and begin again"
         )
     if layout == 1 and action == "clustering":
         action = "replacecommit"  # as its file has it
@@ -193,7 +193,9 @@ def _publish(store: Store, path: str, data: bytes, may_publish: Callable[[], boo
             if store.failures_are_final:
                 break
         else:
-            raise ConflictError("another writer published it; reload the table", path=path)
+            raise ConflictError(
+                "another writer published this instant; reload the table", path=path
+            )
     if failure is None:
         raise ConflictError(
             "the table lock or the heartbeat was lost before this could be published. Nothing "

@@ -253,7 +253,7 @@ DAMAGES = {
     "malformed escape": (r"\Z", r"some.key=\\u12x\n", "malformed"),
     "no flag": (r"\Z", "hoodie.table.cdc.enabled=tru\n", "neither true nor false"),
     "other layout": (r"\Z", "hoodie.timeline.layout.version=4\n", "layout.version is 4"),
-    "no number": (r"\Z", "hoodie.table.initial.version=six\n", "not a number"),
+    "not a number": (r"\Z", "hoodie.table.initial.version=six\n", "not a number"),
 }
 
 
@@ -312,7 +312,7 @@ def test_an_update_under_way_is_left_alone(cow: Patient) -> None:
 @pytest.mark.parametrize("number", ["0", "-4", "many", "99999999999"])
 def test_t006_number_of_buckets_is_none(cow: Patient, number: str) -> None:
     cow.state(hoodie__index__type="BUCKET", hoodie__bucket__index__num__buckets=number)
-    check_says(cow, "T006", cow.root / PROPERTIES, "is no positive number")
+    check_says(cow, "T006", cow.root / PROPERTIES, "is not a positive number")
 
 
 def test_t006_schema_at_creation_does_not_parse(cow: Patient) -> None:

@@ -145,7 +145,7 @@ def test_what_is_no_archive_block_is_corrupt(content: bytes) -> None:
 
 
 def test_archive_of_something_else_than_records() -> None:
-    with pytest.raises(CorruptError, match="no record"):
+    with pytest.raises(CorruptError, match="not a record"):
         decode_archived_block(block_of(b"\x08text"), '"string"')
     with pytest.raises(CorruptError, match="archive schema"):
         decode_archived_block(block_of(), "{")

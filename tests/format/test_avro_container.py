@@ -280,7 +280,7 @@ def test_a_short_file_is_truncated() -> None:
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
-        (b"PAR1 and more", "does not begin with Obj1"),
+        (b"PAR1 and more", "do not begin with Obj1"),
         (container("int", b"\x02"), "other than records"),
         (container(record(x="int"), b"\x02\x02"), "1 bytes follow the last"),
         (container(record(x="string"), b"\x02\xff"), "UnicodeDecodeError"),

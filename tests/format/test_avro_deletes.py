@@ -167,7 +167,7 @@ def test_array_blocks_with_their_size_are_read() -> None:
         ("0202026b0202700680808080808080808080800100", "64 bits"),
         ("0202026b02027006ffffffffffffffffff0300", "64 bits"),
         ("0202026b02027004ffffffff1f00", "32 bits"),
-        ("0202026b020270180000", "without values"),
+        ("0202026b020270180000", "has no values"),
         ("0202026b02027018020218" + "0000", "left|union"),
         ("0202026b0202701802021a000000", "union branch"),
         ("0202026b020270121a" + "7f" * 13 + "00", "30 digits"),

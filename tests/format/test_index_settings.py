@@ -70,7 +70,7 @@ def test_two_names_may_say_the_same_but_not_different_things() -> None:
 
 @pytest.mark.parametrize("number", ["0", "-1", "four", "1.5", "٣", "+1", " 4", "9" * 5000])
 def test_numbers_of_buckets_are_positive(number: str) -> None:
-    with pytest.raises(CorruptError, match="no positive number"):
+    with pytest.raises(CorruptError, match="not a positive number"):
         IndexSettings.from_properties({"hoodie.bucket.index.num.buckets": number})
 
 

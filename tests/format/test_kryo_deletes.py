@@ -201,7 +201,7 @@ def test_nulls_on_which_hudi_fails_too(name: str) -> None:
 
 
 def test_half_a_surrogate_pair_is_no_key() -> None:
-    with pytest.raises(CorruptError, match="not Unicode"):
+    with pytest.raises(CorruptError, match="not valid Unicode"):
         decode_kryo_deletes(ONE_DELETE + bytes.fromhex(VECTORS["hudi_1_2"]["str-lone"]), 2)
     with pytest.raises(UnicodeEncodeError):
         encode_kryo_deletes([("\ud83d", "", NO_ORDERING_VALUE)], 1)

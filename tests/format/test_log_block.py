@@ -161,7 +161,7 @@ def test_header_is_bounded() -> None:
 def test_a_key_may_not_come_twice() -> None:
     data = bytearray(BLOCK)
     struct.pack_into(">i", data, 26 + 8 + 17, 0)  # SCHEMA becomes a second INSTANT_TIME
-    with pytest.raises(CorruptError, match="twice"):
+    with pytest.raises(CorruptError, match="repeated"):
         decode(bytes(data))
 
 

@@ -155,7 +155,7 @@ def test_damaged_magic_costs_the_block_before_it() -> None:
     assert shape(spans) == ["!1", "3"]
     assert spans[0].end == len(A) + len(B)
     assert isinstance(spans[0], CorruptSpan)
-    assert f"at {len(A)}" in spans[0].reason
+    assert f"at offset {len(A)}" in spans[0].reason
 
 
 def test_file_that_does_not_begin_with_a_magic() -> None:

@@ -207,7 +207,7 @@ def test_a_split_only_moves_keys_of_the_split_node(
     ("children", "message"),
     [
         ([HashingNode(5, "x")], "tagged NORMAL"),
-        ([HashingNode(5, None, "DELETE")], "not there"),
+        ([HashingNode(5, None, "DELETE")], "has no such node"),
         ([HashingNode(5, None, "REPLACE")], "no file id prefix"),
         ([HashingNode(node.value, None, "DELETE") for node in FOUR], "at least one"),
     ],

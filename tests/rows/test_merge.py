@@ -231,9 +231,9 @@ def test_empty_log() -> None:
 def test_refusals() -> None:
     with pytest.raises(UnsupportedError, match="IS_PARTIAL"):
         merge_log([RowRun(rows(("a", 1, 1)), is_partial=True)], NEWEST, SCHEMA)
-    with pytest.raises(CorruptError, match="without a record key"):
+    with pytest.raises(CorruptError, match="has no record key"):
         merge_log([RowRun(rows((None, 1, 1)))], NEWEST, SCHEMA)
-    with pytest.raises(CorruptError, match="without a record key"):
+    with pytest.raises(CorruptError, match="has no record key"):
         merge_log([deletes((None, long(1)))], NEWEST, SCHEMA)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="conform"):
         merge_log([RowRun(rows(("a", 1, 1)).drop(["tie"]))], NEWEST, SCHEMA)

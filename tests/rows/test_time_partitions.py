@@ -204,7 +204,7 @@ def test_texts(
 )
 def test_texts_that_are_no_time(text: str) -> None:
     form = partitions("DATE_STRING", input_dateformat=LISTED, input_timezone="Europe/Berlin")
-    with pytest.raises(SchemaError, match=r"column t: .* is no time in the format yyyyMMdd, "):
+    with pytest.raises(SchemaError, match=r"column t: .* is not a time in the format yyyyMMdd, "):
         values(form, pa.array([text]))
 
 
@@ -270,7 +270,7 @@ def test_values_without_a_time(kind: str, column: pa.Array) -> None:
                 "input.dateformat": "yyyy",
                 "input.dateformat.list.delimiter.regex": "(",
             },
-            "no regular expression",
+            "not a regular expression",
         ),
     ],
 )

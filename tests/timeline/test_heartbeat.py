@@ -201,5 +201,5 @@ def test_it_beats_by_itself() -> None:
 
 def test_wrong_arguments() -> None:
     for wrong in ({"interval_s": 0}, {"misses_max": 0}):
-        with pytest.raises(ValueError, match="above 0"):
+        with pytest.raises(ValueError, match="greater than 0"):
             Heartbeats(MemoryStore(), **wrong)

@@ -267,7 +267,7 @@ def test_a_completed_file_of_someone_else_is_a_conflict() -> None:
     timeline = load_timeline(store, config(1))
     for content in (b"{}", b"x" * 10_000):
         store.files[f".hoodie/{T}.commit"] = content
-        with pytest.raises(ConflictError, match="another writer published it"):
+        with pytest.raises(ConflictError, match="another writer published this instant"):
             put_completed(store, config(1), timeline, clock(), T, "commit", DONE)
         assert store.files[f".hoodie/{T}.commit"] == content
 

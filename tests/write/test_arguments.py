@@ -160,9 +160,9 @@ def test_a_write_whose_arguments_mean_nothing(table: bf.Table, name: str) -> Non
 @pytest.mark.parametrize("extra", [{"a": 1}, {1: "a"}, {"a": ["b"]}, {b"a": "b"}])
 def test_a_commit_is_never_encoded_with_extra_metadata_that_is_not_text(extra: Any) -> None:
     metadata = CommitMetadata(extra_metadata=extra)
-    with pytest.raises(TypeError, match="extra metadata is text"):
+    with pytest.raises(TypeError, match="extra metadata must be text"):
         encode_commit_metadata_json(metadata)
-    with pytest.raises(TypeError, match="extra metadata is text"):
+    with pytest.raises(TypeError, match="extra metadata must be text"):
         encode_commit_metadata_avro(metadata, replace=False)
 
 

@@ -72,7 +72,7 @@ class IndexSettings:
         is not stated.
 
         Raises:
-            CorruptError: a number of buckets is no positive number.
+            CorruptError: a number of buckets is not a positive number.
             IndexUnknownError: a setting is given under two names with different values.
             LimitError: a number of buckets is too large.
             UnsupportedError: the bucket engine is unknown, or EXTENDIBLE_HASHING.
@@ -117,5 +117,5 @@ def _find_number(
     if text is None:
         return None
     if not (text.isascii() and text.isdigit() and len(text) <= 10 and int(text) > 0):
-        raise CorruptError(f"{names[0]}: {text!r} is no positive number")
+        raise CorruptError(f"{names[0]}: {text!r} is not a positive number")
     return limits.check("num_buckets_max", int(text))

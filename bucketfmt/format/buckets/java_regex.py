@@ -55,7 +55,7 @@ class JavaPattern:
         """
         if _LINE_TERMINATORS.search(text):
             raise UnsupportedError(
-                f"whether the pattern {self.text!r} is in a text with line breaks is not decided"
+                f"the pattern {self.text!r} cannot be searched in a text with line breaks"
             )
         if self._ways * (len(text) + 1) ** (self._repeats + 1) > _WAYS_MAX:
             raise UnsupportedError(
@@ -73,7 +73,7 @@ def compile_java_pattern(text: str) -> JavaPattern:
     """
     if len(text) > _PATTERN_CHARS_MAX:
         raise UnsupportedError(
-            f"a pattern of {len(text)} characters; {_PATTERN_CHARS_MAX} are read"
+            f"a pattern of {len(text)} characters; at most {_PATTERN_CHARS_MAX} are supported"
         )
     ways, repeats, at = 1, 0, 0
     fixed = [True]  # can what precedes, outside and in each open group, match in one way only?

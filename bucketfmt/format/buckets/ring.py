@@ -54,7 +54,7 @@ def check_ring(nodes: Sequence[HashingNode]) -> None:
         CorruptError: they are not.
     """
     if not nodes:
-        raise CorruptError("a hashing ring has at least one node")
+        raise CorruptError("a hashing ring needs at least one node")
     previous = -1
     for node in nodes:
         if not previous < node.value <= HASH_VALUE_MASK:
@@ -74,7 +74,7 @@ def find_node(nodes: Sequence[HashingNode], hash_value: int) -> HashingNode:
         ValueError: there are no nodes.
     """
     if not nodes:
-        raise ValueError("a hashing ring has at least one node")
+        raise ValueError("a hashing ring needs at least one node")
     index = bisect_left(nodes, hash_value & HASH_VALUE_MASK, key=lambda node: node.value)
     return nodes[index % len(nodes)]
 
@@ -89,7 +89,7 @@ def find_node_indexes(values: _Integers, hashes: _Integers) -> npt.NDArray[np.in
         ValueError: there are no nodes.
     """
     if len(values) == 0:
-        raise ValueError("a hashing ring has at least one node")
+        raise ValueError("a hashing ring needs at least one node")
     places = hashes.astype(np.uint32, copy=False) & np.uint32(HASH_VALUE_MASK)
     indexes: npt.NDArray[np.intp] = np.searchsorted(values.astype(np.uint32, copy=False), places)
     indexes[indexes == len(values)] = 0
@@ -173,7 +173,9 @@ def apply_children(
         elif child.tag != "DELETE":
             raise CorruptError(f"child node {child.value} is tagged {child.tag}")
         elif ring.pop(child.value, None) is None:
-            raise CorruptError(f"child node {child.value} is to be deleted, but is not there")
+            raise CorruptError(
+                f"child node {child.value} is to be deleted, but the ring has no such node"
+            )
     result = tuple(HashingNode(value, ring[value].file_id_prefix) for value in sorted(ring))
     check_ring(result)
     return result

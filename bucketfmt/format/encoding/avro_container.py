@@ -55,7 +55,7 @@ def decode_container(
     limits.check("timeline_file_bytes_max", len(data))
     cursor = Cursor(data, limits=limits)
     if cursor.take(len(CONTAINER_MAGIC), "Avro magic") != CONTAINER_MAGIC:
-        raise CorruptError("not an Avro container: it does not begin with Obj1", offset=0)
+        raise CorruptError("not an Avro container: the bytes do not begin with Obj1", offset=0)
     header = dict(_header_entries(cursor))
     sync = cursor.take(_SYNC_BYTES, "sync marker")
     codec = header.get("avro.codec", b"null")
@@ -196,7 +196,7 @@ class _SchemaCheck:
         if name in _PRIMITIVES:
             return name, 1
         if name == "null":
-            raise UnsupportedError("Avro type null outside a union: its values take no bytes")
+            raise UnsupportedError("Avro type null outside a union: values of null take no bytes")
         name = _full_name(name, namespace)
         if name in self._open:
             raise UnsupportedError(f"Avro type {name} contains itself")
@@ -228,7 +228,7 @@ class _SchemaCheck:
             case {"type": "fixed", "size": int(size)} if size > 0:
                 plain["size"] = size
             case _:
-                raise UnsupportedError(f"Avro type {name}: its values would take no bytes")
+                raise UnsupportedError(f"Avro type {name}: values of this type would take no bytes")
         self._open.discard(name)
         self._heights[name] = height
         return plain, height

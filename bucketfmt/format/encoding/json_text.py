@@ -66,7 +66,7 @@ def _format(value: object, indent: str) -> str:
     if isinstance(value, (list, tuple)):
         items = [_format(item, indent) for item in value]
         return f"[ {', '.join(items)} ]" if items else "[ ]"
-    raise TypeError(f"{type(value).__name__} has no place in Hudi's JSON")
+    raise TypeError(f"{type(value).__name__} cannot be written in Hudi's JSON")
 
 
 def _quote(text: str) -> str:

@@ -148,7 +148,7 @@ class KryoReader:
             halves = text.decode("utf-8", "surrogatepass")
             return halves.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
         except UnicodeDecodeError as error:
-            raise CorruptError("Kryo: string is not Unicode", offset=start) from error
+            raise CorruptError("Kryo: a string is not valid Unicode", offset=start) from error
 
     def boolean(self) -> bool:
         """Return a boolean."""
@@ -189,7 +189,7 @@ class KryoReader:
         """
         size = self.size()
         if size > size_max:
-            raise UnsupportedError(f"a number of {size} bytes", offset=self.cursor.position)
+            raise UnsupportedError(f"a big integer of {size} bytes", offset=self.cursor.position)
         return int.from_bytes(self.cursor.take(size, "number"), "big", signed=True)
 
 

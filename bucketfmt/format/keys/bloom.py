@@ -157,7 +157,10 @@ class BloomFilterBuilder:
         self._num_bits = math.ceil(num_entries * (-math.log(false_positive_rate) / (ln2 * ln2)))
         self._num_hashes = math.ceil(ln2 * self._num_bits / num_entries)
         if not (0 < self._num_bits <= _BITS_MAX and self._num_hashes <= _HASHES_MAX):
-            raise ValueError(f"{num_entries} keys at a rate of {false_positive_rate}")
+            raise ValueError(
+                f"a bloom filter cannot be sized for {num_entries} keys at a false "
+                f"positive rate of {false_positive_rate}"
+            )
         self._dynamic = filter_type is BloomFilterType.DYNAMIC_V0
         self._num_entries = num_entries
         self._max_entries = max_entries
@@ -173,7 +176,7 @@ class BloomFilterBuilder:
             UnsupportedError: a filter of before there were versions; make a new one.
         """
         if bloom_filter.hash_type is not HashType.MURMUR:
-            raise UnsupportedError("a bloom filter of Jenkins hashes cannot be added to")
+            raise UnsupportedError("keys cannot be added to a bloom filter of Jenkins hashes")
         keys_per_row, keys = bloom_filter.keys_per_row, bloom_filter.keys_in_last_row
         builder = cls(bloom_filter.filter_type, keys_per_row or 1, max_entries=max_entries)
         builder._num_bits, builder._num_hashes = bloom_filter.num_bits, bloom_filter.num_hashes
@@ -251,7 +254,7 @@ def decode_bloom_filter(
     try:
         filter_type = BloomFilterType(type_code.upper() if type_code else "SIMPLE")
     except ValueError:
-        raise UnsupportedError(f"bloom filter type {type_code!r}") from None
+        raise UnsupportedError(f"bloom filter type {type_code!r} is unknown") from None
     limits.check("bloom_filter_bytes_max", len(text) * 3 // 4 - 2)
     try:
         data = b64decode(text, validate=True)
@@ -265,12 +268,13 @@ def decode_bloom_filter(
         keys_per_row, keys_in_last_row = cursor.i32("keys per row"), cursor.i32("keys")
         count = cursor.count(cursor.i32("rows"), _OLD_HEAD_BYTES + (head[0] + 7) // 8, "rows")
         if count == 0:
-            raise CorruptError("bloom filter without rows")
+            raise CorruptError("a dynamic bloom filter has no rows")
         rows = []
         for _ in range(count):
             if _decode_head(cursor) != head:
                 raise CorruptError(
-                    "a row of the bloom filter differs from it", offset=cursor.position
+                    "a row of a dynamic bloom filter has other parameters than the filter",
+                    offset=cursor.position,
                 )
             rows.append(_decode_bits(cursor, head[0]))
         result = BloomFilter(*head, tuple(rows), keys_per_row, keys_in_last_row)
@@ -285,7 +289,7 @@ def _decode_head(cursor: Cursor) -> tuple[int, int, HashType]:
     hash_code = int(HashType.JENKINS)
     if num_hashes <= 0:
         if num_hashes != _VERSION:
-            raise UnsupportedError(f"bloom filter version {num_hashes}", offset=start)
+            raise UnsupportedError(f"bloom filter version {num_hashes} is unknown", offset=start)
         num_hashes = cursor.i32("hashes")
         hash_code = cursor.u8("hash type")
     num_bits = cursor.i32("bits")
@@ -294,7 +298,9 @@ def _decode_head(cursor: Cursor) -> tuple[int, int, HashType]:
     try:
         return num_bits, num_hashes, HashType(hash_code)
     except ValueError:
-        raise UnsupportedError(f"bloom filter hash type {hash_code}", offset=start) from None
+        raise UnsupportedError(
+            f"bloom filter hash type {hash_code} is unknown", offset=start
+        ) from None
 
 
 def _decode_bits(cursor: Cursor, num_bits: int) -> bytes:

@@ -183,7 +183,7 @@ def _plain(array: pa.Array) -> pa.Array:
         return array.cast(pa.large_binary() if kind == "binary_view" else pa.large_string())
     if pa.types.is_dictionary(array.type):
         return _plain(array.dictionary).take(array.indices)  # Arrow takes nothing of views
-    raise TypeError(f"a column of strings is wanted, not {kind}")
+    raise TypeError(f"expected a column of strings, not {kind}")
 
 
 def _is_binary(array: pa.Array) -> bool:
@@ -197,7 +197,7 @@ def _is_list(column: pa.Array | pa.ChunkedArray) -> bool:
 def _row_count(columns: Sequence[pa.Array | pa.ChunkedArray]) -> int:
     counts = {len(column) for column in columns}
     if len(counts) != 1:
-        raise ValueError(f"columns of one length are wanted, not {sorted(counts)}")
+        raise ValueError(f"expected columns of one length, not of {sorted(counts)} rows")
     return counts.pop()
 
 
@@ -269,7 +269,7 @@ def _utf16_units(data: _Bytes, starts: _Offsets) -> tuple[npt.NDArray[np.uint16]
     """Return the UTF-16 code units of rows of UTF-8, and how many each row has."""
     leads = (data & 0xC0) != 0x80
     if not leads[starts].all():
-        raise CorruptError("a string column has a value that begins amid a UTF-8 character")
+        raise CorruptError("a value of a string column begins within a UTF-8 character")
     try:
         units = str(data.data, "utf-8").encode("utf-16-le")
     except UnicodeDecodeError as error:

@@ -63,7 +63,7 @@ def hash_value_columns(
         if dialect is KeyDialect.COLON_MAP:
             return [_colon_map(keys.to_pylist(), hash_fields)]
     except (pa.ArrowInvalid, UnicodeDecodeError) as error:
-        raise CorruptError(f"record keys that are not UTF-8: {error}") from error
+        raise CorruptError(f"record keys are not UTF-8: {error}") from error
     split = _split_filter if dialect is KeyDialect.SPLIT_FILTER else _index_of
     data, offsets = string_buffers(keys)
     is_null = keys.is_null().to_numpy(zero_copy_only=False)

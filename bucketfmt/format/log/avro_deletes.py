@@ -206,13 +206,16 @@ def _array_blocks(cursor: Cursor, item_bytes_min: int) -> Iterator[int]:
         end = cursor.position + size
         yield cursor.count(-count, item_bytes_min, "array block")
         if cursor.position != end:
-            raise CorruptError("array block is not of its size", offset=cursor.position)
+            raise CorruptError(
+                "delete payload: an array block does not have the size that its header states",
+                offset=cursor.position,
+            )
 
 
 def _read_array(cursor: Cursor) -> tuple[OrderingValue, ...]:
     """Return the values of an ArrayWrapper."""
     if cursor.zigzag(32, "union") != 1:
-        raise CorruptError("ArrayWrapper without values", offset=cursor.position)
+        raise CorruptError("delete payload: an ArrayWrapper has no values", offset=cursor.position)
     values: list[OrderingValue] = []
     for count in _array_blocks(cursor, 1):
         cursor.limits.check("schema_fields_max", len(values) + count)  # one per ordering field

@@ -106,9 +106,9 @@ def decode_delete_block(content: Buffer, limits: Limits = DEFAULT_LIMITS) -> Del
     payload = cursor.take(cursor.i32("delete payload length"), "delete payload")
     cursor.expect_end("delete block")
     if version < 1:
-        raise CorruptError(f"delete block version {version}")
+        raise CorruptError(f"delete block version {version} is unknown")
     if version > AVRO_VERSION:
-        raise UnsupportedError(f"delete block version {version}")
+        raise UnsupportedError(f"delete block version {version} is unknown")
     if version == AVRO_VERSION:
         return DeleteBlock(version, *decode_avro_deletes(payload, limits))
     deletes = decode_kryo_deletes(payload, version, limits)

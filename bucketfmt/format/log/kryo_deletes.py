@@ -173,7 +173,7 @@ class _Decoder:
         days, rest = divmod(self.reader.plain_long(), _DAY_MILLIS)
         if rest:
             raise UnsupportedError(
-                "a java.sql.Date that is no midnight in UTC", offset=self.reader.cursor.position
+                "a java.sql.Date that is not midnight in UTC", offset=self.reader.cursor.position
             )
         return days
 

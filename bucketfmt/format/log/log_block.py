@@ -190,7 +190,7 @@ def decode_log_block(cursor: Cursor) -> LogBlock:
     """
     offset = cursor.position
     if cursor.take(len(MAGIC), "magic") != MAGIC:
-        raise CorruptError("no magic where a block must begin", offset=offset)
+        raise CorruptError("the magic is missing where a block must begin", offset=offset)
     length = cursor.i64("block length")
     if not _LENGTH_MIN <= length <= _LENGTH_MAX:
         raise CorruptError(f"impossible block length {length}", offset=offset)
@@ -204,7 +204,9 @@ def decode_log_block(cursor: Cursor) -> LogBlock:
     following = cursor.data[cursor.position : min(cursor.position + len(MAGIC), cursor.end)]
     if len(following) == len(MAGIC) and following != MAGIC:
         raise CorruptError(
-            f"neither magic nor end of file after it, at {cursor.position}", offset=offset
+            "neither the magic nor the end of the file follows the block, at offset "
+            f"{cursor.position}",
+            offset=offset,
         )
 
     inner = Cursor(cursor.data, frame_offset, cursor.position - 8, cursor.limits)
@@ -234,7 +236,9 @@ def _decode_frame(cursor: Cursor) -> tuple[BlockType, dict[int, str], int, memor
     content_offset = cursor.position
     content = cursor.take(content_size, "block content")
     if cursor.i32("footer entries") != 0:
-        raise CorruptError("a block footer, which no Hudi release writes", offset=cursor.position)
+        raise CorruptError(
+            "the block has a footer, which no Hudi release writes", offset=cursor.position
+        )
     cursor.expect_end("log block")
     return block_type, header, content_offset, content
 
@@ -247,7 +251,7 @@ def _decode_header(cursor: Cursor) -> dict[int, str]:
     for _ in range(entries):
         key, value = _decode_header_entry(cursor)
         if key < 0 or key in header:
-            raise CorruptError(f"header key {key} is negative or twice", offset=cursor.position)
+            raise CorruptError(f"header key {key} is negative or repeated", offset=cursor.position)
         header[key] = value
     return header
 

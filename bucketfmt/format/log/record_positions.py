@@ -32,9 +32,9 @@ def decode_record_positions(text: str, limits: Limits = DEFAULT_LIMITS) -> NDArr
         bitmap = BitMap64.deserialize(data)
         sound = len(bitmap.serialize()) == len(data)
     except (ValueError, IndexError, TypeError, OverflowError, MemoryError) as error:
-        raise CorruptError("RECORD_POSITIONS is no base64 of a Roaring bitmap") from error
+        raise CorruptError("RECORD_POSITIONS is not the base64 text of a Roaring bitmap") from error
     if not sound:
-        raise CorruptError("RECORD_POSITIONS has bytes behind its bitmap")
+        raise CorruptError("RECORD_POSITIONS has bytes after the bitmap")
     count = limits.check("record_positions_max", len(bitmap))
     return np.fromiter(bitmap, np.uint64, count)
 

@@ -175,7 +175,9 @@ def parse_instant_time(text: str) -> datetime:
     Raises:
         CorruptError: it is no date; `INIT_INSTANT` is none either.
     """
-    not_a_date = CorruptError(f"instant {text[:40]!r} is no date of the form yyyyMMddHHmmss[SSS]")
+    not_a_date = CorruptError(
+        f"instant {text[:40]!r} is not a date of the form yyyyMMddHHmmss[SSS]"
+    )
     if _INSTANT_TIME.fullmatch(text) is None:
         raise not_a_date
     year, month, day, hour = int(text[:4]), int(text[4:6]), int(text[6:8]), int(text[8:10])
@@ -234,7 +236,7 @@ def normalise_instant(value: str | datetime, table_timezone: str = "LOCAL") -> s
         parsed = parse_instant_time(instant)
     except CorruptError:
         raise ValueError(
-            f"{value!r} is no instant; give yyyyMMddHHmmssSSS, yyyy-MM-dd, "
+            f"{value!r} is not an instant; give yyyyMMddHHmmssSSS, yyyy-MM-dd, "
             "yyyy-MM-dd HH:mm:ss[.SSS] or a datetime"
         ) from None
     if offset is None:

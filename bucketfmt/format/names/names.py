@@ -233,7 +233,7 @@ def find_data_file_name(name: str) -> BaseFileName | LogFileName | None:
 def format_write_token(task_partition_id: int, stage_id: int, task_attempt_id: int) -> str:
     """Return `<task_partition_id>-<stage_id>-<task_attempt_id>` (`FSUtils.makeWriteToken`)."""
     if min(task_partition_id, stage_id, task_attempt_id) < 0:
-        raise ValueError("the parts of a write token are not negative")
+        raise ValueError("the parts of a write token must not be negative")
     return f"{task_partition_id}-{stage_id}-{task_attempt_id}"
 
 
@@ -310,7 +310,9 @@ def parse_bucket_file_name(name: str) -> Rfc29FileName:
         raise CorruptError(f"{name!r} is not a data file name")
     found = _BUCKET_FILE_ID.fullmatch(data_file.file_id)
     if found is None:
-        raise CorruptError(f"{name!r} is not a bucket's file: no eight digits begin its file id")
+        raise CorruptError(
+            f"{name!r} is not a bucket's file: the file id does not begin with eight digits"
+        )
     return Rfc29FileName(int(found[1]), data_file.file_id, found[2], data_file.instant)
 
 
@@ -326,5 +328,7 @@ def parse_marker_name(path: str, limits: Limits = DEFAULT_LIMITS) -> MarkerName:
     partition_path, _, name = check_relative_path(path, limits).rpartition("/")
     data_file_name, separator, io_type = name.rpartition(".marker.")
     if not separator or not data_file_name or io_type not in IoType.__members__:
-        raise CorruptError(f"{path!r} is not a marker: <file>.marker.CREATE, MERGE or APPEND")
+        raise CorruptError(
+            f"{path!r} is not a marker; a marker is named <file>.marker.CREATE, .MERGE or .APPEND"
+        )
     return MarkerName(partition_path, data_file_name, IoType(io_type))

@@ -105,7 +105,7 @@ def _find_danger(text: str, limits: Limits) -> str | None:
     for component in components:
         if not component:
             return "it has an empty component"
-        if _climbs(component):
+        if _leads_up(component):
             return f"{component!r} points to another folder"
     return None
 
@@ -114,7 +114,7 @@ def _shown(text: str) -> str:
     return repr(text if len(text) <= 120 else f"{text[:120]}...")
 
 
-def _climbs(component: str) -> bool:
+def _leads_up(component: str) -> bool:
     """Whether a component is, or hides, one that is made of dots and spaces only."""
     if component.isascii() and "%" not in component:
         return "." in component and not component.strip(". ")

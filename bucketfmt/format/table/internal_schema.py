@@ -160,7 +160,10 @@ def _checked(schema: InternalSchema, limits: Limits) -> InternalSchema:
     for column_id, path in _ids(schema, ()):
         limits.check("schema_depth_max", len(path))
         if column_id in ids:
-            raise CorruptError(f"internal schema: {path[-1]} has id {column_id} of another column")
+            raise CorruptError(
+                f"internal schema: column {path[-1]} has the id {column_id}, which "
+                "another column has too"
+            )
         ids.add(column_id)
         limits.check("schema_fields_max", len(ids))
     if schema.max_column_id == NO_COLUMN:

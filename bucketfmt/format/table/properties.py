@@ -132,7 +132,7 @@ def encode_properties(properties: Mapping[str, str], comments: Sequence[str] = (
         ValueError: a comment holds a line break.
     """
     if any(_LINE_END.search(comment) for comment in comments):
-        raise ValueError("a comment of a properties file is one line")
+        raise ValueError("a comment of a properties file must be one line")
     lines = ["#" + _NOT_LATIN_1.sub(_escape_one, comment) for comment in comments]
     for key, value in properties.items():
         # A space ends a key wherever it stands, but is lost only at the beginning of a value.

@@ -140,7 +140,7 @@ def decode_archived_block(
 
 def _archived_instant(record: Any) -> ArchivedInstant:
     if not isinstance(record, dict):
-        raise CorruptError("an archive entry that is no record")
+        raise CorruptError("an entry of the archive is not a record")
     fields = {name: record.get(name) for name in ArchivedMetaEntry.__struct_encode_fields__}
     entry = timeline_record(fields, ArchivedMetaEntry)
     return ArchivedInstant(
@@ -243,7 +243,9 @@ def decode_history_row(row: Mapping[str, Any], limits: Limits = DEFAULT_LIMITS) 
     """
     stored = timeline_record(row, LSMTimelineInstant)
     if stored.version != 1:
-        raise UnsupportedError(f"history row of version {stored.version}, not 1")
+        raise UnsupportedError(
+            f"a row of the archived timeline has version {stored.version}, not 1"
+        )
     return ArchivedInstant(
         stored.instant_time,
         stored.action,
@@ -282,7 +284,10 @@ def parse_history_file_name(name: str, size: int) -> HistoryFile:
     """
     match = _HISTORY_FILE_NAME.fullmatch(name)
     if match is None or size < 0:
-        raise CorruptError(f"no file of history: {name!r} of {size} bytes")
+        raise CorruptError(
+            f"{name!r} of {size} bytes, which the manifest lists, is not a file of "
+            "the archived timeline"
+        )
     return HistoryFile(name, size, match[1], match[2], int(match[3]))
 
 
@@ -294,7 +299,7 @@ def decode_history_version(data: Buffer) -> int:
     """
     text = bytes(data)
     if _HISTORY_VERSION.fullmatch(text) is None:
-        raise CorruptError(f"_version_ is no number: {text[:20]!r}; use the highest manifest_N")
+        raise CorruptError(f"_version_ is not a number: {text[:20]!r}; use the highest manifest_N")
     return int(text)
 
 

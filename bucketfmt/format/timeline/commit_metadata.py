@@ -201,7 +201,7 @@ def commit_metadata_record(metadata: CommitMetadata, replace: bool) -> dict[str,
 def _to_record(metadata: CommitMetadata, replace: bool) -> dict[str, Any]:
     for key, text in metadata.extra_metadata.items():
         if not isinstance(key, str) or not isinstance(text, str | None):
-            raise TypeError(f"extra metadata is text: {key!r}: {text!r}")
+            raise TypeError(f"extra metadata must be text, not {key!r}: {text!r}")
     record: dict[str, Any] = msgspec.to_builtins(metadata)
     if not replace and record.pop("partitionToReplaceFileIds"):
         raise ValueError("a commit that replaces file groups is a replacecommit: pass replace=True")

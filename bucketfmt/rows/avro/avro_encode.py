@@ -70,7 +70,7 @@ def _pieces(schema: AvroSchema, values: pa.Array, path: str) -> list[pa.Array]:
     if isinstance(schema, AvroNullable):
         return _nullable_pieces(schema, values, path)
     if values.null_count and schema != AvroPrimitive("null"):
-        raise SchemaError(f"column {path}: null, where the Avro schema allows none")
+        raise SchemaError(f"column {path} has a null value, and the Avro schema allows none")
     if isinstance(schema, AvroRecord):
         return _record_pieces(schema, values, path)
     if isinstance(schema, (AvroArray, AvroMap)):
@@ -145,7 +145,7 @@ def _as_list(values: pa.Array, path: str) -> pa.Array:
 def _enum_piece(schema: AvroEnum, values: pa.Array, path: str) -> pa.Array:
     symbols = pc.index_in(_cast(values, pa.string(), path), pa.array(schema.symbols))
     if symbols.null_count:
-        raise SchemaError(f"column {path}: a text that is no symbol of enum {schema.name!r}")
+        raise SchemaError(f"column {path}: a text is not a symbol of enum {schema.name!r}")
     return _varints(symbols.to_numpy().astype(np.int64))
 
 

@@ -30,7 +30,7 @@ from bucketfmt.rows.avro.avro_types import (
 __all__ = ["Meter", "make_reader"]
 
 _LANES_MIN = 48  # fewer lists than this are walked one by one: a numpy call costs as much
-_STRAYED = "a list claims more items than its row has bytes"
+_TOO_MANY_ITEMS = "a list claims more items than its row has bytes"
 
 
 class Meter:
@@ -69,7 +69,7 @@ class _Nullable(Reader):
         if not present.all():
             wrong = ~present & (branch != self._null)
             if wrong.any():
-                span.fail(wrong, cursor, "a union has no such branch")
+                span.fail(wrong, cursor, "a union branch number is out of range")
         return present
 
     def read(self, span: Span, cursor: Cursor) -> tuple[pa.Array, Cursor]:
@@ -96,7 +96,7 @@ class _Nullable(Reader):
     def skip_one(self, span: Span, position: int) -> int:
         branch, position = span.varint_at(position)
         if not 0 <= branch <= 1:
-            raise CorruptError("a union has no such branch", offset=position - 1)
+            raise CorruptError("a union branch number is out of range", offset=position - 1)
         return position if 2 * branch == self._null else self._value.skip_one(span, position)
 
 
@@ -181,7 +181,7 @@ class _List(Reader):
             counts[lane] += len(begins)
             end[lane] = stop
             if stop > limit[lane]:
-                raise CorruptError(_STRAYED, offset=int(cursor[lane]))
+                raise CorruptError(_TOO_MANY_ITEMS, offset=int(cursor[lane]))
         # Rows ascend and so do the items of a row: sorted, each item is in its place.
         begin = np.sort(np.concatenate([*found, cursor[:0]]))
         return begin, counts, end
@@ -195,7 +195,7 @@ class _List(Reader):
             count = np.abs(count)
         wrong = (count < 0) | (count > (limit - begin) // self._items.bytes_min)
         if wrong.any():
-            span.fail(wrong, cursor, _STRAYED)
+            span.fail(wrong, cursor, _TOO_MANY_ITEMS)
         return count, begin
 
     def _walk_block(
@@ -213,7 +213,7 @@ class _List(Reader):
             found.append(end[lanes])
             end[lanes] = self._items.skip(span, end[lanes])
             if (end > limit).any():
-                span.fail(end > limit, begin, _STRAYED)
+                span.fail(end > limit, begin, _TOO_MANY_ITEMS)
             done += 1
             lanes = lanes[count[lanes] > done]
         for lane in lanes.tolist():
@@ -221,7 +221,7 @@ class _List(Reader):
             end[lane] = self._walk_items(span, int(end[lane]), int(count[lane]) - done, begins)
             found.append(np.frombuffer(begins, np.int64))
             if end[lane] > limit[lane]:
-                raise CorruptError(_STRAYED, offset=int(begin[lane]))
+                raise CorruptError(_TOO_MANY_ITEMS, offset=int(begin[lane]))
         return end
 
     def _walk_one(self, span: Span, position: int, limit: int) -> tuple[array[int], int]:
@@ -234,7 +234,7 @@ class _List(Reader):
             if count == 0:
                 return found, begin
             if count * self._items.bytes_min > limit - begin:
-                raise CorruptError(_STRAYED, offset=position)
+                raise CorruptError(_TOO_MANY_ITEMS, offset=position)
             position = self._walk_items(span, begin, count, found)
 
     def _walk_items(self, span: Span, position: int, count: int, found: array[int]) -> int:

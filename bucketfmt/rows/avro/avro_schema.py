@@ -171,7 +171,7 @@ class _SchemaParser:
             return self._collection(AvroArray(items), items)
         if kind == "map":
             values = self.parse(node.get("values"), namespace, depth + 1)
-            return self._known(AvroMap(values), [values], bytes_min=1)
+            return self._with_extent(AvroMap(values), [values], bytes_min=1)
         if kind == "enum":
             return self._enum(node, namespace)
         if kind == "fixed":
@@ -192,7 +192,7 @@ class _SchemaParser:
         raise CorruptError(f"Avro schema: unknown type {_brief(name)}")
 
     def _primitive(self, kind: str, logical: LogicalType | None) -> AvroSchema:
-        return self._known(AvroPrimitive(kind, logical), [], _BYTES_MIN.get(kind, 1))
+        return self._with_extent(AvroPrimitive(kind, logical), [], _BYTES_MIN.get(kind, 1))
 
     def _union(self, branches: Sequence[object], namespace: str, depth: int) -> AvroSchema:
         parsed = [self.parse(branch, namespace, depth + 1) for branch in branches]
@@ -202,7 +202,7 @@ class _SchemaParser:
                 f"Avro schema: a union of {len(parsed)} types other than null and one type"
             )
         value = parsed[1 - nulls[0]]
-        return self._known(AvroNullable(value, nulls[0]), [value], bytes_min=1)
+        return self._with_extent(AvroNullable(value, nulls[0]), [value], bytes_min=1)
 
     def _record(self, node: Mapping[str, object], namespace: str, depth: int) -> AvroSchema:
         name = self._declare(node, namespace)
@@ -216,7 +216,7 @@ class _SchemaParser:
         record = AvroRecord(name, fields, _doc(node), _texts(node, "aliases"))
         types = [child.schema for child in fields]
         bytes_min = sum(self._extents[id(child)][1].bytes_min for child in types)
-        self._named[name] = self._known(record, types, bytes_min)
+        self._named[name] = self._with_extent(record, types, bytes_min)
         return record
 
     def _field(self, node: object, namespace: str, depth: int) -> AvroField:
@@ -234,14 +234,14 @@ class _SchemaParser:
     def _collection(self, schema: AvroArray, items: AvroSchema) -> AvroSchema:
         if self._extents[id(items)][1].bytes_min == 0:
             raise UnsupportedError("Avro schema: a list whose items take no bytes")
-        return self._known(schema, [items], bytes_min=1)
+        return self._with_extent(schema, [items], bytes_min=1)
 
     def _enum(self, node: Mapping[str, object], namespace: str) -> AvroSchema:
         name = self._declare(node, namespace)
         symbols = _texts(node, "symbols")
         if not symbols or len(set(symbols)) != len(symbols):
             raise CorruptError(f"Avro schema: enum {name!r} needs distinct symbols")
-        self._named[name] = schema = self._known(AvroEnum(name, symbols), [], bytes_min=1)
+        self._named[name] = schema = self._with_extent(AvroEnum(name, symbols), [], bytes_min=1)
         return schema
 
     def _fixed(self, node: Mapping[str, object], namespace: str) -> AvroSchema:
@@ -250,7 +250,7 @@ class _SchemaParser:
         if not isinstance(size, int) or isinstance(size, bool) or not 0 <= size < 1 << 31:
             raise CorruptError(f"Avro schema: fixed {name!r} has size {_brief(size)}")
         fixed = AvroFixed(name, size, _logical_type(node, "fixed", size))
-        self._named[name] = schema = self._known(fixed, [], size)
+        self._named[name] = schema = self._with_extent(fixed, [], size)
         return schema
 
     def _declare(self, node: Mapping[str, object], namespace: str) -> str:
@@ -262,7 +262,7 @@ class _SchemaParser:
         self._named[name] = None
         return name
 
-    def _known(
+    def _with_extent(
         self, schema: AvroSchema, children: Sequence[AvroSchema], bytes_min: int
     ) -> AvroSchema:
         """Return `schema` after noting its extent, which must be within the limits."""

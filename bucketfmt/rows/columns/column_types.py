@@ -99,7 +99,7 @@ def column_type(kind: pa.DataType, path: str, depth: int = 0) -> pa.DataType:
     if depth >= NESTING_MAX and pa.types.is_nested(kind):
         raise UnsupportedError(
             f"column {_shown(path)}: more than {NESTING_MAX} levels of structs, lists and maps; "
-            "store the inner ones as text or as columns of their own"
+            "store the inner levels as text or as columns of their own"
         )
     if pa.types.is_struct(kind):
         return _struct(kind, path, depth)
@@ -188,7 +188,7 @@ def _check_names(names: Iterable[str], path: str) -> None:
     known: dict[str, str] = {}
     for name, count in Counter(names).items():
         if count > 1:
-            raise SchemaError(f"column {path}{name} is there twice; rename one of them")
+            raise SchemaError(f"column {path}{name} occurs twice; rename one of the two columns")
         other = known.setdefault(name.lower(), name)
         if other != name:
             raise SchemaError(

@@ -94,7 +94,7 @@ def _conform(array: pa.Array, target: pa.DataType, path: str, renames: Renames |
         return _promote(array, target, path)
     except pa.ArrowInvalid as error:
         if _is_binary(source) and _is_text(target):
-            raise CorruptError(f"column {path}: bytes that are not UTF-8 in a string") from error
+            raise CorruptError(f"column {path}: the bytes of a string are not UTF-8") from error
         raise SchemaError(
             f"column {path}: a value of type {source} does not fit {target}"
         ) from error

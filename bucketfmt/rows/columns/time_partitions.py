@@ -95,7 +95,8 @@ class TimePartitions:
         parser = properties.get(_PARSER) or _HUDIS_PARSER
         if parser != _HUDIS_PARSER:
             raise UnsupportedError(
-                f"{_PARSER} is {parser[:80]!r}, which is code; pass the partition paths themselves"
+                f"{_PARSER} is {parser[:80]!r}, which is code that bucketfmt does not "
+                "run; pass the partition paths themselves"
             )
         kind = require("timestamp.type")
         unit = _UNIT_OF_TYPE.get(kind)
@@ -169,7 +170,8 @@ class TimePartitions:
                 return millis
         known = ", ".join(form.pattern for form in self.input_formats)
         raise SchemaError(
-            f"column {name}: {text[:60]!r} is no time in the format {known}, in a known time zone"
+            f"column {name}: {text[:60]!r} is not a time in the format {known}, in a "
+            "known time zone"
         )
 
 
@@ -178,7 +180,9 @@ def _input_formats(find: Any, require: Any) -> tuple[DateFormat, ...]:
     try:
         patterns = re.split(delimiter, require("input.dateformat"))
     except re.error as error:
-        raise UnsupportedError(f"{delimiter[:60]!r} is no regular expression: {error}") from error
+        raise UnsupportedError(
+            f"{delimiter[:60]!r} is not a regular expression: {error}"
+        ) from error
     return tuple(DateFormat(pattern.strip()) for pattern in patterns)
 
 

@@ -211,7 +211,7 @@ def _rows_of(run: RowRun, schema: pa.Schema) -> pa.Table:
         )
     rows = run.rows if isinstance(run.rows, pa.Table) else pa.Table.from_batches([run.rows])
     if not rows.schema.equals(schema):
-        raise ValueError("rows of another schema than the one to merge in; conform them first")
+        raise ValueError("the rows have another schema than the merge; conform the rows first")
     return rows
 
 
@@ -226,11 +226,13 @@ def _encode_keys(runs: Sequence[Run]) -> tuple[pa.Array, Indexes]:
             chunks.append(pa.array(run.block.record_keys, pa.string()))
     keys = pa.chunked_array([chunk.cast(pa.string()) for chunk in chunks], pa.string())
     if keys.null_count:
-        raise CorruptError("a log record without a record key")
+        raise CorruptError("a log record has no record key")
     try:
         encoded = keys.dictionary_encode()
     except (pa.ArrowInvalid, pa.ArrowCapacityError) as error:
-        raise LimitError("the log of a file slice has 2 GiB of record keys; compact it") from error
+        raise LimitError(
+            "the log of a file slice has 2 GiB of record keys; compact the table with Hudi"
+        ) from error
     if not encoded.num_chunks:
         return pa.array([], pa.string()), np.zeros(0, np.int64)
     codes = np.concatenate([chunk.indices.to_numpy() for chunk in encoded.chunks])

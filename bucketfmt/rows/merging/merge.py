@@ -152,7 +152,9 @@ class MergedLog:
             ValueError: `base` has not the schema of the log's rows.
         """
         if not base.schema.equals(self.schema):
-            raise ValueError("base rows of another schema than the log's; conform them first")
+            raise ValueError(
+                "the base rows have another schema than the log; conform the rows first"
+            )
         hits, codes = self._find_matches(base)
         replaced = np.ones(len(hits), np.bool_)
         if self._ordering is not None and len(hits):
@@ -280,11 +282,11 @@ def find_winners(entries: LogEntries, rules: MergeRules) -> Indexes:
     elif not rules.log_by_ordering or entries.ordering is None:
         np.maximum.at(winners, entries.codes, np.arange(len(entries.codes)))
     else:
-        winners = _settle(entries, entries.ordering, rules.legacy)
+        winners = _find_newest(entries, entries.ordering, rules.legacy)
     return winners
 
 
-def _settle(entries: LogEntries, ordering: OrderingValues, legacy: bool) -> Indexes:
+def _find_newest(entries: LogEntries, ordering: OrderingValues, legacy: bool) -> Indexes:
     """Return per key the entry that the others leave, by ordering."""
     alive = _after_last_unordered(entries, legacy)
     codes = entries.codes[alive]

@@ -66,19 +66,20 @@ def find_merge_rules(config: TableConfig) -> MergeRules:
     if config.merge_mode is MergeMode.CUSTOM:
         raise UnsupportedError(
             f"the table merges records by custom code ({config.payload_class or 'a merger'}); "
-            "compact it with Hudi and read it read-optimized"
+            "compact the table with Hudi and read it read-optimized"
         )
     if config.partial_update_mode is not None:
         raise UnsupportedError(
             f"the table merges by partial updates ({config.partial_update_mode.value}); "
-            "compact it with Hudi and read it read-optimized"
+            "compact the table with Hudi and read it read-optimized"
         )
     by_ordering = config.merge_mode is MergeMode.EVENT_TIME_ORDERING
     found = {**config.properties, **config.merge_properties}
     field, marker = found.get(_DELETE_FIELD), found.get(_DELETE_MARKER)
     if bool(field) != bool(marker):
         raise CorruptError(
-            f"only one of {_DELETE_FIELD} and {_DELETE_MARKER} is configured; set both or none"
+            f"only one of {_DELETE_FIELD} and {_DELETE_MARKER} is configured; set "
+            "both properties or neither"
         )
     return MergeRules(
         ordering_fields=config.ordering_fields if by_ordering else (),
@@ -105,7 +106,7 @@ def _rules_of_payload(config: TableConfig) -> MergeRules:
     ):
         raise UnsupportedError(
             f"the table merges records by custom code ({payload_class}, merge strategy "
-            f"{strategy}); compact it with Hudi and read it read-optimized"
+            f"{strategy}); compact the table with Hudi and read it read-optimized"
         )
     is_dms = payload_class == _DMS
     return MergeRules(

@@ -76,7 +76,7 @@ def _opening_parameters() -> frozenset[str]:
 
 
 @contextmanager
-def _folded(what: str) -> Iterator[None]:
+def _decode_errors(what: str) -> Iterator[None]:
     """Turn whatever pyarrow raises on damaged bytes into CorruptError."""
     try:
         yield
@@ -119,7 +119,7 @@ class BaseFileReader:
         if "schema_depth_limit" in known:
             options["schema_depth_limit"] = limits.schema_depth_max
         self._options = options
-        with _folded("parquet footer"):
+        with _decode_errors("parquet footer"):
             self._footer_bytes, tail = _read_footer(source)
             footer = pa.BufferReader(_MAGIC + self._footer_bytes + tail)
             self.metadata: pq.FileMetaData = _parquet().ParquetFile(footer, **options).metadata
@@ -195,7 +195,8 @@ class BaseFileReader:
                 continue
             if self._footer.has_levels[number] != field.nullable:
                 raise CorruptError(
-                    f"parquet footer: whether column {name!r} may be null is damaged; restore the "
+                    f"parquet footer: column {name!r} is stored as nullable where it "
+                    "is not, or the reverse; restore the "
                     "file"
                 )
 
@@ -215,7 +216,7 @@ class BaseFileReader:
         """
         groups = range(self.metadata.num_row_groups) if row_groups is None else row_groups
         names = None if columns is None else list(columns)
-        with _folded("parquet rows"):
+        with _decode_errors("parquet rows"):
             rows = self._file.read_row_groups(list(groups), names, use_threads=use_threads)
         self._check_row_count(rows.num_rows, groups)
         rows = conform(rows, self._selected(rows.schema))
@@ -248,7 +249,7 @@ class BaseFileReader:
         page_index = pa.py_buffer(source.read_at(index_end - index_start, index_start))
         if pages.size < end - start or page_index.size < index_end - index_start:
             raise CorruptError("the file ends within its rows", offset=end)
-        with _folded("parquet rows"):
+        with _decode_errors("parquet rows"):
             held = open_window(pages, start, source.size())
             file = _parquet().ParquetFile(
                 held, metadata=self.metadata, pre_buffer=False, **self._options
@@ -277,7 +278,7 @@ class BaseFileReader:
         names = None if columns is None else list(columns)
         groups = list(range(self.metadata.num_row_groups) if row_groups is None else row_groups)
         file, row_count = self._file, 0
-        with _folded("parquet rows"):
+        with _decode_errors("parquet rows"):
             if isinstance(self._source, pa.OSFile):
                 file = _parquet().ParquetFile(
                     self._source,
@@ -290,7 +291,7 @@ class BaseFileReader:
                 batch_rows, row_groups=groups, columns=names, use_threads=use_threads
             )
         while True:
-            with _folded("parquet rows"):
+            with _decode_errors("parquet rows"):
                 batch = next(batches, None)
             if batch is None:
                 self._check_row_count(row_count, groups)
@@ -429,7 +430,7 @@ class BaseFileReader:
         ):
             return field.with_type(pa.list_(self._presented(kind.value_field, leaves)))
         if pa.types.is_nested(kind):
-            raise UnsupportedError(f"column {field.name}: {kind} is no type of Hudi's")
+            raise UnsupportedError(f"column {field.name}: {kind} is not a type of Hudi's")
         leaf = next(leaves, None)
         if leaf is None:
             raise CorruptError("parquet footer: fewer columns than its Arrow schema has")
@@ -447,10 +448,14 @@ def _read_footer(source: pa.NativeFile) -> tuple[bytes, bytes]:
     if end[-4:] == b"PARE":
         raise UnsupportedError("the file is encrypted")
     if size < 3 * len(_MAGIC) or end[-4:] != _MAGIC:
-        raise CorruptError("it does not end like a parquet file", offset=size)
+        raise CorruptError(
+            "not a parquet file: the last bytes are not the parquet magic", offset=size
+        )
     length = int.from_bytes(end[-8:-4], "little")
     if length > size - 3 * len(_MAGIC):
-        raise CorruptError("parquet footer: it would begin before the file", offset=size - 8)
+        raise CorruptError(
+            "parquet footer: the stated length is longer than the file", offset=size - 8
+        )
     if length > len(end) - 8:
         source.seek(size - 8 - length)
         end = source.read(length + 8)

@@ -197,14 +197,17 @@ class BaseFileWriter:
             others = whole.select([name for name in whole.column_names if name not in columns])
             if others.num_columns:
                 sink = pa.BufferOutputStream()
-                with _folded(), self._parquet_writer(sink, others.schema) as writer:
+                with (
+                    _schema_errors(),
+                    self._parquet_writer(sink, others.schema) as writer,
+                ):
                     writer.write_table(others, row_group_size=others.num_rows)
                 columns |= columns_of(sink.getvalue())
             self._chunk_file.add(rows.num_rows, [columns[name] for name in whole.column_names])
         else:
             if self._writer is None:
                 self._writer = self._parquet_writer(self._sink, self._file_schema)
-            with _folded():
+            with _schema_errors():
                 self._writer.write_table(whole, row_group_size=rows.num_rows)
         pa.default_memory_pool().release_unused()  # else what threads keep adds up
 
@@ -261,8 +264,10 @@ class BaseFileWriter:
         rows = rows.select(self.schema.names)
         for field, column in zip(self.schema, rows.columns, strict=True):
             if not field.nullable and column.null_count:
-                raise SchemaError(f"column {field.name}: null, where the schema allows none")
-        with _folded():
+                raise SchemaError(
+                    f"column {field.name} has a null value, and the schema allows none"
+                )
+        with _schema_errors():
             rows = rows if rows.schema.equals(self.schema) else rows.cast(self.schema)
         for index in self._hiding:
             field, column = self.schema.field(index), rows.column(index)
@@ -288,7 +293,7 @@ def encode_base_file(
 
 
 @contextmanager
-def _folded() -> Iterator[None]:
+def _schema_errors() -> Iterator[None]:
     """Turn what pyarrow raises on rows that do not fit the schema into SchemaError."""
     try:
         yield

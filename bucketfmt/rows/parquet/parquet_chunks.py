@@ -160,7 +160,9 @@ def decode_layout(footer: bytes, content_end: int) -> list[GroupLayout]:
         elements = _columns(metadata[_ELEMENTS])
         return [_group(group, elements, content_end) for group in metadata[_GROUPS]]
     except (LookupError, TypeError, AttributeError, ValueError, struct.error) as error:
-        raise CorruptError(f"parquet footer without the places of columns: {error!r}") from error
+        raise CorruptError(
+            f"parquet footer: the places of columns are missing: {error!r}"
+        ) from error
 
 
 def schema_elements(footer: bytes) -> dict[str, tuple[Struct, ...]]:
@@ -175,7 +177,7 @@ def _columns(elements: Sequence[Struct]) -> dict[str, tuple[Struct, ...]]:
     while at < len(elements):
         start, open_elements = at, 1
         while open_elements:
-            open_elements += _natural(elements[at].get(_CHILDREN, 0)) - 1
+            open_elements += _checked_size(elements[at].get(_CHILDREN, 0)) - 1
             at += 1
         columns[elements[start][_NAME].decode()] = tuple(elements[start:at])
     return columns
@@ -191,16 +193,16 @@ def _group(fields: Struct, elements: dict[str, tuple[Struct, ...]], end: int) ->
         chunks[name] = [_chunk(entry, end) for entry in entries[:leaves]]
         del entries[:leaves]
     pages = _cover([chunk.pages for members in chunks.values() for chunk in members])
-    rows, plain_size = _natural(fields[_GROUP_ROWS]), _natural(fields[_GROUP_BYTES])
+    rows, plain_size = _checked_size(fields[_GROUP_ROWS]), _checked_size(fields[_GROUP_BYTES])
     return GroupLayout(rows, plain_size, pages, chunks, elements)
 
 
 def _chunk(entry: Struct, end: int) -> _Chunk:
     fields = entry[_CHUNK]
-    offsets = [_natural(fields[_DATA_AT]), _natural(fields.get(_DICTIONARY_AT, 0))]
+    offsets = [_checked_size(fields[_DATA_AT]), _checked_size(fields.get(_DICTIONARY_AT, 0))]
     start = min(offset for offset in offsets if offset)  # 0 is written for none
     for number in (fields[_PLAIN_SIZE], fields[_CODEC], fields.get(_INDEX_AT, 0)):
-        _natural(number)
+        _checked_size(number)
     return _Chunk(
         fields,
         _span(start, fields[_SIZE], end),
@@ -221,15 +223,15 @@ def _index_span(entry: Struct, at: int, size: int, end: int) -> Span | None:
 
 
 def _span(start: Any, size: Any, end: int) -> Span:
-    span = Span(_natural(start), _natural(start) + _natural(size))
+    span = Span(_checked_size(start), _checked_size(start) + _checked_size(size))
     if span.end > end:
         raise CorruptError("parquet footer: a column is not within the file", offset=span.start)
     return span
 
 
-def _natural(value: Any) -> int:
+def _checked_size(value: Any) -> int:
     if type(value) is not int or value < 0:
-        raise ValueError(f"{value!r} for a size")
+        raise ValueError(f"{value!r} is not a size")
     return value
 
 
@@ -350,7 +352,7 @@ def _moved(offsets: bytes | None, by: int) -> bytes | None:
     try:
         index, _ = read_struct(offsets, 0)
         for page in index[_PAGES]:
-            page.put(_PAGE_AT, _natural(page[_PAGE_AT] + by))
+            page.put(_PAGE_AT, _checked_size(page[_PAGE_AT] + by))
         return encode_struct(index)
     except (CorruptError, LookupError, TypeError, AttributeError, ValueError, struct.error):
         return None

@@ -131,7 +131,7 @@ def _get(fields: Any, field_id: int, kind: type[_T], default: _T | None = None) 
     """Return a field of a struct, checked to be what the format has there."""
     value = fields.get(field_id, default) if isinstance(fields, dict) else None
     if type(value) is not kind:
-        raise CorruptError(f"parquet footer: field {field_id} is no {kind.__name__}")
+        raise CorruptError(f"parquet footer: field {field_id} is not of type {kind.__name__}")
     return value
 
 

@@ -38,8 +38,8 @@ def check_levels(schema: pa.Schema, columns: pq.ParquetSchema) -> None:
         column = columns.column(number)
         if (column.max_definition_level, column.max_repetition_level) != levels:
             raise CorruptError(
-                f"parquet footer: column {column.path!r} is stored as nothing that its schema "
-                "allows; restore the file"
+                f"parquet footer: column {column.path!r} has levels that its type does not "
+                "allow; restore the file"
             )
 
 
