@@ -3,9 +3,9 @@
 Reads the clock it is given and sleeps; touches no store. Source:
 `HoodieInstantTimeGenerator`, `SkewAdjustingTimeGenerator`.
 
-Hudi trusts its clocks: a time is what the clock says, later than the last one of the same
-process. Here it is also later than every time the table knows, so that a clock that stands
-still, was set back or lives in another zone cannot put a commit into the past.
+Hudi trusts its clocks: a new time is the time of the clock, and later than the last time of the
+same process. Here a new time is also later than every time that the table knows. A clock that
+stands still, was set back or is in another zone cannot put a commit into the past.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _TICK = timedelta(milliseconds=1)
 class InstantClock:
     """Hands out instant times in a table's time zone. Safe to call from many threads.
 
-    Times of one clock strictly increase. Those of several writers do where each holds the
-    table lock from listing the timeline until its file is on it.
+    Times of one clock strictly increase. Times of several writers strictly increase if each writer
+    holds the table lock from the listing of the timeline until its file is on the timeline.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class InstantClock:
             known: Requested and completion times, in any order (`known_times`).
 
         Raises:
-            CorruptError: no time can be after those known.
+            CorruptError: no time can be later than the known times.
         """
         with self._guard:
             now = datetime.fromtimestamp(self._now(), self._zone).replace(tzinfo=None)
@@ -87,14 +87,14 @@ class InstantClock:
 def plan_instant_time(now: datetime, known: Iterable[str]) -> str:
     """Return the time of a new instant: `now`, or a millisecond after the latest known.
 
-    Times compare as text. One of seconds (14 digits) counts as the end of its second.
+    Times compare as text. A time in seconds (14 digits) counts as the end of its second.
 
     Args:
         now: Without time zone, in the table's.
         known: Requested and completion times in any order; "" is none.
 
     Raises:
-        CorruptError: the latest is no date, or the last there is.
+        CorruptError: the latest time is not a date, or is the last possible date.
     """
     latest = max(known, default="")
     taken = format_instant_time(now)

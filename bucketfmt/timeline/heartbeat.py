@@ -25,11 +25,12 @@ __all__ = ["Heartbeat", "Heartbeats", "check_beating"]
 def check_beating(store: Store, requested_time: str) -> None:
     """Refuse to go on with an instant that has ended.
 
-    For whoever writes its files: an attempt of a task that everybody has given up may still be
-    running when the instant is published or taken back, and what it writes then, nobody removes.
+    Called by tasks that write files of the instant. An abandoned attempt of a task may still run
+    when the instant is published or rolled back, and nobody would remove the files that the attempt
+    writes then.
 
     Raises:
-        ConflictError: nothing beats for it any more.
+        ConflictError: the instant has no heartbeat any more.
         StorageError: the store failed.
     """
     if store.info(heartbeat_path(requested_time)) is None:
@@ -46,9 +47,8 @@ def _ended(requested_time: str) -> ConflictError:
 class Heartbeats:
     """Starts the heartbeats of a table's instants, and knows which instants have one.
 
-    Keeps nothing in memory: whether a writer is alive is what the store tells, for the writers of
-    other processes and for other threads alike. Safe to use from several threads, and in a forked
-    child.
+    Keeps nothing in memory: the store tells whether a writer is alive, for writers in other
+    processes and in other threads alike. Safe to use from several threads, and in a forked child.
     """
 
     def __init__(
@@ -87,23 +87,24 @@ class Heartbeats:
     def start(self, requested_time: str) -> Heartbeat:
         """Write the first heartbeat of an instant and keep on, until it is stopped.
 
-        Hudi rolls back what has no heartbeat: start before the instant is on the timeline.
+        Hudi rolls back an instant without heartbeat: start before the instant is on the timeline.
 
         Raises:
-            StorageError: the store failed; a heartbeat may be left, which hurts no one.
+            StorageError: the store failed; a heartbeat file may be left, which does no harm.
         """
         return self._begin(requested_time, is_joined=False)
 
     def join(self, requested_time: str) -> Heartbeat | None:
-        """Keep on with the heartbeat of an instant that somebody else has begun.
+        """Continue the heartbeat of an instant that another writer began.
 
-        Until it is stopped, with the instant, or abandoned, without.
+        The heartbeat continues until `stop`, at the end of the instant, or `abandon`, before the
+        end.
 
         Returns:
-            The heartbeat; None if it has missed too many.
+            The heartbeat; None if the heartbeat is expired.
 
         Raises:
-            ConflictError: it has none: the instant has ended.
+            ConflictError: the instant has no heartbeat, because the instant has ended.
             StorageError: the store failed.
         """
         if self._is_old(self._find(requested_time)):
@@ -111,7 +112,7 @@ class Heartbeats:
         return self._begin(requested_time, is_joined=True)
 
     def revive(self, requested_time: str) -> Heartbeat:
-        """Keep on with a heartbeat even if it has missed too many. As `join` otherwise.
+        """Continue a heartbeat even if the heartbeat is expired. As `join` otherwise.
 
         The caller holds the table lock and has seen that nobody rolls the instant back.
         """
@@ -127,7 +128,7 @@ class Heartbeats:
         self._store.delete(heartbeat_path(requested_time))
 
     def is_expired(self, requested_time: str) -> bool:
-        """Return whether an instant's writer has to be taken for dead, or never had heartbeats.
+        """Return whether the writer of an instant counts as dead, or never had heartbeats.
 
         Raises:
             StorageError: the store failed.
@@ -154,9 +155,9 @@ class Heartbeats:
 
 
 class Heartbeat:
-    """The heartbeat of one instant, as one writer keeps it going. Used by that writer alone.
+    """The heartbeat of one instant, kept up by one writer. Used by that writer alone.
 
-    In a forked child the heartbeat is lost: it belongs to the parent, which keeps it going.
+    In a forked child the heartbeat is lost: the parent owns the heartbeat and keeps it up.
     """
 
     def __init__(
@@ -181,7 +182,7 @@ class Heartbeat:
     def begin(
         self, repeat: Callable[[Callable[[], bool], float], Repeating], interval_s: float
     ) -> None:
-        """Beat, and have it repeated."""
+        """Write the heartbeat file, and begin to repeat that."""
         self._beat()
         self._renewal = repeat(self._beat_again, interval_s)
 
@@ -194,20 +195,20 @@ class Heartbeat:
         return self._last is not None and self._now() - self._last > self._tolerance_s
 
     def stop(self) -> None:
-        """End it and remove its file, with the instant. Nothing happens the second time.
+        """End the heartbeat at the end of the instant: remove its file. A second call does nothing.
 
-        A file that cannot be removed is left: nothing looks at it once the instant ended.
+        A file that cannot be removed is left: nobody reads the file after the instant ended.
         """
         if self._end():
             with suppress(BucketfmtError):
                 self._store.delete(self._path)
 
     def abandon(self) -> None:
-        """End it and leave its file: others find it expired in time."""
+        """End the heartbeat and leave its file, which expires after some time."""
         self._end()
 
     def _end(self) -> bool:
-        """Return whether it was going, here."""
+        """Return whether this process kept up the heartbeat."""
         renewal = self._renewal
         if renewal is None or self._process != this_process():
             return False
@@ -216,7 +217,7 @@ class Heartbeat:
         return True
 
     def _beat_again(self) -> bool:
-        """Beat; but once somebody else has ended an instant that was joined, no more."""
+        """Write the heartbeat file, unless another writer has ended an instant that was joined."""
         if self._is_joined and self._store.info(self._path) is None:
             return False
         return self._beat()

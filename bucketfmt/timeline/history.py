@@ -69,8 +69,8 @@ def load_history(
 ) -> tuple[Instant, ...]:
     """Return the archived instants, sorted, at their highest state; () if there is no history.
 
-    `Instant.file_name` is the file of the history folder they are in. An instant can be in
-    the active timeline still, where archiving was interrupted.
+    `Instant.file_name` is the file of the history folder that holds the instant. If archiving was
+    interrupted, an archived instant can be in the active timeline too.
 
     Args:
         store: The table's files.
@@ -81,7 +81,7 @@ def load_history(
 
     Raises:
         CorruptError: a file of the history does not decode.
-        NotFoundError: a file the manifest names is gone.
+        NotFoundError: a file that the manifest names does not exist.
         LimitError: there are more instants than `limits.timeline_instants_max`.
     """
     found: dict[tuple[str, str], Instant] = {}
@@ -139,7 +139,7 @@ def _load_entries(
 def list_archive_files(
     store: Store, config: TableConfig, limits: Limits = DEFAULT_LIMITS
 ) -> list[tuple[str, int]]:
-    """Return the (name, size) of the files that archived instants are in, oldest first.
+    """Return the (name, size) of the files that hold archived instants, oldest first.
 
     Raises:
         CorruptError: the manifest of layout 2 does not decode.
@@ -196,7 +196,7 @@ def _load_archive_file(
 
 
 def _is_being_merged(store: Store, config: TableConfig, path: str, limits: Limits) -> bool:
-    """Whether a merge of small archive files, not finished, is writing this one."""
+    """Whether an unfinished merge of small archive files writes this file."""
     plan_path = join_path(config.history_path, ARCHIVE_MERGE_PLAN_NAME)
     try:
         _, plans = decode_container(store.read(plan_path, limits.properties_bytes_max), limits)
@@ -211,7 +211,7 @@ def load_history_files(
     """Return the files of the manifest in force, oldest instants first (layout 2).
 
     Raises:
-        CorruptError: it does not decode.
+        CorruptError: the manifest does not decode.
     """
     version = load_history_version(store, config)
     if version is None:
@@ -227,7 +227,7 @@ def load_history_files(
 
 
 def load_history_version(store: Store, config: TableConfig) -> int | None:
-    """Return N of the manifest in force: what `_version_` says, else the highest there is.
+    """Return N of the manifest in force: the number in `_version_`, else the highest N.
 
     A writer replaces `_version_` in two steps, so it may be missing for a moment.
     """

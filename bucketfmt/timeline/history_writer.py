@@ -2,8 +2,8 @@
 
 Does I/O; the table lock is held by the caller. Source: `TimelineArchiverV1` (layout 1: one more
 log file), `LSMTimelineWriter` and `TimelineArchiverV2` (layout 2: one more parquet file and
-manifest). An instant is in the history before it leaves the active timeline, so whoever reads the
-active timeline first and the history after it misses none.
+manifest). An instant is in the history before the instant leaves the active timeline, so a reader
+that reads the active timeline first and the history second misses no instant.
 """
 
 from __future__ import annotations
@@ -61,7 +61,8 @@ from bucketfmt.timeline.timeline import Instant
 __all__ = ["compact_history", "delete_active", "put_archived"]
 
 _LAYER_FILES = 10
-"""`hoodie.timeline.compaction.batch.size`: so many files of a layer become one of the next."""
+"""`hoodie.timeline.compaction.batch.size`: how many files of a layer are merged into one file of
+the next layer."""
 
 _MANIFESTS_KEPT = 3
 _PLANNED = frozenset({"clean", "compaction", "logcompaction", "replacecommit", "clustering"})
@@ -92,11 +93,11 @@ def put_archived(
     instants: Sequence[Instant],
     limits: Limits = DEFAULT_LIMITS,
 ) -> None:
-    """Add completed instants to the history, but for those that are in it.
+    """Add completed instants to the history, except instants that the history holds.
 
     Raises:
         CorruptError: a file of an instant does not decode.
-        StorageError: the store failed. What was added is not read yet, or all of it is.
+        StorageError: the store failed. Readers see none of the added instants, or all of them.
     """
     if not instants:
         return
@@ -129,8 +130,8 @@ def put_archived(
 def delete_active(store: Store, config: TableConfig, instants: Sequence[Instant]) -> None:
     """Remove instants that are in the history from the active timeline.
 
-    First what is pending of them, so that none of them ever looks pending; then what is
-    completed, oldest first, so that there is no gap.
+    The requested and inflight files are removed first, so that no removed instant looks pending;
+    then the completed files, oldest first, so that the timeline has no gap.
     """
     files = _state_files(store, config, instants)
     for instant in instants:
@@ -143,7 +144,7 @@ def delete_active(store: Store, config: TableConfig, instants: Sequence[Instant]
 
 
 def compact_history(store: Store, config: TableConfig, limits: Limits = DEFAULT_LIMITS) -> None:
-    """Merge small files of layout 2's history, and remove what no recent manifest names.
+    """Merge small files of layout 2's history; remove files that no recent manifest names.
 
     Raises:
         CorruptError: a file of the history is damaged.
@@ -173,7 +174,7 @@ def _put_file(
     rows: pa.Table,
     others: Iterable[HistoryFile],
 ) -> None:
-    """Put a file of history, then the manifest that names it, then the version of that."""
+    """Put a file of the history, then the manifest that names it, then the version."""
     schema = encode_jackson_json(hudi_schema("HoodieLSMTimelineInstant")).decode()
     data = encode_base_file(rows, schema, codec="gzip")
     # A file of this name that is in no manifest is the rest of a crash.
@@ -257,7 +258,7 @@ def _row(
     files: Sequence[_StateFile],
     limits: Limits,
 ) -> dict[str, object]:
-    """Return a row of layout 2's history: its completed file, and what was planned."""
+    """Return a row of layout 2's history: the completed file of an instant, and its plan."""
     metadata = plan = None
     replaces = instant.action == "replacecommit"
     for state_file in files:

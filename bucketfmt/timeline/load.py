@@ -4,8 +4,8 @@ Does I/O, read only. Source: `HoodieTableMetaClient.scanHoodieInstantsFromFileSy
 `CommitMetadataSerDeV1/V2`, `AbstractTableFileSystemView.init`, `CompactionUtils`,
 `ClusteringUtils`.
 
-A file the listing showed and that is gone when it is read (`NotFoundError`) means that a
-writer archived or rolled back meanwhile: load the timeline again.
+A file of the listing that does not exist when it is read (`NotFoundError`) means that a writer
+archived or rolled back an instant meanwhile: load the timeline again.
 """
 
 from __future__ import annotations
@@ -56,10 +56,10 @@ _LISTINGS_MAX = 10
 def load_timeline(store: Store, config: TableConfig, limits: Limits = DEFAULT_LIMITS) -> Timeline:
     """Return the active timeline, from one listing of its folder.
 
-    A listing is no moment: next to an archival it may have a file of an instant from before the
-    instant was deleted, and lack the completed file, so that what is archived looks pending.
-    Archival deletes the completed file last, and leaves a completed write before any that is
-    pending. So a pending write without one before it is looked for once more.
+    A listing does not show one moment. During an archival, the listing may have the requested file
+    of an archived instant and lack its completed file, so that the archived instant looks pending.
+    Archival deletes the completed file last, and leaves a completed write before any pending write.
+    So the timeline is listed again if a pending write has no completed write before it.
 
     Raises:
         LimitError: there are more instants than `limits.timeline_instants_max`.
@@ -80,7 +80,7 @@ def load_timeline(store: Store, config: TableConfig, limits: Limits = DEFAULT_LI
 def load_instant_content(
     store: Store, config: TableConfig, instant: Instant, limits: Limits = DEFAULT_LIMITS
 ) -> InstantContent | None:
-    """Return what the file of an active instant holds, whatever its action; None if it is empty.
+    """Return the content of an active instant's file, of any action; None if the file is empty.
 
     Raises:
         CorruptError: the file does not decode.
@@ -92,7 +92,7 @@ def load_instant_content(
 def load_commit_metadata(
     store: Store, config: TableConfig, instant: Instant, limits: Limits = DEFAULT_LIMITS
 ) -> CommitMetadata:
-    """Return what a commit, deltacommit or replacecommit wrote, or means to if it is inflight.
+    """Return the metadata of a commit, deltacommit or replacecommit; the planned one if inflight.
 
     An empty file is empty metadata, as in Hudi.
 
@@ -110,7 +110,7 @@ def load_compaction_plan(
 
     Raises:
         CorruptError: the plan does not decode.
-        NotFoundError: the plan is gone.
+        NotFoundError: the plan does not exist.
     """
     return _load(store, config, _requested_name(instant, config), decode_compaction_plan, limits)
 
@@ -120,8 +120,8 @@ def load_clustering_plan(
 ) -> ClusteringPlan | None:
     """Return the plan of a pending `clustering` or `replacecommit`; None if that does not cluster.
 
-    In layout 1 a clustering is a replacecommit, and only its requested file tells. An empty
-    one does not cluster, as in Hudi.
+    In layout 1 a clustering is a replacecommit, and only its requested file tells that it clusters.
+    As in Hudi, an empty file means that the replacecommit does not cluster.
 
     Raises:
         CorruptError: the file does not decode.
@@ -137,9 +137,9 @@ def load_clustering_plan(
 def load_replaced_file_groups(
     store: Store, config: TableConfig, timeline: Timeline, limits: Limits = DEFAULT_LIMITS
 ) -> dict[FileGroupId, Instant]:
-    """Return the file groups that completed replacecommits hide, each with the last that does.
+    """Return the file groups that completed replacecommits hide, each with the last such instant.
 
-    A clustering is one. For a time before that instant the group is still to be seen.
+    A clustering is a replacecommit too. Reads as of a time before the instant see the file group.
     """
     replacing = timeline.completed.of("replacecommit").instants
     replaced: dict[FileGroupId, Instant] = {}
@@ -154,10 +154,10 @@ def load_replaced_file_groups(
 def load_pending_compactions(
     store: Store, config: TableConfig, timeline: Timeline, limits: Limits = DEFAULT_LIMITS
 ) -> dict[FileGroupId, Instant]:
-    """Return the file groups that pending compactions have in plan, each with its compaction.
+    """Return the file groups in the plans of pending compactions, each with its compaction.
 
     Raises:
-        CorruptError: two plans compact the same file group, each in its own way.
+        CorruptError: two plans compact the same file group in different ways.
     """
     planned: dict[FileGroupId, Instant] = {}
     operations: dict[FileGroupId, CompactionOperation] = {}

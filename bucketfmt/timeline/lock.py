@@ -1,11 +1,11 @@
 """The table lock: one writer at a time between looking at the timeline and adding to it.
 
 Does I/O, sleeps. Source: `LockManager`, `InProcessLockProvider`,
-`FileSystemBasedLockProvider`. A table does not record which kind its writers use: that is
-agreed out of band, and all of them must use the same. `StorageBasedLock` has its own module.
+`FileSystemBasedLockProvider`. A table does not record which kind of lock its writers use. All
+writers must be configured with the same kind. `StorageBasedLock` has its own module.
 
 A lock that can expire, or that an operator can remove, may be lost while its owner is busy.
-So nothing is published on the strength of having taken it: `holds` is asked right before.
+So `holds` is called right before each publication, and having acquired the lock does not suffice.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ _Self = TypeVar("_Self", bound="TableLock")
 
 @dataclass(frozen=True)
 class Waiting:
-    """How long to try for a lock that someone else has, and how often.
+    """How long to wait for a lock that another owner holds, and how often to try.
 
-    Pauses double from the first to the longest; each is shortened at random by up to half, so
+    Pauses double from the first to the longest. Each pause is shortened at random by up to half, so
     that writers that began to wait together do not try together.
 
     Attributes:
@@ -95,9 +95,9 @@ DEFAULT_WAITING = Waiting()
 class LockProvider:
     """Hands out locks of one table. Safe to use from several threads, and in a forked child.
 
-    An owner of the table lock is one acquisition, neither a process nor a `Table`: each
-    acquisition makes a lock of its own. Threads that share the provider queue for it in memory, so
-    that only one of them at a time asks the store.
+    Each acquisition makes a lock with an owner of its own; the owner is neither the process nor the
+    `Table`. Threads that share the provider queue in memory, so that only one thread at a time asks
+    the store.
     """
 
     def __init__(
@@ -141,7 +141,7 @@ class LockProvider:
 
 
 class TableLock(ABC):
-    """A lock of one table for one owner: what acquires it, in one thread of one process."""
+    """A lock of one table for one owner: one acquisition in one thread of one process."""
 
     def __init__(self, waiting: Waiting) -> None:
         self._waiting = waiting
@@ -161,7 +161,7 @@ class TableLock(ABC):
         self.release()
 
     def acquire(self) -> None:
-        """Take the lock, waiting for whoever has it.
+        """Acquire the lock; wait while another owner holds it.
 
         Raises:
             LockTimeoutError: the lock could not be acquired in time.
@@ -196,18 +196,19 @@ class TableLock(ABC):
     def holds(self) -> bool:
         """Return whether the lock is held, and will be for long enough to publish a file.
 
-        Asks the store, if there is one. In a forked child it is not held: it is the parent's.
+        Asks the store, if the lock has one. In a forked child the lock is not held: the parent
+        holds it.
 
         Raises:
-            StorageError: the store failed, so it is not known.
+            StorageError: the store failed, so the state of the lock is unknown.
         """
         return self._is_acquired and self._process == this_process() and self._still_holds()
 
     def release(self) -> None:
-        """Give the lock back; nothing happens if it is not held (any more), or by the parent.
+        """Release the lock; do nothing if this owner, in this process, does not hold the lock.
 
-        Raises nothing about the store, since what was done under the lock is done: a lock
-        that could not be given back is a warning.
+        Raises no error of the store, since the work under the lock is complete: a lock that could
+        not be released is a warning.
         """
         if not self._is_acquired or self._process != this_process():
             return
@@ -230,27 +231,27 @@ class TableLock(ABC):
 
     @abstractmethod
     def _try_acquire(self) -> bool:
-        """Take the lock if it is free. After a `StorageError` it may be ours, or not."""
+        """Acquire the lock if it is free. After a `StorageError` the owner may hold it, or not."""
 
     def _withdraw(self) -> None:
-        """Give back what tries may have taken without knowing."""
+        """Release a lock that a failed try may have acquired."""
         self._release()
 
     @abstractmethod
     def _still_holds(self) -> bool:
-        """Return whether the lock that was taken has not been lost."""
+        """Return whether this owner still holds the lock that it acquired."""
 
     @abstractmethod
     def _release(self) -> None:
-        """Give back the lock that was taken. May be called again after a `StorageError`."""
+        """Release the acquired lock. May be called again after a `StorageError`."""
 
     @abstractmethod
     def _describe_owner(self) -> str:
-        """Return what is known about who has the lock, for an error."""
+        """Return a description of the lock's owner, for an error message."""
 
     @abstractmethod
     def _describe_stuck(self) -> str:
-        """Return what becomes of a lock that could not be given back, for a warning."""
+        """Return what happens to a lock that could not be released, for a warning."""
 
 
 _mutexes: WeakValueDictionary[str, Mutex] = WeakValueDictionary()
@@ -266,7 +267,7 @@ class InProcessLock(TableLock):
         """Set up the lock.
 
         Args:
-            table: What tells the table from others, for example its `Store.uri`.
+            table: Identifies the table among others, for example its `Store.uri`.
             waiting: How long to try.
             process: The process that the caller has chosen this kind of lock for; this one by
                 default.
@@ -306,10 +307,10 @@ class InProcessLock(TableLock):
 class FileSystemBasedLock(TableLock):
     """Hudi's `FileSystemBasedLockProvider`: the table is locked while a file exists.
 
-    For local disks. Hudi's own file is empty and holds until it is deleted or, where writers
-    agree on an expiry, until it is that old. Ours says who made it, which Hudi shows in its
-    error and we know it by: another writer's release can remove it (Hudi deletes whatever
-    lock there is when it closes), which `holds` then sees.
+    For local disks. Hudi's lock file is empty. The table is locked until the file is deleted or, if
+    writers agree on an expiry, until the file is that old. The lock file written here names its
+    owner: Hudi shows the name in its error, and `holds` compares the name, because another writer
+    can remove the file (Hudi deletes any lock file when it closes).
     """
 
     def __init__(
@@ -327,10 +328,10 @@ class FileSystemBasedLock(TableLock):
 
         Args:
             store: The table's files.
-            expire_minutes: `hoodie.write.lock.filesystem.expire`: a lock file as old as this
-                is nobody's; 0 for never. The same for all writers.
+            expire_minutes: `hoodie.write.lock.filesystem.expire`: a lock file of this age has
+                expired; 0 for never. The same for all writers.
             path: The lock file; Flink's writers have it at `.hoodie/.aux/lock`.
-            owner: What tells this writer from all others; a new UUID by default.
+            owner: Identifies this writer among all others; a new UUID by default.
             now: Returns seconds since the epoch.
             waiting: How long to try.
             limits: Bounds on what is read.
@@ -359,7 +360,7 @@ class FileSystemBasedLock(TableLock):
         return self._try_take_over(now)
 
     def _try_take_over(self, now: float) -> bool:
-        """Take the lock from an owner that let it expire, or that we were in an earlier try."""
+        """Acquire an expired lock, or a lock that an earlier try of this owner acquired."""
         try:
             content, version = self._store.read_versioned(self._path, self._limit_bytes)
         except NotFoundError:
@@ -390,7 +391,7 @@ class FileSystemBasedLock(TableLock):
             return False
 
     def _content(self, now: float) -> bytes:
-        """Return what Hudi calls a `LockInfo`, and our name."""
+        """Return the content that Hudi calls a `LockInfo`, with the name of this owner."""
         created = datetime.fromtimestamp(now).isoformat(" ", "milliseconds")
         thread = f"bucketfmt on {platform.node()}, process {os.getpid()}"
         return encode_jackson_json(

@@ -1,7 +1,7 @@
-"""What a writer takes from the machine it runs on: its clocks, chance, and work in the background.
+"""What a writer uses of its machine: clocks, random numbers, and background threads.
 
-No I/O of its own. All of it is here, so that a test can run a writer that does the same each
-time: `bucketfmt.testing.SimulatedMachine`.
+No I/O of its own. A test replaces the machine to run a writer that behaves the same in each run:
+`bucketfmt.testing.SimulatedMachine`.
 """
 
 from __future__ import annotations

@@ -28,10 +28,10 @@ _NO_MARKER = (".crc", ".tmp")
 
 
 def put_marker(store: Store, requested_time: str, marker: MarkerName) -> None:
-    """Announce a data file of an instant. Nothing happens if it is announced already.
+    """Announce a data file of an instant. Nothing happens if the file is announced already.
 
     Raises:
-        StorageError: the store failed; the marker may be there, which hurts no one.
+        StorageError: the store failed; the marker may exist, which does no harm.
     """
     store.put_if_absent(join_path(marker_folder(requested_time), str(marker)), b"")
 
@@ -39,10 +39,10 @@ def put_marker(store: Store, requested_time: str, marker: MarkerName) -> None:
 def load_markers(
     store: Store, requested_time: str, limits: Limits = DEFAULT_LIMITS
 ) -> frozenset[MarkerName]:
-    """Return the data files an instant has announced; none if it has no markers.
+    """Return the data files an instant has announced; nothing if the instant has no markers.
 
     Raises:
-        CorruptError: a file or a line is no marker.
+        CorruptError: a file or a line is not a marker.
         UnsafePathError: a marker names a file outside the table.
         UnsupportedError: the markers are of a type Hudi does not know.
         LimitError: a folder is nested too deeply, or a file too large.
@@ -74,10 +74,10 @@ def delete_announced_files(
     *,
     kept: Collection[str] = (),
 ) -> None:
-    """Remove what an instant has announced, and possibly written, but for the paths `kept`.
+    """Remove the files that an instant announced, and may have written, except the paths `kept`.
 
     Raises:
-        StorageError: the store failed; some may be left.
+        StorageError: the store failed; some files may be left.
         CorruptError: see `load_markers`.
     """
     for marker in load_markers(store, requested_time, limits):
@@ -90,7 +90,7 @@ def delete_markers(store: Store, requested_time: str) -> None:
     """Remove all markers of an instant.
 
     Raises:
-        StorageError: the store failed; some may be left.
+        StorageError: the store failed; some markers may be left.
     """
     store.delete_tree(marker_folder(requested_time))
 

@@ -1,7 +1,7 @@
-"""Something done over and over in the background while a writer works.
+"""Calls a function repeatedly in the background while a writer works.
 
-Runs a thread. For leases and heartbeats, which others take for dead when they are not
-renewed. Counterpart of Hudi's `LockProviderHeartbeatManager` and its timers.
+Runs a thread. For leases and heartbeats, which expire unless they are renewed. Counterpart of
+Hudi's `LockProviderHeartbeatManager` and its timers.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["Renewal", "Repeating"]
 
 
 class Repeating(Protocol):
-    """Something that is done over and over."""
+    """A function that is called repeatedly."""
 
     def stop(self) -> None:
         """Return when no call is under way and none will follow."""
@@ -25,8 +25,8 @@ class Repeating(Protocol):
 class Renewal:
     """Calls a function every so many seconds, until it returns False or `stop` is called.
 
-    A failing store ends nothing: the next call may succeed, and whoever needs to know asks
-    when the last one did.
+    A failing store does not end the calls: the next call may succeed. The owner of a lease checks
+    when the last call succeeded.
     """
 
     def __init__(self, renew: Callable[[], bool], interval_s: float) -> None:

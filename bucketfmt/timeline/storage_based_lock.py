@@ -34,10 +34,10 @@ class _Found(NamedTuple):
 
 
 class StorageBasedLock(TableLock):
-    """Hudi's `StorageBasedLockProvider`: whoever replaced the lock file last holds the table.
+    """Hudi's `StorageBasedLockProvider`: the last owner that replaced the lock file holds the lock.
 
-    The file is never deleted. It is taken when its lease has ended or was given back, on
-    condition that no one was faster, and kept by renewing the lease in time.
+    The file is never deleted. An owner acquires the lock when the lease has ended or was released,
+    on condition that no other owner replaced the file first, and renews the lease in time.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class StorageBasedLock(TableLock):
             validity_s: `hoodie.write.lock.storage.validity.timeout.secs`: how long a lease
                 outlasts the last renewal, should the writer die.
             renew_s: `hoodie.write.lock.storage.renew.interval.secs`.
-            owner: What tells this writer from all others; a new UUID by default.
+            owner: Identifies this writer among all others; a new UUID by default.
             now: Returns seconds since the epoch.
             repeat: Calls a function every so many seconds.
             waiting: How long to try.
@@ -108,7 +108,7 @@ class StorageBasedLock(TableLock):
             return found is not None and self._is_ours(found.lease)
 
     def _renew(self) -> bool:
-        """Extend the lease; return False if it is lost, as someone else's or removed."""
+        """Extend the lease; return False if another owner holds it, or the file was removed."""
         with self._guard:
             if self._held is None:
                 return False

@@ -1,4 +1,4 @@
-"""The timeline as a value: what was done to a table, in Hudi's order, and what that decides.
+"""The timeline as a value: the actions on a table in Hudi's order, and the questions they answer.
 
 Pure. Source: `TimelineLayout.filterHoodieInstantsByLatestState`, `BaseHoodieTimeline`,
 `CompletionTimeQueryViewV1/V2`. Times are instants (text) and compare as text.
@@ -32,11 +32,11 @@ class Instant:
     """One action on the table, at the state it has reached.
 
     Attributes:
-        requested_time: When it began; with `action` it identifies the instant.
-        action: As its file spells it: a pending `compaction` is a `commit` once completed.
-        state: The highest of its files.
-        completion_time: When it became visible; None while it is pending. It is the file's
-            modification time in layout 1 and for a legacy file.
+        requested_time: When the action began; with `action` it identifies the instant.
+        action: As the file name spells it: a pending `compaction` is a `commit` once completed.
+        state: The highest state of its files.
+        completion_time: When the action became visible; None while the action is pending. In layout
+            1, and for a legacy file, the file's modification time.
         file_name: The file of that state, in the timeline folder; for an archived instant
             the file in the history folder that holds it.
         legacy: Completed, under a name without completion time.
@@ -51,7 +51,7 @@ class Instant:
 
     @property
     def is_completed(self) -> bool:
-        """Whether its effects are visible."""
+        """Whether the effects of the action are visible."""
         return self.state is State.COMPLETED
 
 
@@ -59,9 +59,9 @@ class Instant:
 class Timeline:
     """Instants in the order of (requested time, action, state), one per action.
 
-    A filter such as `completed` or `visible` is again a Timeline. Hudi asks each question
-    of a particular one, and the answers differ: "before the timeline starts" depends on
-    what is in it. The methods say which they are for.
+    A filter such as `completed` or `visible` is again a Timeline. Hudi asks each question of a
+    particular timeline, and the answers differ: "before the timeline starts" depends on the
+    instants in it. Each method says for which timeline it is.
 
     Attributes:
         instants: All of them, sorted.
@@ -75,12 +75,12 @@ class Timeline:
 
     @cached_property
     def completed(self) -> Timeline:
-        """Only what is completed."""
+        """Only completed instants."""
         return self._where(lambda instant: instant.is_completed)
 
     @cached_property
     def pending(self) -> Timeline:
-        """Only what is requested or inflight."""
+        """Only requested and inflight instants."""
         return self._where(lambda instant: not instant.is_completed)
 
     @cached_property
@@ -97,7 +97,8 @@ class Timeline:
     def visible(self) -> Timeline:
         """What decides which file slices are committed: `writes`, completed or compactions.
 
-        A pending compaction is in, since the slice it opened takes log files already.
+        A pending compaction is included, since the file slice that it opened takes log files
+        already.
         """
         return self.writes._where(
             lambda instant: instant.is_completed or instant.action == "compaction"
@@ -133,18 +134,19 @@ class Timeline:
         return milliseconds == "999" and seconds in self._requested_times
 
     def is_before_start(self, time: str) -> bool:
-        """Return whether this time is before the first instant that is no savepoint's.
+        """Return whether this time is before the first instant that is not a savepoint's.
 
-        Archival leaves savepointed commits behind, so they do not tell where it stopped. In
-        `writes` and `visible` there are no savepoints to know them by: there the rule is idle,
-        and so it is in Hudi.
+        Archival leaves savepointed commits in the timeline, so these commits do not tell where
+        archival stopped. `writes` and `visible` hold no savepoints, so there the rule has no
+        effect, as in Hudi.
         """
         return self._start is not None and time < self._start
 
     def contains_or_before_start(self, time: str) -> bool:
-        """Return whether this time is an instant's, or so early that its instant is archived.
+        """Return whether an instant has this time, or an instant of this time is archived.
 
-        Asked of `visible`, for the base instant of a file slice: the slice is committed.
+        Used on `visible` for the base instant of a file slice: True means that the slice is
+        committed.
         Source: `containsOrBeforeTimelineStarts`.
         """
         return self.contains(time) or self.is_before_start(time)
@@ -172,13 +174,13 @@ class Timeline:
     def completion_time(self, time: str, base_instant: str | None = None) -> str | None:
         """Return when the instant requested at `time` became visible. For the whole timeline.
 
-        None means that it is pending, or that it is archived and `history` lacks it
+        None means that the instant is pending, or is archived and not in `history`
         (`needs_history`). In layout 1 an archived instant completed when it was requested.
 
         Args:
             time: A requested time.
-            base_instant: The base instant it is to be compared with. Completion times of
-                another length than that are no dates, and then `time` stands for itself.
+            base_instant: The base instant to compare the result with. Completion times of another
+                length are not dates, and then `time` itself is returned.
 
         Source: `CompletionTimeQueryViewV1/V2.getCompletionTime`.
         """
@@ -194,7 +196,7 @@ class Timeline:
     def needs_history(self, time: str) -> bool:
         """Return whether only the history knows when the instant requested at `time` completed.
 
-        Then load it and ask `with_history` again.
+        Then load the history and ask the timeline that `with_history` returns.
         """
         return (
             self.layout != 1
@@ -204,7 +206,7 @@ class Timeline:
         )
 
     def with_history(self, history: Iterable[Instant]) -> Timeline:
-        """Return this timeline knowing the completion times of these archived instants."""
+        """Return this timeline with the completion times of these archived instants."""
         return replace(self, history=tuple(history))
 
     def _where(self, holds: Callable[[Instant], bool]) -> Timeline:
@@ -226,7 +228,7 @@ class Timeline:
 
     @cached_property
     def _completion_times(self) -> dict[str, str]:
-        """Completion times by requested time. Of two actions then, the first by name counts."""
+        """Completion times by requested time; of two actions with one time, the first by name."""
         times: dict[str, str] = {}
         for instant in (*self.instants, *self.history):
             if instant.is_completed:
@@ -240,10 +242,10 @@ def plan_timeline(
 ) -> Timeline:
     """Return the timeline that the files of a timeline folder make up.
 
-    Files that are no instants are left out. Files of one instant (same requested time, and
-    actions that complete alike) make one, at their highest state; of equals the first by
-    name counts. What the name of a completed file does not tell, its modification time
-    does; where that is unknown too, it completed when it was requested.
+    Files that are not of instants are left out. Files of one instant (same requested time, and
+    actions that complete alike) make one instant in their highest state; of equal states the first
+    by name counts. If the name of a completed file has no completion time, the modification time is
+    the completion time; if that is unknown too, the requested time is.
 
     Args:
         files: (file name, modification time in seconds since the epoch or None).

@@ -1,10 +1,10 @@
-"""A writer's moves on the timeline: an instant is requested, goes inflight, is completed.
+"""Transitions of an instant on the timeline: requested, inflight, completed.
 
-Does I/O: each move is one file, created atomically or not at all. Source:
-`ActiveTimelineV1/V2`, `BaseHoodieClient`. Only the last move changes what readers see, so
-whatever happens before it, the table reads as before.
+Does I/O: each transition is one file, created atomically or not at all. Source:
+`ActiveTimelineV1/V2`, `BaseHoodieClient`. Only the last transition changes what readers see. Until
+then the table reads as before.
 
-Of two writers that make the same move one succeeds; the other gets `ConflictError`.
+Of two writers that make the same transition one succeeds; the other gets `ConflictError`.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ def put_requested(
         config: The table's properties.
         requested_time: A new time (`InstantClock.next_time`), taken under the table lock.
         action: For example `deltacommit`, `compaction`, `clustering`.
-        content: The plan, for what has one; None for a commit or a deltacommit.
+        content: The plan, for an action that has a plan; None for a commit or a deltacommit.
 
     Raises:
-        ConflictError: someone has announced the same action for that time.
-        TypeError: such a file holds something else.
-        StorageError: the store failed. The file may be there: a failed write, to be rolled back.
+        ConflictError: another writer has announced the same action for that time.
+        TypeError: the content is of a type that such a file does not hold.
+        StorageError: the store failed. The file may exist: a failed write, to be rolled back.
     """
     return _put_pending(store, config, requested_time, action, State.REQUESTED, content)
 
@@ -63,19 +63,19 @@ def put_inflight(
     action: str,
     content: InstantContent | None = None,
 ) -> Instant:
-    """Begin an action that was requested (or a savepoint, which is not).
+    """Begin a requested action, or a savepoint, which has no requested file.
 
     Args:
         store: The table's files.
         config: The table's properties.
         requested_time: As it was requested.
         action: As it was requested.
-        content: What a write means to touch, or the plan of a clean; None for that and all others.
+        content: The planned files of a write, or the plan of a clean; None for other actions.
 
     Raises:
-        ConflictError: someone has begun it, and may be at work or have failed.
-        TypeError: such a file holds something else.
-        StorageError: the store failed. The file may be there: a failed write, to be rolled back.
+        ConflictError: another writer has begun the action, and may be at work or have failed.
+        TypeError: the content is of a type that such a file does not hold.
+        StorageError: the store failed. The file may exist: a failed write, to be rolled back.
     """
     return _put_pending(store, config, requested_time, action, State.INFLIGHT, content)
 
@@ -90,28 +90,29 @@ def put_completed(
     content: InstantContent,
     may_publish: Callable[[], bool] = lambda: True,
 ) -> Instant:
-    """Publish what an inflight action did: from now on readers see it.
+    """Publish an inflight action: from now on readers see its effects.
 
     Args:
         store: The table's files.
         config: The table's properties.
         timeline: As loaded under the table lock, which is still held.
-        clock: Gives the completion time, after all on the timeline (layout 2).
+        clock: Gives the completion time, which is later than all times on the timeline (layout 2).
         requested_time: As it was requested.
         action: As it was requested; a `compaction` is published as a `commit`, and so on.
-        content: What it did.
-        may_publish: Whether the lock and the heartbeat are not lost. Asked right before each
-            try, and once the file is there.
+        content: What the action did.
+        may_publish: Returns whether the lock and the heartbeat are held. Called right before each
+            try, and once the file exists.
 
     Returns:
         The instant. In layout 1 its completion time, which is the file's own, is None.
 
     Raises:
-        ConflictError: it is not inflight any more, or may not be published. Nothing was.
-        CommitUnknownError: the store failed and does not tell whether it took effect.
-        LockLostError: the file is there, and the lock may have been lost before it appeared.
+        ConflictError: the action is not inflight any more, or `may_publish` is False. Nothing was
+            published.
+        CommitUnknownError: the store failed, and whether the file exists is unknown.
+        LockLostError: the file exists, and the lock may have been lost before the file appeared.
         StorageError: the store failed and nothing was published.
-        TypeError: such a file holds something else.
+        TypeError: the content is of a type that such a file does not hold.
     """
     layout = config.timeline_layout
     data = encode_instant_content(content, action, State.COMPLETED, layout)
@@ -177,7 +178,7 @@ def _check_inflight(timeline: Timeline, requested_time: str, action: str) -> Non
 
 
 def _publish(store: Store, path: str, data: bytes, may_publish: Callable[[], bool]) -> None:
-    """Create the file, or know that an earlier try did. It is ours by its content."""
+    """Create the file, or find that an earlier try did: the content tells who made the file."""
     failure: StorageError | None = None
     for _ in range(_TRIES_MAX):
         if not _may_publish(may_publish, failure):
@@ -227,9 +228,9 @@ def _may_publish(may_publish: Callable[[], bool], failure: StorageError | None) 
 
 
 def _was_kept(may_publish: Callable[[], bool]) -> bool:
-    """Whether the lock that was held before the file appeared is held still.
+    """Whether the lock that was held before the file appeared is still held.
 
-    A lock has one owner for each acquisition: what is held now was never lost in between.
+    Each acquisition is an owner of its own, so a lock that is held now was never lost in between.
     """
     for _ in range(_TRIES_MAX):
         with suppress(StorageError):
