@@ -1,9 +1,10 @@
-"""A filter on rows, and what it proves about row groups and buckets.
+"""Filters on rows, and the row groups and buckets that a filter excludes.
 
-Pure. A filter is a list of (column, operator, value), all of which must hold, or a list of
-such lists, one of which must hold, as `pyarrow.parquet` takes it; or a pyarrow expression,
-which is applied but proves nothing. Nulls compare as in pyarrow: a comparison with null holds
-for no row, `in` finds null only if null is in the list. What is pruned is proved: doubt keeps.
+Pure. As in `pyarrow.parquet`, a filter is a list of (column, operator, value), all of which must
+hold, or a list of such lists, one of which must hold; or a pyarrow expression, which is applied but
+excludes nothing. Nulls compare as in pyarrow: a comparison with null holds for no row, and `in`
+finds null only if null is in the list. Only row groups and buckets that provably hold no matching
+row are pruned.
 """
 
 from __future__ import annotations
@@ -48,10 +49,10 @@ class Predicate:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Filter:
-    """A filter that can be applied, and asked what it excludes.
+    """A filter that can be applied to rows, and that tells what it excludes.
 
     Attributes:
-        expression: What holds for the rows to keep.
+        expression: Holds for the rows to keep.
         alternatives: Any of these conjunctions must hold; None if only the expression is known.
     """
 
@@ -60,17 +61,17 @@ class Filter:
 
     @property
     def columns(self) -> tuple[str, ...] | None:
-        """Names of the columns it looks at; None if they cannot be known."""
+        """Names of the columns that the filter reads; None if they are unknown."""
         if self.alternatives is None:
             return None
         names = (predicate.column for group in self.alternatives for predicate in group)
         return tuple(dict.fromkeys(names))
 
     def apply(self, rows: pa.Table) -> pa.Table:
-        """Return the rows the filter holds for.
+        """Return the rows that pass the filter.
 
         Raises:
-            SchemaError: an unknown column, or a value its type cannot be compared with.
+            SchemaError: a column is unknown, or a value cannot be compared with its column's type.
         """
         try:
             return rows.filter(self.expression)
@@ -78,9 +79,9 @@ class Filter:
             raise SchemaError(f"the filter does not fit the table's columns: {error}") from error
 
     def may_match(self, group: RowGroupRanges) -> bool:
-        """Return whether some row of the row group may pass; False is proved.
+        """Return whether some row of the row group may pass; False is certain.
 
-        A column may have a range only if its type in the file is that of the rows to filter.
+        A column must have a range only if its type in the file is its type in the rows to filter.
         """
         return self.alternatives is None or any(
             all(_may_hold(part, group) for part in parts) for parts in self.alternatives
@@ -89,10 +90,10 @@ class Filter:
     def key_values(
         self, fields: Sequence[str], schema: pa.Schema
     ) -> frozenset[tuple[str | None, ...]] | None:
-        """Return every value the filter allows for `fields`, as the text Hudi hashes.
+        """Return every value that the filter allows for `fields`, as the text that Hudi hashes.
 
         One tuple per combination, one text (None for null) per field, in the order of
-        `fields`; empty if no row can pass. None: not restricted, or not provably so.
+        `fields`; empty if no row can pass. None: the filter does not provably restrict the fields.
         """
         if self.alternatives is None:
             return None
@@ -112,8 +113,8 @@ def parse_filter(given: FilterLike) -> Filter:
     """Return the filter that `given` describes.
 
     Raises:
-        TypeError: it is no list, or holds something else than tuples and lists.
-        ValueError: it is neither an expression nor a non-empty list of (column, operator,
+        TypeError: `given` is not a list, or holds an item that is not a tuple or a list.
+        ValueError: `given` is neither an expression nor a non-empty list of (column, operator,
             value) or of lists of these, an operator is unknown, or a value has no Arrow type.
     """
     if isinstance(given, pc.Expression):
@@ -170,7 +171,7 @@ def _plain(value: Any) -> Any:
 
 
 def _comparable(value: Any, kind: pa.DataType) -> Any:
-    """Return `value` where Python compares it with such a column as Arrow does, else None."""
+    """Return `value` if Python compares it with such a column as Arrow does, else None."""
     is_number = isinstance(value, (int, float, Decimal)) and not isinstance(value, bool)
     if pa.types.is_integer(kind):
         fits = is_number and isinstance(value, int)
@@ -199,7 +200,7 @@ def _comparable(value: Any, kind: pa.DataType) -> Any:
 
 
 def _may_hold(part: Predicate, group: RowGroupRanges) -> bool:
-    """Whether the statistics leave it open that `part` holds for some row of the group."""
+    """Whether `part` may hold for some row of the group, by the statistics."""
     found = group.columns.get(part.column)
     if found is None or part.operator == "not in":
         return True
@@ -236,7 +237,7 @@ def _bounds_allow(operator: str, value: Any, low: Any, high: Any) -> bool:
 def _allowed_texts(
     group: tuple[Predicate, ...], field: str, schema: pa.Schema
 ) -> set[str | None] | None:
-    """Return the texts `field` may have where all of `group` holds; None if any."""
+    """Return the texts that `field` may have where all of `group` holds; None if not restricted."""
     position = schema.get_field_index(field)
     if position < 0:
         return None

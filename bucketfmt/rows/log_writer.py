@@ -2,9 +2,9 @@
 
 Pure. Sources: HoodieAppendHandle, HoodieAvroDataBlock, HoodieParquetDataBlock,
 HoodieDeleteBlock, HoodieAvroWrapperUtils. A write appends its data blocks, then one delete
-block, all with the headers INSTANT_TIME and SCHEMA. That is so in every table version: the
-headers of 1.x beyond these are for record positions and partial rows, which a bucket index has
-not.
+block, all with the headers INSTANT_TIME and SCHEMA. This holds for every table version: further
+headers of 1.x are for record positions and partial rows, which tables with a bucket index do not
+have.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ DataFormat = Literal["avro", "parquet"]
 """`hoodie.logfile.data.block.format`."""
 
 DATA_BLOCK_BYTES = 64 << 20
-"""Rows in memory that make a data block; `hoodie.logfile.data.block.max.size` is 256 MiB."""
+"""Bytes of rows in memory per data block; `hoodie.logfile.data.block.max.size` is 256 MiB."""
 
 _KINDS = (
     (pa.types.is_boolean, OrderingKind.BOOLEAN, None),
@@ -64,8 +64,9 @@ def encode_log_blocks(
     """Yield the blocks of one write, to be appended to one log file in this order.
 
     Args:
-        rows: With Hudi's columns, `_hoodie_file_name` being the file id; none marked as deleted.
-        deletes: What to delete; None and no entries yield no block.
+        rows: The rows with Hudi's columns, of which `_hoodie_file_name` is the file id; no row is
+            marked as deleted.
+        deletes: The keys to delete; None, or no entries, yield no block.
         instant: The requested time of the write.
         avro_schema: The rows' schema (JSON), Hudi's columns included.
         data_format: How rows are stored.
@@ -73,7 +74,7 @@ def encode_log_blocks(
 
     Raises:
         SchemaError: rows do not fit the schema.
-        UnsupportedError: a type, or an ordering value, that Hudi cannot store.
+        UnsupportedError: Hudi cannot store a type or an ordering value.
     """
     header: dict[int, str] = {HeaderKey.INSTANT_TIME: instant, HeaderKey.SCHEMA: avro_schema}
     record = parse_avro_schema(avro_schema)
@@ -101,14 +102,14 @@ def make_delete_block(
 
     Args:
         record_keys: The keys.
-        partition_path: Their partition.
-        rows: The rows marked as deleted, one per key, whose ordering values the deletes have.
-            None: deletes without ordering value, which win over every row.
-        ordering_fields: The table's; a field that is not among the columns counts as 0.
-        table_version: Which says how Hudi stores an ordering value.
+        partition_path: The partition of the keys.
+        rows: The rows marked as deleted, one per key; the deletes take their ordering values. None:
+            deletes without ordering value, which win over every row.
+        ordering_fields: The ordering fields of the table; a field that is not a column counts as 0.
+        table_version: Decides how Hudi stores an ordering value.
 
     Raises:
-        UnsupportedError: an ordering field of a type that Hudi has no ordering value for.
+        UnsupportedError: Hudi has no ordering value for the type of an ordering field.
     """
     size = len(record_keys)
     kinds, values = _no_ordering(size)
@@ -128,7 +129,7 @@ def _no_ordering(size: int) -> _Column:
 
 
 def _ordering_column(rows: pa.Table, name: str, table_version: int) -> _Column:
-    """Return kind and value of each row; null has the default, the integer 0."""
+    """Return kind and value of each row; null becomes the default, the integer 0."""
     column = find_column(rows, name)
     if column is None:
         return _no_ordering(rows.num_rows)

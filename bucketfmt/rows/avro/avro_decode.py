@@ -57,21 +57,21 @@ def decode_avro_blocks(
     """Return the rows of all data blocks, in order.
 
     Each lock step leaves one chunk, so that strings of any total size fit Arrow's 32-bit offsets
-    and no row is copied twice; `combine_chunks()` makes one of them where that is wanted.
+    and no row is copied twice; `combine_chunks()` joins the chunks if one chunk is needed.
 
     Args:
-        contents: What the blocks hold between header and footer, all written with `schema`.
+        contents: The bytes of the blocks between header and footer, all written with `schema`.
         schema: The writer's schema, from the blocks' SCHEMA header.
         limits: Bounds on rows and on the memory they decode to.
-        columns: Names of the wanted columns, in this order; None for all. Others are passed
-            over, which costs some 40 % of decoding them.
+        columns: Names of the wanted columns, in this order; None for all. Other columns are
+            skipped, which costs some 40 % of decoding them.
 
     The table holds copies; nothing refers to `contents` afterwards.
 
     Raises:
         CorruptError: the bytes are not rows of `schema`. `offset` counts from the beginning of
             the block's content, the message says which block of several.
-        UnsupportedError: an unknown block version.
+        UnsupportedError: the version of a block is unknown.
         LimitError: the rows exceed `limits`.
         SchemaError: `schema` has no such column.
     """
@@ -127,7 +127,8 @@ def _decode_step(
 def _steps(contents: Sequence[Buffer], limits: Limits) -> Iterator[list[_Piece]]:
     """Yield the rows of all blocks in portions of `_STEP_ROWS` and `_STEP_BYTES`.
 
-    A portion may reach over several small blocks. A row larger than `_STEP_BYTES` is one.
+    A portion may span several small blocks. A row larger than `_STEP_BYTES` is a portion of its
+    own.
     """
     step: list[_Piece] = []
     rows = size = 0

@@ -37,11 +37,11 @@ def encode_avro_block(rows: pa.RecordBatch | pa.Table, schema: AvroRecord) -> by
     """Return the content of a data block that holds `rows`: version, count, length-prefixed rows.
 
     Columns, and fields within them, are matched by name and cast to the schema's Arrow types
-    where that loses nothing.
+    if the cast is lossless.
 
     Raises:
-        SchemaError: a column is missing, left over or not castable; a value is null where
-            `schema` has no null, no symbol of its enum, or too large for its decimal.
+        SchemaError: a column is missing, unknown or cannot be cast; a value is null where `schema`
+            allows no null, is not a symbol of its enum, or is too large for its decimal.
     """
     table = pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else rows
     header = np.array([_VERSION, table.num_rows], ">i4").tobytes()
@@ -108,7 +108,7 @@ def _record_pieces(schema: AvroRecord, values: pa.Array, path: str) -> list[pa.A
 
 
 def _list_pieces(schema: AvroArray | AvroMap, values: pa.Array, path: str) -> list[pa.Array]:
-    """Return the pieces of lists: one block of all items, then the block of none."""
+    """Return the pieces of lists: one block of all items, then the empty block that ends a list."""
     if isinstance(schema, AvroMap):
         values = _as_list(values, path)
         entries = values.flatten()
@@ -216,7 +216,7 @@ def _binary(sizes: npt.NDArray[np.int64], data: npt.NDArray[np.generic]) -> pa.A
 
 
 def _sizes(values: pa.Array) -> npt.NDArray[np.int64]:
-    """Return the bytes of each large_binary value; a null has none."""
+    """Return the number of bytes of each large_binary value; 0 for a null."""
     sizes: npt.NDArray[np.int64] = pc.binary_length(values).fill_null(0).to_numpy()
     return sizes
 

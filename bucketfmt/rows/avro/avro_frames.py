@@ -1,9 +1,9 @@
 """The frames of an Avro data block: i32 version, i32 count, then per record i32 length + bytes.
 
-Each length tells where the next one is, a chain that can only be followed in order. Long chains
-are entered in many places at once, at what looks like a length, and followed side by side; where
-every piece ends exactly on the beginning of the next, the whole is the chain. Otherwise it is
-followed step by step. Source: Hudi `HoodieAvroDataBlock`. Pure: no I/O.
+Each length tells where the next one is, a chain that can only be followed in order. A long chain is
+entered in many places at once, at bytes that look like a length, and the pieces are followed side
+by side. If every piece ends exactly at the beginning of the next piece, the pieces are the chain.
+Otherwise the chain is followed step by step. Source: Hudi `HoodieAvroDataBlock`. Pure: no I/O.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ _ENTRY_LENGTH_RATIO = 32  # longer than this many mean records is taken for a wr
 
 
 def find_frames(data: npt.NDArray[np.uint8], limits: Limits) -> _Positions:
-    """Return where each record's length begins, and last the size of `data`.
+    """Return the offset of each record's length, and last the size of `data`.
 
     Record i is `data[frames[i] + 4 : frames[i + 1]]`; `data` is the content of one data block.
 
     Raises:
         CorruptError: lengths or the count disagree with the size of the content.
-        UnsupportedError: a block version other than 1 to 3.
-        LimitError: more records than `limits` allow.
+        UnsupportedError: the block version is not 1 to 3.
+        LimitError: the block has more records than `limits` allow.
     """
     header = Cursor(data.data, limits=limits)
     version = header.i32("data block version")
@@ -51,7 +51,7 @@ def find_frames(data: npt.NDArray[np.uint8], limits: Limits) -> _Positions:
 
 
 def _follow_alone(data: npt.NDArray[np.uint8], count: int) -> _Positions:
-    """Return the frames, one step after the other."""
+    """Return the frames, found one after the other."""
     view, unpack = data.data, struct.Struct(">i").unpack_from
     position, size, frames = _HEADER_BYTES, len(data), [_HEADER_BYTES]
     for index in range(count):
@@ -94,9 +94,9 @@ def _find_entries(
 ) -> _Positions:
     """Return positions, ascending, where a record's length seems to begin; the first is sure.
 
-    Every zero byte in a window is tried as the first of a length. Chains from wrong places die or
-    run into the true one within a few steps, or crawl through zeros; so what is believed is where
-    the furthest one has come to.
+    Every zero byte in a window is tried as the first byte of a length. Chains from wrong places end
+    or join the true chain within a few steps, or crawl through zeros; so the position of the chain
+    that got furthest is taken.
     """
     body = len(data) - _HEADER_BYTES
     lanes = min(count // _RECORDS_PER_LANE, _LANES_MAX)
@@ -118,6 +118,6 @@ def _find_entries(
 
 
 def _lengths(data: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint32]:
-    """Return a view of what a length would be at each byte; a negative one is huge."""
+    """Return a view of the length that would begin at each byte; a negative length is huge."""
     lengths: npt.NDArray[np.uint32] = np.ndarray(len(data) - 3, ">u4", data, 0, (1,))
     return lengths

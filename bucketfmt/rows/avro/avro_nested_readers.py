@@ -1,4 +1,4 @@
-"""Readers of nullable, record, array and map types, made of the readers of what they hold.
+"""Readers of nullable, record, array and map types, composed of the readers of their children.
 
 A null is read by leaving its cursor out, a record by its fields in turn, a list by finding where
 all items begin and reading them in one go. Pure: no I/O.
@@ -36,7 +36,8 @@ _TOO_MANY_ITEMS = "a list claims more items than its row has bytes"
 class Meter:
     """Counts the memory that rows take regardless of their bytes in the file.
 
-    A null costs one byte there and a whole nested row here; lengths in the file do not bound it.
+    A null takes one byte in the file and a whole nested row in memory, so lengths in the file do
+    not bound the memory.
     """
 
     def __init__(self, limits: Limits) -> None:
@@ -44,10 +45,10 @@ class Meter:
         self._bytes = 0
 
     def spend(self, rows: int, bytes_per_row: int) -> None:
-        """Note that `rows` more rows of a type come into being.
+        """Count `rows` more rows of a type.
 
         Raises:
-            LimitError: together they exceed `log_rows_bytes_max`.
+            LimitError: the rows exceed `log_rows_bytes_max`.
         """
         self._bytes += rows * bytes_per_row
         self._limits.check("log_rows_bytes_max", self._bytes)
@@ -130,7 +131,7 @@ class _Record(Reader):
 class _List(Reader):
     """Arrays and maps: blocks of items, each with its count, up to a count of 0.
 
-    A negative count means that the block's size in bytes follows, which is of no use here. Where
+    A negative count means that the block's size in bytes follows, which is not used here. Where
     the items begin is found first, row by row in ascending order; then all are read in one go.
     """
 
@@ -161,8 +162,8 @@ class _List(Reader):
     def _walk(self, span: Span, cursor: Cursor) -> tuple[Cursor, Cursor, Cursor]:
         """Return where the items of all lists begin, the items per list, the ends of the lists.
 
-        A list ends before the next begins. That is checked on the way, for lists that strayed
-        into each other could hold any number of items.
+        Each list must end before the next list begins. This is checked for each list, because
+        overlapping lists could hold any number of items.
         """
         end, counts = cursor.copy(), np.zeros(len(cursor), np.int64)
         limit = np.append(cursor[1:], span.stop)

@@ -1,8 +1,8 @@
 """Readers of Avro's scalar types: values of many rows at once, or only their extent.
 
-`read` returns one Arrow array for all cursors and the cursors behind the values; `skip` only
-the latter; `skip_one` does it for a single position, for lists so long and few that side by side
-does not pay. Cursors ascend, and a null's is left out. Pure: no I/O.
+`read` returns one Arrow array for all cursors, and the cursors after the values; `skip` returns
+only the cursors; `skip_one` skips a value at a single position, for lists so long and few that
+reading them side by side does not pay. Cursors ascend, and nulls have no cursor. Pure: no I/O.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class Reader(ABC):
 
     Attributes:
         arrow: The Arrow type of what `read` returns.
-        width: The size of every value, None if sizes differ.
-        bytes_min: The least size of a value.
+        width: The size of every value in bytes; None if sizes differ.
+        bytes_min: The least size of a value in bytes.
         bytes_per_row: Memory a row takes in Arrow whatever its value, rounded up.
     """
 
@@ -41,11 +41,11 @@ class Reader(ABC):
 
     @abstractmethod
     def read(self, span: Span, cursor: Cursor) -> tuple[pa.Array, Cursor]:
-        """Return the values that begin at the cursors, and the cursors behind them."""
+        """Return the values that begin at the cursors, and the cursors after them."""
 
     @abstractmethod
     def skip(self, span: Span, cursor: Cursor) -> Cursor:
-        """Return the cursors behind the values; only what moves a cursor is checked."""
+        """Return the cursors after the values; only bytes that move a cursor are checked."""
 
     @abstractmethod
     def skip_one(self, span: Span, position: int) -> int:

@@ -1,7 +1,7 @@
 """Avro schemas as Hudi stores them: JSON text -> values -> Arrow types.
 
-A table's schema, and the schema of every Avro log block, is Avro JSON. What Avro has beyond the
-values of `avro_types` is refused by name rather than guessed at. Source: the Avro 1.11
+A table's schema, and the schema of every Avro log block, is Avro JSON. Avro features beyond the
+values of `avro_types` are refused by name. Source: the Avro 1.11
 specification. Pure: no I/O.
 """
 
@@ -60,12 +60,12 @@ _KEPT_TEXT_MAX = 1 << 16
 
 
 def arrow_type(schema: AvroSchema) -> pa.DataType:
-    """Return the Arrow type rows of `schema` decode to; nullability is the field's affair.
+    """Return the Arrow type that rows of `schema` decode to. Only fields are nullable.
 
     Strings and enums become `string`, fixed becomes fixed-size binary, decimals decimal128 up to
     38 digits and decimal256 up to 76. List items are named "element" and map entries "key" and
-    "value", as pyarrow names those of three-level Parquet lists and of maps; the two-level lists
-    Hudi's Avro writer leaves in Parquet differ in that name only.
+    "value", as pyarrow names the items of three-level Parquet lists and the entries of maps; the
+    two-level lists that Hudi's Avro writer writes to Parquet differ in that name only.
     """
     if isinstance(schema, (AvroPrimitive, AvroFixed)):
         return _arrow_scalar(schema)
@@ -109,10 +109,11 @@ def parse_avro_schema(text: str, limits: Limits = DEFAULT_LIMITS) -> AvroRecord:
     orders) are dropped; a logical type that does not fit its base type is ignored, as Avro asks.
 
     Raises:
-        CorruptError: not JSON, or not an Avro schema.
-        UnsupportedError: valid Avro that no Hudi table has: a union other than null and one type,
-            a recursive type, a list of zero-width items, a row that is no record.
-        LimitError: more fields or levels than `limits`, counted with references written out.
+        CorruptError: the text is not JSON, or not an Avro schema.
+        UnsupportedError: the schema is valid Avro that no Hudi table has: a union other than null
+            and one type, a recursive type, a list of zero-width items, a row that is not a record.
+        LimitError: the schema has more fields or levels than `limits` allow, with references
+            expanded.
     """
     limits.check("log_header_value_bytes_max", len(text))
     # Every commit and every log block of a table states it, mostly the same.
@@ -134,7 +135,7 @@ _parse_kept = lru_cache(maxsize=32)(_parse)
 
 
 class _Extent(NamedTuple):
-    """How much a type stands for once references are written out."""
+    """The size of a type with references expanded."""
 
     fields: int
     height: int
@@ -142,7 +143,7 @@ class _Extent(NamedTuple):
 
 
 class _SchemaParser:
-    """Walks the JSON once.
+    """Parses a schema in one walk over the JSON.
 
     `_extents` is keyed by identity: types are shared, so a short text can stand for a huge tree,
     and only sums over children keep the check cheap.
@@ -278,7 +279,7 @@ class _SchemaParser:
 def _logical_type(
     node: Mapping[str, object], kind: str, fixed_size: int | None
 ) -> LogicalType | None:
-    """Return the logical type a type's attributes name, None where Avro says to ignore it."""
+    """Return the logical type that a type's attributes name; None if Avro says to ignore it."""
     name = node.get("logicalType")
     if not isinstance(name, str):
         return None

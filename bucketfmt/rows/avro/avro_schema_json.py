@@ -40,14 +40,14 @@ _UNITS = {"s": "millis", "ms": "millis", "us": "micros", "ns": "micros"}
 def avro_schema_json(schema: pa.Schema, name: str, namespace: str) -> str:
     """Return the Avro JSON of a record called `name` in `namespace` ("" for none).
 
-    A nullable field is ["null", type] with default null. A nested record is called as its
-    field, in the namespace of the record around it; a decimal is the smallest fixed that holds
-    its digits, called "fixed" in a namespace of its own. Timestamps of seconds become
+    A nullable field is ["null", type] with default null. A nested record has the name of its field,
+    in the namespace of the record around it; a decimal is the smallest fixed that holds its digits,
+    named "fixed" in a namespace of its own. Timestamps of seconds become
     milliseconds, of nanoseconds microseconds: casting rows may then refuse.
 
     Raises:
-        SchemaError: a name that Avro has not.
-        UnsupportedError: a type that Avro or Hudi has no counterpart for.
+        SchemaError: a name is not valid in Avro.
+        UnsupportedError: Avro or Hudi has no counterpart for a type.
     """
     return json.dumps(
         _record(list(schema), name, namespace), ensure_ascii=False, separators=(",", ":")
@@ -88,7 +88,7 @@ def _is_name(text: str) -> bool:
 
 
 def _nullable(field: pa.Field, name: str, namespace: str) -> object:
-    """Return the type of a field, item or map value; a named type in it is called `name`."""
+    """Return the type of a field, item or map value; a named type in it gets the name `name`."""
     kind = _type(field.type, name, namespace)
     return ["null", kind] if field.nullable and kind != "null" else kind
 

@@ -4,10 +4,10 @@ Avro rows have no fixed width, so no column can be sliced out. But the rows can 
 by side: `cursor[i]` is where value i begins, and each read returns the values of all rows at once
 with the cursors moved behind them. Pure: no I/O.
 
-What keeps untrusted bytes inside: a `Span` is padded on both sides, single bytes are taken with
-clipped indexes, wider reads compare the furthest cursor with the end first, and every jump read
-from the data is checked to be forward and inside. So cursors only grow, nothing outside is read,
-and a row that strayed cannot end where its length says.
+Untrusted bytes cannot lead out of a span: a `Span` is padded on both sides, single bytes are read
+with clipped indexes, wider reads first compare the furthest cursor with the end, and every jump in
+the data is checked to go forward and to stay inside. So cursors only grow, nothing outside is read,
+and a row that leaves its bounds cannot end where its length says.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _UTF8_CONTINUATION = -0x40  # as int8, the bytes 0x80..0xBF are those below this
 class Span:
     """The bytes that one lock step reads. Positions count from the start of the padding.
 
-    `start` and `stop` are the positions of the first byte and behind the last one.
+    `start` is the position of the first byte, `stop` the position after the last byte.
     """
 
     __slots__ = ("_buffer", "_bytes", "_even", "_words", "start", "stop", "view")
@@ -52,9 +52,9 @@ class Span:
         self._even = np.arange(0, dtype=np.uint32)
 
     def refilled(self, parts: Sequence[npt.NDArray[np.uint8]]) -> Span:
-        """Return a span of `parts` one behind the other: this one, if its memory suffices.
+        """Return a span of `parts` one after the other; this span is reused if its memory suffices.
 
-        Arrays decoded before hold copies and stay valid.
+        Arrays that were decoded before hold copies and stay valid.
         """
         size = sum(map(len, parts))
         span = self if size <= len(self._bytes) - _FRONT - _BACK else Span(size)
@@ -78,7 +78,7 @@ class Span:
         return words
 
     def varints_at(self, cursor: Cursor) -> tuple[npt.NDArray[np.int64], Cursor]:
-        """Return the zigzag varints at the cursors, and the cursors behind them.
+        """Return the zigzag varints at the cursors, and the cursors after them.
 
         Raises:
             CorruptError: a varint is longer than 64 bits.
@@ -100,7 +100,7 @@ class Span:
     def _long_varints(
         self, low: npt.NDArray[np.uint64], cursor: Cursor
     ) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
-        """Return values and sizes of varints whose first eight bytes all say "more"."""
+        """Return values and sizes of varints of more than eight bytes."""
         tail = self.words_at(np.minimum(cursor + 8, self.stop))
         ninth, tenth = tail & np.uint64(0xFF), (tail >> np.uint64(8)) & np.uint64(0xFF)
         ends = ninth < 0x80
@@ -111,10 +111,10 @@ class Span:
         return low, np.where(ends, np.uint64(9), np.uint64(10))
 
     def varint_at(self, position: int) -> tuple[int, int]:
-        """Return the one zigzag varint at `position`, and the position behind it.
+        """Return the zigzag varint at `position`, and the position after it.
 
         Raises:
-            CorruptError: it is longer than 64 bits or runs past the end.
+            CorruptError: the varint is longer than 64 bits or runs past the end.
         """
         raw, shift = 0, 0
         for end in range(position, min(position + 10, self.stop)):
@@ -142,12 +142,12 @@ class Span:
     def gather(self, begin: Cursor, end: Cursor) -> pa.Array:
         """Return a binary array of copies of the bytes from each `begin` to its `end`.
 
-        The values must lie in ascending order, as those of ascending rows do. Arrow then copies
-        them in one pass: of an array whose values are alternately wanted bytes and the gap
-        behind them, the even ones are taken.
+        The values must be in ascending order, as the values of ascending rows are. Arrow then
+        copies the values in one pass: from an array in which wanted bytes and the gaps after them
+        alternate, the even values are taken.
 
         Raises:
-            CorruptError: values overlap, which is to say a row runs into the next.
+            CorruptError: values overlap, so a row runs into the next row.
         """
         count = len(begin)
         if count and end[-1] > self.stop:
@@ -169,7 +169,7 @@ class Span:
         """Return a string array of copies of the bytes from each `begin` to its `end`.
 
         Raises:
-            CorruptError: values overlap, or one is not UTF-8.
+            CorruptError: values overlap, or a value is not UTF-8.
         """
         values = self.gather(begin, end)
         _, offsets, data = values.buffers()

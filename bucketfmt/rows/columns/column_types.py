@@ -1,6 +1,7 @@
 """Which Arrow types a table stores, and the type that a column has once it is in a table.
 
-Pure. A table stores what Avro, parquet and every Hudi release read back equal. Sources: the Avro
+Pure. A table stores types whose values Avro, parquet and every Hudi release read back equal.
+Sources: the Avro
 1.11 specification, HoodieSparkAvroSchemaConverters, AvroSchemaConverter of parquet-avro.
 """
 
@@ -18,7 +19,8 @@ __all__ = ["NESTING_MAX", "column_type", "find_wider_type", "is_list", "stored_c
 NESTING_MAX = 30
 """Levels of structs, lists and maps in a column that is created here.
 
-Each takes two levels of the Avro schema and of parquet's, and `Limits.schema_depth_max` is 64, like
+Each level takes two levels of the Avro schema and of parquet's schema, and
+`Limits.schema_depth_max` is 64, like
 Arrow's own bound for columns that one process passes on to another.
 """
 
@@ -60,8 +62,9 @@ def stored_columns(schema: pa.Schema) -> pa.Schema:
     """Return the columns as a table stores them.
 
     Raises:
-        SchemaError: two names that are one to Spark, which ignores case, or a column of nulls.
-        UnsupportedError: a type that a table cannot hold.
+        SchemaError: two names differ at most in case, which Spark ignores; or a column is of type
+            null.
+        UnsupportedError: a table cannot hold a type.
     """
     _check_names([field.name for field in schema], "")
     return pa.schema(
@@ -72,16 +75,17 @@ def stored_columns(schema: pa.Schema) -> pa.Schema:
 def column_type(kind: pa.DataType, path: str, depth: int = 0) -> pa.DataType:
     """Return the type that a column of `kind` has once it is in a table.
 
-    Every value of `kind` has an equal value of that type, but for units of time that are finer
-    than microseconds: `rows.exact_cast` refuses what they alone can tell.
+    Every value of `kind` has an equal value of that type, except times in units finer than
+    microseconds: `rows.exact_cast` refuses a value that microseconds cannot express.
 
     Args:
         kind: Any Arrow type.
-        path: What to call the column in errors, such as "point.x".
-        depth: How many types are around this one.
+        path: The name of the column in errors, such as "point.x".
+        depth: The number of types around this type.
 
     Raises:
-        SchemaError: two fields of a struct whose names are one to Spark, or a column of nulls.
+        SchemaError: two fields of a struct have names that differ at most in case, or a column is
+            of type null.
         UnsupportedError: a table cannot hold the type.
     """
     if kind in _STORED:
@@ -112,7 +116,7 @@ def column_type(kind: pa.DataType, path: str, depth: int = 0) -> pa.DataType:
 
 
 def is_list(kind: pa.DataType) -> bool:
-    """Return whether a type is one of Arrow's lists, whose values are the same."""
+    """Return whether a type is one of Arrow's list types, which have the same values."""
     return any(
         test(kind)
         for test in (
@@ -126,11 +130,11 @@ def is_list(kind: pa.DataType) -> bool:
 
 
 def find_wider_type(stored: pa.DataType, given: pa.DataType) -> pa.DataType | None:
-    """Return the type that holds every value of a stored column and more of another; or None.
+    """Return the type that holds every value of a stored column and of a wider type; or None.
 
-    So it is with integers of 32 bits and with decimals. Hudi widens other types too, and changes
-    stored values by it: a bigint above 2^53 becomes another number as a double, a float goes by
-    way of its text (1.1f becomes 1.1, another number too), and a number becomes a text.
+    Integers of 32 bits and decimals are widened. Hudi widens other types too, which changes stored
+    values: a bigint above 2^53 becomes another number as a double, a float is converted through its
+    text (1.1f becomes 1.1, also another number), and a number becomes a text.
     """
     types = pa.types
     if stored == pa.int32():
@@ -184,7 +188,7 @@ def _map(kind: pa.DataType, path: str, depth: int) -> pa.DataType:
 
 
 def _check_names(names: Iterable[str], path: str) -> None:
-    """Refuse names that are equal, or equal to Spark, which ignores case."""
+    """Refuse names that are equal, or differ only in case, which Spark ignores."""
     known: dict[str, str] = {}
     for name, count in Counter(names).items():
         if count > 1:

@@ -3,7 +3,7 @@
 A table's files keep the schema they were written with; a reader brings every batch to the
 table's schema. Pure. Sources: HoodieAvroUtils.rewritePrimaryType and
 recordNeedsRewriteForExtendedAvroTypePromotion (log blocks), SparkBasicSchemaEvolution (base
-files). Where these two disagree, the change is refused.
+files). If these two sources disagree, the change is refused.
 """
 
 from __future__ import annotations
@@ -24,24 +24,25 @@ _Rows = TypeVar("_Rows", pa.RecordBatch, pa.Table)
 Renames = Mapping[str, "str | None"]
 """Full target path ("point.x", "tags.element", "m.value.x") -> name of that field in the source.
 
-None says that the source has no such field, even if it has one of that name: a column that was
-dropped and added again.
+None means that the source lacks the field, even if the source has a field of that name: a column
+that was dropped and added again.
 """
 
 
 def conform(rows: _Rows, target: pa.Schema, renames: Renames | None = None) -> _Rows:
     """Return `rows` with exactly the columns of `target`, in its order and with its types.
 
-    Columns are matched by name, at every level, after `renames`. What the source lacks is
-    null, what the target lacks is dropped. Allowed changes of type: int -> long -> float ->
-    double (float to double by way of its text, as Hudi does); integer, float, double, decimal
+    Columns are matched by name, at every level, after `renames`. A column that the source lacks is
+    null; a column that the target lacks is dropped. Allowed changes of type: int -> long -> float
+    ->
+    double ( float to double through its text, as Hudi does ); integer, float, double, decimal
     and date to string; integer to decimal; string <-> bytes; a decimal that keeps all digits;
     another unit or zone of a timestamp (the instant stays; a coarser unit rounds down).
     Values are copied only where a type changes.
 
     Raises:
-        SchemaError: the change is none of these, or a value does not fit the target type.
-        CorruptError: bytes that become a string are not UTF-8.
+        SchemaError: the change is not one of these, or a value does not fit the target type.
+        CorruptError: bytes that are to become a string are not UTF-8.
     """
     if rows.schema.equals(target) and not renames:
         return rows
@@ -128,7 +129,7 @@ def _conform_struct(
 
 
 def _promote(array: pa.Array, target: pa.DataType, path: str) -> pa.Array:
-    """Return `array` as `target` if Hudi would convert it so; neither is nested."""
+    """Return `array` converted to `target` as Hudi converts it; neither type is nested."""
     source = array.type
     is_integer = pa.types.is_signed_integer(source)
     if is_integer and pa.types.is_signed_integer(target):

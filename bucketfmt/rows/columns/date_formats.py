@@ -31,7 +31,7 @@ class DateFormat:
     """A date format.
 
     Raises:
-        UnsupportedError: a part of it is not among those known here.
+        UnsupportedError: the format has a part that this release does not know.
     """
 
     pattern: str
@@ -52,24 +52,24 @@ class DateFormat:
 
     @cached_property
     def has_offset(self) -> bool:
-        """Whether texts in this format tell their time zone."""
+        """Whether texts in this format hold an offset from UTC."""
         return any(token[2] == "Z" for token in _TOKEN.finditer(self.pattern))
 
     @cached_property
     def step(self) -> int:
-        """Times print alike that are in the same step, of so many milliseconds since 1970."""
+        """Milliseconds of a step: times within one step since 1970 have the same text."""
         letters = {token[2] for token in _TOKEN.finditer(self.pattern)}
         return min(_STEPS.get(letter or "", _DAY) for letter in letters)
 
     def format(self, millis: int, offset: int = 0) -> str:
-        """Return how Joda prints a time.
+        """Return the text of a time as Joda prints it.
 
         Args:
-            millis: What clocks show, as milliseconds since 1970.
-            offset: By how many milliseconds that is more than in UTC; counts for Z only.
+            millis: The local time, in milliseconds since 1970.
+            offset: The local time minus UTC, in milliseconds; used for Z only.
 
         Raises:
-            OverflowError: a time outside the years 1 to 9999.
+            OverflowError: the time is outside the years 1 to 9999.
         """
         time = (_EPOCH + timedelta(milliseconds=millis)).replace(
             tzinfo=timezone(timedelta(milliseconds=offset))
@@ -77,10 +77,11 @@ class DateFormat:
         return _TOKEN.sub(lambda token: _written(token, time), self.pattern)
 
     def parse(self, text: str, zone: tzinfo | None) -> int | None:
-        """Return the milliseconds since 1970 that a text stands for; None if it fits not.
+        """Return the milliseconds since 1970 that a text stands for; None if the text does not fit.
 
-        `zone` is that of a text without offset; a text fits not where neither tells the zone,
-        nor where clocks in the zone skip the time. One they show twice is the first.
+        `zone` is the zone of a text without offset. A text does not fit if neither the text nor
+        `zone` tells the zone, or if the zone's clocks skip the time. Of a time that occurs twice
+        the first counts.
         """
         found = self._parser.fullmatch(text)
         if found is None:
@@ -109,7 +110,7 @@ class DateFormat:
 
     @cached_property
     def _parser(self) -> re.Pattern[str]:
-        """What a text in this format looks like; numbers may have fewer digits than letters."""
+        """The pattern of a text in this format; numbers may have fewer digits than letters."""
         tokens = list(_TOKEN.finditer(self.pattern))
         followers = [token[2] for token in tokens[1:]] + [None]
         parts, seen = [], set()
@@ -139,7 +140,7 @@ def parse_time_zone(text: str) -> tzinfo:
     """Return the time zone Java's `TimeZone.getTimeZone` knows by this name.
 
     Raises:
-        UnsupportedError: an unknown name, which Java takes for GMT.
+        UnsupportedError: the name is unknown. Java would take GMT.
     """
     fixed = _FIXED_ZONE.fullmatch(text)
     if fixed and text:
@@ -166,7 +167,7 @@ def _written(token: re.Match[str], time: datetime) -> str:
 
 
 def _literal(token: re.Match[str]) -> str:
-    """Return what a token stands for that is no letter; '' is a quote."""
+    """Return the literal text of a token that is not a letter; '' is a quote."""
     if token[0] == "''":
         return "'"
     return token[0] if token[1] is None else token[1].replace("''", "'")

@@ -1,7 +1,6 @@
-"""Values of one type as equal values of another, or not at all: how rows come into a table.
+"""Exact casts: values of one type as equal values of another type, or an error. Used by writes.
 
-Pure. Reading is `rows.conform`, which does to the files of a table what Hudi does; a write never
-changes a value.
+Pure. Reads use `rows.conform`, which converts values as Hudi does; a write never changes a value.
 """
 
 from __future__ import annotations
@@ -22,16 +21,16 @@ _UINT64_DIGITS = 20
 
 
 def cast_exactly(array: pa.Array, target: pa.DataType, path: str) -> pa.Array:
-    """Return equal values of the type `target`, which is one that tables store.
+    """Return equal values of the type `target`, which is a type that tables store.
 
-    Equal are integers, floating-point numbers and decimals of the same number (but for decimals
-    as floating-point numbers, which are hardly ever equal, and -0.0, which no integer is), the
-    same text, bytes, date, time of day or moment whatever its unit or zone, and lists, maps and
-    structs of equal values. A field that `target` has and a struct lacks is null.
+    Equal are: integers, floating-point numbers and decimals of the same number (except decimals as
+    floating-point numbers, which are hardly ever equal, and -0.0, which equals no integer); the
+    same text, bytes, date, time of day or moment in any unit or zone; lists, maps and structs of
+    equal values. A field that a struct lacks and `target` has is null.
 
     Raises:
-        SchemaError: the types have no equal values, or a value has no equal in `target`; a map
-            has a key twice, of which Hudi's readers keep one.
+        SchemaError: the types have no equal values, a value has no equal value in `target`, or a
+            map has a key twice, of which Hudi's readers keep one.
     """
     source = array.type
     if source == target and not _has_map(source):
@@ -69,7 +68,7 @@ def check_castable(source: pa.DataType, target: pa.DataType, path: str) -> None:
     """Check that values of `source` may be equal to values of `target`.
 
     Raises:
-        SchemaError: they never are.
+        SchemaError: no values of the two types are equal.
     """
     cast_exactly(pa.nulls(0, source), target, path)
 
@@ -77,7 +76,7 @@ def check_castable(source: pa.DataType, target: pa.DataType, path: str) -> None:
 def plain_values(array: pa.DictionaryArray) -> pa.Array:
     """Return the values that a dictionary array stands for, in a type without views.
 
-    Arrow has no `take` for views, which polars puts into its Categorical and Enum columns.
+    Arrow has no `take` for views, which polars uses in its Categorical and Enum columns.
     """
     values = array.dictionary
     return values.cast(_without_views(values.type)).take(array.indices)
@@ -175,7 +174,7 @@ _Cast = Callable[[pa.Array], pa.Array]
 
 
 def _find_cast(source: pa.DataType, target: pa.DataType) -> _Cast | None:
-    """Return what makes equal values or raises ArrowInvalid; None if no values are equal."""
+    """Return a function that makes equal values or raises ArrowInvalid; None if none are equal."""
     types = pa.types
     if types.is_integer(source):
         if types.is_integer(target):
@@ -260,7 +259,7 @@ def _check(is_exact: bool | np.bool_) -> None:
 
 
 def _find_example(array: pa.Array, cast: _Cast) -> str:
-    """Return a value that does not pass, as text."""
+    """Return a value that the cast refuses, as text."""
     while len(array) > 1:
         half = array.slice(0, len(array) // 2)
         try:

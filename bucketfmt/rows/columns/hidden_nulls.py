@@ -1,7 +1,7 @@
-"""Nulls that no one sees: of a required field, in a struct that is itself null.
+"""Hidden nulls: nulls of a required field in a struct that is null.
 
-Arrow has some value there, which may be null; parquet has none, and pyarrow's writer takes such
-a null for one that may not be. Pure.
+Arrow stores some value for such a field, which may be null. Parquet stores no value, and pyarrow's
+writer refuses the null as a null of a required field. Pure.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ def may_hide_nulls(kind: pa.DataType) -> bool:
 
 
 def fill_hidden_nulls(array: pa.Array, path: str) -> pa.Array:
-    """Return the array with some value for every hidden null.
+    """Return the array with some value in place of every hidden null.
 
     Args:
-        array: Of the type that is to be written.
-        path: What to call it in errors.
+        array: The values, of the type to write.
+        path: The name of the column in errors.
 
     Raises:
-        SchemaError: a required field is null, and not hidden.
+        SchemaError: a required field is null, and the null is not hidden.
     """
     return _fill(array, path, None)
 
 
 def _fill(array: pa.Array, path: str, is_hidden: pa.Array | None) -> pa.Array:
-    """`is_hidden`: per row whether a struct around it is null; None if none is."""
+    """`is_hidden`: per row whether a struct around the value is null; None if no struct is null."""
     kind = array.type
     if not may_hide_nulls(kind):
         return array

@@ -1,7 +1,7 @@
 """Column values as Java prints them, which is how Hudi turns a value into text.
 
-Record keys, partition paths and promotions of a column to string all go through
-`toString` of the value's Java class. Vectorised. Pure.
+Record keys, partition paths and promotions of a column to string all use `toString` of the value's
+Java class. Vectorised. Pure.
 Source: HoodieAvroUtils.getNestedFieldValAsString, rewritePrimaryType.
 """
 
@@ -25,13 +25,13 @@ def java_strings(column: pa.Array) -> pa.Array:
 
     Integers and booleans are plain; float and double as `Float.toString` and
     `Double.toString`; decimal as `BigDecimal.toString`; date as ISO `yyyy-MM-dd`;
-    timestamps as their raw integer in the column's own unit; text is itself.
+    timestamps as their raw integer in the column's own unit; text unchanged.
 
-    Java before 19 prints more digits than needed for some doubles from 1E16 and some
-    floats from 1E7 upwards (JDK-4511638); here it is always the shortest text, as since 19.
+    Java before 19 prints more digits than needed for some doubles from 1E16 and some floats from
+    1E7 upwards (JDK-4511638). This function returns the shortest text, as Java 19 and later do.
 
     Raises:
-        UnsupportedError: the type has no text of its own in Java (binary, nested).
+        UnsupportedError: the type has no text form in Java (binary, nested).
     """
     kind = column.type
     if pa.types.is_dictionary(kind):
@@ -59,7 +59,7 @@ def java_strings(column: pa.Array) -> pa.Array:
 
 
 def double_through_text(column: pa.Array) -> pa.Array:
-    """Return a float column as double the way Hudi widens it: by way of its text.
+    """Return a float column as double, widened through its text as Hudi does.
 
     1.1f becomes 1.1, not 1.10000002384185791015625 (HoodieAvroUtils.rewritePrimaryType and
     the readers of base files alike).

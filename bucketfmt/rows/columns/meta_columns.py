@@ -1,4 +1,4 @@
-"""Names of the columns Hudi adds to rows, and of the one that marks a row as deleted."""
+"""Names of the columns that Hudi adds to rows, and of the column that marks a row as deleted."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ RECORD_KEY = "_hoodie_record_key"
 PARTITION_PATH = "_hoodie_partition_path"
 FILE_NAME = "_hoodie_file_name"
 META_COLUMNS = (COMMIT_TIME, COMMIT_SEQNO, RECORD_KEY, PARTITION_PATH, FILE_NAME)
-"""In the order they stand in, before the table's own columns."""
+"""In their order in files, before the table's own columns."""
 OPERATION = "_hoodie_operation"
 IS_DELETED = "_hoodie_is_deleted"
 """A column of the table's own schema, if its writers delete by upserting marked rows."""
 
 
 def check_own_column(name: str, kind: pa.DataType) -> None:
-    """Refuse a new column of the user's whose name means something else to Hudi.
+    """Refuse a new column of the user whose name has a meaning in Hudi.
 
     Raises:
-        SchemaError: the column is one that Hudi adds, or is to mark deleted rows and is not bool.
+        SchemaError: the column is one of Hudi's columns, or marks deleted rows and is not bool.
     """
     if name in (*META_COLUMNS, OPERATION):
         raise SchemaError(f"the column {name} is Hudi's own; leave it out")

@@ -63,13 +63,13 @@ def add_meta_columns(
 
     Args:
         rows: Rows of one file, without Hudi's columns.
-        record_keys: The record key of each.
-        partition_path: Their partition.
+        record_keys: The record key of each row.
+        partition_path: The partition of the rows.
         file_name: The base file's name; for rows of a log file, the id of its file group.
         instant: The requested time of the write.
         task_partition_id: First part of the file's write token.
-        first_row: How many rows the task has written before: the sequence number of a row is
-            `<instant>_<task_partition_id>_<row>`, and distinct within an instant.
+        first_row: The number of rows that the task wrote before. The sequence number of a row is
+            `<instant>_<task_partition_id>_<row>`, which is distinct within an instant.
     """
     written = add_written_columns(rows, record_keys, instant, task_partition_id, first_row)
     places = (_constant(partition_path, rows.num_rows), _constant(file_name, rows.num_rows))
@@ -84,7 +84,7 @@ def add_written_columns(
     task_partition_id: int,
     first_row: int = 0,
 ) -> pa.Table:
-    """Return the same in the columns of `merge_schema`. Arguments as of `add_meta_columns`."""
+    """Return the columns of `merge_schema` of such rows. Arguments as of `add_meta_columns`."""
     size = rows.num_rows
     sequence = _numbered(f"{instant}_{task_partition_id}_", first_row, size)
     columns = [_constant(instant, size), sequence, record_keys.cast(pa.string()), *rows.columns]
@@ -92,7 +92,7 @@ def add_written_columns(
 
 
 def add_null_meta_columns(rows: pa.Table) -> pa.Table:
-    """Return rows as a table with virtual keys stores them: Hudi's columns are there, and null."""
+    """Return rows as a table with virtual keys stores them: Hudi's columns are null."""
     nulls = [pa.nulls(rows.num_rows, pa.string()) for _ in META_COLUMNS]
     return pa.Table.from_arrays([*nulls, *rows.columns], schema=meta_schema(rows.schema))
 
@@ -100,7 +100,7 @@ def add_null_meta_columns(rows: pa.Table) -> pa.Table:
 def merge_schema(data: pa.Schema, *, is_populated: bool) -> pa.Schema:
     """Return the columns in which rows of a base file are merged.
 
-    Of Hudi's own those that differ from row to row; of a table with virtual keys, the key.
+    Of Hudi's columns these are the ones that differ between rows; with virtual keys, the key.
     """
     names = (COMMIT_TIME, COMMIT_SEQNO, RECORD_KEY) if is_populated else (RECORD_KEY,)
     return pa.schema([*(pa.field(name, pa.string()) for name in names), *data])
@@ -109,14 +109,14 @@ def merge_schema(data: pa.Schema, *, is_populated: bool) -> pa.Schema:
 def file_constants(
     partition_path: str, file_name: str, *, is_populated: bool
 ) -> dict[str, str | None]:
-    """Return the columns that have one value in all of a base file, and that value."""
+    """Return the columns that have one value in a whole base file, with the value."""
     if is_populated:
         return {PARTITION_PATH: partition_path, FILE_NAME: file_name}
     return dict.fromkeys(META_COLUMNS)
 
 
 def _numbered(prefix: str, first: int, count: int) -> pa.ChunkedArray:
-    """Return `prefix` with the numbers `first`, `first + 1`, ... behind it, as texts."""
+    """Return `prefix` followed by the numbers `first`, `first + 1`, ..., as texts."""
     end = first + count
     starts = range(first, end, _NUMBERED_ROWS)
     chunks = [_numbered_array(prefix, n, min(n + _NUMBERED_ROWS, end)) for n in starts]

@@ -1,6 +1,6 @@
 """Partition values that are times written by a date format: timestamp-based partition paths.
 
-Pure; a time is formatted once, however many rows have it. Sources:
+Pure. Each distinct time is formatted once. Sources:
 TimestampBasedAvroKeyGenerator, HoodieDateTimeParser.
 """
 
@@ -56,11 +56,11 @@ class TimePartitions:
     """How a table turns a column into partition values.
 
     Attributes:
-        unit: What a number counts since 1970; None where the column is text.
-        input_formats: Of a text, the first that fits it counts.
-        input_zone: Of a text that tells none itself; None: it has to.
-        output_format: Of the partition values.
-        output_zone: Of the partition values.
+        unit: The unit of a number, counted since 1970; None if the column is text.
+        input_formats: The formats of texts; the first format that fits a text counts.
+        input_zone: The zone of texts without offset; None if texts must have an offset.
+        output_format: The format of the partition values.
+        output_zone: The zone of the partition values.
     """
 
     unit: str | None
@@ -71,13 +71,14 @@ class TimePartitions:
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str]) -> TimePartitions:
-        """Return what the `hoodie.keygen.timebased.*` properties say.
+        """Return the settings of the `hoodie.keygen.timebased.*` properties.
 
         Hudi 0.15 records only some of them in hoodie.properties, and for a custom key generator
-        no release records any. Without an output zone Hudi takes that of its JVM.
+        no release records any. Without an output zone Hudi takes the zone of its JVM.
 
         Raises:
-            UnsupportedError: they are not there, or say what this release does not know.
+            UnsupportedError: the properties are missing, or have values that this release does not
+                know.
         """
 
         def find(name: str) -> str:
@@ -128,10 +129,10 @@ class TimePartitions:
 
         Args:
             column: Numbers, dates and timestamps (by their stored number), or text.
-            name: What the column is called, for errors.
+            name: The name of the column, for errors.
 
         Raises:
-            SchemaError: a type that has no time, a text no input format fits, or a time outside
+            SchemaError: the type holds no times, no input format fits a text, or a time is outside
                 the years 1 to 9999.
         """
         is_text = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
@@ -187,7 +188,7 @@ def _input_formats(find: Any, require: Any) -> tuple[DateFormat, ...]:
 
 
 def _to_integers(column: pa.ChunkedArray, name: str) -> _Integers:
-    """Return each number as Java's `longValue` has it; null as 1."""
+    """Return each number converted as by Java's `longValue`; null as 1."""
     kind = column.type
     if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         column = pc.trunc(column)
@@ -202,7 +203,7 @@ def _to_integers(column: pa.ChunkedArray, name: str) -> _Integers:
 
 
 def _to_millis(numbers: _Integers, nanos: int, name: str) -> _Integers:
-    """Return milliseconds; what is finer is cut off towards zero, as by Java's TimeUnit."""
+    """Return milliseconds, truncated towards zero as by Java's TimeUnit."""
     if nanos < _MILLI:
         whole: _Integers = numbers // (_MILLI // nanos)
         is_cut = (numbers < 0) & (numbers % (_MILLI // nanos) != 0)
@@ -216,7 +217,7 @@ def _to_millis(numbers: _Integers, nanos: int, name: str) -> _Integers:
 
 
 def _to_local(millis: _Integers, zone: tzinfo, name: str) -> _Integers:
-    """Return what clocks in a zone show, as milliseconds since 1970."""
+    """Return the local time of a zone, in milliseconds since 1970."""
     if isinstance(zone, ZoneInfo):
         times = pa.array(millis).cast(pa.timestamp("ms", zone.key))
         local: _Integers = pc.local_timestamp(times).cast(pa.int64()).to_numpy()

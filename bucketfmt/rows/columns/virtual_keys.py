@@ -1,6 +1,6 @@
-"""Record keys and partition paths of rows, from the columns they are made of.
+"""Record keys and partition paths of rows, made from their columns.
 
-A writer makes them, and a reader where a table does not store them
+Writers make them, and so do readers of a table that does not store them
 (`hoodie.populate.meta.fields=false`). Pure and vectorised. Sources: KeyGenUtils,
 KeyGenerator.constructRecordKey, CustomAvroKeyGenerator, RecordContext.virtualKeyExtractor.
 """
@@ -50,7 +50,7 @@ _SLASHED = "hoodie.datasource.write.slash.separated.date.partitioning"
 def is_encoding_open(config: TableConfig) -> bool:
     """Return whether Hudi releases differ in how they write the table's keys: `7` or `id:7`.
 
-    So it is before table version 9 with complex keys of one field (HUDI-7001).
+    Releases differ before table version 9, with complex keys of one field (HUDI-7001).
     """
     is_complex = config.key_generator is KeyGenerator.COMPLEX
     return is_complex and len(config.record_key_fields) == 1 and config.table_version < 9
@@ -66,16 +66,16 @@ def record_keys(
     """Return the record key of each row, as `format_record_key` would write it.
 
     Args:
-        rows: With the table's record key fields; a dot in a field leads into a struct.
-        config: Which fields, and which key generator.
-        encoding: What a complex key generator makes of a single field. None: what Hudi writes
-            to a table of this version, NAMED from 9 on.
-        are_stored: The rows come from the table, whose writer may have taken ambiguous values.
+        rows: The rows, with the table's record key fields; a dot in a field leads into a struct.
+        config: Gives the fields and the key generator.
+        encoding: How a complex key generator writes a single field. None: as Hudi writes to a table
+            of this version, NAMED from 9 on.
+        are_stored: Whether the rows come from the table, whose writer may have accepted ambiguous
+            values.
 
     Raises:
-        KeyEncodingError: a key whose only value, or all of whose values, are null or empty; or
-            a value with which rows of other values have the same key (`find_ambiguous_marks`),
-            unless the rows are stored.
+        KeyEncodingError: all key values of a row are null or empty; or a row of other values would
+            have the same key (`find_ambiguous_marks`), unless the rows are stored.
         SchemaError: a key field is not among the columns.
         UnsupportedError: keys of this generator do not follow from columns, or a key field has
             a type without text.
@@ -117,7 +117,7 @@ def record_keys(
 
 
 def _check_unambiguous(fields: Sequence[str], texts: Sequence[pa.ChunkedArray]) -> None:
-    """Refuse values with which two rows would have one key."""
+    """Refuse values by which two different rows would have the same key."""
     for position, (field, text) in enumerate(zip(fields, texts, strict=True)):
         suspects = [(word, pc.equal(text, word)) for word in (NULL_PLACEHOLDER, EMPTY_PLACEHOLDER)]
         for mark in find_ambiguous_marks(fields, position):
@@ -133,18 +133,19 @@ def partition_paths(
 ) -> pa.ChunkedArray:
     """Return the partition path of each row, as `format_partition_path` would write it.
 
-    Fields that are times by the key generator are written by the table's date format.
+    Fields that the key generator takes as times are written in the table's date format.
 
     Args:
-        rows: With the table's partition fields; a dot in a field leads into a struct.
-        config: Which fields, and how paths are made.
-        are_stored: The rows come from the table, whose writer may have taken ambiguous values.
+        rows: The rows, with the table's partition fields; a dot in a field leads into a struct.
+        config: Gives the fields, and how paths are made.
+        are_stored: Whether the rows come from the table, whose writer may have accepted ambiguous
+            values.
 
     Raises:
-        KeyEncodingError: a value whose path is that of other values, too
-            (`ambiguous_partition_error`), unless the rows are stored.
-        SchemaError: a partition field is not among the columns, or holds no time where the
-            table wants one.
+        KeyEncodingError: other values have the same path (`ambiguous_partition_error`), unless the
+            rows are stored.
+        SchemaError: a partition field is not among the columns, or holds no time where the table
+            needs a time.
         UnsupportedError: the table's properties do not say how its partition paths are made, or
             a partition field has a type without text.
         UnsafePathError: a value would lead out of the table.
@@ -172,9 +173,9 @@ def _check_own_path(field: str, text: pa.ChunkedArray, *, is_split: bool) -> Non
 
     Args:
         field: The partition field.
-        text: Its values.
-        is_split: A "/" of the value could begin the next field. The number of "/" in a formatted
-            time is known.
+        text: The values of the field.
+        is_split: Whether a "/" in the value could begin the next field. The number of "/" in a
+            formatted time is known.
     """
     masks = [pc.equal(text, ""), pc.equal(text, DEFAULT_PARTITION)]
     if is_split:
@@ -225,7 +226,7 @@ def _find(rows: pa.Table, field: str) -> pa.ChunkedArray:
 
 
 def _map_distinct(column: pa.ChunkedArray, function: Callable[[str], str]) -> pa.ChunkedArray:
-    """Return `function` of each text; it sees each text once."""
+    """Return `function` of each text; the function is called once for each distinct text."""
     encoded = column.combine_chunks().dictionary_encode()
     texts = [None if text is None else function(text) for text in encoded.dictionary.to_pylist()]
     return _column(pa.array(texts, pa.string()).take(encoded.indices))

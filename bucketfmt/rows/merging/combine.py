@@ -1,4 +1,4 @@
-"""Of several rows with one key in what is to be written: the one that stands.
+"""Combining: of several incoming rows with one key, the row that is written.
 
 Pure and vectorised. Sources: BaseWriteHelper.reduceRecords (1.x), HoodieWriteHelper
 .deduplicateRecords and OverwriteWithLatestAvroPayload.preCombine (0.15). Hudi calls it
@@ -22,9 +22,9 @@ __all__ = ["find_standing_rows"]
 
 
 def find_standing_rows(rows: pa.Table, record_keys: pa.ChunkedArray, rules: MergeRules) -> Indexes:
-    """Return the rows that stand, one per key, in the order given.
+    """Return the rows that are written, one per key, in the given order.
 
-    A row that is marked as deleted competes like any other, and stands as a delete.
+    A row that is marked as deleted competes like any other row, and becomes a delete.
 
     Args:
         rows: Rows of one partition, later ones written later.
@@ -32,8 +32,8 @@ def find_standing_rows(rows: pa.Table, record_keys: pa.ChunkedArray, rules: Merg
         rules: How the table merges.
 
     Raises:
-        SchemaError: a null in an ordering field that counts. Hudi 0.15 and 1.0 refuse such a
-            row; what 1.2 writes of it, no reader can compare with other rows of the key.
+        SchemaError: an ordering field that decides is null. Hudi 0.15 and 1.0 refuse such a row;
+            Hudi 1.2 writes a row that no reader can compare with other rows of the key.
     """
     for name in rules.ordering_fields if rules.log_by_ordering else ():
         column = find_column(rows, name)

@@ -1,4 +1,4 @@
-"""What the log of a file slice says, entry by entry: rows written and keys deleted.
+"""The entries of the log of a file slice: rows written and keys deleted.
 
 Pure. Sources: KeyBasedFileGroupRecordBuffer, DeleteContext, RecordContext.isDeleteRecord.
 """
@@ -37,7 +37,7 @@ class RowRun:
 
     Attributes:
         rows: In the schema that all rows are merged in, with `_hoodie_record_key`.
-        is_partial: The block's IS_PARTIAL header: it holds only the columns of an update.
+        is_partial: The block's IS_PARTIAL header: the block holds only the columns of an update.
     """
 
     rows: pa.RecordBatch | pa.Table
@@ -64,9 +64,10 @@ class LogEntries:
         codes: Per entry, the index of its key in `keys`.
         row: Per entry, the index of its row in `rows`; -1 for a delete block's entry.
         is_marked: The entry is a row that is marked as deleted.
-        is_overruling: ... in the way that `MergeRules.marked_deletes_overrule` is about.
-        is_unordered: The entry is a delete that no record before it stands against.
-        is_foreign: ... because its ordering value is of another Java class than the rows' are.
+        is_overruling: The entry is such a row, and `MergeRules.marked_deletes_overrule` applies.
+        is_unordered: The entry is a delete that replaces every earlier record.
+        is_foreign: The entry is such a delete because its ordering value has another Java class
+            than the rows' ordering values.
         ordering: The ordering values; None if the rules compare none.
     """
 
@@ -82,12 +83,12 @@ class LogEntries:
 
     @classmethod
     def of(cls, runs: Sequence[Run], rules: MergeRules, schema: pa.Schema) -> LogEntries:
-        """Return the entries of `runs`, which are in the order of the log.
+        """Return the entries of `runs`; the runs are in the order of the log.
 
         Raises:
             CorruptError: a record key is null.
-            LimitError: 2 GiB of record keys or more.
-            UnsupportedError: a run of partial rows.
+            LimitError: the record keys take 2 GiB or more.
+            UnsupportedError: a run holds partial rows.
         """
         tables = [_rows_of(run, schema) for run in runs if isinstance(run, RowRun)]
         rows = pa.concat_tables(tables) if tables else schema.empty_table()
@@ -116,12 +117,13 @@ class LogEntries:
         return entries
 
     def check_without_ordering(self, codes: Indexes) -> None:
-        """Refuse rows without ordering value of these keys, if foreign deletes have them too.
+        """Refuse rows without ordering value of these keys, if a foreign delete has the same key.
 
-        Such a row counts as the integer 0, and then the classes may agree after all.
+        The ordering value of such a row counts as the integer 0, so the classes may agree after
+        all.
 
         Raises:
-            UnsupportedError: there are.
+            UnsupportedError: there are such rows.
         """
         both = np.intersect1d(codes, self.codes[self.is_foreign])
         if len(both):
@@ -152,7 +154,7 @@ def find_ordering_columns(rows: pa.Table, rules: MergeRules) -> list[pa.ChunkedA
 
 
 def find_delete_marks(rows: pa.Table, rules: MergeRules) -> tuple[Mask, Mask]:
-    """Return per row whether a column, and whether its operation, marks it as deleted."""
+    """Return per row whether a column marks the row as deleted, and whether its operation does."""
     by_column, by_operation = (np.zeros(rows.num_rows, np.bool_) for _ in range(2))
     if IS_DELETED in rows.schema.names:
         marks = rows.column(IS_DELETED)
@@ -184,7 +186,7 @@ def _find_ordering(
     is_unordered: Mask,
     is_foreign: Mask,
 ) -> OrderingValues:
-    """Return the ordering values of all entries; marks the deletes that have none to compare."""
+    """Return the ordering values of all entries; mark the deletes without a comparable value."""
     types = [column.type for column in columns]
     chunks: list[list[pa.Array]] = [[] for _ in columns]
     rows_before = 0

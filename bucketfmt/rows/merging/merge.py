@@ -1,12 +1,13 @@
-"""The rows of a file slice: what its log leaves of every key, joined with its base file.
+"""The rows of a file slice: the merged log, joined with the base file.
 
 Pure and vectorised: no step is made per row. Sources: KeyBasedFileGroupRecordBuffer,
 BufferedRecordMergerFactory (1.x); HoodieMergedLogRecordScanner, the payload classes and
 Iterators.scala (0.15). The rules themselves: `merge_rules`.
 
-With ordering, each log entry is a function of the record it meets: "stays if its ordering is
-greater than `bound`, else becomes `result`". Two such functions in a row are one of the same
-form, so the entries of a key are composed pairwise, all keys at once: a key with n entries
+With ordering, each log entry is a function of the record that it meets: "the record stays if its
+ordering is greater than `bound`, else becomes `result`". Two such functions in a row make one
+function of the same form, so the entries of a key are composed pairwise, all keys at once: a key
+with n entries
 takes log2(n) passes, whatever the rules and however the log is made.
 """
 
@@ -32,12 +33,12 @@ _HALVED_BYTES = 1 << 30  # an Arrow array of text has less than 2 GiB
 
 @dataclass(frozen=True)
 class Replacements:
-    """What a log makes of some base rows. The others stay as they are.
+    """Changes of a log to some base rows. The other base rows stay as they are.
 
     Attributes:
-        places: The base rows that have other values now, ascending.
-        rows: These values, a row for each.
-        gone: The base rows whose key has no row any more.
+        places: The indexes of the changed base rows, ascending.
+        rows: The new values, one row for each place.
+        gone: The indexes of the base rows whose key is deleted.
     """
 
     places: Indexes
@@ -56,7 +57,7 @@ class Replacements:
         }
 
     def apply(self, base: pa.Table, columns: Collection[str] | None = None) -> pa.Table:
-        """Return the rows there are now; `columns`: those that change, where that is known."""
+        """Return the resulting rows; `columns`: the columns that change, if known."""
         if len(self.places):
             for index, name in enumerate(base.column_names):
                 if columns is None or name in columns:
@@ -73,13 +74,13 @@ class MergedLog:
     """One record, or one delete, per key of a log; base rows stream through `apply`.
 
     Attributes:
-        record_keys: The keys the log has a record or a delete for, each once.
-        num_entries: How many records and deletes it has.
-        num_updates: How many of its rows replaced a base row so far.
+        record_keys: The keys that the log has a record or a delete for, each once.
+        num_entries: The number of records and deletes of the log.
+        num_updates: The number of log rows that replaced a base row so far.
     """
 
     def __init__(self, entries: LogEntries, winners: Indexes, rules: MergeRules) -> None:
-        """Settle on the entry at `winners[k]` for the key `entries.keys[k]`."""
+        """Take the entry at `winners[k]` for the key `entries.keys[k]`."""
         self.record_keys: pa.Array = entries.keys
         self.num_entries = len(entries.codes)
         self._rules = rules
@@ -111,17 +112,17 @@ class MergedLog:
 
     @property
     def schema(self) -> pa.Schema:
-        """Schema of the log's rows, which base rows must have too."""
+        """Schema of the log's rows, which is also the schema of base rows."""
         return self._rows.schema
 
     @property
     def has_deletes(self) -> bool:
-        """Whether some key of the log is to have no row."""
+        """Whether the log deletes some key."""
         return not bool(self._has_row.all())
 
     @property
     def deleted_keys(self) -> pa.Array:
-        """The keys on which the log settles on a delete."""
+        """The keys that the log deletes."""
         return self.record_keys.filter(pa.array(~self._has_row))
 
     @property
@@ -131,25 +132,25 @@ class MergedLog:
 
     @property
     def num_matched(self) -> int:
-        """How many keys of the log base rows had so far."""
+        """The number of keys of the log that base rows had so far."""
         return int(np.count_nonzero(self._is_matched))
 
     def apply(self, base: pa.Table) -> pa.Table:
-        """Return the base rows as the log leaves them, in their places.
+        """Return the base rows after the changes of the log, in the same order.
 
-        As `find_replacements` says, which tells more.
+        Arguments and errors are those of `find_replacements`.
         """
         return self.find_replacements(base).apply(base)
 
     def find_replacements(self, base: pa.Table) -> Replacements:
-        """Return what becomes of base rows.
+        """Return the changes of the log to base rows.
 
         Of several base rows with one key only the first, over all calls, meets the log, as in
         Hudi. Each call looks at all keys of the log that no base row had so far, so pass row
         groups rather than small batches. Base rows are not tested for delete marks.
 
         Raises:
-            ValueError: `base` has not the schema of the log's rows.
+            ValueError: `base` has another schema than the log's rows.
         """
         if not base.schema.equals(self.schema):
             raise ValueError(
@@ -175,7 +176,7 @@ class MergedLog:
         return Replacements(hits[has_row], rows, hits[~has_row])
 
     def remaining(self) -> pa.Table:
-        """Return the log rows of keys that no base row had: call it after the whole base file."""
+        """Return the log rows of keys that no base row had; call it after the whole base file."""
         row = self._row[self._has_row & ~self._is_matched]
         if len(row) == self._rows.num_rows:
             return self._rows
@@ -184,7 +185,7 @@ class MergedLog:
         return self._rows.filter(pa.array(chosen))
 
     def _find_matches(self, base: pa.Table) -> tuple[Indexes, Indexes]:
-        """Return the base rows whose key the log has, for the first time, and these keys."""
+        """Return the base rows that are the first row of a key of the log, and these keys."""
         keys = base.column(RECORD_KEY)
         if keys.type != self.record_keys.type:
             keys = keys.cast(self.record_keys.type)
@@ -208,7 +209,7 @@ class MergedLog:
 
 
 def _replace(column: pa.ChunkedArray, places: Indexes, values: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return the column with other values at some places, ascending."""
+    """Return the column with new values at some places, which ascend."""
     chunks: list[pa.Array] = []
     start = 0
     for chunk in column.chunks:
@@ -254,7 +255,7 @@ def _are_same(before: pa.ChunkedArray, now: pa.ChunkedArray) -> bool:
 def merge_log(
     runs: Sequence[Run], rules: MergeRules, schema: pa.Schema, limits: Limits = DEFAULT_LIMITS
 ) -> MergedLog:
-    """Return what a log leaves of every key.
+    """Return the merged log: one record or delete per key.
 
     Args:
         runs: Data and delete blocks, oldest first (`select_blocks`).
@@ -263,10 +264,10 @@ def merge_log(
         limits: Bounds the bytes of rows (`log_rows_bytes_max`).
 
     Raises:
-        CorruptError: a record without key.
-        UnsupportedError: partial rows, or a delete marker in a column that has no text.
-        LimitError: too many bytes.
-        ValueError: rows of another schema.
+        CorruptError: a record has no key.
+        UnsupportedError: rows are partial, or a delete marker is in a column that has no text.
+        LimitError: the rows take more than `log_rows_bytes_max` bytes.
+        ValueError: rows have another schema.
     """
     entries = LogEntries.of(runs, rules, schema)
     limits.check("log_rows_bytes_max", entries.rows.nbytes)
@@ -274,7 +275,7 @@ def merge_log(
 
 
 def find_winners(entries: LogEntries, rules: MergeRules) -> Indexes:
-    """Return the entry that each of `entries.keys` is settled on."""
+    """Return the winning entry of each key of `entries.keys`."""
     size = len(entries.keys)
     winners = np.zeros(size, np.int64)
     if size == len(entries.codes):
@@ -287,7 +288,7 @@ def find_winners(entries: LogEntries, rules: MergeRules) -> Indexes:
 
 
 def _find_newest(entries: LogEntries, ordering: OrderingValues, legacy: bool) -> Indexes:
-    """Return per key the entry that the others leave, by ordering."""
+    """Return per key the entry that wins by ordering."""
     alive = _after_last_unordered(entries, legacy)
     codes = entries.codes[alive]
     # Each node is a run of entries of one key; at first, of one entry.
@@ -318,10 +319,11 @@ def _find_newest(entries: LogEntries, ordering: OrderingValues, legacy: bool) ->
 
 
 def _after_last_unordered(entries: LogEntries, legacy: bool) -> Indexes:
-    """Return the entries that count: of each key, those since its last unordered delete.
+    """Return the entries that count: of each key, the entries since its last unordered delete.
 
-    Nothing before such a delete stands. It counts itself only if nothing follows; in 1.x it also
-    stands against later entries of delete blocks, up to the next row, unless it is foreign.
+    Such a delete replaces all entries before it. The delete itself counts only if no entry follows;
+    in 1.x the delete also wins over later entries of delete blocks, up to the next row, unless the
+    delete is foreign.
     """
     everything = np.arange(len(entries.codes))
     if not entries.is_unordered.any():
@@ -345,10 +347,10 @@ def _after_last_unordered(entries: LogEntries, legacy: bool) -> Indexes:
 
 
 def _find_passed_over(entries: LogEntries) -> list[int]:
-    """Return the foreign deletes that a delete without ordering value stands against.
+    """Return the foreign deletes that a delete without ordering value wins over.
 
-    Step by step, as only keys with foreign deletes are looked at: writers that change the class of
-    their ordering values are next to none.
+    One entry at a time, because only keys with foreign deletes are looked at, and hardly any writer
+    changes the class of its ordering values.
     """
     keys = np.unique(entries.codes[entries.is_foreign])
     if not len(keys):

@@ -30,15 +30,15 @@ class MergeRules:
     Attributes:
         ordering_fields: Compared as a tuple where ordering counts. Empty: every row has the
             default ordering value, the integer 0.
-        log_by_ordering: Of two log records the one of greater ordering stays, the newer one
-            if they are equal. Otherwise the newer one, always.
-        base_by_ordering: The base row stays against a log record of lower ordering.
+        log_by_ordering: Of two log records the record of greater ordering stays, and the newer
+            record if the orderings are equal. If False, the newer record stays.
+        base_by_ordering: A base row wins over a log record of lower ordering.
         legacy: Table version 6, merged as Hudi 0.15 does it with payload classes. An entry of a
-            delete block that has won has no ordering any more: any later row, and no base row,
-            stands against it. Rows marked as deleted are rows until the key is settled. (In
-            1.x both are deletes like any other, and are compared.)
-        marked_deletes_overrule: A row marked as deleted by `_hoodie_is_deleted` on which the
-            log settles removes the base row, whatever the ordering.
+            delete block that has won has no ordering any more: any later row wins over the delete,
+            and no base row does. Rows marked as deleted compete as rows. (In 1.x both are deletes
+            like any other, and are compared.)
+        marked_deletes_overrule: If a row marked as deleted by `_hoodie_is_deleted` wins in the log,
+            it removes the base row, whatever the ordering.
         delete_operations: Values of `_hoodie_operation` that mark a row as deleted.
         delete_field: Column that marks a row as deleted where its text is a delete marker.
         delete_markers: These texts; empty exactly if there is no `delete_field`.
@@ -58,7 +58,7 @@ def find_merge_rules(config: TableConfig) -> MergeRules:
     """Return the rules a table merges by.
 
     Raises:
-        UnsupportedError: the table merges by Java code of its own, or by partial updates.
+        UnsupportedError: the table merges by custom Java code, or by partial updates.
         CorruptError: only one of delete field and delete marker is configured.
     """
     if config.table_version < 8:
@@ -91,7 +91,7 @@ def find_merge_rules(config: TableConfig) -> MergeRules:
 
 
 def _rules_of_payload(config: TableConfig) -> MergeRules:
-    """Return the rules of a version 6 table, which its payload class makes.
+    """Return the rules of a version 6 table, which follow from its payload class.
 
     A table that states no payload class merges by its ordering fields, so that an older row never
     replaces a newer one (docs/decisions/0017). Flink states none on copy-on-write tables, and its

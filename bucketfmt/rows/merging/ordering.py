@@ -32,18 +32,18 @@ _INT_CLASSES = (pa.types.is_int8, pa.types.is_int16, pa.types.is_int32, pa.types
 class OrderingValues:
     """The ordering values of some records, one comparable column per ordering field.
 
-    Several fields compare as a tuple. Null is Hudi's default, the integer 0: equal to 0 in a
-    column of Java integers (int, date), and less than everything in any other, where Hudi
-    cannot compare the two and fails.
+    Several fields compare as a tuple. Null is Hudi's default, the integer 0. In a column of Java
+    integers (int, date) null equals 0; in any other column, where Hudi cannot compare the two and
+    fails, null is less than every value.
     """
 
     columns: tuple[_Comparable, ...]
 
     @classmethod
     def of(cls, columns: Sequence[pa.ChunkedArray], null_is_zero: bool) -> OrderingValues:
-        """Return the values in `columns`, of which there is one per ordering field.
+        """Return the values in `columns`; there is one column per ordering field.
 
-        `null_is_zero=False`: null is less than everything in integer columns too.
+        `null_is_zero=False`: null is less than every value in integer columns too.
         """
         return cls(tuple(_comparable(column, null_is_zero) for column in columns))
 
@@ -86,7 +86,7 @@ def find_delete_ordering(
     Args:
         block: The delete block.
         types: Types of the ordering columns.
-        legacy: Hudi 0.15: a string or decimal is of another class in a row than in a block.
+        legacy: Merge as Hudi 0.15: a string or decimal has another class in a row than in a block.
     """
     kinds = np.frombuffer(block.ordering_kinds, np.uint8)
     values = np.empty(len(kinds), object)
@@ -157,7 +157,7 @@ def _column(values: NDArray[Any], is_comparable: Mask, kind: pa.DataType) -> pa.
 
 
 def _comparable(column: pa.ChunkedArray, null_is_zero: bool) -> _Comparable:
-    """Return 64-bit integers in the same order, or an Arrow array if the type allows none."""
+    """Return 64-bit integers in the same order; an Arrow array if the type has none."""
     kind = column.type
     least = 0 if null_is_zero and any(test(kind) for test in _INT_CLASSES) else _LEAST
     if pa.types.is_float32(kind) or pa.types.is_float64(kind):

@@ -1,10 +1,10 @@
-"""What readers make of rows that are appended to a log, for keys that the log deletes.
+"""How readers merge rows that are appended to a log, for keys that the log deletes.
 
-Pure. Hudi merges a log by itself before the base file. A delete without ordering value yields to
-the row after it, and that row is then compared with the base row as if the delete had not been:
-a base row of greater ordering is read again, although it was deleted. A delete with an ordering
-value hides the row after it where that row's value is lower. Neither happens where the log was
-compacted in between (docs/decisions/0016).
+Pure. Hudi merges a log by itself before the base file. A later row wins over a delete without
+ordering value, and is then compared with the base row as if there were no delete: a base row of
+greater ordering is read again, although the row was deleted. A delete with an ordering value hides
+a later row of lower ordering. Neither happens if the log was compacted in between
+(docs/decisions/0016).
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ __all__ = ["OverDeletes", "count_over_deletes"]
 
 @dataclass(frozen=True, slots=True)
 class OverDeletes:
-    """What becomes of appended rows whose keys are deleted.
+    """How appended rows whose keys are deleted will be read.
 
     Attributes:
-        num_rows: Rows whose keys have no row.
-        num_hidden: Rows that are not read, because the delete stands.
-        num_revived: Rows in whose place the deleted base row is read.
-        num_unordered: Rows, read or not, whose key has a delete without ordering value.
+        num_rows: Appended rows whose keys are deleted.
+        num_hidden: Appended rows that are not read, because the delete wins.
+        num_revived: Appended rows in place of which the deleted base row is read.
+        num_unordered: Appended rows, read or not, whose key has a delete without ordering value.
     """
 
     num_rows: int = 0
@@ -41,14 +41,14 @@ class OverDeletes:
 def count_over_deletes(
     before: MergedLog, after: MergedLog, appended: pa.Array, base: Iterable[pa.Table]
 ) -> OverDeletes:
-    """Count what becomes of appended rows.
+    """Count how appended rows will be read.
 
     Args:
-        before: The log. It deletes all keys that are appended.
+        before: The log, which deletes the keys of all appended rows.
         after: The log with the rows.
         appended: The keys of the rows, each once.
-        base: The base rows of these keys. A base row that stands against the delete was never
-            deleted; whether the appended row is newer is decided as for any other row.
+        base: The base rows of these keys. A base row that wins over the delete was never deleted;
+            whether the appended row is newer is decided as for any other row.
     """
     num_deleted = num_over_base = num_revived = 0
     for rows in base:

@@ -1,4 +1,4 @@
-"""A base file: parquet rows, and what Hudi keeps in the footer to find a key.
+"""A base file: parquet rows, and the footer entries by which Hudi finds a key.
 
 Reads only the source it is given. Sources: HoodieBloomFilterWriteSupport.finalizeMetadata,
 HoodieAvroWriteSupport (footer), BloomIndexFileInfo (use).
@@ -48,7 +48,7 @@ __all__ = [
 ]
 
 BATCH_ROWS = 131_072
-"""Rows of a batch where the caller does not say: some megabytes of an ordinary row."""
+"""Rows of a batch by default: some megabytes of ordinary rows."""
 
 _MAGIC = b"PAR1"
 _STREAM_BUFFER = 64 * 1024  # of each column, where rows are streamed from a disk
@@ -77,7 +77,7 @@ def _opening_parameters() -> frozenset[str]:
 
 @contextmanager
 def _decode_errors(what: str) -> Iterator[None]:
-    """Turn whatever pyarrow raises on damaged bytes into CorruptError."""
+    """Turn exceptions of pyarrow on damaged bytes into CorruptError."""
     try:
         yield
     except BucketfmtError:
@@ -102,8 +102,9 @@ class BaseFileReader:
         """Open the file and check its footer; reads no rows.
 
         Raises:
-            CorruptError: it is not parquet, or the footer contradicts itself.
-            UnsupportedError: a parquet feature pyarrow does not read (encryption, a codec).
+            CorruptError: the file is not parquet, or the footer contradicts itself.
+            UnsupportedError: the file uses a parquet feature that pyarrow does not read
+                (encryption, a codec).
             LimitError: a row group, the file or the schema is larger than `limits` allow.
         """
         self._limits = limits
@@ -140,33 +141,34 @@ class BaseFileReader:
 
     @cached_property
     def key_values(self) -> dict[str, str]:
-        """Footer entries, as text. A bloom filter among them is most of a megabyte."""
+        """Footer entries, as text. A bloom filter takes most of a megabyte."""
         return _decode_key_values(self.metadata.metadata or {})
 
     @property
     def avro_schema(self) -> str | None:
-        """The Avro schema (JSON) the writer recorded, with meta columns; None if it did not."""
+        """The Avro schema (JSON) that the writer recorded, with meta columns; None if absent."""
         found = (self.key_values.get(key) for key in _AVRO_SCHEMA_KEYS)
         return next((text for text in found if text is not None), None)
 
     @property
     def codec(self) -> Codec | None:
-        """How the file is compressed; None if it has no rows.
+        """How the file is compressed; None if the file has no rows.
 
-        A codec that is not written here counts as gzip, Hudi's default, which all readers know.
+        A codec that bucketfmt does not write counts as gzip, Hudi's default, which all readers
+        know.
         """
         number = self._footer.codec
         return None if number is None else CODECS.get(number, "gzip")
 
     @property
     def key_range(self) -> tuple[str, str] | None:
-        """Least and greatest record key the writer recorded; None if it did not."""
+        """Least and greatest record key that the writer recorded; None if absent."""
         low, high = self.key_values.get(MIN_KEY), self.key_values.get(MAX_KEY)
         return None if low is None or high is None else (low, high)
 
     @cached_property
     def bloom_filter(self) -> BloomFilter | None:
-        """The bloom filter over record keys; None if the file has none.
+        """The bloom filter over record keys; None if the file has no bloom filter.
 
         Raises:
             CorruptError: the filter does not decode.
@@ -178,13 +180,14 @@ class BaseFileReader:
         return None
 
     def check_nullable(self, columns: Sequence[str]) -> None:
-        """Check that columns are stored with levels if they may be null, and else without.
+        """Check that columns are stored with levels if they are nullable, and without otherwise.
 
-        For columns of which something else says otherwise: one of the two is damaged, or the
-        columns were written that way. Only parquet-mr, Hudi's own writer, tells.
+        For columns whose nullability differs between the footer and another source: one of the two
+        is damaged, or the columns were written that way. Only footers of parquet-mr, Hudi's own
+        writer, allow the check.
 
         Raises:
-            CorruptError: one is not; the footer is damaged.
+            CorruptError: a column is stored otherwise; the footer is damaged.
         """
         if not columns or not self._footer.created_by.startswith(b"parquet-mr"):
             return
@@ -208,7 +211,7 @@ class BaseFileReader:
     ) -> pa.Table:
         """Return rows of the given row groups (all by default), in the file's order.
 
-        Columns the file does not have are left out; the caller conforms the rows.
+        Columns that the file lacks are left out; the caller conforms the rows.
 
         Raises:
             CorruptError: the pages do not decode, their checksum is wrong, or they hold another
@@ -238,7 +241,8 @@ class BaseFileReader:
     ) -> tuple[pa.Table, dict[str, StoredColumn]]:
         """Return the rows of a row group, and its columns as they are stored.
 
-        The bytes are read once and held: ask `row_groups` before how many they are.
+        The bytes are read once and held in memory; `row_groups` tells how many bytes a row group
+            has.
 
         Raises:
             CorruptError: as `read` and `row_groups` say.
@@ -268,8 +272,8 @@ class BaseFileReader:
     ) -> Iterator[pa.RecordBatch]:
         """Yield what `read` returns, at most `batch_rows` rows at a time.
 
-        Memory follows the batch: of a file on disk no more is held than a little of each column.
-        Of a remote one, where every read is a request, a row group is fetched at once.
+        Memory follows the batch: of a file on disk, a small buffer of each column is held. Of a
+        remote file, where every read is a request, a row group is fetched at once.
 
         Raises:
             CorruptError: the pages do not decode, their checksum is wrong, or they hold another
@@ -300,10 +304,10 @@ class BaseFileReader:
             yield conform(batch, self._selected(batch.schema)).replace_schema_metadata()
 
     def find_row_groups(self, wanted: Filter, table_schema: pa.Schema) -> list[int]:
-        """Return the row groups that may hold a row `wanted` holds for.
+        """Return the row groups that may hold a row that passes `wanted`.
 
-        `table_schema` is the schema the rows will be conformed to before they are filtered; a
-        column whose type changed since the file was written excludes nothing.
+        `table_schema` is the schema that the rows are conformed to before they are filtered. A
+        column whose type changed since the file was written excludes no row group.
 
         Raises:
             CorruptError: the footer does not decode.
@@ -322,7 +326,7 @@ class BaseFileReader:
     def may_hold_keys(self, record_keys: pa.Array) -> np.ndarray[Any, np.dtype[np.bool_]]:
         """Return for each record key whether the file may hold it; False is certain.
 
-        By the recorded key range and the bloom filter, as Hudi's bloom index does.
+        Uses the recorded key range and the bloom filter, as Hudi's bloom index does.
 
         Raises:
             CorruptError: the bloom filter does not decode.
@@ -342,12 +346,12 @@ class BaseFileReader:
     def find_row_groups_of_keys(self, record_keys: pa.Array) -> list[int]:
         """Return the row groups that may hold any of the keys, by the statistics of the key column.
 
-        Nothing proves a bloom filter. So where it says that a key is absent, the key column is
-        read, and with it the checksums of its pages.
+        A bloom filter has no checksum. So if the filter says that a key is absent, the key column
+        is read, which verifies the checksums of its pages.
 
         Raises:
-            CorruptError: the bloom filter does not decode, or a key it says is absent is there; or
-                the recorded key range is not that of the statistics.
+            CorruptError: the bloom filter does not decode, or denies a key that the file has; or
+                the recorded key range differs from the statistics.
         """
         field = self._field(RECORD_KEY)
         ranges = self._footer.ranges(pa.schema([] if field is None else [field]))
@@ -386,7 +390,7 @@ class BaseFileReader:
         return pa.schema([self.schema.field(name) for name in schema.names])
 
     def _check_row_count(self, row_count: int, row_groups: Iterable[int]) -> None:
-        """Check that row groups gave as many rows as the footer states.
+        """Check that the row groups returned as many rows as the footer states.
 
         Arrow passes over a page whose header does not tell that the page holds values, and ends
         with fewer rows and no error.
@@ -440,7 +444,7 @@ class BaseFileReader:
 
 
 def _read_footer(source: pa.NativeFile) -> tuple[bytes, bytes]:
-    """Return the FileMetaData, and the eight bytes behind it, in one or two reads."""
+    """Return the FileMetaData and the eight bytes after it, in one or two reads."""
     size = source.size()
     start = max(size - _FOOTER_GUESS, 0)
     source.seek(start)
@@ -463,10 +467,10 @@ def _read_footer(source: pa.NativeFile) -> tuple[bytes, bytes]:
 
 
 def _check_key_range(stated: tuple[str, str] | None, groups: Sequence[ColumnRange | None]) -> None:
-    """Check that the range Hudi records in a footer is the one parquet does.
+    """Check that the key range that Hudi recorded equals the range of parquet's statistics.
 
     Raises:
-        CorruptError: it is not; one of the two is damaged.
+        CorruptError: the ranges differ, so one of the two is damaged.
     """
     lows = [group.low for group in groups if group is not None and isinstance(group.low, str)]
     highs = [group.high for group in groups if group is not None and isinstance(group.high, str)]

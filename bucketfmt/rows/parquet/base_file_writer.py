@@ -3,8 +3,8 @@
 Pure: writes only into the sink it is given. Sources: HoodieAvroParquetWriter, parquet-avro's
 AvroSchemaConverter.
 
-Columns are stored as Hudi's Avro writer stores them, with two differences that its readers take
-as they come. Lists have three levels (`list.element`), which can hold nulls; Hudi writes two
+Columns are stored as Hudi's Avro writer stores them, with two differences that Hudi's readers
+accept. Lists have three levels (`list.element`), which can hold nulls; Hudi writes two
 levels unless `parquet.avro.write-old-list-structure` is false, and then the same three. And an
 enum is plain text. Decimals are fixed-length bytes, as few as their digits take; there is no
 Arrow schema in the footer, and pages have checksums.
@@ -53,8 +53,8 @@ if TYPE_CHECKING:
 __all__ = ["ROW_GROUP_BYTES", "BaseFileWriter", "encode_base_file"]
 
 ROW_GROUP_BYTES = 16 << 20
-"""Of the rows in memory: what a writer holds at most. As parquet that is less than ten megabytes,
-where Hudi's `hoodie.parquet.block.size` is 120."""
+"""The most bytes of rows that a writer holds in memory. As parquet these are less than ten
+megabytes; Hudi's `hoodie.parquet.block.size` is 120."""
 
 _ROW_GROUP_ROWS = 1 << 22
 _DISTINCT = {RECORD_KEY, COMMIT_SEQNO}
@@ -66,8 +66,8 @@ class BaseFileWriter:
     """Writes rows of one schema into a sink, a row group at a time. Ends with `close`.
 
     Attributes:
-        schema: What rows are cast to where that loses nothing; without the constants.
-        num_rows: Rows taken so far.
+        schema: The schema that rows are cast to if the cast is lossless; without the constants.
+        num_rows: The number of rows written so far.
     """
 
     def __init__(
@@ -85,18 +85,18 @@ class BaseFileWriter:
         Args:
             sink: A file-like object or pyarrow stream that is open for writing; stays open.
             avro_schema: The rows' Avro schema (JSON), Hudi's columns included.
-            key_footer: None for a file whose footer says nothing of keys: where they are
-                virtual, and the blocks of log files.
-            codec: zstd by default: smaller files than gzip, which is Hudi's default and takes
-                over ten times as long to write; those of snappy are half as large again.
-            row_group_bytes: Bytes of Arrow rows that make a row group.
-            constants: Columns of text with the same value in every row, which the rows that are
-                given do not have.
-            copying: The file is put together from row groups, for columns that are stored
-                elsewhere; it costs some milliseconds.
+            key_footer: None for a file whose footer has no entries about keys: with virtual keys,
+                and the blocks of log files.
+            codec: zstd by default. Files of gzip, Hudi's default, are larger and take over ten
+                times as long to write; files of snappy are half as large again.
+            row_group_bytes: Bytes of Arrow rows in a row group.
+            constants: Columns of text with one value in every row. The rows passed to `write` lack
+                these columns.
+            copying: Whether stored columns of other files are copied, which costs some
+                milliseconds.
 
         Raises:
-            UnsupportedError: a type that Hudi cannot read back from parquet.
+            UnsupportedError: the schema has a type that Hudi cannot read back from parquet.
         """
         record = parse_avro_schema(avro_schema)
         _check_storable(record, "")
@@ -122,9 +122,9 @@ class BaseFileWriter:
         self._distinct: set[str] | None = None  # until there are rows to choose by
 
     def write(self, rows: pa.Table | pa.RecordBatch, *, are_keys_new: bool = True) -> None:
-        """Take rows, with the columns of the schema in any order.
+        """Write rows, with the columns of the schema in any order.
 
-        `are_keys_new=False`: the key footer was begun with their keys.
+        `are_keys_new=False`: the key footer holds the keys of the rows already.
 
         Raises:
             SchemaError: a column is missing, left over or of another type, or a value is null
@@ -146,16 +146,16 @@ class BaseFileWriter:
     def write_row_group(
         self, rows: pa.Table, stored: Mapping[str, StoredColumn], *, are_keys_new: bool = True
     ) -> None:
-        """Take rows as a row group of their own, after what was taken before.
+        """Write rows as a row group of their own, after all rows written before.
 
         Args:
-            rows: As `write` takes them.
-            stored: Columns that lie in another file with the same values, by name. They are
-                copied if this writer is for that and they have the form they would have here.
-            are_keys_new: As `write` says.
+            rows: As for `write`.
+            stored: Columns that are stored in another file with the same values, by name. A column
+                is copied if `copying` is true and the column is stored in the form of this file.
+            are_keys_new: As for `write`.
 
         Raises:
-            SchemaError, ValueError: as `write` says.
+            SchemaError, ValueError: as for `write`.
         """
         table = self._take(rows, are_keys_new)
         self._flush()
@@ -163,7 +163,7 @@ class BaseFileWriter:
             self._encode(table, stored)
 
     def close(self) -> None:
-        """Write what is left, and the footer."""
+        """Write the remaining rows, and the footer."""
         self._flush()
         entries = {"parquet.avro.schema": self._avro_schema, "writer.model.name": "avro"}
         if self._key_footer is not None:
@@ -216,7 +216,7 @@ class BaseFileWriter:
 
     @cached_property
     def _elements(self) -> dict[str, tuple[Struct, ...]]:
-        """What the file's schema says of each column."""
+        """The schema elements of each column of the file."""
         return schema_elements(self._encode_footer({}))
 
     def _encode_footer(self, entries: dict[str, str]) -> bytes:
@@ -229,8 +229,8 @@ class BaseFileWriter:
     def _parquet_writer(self, sink: pa.NativeFile, schema: pa.Schema) -> pq.ParquetWriter:
         """Begin a file with dictionaries for the columns whose values recur.
 
-        A dictionary of values that are all different costs time and space, or is given up by the
-        encoder in the end. parquet-mr, Hudi's own, looks at the first page likewise
+        A dictionary of values that are all different costs time and space, or the encoder gives the
+        dictionary up in the end. parquet-mr, Hudi's own library, looks at the first page likewise
         (FallbackValuesWriter).
         """
         import pyarrow.parquet as pq  # noqa: PLC0415  (imported when the first file is written)
@@ -294,7 +294,7 @@ def encode_base_file(
 
 @contextmanager
 def _schema_errors() -> Iterator[None]:
-    """Turn what pyarrow raises on rows that do not fit the schema into SchemaError."""
+    """Turn exceptions of pyarrow on rows that do not fit the schema into SchemaError."""
     try:
         yield
     except (ValueError, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
@@ -306,7 +306,7 @@ def _encoded(field: pa.Field) -> pa.Field:
 
 
 def _check_storable(schema: AvroSchema, path: str) -> None:
-    """Refuse what parquet, or Hudi's way of reading it as Avro, has no form for."""
+    """Refuse types that parquet, or Hudi's way of reading parquet as Avro, cannot represent."""
     if isinstance(schema, AvroNullable):
         _check_storable(schema.value, path)
     elif isinstance(schema, AvroRecord):
@@ -349,7 +349,7 @@ def _leaf_paths(schema: pa.Schema) -> Iterator[str]:
 
 
 def _distinct_columns(rows: pa.Table) -> set[str]:
-    """Return the columns that hardly have a value twice, by a sample from all over the rows."""
+    """Return the columns whose values hardly repeat, by a sample of all rows."""
     unknown = [f.name for f in rows.schema if f.name not in _DISTINCT and not is_nested(f.type)]
     random = np.random.default_rng(0)  # the same rows every time
     chosen = random.choice(rows.num_rows, _SAMPLE_ROWS, replace=False, shuffle=False)

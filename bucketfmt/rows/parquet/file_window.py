@@ -1,4 +1,4 @@
-"""A part of a file, held in memory and read as the file it is from.
+"""A part of a file, held in memory and read as if it were the whole file.
 
 Pure.
 """
@@ -13,9 +13,9 @@ __all__ = ["open_window"]
 
 
 def open_window(held: pa.Buffer, start: int, file_size: int) -> pa.NativeFile:
-    """Return a file of `file_size` bytes of which only those from `start` on are there.
+    """Return a file of `file_size` bytes of which only the bytes from `start` on can be read.
 
-    Of others nothing can be read: the file seems to end there.
+    At other positions the file seems to end.
     """
     return pa.PythonFile(_Window(held, start, file_size), mode="r")
 
@@ -39,7 +39,7 @@ class _Window(io.RawIOBase):
         return self._at
 
     def read_buffer(self, size: int) -> pa.Buffer:
-        """Return bytes without copying them; pyarrow asks for them here."""
+        """Return bytes without a copy. Called by pyarrow."""
         at = self._at - self._start
         if not 0 <= at <= self._held.size:
             return pa.py_buffer(b"")

@@ -1,4 +1,4 @@
-"""What a base file's footer says of its record keys, by which Hudi finds them.
+"""The footer entries of a base file about its record keys, by which Hudi finds keys.
 
 Pure. Sources: HoodieBloomFilterAvroWriteSupport, BloomFilterUtils.
 """
@@ -26,10 +26,10 @@ _FIRST_DISPUTED_BYTE = 0xEE  # from U+E000 on, UTF-8 and UTF-16 order text diffe
 
 
 class KeyFooter:
-    """What the footer says of a file's record keys: a bloom filter, least and greatest key.
+    """The footer entries about a file's record keys: a bloom filter, least and greatest key.
 
-    A file that keeps the keys of the file it replaces and adds others can start from that one's
-    filter and range, and add only the new keys: both may err by saying too much.
+    A file that keeps the keys of the file that it replaces, and adds keys, can start from the
+    filter and the range of the old file and add only the new keys: both may include absent keys.
     """
 
     def __init__(
@@ -44,10 +44,10 @@ class KeyFooter:
 
     @classmethod
     def resume(cls, replaced: BaseFileReader) -> KeyFooter | None:
-        """Return one that has the keys of a file; None where its footer does not tell them.
+        """Return a KeyFooter with the keys of a file; None if the file's footer lacks the entries.
 
-        What that footer says is not checked against the file's keys, which would cost as much as
-        to hash them all again.
+        The entries are not checked against the file's keys, which would cost as much as hashing all
+        keys again.
         """
         try:
             bloom_filter, key_range = replaced.bloom_filter, replaced.key_range
@@ -89,7 +89,7 @@ class KeyFooter:
 
 
 def _java_range(keys: pa.Array | pa.ChunkedArray) -> tuple[str, str] | None:
-    """Return the least and the greatest of the keys, as Java compares text: by UTF-16 units."""
+    """Return the least and the greatest key, as Java compares text: by UTF-16 units."""
     if not len(keys):
         return None
     chunks = keys.chunks if isinstance(keys, pa.ChunkedArray) else [keys]

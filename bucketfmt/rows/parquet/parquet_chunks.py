@@ -1,8 +1,8 @@
-"""Column chunks as they lie in parquet files, and files put together from such chunks.
+"""Column chunks as stored in parquet files, and files composed of such chunks.
 
-A chunk is bytes that mean the same in any file: where the values of a column stay, a rewritten
-file takes them as they are, and nothing is encoded or compressed again. What a footer says of
-chunks is checked against the file before it is followed.
+The bytes of a chunk mean the same in any file. If the values of a column stay, a rewritten file
+takes the bytes as they are, and nothing is encoded or compressed again. The places of chunks in a
+footer are checked against the file before they are used.
 
 Pure; `ChunkFile` writes only into the sink it is given. Source: parquet.thrift.
 """
@@ -82,9 +82,9 @@ class GroupLayout(NamedTuple):
     Attributes:
         num_rows: As the footer says.
         plain_size: Bytes of its pages before compression.
-        pages: Where its chunks lie.
-        chunks: Of every leaf column, by the name of the column it belongs to.
-        elements: What the schema says of that column and those below it, depth first.
+        pages: The span of its chunks.
+        chunks: The chunks of the leaf columns, by the name of the top-level column.
+        elements: The schema elements of the top-level column and its children, depth first.
     """
 
     num_rows: int
@@ -94,7 +94,7 @@ class GroupLayout(NamedTuple):
     elements: dict[str, tuple[Struct, ...]]
 
     def is_within(self, rows: int, size: int) -> bool:
-        """Whether the row group has no more rows, and no more bytes: in the file, or decoded."""
+        """Whether the row group is within these rows and bytes, in the file and decoded."""
         sizes = [
             self.plain_size,
             *(span.end - span.start for span in (self.pages, self.page_index)),
@@ -103,13 +103,13 @@ class GroupLayout(NamedTuple):
 
     @property
     def page_index(self) -> Span:
-        """Where the page index of its chunks lies; empty if it has none."""
+        """The span of the page index of its chunks; empty if there is no page index."""
         spans = [span for chunks in self.chunks.values() for c in chunks for span in c[2:] if span]
         return _cover(spans)
 
 
 class _Stored(NamedTuple):
-    """A chunk and its bytes, which begin at `start` in the file they are from."""
+    """A chunk and its bytes, which begin at `start` in the original file."""
 
     fields: Struct
     start: int
@@ -120,10 +120,10 @@ class _Stored(NamedTuple):
 
 @dataclass(frozen=True)
 class StoredColumn:
-    """A column of a row group as it is stored, with all that is below it.
+    """A column of a row group as it is stored, with its children.
 
     Attributes:
-        elements: What the schema says of it and of what is below, depth first.
+        elements: The schema elements of the column and its children, depth first.
     """
 
     elements: tuple[Struct, ...]
@@ -131,7 +131,7 @@ class StoredColumn:
 
     @property
     def codecs(self) -> set[str]:
-        """How its pages are compressed; "?" for a codec that is not written here."""
+        """How its pages are compressed; "?" for a codec that bucketfmt does not write."""
         return {CODECS.get(chunk.fields[_CODEC], "?") for chunk in self._chunks}
 
 
@@ -150,10 +150,10 @@ def decode_layout(footer: bytes, content_end: int) -> list[GroupLayout]:
 
     Args:
         footer: The FileMetaData.
-        content_end: Where it begins in the file.
+        content_end: The offset of the footer in the file.
 
     Raises:
-        CorruptError: it is none, or points outside of the file.
+        CorruptError: the bytes are not a footer, or the footer points outside of the file.
     """
     try:
         metadata, _ = read_struct(footer, 0)
@@ -166,7 +166,7 @@ def decode_layout(footer: bytes, content_end: int) -> list[GroupLayout]:
 
 
 def schema_elements(footer: bytes) -> dict[str, tuple[Struct, ...]]:
-    """Return what the schema of a sound file says of each column and what is below it."""
+    """Return the schema elements of each column and its children, of a sound file."""
     return _columns(read_struct(footer, 0)[0][_ELEMENTS])
 
 
@@ -212,9 +212,9 @@ def _chunk(entry: Struct, end: int) -> _Chunk:
 
 
 def _index_span(entry: Struct, at: int, size: int, end: int) -> Span | None:
-    """Return where a part of the page index lies; None if it is not there, or damaged.
+    """Return the span of a part of the page index; None if the part is absent or damaged.
 
-    Nothing that is read here was found by it.
+    No rows are found by the page index here.
     """
     try:
         return _span(entry[at], entry[size], end)
@@ -236,7 +236,7 @@ def _checked_size(value: Any) -> int:
 
 
 def _cover(spans: Sequence[Span]) -> Span:
-    """Return the span all others lie in."""
+    """Return the smallest span that covers all others."""
     return Span(min((s.start for s in spans), default=0), max((s.end for s in spans), default=0))
 
 
@@ -278,7 +278,7 @@ def columns_of(file: pa.Buffer) -> dict[str, StoredColumn]:
 
 
 class ChunkFile:
-    """A parquet file put together from columns that are stored elsewhere. Ends with `close`."""
+    """A parquet file composed of columns that are stored elsewhere. Ends with `close`."""
 
     def __init__(self, sink: Any) -> None:
         """`sink`: a file-like object or pyarrow stream that is open for writing; stays open."""

@@ -1,4 +1,4 @@
-"""Row group statistics out of a parquet footer, decoded with nothing taken on trust.
+"""Row group statistics of a parquet footer, decoded as untrusted input.
 
 pyarrow offers the same, but a damaged footer makes its accessors end the process: they throw
 C++ exceptions through Python. So statistics are only ever read here. Pure.
@@ -30,7 +30,7 @@ _MICROS = {"s": 1_000_000, "ms": 1_000, "us": 1}
 
 @dataclass(frozen=True, slots=True)
 class ColumnRange:
-    """What a row group's statistics say of one column; None where they say nothing.
+    """The statistics of one column in a row group; None where a statistic is absent.
 
     Attributes:
         low: No value is less.
@@ -48,7 +48,7 @@ class ColumnRange:
 
 @dataclass(frozen=True, slots=True)
 class RowGroupRanges:
-    """One row group: its number of rows, and the ranges of its columns that have any."""
+    """One row group: its number of rows, and the ranges of the columns with statistics."""
 
     num_rows: int
     columns: dict[str, ColumnRange]
@@ -56,10 +56,10 @@ class RowGroupRanges:
 
 @dataclass(frozen=True, slots=True)
 class ParquetFooter:
-    """A FileMetaData, as far as it is needed here.
+    """The parts of a FileMetaData that bucketfmt uses.
 
     Attributes:
-        leaves: Name and physical type of each leaf column; no name if it is nested.
+        leaves: Name and physical type of each leaf column; no name for a nested column.
         row_groups: Number of rows, and per leaf the Statistics, by field id.
         has_levels: Whether the pages of each leaf are said to have levels, as they have for what
             may be null: parquet-mr counts them among the encodings.
@@ -76,7 +76,7 @@ class ParquetFooter:
     def ranges(self, schema: pa.Schema) -> list[RowGroupRanges]:
         """Return, per row group, the ranges of the columns of `schema`.
 
-        Columns that are nested, or of which `schema` has another type than the file, have none.
+        Columns that are nested, or whose type in `schema` differs from the file, have no range.
         """
         found = [
             (index, leaf, schema.get_field_index(leaf[0] or ""))
@@ -97,10 +97,10 @@ class ParquetFooter:
 
 
 def decode_footer(footer: bytes) -> ParquetFooter:
-    """Return what the bytes of a FileMetaData say.
+    """Decode the bytes of a FileMetaData.
 
     Raises:
-        CorruptError: they are none.
+        CorruptError: the bytes are not a FileMetaData.
     """
     try:
         metadata, _ = read_struct(footer, 0)
@@ -128,7 +128,7 @@ _T = TypeVar("_T")
 
 
 def _get(fields: Any, field_id: int, kind: type[_T], default: _T | None = None) -> _T:
-    """Return a field of a struct, checked to be what the format has there."""
+    """Return a field of a struct, after checking its type."""
     value = fields.get(field_id, default) if isinstance(fields, dict) else None
     if type(value) is not kind:
         raise CorruptError(f"parquet footer: field {field_id} is not of type {kind.__name__}")

@@ -1,9 +1,8 @@
-"""Whether the columns of a parquet footer are as nested and nullable as its schema says.
+"""Checks that the columns of a parquet footer are as nested and nullable as its schema says.
 
-Pure. Nothing in parquet proves a footer. A damaged repetition type is taken as it is by
-pyarrow, which then reads the levels in a page for values. What such a byte makes of a column's
-levels contradicts what it makes of the column's Arrow type, mostly; `check_file_columns` has the
-rest.
+Pure. A parquet footer has no checksum. pyarrow accepts a damaged repetition type, and then reads
+the levels in a page as values. Mostly the levels that follow from such a byte contradict the Arrow
+type that follows from it; `check_file_columns` finds the other cases.
 """
 
 from __future__ import annotations
@@ -26,10 +25,10 @@ def check_levels(schema: pa.Schema, columns: pq.ParquetSchema) -> None:
 
     Args:
         schema: The columns as pyarrow presents them.
-        columns: The same as they are stored.
+        columns: The columns as they are stored.
 
     Raises:
-        CorruptError: they disagree.
+        CorruptError: the levels and the types disagree.
     """
     expected = [levels for field in schema for levels in _levels(field, 0, 0)]
     if len(expected) != len(columns):

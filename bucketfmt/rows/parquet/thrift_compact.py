@@ -1,6 +1,6 @@
-"""Structures of parquet files, in Thrift's compact protocol: read and written, whatever is in them.
+"""Structures of parquet files in Thrift's compact protocol: read and written, with unknown fields.
 
-Fields go by their ids, and keep the type they came with: what is not known here survives.
+Fields are kept by id with their types, so that unknown fields survive.
 Pure. Sources: thrift-compact-protocol.md, TCompactProtocol.
 """
 
@@ -43,19 +43,19 @@ class Struct(dict[int, Any]):
         self.kinds: dict[int, int] = {}
 
     def put(self, field_id: int, value: Any, kind: int | None = None) -> None:
-        """Set a field; `kind` is needed for one that is not there yet."""
+        """Set a field; `kind` is needed for a new field."""
         self[field_id] = value
         if kind is not None:
             self.kinds[field_id] = kind
 
     def drop(self, *field_ids: int) -> None:
-        """Remove fields, if they are there."""
+        """Remove fields that exist."""
         for field_id in field_ids:
             self.pop(field_id, None)
             self.kinds.pop(field_id, None)
 
     def copied(self) -> Struct:
-        """Return another with the same values."""
+        """Return a copy with the same values."""
         same = Struct()
         same.update(self)
         same.kinds.update(self.kinds)
