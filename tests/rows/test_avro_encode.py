@@ -138,7 +138,7 @@ def test_decimals_in_as_few_bytes_as_java_writes(number: int, octets: str) -> No
 @pytest.mark.parametrize(
     ("kind", "values", "match"),
     [
-        ("int", pa.array([1, None]), "allows none"),
+        ("int", pa.array([1, None]), "allows no null"),
         ({"type": "array", "items": "int"}, pa.array([[None]], pa.list_(pa.int32())), "element"),
         (
             {"type": "map", "values": "int"},

@@ -135,7 +135,7 @@ def test_columns_are_stored_with_levels_if_they_may_be_null(
     reader = opened(next(golden("1.2.0", "tiny_cow").glob("us/*.parquet")).read_bytes())
     reader.check_nullable(reader.schema.names)
     reader.schema = pa.schema([field.with_nullable(field.name != "qty") for field in reader.schema])
-    with pytest.raises(CorruptError, match="'qty' may be null is damaged"):
+    with pytest.raises(CorruptError, match="'qty' is stored as nullable where it is not"):
         reader.check_nullable(["qty"])
 
 

@@ -48,7 +48,7 @@ STORED = [
     (pa.map_(pa.dictionary(pa.int8(), pa.string()), pa.int8()), pa.map_(pa.string(), pa.int32())),
 ]
 REFUSED = [
-    (pa.struct([("a", pa.int32()), ("a", pa.int32())]), bf.SchemaError, "c.a is there twice"),
+    (pa.struct([("a", pa.int32()), ("a", pa.int32())]), bf.SchemaError, "c.a occurs twice"),
     (
         pa.struct([("in", pa.struct([("a", pa.int32()), ("A", pa.int32())]))]),
         bf.SchemaError,

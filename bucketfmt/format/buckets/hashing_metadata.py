@@ -70,7 +70,8 @@ def decode_hashing_metadata(data: Buffer, limits: Limits = DEFAULT_LIMITS) -> Ha
     """Return the metadata; properties that are not known are skipped.
 
     Raises:
-        CorruptError: not such JSON, a property given twice, or the nodes are no ring.
+        CorruptError: the bytes are not such JSON, a property is given twice, or the nodes are not a
+            ring.
         LimitError: the file or the ring is too large.
     """
     what = "hashing metadata"
@@ -99,10 +100,10 @@ def encode_hashing_metadata(metadata: HashingMetadata) -> bytes:
 
 
 def initial_hashing_metadata(partition_path: str, num_buckets: int) -> HashingMetadata:
-    """Return what the first writer to a partition puts there; all writers agree on it.
+    """Return the metadata that the first writer puts into a partition; all writers agree on it.
 
     Raises:
-        ValueError: that many buckets are no ring.
+        ValueError: a ring cannot have that many buckets.
     """
     nodes = initial_ring(partition_path, num_buckets)
     return HashingMetadata(0, partition_path, INIT_INSTANT, num_buckets, 0, nodes)
@@ -112,7 +113,7 @@ def parse_child_nodes(text: str, limits: Limits = DEFAULT_LIMITS) -> tuple[Hashi
     """Return the children of a resize, from `clustering.group.child.node` of a plan's group.
 
     Raises:
-        CorruptError: not such JSON.
+        CorruptError: the text is not such JSON.
         LimitError: there are too many nodes.
     """
     what = "child nodes"
@@ -138,13 +139,13 @@ def choose_hashing_metadata(
     """Return the instant whose metadata is in force for a partition; None if there is none.
 
     Args:
-        instants: Those with a `.hashing_meta` file in the partition's hashing folder.
-        markers: Those with a zero-byte `.commit` file: in the hashing folder, where 1.x puts
-            them, or in the partition's data folder, where 0.15 does.
+        instants: The instants with a `.hashing_meta` file in the partition's hashing folder.
+        markers: The instants with a zero-byte `.commit` file, in the hashing folder (1.x) or in the
+            partition's data folder (0.15).
         completed_instants: Completed commits and replace commits of the active timeline.
         pending_instants: Pending instants of the active timeline.
-        has_base_file_of: Whether some latest base file of the partition belongs to a node of
-            that instant's metadata. Asked only about instants the timeline no longer has.
+        has_base_file_of: Returns whether some latest base file of the partition belongs to a node
+            of an instant's metadata. Called only for instants that the timeline no longer has.
 
     Raises:
         CorruptError: the newest marker has no metadata.
@@ -164,7 +165,7 @@ def choose_hashing_metadata(
 
 
 def _check_no_duplicates(data: Buffer, what: str) -> None:
-    """Readers disagree about a property given twice: no writer may be guessed at."""
+    """Refuse a property that is given twice, because readers disagree about which one counts."""
 
     def check(members: list[tuple[str, Any]]) -> None:
         names = [name for name, _ in members]

@@ -1,6 +1,6 @@
-"""What properties say about a table's index: hoodie.properties, or the options of a writer.
+"""The index settings in properties: in hoodie.properties, or in the options of a writer.
 
-Pure. Hudi keeps these keys only where somebody put them, so every value may be None. Besides
+Pure. Hudi does not record these keys by itself, so every value may be None. Besides
 the keys of the releases, the names of the RFCs are understood (RFC-29: bucket index, RFC-42:
 consistent hashing). Source: `HoodieIndexConfig`, `HoodieIndex.BucketIndexEngineType`.
 """
@@ -35,10 +35,10 @@ _ENGINES = {
 
 @dataclass(frozen=True, slots=True)
 class IndexSettings:
-    """The index as far as properties state it; None is what they do not say.
+    """The index settings that properties state; None for a setting that is not stated.
 
     Attributes:
-        KEYS: Every name that a setting may be given under.
+        KEYS: Every name that a setting may have.
     """
 
     KEYS: ClassVar[frozenset[str]] = frozenset(
@@ -66,10 +66,10 @@ class IndexSettings:
     def from_properties(
         cls, properties: Mapping[str, str], limits: Limits = DEFAULT_LIMITS
     ) -> IndexSettings:
-        """Return what the properties say.
+        """Return the settings that the properties state.
 
-        The engine counts, and must be known, only for a bucket index or where the index type
-        is not stated.
+        The engine is used, and must be known, only for a bucket index or if the index type is not
+        stated.
 
         Raises:
             CorruptError: a number of buckets is not a positive number.
@@ -102,7 +102,7 @@ class IndexSettings:
 
 
 def _find(properties: Mapping[str, str], names: tuple[str, ...]) -> str | None:
-    """Return the one value given under `names`; None where there is none, or it is empty."""
+    """Return the value given under `names`; None if there is no value, or the value is empty."""
     values = {name: properties[name] for name in names if properties.get(name)}
     if len(set(values.values())) > 1:
         stated = ", ".join(f"{name}={value}" for name, value in values.items())

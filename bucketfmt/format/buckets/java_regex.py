@@ -2,11 +2,11 @@ r"""Patterns of `java.util.regex`, as far as Python's `re` means the same by the
 
 Pure. Understood are literals, `.`, `^`, `$`, `|`, groups, look-around, character classes
 without set operations, greedy and lazy quantifiers, back-references and the escapes
-`\d \D \w \W \s \S \t \n \r \f`. All else is refused, never guessed at: possessive quantifiers,
+`\d \D \w \W \s \S \t \n \r \f`. All other syntax is refused: possessive quantifiers,
 flags, named groups, `\b` (whose meaning changed in Java 19), `\p{..}`, `\Q..\E` and the like.
 
-A pattern is untrusted, and `re` tries all ways to match it. So a repeated group may leave no
-choices, and the number of ways the rest can take over a text is bounded before it is tried.
+A pattern is untrusted, and `re` tries all ways to match it. So a repeated group must match in one
+way only, and the number of ways to match the rest is bounded before the search.
 Source: `java.util.regex.Pattern` of Java 8 to 17.
 """
 
@@ -51,7 +51,8 @@ class JavaPattern:
         """Return `Pattern.compile(...).matcher(text).find()`.
 
         Raises:
-            UnsupportedError: the engines differ on this text, or it would take too long.
+            UnsupportedError: Java and Python differ on this text, or the search would take too
+                long.
         """
         if _LINE_TERMINATORS.search(text):
             raise UnsupportedError(
@@ -69,7 +70,7 @@ def compile_java_pattern(text: str) -> JavaPattern:
     """Return the pattern.
 
     Raises:
-        UnsupportedError: it is no pattern, or Java and Python may read it differently.
+        UnsupportedError: the text is not a pattern, or Java and Python may read it differently.
     """
     if len(text) > _PATTERN_CHARS_MAX:
         raise UnsupportedError(

@@ -39,8 +39,8 @@ _NUMBER = re.compile(r"[+-]?[0-9]{1,10}")
 class PartitionBucketRules(msgspec.Struct, frozen=True):
     """Rules for the number of buckets of each partition, as of one instant.
 
-    The fields in their order are Hudi's JSON. The rules are read when a partition is asked for,
-    so that a file with a regex that is not supported can still be looked at.
+    The fields in their order are Hudi's JSON. The rules are parsed in `num_buckets_for`, so that a
+    file with an unsupported regex can still be decoded.
     """
 
     expressions: str
@@ -104,7 +104,7 @@ def decode_hashing_config(data: Buffer, limits: Limits = DEFAULT_LIMITS) -> Part
     """Return the rules of a `.hashing_config` file; properties that are not known are skipped.
 
     Raises:
-        CorruptError: not such JSON.
+        CorruptError: the bytes are not such JSON.
         LimitError: the file is too large.
     """
     limits.check("hashing_metadata_bytes_max", len(data))
@@ -125,11 +125,11 @@ def choose_hashing_config(
     """Return the instant whose rules are in force: the newest one that is not pending.
 
     Args:
-        instants: Those with a file in the `configs` folder.
+        instants: The instants with a file in the `configs` folder.
         pending_instants: Pending replace commits of the active timeline.
-        archived_instants: Those with a file in the `archive` folder. They count only where
-            `as_of` is before all others.
-        as_of: Look no further than this instant.
+        archived_instants: The instants with a file in the `archive` folder. These count only if
+            `as_of` is before all other instants.
+        as_of: Ignore later instants.
     """
     committed = [instant for instant in instants if instant not in pending_instants]
     if as_of is None:

@@ -1,8 +1,8 @@
 """The ring of a partition with a consistent hashing index: lookup, and how it is resized.
 
-Pure. The ring is a sequence of nodes in strictly ascending order of their values. A node owns
-the hash values above the value of the node before it, up to and including its own; what lies
-above the last node belongs to the first. Every node is one file group, `<prefix>-0`.
+Pure. The ring is a sequence of nodes in strictly ascending order of their values. A node owns the
+hash values above the value of the previous node, up to and including its own value; the first node
+also owns the values above the last node. Every node is one file group, `<prefix>-0`.
 Sources: `ConsistentBucketIdentifier`, `HoodieConsistentHashingMetadata`.
 """
 
@@ -48,10 +48,10 @@ class HashingNode(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def check_ring(nodes: Sequence[HashingNode]) -> None:
-    """Check that the nodes are a ring: some, ascending strictly, each with a file group.
+    """Check that the nodes are a ring: at least one, strictly ascending, each with a file group.
 
     Raises:
-        CorruptError: they are not.
+        CorruptError: the nodes are not a ring.
     """
     if not nodes:
         raise CorruptError("a hashing ring needs at least one node")
@@ -120,7 +120,7 @@ def initial_ring(partition_path: str, num_buckets: int) -> tuple[HashingNode, ..
 def split_node(
     nodes: Sequence[HashingNode], value: int, new_prefixes: tuple[str, str]
 ) -> tuple[HashingNode, HashingNode] | None:
-    """Return the two children that halve the range of a node; None if it is too narrow.
+    """Return the two children that halve the range of a node; None if the range is too narrow.
 
     Both are new file groups: the first prefix gets the lower half.
 
@@ -145,7 +145,7 @@ def merge_nodes(
     `values` name the nodes in ring order, which may go on from the last node to the first.
 
     Raises:
-        ValueError: they are fewer than two, no nodes of the ring, or not neighbours.
+        ValueError: the values are fewer than two, not nodes of the ring, or not neighbours.
     """
     positions = [_position_of(nodes, value) for value in values]
     if len(positions) < 2 or len(set(positions)) != len(positions):
@@ -163,8 +163,8 @@ def apply_children(
     """Return the ring with the children of a resize in place, all tagged NORMAL.
 
     Raises:
-        CorruptError: a child is tagged otherwise than REPLACE or DELETE, one to delete is not
-            there, or no ring is left.
+        CorruptError: a child's tag is not REPLACE or DELETE, a node to delete does not exist, or no
+            ring is left.
     """
     ring = {node.value: node for node in nodes}
     for child in children:

@@ -4,8 +4,8 @@ Pure. Source: the Avro 1.11 specification, "Object Container Files"; Hudi:
 `TimelineMetadataUtils.serializeAvroMetadata` (codec null, one record).
 
 The frame is read by `Cursor`; fastavro decodes records only, and only under a writer
-schema that was checked first. What is refused: recursive types (unbounded depth) and
-values of no bytes (a count of 2**62 of them would cost nothing in the file).
+schema that was checked first. Refused are recursive types (unbounded depth) and types whose values
+take no bytes (2**62 such values would cost nothing in the file).
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ def decode_container(
     """Return (writer schema, records); the schema as `check_writer_schema` returns it, shared.
 
     Raises:
-        CorruptError: the bytes are no Avro container of records.
-        UnsupportedError: it is compressed, or its schema is one Hudi never writes.
+        CorruptError: the bytes are not an Avro container of records.
+        UnsupportedError: the file is compressed, or Hudi never writes such a schema.
         LimitError: the file or its schema exceeds a limit.
     """
     limits.check("timeline_file_bytes_max", len(data))
@@ -114,7 +114,7 @@ def decode_datum(data: Buffer, schema: AvroSchema) -> Any:
     """Return the one Avro value that fills `data`; `schema` is from `check_writer_schema`.
 
     Raises:
-        CorruptError: the bytes are no such value, or more than one.
+        CorruptError: the bytes are not one such value.
     """
     return _read_values(data, schema, 1)[0]
 
@@ -134,9 +134,9 @@ def check_writer_schema(schema: object, limits: Limits = DEFAULT_LIMITS) -> Avro
     values arrive in their physical form (a date as an int).
 
     Raises:
-        CorruptError: it is not an Avro schema.
-        UnsupportedError: it has recursive types, or types whose values take no bytes.
-        LimitError: it has too many fields or is nested too deeply.
+        CorruptError: the value is not an Avro schema.
+        UnsupportedError: the schema has recursive types, or types whose values take no bytes.
+        LimitError: the schema has too many fields or is nested too deeply.
     """
     plain, _ = _SchemaCheck(limits).visit(schema, namespace="", depth=1)
     with _corrupt_on_failure("Avro schema"):
@@ -268,7 +268,7 @@ def _fastavro() -> Any:
 
 @contextmanager
 def _corrupt_on_failure(what: str) -> Iterator[None]:
-    """Fold whatever fastavro raises on bad input: it has no error type of its own for that."""
+    """Turn exceptions of fastavro into CorruptError: fastavro has no error type for bad input."""
     try:
         yield
     except BucketfmtError:

@@ -1,8 +1,7 @@
-"""A bounded reader over bytes: the only code that trusts a length found in a file.
+"""A bounded reader over bytes, which checks every length that a file states.
 
-Every count or length is compared with what is left before anything is sliced or
-allocated, so no value read from a file can make the process allocate more than
-the file holds. Pure: no I/O.
+Every count or length is compared with the remaining bytes before anything is sliced or allocated,
+so no value in a file can make the process allocate more than the file holds. Pure: no I/O.
 """
 
 from __future__ import annotations
@@ -25,8 +24,8 @@ _F64 = struct.Struct(">d")
 class Cursor:
     """Reads big-endian values from `data[start:end]`, moving `position` forward.
 
-    `position` counts from the beginning of `data`, so that errors name the offset a
-    reader of the whole buffer would look at.
+    `position` counts from the beginning of `data`, so that errors state the offset in the whole
+    buffer.
     """
 
     __slots__ = ("data", "end", "limits", "position")
@@ -118,10 +117,10 @@ class Cursor:
     def count(self, value: int, item_bytes_min: int, what: str) -> int:
         """Return `value` if that many items of at least `item_bytes_min` bytes can still follow.
 
-        This is how a count is checked before a list of that size is made.
+        Checks a count before a list of that size is made.
 
         Raises:
-            CorruptError: the count is negative or cannot fit in what is left.
+            CorruptError: the count is negative, or the items cannot fit in the remaining bytes.
         """
         if value < 0:
             raise CorruptError(f"{what}: negative count {value}", offset=self.position)
@@ -145,10 +144,10 @@ class Cursor:
             raise CorruptError(f"{what}: not UTF-8", offset=start) from error
 
     def expect_end(self, what: str) -> None:
-        """Check that nothing is left.
+        """Check that no bytes are left.
 
         Raises:
-            CorruptError: bytes follow where none should.
+            CorruptError: bytes follow.
         """
         if self.remaining:
             raise CorruptError(

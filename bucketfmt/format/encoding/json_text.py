@@ -29,10 +29,11 @@ _ESCAPES = {code: f"\\u{code:04X}" for code in range(0x20)} | {
 
 
 def decode_json(data: Buffer | str, kind: type[T], what: str) -> T:
-    """Return the JSON value as `kind`; properties `kind` does not know are skipped.
+    """Return the JSON value as `kind`; properties that `kind` lacks are skipped.
 
     Raises:
-        CorruptError: not JSON, not UTF-8, nested too deeply, or not of that shape.
+        CorruptError: the bytes are not JSON or not UTF-8, are nested too deeply, or do not fit
+            `kind`.
     """
     try:
         return msgspec.json.decode(data, type=kind)
@@ -44,10 +45,10 @@ def decode_json(data: Buffer | str, kind: type[T], what: str) -> T:
 def encode_jackson_json(value: object) -> bytes:
     """Return `value` (dicts, lists, texts, integers, booleans, None) as Jackson prints it.
 
-    Objects span lines and indent by two, arrays stay on the line, `" : "` parts key and value.
+    Objects span lines and indent by two, arrays stay on the line, `" : "` separates key and value.
 
     Raises:
-        TypeError: a value of another type is in it.
+        TypeError: `value` holds a value of another type.
     """
     return _format(value, "").encode()
 

@@ -3,9 +3,9 @@
 Pure. Source: Kryo, MapReferenceResolver, Input, Output, DefaultSerializers of Kryo 4.0.2, set up as
 in Hudi's SerializationUtils: references on, registration not required.
 
-A payload names Java classes, so reading goes by an allow-list: no other class is looked at, let
-alone made. Everything but null and the boxed primitives is numbered as it is first met and may be
-referred to again.
+A payload names Java classes, so the reader has an allow-list: no object of another class is read or
+made. Every object except null and the boxed primitives gets a number when it is first read, and may
+be referred to again.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ class KryoReader:
     """Reads one object graph from a cursor.
 
     Args:
-        cursor: Stands at the graph; its limits bound the number of objects.
-        named_classes: The classes that may come by name.
-        registered_classes: The classes that may come by id.
+        cursor: Positioned at the graph; its limits bound the number of objects.
+        named_classes: The classes that a payload may state by name.
+        registered_classes: The classes that a payload may state by id.
     """
 
     def __init__(
@@ -55,10 +55,10 @@ class KryoReader:
         return CorruptError(f"Kryo: {message}", offset=self.cursor.position)
 
     def java_class(self) -> str | None:
-        """Return the class of the object that comes next; None if that is null.
+        """Return the class of the next object; None if the object is null.
 
         Raises:
-            UnsupportedError: the class is not on the list; its bytes are left unread.
+            UnsupportedError: the class is not on the list; its bytes stay unread.
         """
         tag = self.cursor.varint(32, "class tag")
         if tag == _NULL:
@@ -81,11 +81,12 @@ class KryoReader:
         return self._names[name_id]
 
     def reference(self, java_class: str, read: Callable[[], _T]) -> _T | None:
-        """Return the object of `java_class` that comes next: null, new (by `read`) or met before.
+        """Return the next object of `java_class`: null, new (by `read`) or read before.
 
         Raises:
-            CorruptError: a reference to nothing yet read, or to an object of another class.
-            LimitError: more objects than `limits.kryo_objects_max`.
+            CorruptError: a reference points to an object that was not read yet, or has another
+                class.
+            LimitError: the graph has more objects than `limits.kryo_objects_max`.
         """
         marker = self.cursor.varint(32, "reference")
         if marker == _NULL:
@@ -102,7 +103,7 @@ class KryoReader:
         return cast("_T", known[1])
 
     def required(self, java_class: str, read: Callable[[], _T]) -> _T:
-        """Return the object that comes next, which must be of `java_class` and not null."""
+        """Return the next object, which must be of `java_class` and not null."""
         found = self.java_class()
         if found != java_class:
             raise self.corrupt(f"{found} where {java_class} must be")
@@ -119,8 +120,8 @@ class KryoReader:
         """Return a string: ASCII up to a byte with its high bit set, or counted UTF-16 units.
 
         Raises:
-            CorruptError: it is no Unicode text. Java can hold half a surrogate pair; no record
-                has such a key, for it has no UTF-8 form.
+            CorruptError: the string is not valid Unicode. Java strings can hold half of a surrogate
+                pair; no record key does, because such a string has no UTF-8 form.
         """
         cursor = self.cursor
         start = cursor.position

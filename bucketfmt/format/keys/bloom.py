@@ -67,15 +67,15 @@ class HashType(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class BloomFilter:
-    """A set of record keys that errs only by taking a key for a member.
+    """A bloom filter of record keys. False positives are possible, false negatives are not.
 
     Attributes:
         num_bits: Bits of a row.
         num_hashes: Bits that a key sets.
         hash_type: The hash function.
         rows: The bits, packed. A dynamic filter has one or more rows; each key is in one of them.
-        keys_per_row: How many keys a row of a dynamic filter is made for; None if SIMPLE.
-        keys_in_last_row: How many were added since it was begun; None if SIMPLE.
+        keys_per_row: The number of keys that a row of a dynamic filter is made for; None if SIMPLE.
+        keys_in_last_row: The number of keys in the last row; None if SIMPLE.
     """
 
     num_bits: int
@@ -92,7 +92,7 @@ class BloomFilter:
         return BloomFilterType.SIMPLE if simple else BloomFilterType.DYNAMIC_V0
 
     def might_contain(self, record_key: str) -> bool:
-        """Return False only if the key was not added. The empty key, which Hudi refuses, may be."""
+        """Return False only if the key was not added; True for the empty key."""
         key = record_key.encode()
         candidates = self.rows
         bits = _bits_of_key(key, self.num_hashes, self.num_bits, self.hash_type)
@@ -136,14 +136,14 @@ class BloomFilter:
 
 
 class BloomFilterBuilder:
-    """Collects keys as a Hudi writer does, and gives the same bytes for the same keys in order.
+    """Collects keys as a Hudi writer does, with the same bytes for the same keys in the same order.
 
     Args:
         filter_type: `hoodie.bloom.index.filter.type`.
         num_entries: `hoodie.index.bloom.num_entries`: keys per row.
         false_positive_rate: `hoodie.index.bloom.fpp`.
-        max_entries: `hoodie.bloom.index.filter.dynamic.max.entries`: a dynamic filter begins rows
-            until they are for this many keys; further keys go to the rows in turn.
+        max_entries: `hoodie.bloom.index.filter.dynamic.max.entries`: a dynamic filter adds rows
+            until the rows are made for this many keys; further keys go to the rows in turn.
     """
 
     def __init__(
@@ -170,10 +170,11 @@ class BloomFilterBuilder:
 
     @classmethod
     def resume(cls, bloom_filter: BloomFilter, max_entries: int = 100_000) -> BloomFilterBuilder:
-        """Return a builder that has the keys of a filter and adds to them.
+        """Return a builder that holds the keys of a filter and accepts more keys.
 
         Raises:
-            UnsupportedError: a filter of before there were versions; make a new one.
+            UnsupportedError: the filter has no version, so it uses the Jenkins hash; make a new
+                filter.
         """
         if bloom_filter.hash_type is not HashType.MURMUR:
             raise UnsupportedError("keys cannot be added to a bloom filter of Jenkins hashes")
@@ -247,8 +248,8 @@ def decode_bloom_filter(
     `type_code` is the value of `hoodie_bloom_filter_type_code`; None means SIMPLE.
 
     Raises:
-        CorruptError: the text is no such filter.
-        UnsupportedError: a filter type, version or hash function this release does not know.
+        CorruptError: the text is not such a filter.
+        UnsupportedError: this release does not know the filter type, version or hash function.
         LimitError: the filter is larger than `limits.bloom_filter_bytes_max`.
     """
     try:

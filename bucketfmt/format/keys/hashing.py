@@ -1,7 +1,7 @@
 """The hash functions of the format, for one value at a time.
 
-Pure. They say in few lines what `hashing_kernels` does to whole columns, which is what to
-use for many values. Sources: `java.lang.String.hashCode`, `java.util.List.hashCode`,
+Pure. `hashing_kernels` has the same functions for whole columns, and is to be used for many values.
+Sources: `java.lang.String.hashCode`, `java.util.List.hashCode`,
 `BucketIdentifier.getBucketId`, `HashID` (xxHash), `MurmurHash`, `JenkinsHash`.
 
 All arithmetic is modulo 2^32 (2^64 for XXH64). The Java hashes, Murmur and Jenkins are Java
@@ -145,7 +145,7 @@ def murmur2_hudi(data: Buffer, seed: int) -> int:
     """Return Hudi's MurmurHash2 of `data`: a signed 32-bit integer. The bloom filters' hash.
 
     It is not the stock function: the one to three bytes of the tail are mixed in reversed
-    order and sign-extended, so results differ for every length that is no multiple of 4.
+    order and sign-extended, so results differ for every length that is not a multiple of 4.
     """
     view = memoryview(data)
     multiplier = MURMUR2_MULTIPLIER

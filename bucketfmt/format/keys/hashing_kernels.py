@@ -1,15 +1,16 @@
 """The hash functions of the format over whole Arrow columns, with no Python per row.
 
 Pure. A column is a `pa.Array` or `pa.ChunkedArray` of string, large_string, string_view, their
-binary twins, a dictionary of those, or null; slices are honoured. Where rows give more or
-fewer than one value each, a column may also be a list of strings: it stands for the values it
-lists, in order. Results are NumPy arrays with one element (or one line) per row.
+binary twins, a dictionary of those, or null; slices are honoured. If rows have more or fewer than
+one value each, a column may also be a list of strings, which stands for the listed values in order.
+Results are NumPy arrays with one element (or one line) per row.
 
-How: a column is one byte buffer and its row offsets. The Java hash is a polynomial in 31, and
+Implementation: a column is one byte buffer and its row offsets. The Java hash is a polynomial in
+31, and
 31 has an inverse modulo 2^32: every byte is weighed by its own power of the inverse, the
 weights are summed row by row in one pass, and one multiplication puts each sum right. The
 other hashes run all rows in lock step, a stripe of bytes at a time, longest rows first.
-Semantics: `hashing`, which says the same for one value.
+Semantics: `hashing`, which has the same functions for one value.
 """
 
 from __future__ import annotations
@@ -61,14 +62,14 @@ def java_string_hashes(column: pa.Array | pa.ChunkedArray) -> npt.NDArray[np.int
 
 
 def java_list_hashes(columns: Sequence[pa.Array | pa.ChunkedArray]) -> npt.NDArray[np.int32]:
-    """Return per row, as int32, `List.hashCode()` of the values the columns give it.
+    """Return per row, as int32, `List.hashCode()` of the values of the columns.
 
     A null value is a list element with hash 0; a null list gives no values.
 
     Raises:
         CorruptError: a value is not UTF-8.
         TypeError: a column does not hold strings.
-        ValueError: there is no column, or their lengths differ.
+        ValueError: there is no column, or the lengths of the columns differ.
     """
     result = np.ones(_row_count(columns), np.uint32)
     for column in columns:
@@ -96,8 +97,8 @@ def bucket_ids(
     Raises:
         CorruptError: a value is not UTF-8.
         TypeError: a column does not hold strings.
-        ValueError: `num_buckets` is no positive int32, there is no column, or their lengths
-            differ.
+        ValueError: `num_buckets` is not a positive int32, there is no column, or the lengths of the
+            columns differ.
     """
     if not 1 <= num_buckets <= HASH_VALUE_MASK:
         raise ValueError(f"num_buckets must be 1..{HASH_VALUE_MASK}, not {num_buckets}")
@@ -115,7 +116,7 @@ def xxhash32s(columns: Sequence[pa.Array | pa.ChunkedArray]) -> npt.NDArray[np.u
 
     Raises:
         TypeError: a column does not hold strings.
-        ValueError: there is no column, or their lengths differ.
+        ValueError: there is no column, or the lengths of the columns differ.
     """
     _row_count(columns)
     column = columns[0]
@@ -126,7 +127,7 @@ def xxhash32s(columns: Sequence[pa.Array | pa.ChunkedArray]) -> npt.NDArray[np.u
 
 
 def xxhash64s(column: pa.Array | pa.ChunkedArray, seed: int) -> npt.NDArray[np.uint64]:
-    """Return the unsigned XXH64 of every row; that of no bytes where null.
+    """Return the unsigned XXH64 of every row; of the empty string where null.
 
     Raises:
         TypeError: the column does not hold strings.
@@ -135,7 +136,7 @@ def xxhash64s(column: pa.Array | pa.ChunkedArray, seed: int) -> npt.NDArray[np.u
 
 
 def murmur2_hudi_hashes(column: pa.Array | pa.ChunkedArray, seed: int) -> npt.NDArray[np.int32]:
-    """Return Hudi's MurmurHash2 of every row as int32; that of no bytes where null.
+    """Return Hudi's MurmurHash2 of every row as int32; of the empty string where null.
 
     Raises:
         TypeError: the column does not hold strings.
@@ -153,8 +154,8 @@ def murmur2_hudi_hashes(column: pa.Array | pa.ChunkedArray, seed: int) -> npt.ND
 def string_buffers(array: pa.Array) -> tuple[_Bytes, _Offsets]:
     """Return the bytes of a string array and its rows + 1 offsets into them, nulls as empty.
 
-    The bytes are the array's own, not copied, where it is a string or binary array without
-    nulls. The first offset need not be 0.
+    The bytes of a string or binary array without nulls are not copied. The first offset need not be
+    0.
 
     Raises:
         TypeError: the array does not hold strings.
@@ -204,7 +205,7 @@ def _row_count(columns: Sequence[pa.Array | pa.ChunkedArray]) -> int:
 def _map_texts(
     column: pa.Array | pa.ChunkedArray, kernel: Callable[[pa.Array], npt.NDArray[Any]]
 ) -> npt.NDArray[Any]:
-    """Return what `kernel` makes of every chunk; of a dictionary it sees each value once."""
+    """Return the results of `kernel` for every chunk, once for each value of a dictionary."""
     if isinstance(column, pa.ChunkedArray):
         chunks = column.chunks or [pa.array([], column.type)]
         return np.concatenate([_map_texts(chunk, kernel) for chunk in chunks])

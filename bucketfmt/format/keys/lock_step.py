@@ -4,7 +4,7 @@ Pure. Rows are given as one byte buffer and rows + 1 offsets. All rows of a bloc
 together, one stripe of bytes a step, so that each line of a hash's definition becomes a few
 NumPy calls for thousands of rows. Rows are ordered by length first: those that still have a
 stripe left are then always the first ones. Time is linear in the bytes.
-Semantics: `hashing`, which says the same for one value.
+Semantics: `hashing`, which has the same functions for one value.
 """
 
 from __future__ import annotations
@@ -110,8 +110,8 @@ def murmur2_hudi_rounds(
 ) -> Iterator[tuple[slice | npt.NDArray[np.intp], _U32s]]:
     """Yield Hudi's unsigned MurmurHash2: some rows, and the hash of each, round after round.
 
-    The first round has the given seed, each further one the hashes before as its seeds. Rows
-    that come together do so in every round. The array of hashes is used again.
+    The first round has the given seed; each further round takes the previous hashes as its seeds.
+    The groups of rows are the same in every round. The array of hashes is reused.
     """
     multiplier = np.uint32(MURMUR2_MULTIPLIER)
     for span in row_spans(offsets, _MURMUR_ROWS, _BLOCK_BYTES):
@@ -149,7 +149,7 @@ def murmur2_hudi_rounds(
 
 
 def row_spans(offsets: _Offsets, rows_max: int, bytes_max: int) -> Iterator[slice]:
-    """Yield consecutive ranges of rows within both bounds, or of one row longer than that."""
+    """Yield consecutive ranges of rows within both bounds; a longer row is a range of its own."""
     first, rows = 0, len(offsets) - 1
     while first < rows:
         last = int(np.searchsorted(offsets, offsets[first] + bytes_max, "right")) - 1
@@ -187,7 +187,7 @@ class _Block:
             yield self._read(self._starts[:rows] + step * self._stripe, kind)
 
     def last_stripe(self, kind: str) -> tuple[npt.NDArray[Any], _Offsets]:
-        """Return the stripe behind the whole ones, and how many bytes of it belong to the row."""
+        """Return the stripe after the whole stripes, and how many of its bytes are the row's."""
         whole = self.stripes * self._stripe
         return self._read(self._starts + whole, kind), self.lengths - whole
 
@@ -201,7 +201,7 @@ class _Block:
 def _run(
     data: _Bytes, offsets: _Offsets, stripe: int, kernel: Callable[[_Block], npt.NDArray[Any]]
 ) -> npt.NDArray[Any]:
-    """Return what `kernel` makes of the rows, block by block, back in the order of the rows."""
+    """Return the results of `kernel` for the rows, block by block, in the order of the rows."""
     if len(offsets) == 1:  # no rows: ask the kernel for the shape of a result
         return kernel(_Block(data, np.zeros(2, np.int64), stripe))[:0]
     results = []
@@ -222,7 +222,7 @@ def _rotl(words: _Words, turn: int) -> _Words:
 def _last_bytes(
     words: _Words, left: _Offsets, size: int
 ) -> Iterator[tuple[_Words, npt.NDArray[np.bool_]]]:
-    """Yield, in order, each byte behind the last whole word of `size` bytes, and who has it."""
+    """Yield, in order, each byte after the last whole word of `size` bytes, with its rows."""
     stripe = words.view(np.uint8)
     whole = left // size * size
     for index in range((left - whole).max()):

@@ -1,6 +1,6 @@
 """The hash-field values of whole columns of record keys, in every key dialect.
 
-Pure. Semantics: `record_keys.extract_hash_values`, which says the same for one key.
+Pure. Semantics: `record_keys.extract_hash_values`, which is the function for one key.
 
 Keys without separators, the common case, pass through untouched. Others are taken apart with
 no Python per row: one pass over the bytes finds every `:` and `,`, and the rest happens on
@@ -45,13 +45,14 @@ def hash_value_columns(
 ) -> list[pa.Array | pa.ChunkedArray]:
     """Return the columns that `bucket_ids` and `xxhash32s` are to hash for these record keys.
 
-    It is one column: the record keys themselves where all are taken whole; else the values,
-    as large_string if each key gives exactly one, as large_list of large_string if not.
+    The result is one column: the record keys, if all keys are taken whole; else the values, as
+    large_string if each key has exactly one value, as large_list of large_string if not.
     A null key gives one null value.
 
     Raises:
         CorruptError: a key is not UTF-8.
-        KeyEncodingError: Hudi fails on a key, or never returns from it; the first is named.
+        KeyEncodingError: Hudi fails on a key, or never returns from hashing it; the error names the
+            first such key.
         TypeError: the column does not hold strings.
     """
     chunks = record_keys.chunks if isinstance(record_keys, pa.ChunkedArray) else [record_keys]

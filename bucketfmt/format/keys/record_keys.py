@@ -1,9 +1,9 @@
 """Record keys: text <-> key field values, and the values a bucket is hashed from.
 
-Pure. A record key of several fields is `f1:v1,f2:v2`, with `__null__` and `__empty__` for
-values that are not there. Neither `:` nor `,` is escaped in values, so taking a key apart is
-a matter of convention, and the convention changed between Hudi releases: `KeyDialect`. The
-bucket of a record follows from what the dialect reads out of the key, whatever was put in.
+Pure. A record key of several fields is `f1:v1,f2:v2`, with `__null__` and `__empty__` for absent
+values. Neither `:` nor `,` is escaped in values, so a convention decides how a key is split, and
+the convention changed between Hudi releases: `KeyDialect`. The bucket of a record follows from the
+values that the dialect reads from the key, whatever the original values were.
 Sources: `KeyGenUtils`, `BucketIdentifier.getHashKeys`, `KeyGenerator.constructRecordKey`.
 """
 
@@ -35,7 +35,7 @@ EMPTY_PLACEHOLDER = "__empty__"
 
 
 class KeyDialect(str, Enum):
-    """How a Hudi release takes a record key apart to hash it.
+    """How a Hudi release splits a record key to hash it.
 
     All dialects take a key without any `:` whole.
     """
@@ -46,7 +46,7 @@ class KeyDialect(str, Enum):
 
 
 class KeyEncoding(str, Enum):
-    """What a complex key generator makes of a single key field `id` with value 7."""
+    """How a complex key generator writes a single key field, for example `id` with value 7."""
 
     VALUE = "7"  # 0.14.1, 0.15, 1.0.0 to 1.0.2
     NAMED = "id:7"  # up to 0.14.0, and again from 1.1
@@ -64,13 +64,13 @@ def dialect_for_table_version(version: int) -> KeyDialect:
 def extract_hash_values(
     record_key: str, hash_fields: Sequence[str], dialect: KeyDialect
 ) -> list[str | None]:
-    """Return the values a Hudi of this dialect hashes for `record_key`, in hashing order.
+    """Return the values that Hudi hashes for `record_key` in this dialect, in hashing order.
 
     No `hash_fields` means all fields (none in COLON_MAP). There may be more or fewer values
     than fields.
 
     Raises:
-        KeyEncodingError: Hudi fails on this key, or never returns from it.
+        KeyEncodingError: Hudi fails on this key, or never returns from hashing it.
     """
     if ":" not in record_key:
         return [record_key]
@@ -87,9 +87,9 @@ def extract_hash_values(
 def hudi_never_returns(record_key: str, hash_fields: Sequence[str]) -> bool:
     """Return whether Hudi 1.x loops for ever on this key (seen with 1.0.2, 1.1.1 and 1.2.0).
 
-    It does where the last field of the key is not hashed and its value contains a `:`. The
+    Hudi loops if the last field of the key is not hashed and its value contains a `:`. The
     loop in `KeyGenUtils.extractRecordKeysByFields` that skips such a field looks for a further
-    field behind every later `:`, and starts over from the first one when there is none.
+    field after every later `:`, and starts over from the first `:` if there is no such field.
     """
     return _extract_index_of(record_key, hash_fields) is None
 
@@ -114,8 +114,8 @@ def format_record_key(
     `encoding` counts only for `KeyGenerator.COMPLEX` with one field.
 
     Raises:
-        KeyEncodingError: a single value, or all of several, are null or empty; or other values
-            make the same key (`find_ambiguous_marks`).
+        KeyEncodingError: all values are null or empty; or other values would make the same key
+            (`find_ambiguous_marks`).
         UnsupportedError: the generator's keys do not follow from the fields.
         ValueError: fields and values do not match each other or the generator.
     """
@@ -149,11 +149,11 @@ def format_record_key(
 def find_ambiguous_marks(fields: Sequence[str], position: int) -> list[str]:
     """Return the texts that a value of one key field may not contain.
 
-    They are `,name:` of the next field, and of the field itself unless the field is the first.
-    A key whose values contain none of these texts is taken apart in one way only
-    (`parse_record_key`): the first `,name:` behind the field before is where the field begins,
-    and so is the last one before the field behind. A key with such a value can be taken apart in
-    two ways. Names have no `,`, so that a `,name:` never overlaps the next one.
+    The texts are `,name:` of the next field, and of the field itself unless the field is the first.
+    A key whose values contain none of these texts can be split in one way only
+    (`parse_record_key`): a field begins at the first `,name:` after the previous field, which is
+    also the last `,name:` before the next field. A key with such a value can be split in two ways.
+    Names have no `,`, so `,name:` texts never overlap.
     """
     following = fields[position + 1 : position + 2]
     own = fields[position : position + 1] if position else []
@@ -161,12 +161,12 @@ def find_ambiguous_marks(fields: Sequence[str], position: int) -> list[str]:
 
 
 def ambiguous_value_error(field: str, value: str, found: str, where: str = "") -> KeyEncodingError:
-    """Return the error for a value with which a record key stands for other values, too.
+    """Return the error for a value that makes a record key ambiguous.
 
     Args:
         field: The record key field.
         value: Its value.
-        found: What in the value makes the key ambiguous.
+        found: The part of the value that makes the key ambiguous.
         where: Which row, as the beginning of a sentence.
     """
     return KeyEncodingError(
@@ -181,7 +181,7 @@ def parse_record_key(
 ) -> tuple[str | None, ...]:
     """Return the value of each key field: the inverse of `format_record_key`.
 
-    `encoding` counts only for one field: VALUE takes the key as it is.
+    `encoding` is used only for one field: VALUE takes the key as it is.
 
     Raises:
         KeyEncodingError: the key does not have these fields, or values that look like fields
@@ -272,7 +272,7 @@ def _check_unambiguous(fields: Sequence[str], values: Sequence[str | None]) -> N
 
 
 def _find_in_order(text: str, marks: Sequence[str]) -> list[int]:
-    """Return where each mark first is behind the one before; empty if one is missing."""
+    """Return the first position of each mark after the previous mark; empty if one is missing."""
     found, start = [], 0
     for mark in marks:
         start = text.find(mark, start)
@@ -284,7 +284,7 @@ def _find_in_order(text: str, marks: Sequence[str]) -> list[int]:
 
 
 def _find_in_reverse(text: str, marks: Sequence[str]) -> list[int]:
-    """Return where each mark last is before the one after it."""
+    """Return the last position of each mark before the next mark."""
     found, end = [], len(text)
     for mark in reversed(marks):
         end = text.rfind(mark, 0, end)

@@ -43,8 +43,8 @@ def decode_avro_deletes(payload: Buffer, limits: Limits = DEFAULT_LIMITS) -> Del
     """Return the deletes of a payload.
 
     Raises:
-        CorruptError: the payload is not of the schema.
-        LimitError: more records than `limits.records_per_block_max`.
+        CorruptError: the payload does not fit the schema.
+        LimitError: the payload has more records than `limits.records_per_block_max`.
     """
     cursor = Cursor(bytes(payload), limits=limits)
     decoder = _Decoder(cursor)
@@ -61,7 +61,7 @@ def decode_avro_deletes(payload: Buffer, limits: Limits = DEFAULT_LIMITS) -> Del
 
 
 class _Decoder:
-    """The columns while they grow."""
+    """The columns of the records decoded so far."""
 
     def __init__(self, cursor: Cursor) -> None:
         self.cursor = cursor
@@ -75,9 +75,9 @@ class _Decoder:
     def append_records(self, count: int) -> None:
         """Decode `count` records at the cursor.
 
-        A block may hold millions, each beginning where the last one ends, so this is one loop that
-        calls nothing of ours for what is usual: short ASCII keys, the partition path of the record
-        before, an integer as long as the one before.
+        A block may hold millions of records, and each begins where the previous record ends. So
+        this is one loop, without function calls of this package in the usual case: short ASCII
+        keys, the partition path of the previous record, an integer as long as the previous integer.
         """
         payload, latin = self.payload, self.latin
         append_key, append_path = self.record_keys.append, self.partition_paths.append
@@ -125,7 +125,7 @@ class _Decoder:
         self.cursor.position = position
 
     def text(self, position: int) -> tuple[str | None, int]:
-        """Return the union of null and string at `position`, and where it ends."""
+        """Return the union of null and string at `position`, and the position after it."""
         branch = self.payload[position]
         if branch == 0:
             return None, position + 1
@@ -134,7 +134,7 @@ class _Decoder:
         return self.string(position + 1)
 
     def string(self, position: int) -> tuple[str, int]:
-        """Return the string at `position`, and where it ends."""
+        """Return the string at `position`, and the position after it."""
         payload, start = self.payload, position + 1
         length = payload[position]
         if length > 0x7F:
@@ -149,7 +149,7 @@ class _Decoder:
         return text if text.isascii() else payload[start:stop].decode(), stop
 
     def other_value(self, branch: int, position: int) -> tuple[OrderingKind, RawOrderingValue, int]:
-        """Return the kind and value of an ordering value that is no integer, and where it ends."""
+        """Return kind, value and end of an ordering value that is not an integer."""
         if branch == 2 * OrderingKind.STRING:
             return OrderingKind.STRING, *self.string(position)
         if branch & 1 or branch > 2 * OrderingKind.ARRAY:
@@ -159,7 +159,7 @@ class _Decoder:
         return kind, _READERS[kind](self.cursor), self.cursor.position
 
     def columns(self) -> DeleteColumns:
-        """Return what was decoded, integers unpacked."""
+        """Return the decoded columns with unpacked integers."""
         kinds, values = bytes(self.kinds), self.values
         for group, bits in ((_INT_KINDS, 32), (_LONG_KINDS, 64)):
             rows = np.flatnonzero(np.isin(np.frombuffer(kinds, np.uint8), group)).tolist()
@@ -279,8 +279,8 @@ def encode_avro_deletes(
     """Return the payload, as one array block.
 
     Raises:
-        UnsupportedError: a value for which the schema has no place: what Hudi refuses as well.
-        ValueError: columns of different length, or a value that its kind does not hold.
+        UnsupportedError: the schema cannot hold a value, which Hudi refuses as well.
+        ValueError: columns have different lengths, or a value does not fit its kind.
     """
     out = bytearray()
     if record_keys:

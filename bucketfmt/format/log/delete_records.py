@@ -4,7 +4,7 @@ Pure. Source: HoodieDeleteBlock, DeleteRecord.
 
     i32 version | i32 length | payload
 
-The version is that of the log block, neither of the frame nor of the table: 1 and 2 are Kryo
+The version is the version of the delete block, not of the frame or the table: 1 and 2 are Kryo
 (`kryo_deletes`), 3 is Avro (`avro_deletes`), as every release since 0.14 writes it.
 """
 
@@ -36,7 +36,7 @@ _HEAD = struct.Struct(">ii")
 
 
 class DeleteRecord(NamedTuple):
-    """One key to delete. `ordering_value` is the integer 0 where the delete had none."""
+    """One key to delete. `ordering_value` is the integer 0 for a delete without ordering value."""
 
     record_key: str | None
     partition_path: str | None
@@ -48,11 +48,11 @@ class DeleteBlock:
     """The content of a delete block, as columns of equal length. Iterating yields records.
 
     Attributes:
-        version: 1, 2 or 3: which encoding.
+        version: The encoding: 1, 2 or 3.
         record_keys: The key of each record.
-        partition_paths: Its partition path; "" in an unpartitioned table.
-        ordering_kinds: Its `OrderingKind`, one byte each.
-        ordering_values: Its value, of the Python type that the kind says.
+        partition_paths: The partition path of each record; "" in an unpartitioned table.
+        ordering_kinds: The `OrderingKind` of each record, one byte each.
+        ordering_values: The ordering value of each record, of the Python type of its kind.
     """
 
     version: int
@@ -77,7 +77,7 @@ class DeleteBlock:
 
     @property
     def ordering_kind(self) -> OrderingKind | None:
-        """The kind that all ordering values share; None if they differ or there are none."""
+        """The kind that all ordering values share; None if kinds differ or there are no values."""
         kinds = self.ordering_kinds
         if not kinds or kinds.count(kinds[0]) != len(kinds):
             return None
@@ -97,9 +97,10 @@ def decode_delete_block(content: Buffer, limits: Limits = DEFAULT_LIMITS) -> Del
     """Return the deletes in the content of a delete block.
 
     Raises:
-        CorruptError: the content is no delete block.
-        UnsupportedError: a version above 3, or a Java class that no delete block may hold.
-        LimitError: more records or objects than `limits` allow.
+        CorruptError: the content is not a delete block.
+        UnsupportedError: the version is above 3, or the content names a Java class that no delete
+            block holds.
+        LimitError: the content has more records or objects than `limits` allow.
     """
     cursor = Cursor(content, limits=limits)
     version = cursor.i32("delete block version")
@@ -119,8 +120,8 @@ def encode_delete_block(block: DeleteBlock) -> bytes:
     """Return the content of a delete block, in the encoding that `block.version` names.
 
     Raises:
-        UnsupportedError: an ordering value that Hudi cannot write in that version.
-        ValueError: no such version, or a value that its kind does not hold.
+        UnsupportedError: Hudi cannot write an ordering value in that version.
+        ValueError: there is no such version, or a value does not fit its kind.
     """
     if block.version == AVRO_VERSION:
         payload = encode_avro_deletes(

@@ -1,7 +1,7 @@
 """Delete payloads of versions 1 (`HoodieKey[]`) and 2 (`DeleteRecord[]`): Kryo, Hudi 0.5 to 0.13.
 
 Pure. Source: HoodieDeleteBlock, HoodieKey, DeleteRecord, ArrayComparable, SerializationUtils,
-HoodieCommonKryoRegistrar. Fields of a class come in alphabetical order.
+HoodieCommonKryoRegistrar. Fields of a class are in alphabetical order.
 """
 
 from __future__ import annotations
@@ -81,10 +81,11 @@ def decode_kryo_deletes(
     a STRING.
 
     Raises:
-        CorruptError: the bytes are no such array.
-        UnsupportedError: a Java class that is not on the list, a number that Arrow cannot hold, or
-            a java.sql.Date of a writer that did not run in UTC (its zone is not recorded).
-        LimitError: more objects than `limits.kryo_objects_max`.
+        CorruptError: the bytes are not such an array.
+        UnsupportedError: the payload has a Java class that is not on the list, a number that Arrow
+            cannot hold, or a java.sql.Date of a writer that did not run in UTC (its zone is not
+            recorded).
+        LimitError: the payload has more objects than `limits.kryo_objects_max`.
     """
     reader = KryoReader(Cursor(payload, limits=limits), _NAMED_CLASSES, _REGISTERED_CLASSES)
     decoder = _Decoder(reader)
@@ -200,7 +201,7 @@ def encode_kryo_deletes(deletes: Iterable[KryoDelete], version: int) -> bytes:
     shared Java objects.
 
     Raises:
-        UnsupportedError: an ordering value of a kind that Kryo in Hudi cannot write.
+        UnsupportedError: Kryo in Hudi cannot write an ordering value of this kind.
     """
     rows = list(deletes)
     writer = KryoWriter()

@@ -43,7 +43,7 @@ _FRAME_START = struct.Struct(">6sqii")
 
 
 class BlockType(IntEnum):
-    """What a block holds, by HoodieLogBlockType ordinal. Ordinal 2 (corrupt) is never written."""
+    """The type of a block, by HoodieLogBlockType ordinal. Ordinal 2 (corrupt) is never written."""
 
     COMMAND = 0
     DELETE = 1
@@ -69,16 +69,16 @@ class HeaderKey(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class LogBlock:
-    """A block whose frame is sound. Offsets count from the beginning of the file.
+    """A block with a valid frame. Offsets count from the beginning of the file.
 
     Attributes:
-        offset: Where the magic begins.
-        end: First byte after the block.
-        block_type: What `content` holds.
+        offset: Offset of the magic.
+        end: Offset of the first byte after the block.
+        block_type: The type of `content`.
         header: Values by key. Keys newer than `HeaderKey` are kept as plain integers, so that a
-            block can be shown; whoever merges must refuse them (`select_blocks` does), because a
-            key may change what the content means, as IS_PARTIAL did.
-        content_offset: Where `content` begins.
+            block can be shown. A merge must refuse these keys (`select_blocks` does), because a key
+            may change the meaning of the content, as IS_PARTIAL did.
+        content_offset: Offset of `content`.
         content: A view into the file's bytes, not a copy.
     """
 
@@ -94,16 +94,17 @@ class LogBlock:
         """The instant that wrote the block.
 
         Raises:
-            CorruptError: the header has none (only blocks of the archived timeline may lack it).
+            CorruptError: the header has no instant (only blocks of the archived timeline may lack
+                it).
         """
         return self._required(HeaderKey.INSTANT_TIME)
 
     @property
     def target_instant_time(self) -> str:
-        """The instant a rollback block rolls back.
+        """The instant that a rollback block rolls back.
 
         Raises:
-            CorruptError: the header has none.
+            CorruptError: the header has no target instant.
         """
         return self._required(HeaderKey.TARGET_INSTANT_TIME)
 
@@ -112,7 +113,7 @@ class LogBlock:
         """The Avro schema of the records in `content`, as JSON text.
 
         Raises:
-            CorruptError: the header has none.
+            CorruptError: the header has no schema.
         """
         return self._required(HeaderKey.SCHEMA)
 
@@ -127,17 +128,17 @@ class LogBlock:
 
 @dataclass(frozen=True, slots=True)
 class CorruptSpan:
-    """Bytes that are no sound block. Hudi skips them silently; a reader here decides.
+    """Bytes that are not a valid block. Hudi skips such bytes silently; here the reader decides.
 
     A write that failed may leave such a span in a table of version 6 and below. A span whose
     `instant_time` is committed, or any span in a file that a commit names, is lost data.
 
     Attributes:
-        offset: First byte of the span.
-        end: First byte after it: the next magic, or the end of the file.
-        reason: What is wrong, for a person.
-        truncated: The file ends before the block does; `end` is the end of the file.
-        instant_time: The instant the damaged header still tells; None where it cannot be read.
+        offset: Offset of the first byte of the span.
+        end: Offset of the first byte after the span: the next magic, or the end of the file.
+        reason: What is wrong, as text.
+        truncated: Whether the file ends before the block does; then `end` is the end of the file.
+        instant_time: The instant in the damaged header; None if it cannot be read.
     """
 
     offset: int
@@ -178,15 +179,15 @@ def encode_log_block(
 def decode_log_block(cursor: Cursor) -> LogBlock:
     """Return the block at `cursor.position` and move past it (on an error: anywhere within it).
 
-    Whether the block is damaged is decided first, by its two lengths and by what follows it, as
-    Hudi decides it (`HoodieLogFileReader.isBlockCorrupted`): the next magic, or fewer bytes than
-    a magic has. Only then is the frame looked at.
+    As in Hudi (`HoodieLogFileReader.isBlockCorrupted`), the two lengths and the bytes after the
+    block decide first whether the block is damaged: the next magic must follow, or fewer bytes than
+    a magic has. The frame is decoded after that.
 
     Raises:
-        TruncatedError: the bytes end before the block does.
+        TruncatedError: the bytes end within the block.
         CorruptError: magic, lengths or header do not agree, or other bytes follow the block.
-        UnsupportedError: a frame version or a block type that this release does not know.
-        LimitError: more header entries or longer values than `limits` allow.
+        UnsupportedError: this release does not know the frame version or the block type.
+        LimitError: the header has more entries or longer values than `limits` allow.
     """
     offset = cursor.position
     if cursor.take(len(MAGIC), "magic") != MAGIC:
@@ -264,10 +265,10 @@ def _decode_header_entry(cursor: Cursor) -> tuple[int, str]:
 
 
 def find_damaged_instant(cursor: Cursor) -> str | None:
-    """Return the INSTANT_TIME that a block with a damaged frame still tells, if any.
+    """Return the INSTANT_TIME in the header of a block with a damaged frame; None if unreadable.
 
-    It is evidence only: whether the damage hit a commit or the remains of a failed write.
-    `cursor` stands at the magic, and is moved.
+    The instant is evidence only, of whether the damage is in a commit or in a failed write.
+    `cursor` is at the magic, and is moved.
     """
     try:
         cursor.take(_HEADER_OFFSET, "frame")

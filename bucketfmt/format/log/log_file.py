@@ -1,4 +1,4 @@
-"""A log file as a run of blocks, and which of a slice's blocks are merged.
+"""A log file as a sequence of blocks, and the choice of blocks of a file slice to merge.
 
 Pure. Source: HoodieLogFileReader (resynchronising), BaseHoodieLogRecordReader.scanInternal.
 """
@@ -43,17 +43,17 @@ _OF_COMMANDS = frozenset({HeaderKey.TARGET_INSTANT_TIME, HeaderKey.COMMAND_BLOCK
 def decode_log_file(
     data: Buffer, limits: Limits = DEFAULT_LIMITS
 ) -> Iterator[LogBlock | CorruptSpan]:
-    """Yield the blocks of a log file in order, and a `CorruptSpan` for whatever is no sound block.
+    """Yield the blocks of a log file in order, and a `CorruptSpan` for bytes that are not a block.
 
-    Nothing is passed over: what is yielded covers the file from its first byte to its last
-    (`covers_file`). The cut is Hudi's: a block counts only if the next magic or the end of the
-    file follows it, and after damage the search for a magic goes on right behind the last one.
-    So one damaged magic costs the block before it too, as it does in Hudi. Two things Hudi does
-    not report are spans here: up to five loose bytes at the end, and a file that does not begin
-    with a magic (which Hudi fails on).
+    The blocks and spans cover the file from its first byte to its last (`covers_file`). Blocks are
+    cut as in Hudi: a block counts only if the next magic or the end of the file follows it, and
+    after damage the search for a magic continues right after the last magic. So one damaged magic
+    costs the previous block too, as in Hudi. Two cases that Hudi does not report are spans here: up
+    to five loose bytes at the end, and a file that does not begin with a magic (on which Hudi
+    fails).
 
     Raises:
-        UnsupportedError: a sound frame of a version or type this release does not know.
+        UnsupportedError: a valid frame has a version or a type that this release does not know.
         LimitError: the file, its number of blocks or a header exceeds `limits`.
     """
     view = memoryview(data).cast("B")
@@ -90,9 +90,9 @@ def _corrupt_span(
 def covers_file(spans: Iterable[LogBlock | CorruptSpan], size: int) -> bool:
     """Return whether the spans follow each other without gap or overlap from 0 to `size`.
 
-    With no `CorruptSpan` among them this says that every byte of the file belongs to a sound
-    block. A file cut exactly between two blocks looks whole: only the size in the commit
-    metadata tells.
+    Without a `CorruptSpan` among the spans, True means that every byte of the file belongs to a
+    valid block. A file that was cut exactly between two blocks looks whole; only the size in the
+    commit metadata shows the cut.
     """
     position = 0
     for span in spans:
@@ -112,27 +112,27 @@ def select_blocks(
 
     Blocks are grouped by instant, in the order in which the instants are first seen. Left out are
     blocks of instants that are later than `latest_instant` or not valid, and blocks read before a
-    rollback block of their instant (rollback blocks are never left out themselves). An instant
-    that log compaction wrote stands in the place of the latest of the instants it covers, which
-    are left out; it is itself left out when none of those are there.
+    rollback block of their instant (rollback blocks are never left out themselves). An instant of a
+    log compaction takes the place of the latest instant that it covers, and the covered instants
+    are left out; it is left out itself if the slice has none of the covered instants.
 
-    Hudi 0.15 and, unless told otherwise, 1.0 do not group: they take blocks as they come. The two
-    differ only where instants interleave within a slice. BLOCK_IDENTIFIER, which only 0.14 and 1.0
-    use to drop the blocks of a retried task, is not looked at, as in 0.15 and 1.2: merging the
-    same records twice changes nothing.
+    Hudi 0.15 and, by default, 1.0 do not group the blocks: they merge blocks in file order. The
+    results differ only if instants interleave within a slice. As in 0.15 and 1.2, BLOCK_IDENTIFIER
+    is ignored, which only 0.14 and 1.0 use to drop the blocks of a retried task: merging the same
+    records twice changes nothing.
 
     Args:
         files: The log files of the slice in Hudi's order (`LogFileName.sort_key`), without CDC
-            files. Corrupt spans are passed over: refuse those that matter before.
-        latest_instant: The latest instant to see; None for no bound.
-        is_valid_instant: Table version 6 and below: whether an instant is completed (or before
-            the start of the active timeline). None for version 8 and up, where the file name
-            decides. An incremental read may narrow it further.
+            files. Corrupt spans are skipped; the caller refuses spans that matter.
+        latest_instant: The latest instant to include; None for no bound.
+        is_valid_instant: For table version 6 and below: returns whether an instant is completed (or
+            before the start of the active timeline). None for version 8 and up, where the file name
+            decides. An incremental read may exclude more instants.
 
     Raises:
-        CorruptError: a block without an instant, or a rollback block without a target.
-        UnsupportedError: a CDC block, a command that is no rollback, or a header key that is newer
-            than this release.
+        CorruptError: a block has no instant, or a rollback block has no target.
+        UnsupportedError: the slice has a CDC block, a command other than rollback, or a header key
+            that is newer than this release.
     """
     by_instant: dict[str, list[LogBlock]] = {}
     for file in files:
@@ -153,11 +153,12 @@ def select_blocks(
 
 
 def check_block_header(block: LogBlock) -> None:
-    """Refuse a block whose header does not say how to merge it.
+    """Refuse a block whose header does not determine how to merge the block.
 
     Raises:
-        CorruptError: a value is not of its key's form.
-        UnsupportedError: a CDC block, a command that is no rollback, or a newer header key.
+        CorruptError: a value does not have the form of its key.
+        UnsupportedError: the block is a CDC block or a command other than rollback, or has a newer
+            header key.
     """
     unknown = sorted(block.header.keys() - set(HeaderKey))
     if unknown:

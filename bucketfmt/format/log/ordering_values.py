@@ -1,8 +1,8 @@
 """Ordering values as delete blocks store them: a Java class and a value.
 
-Pure. Source: OrderingValues, ArrayComparable, HoodieAvroWrapperUtils. The class counts as much as
+Pure. Source: OrderingValues, ArrayComparable, HoodieAvroWrapperUtils. The class matters as much as
 the value: Hudi takes the integer 0 for "no ordering value", but not the long 0, and a delete wins
-over a record whose ordering value is of another class.
+over a record whose ordering value has another class.
 """
 
 from __future__ import annotations
@@ -53,4 +53,4 @@ class OrderingValue:
 
 
 NO_ORDERING_VALUE = OrderingValue(OrderingKind.INT, 0)
-"""What Hudi writes for a delete that was issued without an ordering value."""
+"""The value that Hudi writes for a delete without ordering value."""

@@ -1,4 +1,4 @@
-"""RECORD_POSITIONS: which rows of the base file the records of a log block stand for.
+"""RECORD_POSITIONS: the rows of the base file that the records of a log block update.
 
 Pure. Source: LogReaderUtils, HoodieLogBlock.addRecordPositionsIfRequired. Base64 of a 64-bit
 Roaring bitmap in the portable layout (`Roaring64NavigableMap.serializePortable`, which is also
@@ -24,8 +24,8 @@ def decode_record_positions(text: str, limits: Limits = DEFAULT_LIMITS) -> NDArr
     """Return the positions, ascending: 0-based ordinals of rows in the base file.
 
     Raises:
-        CorruptError: the text is no such bitmap.
-        LimitError: more positions than `limits.record_positions_max`.
+        CorruptError: the text is not such a bitmap.
+        LimitError: there are more positions than `limits.record_positions_max`.
     """
     try:
         data = b64decode(text, validate=True)

@@ -1,9 +1,9 @@
-"""Names that one damaged byte has turned into unknown ones, which readers would pass over.
+"""Names that one damaged byte turned into unknown names, which readers would skip.
 
-Pure. Readers skip the properties and fields they do not know, so that newer writers can add
-some. A damaged name is skipped likewise, and its default taken: a table loses its ordering
-field, a replacecommit what it replaced. A name that is one character away from a known one,
-which is itself missing, is no addition.
+Pure. Readers skip properties and fields that they do not know, so that newer writers can add some.
+A damaged name would be skipped likewise, and the default taken: a table would lose its ordering
+field, a replacecommit the file groups that it replaced. A name that differs in one character from a
+known name that is missing is taken as damaged.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ _PROPERTIES = frozenset(
         "hoodie.timeline.path",
     ]
 )
-"""What `TableConfig` reads."""
+"""The properties that `TableConfig` reads."""
 
 
 def check_names(found: Iterable[str], known: Collection[str], what: str) -> None:
-    """Refuse names of which one is a known and missing name with one character changed.
+    """Refuse names if one is a known, missing name with one character changed.
 
     Raises:
-        CorruptError: there is such a name.
+        CorruptError: a name is damaged.
     """
     names = set(found)
     missing = [name for name in known if name not in names]
@@ -72,7 +72,8 @@ def check_property_names(properties: Mapping[str, str]) -> None:
     """Refuse properties that a damaged byte has hidden: in the name, in `=`, or in a line's end.
 
     Raises:
-        CorruptError: a property that `TableConfig` reads is missing where its remains are.
+        CorruptError: a property that `TableConfig` reads is missing, and its damaged name is
+            present.
     """
     check_names(properties, _PROPERTIES, "hoodie.properties")
     values = "\n".join(properties.values())
@@ -87,7 +88,7 @@ def check_property_names(properties: Mapping[str, str]) -> None:
 
 
 def repair_property_names(properties: Mapping[str, str]) -> dict[str, str]:
-    """Return the properties with the damage undone that `check_property_names` refuses."""
+    """Return the properties after repairing the damage that `check_property_names` refuses."""
     repaired = dict(properties)
     for name in sorted(_PROPERTIES - properties.keys()):
         for key, value in properties.items():
@@ -105,7 +106,7 @@ def repair_property_names(properties: Mapping[str, str]) -> dict[str, str]:
 
 
 def differ_in_one(first: str, second: str) -> bool:
-    """Return whether two texts are the same but for one character in place of another."""
+    """Return whether two texts of one length differ in exactly one character."""
     if len(first) != len(second):
         return False
     return sum(a != b for a, b in zip(first, second, strict=True)) == 1

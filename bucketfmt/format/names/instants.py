@@ -29,11 +29,11 @@ __all__ = [
 ]
 
 INIT_INSTANT = "00000000000000"
-"""Earlier than any write: the instant of what exists before the first commit."""
+"""Earlier than any write: the instant of files that exist before the first commit."""
 
 
 class State(str, Enum):
-    """How far an action has come, in this order."""
+    """The states of an action, in this order."""
 
     REQUESTED = "REQUESTED"
     INFLIGHT = "INFLIGHT"
@@ -42,7 +42,7 @@ class State(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class InstantFile:
-    """What a timeline file's name says.
+    """The parts of a timeline file's name.
 
     `action` is spelled as in the name (a pending `compaction` completes as `commit`: see
     `comparable_action`). `completion_time` is None for a pending action, in layout 1, and for
@@ -99,9 +99,9 @@ def _check_layout(layout: int) -> None:
 
 
 def find_instant_file(name: str, layout: int) -> InstantFile | None:
-    """Return what a file name of the timeline says, None for a file that is no instant.
+    """Return the parts of a timeline file's name; None for a file that is not of an instant.
 
-    Temporary files (`<name>.<uuid>`), checksum files and unknown extensions are no instants.
+    Temporary files (`<name>.<uuid>`), checksum files and unknown extensions give None.
 
     Args:
         name: File name without folder.
@@ -125,11 +125,11 @@ def format_instant_file_name(
         requested_time: When the action began.
         action: For example `deltacommit`, `compaction`, `clustering`.
         state: The state the file stands for.
-        completion_time: Needed in layout 2 for a completed instant, otherwise not used.
+        completion_time: Required in layout 2 for a completed instant, otherwise ignored.
         layout: `TableConfig.timeline_layout`.
 
     Raises:
-        ValueError: there is no such file, or the completion time is missing.
+        ValueError: the layout has no such file, or the completion time is missing.
     """
     _check_layout(layout)
     if state is State.COMPLETED or (layout == 1 and action == "clustering"):
@@ -149,7 +149,7 @@ def format_instant_file_name(
 
 
 def comparable_action(action: str, layout: int) -> str:
-    """Return the action an instant completes as: files that agree in it are one instant.
+    """Return the action that an instant completes as; files with equal results are one instant.
 
     Source: `InstantComparatorV1/V2.getComparableAction`.
     """
@@ -173,7 +173,7 @@ def parse_instant_time(text: str) -> datetime:
     (table version 6's metadata table adds some) are left out, both as Hudi does.
 
     Raises:
-        CorruptError: it is no date; `INIT_INSTANT` is none either.
+        CorruptError: the text is not a date. `INIT_INSTANT` is not a date either.
     """
     not_a_date = CorruptError(
         f"instant {text[:40]!r} is not a date of the form yyyyMMddHHmmss[SSS]"
@@ -203,20 +203,20 @@ def format_instant_time(time: datetime) -> str:
 
 
 def normalise_instant(value: str | datetime, table_timezone: str = "LOCAL") -> str:
-    """Return the instant a caller means, to be compared with the timeline's as text.
+    """Return the instant that a caller means, for comparison with the timeline as text.
 
-    Taken are instants (14 digits, as they are, or 17), `yyyy-MM-dd` (its midnight),
+    Accepted are instants (14 digits, as they are, or 17), `yyyy-MM-dd` (its midnight),
     `yyyy-MM-dd HH:mm:ss[.SSS]` (without a fraction: the last millisecond of that second), the
-    same with "T" and with an offset or "Z", and datetimes. What has a time zone is converted
-    to the table's; what has none is in the table's zone already. Source: Spark's
+    same with "T" and with an offset or "Z", and datetimes. A time with a zone is converted to the
+    table's zone; a time without zone is in the table's zone. Source: Spark's
     `formatQueryInstant`.
 
     Args:
-        value: What the caller gave.
+        value: The argument of the caller.
         table_timezone: `TableConfig.timezone`, "UTC" or "LOCAL".
 
     Raises:
-        TypeError: it is neither text nor a datetime.
+        TypeError: the value is neither text nor a datetime.
         ValueError: the text has none of these forms, or is not a date.
     """
     if isinstance(value, datetime):

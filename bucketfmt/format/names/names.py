@@ -3,8 +3,8 @@
 Pure. Source: Hudi's `FSUtils` (patterns of base and log files), `HoodieLogFile`
 (order of log files), `BucketIdentifier` (bucket file ids), `WriteMarkers`.
 
-A name is untrusted: whatever parses here contains no path separator and no
-control character, so joining it to a folder stays in that folder.
+A name is untrusted: a name that parses contains no path separator and no control character, so
+joining the name to a folder stays in that folder.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ _EXTERNAL_FILE_SUFFIX = "_hudiext"
 @functools.total_ordering
 @dataclass(frozen=True, slots=True)
 class WriteToken:
-    """Which attempt of which task wrote a file.
+    """The attempt of a task that wrote a file.
 
     Tokens order as Hudi orders them: as plain text, so `10-0-1` comes before `2-0-1`.
     """
@@ -99,7 +99,7 @@ class LogFileName(msgspec.Struct, frozen=True, gc=False):
     """`.<file_id>_<instant>.log.<version>[_<write_token>[.cdc]]`; `str()` gives the name back.
 
     `instant` is the file slice's base instant in table version 6 and the deltacommit's own
-    instant from version 8 on. `is_cdc` files hold change data and are no part of a snapshot.
+    instant from version 8 on. `is_cdc` files hold change data and are not part of a snapshot.
     """
 
     file_id: str
@@ -127,10 +127,10 @@ class LogFileName(msgspec.Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class Rfc29FileName:
-    """A bucket's file in the words of RFC-29: `${bucketId}_${filegroupId}_${UUID}_${timestamp}`.
+    """A bucket's file in the terms of RFC-29: `${bucketId}_${filegroupId}_${UUID}_${timestamp}`.
 
-    In the names Hudi writes, the first three live together in the file id: its first eight
-    characters are `bucket_id`, the whole is `file_group_id`, its 36 UUID characters `uuid`.
+    In the names that Hudi writes, the first three parts share the file id: its first eight
+    characters are `bucket_id`, the whole id is `file_group_id`, its 36 UUID characters are `uuid`.
     """
 
     bucket_id: int
@@ -140,7 +140,7 @@ class Rfc29FileName:
 
 
 class IoType(str, Enum):
-    """What the write a marker announces does to its file group."""
+    """The kind of write that a marker announces."""
 
     CREATE = "CREATE"
     MERGE = "MERGE"
@@ -163,7 +163,7 @@ def parse_base_file_name(name: str) -> BaseFileName:
     """Return the parts of a base file's name (`FSUtils.BASE_FILE_PATTERN`).
 
     Raises:
-        CorruptError: it is no such name.
+        CorruptError: the name is not of that form.
     """
     found = _BASE_FILE.fullmatch(name)
     if found is None:
@@ -172,7 +172,7 @@ def parse_base_file_name(name: str) -> BaseFileName:
 
 
 def check_base_file_format(name: str) -> None:
-    """Check that the rows of base files of a format are read: only those of parquet are.
+    """Check that this release reads base files of a format: parquet only.
 
     Args:
         name: The format as `hoodie.table.base.file.format` has it: a file's extension in capitals.
@@ -191,7 +191,7 @@ def parse_log_file_name(name: str) -> LogFileName:
     """Return the parts of a log file's name, archive files included (`FSUtils.LOG_FILE_PATTERN`).
 
     Raises:
-        CorruptError: it is no such name.
+        CorruptError: the name is not of that form.
     """
     found = _find_log_file_name(name)
     if found is None:
@@ -241,7 +241,7 @@ def parse_write_token(text: str) -> WriteToken:
     """Return the parts of a write token.
 
     Raises:
-        CorruptError: it is not three decimal numbers joined by hyphens.
+        CorruptError: the text is not three decimal numbers joined by hyphens.
     """
     found = _WRITE_TOKEN.fullmatch(text)
     if found is None or len(text) > 64:  # no task has such ids
@@ -250,7 +250,7 @@ def parse_write_token(text: str) -> WriteToken:
 
 
 def find_bucket_id(file_id: str) -> int | None:
-    """Return the bucket id a simple bucket index put into a file id, None if there is none.
+    """Return the bucket id that a simple bucket index put into a file id; None if there is none.
 
     A random UUID may begin with eight digits too: only the table's index makes it a bucket id.
     Source: `BucketIdentifier.bucketIdFromFileId`.
@@ -271,7 +271,8 @@ def format_bucket_file_id(bucket_id: int, uuid: str, *, with_suffix: bool = True
     Args:
         bucket_id: 0..99999999.
         uuid: A random UUID in its 36-character form.
-        with_suffix: End in `-0`, as write handles do; Spark's row-writing bulk insert does not.
+        with_suffix: Whether the id ends in `-0`, as with write handles; Spark's row-writing bulk
+            insert leaves it out.
 
     Source: `BucketIdentifier.newBucketFileIdPrefix`.
     """
@@ -281,7 +282,7 @@ def format_bucket_file_id(bucket_id: int, uuid: str, *, with_suffix: bool = True
 
 
 def format_nbcc_file_id(bucket_id: int) -> str:
-    """Return the one file id a bucket has under non-blocking concurrency control.
+    """Return the only file id that a bucket has under non-blocking concurrency control.
 
     Source: `BucketIdentifier.newBucketFileIdForNBCC`.
     """
@@ -299,7 +300,7 @@ def parse_bucket_file_name(name: str) -> Rfc29FileName:
     Both the names Hudi writes and RFC-29's template spelled out literally are understood.
 
     Raises:
-        CorruptError: the name is no data file name, or its file id carries no bucket id.
+        CorruptError: the name is not a data file name, or its file id has no bucket id.
     """
     literal = _RFC29_FILE.fullmatch(name)
     if literal is not None:
@@ -322,7 +323,7 @@ def parse_marker_name(path: str, limits: Limits = DEFAULT_LIMITS) -> MarkerName:
     Both a direct marker's path and a line of a `MARKERS<n>` file have this form.
 
     Raises:
-        CorruptError: it does not end in `.marker.` and a known type.
+        CorruptError: the path does not end in `.marker.` and a known type.
         UnsafePathError: the path would leave the table root.
     """
     partition_path, _, name = check_relative_path(path, limits).rpartition("/")

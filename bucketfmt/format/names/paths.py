@@ -1,7 +1,7 @@
 """Checked relative paths, and partition paths <-> partition values.
 
-Pure. A path found in a table is untrusted: `check_relative_path` is the gate every such
-path passes before it is joined to the table root. Source of the escaping and of partition
+Pure. A path found in a table is untrusted: `check_relative_path` checks every such path before it
+is joined to the table root. Source of the escaping and of partition
 paths: Hudi's `PartitionPathEncodeUtils` and `KeyGenUtils.getRecordPartitionPath`.
 """
 
@@ -29,10 +29,10 @@ __all__ = [
 ]
 
 DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
-"""Stands for a null or empty partition value."""
+"""The component for a null or empty partition value."""
 
 FORMER_DEFAULT_PARTITION = "default"
-"""Stood for a null or empty partition value up to Hudi 0.11 (table version 4)."""
+"""The component for a null or empty partition value up to Hudi 0.11 (table version 4)."""
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _SEPARATOR = re.compile(r"[/\\]")
@@ -43,16 +43,16 @@ _TO_ESCAPE = re.compile(r"""[\x00-\x1f"#%'*/:=?\\\x7f{\[\]^]""")
 def check_relative_path(text: str, limits: Limits = DEFAULT_LIMITS) -> str:
     r"""Return `text` if joining it to the table root stays below the root.
 
-    There is one spelling per file: the path comes back as it is, or not at all. "" is the
+    There is one spelling per file: the path is returned unchanged, or refused. "" is the
     root itself. Refused are absolute paths, empty components, components of dots and spaces
     only (`.`, `..`, `.. `), backslashes, control characters, a colon in the first component
     (a drive or a URL scheme; Hudi cannot write one either) and text that is not Unicode.
-    What would be `.` or `..` after one URL decoding or Unicode compatibility folding
-    (`%2e%2e`, `a%2F..`, fullwidth dots) is refused too, for the sake of stores that do
-    either. Other escapes are ordinary partition values: `region=us%2Fca` passes.
+    Components that would be `.` or `..` after one URL decoding or Unicode compatibility folding
+    (`%2e%2e`, `a%2F..`, fullwidth dots) are refused too, because some stores decode or fold. Other
+    escapes are ordinary partition values: `region=us%2Fca` passes.
 
     Raises:
-        UnsafePathError: for any of these.
+        UnsafePathError: the path is one of these.
         LimitError: the path is longer than `limits.path_bytes_max` bytes of UTF-8.
     """
     reason = _find_danger(text, limits)
@@ -64,13 +64,13 @@ def check_relative_path(text: str, limits: Limits = DEFAULT_LIMITS) -> str:
 
 
 def check_partition_path(text: str) -> str:
-    """Return a partition path that a writer has made of values, if it may be written to.
+    """Check and return a partition path that a writer made of values.
 
-    Refused are what `check_relative_path` refuses, and the folders of Hudi's own files, which
-    readers pass over.
+    Refused are the paths that `check_relative_path` refuses, and the folders of Hudi's own files,
+    which readers skip.
 
     Raises:
-        UnsafePathError: for any of these.
+        UnsafePathError: the path is one of these.
         LimitError: the path is too long.
     """
     reason = _find_danger(text, DEFAULT_LIMITS)
@@ -85,7 +85,7 @@ def check_partition_path(text: str) -> str:
 
 
 def _find_danger(text: str, limits: Limits) -> str | None:
-    """Return why a path is not to be used; None if it may."""
+    """Return the reason why a path is refused; None if the path is safe."""
     try:
         size = len(text.encode())
     except UnicodeEncodeError:
@@ -115,7 +115,7 @@ def _shown(text: str) -> str:
 
 
 def _leads_up(component: str) -> bool:
-    """Whether a component is, or hides, one that is made of dots and spaces only."""
+    """Whether a component is, or decodes to, one of dots and spaces only."""
     if component.isascii() and "%" not in component:
         return "." in component and not component.strip(". ")
     decoded = unescape_partition_value(unicodedata.normalize("NFKC", component))
@@ -146,7 +146,7 @@ def unescape_partition_value(text: str) -> str:
 
 
 def ambiguous_partition_error(field: str, value: str, where: str = "") -> KeyEncodingError:
-    """Return the error for a value whose partition path is that of other values, too.
+    """Return the error for a value that shares its partition path with other values.
 
     Such values are "" and `DEFAULT_PARTITION`, whose path is that of null, and values with a "/"
     among several fields that are not URL-encoded. A row with such a value would replace the row
@@ -176,8 +176,8 @@ def parse_partition_path(
     """Return one partition value per field, as text; None for a null or empty value.
 
     A single field may span several components (an unescaped "/" in its value): then the
-    whole path is its value, as Hudi takes it. Ask only where the path holds the columns'
-    values at all: `TableConfig.partition_path_holds_values`.
+    whole path is its value, as Hudi takes it. Call this only if the path holds the columns' values:
+    `TableConfig.partition_path_holds_values`.
 
     Raises:
         CorruptError: the path does not fit the fields.
@@ -216,8 +216,8 @@ def format_partition_path(
 
     Raises:
         KeyEncodingError: other values have the same path (`ambiguous_partition_error`).
-        UnsafePathError: a value that is not URL-encoded would leave the table root or make
-            an empty component.
+        UnsafePathError: a value that is not URL-encoded would lead out of the table root or make an
+            empty component.
     """
     components = []
     for value, field in zip(values, fields, strict=True):

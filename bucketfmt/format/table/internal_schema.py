@@ -36,7 +36,7 @@ NO_COLUMN = -1
 
 
 class Field(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A column or a field of a record. Its id stays when it is renamed, and is never reused."""
+    """A column or a field of a record. The id stays after a rename, and is never reused."""
 
     id: Int32
     name: str
@@ -72,15 +72,15 @@ class MapType(msgspec.Struct, frozen=True, tag_field="type", tag="map"):
 InternalType = str | RecordType | ArrayType | MapType
 """A nested type, or a primitive as Hudi spells it: `long`, `decimal(10, 2)`, `fixed[16]`.
 
-Primitives stay text, so that one a release does not know hurts only readers of its column.
+Primitives stay text, so that an unknown primitive affects only readers of its column.
 """
 
 
 class InternalSchema(msgspec.Struct, frozen=True, tag_field="type", tag="record"):
-    """A table schema. `version_id` is the instant, as a number, that brought it.
+    """A table schema. `version_id` is the instant, as a number, that introduced the schema.
 
-    `max_column_id` is the highest id ever given out: higher than any id in `fields` once the
-    newest column was dropped.
+    `max_column_id` is the highest id ever assigned: higher than any id in `fields` if the newest
+    column was dropped.
     """
 
     fields: tuple[Field, ...]
@@ -101,8 +101,8 @@ def parse_internal_schema(text: str, limits: Limits = DEFAULT_LIMITS) -> Interna
     """Return the schema in the JSON of `latest_schema`.
 
     Raises:
-        CorruptError: not such JSON, or two columns share an id.
-        LimitError: too many fields, or nested too deeply.
+        CorruptError: the text is not such JSON, or two columns share an id.
+        LimitError: the schema has too many fields, or is nested too deeply.
     """
     return _checked(decode_json(text, InternalSchema, "internal schema"), limits)
 
@@ -140,7 +140,7 @@ def find_schema_in_force(
 ) -> InternalSchema | None:
     """Return the schema that files of the instant `commit_time` were written with.
 
-    It is the newest that is not younger than the commit; None where all are younger.
+    This is the newest schema that is not newer than the commit; None if all schemas are newer.
     """
     instant = int(commit_time)
     older = [schema for schema in schemas if schema.version_id <= instant]
@@ -174,7 +174,7 @@ def _checked(schema: InternalSchema, limits: Limits) -> InternalSchema:
 def _ids(
     kind: InternalType | InternalSchema, path: tuple[str, ...]
 ) -> Iterator[tuple[int, tuple[str, ...]]]:
-    """Yield (id, path) depth first, a parent before what is in it."""
+    """Yield (id, path) depth first, a parent before its children."""
     children: list[tuple[int, str, InternalType]] = []
     match kind:
         case RecordType(fields=fields) | InternalSchema(fields=fields):

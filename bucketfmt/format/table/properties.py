@@ -55,7 +55,7 @@ def decode_properties(data: bytes, limits: Limits = DEFAULT_LIMITS) -> dict[str,
 
 
 def salvage_properties(data: bytes, limits: Limits = DEFAULT_LIMITS) -> dict[str, str]:
-    """Return the keys and values of a damaged properties file, as far as they can be told.
+    """Return the readable keys and values of a damaged properties file.
 
     Lines that do not decode are left out, and a property that is glued to a comment is read.
 
@@ -125,8 +125,8 @@ def encode_properties(properties: Mapping[str, str], comments: Sequence[str] = (
     """Return a properties file as Java stores it: comment lines, then one line per key.
 
     Args:
-        properties: Written in the order given.
-        comments: One line each. Hudi writes two: what it did when, and Java's date.
+        properties: Written in the given order.
+        comments: One line each. Hudi writes two: its action with the time, and Java's date.
 
     Raises:
         ValueError: a comment holds a line break.
@@ -159,7 +159,7 @@ def table_checksum(name: str, database: str = "") -> int:
 
 
 def check_table_checksum(properties: Mapping[str, str]) -> None:
-    """Check `hoodie.table.checksum`; a table without one is valid if it has a name.
+    """Check `hoodie.table.checksum`; a table without checksum is valid if it has a name.
 
     Source: `ConfigUtils.isPropertiesInvalid`.
 
@@ -187,7 +187,7 @@ def check_table_checksum(properties: Mapping[str, str]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class PartitionMetadata:
-    """What `.hoodie_partition_metadata` says: who made the partition, how deep it lies.
+    """The content of `.hoodie_partition_metadata`: a partition's first commit, and its depth.
 
     `partition_depth` counts path components, 0 for an unpartitioned table.
     """
@@ -197,11 +197,11 @@ class PartitionMetadata:
 
 
 def decode_partition_metadata(data: bytes, limits: Limits = DEFAULT_LIMITS) -> PartitionMetadata:
-    """Return what a partition metafile in text form says.
+    """Decode a partition metafile in text form.
 
     Raises:
-        CorruptError: it is no properties file, or lacks one of the two.
-        LimitError: it is longer than `limits.properties_bytes_max`.
+        CorruptError: the text is not a properties file, or lacks one of the two properties.
+        LimitError: the file is longer than `limits.properties_bytes_max`.
     """
     properties = decode_properties(data, limits)
     commit_time = properties.get("commitTime", "")

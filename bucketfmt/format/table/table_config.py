@@ -1,4 +1,4 @@
-"""What `hoodie.properties` says about a table, resolved as Hudi resolves it.
+"""The configuration in `hoodie.properties`, resolved as Hudi resolves it.
 
 Pure. Source: `HoodieTableConfig`, `KeyGeneratorType`, `TimelinePathProvider`.
 """
@@ -26,7 +26,7 @@ __all__ = ["KeyGenerator", "MergeMode", "PartialUpdateMode", "TableConfig"]
 
 
 class KeyGenerator(str, Enum):
-    """How record keys and partition paths come from columns; `_AVRO` twins count as their kind."""
+    """How record keys and partition paths are made; `_AVRO` variants count as their kind."""
 
     SIMPLE = "SIMPLE"
     COMPLEX = "COMPLEX"
@@ -43,7 +43,7 @@ class KeyGenerator(str, Enum):
 
 
 class MergeMode(str, Enum):
-    """Which of two records with one key stays."""
+    """Which of two records with one key wins."""
 
     COMMIT_TIME_ORDERING = "COMMIT_TIME_ORDERING"
     EVENT_TIME_ORDERING = "EVENT_TIME_ORDERING"
@@ -113,9 +113,10 @@ class TableConfig:
         timeline_path: Folder of the active timeline.
         history_path: Folder of archived instants, whichever layout the table has.
         archive_folder: Folder where layout 1 archives; an upgraded table may still have it.
-        record_key_fields: Empty where Hudi generates keys.
+        record_key_fields: Empty if Hudi generates keys.
         partition_fields: Without the key generator's type suffix; empty if unpartitioned.
-        key_generator: The recorded one, else the one Hudi infers from the fields.
+        key_generator: The recorded key generator, else the key generator that Hudi infers from the
+            fields.
         ordering_fields: Compared to find the newer of two records.
         merge_mode: Resolved from mode, strategy id, payload class and ordering fields.
         payload_class: As recorded; it decides how records merge only in mode CUSTOM.
@@ -132,8 +133,8 @@ class TableConfig:
         timezone: "LOCAL" or "UTC", the zone instants are written in.
         cdc_enabled: Whether writers log change data.
         partition_path_holds_values: Whether partition paths are made of the columns' values.
-            Where they are made by a date format, by slashed dates or by a user's class, they
-            say nothing about the columns and must neither prune nor fill them.
+            If a date format, slashed dates or a user's class makes the paths, the paths do not hold
+            the columns' values, and must not be used to prune or fill columns.
         properties: All properties, raw.
     """
 
@@ -167,13 +168,14 @@ class TableConfig:
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str]) -> TableConfig:
-        """Return the configuration `decode_properties` of `hoodie.properties` stands for.
+        """Return the configuration of the properties in `hoodie.properties`, as `decode_properties`
+        returns them.
 
         Raises:
             CorruptError: a property has no valid value, properties contradict one another, or
                 the checksum is wrong (ChecksumError).
-            UnsupportedError: the table version, the table format, a bootstrapped table, or a
-                value this release does not know.
+            UnsupportedError: this release does not support the table version, the table format,
+                bootstrapped tables, or a value.
             UnsafePathError: a folder would lie outside the table.
         """
         check_property_names(properties)
@@ -235,7 +237,7 @@ class TableConfig:
         )
 
     def check_written_version(self) -> None:
-        """Check that this release writes tables of this version, not only reads them.
+        """Check that this release writes tables of this version.
 
         Raises:
             UnsupportedError: the table version is 3, 4 or 5.
@@ -259,7 +261,7 @@ def _number(properties: Mapping[str, str], key: str, default: int) -> int:
 
 
 def _flag(properties: Mapping[str, str], key: str, default: bool = False) -> bool:
-    """True or false in any case; to Java all else is false, so that damage would turn it off."""
+    """Parse true or false in any case. Other text is refused, which Java takes for false."""
     text = properties.get(key, str(default))
     if text.lower() not in ("true", "false"):
         raise CorruptError(f"{key} is {text[:40]!r}, neither true nor false")
@@ -267,7 +269,7 @@ def _flag(properties: Mapping[str, str], key: str, default: bool = False) -> boo
 
 
 def _one_of(properties: Mapping[str, str], key: str, values: tuple[str, ...]) -> str:
-    """The property if it is one of `values`; the first of them if it is absent."""
+    """Return the property, which must be one of `values`; the first value if it is absent."""
     text = properties.get(key) or values[0]
     if text not in values:
         raise UnsupportedError(f"{key} is {text[:80]!r}; this release knows {', '.join(values)}")

@@ -1,4 +1,4 @@
-"""The lock file of Hudi's `StorageBasedLockProvider`: JSON of who holds the table until when.
+"""The lock file of Hudi's `StorageBasedLockProvider`: JSON with the owner and the end of the lease.
 
 Pure. Source: `StorageLockData`, `StorageLockFile` (Hudi 1.1 and later, RFC-91).
 """
@@ -20,7 +20,7 @@ class TableLease(msgspec.Struct, frozen=True, rename="camel"):
     """A lease of the table. The fields in their order are Hudi's JSON.
 
     Attributes:
-        expired: Given back by its owner.
+        expired: Whether the owner released the lease.
         valid_until: Milliseconds since the epoch at which the lease ends.
         owner: A UUID, one per writer.
     """
@@ -34,7 +34,7 @@ def decode_table_lease(data: Buffer, limits: Limits = DEFAULT_LIMITS) -> TableLe
     """Return the lease in a lock file.
 
     Raises:
-        CorruptError: it is not such JSON.
+        CorruptError: the bytes are not such JSON.
         LimitError: the file exceeds `limits.properties_bytes_max`.
     """
     limits.check("properties_bytes_max", len(data))

@@ -53,9 +53,9 @@ __all__ = [
 class ArchivedInstant:
     """An archived action, or in layout 1 one state of it.
 
-    `metadata` is what a completed (or inflight) file held, `plan` what the requested file
-    held; either is None where the archive has none. `completion_time` is layout 1's state
-    transition time: of the file of that state, and None in old archives.
+    `metadata` is the content of the completed (or inflight) file, `plan` the content of the
+    requested file; None if the archive has no such content. In layout 1 `completion_time` is the
+    state transition time of the file of that state, and None in old archives.
     """
 
     requested_time: str
@@ -70,7 +70,7 @@ class ArchivedInstant:
 class HistoryFile:
     """A parquet file of layout 2's history: instants `min_instant`..`max_instant`, inclusive.
 
-    Fresh files are in layer 0; compacting ten of a layer makes one of the next.
+    New files are in layer 0; a merge of ten files of a layer makes one file of the next layer.
     """
 
     name: str
@@ -101,7 +101,7 @@ _PLAN_FIELDS: Mapping[str, type[InstantContent]] = {
 
 
 class ArchivedMetaEntry(TimelineRecord, frozen=True, kw_only=True):
-    """The fields of `HoodieArchivedMetaEntry` that say which instant it is."""
+    """The fields of `HoodieArchivedMetaEntry` that identify the instant."""
 
     commit_time: str
     action_type: str
@@ -119,7 +119,7 @@ def decode_archived_block(
 
     Raises:
         CorruptError: the bytes are not such a block.
-        UnsupportedError: another block version, or a schema that Hudi would not write.
+        UnsupportedError: the block has another version, or a schema that Hudi would not write.
         LimitError: the block exceeds a limit.
     """
     limits.check("history_file_bytes_max", len(content))
@@ -157,7 +157,7 @@ def encode_archived_block(entries: Iterable[ArchivedInstant]) -> tuple[str, byte
     """Return the SCHEMA header and the content of a block with these entries.
 
     Raises:
-        TypeError: an entry holds what the archive of layout 1 has no field for.
+        TypeError: an entry holds content for which the archive of layout 1 has no field.
     """
     schema = hudi_schema("HoodieArchivedMetaEntry")
     records = [encode_datum(schema, _archived_record(entry)) for entry in entries]
@@ -234,11 +234,11 @@ prepare_to_decode(ArchivedMetaEntry, LSMTimelineInstant, Manifest)
 def decode_history_row(row: Mapping[str, Any], limits: Limits = DEFAULT_LIMITS) -> ArchivedInstant:
     """Return one row of a history file, given as {column: value}.
 
-    Columns `metadata` and `plan` may be left out by a reader who wants times and actions only.
+    A reader that needs times and actions only may leave out the columns `metadata` and `plan`.
 
     Raises:
         CorruptError: a column is missing or of another type, or the content is corrupt.
-        UnsupportedError: another row version.
+        UnsupportedError: the row has another version.
         LimitError: the content exceeds a limit.
     """
     stored = timeline_record(row, LSMTimelineInstant)
@@ -262,7 +262,8 @@ def decode_history_manifest(
     """Return the files of a `manifest_N`, as listed. Only these are part of history.
 
     Raises:
-        CorruptError: no manifest, or one that names something else than history files.
+        CorruptError: the bytes are not a manifest, or the manifest names other files than history
+            files.
         LimitError: the file exceeds a limit.
     """
     limits.check("timeline_file_bytes_max", len(data))
@@ -277,7 +278,7 @@ def encode_history_manifest(files: Iterable[HistoryFile]) -> bytes:
 
 
 def parse_history_file_name(name: str, size: int) -> HistoryFile:
-    """Return what `<min instant>_<max instant>_<layer>.parquet` says. `size` is in bytes.
+    """Return the parts of `<min instant>_<max instant>_<layer>.parquet`. `size` is in bytes.
 
     Raises:
         CorruptError: the name is of another form, or the size is negative.
@@ -295,7 +296,7 @@ def decode_history_version(data: Buffer) -> int:
     """Return N of the manifest in force, from `_version_`.
 
     Raises:
-        CorruptError: not a number; the highest `manifest_N` is in force then.
+        CorruptError: the content is not a number. Then the highest `manifest_N` is in force.
     """
     text = bytes(data)
     if _HISTORY_VERSION.fullmatch(text) is None:

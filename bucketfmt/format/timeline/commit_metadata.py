@@ -1,4 +1,4 @@
-"""What a commit wrote and replaced: the content of commit, deltacommit and replacecommit files.
+"""Commit metadata: the content of commit, deltacommit and replacecommit files.
 
 Pure. Sources: `HoodieCommitMetadata`, `HoodieReplaceCommitMetadata`, `HoodieWriteStat`,
 `HoodieDeltaWriteStat`, `CommitMetadataSerDeV1` (JSON, layout 1), `CommitMetadataSerDeV2`
@@ -101,8 +101,8 @@ class CommitMetadata(TimelineRecord, frozen=True, kw_only=True):
     """A commit: {partition path: its files}, and {partition path: file ids it replaced}.
 
     `extra_metadata["schema"]` is the table's Avro schema without meta columns.
-    `operation_type` is Hudi's enum name; where a writer left it out it is UNKNOWN. JSON may
-    say null for it and for `compacted`, which is decoded as the default.
+    `operation_type` is Hudi's enum name, or UNKNOWN if a writer left it out. JSON may have null for
+    `operation_type` and `compacted`, which is decoded as the default.
     """
 
     partition_to_write_stats: Mapping[str, Sequence[WriteStat]] = {}
@@ -133,8 +133,8 @@ def decode_commit_metadata(data: Buffer, limits: Limits = DEFAULT_LIMITS) -> Com
     A file of zero bytes is an empty commit, as Hudi reads it.
 
     Raises:
-        CorruptError: the bytes are neither form.
-        UnsupportedError: an Avro container that Hudi would not write.
+        CorruptError: the bytes have neither form.
+        UnsupportedError: the bytes are an Avro container that Hudi would not write.
         LimitError: the file exceeds a limit.
     """
     limits.check("timeline_file_bytes_max", len(data))

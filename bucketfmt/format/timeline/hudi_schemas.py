@@ -1,7 +1,7 @@
 """The Avro schemas of Hudi's timeline records, in short form.
 
 Pure. Source: `hudi-common/src/main/avro/*.avsc` of Hudi 1.0.2, which 1.1 and 1.2 share.
-Hudi 0.15 knows fewer fields; Avro readers skip the ones they do not know.
+Hudi 0.15 knows fewer fields; Avro readers skip fields that they do not know.
 
 The short form: `name:type`, and for a type T
     ?T   may be null and is null by default     T?=x  may be null, is x by default
@@ -160,7 +160,7 @@ def _with_default(name: str, kind: AvroSchema, default_json: str) -> dict[str, A
 
 
 def _type(text: str, defined: set[str]) -> AvroSchema:
-    """Expand a type; a record is spelled out where it first occurs and named after that."""
+    """Expand a type; a record is defined where it occurs first, and named after that."""
     if text.startswith("?"):
         return ["null", _type(text[1:], defined)]
     if text.startswith("["):

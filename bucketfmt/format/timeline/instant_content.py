@@ -1,8 +1,8 @@
-"""Any file of the timeline, whatever action it belongs to.
+"""The content of a timeline file of any action.
 
-Pure. Source: `CommitMetadataSerDeV1/V2`, `ActiveTimelineV1/V2`. To a reader the content says
-what it is: Avro files name their record, JSON is commit metadata. To a writer the action and
-its state say what belongs into the file.
+Pure. Source: `CommitMetadataSerDeV1/V2`, `ActiveTimelineV1/V2`. A reader recognises the content:
+Avro files name their record, JSON is commit metadata. A writer chooses the content by the action
+and its state.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def decode_instant_content(data: Buffer, limits: Limits = DEFAULT_LIMITS) -> Ins
 
     Raises:
         CorruptError: the bytes are neither commit metadata in JSON nor a record Hudi writes.
-        UnsupportedError: an Avro container that Hudi would not write.
+        UnsupportedError: the bytes are an Avro container that Hudi would not write.
         LimitError: the file exceeds a limit.
     """
     if not len(data):
@@ -133,18 +133,18 @@ def encode_instant_content(
 ) -> bytes:
     """Return the bytes of an instant's file as Hudi would write it.
 
-    A requested commit or deltacommit has no content, and neither has anything inflight but a
-    write, which may tell there what it means to touch, and a clean, which repeats its plan: Hudi
-    1.0 and earlier look for it there. Commit metadata is JSON in layout 1.
+    A requested commit or deltacommit has no content. An inflight file has no content either, with
+    two exceptions: a write may list the planned files, and a clean repeats its plan, because Hudi
+    1.0 and earlier read the plan there. Commit metadata is JSON in layout 1.
 
     Args:
-        content: What the file is to hold; None for an empty file.
+        content: The content of the file; None for an empty file.
         action: For example `deltacommit`, `compaction`, `clustering`.
         state: The state the file stands for.
         layout: `TableConfig.timeline_layout`.
 
     Raises:
-        TypeError: such a file holds something else.
+        TypeError: the content is of a type that such a file does not hold.
         ValueError: file groups are replaced by an action that is no replacement.
     """
     completes_as = comparable_action(action, 2)

@@ -70,7 +70,7 @@ def _pieces(schema: AvroSchema, values: pa.Array, path: str) -> list[pa.Array]:
     if isinstance(schema, AvroNullable):
         return _nullable_pieces(schema, values, path)
     if values.null_count and schema != AvroPrimitive("null"):
-        raise SchemaError(f"column {path} has a null value, and the Avro schema allows none")
+        raise SchemaError(f"column {path}: null, but the Avro schema allows no null")
     if isinstance(schema, AvroRecord):
         return _record_pieces(schema, values, path)
     if isinstance(schema, (AvroArray, AvroMap)):

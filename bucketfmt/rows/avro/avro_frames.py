@@ -59,7 +59,7 @@ def _follow_alone(data: npt.NDArray[np.uint8], count: int) -> _Positions:
         position += 4 + length
         if length < 0 or position > size:
             raise CorruptError(
-                f"the length of record {index} of {count} leads out of the block",
+                f"record {index} of {count} has a length that leads out of the block",
                 offset=frames[-1],
             )
         frames.append(position)

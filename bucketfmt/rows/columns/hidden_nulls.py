@@ -77,7 +77,7 @@ def _required(array: pa.Array, path: str, is_hidden: pa.Array | None) -> pa.Arra
     if not array.null_count:
         return array
     if is_hidden is None or not pc.all(pc.or_(is_hidden, array.is_valid())).as_py():
-        raise SchemaError(f"column {path} has a null value, and the schema allows none")
+        raise SchemaError(f"column {path}: null, but the schema allows no null")
     kind = array.type
     if pa.types.is_struct(kind):
         children = [array.field(index) for index in range(kind.num_fields)]

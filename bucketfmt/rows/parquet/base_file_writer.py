@@ -264,9 +264,7 @@ class BaseFileWriter:
         rows = rows.select(self.schema.names)
         for field, column in zip(self.schema, rows.columns, strict=True):
             if not field.nullable and column.null_count:
-                raise SchemaError(
-                    f"column {field.name} has a null value, and the schema allows none"
-                )
+                raise SchemaError(f"column {field.name}: null, but the schema allows no null")
         with _schema_errors():
             rows = rows if rows.schema.equals(self.schema) else rows.cast(self.schema)
         for index in self._hiding:
