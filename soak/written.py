@@ -112,7 +112,7 @@ def _some_rows(store: MemoryStore, first: int) -> pa.Table:
     rows = SimulatedProcess(store, 0, _WRITER).open().scan().to_arrow()
     texts = [repr(row) for row in rows.to_pylist()]
     in_order = sorted(range(rows.num_rows), key=texts.__getitem__)
-    return rows.take(in_order[first::7])
+    return rows.take(pa.array(in_order[first::7], pa.int64()))
 
 
 _CHANGES: dict[str, Callable[[bf.Table, pa.Table], object]] = {
