@@ -1,6 +1,6 @@
-"""Scans in groups of buckets that belong together: what is joined or grouped without a shuffle.
+"""Groups the buckets of several scans, for joins and aggregations without a shuffle.
 
-Planning lists, and reads some keys where nothing states the index; it opens no other file.
+Planning lists files. It opens data files only where keys have to prove the index.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ __all__ = ["BucketGroups", "BucketedScan", "plan_bucketed_scan", "plan_groups"]
 
 @dataclass(frozen=True)
 class BucketedScan:
-    """The file slices of a scan and the buckets they hold.
+    """The file slices of a scan and their buckets.
 
     Attributes:
-        columns: What is hashed.
+        columns: The hash fields.
         layouts: Of each partition, by path.
         slices: (file slice, bucket id).
     """
@@ -41,11 +41,11 @@ class BucketedScan:
 
 @dataclass(frozen=True)
 class BucketGroups:
-    """What scans hold of each bucket they have in common.
+    """The parts of several scans in each bucket that they have in common.
 
     Attributes:
-        buckets: These buckets; pickles.
-        tasks: Of each scan, of each bucket: what to read, with its partition.
+        buckets: The common buckets; pickles.
+        tasks: For each scan and each bucket, the tasks to read, each with its partition.
     """
 
     buckets: CommonBuckets
@@ -58,8 +58,8 @@ def plan_bucketed_scan(
     """Return the buckets of a scan's slices.
 
     Raises:
-        IndexUnknownError: the index is unknown, keeps no buckets, or leaves out file groups.
-        UnsupportedError: a hash field is no column, or of a type whose equal values may have
+        IndexUnknownError: the index is unknown, has no buckets, or leaves out file groups.
+        UnsupportedError: a hash field is not a column, or equal values of its type may have
             different hashes.
         ValueError: `index` of `open` contradicts the table's file groups.
     """
@@ -119,10 +119,10 @@ def _hashed_type(schema: pa.Schema, name: str) -> pa.DataType:
 
 
 def plan_groups(scans: Sequence[BucketedScan]) -> BucketGroups:
-    """Return what each scan holds of each bucket they have in common. Pure.
+    """Return the parts of each scan in each bucket that the scans have in common. Pure.
 
     Raises:
-        UnsupportedError: they have none.
+        UnsupportedError: the scans have no bucket in common.
     """
     common = find_common_buckets(
         [scan.columns for scan in scans],

@@ -1,4 +1,4 @@
-"""Tables about a table: what was done to it, and what it is made of. Each is a `pa.Table`."""
+"""Arrow tables about a table: its commits, files, buckets, partitions and rings."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ _LOG_BLOCKS = pa.schema(
 
 
 class Inspect:
-    """The state a table was in when `Table.inspect` was asked for."""
+    """The state of a table at the time of `Table.inspect`."""
 
     def __init__(self, state: TableState, index_finder: IndexFinder) -> None:
         self._state = state
@@ -109,7 +109,7 @@ class Inspect:
         self._index_finder = index_finder
 
     def commits(self, archived: bool = False) -> pa.Table:
-        """Return the instants of the timeline, oldest first; the archived ones too if asked."""
+        """Return the instants of the timeline, oldest first; with `archived`, also the archive."""
         records = {record.requested_time: record for record in self._state.commits}
         instants = list(self._state.timeline.instants)
         if archived:
@@ -137,7 +137,7 @@ class Inspect:
         return pa.Table.from_pylist(rows, _COMMITS)
 
     def files(self) -> pa.Table:
-        """Return the files a reader opens: of each file group the newest slice."""
+        """Return the files that a reader opens: the newest slice of each file group."""
         rows = []
         for file_slice, bucket_id in self._slices():
             for file in file_slice.files:
@@ -203,7 +203,7 @@ class Inspect:
         return pa.Table.from_pylist(rows, _BUCKETS)
 
     def partitions(self) -> pa.Table:
-        """Return the partitions with what is in them."""
+        """Return the partitions with the number and size of their file groups."""
         rows = []
         for path in self._snapshot.partitions:
             slices = self._snapshot.slices(path)
@@ -238,10 +238,10 @@ class Inspect:
         return pa.Table.from_pylist(rows, _HASHING_METADATA)
 
     def log_blocks(self, path: str) -> pa.Table:
-        """Return the blocks of one log file; what is no sound block has its damage told.
+        """Return the blocks of one log file, and the damage between blocks.
 
         Raises:
-            NotFoundError: there is no such file.
+            NotFoundError: the table has no such file.
         """
         limits = self._state.limits
         data = self._state.store.read(path, limits.log_file_bytes_max)

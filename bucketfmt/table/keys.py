@@ -1,4 +1,4 @@
-"""The keys a caller asks for, in whatever form they come. Pure."""
+"""Reads the keys that a caller gives, in all forms. Pure."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ _ARROW = (pa.Array, pa.ChunkedArray, pa.Table)
 
 @dataclass(frozen=True, eq=False)
 class KeySet:
-    """Record keys, and the partition of each where the caller told it.
+    """Record keys, and the partition of each if the caller gave partitions.
 
     Attributes:
-        record_keys: Text, no nulls.
-        partition_paths: As long as `record_keys`; None where any partition is meant.
+        record_keys: Text, without nulls.
+        partition_paths: A path for each key; None stands for all partitions.
     """
 
     record_keys: pa.ChunkedArray
@@ -58,24 +58,25 @@ def read_keys(
     find_schema: FindSchema,
     find_encoding: FindEncoding | None = None,
 ) -> KeySet:
-    """Return the keys a caller gave.
+    """Return the keys that a caller gave.
 
-    Rows count by `_hoodie_record_key` and `_hoodie_partition_path` (or `record_key` and
-    `partition_path`) where they have them, else by the table's key and partition fields, whose
-    values count as equal values of the table's types (`rows.exact_cast`).
+    Keys of rows are `_hoodie_record_key` and `_hoodie_partition_path` (or `record_key` and
+    `partition_path`) if the rows have these columns. Otherwise the keys are made of the table's key
+    and partition fields, by equal values in the table's types (`rows.columns.exact_cast`).
 
     Args:
-        keys: What the caller gave.
-        config: Of the table.
+        keys: The argument of the caller.
+        config: The properties of the table.
         find_schema: Called where keys or partition paths are made of fields.
-        find_encoding: Called where keys are made of fields and the table's version does not tell
-            how; without it such rows are refused.
+        find_encoding: Called where keys are made of fields and the table's version leaves their
+            form open; without it such rows are refused.
 
     Raises:
-        TypeError: they come in no form that is known, or not as text.
-        ValueError: a null key, or rows without the columns it takes.
+        TypeError: the keys have an unknown form, or are not text.
+        ValueError: a key is null, or rows lack the columns of keys.
         SchemaError: a value of a key or partition field has no equal in the table's type.
-        KeyEncodingError: rows whose key fields make no key, or the key of other values too.
+        KeyEncodingError: the key fields of a row make no key, or rows with other values would have
+            the same key.
     """
     if isinstance(keys, str):
         raise TypeError("keys is a list of record keys; for one key write [key]")
@@ -175,7 +176,7 @@ def _keys_of_rows(
     fields = config.record_key_fields
     if not fields or any(find_column(rows, field) is None for field in fields):
         wanted = ", ".join(fields) or RECORD_KEY
-        raise ValueError(f"rows to look up want the column {RECORD_KEY}, or all of: {wanted}")
+        raise ValueError(f"rows to look up need the column {RECORD_KEY}, or all of: {wanted}")
     if is_encoding_open(config) and find_encoding is None:
         raise ValueError(
             f"Hudi releases write a complex key of one field as 7 or as {fields[0]}:7; "

@@ -71,7 +71,9 @@ class KeyLocator:
     ) -> tuple[PartitionLocator, np.ndarray]:
         some = self.partitions.get(path)
         if some is None:
-            raise NotFoundError("the table had no such partition when keys were to be located")
+            raise NotFoundError(
+                "the table had no such partition when the locator was made; make a new one"
+            )
         return some, some.buckets.assign(record_keys)
 
 
@@ -188,7 +190,7 @@ def _by_partition(
             yield path, keys.record_keys, every_row
         return
     if partitions is not None:
-        raise ValueError("the keys tell their partitions already; leave partitions= out")
+        raise ValueError("the keys have their partitions; leave partitions= out")
     encoded = keys.partition_paths.combine_chunks().dictionary_encode()
     paths, codes = encoded.dictionary.to_pylist(), encoded.indices.to_numpy()
     if len(paths) < 2:

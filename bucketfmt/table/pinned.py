@@ -1,6 +1,6 @@
-"""A table as it was at one timeline, as a value: what is sent to who works on it elsewhere.
+"""A table at one timeline, as a value that is sent to other processes.
 
-It holds no listings and no commits, which are read where, and if, they are needed.
+The value holds no listings and no commits; a process reads them when it needs them.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ _ASSIGNED = pa.schema({"partition_path": pa.string(), "bucket_id": pa.int32(), "
 
 @dataclass(frozen=True, eq=False)
 class PinnedTable:
-    """A table at one timeline. Pickles; holds the store's options, secrets among them.
+    """A table at one timeline. Pickles; holds the store's options, including secrets.
 
     Attributes:
         store: The table's files.
-        config: Its properties.
-        limits: The bounds it was opened with.
-        index: What the caller of `open` said of the index.
-        timeline: How far it is looked at.
+        config: The table's properties.
+        limits: The bounds that were given to `open`.
+        index: The index that was given to `open`, if any.
+        timeline: The timeline.
     """
 
     store: Store
@@ -51,12 +51,12 @@ class PinnedTable:
 
     @cached_property
     def snapshot(self) -> Snapshot:
-        """The table as the timeline has it."""
+        """The snapshot of the table at the timeline."""
         return Snapshot(TableState(self.store, self.config, self.timeline, self.limits))
 
     @cached_property
     def finder(self) -> IndexFinder:
-        """What tells the index."""
+        """Finds the table's index."""
         return IndexFinder(self.store, self.config, self.limits, self.index)
 
     def layout(self, partition_path: str) -> BucketLayout:
@@ -67,16 +67,16 @@ class PinnedTable:
         """Return the bucket of each row, in order, by hashing alone.
 
         Args:
-            rows: With the key fields and the partition fields, or Hudi's columns for them.
+            rows: Rows with the key and partition fields, or with Hudi's columns for them.
 
         Returns:
-            partition_path; bucket_id, on a ring the node's value; rank, which of the partition's
-            buckets that is, from 0.
+            partition_path; bucket_id, which on a ring is the node's value; and rank, the position
+            of the bucket among the partition's buckets, from 0.
 
         Raises:
-            KeyEncodingError: a key that is null or empty, that rows of other values would have too,
-                or on which Hudi never returns.
-            IndexUnknownError: the index is unknown, or keeps no buckets.
+            KeyEncodingError: a key is null or empty, rows with other values would have the same
+                key, or Hudi never returns from hashing the key.
+            IndexUnknownError: the index is unknown, not proved for a partition, or has no buckets.
         """
         keys = read_keys(rows, self.config, self._columns, lambda: self._key_encoding)
         paths = keys.partition_paths

@@ -1,4 +1,4 @@
-"""Which file groups a read has to open. Pure: only what is proved is pruned."""
+"""Plans which file groups a read opens. Pure. Prunes only by a layout that is proved."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ _UNKNOWN_KEYS = (KeyGenerator.USER_PROVIDED, KeyGenerator.AUTO_RECORD)
 
 @dataclass(frozen=True)
 class ScanPlan:
-    """The file slices a scan opens, and how many it need not.
+    """The file slices that a scan opens, and how many it leaves out.
 
     Attributes:
-        slices: What is opened.
-        partitions_pruned: Partitions the filter excludes; they are not even listed.
-        file_groups_pruned: File groups of the other partitions that the filter excludes by hash.
+        slices: The file slices to open.
+        partitions_pruned: Number of partitions that the filter excludes; they are not listed.
+        file_groups_pruned: Number of file groups in other partitions that are excluded by hash.
     """
 
     slices: tuple[FileSlice, ...]
@@ -55,7 +55,7 @@ class ScanPlan:
 def plan_partitions(
     partitions: Iterable[str], config: TableConfig, schema: pa.Schema, row_filter: Filter | None
 ) -> list[str]:
-    """Return the partitions that may hold rows the filter holds for.
+    """Return the partitions that may hold rows for which the filter holds.
 
     Prunes by = and IN on partition fields of text or integers, where the path is made of
     the column's value.
@@ -96,11 +96,11 @@ def _may_match(path: str, config: TableConfig, allowed: dict[int, frozenset[str 
 def find_buckets(
     row_filter: Filter | None, config: TableConfig, schema: pa.Schema, layout: BucketLayout
 ) -> frozenset[int] | None:
-    """Return the buckets whose rows the filter may hold for; None for all.
+    """Return the buckets that may hold rows for which the filter holds; None for all buckets.
 
-    Prunes by = and IN on every hash field, combined by AND and OR. Values that a composite
-    key does not keep apart (they hold `,` or `:`) prune nothing; nor, up to Hudi 0.15, does a
-    hash field beside a key field of text, whose commas would take part in the hash.
+    Prunes by = and IN on every hash field, combined by AND and OR. Values with `,` or `:` prune
+    nothing, because they are ambiguous in a composite key. Up to Hudi 0.15 a hash field beside a
+    key field of text prunes nothing either, because commas in that text take part in the hash.
     """
     fields = config.record_key_fields
     if row_filter is None or not fields or config.key_generator in _UNKNOWN_KEYS:

@@ -1,7 +1,7 @@
-"""A scan in pieces that other processes read, such as the executors of a cluster.
+"""The tasks of a scan, which other processes read, such as the executors of a cluster.
 
-`Scan.task_reader()` is sent once to who reads, and is a value that pickles; each `ReadTask` is a
-hundred bytes or so. Reading is I/O, the rest is pure.
+`Scan.task_reader()` is a value that pickles and is sent once to each reader; a `ReadTask` has about
+a hundred bytes. Reading is I/O, the rest is pure.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class ReadTask:
     """One file slice to read.
 
     Attributes:
-        size: Bytes of its files.
-        payload: What `TaskReader.read` takes; opaque.
+        size: The size of its files in bytes.
+        payload: The argument of `TaskReader.read`; opaque.
     """
 
     size: int
@@ -44,40 +44,41 @@ class ReadTask:
 
 @dataclass(frozen=True, eq=False)
 class TaskReader:
-    """What the tasks of one scan share. Pickles; holds the store's options, secrets among them."""
+    """Reads the tasks of one scan. Pickles; holds the store's options, including secrets."""
 
     _basis: ReadBasis
     _spec: RowSpec
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns it returns."""
+        """The columns of the rows."""
         return self._spec.output
 
     def read(self, payload: bytes, batch_rows: int = _BATCH_ROWS) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of one task, base file and log merged, in batches of at most so many.
+        """Yield the rows of one task, base file and log merged, in batches.
 
         Args:
-            payload: Of the task.
-            batch_rows: How many rows at a time.
+            payload: The payload of the task.
+            batch_rows: The largest number of rows in a batch.
 
         Raises:
-            CorruptError: a file is missing, cut or damaged.
-            UnsupportedError: the slice has log files and the table merges in a way not built.
+            CorruptError: a file is missing, truncated or damaged.
+            UnsupportedError: the slice has log files, and the table merges records in an
+                unsupported way.
         """
         for rows in self._reader.read(decode_slice(payload), batch_rows):
             yield from rows.to_batches(batch_rows)
 
     def of_keys(self, record_keys: pa.Array) -> TaskReader:
-        """Return a reader of the rows of these record keys alone, as `Table.lookup`."""
+        """Return a reader of only the rows with these record keys, as in `Table.lookup`."""
         return TaskReader(self._basis, replace(self._spec, keys=record_keys))
 
     def keys_of(self, rows: pa.Table) -> pa.Table:
         """Return record_key and partition_path (null: any) of rows, as `Table.locate` reads them.
 
         Raises:
-            ValueError: a null key, or rows without the columns it takes.
-            KeyEncodingError: rows whose key fields make no key.
+            ValueError: a key is null, or rows lack the columns of keys.
+            KeyEncodingError: the key fields of a row make no key.
         """
         found = read_keys(rows, self._basis.config, lambda: self._spec.table.data)
         paths = found.partition_paths

@@ -1,6 +1,6 @@
-"""A planned read: what it opens, and its rows in whatever form is wanted.
+"""A planned read: the file slices it opens, and its rows for Arrow, pandas, polars and DuckDB.
 
-I/O happens when rows are asked for; the plan only lists.
+The plan only lists files; data files are opened when rows are read.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Scan:
         return f"<bucketfmt.Scan: {self.plan()}>"
 
     def plan(self) -> ScanPlan:
-        """Return the file slices to open, and how many the filter made needless."""
+        """Return the file slices to open, and how many the filter leaves out."""
         with self._snapshot.state.read_here():
             return self._plan
 
@@ -125,16 +125,16 @@ class Scan:
             return None
 
     def tasks(self) -> list[ReadTask]:
-        """Return the read in pieces, one for each file slice, for other processes to do.
+        """Return a task for each file slice, for reading in other processes.
 
         Raises:
-            ValueError: the scan has a limit, which holds for no piece.
+            ValueError: the scan has a limit, which cannot be divided.
         """
         self._check_divisible()
         return [ReadTask.of(file_slice) for file_slice in self.plan().slices]
 
     def task_reader(self) -> TaskReader:
-        """Return what reads these pieces: a value that pickles, the same for all of them."""
+        """Return the reader of all tasks of this scan: a value that pickles."""
         self._check_divisible()
         return TaskReader(self._snapshot.basis, self._spec)
 
@@ -145,13 +145,13 @@ class Scan:
 
     def _check_divisible(self) -> None:
         if self._limit is not None:
-            raise ValueError("a scan with a limit is not done in pieces; leave limit= out")
+            raise ValueError("a scan with a limit cannot be divided into tasks; leave limit= out")
 
     def to_batches(self, batch_rows: int = _BATCH_ROWS) -> Iterator[pa.RecordBatch]:
-        """Yield the rows in batches of at most `batch_rows`, in no promised order.
+        """Yield the rows in batches of at most `batch_rows`, in any order.
 
-        File slices are read side by side, fewer where their logs are large; memory follows the
-        slices in work, not the table.
+        File slices are read in parallel, fewer at a time where their logs are large. Memory follows
+        the slices that are being read, not the size of the table.
         """
         for rows in self._limited(self._stream(batch_rows)):
             yield from rows.to_batches(batch_rows)
@@ -186,7 +186,7 @@ class Scan:
 
     def _limited(self, tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
         left = self._limit
-        for rows in self._told(tables):
+        for rows in self._with_causes(tables):
             if left is not None:
                 rows = rows.slice(0, left)  # noqa: PLW2901
                 left -= rows.num_rows
@@ -195,7 +195,8 @@ class Scan:
             if left == 0:
                 break
 
-    def _told(self, tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
+    def _with_causes(self, tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
+        """Yield the tables; an error names the rollback or clean that deleted a file."""
         with self._snapshot.state.read_here():
             yield from tables
 
@@ -208,11 +209,11 @@ class Scan:
         return pa.RecordBatchReader.from_batches(self.schema, self.to_batches())
 
     def to_pandas(self) -> pandas.DataFrame:
-        """Return the rows as a pandas DataFrame. Wants the `pandas` extra."""
+        """Return the rows as a pandas DataFrame. Needs the `pandas` extra."""
         return self.to_arrow().to_pandas()
 
     def to_polars(self) -> polars.DataFrame:
-        """Return the rows as a polars DataFrame. Wants the `polars` extra."""
+        """Return the rows as a polars DataFrame. Needs the `polars` extra."""
         import polars  # noqa: PLC0415  (an optional dependency)
 
         return polars.DataFrame(self.to_arrow())
@@ -225,14 +226,14 @@ class Scan:
 
 
 def group_buckets(*scans: Scan) -> BucketGroups:
-    """Return what each scan holds of each bucket that they have in common.
+    """Return the parts of each scan in each bucket that the scans have in common.
 
-    Rows of equal hash fields are in one group: it is joined, or grouped, without others.
+    Rows with equal hash fields are in one common bucket, which can be joined or grouped alone.
 
     Raises:
-        IndexUnknownError: an index is unknown, keeps no buckets, or leaves out file groups.
-        UnsupportedError: the tables hash other fields, or other texts of them, or their buckets
-            have nothing in common; or equal values may be in different buckets.
+        IndexUnknownError: an index is unknown, has no buckets, or leaves out file groups.
+        UnsupportedError: the tables hash different fields, or different texts of them; their
+            buckets have nothing in common; or equal values may be in different buckets.
         ValueError: a scan has a limit.
     """
     return plan_groups([scan.bucketed() for scan in scans])
@@ -256,9 +257,9 @@ def plan_scan(
     """Return a scan of a snapshot. Arguments as in `Table.scan`.
 
     Raises:
-        TypeError: an argument of another type.
-        SchemaError: an unknown column.
-        ValueError: a negative limit.
+        TypeError: an argument has the wrong type.
+        SchemaError: the table has no such column.
+        ValueError: the limit is negative.
     """
     if columns is not None:
         columns = check_names("columns", columns)
@@ -285,16 +286,18 @@ def plan_scan(
 def output_schema(
     table: TableSchema, columns: Sequence[str] | None, meta_columns: bool
 ) -> pa.Schema:
-    """Return the columns a caller asked for.
+    """Return the columns that a caller asked for.
 
     Raises:
-        SchemaError: an unknown column, one twice, or none.
+        SchemaError: a column is unknown or named twice, or no columns are named.
     """
     names = list(columns) if columns is not None else list(table.data.names)
     if len(set(names)) < len(names):
-        raise SchemaError("a column is named twice")
+        raise SchemaError("columns= names a column twice; name each column once")
     if not names and not meta_columns:
-        raise SchemaError("no columns are asked for; count() returns the number of rows")
+        raise SchemaError(
+            "columns= names no columns; name some, or call count() for the number of rows"
+        )
     if meta_columns:
         meta = table.meta_columns
         names = [*meta, *(name for name in names if name not in meta)]
@@ -315,12 +318,12 @@ def plan_changes(
     """Return a scan of the rows that instants in (since, until] wrote. As in `Table.changes`.
 
     Raises:
-        UnsupportedError: the table keeps no commit times in its rows.
+        UnsupportedError: the rows of the table have no commit times.
     """
     if not state.config.populate_meta_fields:
         raise UnsupportedError(
-            "the table keeps no meta columns, so its rows do not tell when they were written; "
-            "compare two scans with as_of= instead"
+            "the table has no meta columns, so the commit of a row is unknown; compare two scans "
+            "with as_of= instead"
         )
     by_completion = state.config.table_version >= 8
     written = None

@@ -1,6 +1,6 @@
-"""A table as it is read: `bucketfmt.Table` is this one and what else can be done with a table.
+"""A table for reading. `bucketfmt.Table` is this class with writes, services and checks.
 
-I/O. Reading never writes: a table opened with read-only credentials reads as well.
+I/O. Reading never writes: read-only credentials suffice.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ Moment = str | datetime
 
 
 class Table:
-    """A Hudi table. Follows its timeline: each call sees the newest completed commit.
+    """A Hudi table. A table follows its timeline: each call sees the newest completed commit.
 
     Safe to use from several threads, and in a forked child.
 
     Attributes:
         config: The table's properties, typed.
-        limits: The bounds it was opened with.
-        store: Its files.
+        limits: The bounds that were given to `open`.
+        store: The table's files.
     """
 
     def __init__(
@@ -65,12 +65,12 @@ class Table:
 
     @property
     def uri(self) -> str:
-        """Where the table is."""
+        """The URI of the table."""
         return self.store.uri
 
     @property
     def state(self) -> TableState:
-        """The table as its timeline stands now: one listing, the rest is kept between calls."""
+        """The state of the table now. Lists the timeline; the rest is kept between calls."""
         for attempts_left in (2, 1, 0):
             timeline = load_timeline(self.store, self.config, self.limits)
             with self._lock:
@@ -90,7 +90,7 @@ class Table:
         return state
 
     def _adopt(self, config: TableConfig) -> None:
-        """Go on with properties that were read anew: others may have changed the table's."""
+        """Use properties that were read again, because another writer may have changed them."""
         if config.properties == self.config.properties:
             return
         with self._lock:
@@ -98,7 +98,7 @@ class Table:
             self._state = None
 
     def _snapshot(self) -> Snapshot:
-        """The table as its timeline stands now; one object while it does not move."""
+        """The snapshot of the table now; the same object while the timeline does not change."""
         state = self.state
         with self._lock:
             if self._newest is None or self._newest.state is not state:
@@ -112,26 +112,26 @@ class Table:
 
     @property
     def schema(self) -> pa.Schema:
-        """The user's columns, as Arrow has them."""
+        """The user's columns, in Arrow types."""
         return self._snapshot().schema.data
 
     @property
     def resolved_index(self) -> ResolvedIndex:
-        """The table's index and how it is known. May sample keys, once, where nothing states it."""
+        """The table's index and its source. Samples keys, once, if nothing states the index."""
         return self._index_finder.resolve(self._snapshot())
 
     @property
     def index(self) -> Index | None:
-        """How keys map to file groups; None where nothing proves it."""
+        """How keys map to file groups; None where the index is unknown."""
         return self.resolved_index.index
 
     @property
     def inspect(self) -> Inspect:
-        """Tables about the table."""
+        """Arrow tables about the commits, files and buckets of the table."""
         return Inspect(self.state, self._index_finder)
 
     def pinned(self) -> PinnedTable:
-        """Return the table as it is now, as a value that pickles and does not follow it."""
+        """Return the table at its present timeline, as a value that pickles and does not change."""
         timeline = self.state.timeline
         return PinnedTable(
             self.store,
@@ -155,18 +155,18 @@ class Table:
         Args:
             columns: Names to return, in this order; all of the user's columns by default.
             filter: (column, op, value) tuples that must all hold, a list of such lists of which
-                one must, or a pyarrow expression (applied, but no file group is pruned by it).
-            as_of: Read what was requested up to this moment, inclusive.
-            read_optimized: Base files only: what is in log files is not seen.
-            meta_columns: Hudi's own columns too, before the others: five, and `_hoodie_operation`
-                where the table keeps that (Flink's `changelog.enabled`).
-            limit: At most so many rows.
+                one must hold, or a pyarrow expression (which prunes no file groups).
+            as_of: Read the writes that were requested up to this moment, inclusive.
+            read_optimized: Read base files only, without the rows in log files.
+            meta_columns: Return Hudi's own columns too, before the others: five, and
+                `_hoodie_operation` where the table has it (Flink's `changelog.enabled`).
+            limit: Return at most this many rows.
 
         Raises:
-            SchemaError: an unknown column.
-            UnsupportedError: the table merges records in a way that is not built.
-            NotFoundError: of the scan when it reads: a rollback or a clean has deleted files since
-                it was made; make a new one.
+            SchemaError: the table has no such column.
+            UnsupportedError: the table merges records in an unsupported way.
+            NotFoundError: when the scan reads: a rollback or a clean has deleted its files since
+                the scan was made; make a new scan.
         """
         return plan_scan(
             self._snapshot() if as_of is None else Snapshot(self.state, self._instant(as_of)),
@@ -187,10 +187,11 @@ class Table:
         meta_columns: bool = False,
         limit: int | None = None,
     ) -> Scan:
-        """Plan a read of the rows written after `since` (None: ever), up to `until` inclusive.
+        """Plan a read of the rows written after `since`, up to `until` inclusive.
 
-        Each row as it stood at `until`; deleted rows are not told. Both moments are completion
-        times in tables of version 8 and later, requested times before, as in Hudi.
+        None as `since` stands for the beginning. Rows are as of `until`; deleted rows are left out.
+        Both moments are completion times in tables of version 8 and later, and requested times
+        before, as in Hudi.
         """
         return plan_changes(
             self.state,
@@ -204,29 +205,29 @@ class Table:
         )
 
     def locate(self, keys: KeysLike, partitions: Sequence[str] | None = None) -> pa.Table:
-        """Return where keys live or would live, by hashing alone.
+        """Return the bucket and the files of each key, by hashing the key.
 
-        No data file is opened where the table records its index. Otherwise keys of up to nine file
-        groups of each partition are read, once, which have to prove the index. (One more file is
-        opened where `keys` are rows and only the keys that are there tell how a complex key of
-        one field is written: in tables of version 6 and 8.)
+        Where the table records its index, no data file is opened. Otherwise the index has to be
+        proved once by the keys of up to nine file groups of each partition. (One more file is
+        opened in tables of version 6 and 8 with a complex key of one field, if `keys` are rows:
+        only stored keys show how such a key is written.)
 
         Args:
             keys: Record keys (a list or an Arrow column of text), or rows with
                 `_hoodie_record_key` or the key fields, and with `_hoodie_partition_path` or the
                 partition fields if the table has partitions.
-            partitions: Partition paths to look in, where `keys` does not tell; all by default.
+            partitions: The partition paths for keys without a partition; all by default.
 
         Returns:
             record_key, partition_path, bucket_id, file_id, base_file, log_files: a row for each
-            key, in the order of `keys`; where they do not tell a partition, for each partition
-            and key. A bucket without a file group has null file_id. On a consistent hashing
-            ring, bucket_id is the ring value of the node.
+            key, in the order of `keys`. Keys without a partition have a row for each partition.
+            file_id is null for a bucket without a file group. On a consistent hashing ring,
+            bucket_id is the ring value of the node.
 
         Raises:
-            IndexUnknownError: nothing says how keys map to buckets, or the index has none, or the
-                table does not prove the index for a partition.
-            KeyEncodingError: a key on which Hudi itself never returns.
+            IndexUnknownError: the index is unknown, has no buckets, or is not proved for a
+                partition.
+            KeyEncodingError: Hudi never returns from hashing a key.
             SchemaError: a key or partition value has no equal in the table's type.
             CorruptError: two file groups share the bucket of a key.
             ValueError: `index` of `open` contradicts the table's file groups or keys.
@@ -237,19 +238,20 @@ class Table:
         return locate_keys(snapshot, self._index_finder, self._read_keys(keys), partitions)
 
     def locator(self, partitions: Sequence[str] | None = None) -> KeyLocator:
-        """Return what locates keys elsewhere, without I/O: a value that pickles. As `locate`.
+        """Return a value that pickles and locates keys in other processes without I/O.
 
-        It has a few hundred bytes a file group, of all partitions or of these.
+        The value has a few hundred bytes for each file group of the given partitions, by default
+        of all. Errors as in `locate`.
         """
         if partitions is not None:
             partitions = check_names("partitions", partitions)
         return plan_locator(self._snapshot(), self._index_finder, partitions)
 
     def lookup(self, keys: KeysLike, columns: Sequence[str] | None = None) -> pa.Table:
-        """Return the rows of keys; opens only their buckets. Keys as in `locate`.
+        """Return the rows of keys; opens only the buckets of the keys. Keys as in `locate`.
 
         Where the index is unknown, is not proved for a partition or has no buckets, all file
-        groups of the keys' partitions are looked at.
+        groups of the keys' partitions are read.
 
         Raises:
             ValueError: `index` of `open` contradicts the table's file groups or keys.

@@ -383,5 +383,6 @@ class TestLimits:
             "num_buckets_max",
             "partition_rules_max",
             "bloom_filter_bytes_max",
+            "hfile_block_bytes_max",
         }
         assert tested | others == set(Limits.__dataclass_fields__)

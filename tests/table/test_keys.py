@@ -156,7 +156,7 @@ def test_what_is_no_key_is_a_type_error(keys: object, message: str) -> None:
     [
         ([None, "a"], "a record key is null"),
         (pa.array(["a", None]), "a record key is null"),
-        (pa.table({"nope": ["a"]}), "want the column _hoodie_record_key, or all of: id"),
+        (pa.table({"nope": ["a"]}), "need the column _hoodie_record_key, or all of: id"),
         (
             pa.table({"id": ["a"], "_hoodie_partition_path": pa.array([None], pa.string())}),
             "a partition path is null",
