@@ -47,7 +47,7 @@ from bucketfmt.timeline.table_properties import load_config
 from bucketfmt.timeline.timeline import Instant, Timeline
 from bucketfmt.write.commit.open import WriterConfig, open_transactions
 from bucketfmt.write.commit.result import CommitResult
-from bucketfmt.write.commit.transaction import Transactions
+from bucketfmt.write.commit.transactions import Transactions
 from bucketfmt.write.properties.create import create_table
 from bucketfmt.write.properties.pin_index import is_recorded, pin_index
 from bucketfmt.write.properties.plan_create import TableType, name_of, plan_properties
@@ -64,7 +64,15 @@ from bucketfmt.write.services.plan_archive import Kept
 from bucketfmt.write.services.plan_clean import CleanPolicy, Retention
 from bucketfmt.write.services.plan_compaction import CompactionPreview
 from bucketfmt.write.undo.plan_rollback import RollbackResult
-from bucketfmt.write.undo.savepoints import RestoreResult, delete_savepoint, put_savepoint, restore
+from bucketfmt.write.undo.rollback import Rollbacks
+from bucketfmt.write.undo.savepoints import (
+    RestoreResult,
+    delete_savepoint,
+    preview_restore,
+    preview_savepoint,
+    put_savepoint,
+    restore,
+)
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -548,7 +556,7 @@ class Table(ReadableTable):
         check_text("instant", instant)
         check_bool("dry_run", dry_run)
         if dry_run:
-            return self._transactions.rollbacks(self.config).roll_back(instant, dry_run=True)
+            return self._transactions.rollback_planner(self.config).preview(instant)
         with self._transactions.exclusive() as rollbacks:
             return rollbacks.roll_back(instant)
 
@@ -584,10 +592,9 @@ class Table(ReadableTable):
         check_text("comments", comments)
         check_bool("dry_run", dry_run)
         if dry_run:
-            rollbacks = self._transactions.rollbacks(self.config)
-            return put_savepoint(rollbacks, instant, user, comments, dry_run=True)
-        with self._transactions.exclusive(keeps_files=True) as rollbacks:
-            return put_savepoint(rollbacks, instant, user, comments)
+            return preview_savepoint(self._transactions.rollback_planner(self.config), instant)
+        with self._transactions.locked() as table:
+            return put_savepoint(Rollbacks(table), instant, user, comments)
 
     def delete_savepoint(self, instant: str) -> None:
         """Delete a savepoint: its files may then be cleaned, and its write be rolled back.
@@ -598,8 +605,8 @@ class Table(ReadableTable):
             LockTimeoutError: the table lock could not be acquired.
         """
         check_text("instant", instant)
-        with self._transactions.exclusive(keeps_files=True) as rollbacks:
-            delete_savepoint(rollbacks, instant)
+        with self._transactions.locked() as table:
+            delete_savepoint(Rollbacks(table), instant)
 
     def restore(self, savepoint: str, *, dry_run: bool = False) -> RestoreResult:
         """Take back every write after a savepoint.
@@ -622,8 +629,7 @@ class Table(ReadableTable):
         check_text("savepoint", savepoint)
         check_bool("dry_run", dry_run)
         if dry_run:
-            rollbacks = self._transactions.rollbacks(self.config)
-            return restore(rollbacks, savepoint, dry_run=True)
+            return preview_restore(self._transactions.rollback_planner(self.config), savepoint)
         with self._transactions.exclusive() as rollbacks:
             return restore(rollbacks, savepoint)
 

@@ -10,8 +10,8 @@ empty; the time it was last written is the heartbeat.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 
 from bucketfmt.errors import BucketfmtError, ConflictError
 from bucketfmt.format.names.layout import heartbeat_path
@@ -202,6 +202,15 @@ class Heartbeat:
         if self._end():
             with suppress(BucketfmtError):
                 self._store.delete(self._path)
+
+    @contextmanager
+    def stopped_on_error(self) -> Iterator[None]:
+        """Stop the heartbeat where the body raises."""
+        try:
+            yield
+        except BaseException:
+            self.stop()
+            raise
 
     def abandon(self) -> None:
         """End the heartbeat and leave its file, which expires after some time."""

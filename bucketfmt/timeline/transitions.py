@@ -89,6 +89,7 @@ def put_completed(
     action: str,
     content: InstantContent,
     may_publish: Callable[[], bool] = lambda: True,
+    prepare: Callable[[], None] = lambda: None,
 ) -> Instant:
     """Publish an inflight action: from now on readers see its effects.
 
@@ -102,6 +103,7 @@ def put_completed(
         content: What the action did.
         may_publish: Returns whether the lock and the heartbeat are held. Called right before each
             try, and once the file exists.
+        prepare: Called once the action is known to be inflight, before anything is published.
 
     Returns:
         The instant. In layout 1 its completion time, which is the file's own, is None.
@@ -117,6 +119,7 @@ def put_completed(
     layout = config.timeline_layout
     data = encode_instant_content(content, action, State.COMPLETED, layout)
     _check_inflight(timeline, requested_time, action)
+    prepare()
     completion_time = clock.next_time(known_times(timeline)) if layout == 2 else None
     name = format_instant_file_name(
         requested_time, action, State.COMPLETED, completion_time, layout

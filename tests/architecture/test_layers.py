@@ -150,3 +150,23 @@ def test_decisions_never_take_a_store() -> None:
         for path in PURE_MODULES
         if any(module.startswith("bucketfmt.storage") for module in IMPORTS[path])
     ] == []
+
+
+def importers_of(name: str) -> list[str]:
+    """The modules that import a function, or the module that has it, by name."""
+    return [
+        named(path)
+        for path in MODULES
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.ImportFrom) and name in {alias.name for alias in node.names}
+    ]
+
+
+def test_one_module_requests_and_publishes_instants() -> None:
+    locked_table = "write/commit/locked_table.py"
+    assert importers_of("put_requested") == [locked_table]
+    assert importers_of("put_completed") == [locked_table]
+    assert importers_of("transitions") == []
+    # To set an instant inflight takes no lock: what is begun without it is named here.
+    unlocked = ["write/commit/transactions.py", "write/services/cleaning.py"]
+    assert sorted(importers_of("put_inflight")) == [locked_table, *unlocked]

@@ -396,7 +396,7 @@ def test_what_an_archived_commit_or_a_rollback_logged_is_planned(
     before = listed_logs(root)
     dead = begin_to_log(bf.open(table.uri))
     failed = listed_logs(root) - before
-    dead._transaction._heartbeat.abandon()
+    dead._transaction.heartbeat.abandon()
     Path(table.uri, ".hoodie/.heartbeat", dead.instant).unlink()
     table.upsert(later := rows(range(3), ts=6))  # rolls the dead write back
     model.upsert(later)

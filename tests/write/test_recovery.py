@@ -64,7 +64,8 @@ def test_crash_points_of_a_write(tmp_path: Path, version: int, kind: str) -> Non
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_living_writer_is_left_alone(tmp_path: Path, version: int) -> None:
     table, model = make(tmp_path, version, "MERGE_ON_READ")
-    with table._transactions.begin("deltacommit") as transaction:
+    transaction = table._transactions.begin("deltacommit")
+    with transaction.aborted_on_error():
         more = rows(range(5), ts=3, price=3.0)
         bf.open(table.uri).upsert(more)
         model.upsert(more)
@@ -101,7 +102,7 @@ def test_a_rollback_others_have_built_over(tmp_path: Path, version: int, kind: s
     given = rows(range(20, 60), ts=2, price=2.0)
     done = table.upsert(given)
     model.upsert(given)
-    planner = table._transactions.rollbacks(table.config).planner
+    planner = table._transactions.rollback_planner(table.config)
     plan = planner.plan(table.timeline, planner.find_target(table.timeline, done.instant))
     more = rows(range(3), ts=4, price=4.0)
     other = bf.open(table.uri)

@@ -342,7 +342,8 @@ def test_a_savepointed_write_stays(started: tuple[bf.Table, Model]) -> None:
 def test_a_writer_at_work_is_not_disturbed(started: tuple[bf.Table, Model]) -> None:
     table, _ = started
     done = table.upsert(rows(range(20, 60), ts=2, price=2.0))
-    with table._transactions.begin("commit") as transaction:
+    transaction = table._transactions.begin("commit")
+    with transaction.aborted_on_error():
         other = bf.open(table.uri)
         for instant in (done.instant, transaction.instant):
             with pytest.raises(bf.ConflictError, match="at work"):

@@ -211,7 +211,8 @@ def test_what_cannot_be(started: tuple[bf.Table, Model]) -> None:
     later = table.savepoint()
     with pytest.raises(bf.ConflictError, match="later savepoint"):
         table.restore(first)
-    with table._transactions.begin("commit") as transaction:
+    transaction = table._transactions.begin("commit")
+    with transaction.aborted_on_error():
         with pytest.raises(bf.ConflictError, match="at work"):
             bf.open(table.uri).restore(later)
         transaction._abort()

@@ -219,7 +219,7 @@ def test_a_dead_driver_is_cleaned_up_after(table: bf.Table) -> None:
     started = driver.start_write("upsert", SCHEMA)
     list(started.task.write(rows(range(20, 90), ts=2), "0-0-0"))
     assert data_files(table) > before
-    started._transaction._heartbeat.abandon()
+    started._transaction.heartbeat.abandon()
     Path(table.uri, ".hoodie/.heartbeat", started.instant).unlink()
     assert_rows(table, model)
     model.upsert(given := rows(range(40, 60), ts=3))

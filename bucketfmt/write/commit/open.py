@@ -26,7 +26,7 @@ from bucketfmt.timeline.lock import (
 from bucketfmt.timeline.machine import Machine
 from bucketfmt.timeline.storage_based_lock import StorageBasedLock
 from bucketfmt.write.commit.non_blocking import Concurrency
-from bucketfmt.write.commit.transaction import Transactions
+from bucketfmt.write.commit.transactions import Transactions
 from bucketfmt.write.properties.metadata_table import drop_metadata_table
 
 __all__ = ["WriterConfig", "open_transactions"]

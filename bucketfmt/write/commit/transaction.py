@@ -1,49 +1,38 @@
 """One commit from its beginning to its end, next to other writers.
 
-I/O. An instant is requested under the table lock, its files are announced by markers before they
-are written, and under the lock again it is completed, if nobody else wrote to the same buckets
-since it began. Whatever fails before that leaves nothing that counts. Source:
-BaseHoodieWriteClient.startCommit and commitStats, TransactionManager, HoodieTable.finalizeWrite.
+I/O. The files of a commit are announced by markers before they are written, and under the table
+lock the commit is completed, if nobody else wrote to the same buckets since it began. Whatever
+fails before that leaves nothing that counts. Source: BaseHoodieWriteClient.commitStats,
+TransactionManager.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from types import TracebackType
-from typing import Literal
 
 import msgspec
 
 from bucketfmt.errors import (
     BucketfmtError,
+    CommitUnknownError,
     ConflictError,
     LockLostError,
     NotFoundError,
     StorageError,
-    UnsupportedError,
 )
 from bucketfmt.format.names.instants import State, find_instant_file, format_instant_file_name
 from bucketfmt.format.names.names import BaseFileName, find_data_file_name
 from bucketfmt.format.names.paths import join_path
 from bucketfmt.format.table.table_config import TableConfig
-from bucketfmt.format.timeline.commit_metadata import CommitMetadata
-from bucketfmt.format.timeline.plans import RequestedReplaceMetadata
-from bucketfmt.limits import Limits
-from bucketfmt.process import this_process
+from bucketfmt.format.timeline.commit_metadata import CommitMetadata, WriteStat
 from bucketfmt.snapshot.overtaken import find_what_may_be_archived
-from bucketfmt.storage.store import Store
-from bucketfmt.timeline.clock import InstantClock, known_times
-from bucketfmt.timeline.heartbeat import Heartbeat, Heartbeats
+from bucketfmt.timeline.heartbeat import Heartbeat
 from bucketfmt.timeline.history import load_history
 from bucketfmt.timeline.load import load_timeline
-from bucketfmt.timeline.lock import LockProvider, TableLock
-from bucketfmt.timeline.machine import Machine
 from bucketfmt.timeline.markers import delete_announced_files, delete_markers
-from bucketfmt.timeline.table_properties import load_config
 from bucketfmt.timeline.timeline import Instant, Timeline
-from bucketfmt.timeline.transitions import put_completed, put_inflight, put_requested
 from bucketfmt.write.commit.concurrent_operations import load_concurrent_operations
 from bucketfmt.write.commit.conflicts import (
     concurrent_operation,
@@ -52,246 +41,65 @@ from bucketfmt.write.commit.conflicts import (
     find_conflicts,
 )
 from bucketfmt.write.commit.keyed_commits import KeyedCommits
+from bucketfmt.write.commit.locked_table import WritableTable
 from bucketfmt.write.commit.result import CommitResult, result_of
+from bucketfmt.write.commit.started_work import PendingInstant
 from bucketfmt.write.rows.basis import Basis
 from bucketfmt.write.rows.schema_change import settle_columns
 from bucketfmt.write.undo.plan_rollback import check_still_there
-from bucketfmt.write.undo.recovery import recover
-from bucketfmt.write.undo.rollback import Rollbacks
 
-__all__ = ["MetadataTable", "Transaction", "Transactions"]
-
-MetadataTable = Literal["refuse", "drop"]
-"""What to do about a metadata table, which a commit behind its back would make wrong."""
-
-_INFLIGHT_PARTITIONS = "hoodie.table.metadata.partitions.inflight"
+__all__ = ["Transaction"]
 
 
-class Transactions:
-    """Begins commits on one table. Safe to use from several threads, and in a forked child."""
+class Transaction(PendingInstant):
+    """A commit under way, which is published or taken back.
 
-    def __init__(
-        self,
-        store: Store,
-        limits: Limits,
-        locks: LockProvider,
-        clock: InstantClock,
-        heartbeats: Heartbeats,
-        machine: Machine,
-        drop_metadata_table: Callable[[], None] | None = None,
-    ) -> None:
-        """Set up.
-
-        Args:
-            store: The table's files.
-            limits: Bounds on what is read.
-            locks: The table lock, the same kind for all writers.
-            clock: Gives instants.
-            heartbeats: Of the table.
-            machine: That it runs on.
-            drop_metadata_table: Removes the metadata table, called under the lock; None to refuse
-                to write to a table that has one.
-        """
-        self.store = store
-        self.limits = limits
-        self.locks = locks
-        self.clock = clock
-        self.heartbeats = heartbeats
-        self.machine = machine
-        self._drop_metadata_table = drop_metadata_table
-        self.keyed_commits = KeyedCommits(store, limits)
-
-    def begin(self, action: str) -> Transaction:
-        """Return a commit that is inflight, once what dead writers left is removed.
-
-        Args:
-            action: commit, deltacommit or replacecommit.
-
-        Raises:
-            UnsupportedError: the table has a metadata table, which would not know of the commit.
-            LockTimeoutError: the table lock could not be acquired.
-            ConflictError: a restore was begun and not finished.
-        """
-        with self.locks.taken() as lock:
-            config = self.check_metadata_table()
-            timeline = recover(self.rollbacks(config, lock))
-            instant = self.clock.next_time(known_times(timeline))
-            heartbeat = self.heartbeats.start(instant)
-            content = RequestedReplaceMetadata() if action == "replacecommit" else None
-            try:
-                put_requested(self.store, config, instant, action, content)
-            except Exception:
-                heartbeat.stop()
-                raise
-        transaction = Transaction(self, config, timeline, instant, action, heartbeat)
-        with transaction.aborted_on_error():
-            put_inflight(self.store, config, instant, action)
-        return transaction
-
-    def join(self, instant: str, action: str) -> Heartbeat:
-        """Keep the heartbeat of an inflight commit going that another process began.
-
-        The caller stops it, or abandons it.
-
-        Raises:
-            ConflictError: it has ended, or is being rolled back.
-            LockTimeoutError: the table lock could not be acquired, to revive what had no heartbeat.
-        """
-        heartbeat = self.heartbeats.join(instant)
-        if heartbeat is not None:
-            return heartbeat
-        # Nobody did for long. Who takes such a commit back holds the lock while doing so.
-        with self.locks.taken():
-            config = load_config(self.store, self.limits)
-            pending = load_timeline(self.store, config, self.limits).pending
-            is_there = any(found.requested_time == instant for found in pending.of(action).instants)
-            if not is_there or pending.of("rollback").instants:
-                raise ConflictError(
-                    f"nothing kept the write of {instant} alive, and it was, or is being, taken "
-                    "back; write again"
-                )
-            return self.heartbeats.revive(instant)
-
-    def resume(self, instant: str, action: str, timeline: Timeline) -> Transaction:
-        """Return a commit that another process began, its heartbeat kept going from here.
-
-        Args:
-            instant: Its requested time.
-            action: As it was begun.
-            timeline: As it was when it began.
-
-        Raises:
-            ConflictError: as `join`; LockTimeoutError likewise.
-        """
-        heartbeat = self.join(instant, action)
-        config = load_config(self.store, self.limits)
-        return Transaction(self, config, timeline, instant, action, heartbeat, is_resumed=True)
-
-    def rollbacks(self, config: TableConfig, lock: TableLock | None = None) -> Rollbacks:
-        """Return what takes instants back while the lock is held; without one, what plans to."""
-        return Rollbacks(
-            self.store,
-            config,
-            self.limits,
-            self.clock,
-            self.heartbeats,
-            self.machine,
-            lock.holds if lock is not None else lambda: False,
-        )
-
-    @contextmanager
-    def exclusive(self, *, keeps_files: bool = False) -> Iterator[Rollbacks]:
-        """Hold the table lock, for what takes instants back.
-
-        Args:
-            keeps_files: No data file comes or goes, so that a metadata table stays right.
-
-        Raises:
-            UnsupportedError: the table has a metadata table, which would not know of it.
-            LockTimeoutError: the table lock could not be acquired.
-        """
-        with self.locks.taken() as lock:
-            config = self._load_written() if keeps_files else self.check_metadata_table()
-            yield self.rollbacks(config, lock)
-
-    @contextmanager
-    def recovered(self) -> Iterator[tuple[TableConfig, Timeline]]:
-        """Hold the table lock, once what dead writers left is removed: for table services.
-
-        Raises:
-            UnsupportedError: the table has a metadata table, which would not know of it.
-            LockTimeoutError: the table lock could not be acquired.
-            ConflictError: a restore was begun and not finished.
-        """
-        with self.locks.taken() as lock:
-            config = self.check_metadata_table()
-            yield config, recover(self.rollbacks(config, lock))
-
-    def find_repeated(self, idempotency_key: str | None) -> CommitResult | None:
-        """Return the commit that was made with this key, active or archived.
-
-        Of the archive the newest files are looked at, up to ten thousand instants.
-        """
-        if idempotency_key is None:
-            return None
-        config = load_config(self.store, self.limits)
-        timeline = load_timeline(self.store, config, self.limits)
-        return self.keyed_commits.find(timeline, config, idempotency_key)
-
-    def check_metadata_table(self) -> TableConfig:
-        """Return the properties as they are now, once no metadata table is in the way.
-
-        Raises:
-            UnsupportedError: a metadata table is to stay, or the table is of an old version.
-        """
-        config = self._load_written()
-        pending = config.properties.get(_INFLIGHT_PARTITIONS)
-        if not config.metadata_partitions and not pending:
-            return config
-        if self._drop_metadata_table is None:
-            raise UnsupportedError(
-                "the table has a metadata table, which would not know of this commit: readers "
-                "that trust it would miss rows, and Hudi would write keys twice. Either open the "
-                'table with metadata_table="drop", which removes it (Hudi rebuilds it), or set '
-                "hoodie.metadata.enable=false in Hudi's writers, whose next write removes it"
-            )
-        self._drop_metadata_table()
-        return load_config(self.store, self.limits)
-
-    def _load_written(self) -> TableConfig:
-        """Return the properties as they are now, of a version that is written."""
-        config = load_config(self.store, self.limits)
-        config.check_written_version()
-        return config
-
-
-class Transaction:
-    """A commit under way. A context: left with an error, nothing remains of it.
-
-    Over a network, where what failed may take effect later, that is left to the next writer. It
-    belongs to the process that began it: a forked child that leaves the context takes nothing back.
+    Over a network, where an operation that failed may take effect later, a failed commit is left
+    to the next writer.
 
     Attributes:
-        instant: Its requested time.
-        timeline: As it was when it began, under the table lock.
+        config: The table's properties when the commit began, under the table lock.
+        timeline: The timeline when the commit began, under the table lock.
     """
 
     def __init__(
         self,
-        owner: Transactions,
+        table: WritableTable,
+        keyed_commits: KeyedCommits,
         config: TableConfig,
         timeline: Timeline,
-        instant: str,
-        action: str,
+        instant: Instant,
         heartbeat: Heartbeat,
         *,
         is_resumed: bool = False,
     ) -> None:
-        self._process = this_process()
-        self._heartbeat = heartbeat
-        self._owner = owner
-        self._config = config
-        self._action = action
+        """Set up.
+
+        Args:
+            table: The table.
+            keyed_commits: Finds commits of the table by their keys.
+            config: See the attributes.
+            timeline: See the attributes.
+            instant: On the timeline of the table.
+            heartbeat: Of the instant.
+            is_resumed: Another process began the commit.
+        """
+        super().__init__(table, instant, heartbeat)
+        self._keyed_commits = keyed_commits
         self._is_resumed = is_resumed
         self._is_tried = self._is_ended = False
+        self.config = config
         self.timeline = timeline
-        self.instant = instant
 
-    @property
-    def config(self) -> TableConfig:
-        """The table's properties when the commit began, under the table lock."""
-        return self._config
+    def leave(self, error: BaseException | None) -> None:
+        """Take the commit back unless it was published.
 
-    def __enter__(self) -> Transaction:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if error is not None:
+        Args:
+            error: Why the commit is left; None if nobody wanted to publish it.
+        """
+        if error is None:
+            self.abort()
+        else:
             self._clean_up(error)
 
     @contextmanager
@@ -300,7 +108,7 @@ class Transaction:
         try:
             yield
         except BaseException as error:
-            self._clean_up(error)
+            self.leave(error)
             raise
 
     def publish(
@@ -329,15 +137,11 @@ class Transaction:
                 commit in conflict with it, and the commit could not be taken back.
             UnsupportedError: this is a forked child, and the parent began the commit.
         """
-        self._check_own()
-        owner = self._owner
-        kept = {s.path or "" for own in metadata.partition_to_write_stats.values() for s in own}
-        delete_announced_files(owner.store, self.instant, owner.limits, kept=kept)
-        with owner.locks.taken() as lock:
-            owner.check_metadata_table()
-            timeline = load_timeline(owner.store, self._config, owner.limits)
+        self.delete_other_files(_stats_of(metadata))
+        with self.table.locked() as table:
+            timeline = table.timeline
             if idempotency_key is not None:
-                found = owner.keyed_commits.find(timeline, self._config, idempotency_key)
+                found = self._keyed_commits.find(timeline, table.config, idempotency_key)
                 if found is not None:
                     self._abort()
                     return found
@@ -345,24 +149,13 @@ class Transaction:
             self._is_tried = True
             lost: LockLostError | None = None
             try:
-                done = put_completed(
-                    owner.store,
-                    self._config,
-                    timeline,
-                    owner.clock,
-                    self.instant,
-                    self._action,
-                    metadata,
-                    lambda: lock.holds() and not self._heartbeat.is_lost(),
-                )
+                done = self.complete(table, metadata)
             except LockLostError as error:
                 lost = error
         if lost is not None:
             done = self._settle(lost, metadata, basis, before, may_overlap)
         self._is_ended = True
-        with suppress(BucketfmtError):  # it is done; markers of what is done hurt no one
-            delete_markers(owner.store, self.instant)
-        self._heartbeat.stop()
+        self.end()
         return result_of(done, metadata)
 
     def _settle(
@@ -384,10 +177,10 @@ class Transaction:
                 is published any more.
             LockLostError: whether it stands is not known, or others have built on it.
         """
-        owner, config = self._owner, self._config
+        store, config = self.table.store, self.config
         try:
-            with owner.locks.taken() as lock:
-                now = load_timeline(owner.store, config, owner.limits)
+            with self.table.locks.taken() as lock:
+                now = load_timeline(store, config, self.table.limits)
                 done = self._find_own(now)
                 if done is None and find_what_may_be_archived(before, now) is not None:
                     raise lost  # taken back, or archived
@@ -401,12 +194,12 @@ class Transaction:
                     return done
                 if self._is_built_on(before, now, metadata) or not lock.holds():
                     raise lost
-                owner.store.delete(join_path(config.timeline_path, done.file_name))
+                store.delete(join_path(config.timeline_path, done.file_name))
                 raise conflict
         except ConflictError:
             raise
         except BucketfmtError as error:
-            self._heartbeat.abandon()
+            self.heartbeat.abandon()
             self._is_ended = True
             if error is lost:
                 raise
@@ -414,10 +207,10 @@ class Transaction:
 
     def _find_own(self, now: Timeline) -> Instant | None:
         """Return this commit as completed."""
-        for instant in now.completed.of(self._action).instants:
+        for instant in now.completed.of(self._instant.action).instants:
             if instant.requested_time == self.instant:
                 # As `put_completed` returns it.
-                time = instant.completion_time if self._config.timeline_layout == 2 else None
+                time = instant.completion_time if self.config.timeline_layout == 2 else None
                 return replace(instant, completion_time=time)
         return None
 
@@ -431,10 +224,10 @@ class Transaction:
     ) -> ConflictError | None:
         """Return why this commit, which is published, may not stand; None if it may."""
         name = format_instant_file_name(
-            self.instant, self._action, State.INFLIGHT, None, self._config.timeline_layout
+            self.instant, self._instant.action, State.INFLIGHT, None, self.config.timeline_layout
         )
-        path = join_path(self._config.timeline_path, name)
-        if self._owner.store.info(path) is None:
+        path = join_path(self.config.timeline_path, name)
+        if self.table.store.info(path) is None:
             return ConflictError(
                 f"another writer rolled {self.instant} back while this process stood still. "
                 "Nothing is published; reload the table and retry"
@@ -452,13 +245,12 @@ class Transaction:
 
     def _is_built_on(self, before: Timeline, now: Timeline, metadata: CommitMetadata) -> bool:
         """Whether what came onto the timeline since names this commit, or one of its files."""
-        owner, config = self._owner, self._config
+        store, config = self.table.store, self.config
         if find_what_may_be_archived(before, now) is not None:
             return True  # it may have been archived
-        paths = [s.path or "" for own in metadata.partition_to_write_stats.values() for s in own]
-        files = [path.rpartition("/")[2] for path in paths]
+        files = [(stat.path or "").rpartition("/")[2] for stat in _stats_of(metadata)]
         known = {instant.file_name for instant in before.instants}
-        for entry in owner.store.list(config.timeline_path):
+        for entry in store.list(config.timeline_path):
             file = find_instant_file(entry.name, config.timeline_layout)
             if file is None or entry.name in known or file.requested_time == self.instant:
                 continue
@@ -466,7 +258,7 @@ class Transaction:
                 continue
             # Until version 6 a deltacommit lists the log files of its slice, pending ones too.
             names = [self.instant] if file.action == "deltacommit" else [self.instant, *files]
-            data = owner.store.read(entry.path, owner.limits.timeline_file_bytes_max)
+            data = store.read(entry.path, self.table.limits.timeline_file_bytes_max)
             if any(name and name.encode() in data for name in names):
                 return True
         return False
@@ -480,15 +272,14 @@ class Transaction:
         may_overlap: bool,
     ) -> CommitMetadata:
         """Return the commit with the columns that others have given the table meanwhile."""
-        owner, config = self._owner, self._config
+        store, config = self.table.store, self.config
         check_still_there(before, now)
         self._check_not_archived(before, now)
         candidates = find_candidates(
             config, before, now, self.instant, writes_base_files=_has_base_files(metadata)
         )
-        others = load_concurrent_operations(owner.store, config, candidates, owner.limits)
-        instant = Instant(self.instant, self._action, State.INFLIGHT, None, "")
-        ours = concurrent_operation(instant, metadata)
+        others = load_concurrent_operations(store, config, candidates, self.table.limits)
+        ours = concurrent_operation(replace(self._instant, state=State.INFLIGHT), metadata)
         conflicts = find_conflicts(ours, others, basis.index, may_overlap=may_overlap)
         if conflicts:
             raise conflict_error(conflicts)
@@ -503,7 +294,7 @@ class Transaction:
     @property
     def leaves_nothing(self) -> bool:
         """Whether `abort` leaves nothing, and leaves nothing to the next write either."""
-        return self._owner.store.failures_are_final or not self._is_resumed
+        return self.table.store.failures_are_final or not self._is_resumed
 
     def _check_not_archived(self, before: Timeline, now: Timeline) -> None:
         """Refuse to publish where writes since the basis was read are no longer on the timeline.
@@ -511,11 +302,11 @@ class Transaction:
         Whether they wrote to the same buckets could be read in the archive; it is as quick to
         write again.
         """
-        owner, since = self._owner, find_what_may_be_archived(before, now)
+        since = find_what_may_be_archived(before, now)
         if since is None:
             return
         known = {i.requested_time for i in before.completed.instants}
-        archived = load_history(owner.store, self._config, owner.limits, since=since)
+        archived = load_history(self.table.store, self.config, self.table.limits, since=since)
         for instant in Timeline(archived, now.layout).writes.completed.instants:
             if instant.requested_time not in known:
                 raise ConflictError(
@@ -526,7 +317,7 @@ class Transaction:
 
     def abort(self) -> None:
         """Leave nothing of what was not tried to be published; nothing happens once it ended."""
-        if self._is_ended or self._is_tried or not self._is_own:
+        if self._is_ended or self._is_tried or not self.is_own:
             return
         if not self.leaves_nothing:
             # Another process may have tried to publish it, which may take effect late.
@@ -541,20 +332,20 @@ class Transaction:
         Raises:
             UnsupportedError: this is a forked child, and the parent began the commit.
         """
-        self._check_own()
-        self._heartbeat.abandon()
+        self.check_own()
+        self.heartbeat.abandon()
         self._is_ended = True
 
     def _clean_up(self, error: BaseException) -> None:
         """Leave nothing, if this process goes on and knows that nothing was published."""
-        is_sure = not self._is_tried or isinstance(error, ConflictError | StorageError)
-        may_act = isinstance(error, Exception | KeyboardInterrupt) and self._is_own
-        if self._is_ended or not is_sure or not may_act:
+        is_known = isinstance(error, BucketfmtError) and not isinstance(error, CommitUnknownError)
+        may_act = isinstance(error, Exception | KeyboardInterrupt) and self.is_own
+        if self._is_ended or (self._is_tried and not is_known) or not may_act:
             return
-        if _may_act_late(error) and not self._owner.store.failures_are_final:
+        if _may_act_late(error) and not self.table.store.failures_are_final:
             # A file may turn up that was deleted before it was there. The next writer deletes
             # it, once the heartbeat has expired.
-            self._heartbeat.abandon()
+            self.heartbeat.abandon()
             self._is_ended = True
             return
         with suppress(BucketfmtError):  # what is left is the next writer's to remove
@@ -562,32 +353,24 @@ class Transaction:
 
     def _abort(self) -> None:
         """Remove the instant and its files, data first: readers see no leftover file."""
-        owner, config = self._owner, self._config
-        delete_announced_files(owner.store, self.instant, owner.limits)
+        store, config = self.table.store, self.config
+        delete_announced_files(store, self.instant, self.table.limits)
         for state in (State.INFLIGHT, State.REQUESTED):
             name = format_instant_file_name(
-                self.instant, self._action, state, None, config.timeline_layout
+                self.instant, self._instant.action, state, None, config.timeline_layout
             )
-            owner.store.delete(join_path(config.timeline_path, name))
-        delete_markers(owner.store, self.instant)
-        self._heartbeat.stop()
+            store.delete(join_path(config.timeline_path, name))
+        delete_markers(store, self.instant)
+        self.heartbeat.stop()
         self._is_ended = True
 
-    @property
-    def _is_own(self) -> bool:
-        return self._process == this_process()
 
-    def _check_own(self) -> None:
-        if not self._is_own:
-            raise UnsupportedError(
-                f"the write of {self.instant} was begun by the process that this one was forked "
-                "from, which goes on with it; write here with a call of its own, or hand the write "
-                "over before the fork (hand_over, resume_write)"
-            )
+def _stats_of(metadata: CommitMetadata) -> list[WriteStat]:
+    return [stat for own in metadata.partition_to_write_stats.values() for stat in own]
 
 
 def _has_base_files(metadata: CommitMetadata) -> bool:
-    paths = (s.path or "" for own in metadata.partition_to_write_stats.values() for s in own)
+    paths = (stat.path or "" for stat in _stats_of(metadata))
     names = (find_data_file_name(path.rpartition("/")[2]) for path in paths)
     return any(isinstance(name, BaseFileName) for name in names)
 

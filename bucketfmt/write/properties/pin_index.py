@@ -12,9 +12,8 @@ from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.index.resolve import find_declared_index
 from bucketfmt.location.find_index import IndexFinder
 from bucketfmt.snapshot.snapshot import Snapshot
-from bucketfmt.timeline.load import load_timeline
-from bucketfmt.timeline.table_properties import change_properties, load_config
-from bucketfmt.write.commit.transaction import Transactions
+from bucketfmt.timeline.table_properties import change_properties
+from bucketfmt.write.commit.transactions import Transactions
 
 __all__ = ["is_recorded", "pin_index"]
 
@@ -64,20 +63,18 @@ def pin_index(
     for partition_path in snapshot.partitions:
         finder.layout(snapshot, partition_path)
     recorded = index.properties(state.config.record_key_fields)
-    with transactions.locks.taken():
+    with transactions.locked() as table:
         if writes_rows:
-            config = transactions.check_metadata_table()
-        else:
-            config = load_config(state.store, state.limits)
-        now = load_timeline(state.store, config, state.limits)
-        if now.writes.completed.instants != state.timeline.writes.completed.instants:
+            transactions.check_metadata_table(table)
+        now, then = table.timeline.writes.completed, state.timeline.writes.completed
+        if now.instants != then.instants:
             raise ConflictError("another writer has written while the index was proved; try again")
-        if is_recorded(config):
-            return config
+        if is_recorded(table.config):
+            return table.config
         return change_properties(
             state.store,
             state.limits,
-            transactions.machine.now(),
+            table.machine.now(),
             lambda properties: {
                 **{k: v for k, v in properties.items() if k not in IndexSettings.KEYS},
                 **recorded,

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from types import TracebackType
 from typing import get_args
 
 import pyarrow as pa
@@ -31,10 +30,10 @@ from bucketfmt.timeline.timeline import Timeline
 from bucketfmt.write.commit.keyed_commits import IDEMPOTENCY_KEY
 from bucketfmt.write.commit.non_blocking import Concurrency
 from bucketfmt.write.commit.result import CommitResult, nothing_done
+from bucketfmt.write.commit.started_work import StartedWork
 from bucketfmt.write.commit.transaction import Transaction
 from bucketfmt.write.rows.basis import Basis
 from bucketfmt.write.rows.bucket_writer import BucketWriter, FileFormats
-from bucketfmt.write.rows.receipts import decode_receipts, find_winners
 from bucketfmt.write.rows.schema_change import GivenColumns, Missing
 from bucketfmt.write.rows.write_task import WriteTask
 
@@ -124,8 +123,12 @@ class WriteOptions:
         return 0 if self.read_at is not None else self.retries
 
 
-class StartedWrite:
-    """A write that has begun. A context: left without `publish`, nothing of it remains."""
+class StartedWrite(StartedWork):
+    """A write that has begun. A context: left without `publish`, nothing of it remains.
+
+    Attributes:
+        instant: The requested time: `_hoodie_commit_time` of the rows.
+    """
 
     def __init__(
         self,
@@ -146,31 +149,13 @@ class StartedWrite:
             dropped: Partitions to hide.
             concurrency: How the table's writers go together.
         """
+        super().__init__(transaction)
         self._transaction = transaction
         self._basis = basis
         self._operation = operation
         self._options = options
         self._dropped = dropped
         self._concurrency = concurrency
-
-    def __enter__(self) -> StartedWrite:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if error is not None:
-            self._transaction.__exit__(kind, error, trace)
-        else:
-            self._transaction.abort()
-
-    @property
-    def instant(self) -> str:
-        """The requested time: `_hoodie_commit_time` of the rows."""
-        return self._transaction.instant
 
     @property
     def task(self) -> WriteTask:
@@ -212,7 +197,7 @@ class StartedWrite:
         basis, options = self._basis, self._options
         # Who worked with what was read, or found a bucket empty, does mind that others wrote.
         is_append = self._concurrency == "non_blocking" and self._operation.appends
-        found = find_winners(decode_receipts(receipts, self.instant, basis.snapshot.state.limits))
+        found = self._transaction.find_winners(receipts)
         by_partition: dict[str, list[WriteStat]] = {}
         for receipt in found:
             if receipt.stat is not None:
@@ -252,6 +237,9 @@ class StartedWrite:
         disks: else the next write does it.
         """
         self._transaction.abort()
+
+    def _leave(self, error: BaseException | None) -> None:
+        self._transaction.leave(error)
 
     @property
     def _needs_no_commit(self) -> bool:

@@ -30,7 +30,7 @@ from bucketfmt.storage.streams import map_in_threads, worker_count
 from bucketfmt.table.keys import KeySet
 from bucketfmt.write.commit.non_blocking import Concurrency, check_non_blocking
 from bucketfmt.write.commit.result import CommitResult
-from bucketfmt.write.commit.transaction import Transactions
+from bucketfmt.write.commit.transactions import Transactions
 from bucketfmt.write.properties.pin_index import is_recorded, pin_index
 from bucketfmt.write.rows.basis import Basis
 from bucketfmt.write.rows.gathering import gather_keys, gather_rows

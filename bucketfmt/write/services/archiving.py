@@ -13,7 +13,7 @@ from bucketfmt.snapshot.state import TableState
 from bucketfmt.timeline.history import load_history
 from bucketfmt.timeline.history_writer import compact_history, delete_active, put_archived
 from bucketfmt.timeline.timeline import Instant
-from bucketfmt.write.commit.transaction import Transactions
+from bucketfmt.write.commit.transactions import Transactions
 from bucketfmt.write.services.plan_archive import (
     ArchiveBasis,
     Kept,
@@ -52,18 +52,17 @@ class Archiver:
             CorruptError: an instant, or the history, is damaged.
             LockTimeoutError: the table lock could not be acquired.
         """
-        owner = self._owner
-        with owner.recovered() as (config, _):
+        with self._owner.recovered() as table:
             state = self._snapshot().state
             before = _load_archived_before(state)
             if before:
-                delete_active(owner.store, config, before)
+                delete_active(table.store, table.config, before)
                 state = self._snapshot().state
             basis = ArchiveBasis(state.timeline, state.commits)
             planned = plan_archive(_with_listing(basis, state), kept)
-            put_archived(owner.store, config, planned, owner.limits)
-            delete_active(owner.store, config, planned)
-            compact_history(owner.store, config, owner.limits)
+            put_archived(table.store, table.config, planned, table.limits)
+            delete_active(table.store, table.config, planned)
+            compact_history(table.store, table.config, table.limits)
         return (*before, *planned)
 
 

@@ -33,17 +33,15 @@ from bucketfmt.snapshot.file_slices import TimelineView
 from bucketfmt.snapshot.files import DataFile
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.snapshot.state import TableState
-from bucketfmt.timeline.clock import known_times
 from bucketfmt.timeline.load import (
     load_compaction_plan,
     load_instant_content,
     load_pending_clusterings,
     load_replaced_file_groups,
-    load_timeline,
 )
 from bucketfmt.timeline.timeline import Instant, Timeline
-from bucketfmt.timeline.transitions import put_completed, put_inflight, put_requested
-from bucketfmt.write.commit.transaction import Transactions
+from bucketfmt.timeline.transitions import put_inflight
+from bucketfmt.write.commit.transactions import Transactions
 from bucketfmt.write.rows.basis import check_writable
 from bucketfmt.write.services.plan_clean import (
     CleanBasis,
@@ -121,18 +119,18 @@ class Cleaner:
             LockTimeoutError: the table lock could not be acquired.
         """
         owner = self._owner
-        with owner.recovered() as (config, timeline):
-            pending = self._pending(timeline, config)
+        with owner.recovered() as table:
+            config = table.config
+            pending = self._pending(table.timeline, config)
             kept = _load_savepointed_names(self._snapshot().state) if pending else ()
         results = [self._execute(config, instant, plan, kept) for instant, plan in pending]
         self._plan(self._snapshot(), retention)  # lists the partitions while others may write
-        with owner.recovered() as (config, timeline):
+        with owner.recovered() as table:
             plan = self._plan(self._snapshot(), retention)
             if plan is not None:
-                time = owner.clock.next_time(known_times(timeline))
-                requested = put_requested(owner.store, config, time, "clean", plan)
+                requested = table.request("clean", plan)
         if plan is not None:
-            results.append(self._execute(config, requested, plan))
+            results.append(self._execute(table.config, requested, plan))
         return CleanResult(
             tuple(path for result in results for path in result.files),
             sum(result.bytes for result in results),
@@ -195,22 +193,11 @@ class Cleaner:
                 size += info.size if info is not None else 0
                 steps.step()
         metadata = _metadata_of(instant, plan, to_delete, owner.machine.monotonic() - began)
-        with owner.locks.taken() as lock:
-            owner.check_metadata_table()
-            timeline = load_timeline(owner.store, config, owner.limits)
+        with owner.locked() as table:
             if instant.requested_time not in {
-                i.requested_time for i in timeline.completed.of("clean").instants
+                i.requested_time for i in table.timeline.completed.of("clean").instants
             }:
-                put_completed(
-                    owner.store,
-                    config,
-                    timeline,
-                    owner.clock,
-                    instant.requested_time,
-                    "clean",
-                    metadata,
-                    lock.holds,
-                )
+                table.publish(instant, metadata)
         return CleanResult(tuple(deleted), size, earliest_retained(plan), (instant.requested_time,))
 
 

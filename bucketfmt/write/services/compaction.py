@@ -14,7 +14,6 @@ write that began without knowing of the plan is in conflict with it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from types import TracebackType
 
 from bucketfmt.errors import (
     CommitUnknownError,
@@ -34,7 +33,6 @@ from bucketfmt.format.timeline.commit_metadata import CommitMetadata, WriteStat
 from bucketfmt.format.timeline.plans import CompactionOperation, CompactionPlan
 from bucketfmt.format.timeline.write_operation import WriteOperation
 from bucketfmt.limits import Limits
-from bucketfmt.process import this_process
 from bucketfmt.progress import ProgressCallback, Steps
 from bucketfmt.rows.avro.avro_schema_json import avro_schema_json
 from bucketfmt.rows.merging.merge_rules import find_merge_rules
@@ -45,20 +43,16 @@ from bucketfmt.snapshot.files import DataFile, FileSlice
 from bucketfmt.snapshot.schema import find_stated_text
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.storage.streams import map_in_threads, worker_count
-from bucketfmt.timeline.clock import known_times
-from bucketfmt.timeline.heartbeat import Heartbeat
 from bucketfmt.timeline.load import (
     load_compaction_plan,
     load_pending_clusterings,
-    load_timeline,
 )
-from bucketfmt.timeline.markers import delete_announced_files, delete_markers
+from bucketfmt.timeline.markers import delete_markers
 from bucketfmt.timeline.timeline import Instant, Timeline
-from bucketfmt.timeline.transitions import put_completed, put_inflight, put_requested
 from bucketfmt.write.commit.result import CommitResult, result_of
-from bucketfmt.write.commit.transaction import Transactions
+from bucketfmt.write.commit.started_work import PendingInstant, StartedWork
+from bucketfmt.write.commit.transactions import Transactions
 from bucketfmt.write.rows.basis import check_operations_are_not_kept, check_writable
-from bucketfmt.write.rows.receipts import decode_receipts, find_winners
 from bucketfmt.write.rows.table_codec import DEFAULT_CODEC, find_codec, stated_codec
 from bucketfmt.write.services.compaction_task import CompactionTask
 from bucketfmt.write.services.plan_compaction import (
@@ -120,14 +114,10 @@ class Compactor:
             return None
         if self._plan(snapshot, min_log_files) is None:  # lists, while others may write
             return None
-        with owner.recovered() as (config, timeline):
+        with owner.recovered() as table:
             # What completes from here on sees the plan; so the plan has to see all before.
             plan = self._plan(self._snapshot(), min_log_files)
-            if plan is None:
-                return None
-            instant = owner.clock.next_time(known_times(timeline))
-            put_requested(owner.store, config, instant, "compaction", plan)
-        return instant
+            return None if plan is None else table.request("compaction", plan).requested_time
 
     def begin(self, codec: Codec | None = None) -> StartedCompaction | None:
         """Take on the oldest pending compaction that nobody is at; None if none is pending.
@@ -143,28 +133,23 @@ class Compactor:
         """
         owner = self._owner
         check_operations_are_not_kept(self._snapshot())
-        with owner.recovered() as (config, timeline):
-            found = self._find_pending(timeline)
+        with owner.recovered() as table:
+            found = self._find_pending(table.timeline)
             if found is None:
                 return None
             instant = found.requested_time
-            plan = load_compaction_plan(owner.store, config, found, owner.limits)
-            check_writable(config)
+            plan = load_compaction_plan(table.store, table.config, found, table.limits)
+            check_writable(table.config)
             operations = tuple(_checked(operation, owner.limits) for operation in plan.operations)
             heartbeat = owner.heartbeats.start(instant)
-            try:
+            with heartbeat.stopped_on_error():
                 if found.state is State.REQUESTED:
-                    put_inflight(owner.store, config, instant, "compaction")
+                    table.begin(instant, "compaction")
                 else:
                     self._remove_earlier_attempt(instant, operations)
-            except BaseException:
-                heartbeat.stop()
-                raise
-        try:
-            return StartedCompaction(owner, self._snapshot, instant, operations, codec, heartbeat)
-        except BaseException:
-            heartbeat.stop()
-            raise
+        with heartbeat.stopped_on_error():
+            pending = PendingInstant(owner, found, heartbeat)
+            return StartedCompaction(pending, self._snapshot, operations, codec)
 
     def run(
         self,
@@ -243,7 +228,7 @@ class Compactor:
         delete_markers(store, instant)
 
 
-class StartedCompaction:
+class StartedCompaction(StartedWork):
     """A compaction under way. A context: left without `publish`, it is for anyone to begin again.
 
     Attributes:
@@ -253,38 +238,21 @@ class StartedCompaction:
 
     def __init__(
         self,
-        owner: Transactions,
+        pending: PendingInstant,
         snapshot: Callable[[], Snapshot],
-        instant: str,
         operations: Sequence[CompactionOperation],
         codec: Codec | None,
-        heartbeat: Heartbeat,
     ) -> None:
         """Find the files of the plan in the table as it is now."""
-        self._process = this_process()
-        self._heartbeat = heartbeat
-        self._owner = owner
+        super().__init__(pending)
+        self._pending = pending
         self._snapshot = snapshot
         self._codec = codec
         self._began = snapshot()
         slices = _planned_slices(self._began, operations)
         self._new_codec = _new_codec(self._began, slices, codec)
         self._groups = sorted((s.partition_path, s.file_id) for s in slices)
-        self.instant = instant
         self.payloads = tuple(map(encode_slice, slices))
-
-    def __enter__(self) -> StartedCompaction:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        # While it may be published yet, nobody may begin it again.
-        if not isinstance(error, CommitUnknownError):
-            self.abandon()
 
     @property
     def task(self) -> CompactionTask:
@@ -306,39 +274,26 @@ class StartedCompaction:
             ValueError: there is no receipt for one of the slices.
             UnsupportedError: this is a forked child, and the parent began the compaction.
         """
-        if self._process != this_process():
-            raise UnsupportedError(
-                f"compaction {self.instant} was begun by the process that this one was forked "
-                "from, which goes on with it; publish it there"
-            )
-        owner, instant = self._owner, self.instant
-        found = find_winners(decode_receipts(receipts, instant, owner.limits))
+        found = self._pending.find_winners(receipts)
         if sorted((r.partition_path, r.file_id) for r in found) != self._groups:
             raise ValueError("a compaction is published with a receipt for each of its slices")
         stats = [receipt.stat for receipt in found if receipt.stat is not None]
-        kept = {stat.path or "" for stat in stats}
-        delete_announced_files(owner.store, instant, owner.limits, kept=kept)
-        with owner.locks.taken() as lock:
-            config = owner.check_metadata_table()
-            timeline = load_timeline(owner.store, config, owner.limits)
+        self._pending.delete_other_files(stats)
+        with self._pending.table.locked() as table:
+            table.load_timeline()
             metadata = _metadata_of(self._snapshot(), stats)  # with the columns of now
-            done = put_completed(
-                owner.store,
-                config,
-                timeline,
-                owner.clock,
-                instant,
-                "compaction",
-                metadata,
-                lambda: lock.holds() and not self._heartbeat.is_lost(),
-            )
-        delete_markers(owner.store, instant)
-        self._heartbeat.stop()
+            done = self._pending.complete(table, metadata)
+        self._pending.end()
         return result_of(done, metadata)
 
     def abandon(self) -> None:
         """Leave it pending, for anyone to begin again. Nothing happens once it is published."""
-        self._heartbeat.stop()
+        self._pending.heartbeat.stop()
+
+    def _leave(self, error: BaseException | None) -> None:
+        # While it may be published yet, nobody may begin it again.
+        if not isinstance(error, CommitUnknownError):
+            self.abandon()
 
 
 def _planned_slices(

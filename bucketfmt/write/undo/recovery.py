@@ -18,26 +18,25 @@ __all__ = ["recover"]
 _WRITES = ("commit", "deltacommit", "replacecommit")
 
 
-def recover(rollbacks: Rollbacks) -> Timeline:
-    """Finish the rollbacks that were begun, roll back the failed writes, return the timeline.
+def recover(rollbacks: Rollbacks) -> None:
+    """Finish the rollbacks that were begun, and roll back the failed writes.
 
     Raises:
         ConflictError: a restore was begun, and has to be finished first.
         CorruptError: what is left of a failed write does not decode.
     """
-    planner = rollbacks.planner
-    timeline = planner.load_timeline()
+    planner, table = rollbacks.planner, rollbacks.table
+    timeline = table.load_timeline()
     if not timeline.pending.instants:
-        return timeline
+        return
     planner.check_no_restore(timeline)
     for rollback, plan in planner.load_begun(timeline):
         _finish_begun(rollbacks, timeline, rollback, planner.parse(rollback, plan))
-        timeline = planner.load_timeline()
+        timeline = table.load_timeline()
     for instant in reversed(timeline.pending.of(*_WRITES).instants):
         if planner.is_dead(instant) and not planner.is_clustering(instant):
-            rollbacks.take_back(timeline, planner.plan(timeline, instant))
-            timeline = planner.load_timeline()
-    return timeline
+            rollbacks.take_back(planner.plan(timeline, instant))
+            timeline = table.load_timeline()
 
 
 def _finish_begun(

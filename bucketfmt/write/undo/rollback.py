@@ -9,7 +9,7 @@ rollback is completed: whoever comes after a crash finds the plan and does the s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from bucketfmt.errors import ConflictError
 from bucketfmt.format.log.log_block import BlockType, HeaderKey, encode_log_block
@@ -27,20 +27,14 @@ from bucketfmt.format.names.names import (
     find_data_file_name,
 )
 from bucketfmt.format.names.paths import join_path
-from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.format.timeline.plans import RollbackPlan
 from bucketfmt.format.timeline.service_metadata import RollbackMetadata, RollbackPartitionMetadata
-from bucketfmt.limits import Limits
 from bucketfmt.location.hashing_files import delete_hashing_files
 from bucketfmt.location.rule_files import delete_rules
-from bucketfmt.storage.store import Store
-from bucketfmt.timeline.clock import InstantClock, known_times
-from bucketfmt.timeline.heartbeat import Heartbeats
-from bucketfmt.timeline.machine import Machine
 from bucketfmt.timeline.markers import delete_markers, load_markers, put_marker
-from bucketfmt.timeline.timeline import Instant, Timeline
-from bucketfmt.timeline.transitions import put_completed, put_inflight, put_requested
-from bucketfmt.write.undo.plan_rollback import PlannedRollback, RollbackResult, parse_rollback_plan
+from bucketfmt.timeline.timeline import Instant
+from bucketfmt.write.commit.locked_table import LockedTable
+from bucketfmt.write.undo.plan_rollback import PlannedRollback, RollbackResult
 from bucketfmt.write.undo.rollback_planner import RollbackPlanner
 
 __all__ = ["Rollbacks"]
@@ -55,64 +49,39 @@ class Rollbacks:
     """Takes instants of one table back. Made for as long as the table lock is held.
 
     Attributes:
+        table: The table.
         planner: Reads what there is to take back.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        config: TableConfig,
-        limits: Limits,
-        clock: InstantClock,
-        heartbeats: Heartbeats,
-        machine: Machine,
-        holds_lock: Callable[[], bool],
-    ) -> None:
-        self.planner = RollbackPlanner(store, config, limits, heartbeats)
-        self.store = store
-        self.config = config
-        self.limits = limits
-        self.clock = clock
-        self.machine = machine
-        self.holds_lock = holds_lock
-        self._heartbeats = heartbeats
+    def __init__(self, table: LockedTable) -> None:
+        self.table = table
+        self._store, self._config = table.store, table.config
+        self.planner = RollbackPlanner(table.store, table.config, table.limits, table.heartbeats)
 
-    def roll_back(self, requested_time: str, *, dry_run: bool = False) -> RollbackResult:
+    def roll_back(self, requested_time: str) -> RollbackResult:
         """Take one write back; if that was begun by someone before, finish it.
 
         Args:
             requested_time: The write's.
-            dry_run: Write nothing, and return what would be done.
 
         Raises:
             ValueError: no write of that time is on the active timeline.
             ConflictError: others stand on it, or its writer is at work.
         """
-        timeline = self.planner.load_timeline()
-        for rollback, plan in self.planner.load_begun(timeline):
-            planned = self.planner.parse(rollback, plan)
-            if planned.target.commit_time == requested_time:
-                if not dry_run:
-                    self.finish(rollback, planned)
-                return planned.result(None if dry_run else rollback.requested_time)
-        target = self.planner.find_target(timeline, requested_time)
-        self.planner.check_allowed(timeline, target)
-        plan = self.planner.plan(timeline, target)
-        if dry_run:
-            return parse_rollback_plan(plan, self.config, self.limits).result(None)
-        return self.take_back(timeline, plan)
+        timeline = self.table.load_timeline()
+        begun = self.planner.find_begun(timeline, requested_time)
+        if begun is not None:
+            rollback, planned = begun
+            self.finish(rollback, planned)
+            return planned.result(rollback.requested_time)
+        return self.take_back(self.planner.plan_allowed(timeline, requested_time))
 
-    def take_back(self, timeline: Timeline, plan: RollbackPlan) -> RollbackResult:
-        """Put a rollback on the timeline, and do it."""
-        rollback = self.request(timeline, plan)
+    def take_back(self, plan: RollbackPlan) -> RollbackResult:
+        """Put a rollback on the timeline, where whoever comes after a crash finds it, and do it."""
+        rollback = self.table.request("rollback", plan)
         planned = self.planner.parse(rollback, plan)
         self.finish(rollback, planned)
         return planned.result(rollback.requested_time)
-
-    def request(self, timeline: Timeline, plan: RollbackPlan) -> Instant:
-        """Put a rollback on the timeline, where whoever comes after a crash finds its plan."""
-        instant = self.clock.next_time(known_times(timeline))
-        return put_requested(self.store, self.config, instant, "rollback", plan)
 
     def finish(self, rollback: Instant, planned: PlannedRollback) -> None:
         """Do what a plan says, or the rest of it, and complete the rollback.
@@ -121,60 +90,52 @@ class Rollbacks:
             ConflictError: the lock was lost, or its target is savepointed.
         """
         metadata = self.execute(rollback, planned)
-        put_completed(
-            self.store,
-            self.config,
-            self.planner.load_timeline(),
-            self.clock,
-            rollback.requested_time,
-            "rollback",
-            metadata,
-            self.holds_lock,
-        )
-        delete_markers(self.store, rollback.requested_time)
+        self.table.load_timeline()
+        self.table.publish(rollback, metadata)
+        delete_markers(self._store, rollback.requested_time)
 
     def execute(self, rollback: Instant, planned: PlannedRollback) -> RollbackMetadata:
         """Do what a plan says, or the rest of it; the rollback is left inflight."""
-        began = self.machine.monotonic()
+        began = self.table.machine.monotonic()
         target = planned.target
         files = self._instant_files(target.commit_time)
         if any((f.action, f.state) == ("savepoint", State.COMPLETED) for f in files):
             raise ConflictError(f"{target.commit_time} is savepointed; delete the savepoint first")
         if rollback.state is State.REQUESTED:
-            put_inflight(self.store, self.config, rollback.requested_time, "rollback")
+            self.table.begin(rollback.requested_time, "rollback")
         own = [f for f in files if _is_same(f.action, target.action)]
         for file in own:
             if file.state is State.COMPLETED:
                 self._delete_instant_file(file)
         self._delete_hashing_files(planned)
         for path, name in planned.files:
-            self.store.delete(join_path(path, name))
+            self._store.delete(join_path(path, name))
         cancelled = self._cancel_blocks(rollback.requested_time, planned)
         for state in _STATES_TO_REMOVE:
             for file in own:
                 if file.state is state:
                     self._delete_instant_file(file)
-        delete_markers(self.store, target.commit_time)
-        self._heartbeats.discard(target.commit_time)
-        took_ms = int((self.machine.monotonic() - began) * 1000)
+        delete_markers(self._store, target.commit_time)
+        self.table.heartbeats.discard(target.commit_time)
+        took_ms = int((self.table.machine.monotonic() - began) * 1000)
         return self._metadata(rollback.requested_time, planned, cancelled, took_ms)
 
     def withdraw(self, rollback: Instant) -> None:
         """Remove a rollback that was requested and has done nothing yet, or is done with."""
         for state in _STATES_TO_REMOVE:
             name = format_instant_file_name(
-                rollback.requested_time, "rollback", state, None, self.config.timeline_layout
+                rollback.requested_time, "rollback", state, None, self._config.timeline_layout
             )
-            self.store.delete(join_path(self.config.timeline_path, name))
-        delete_markers(self.store, rollback.requested_time)
+            self._store.delete(join_path(self._config.timeline_path, name))
+        delete_markers(self._store, rollback.requested_time)
 
     def _instant_files(self, requested_time: str) -> list[InstantFile]:
-        names = (entry.name for entry in self.store.list(self.config.timeline_path))
-        found = (find_instant_file(name, self.config.timeline_layout) for name in names)
+        names = (entry.name for entry in self._store.list(self._config.timeline_path))
+        found = (find_instant_file(name, self._config.timeline_layout) for name in names)
         return [f for f in found if f is not None and f.requested_time == requested_time]
 
     def _delete_instant_file(self, file: InstantFile) -> None:
-        self.store.delete(join_path(self.config.timeline_path, file.name))
+        self._store.delete(join_path(self._config.timeline_path, file.name))
 
     def _delete_hashing_files(self, planned: PlannedRollback) -> None:
         """Take back the ring, or the rules, that a replacement brought with it.
@@ -184,9 +145,9 @@ class Rollbacks:
         if planned.target.action not in ("replacecommit", "clustering"):
             return
         instant = planned.target.commit_time
-        delete_rules(self.store, instant)
+        delete_rules(self._store, instant)
         for path in sorted({path for path, _ in planned.files}):
-            delete_hashing_files(self.store, path, instant)
+            delete_hashing_files(self._store, path, instant)
 
     def _cancel_blocks(
         self, rollback_instant: str, planned: PlannedRollback
@@ -198,11 +159,11 @@ class Rollbacks:
             HeaderKey.TARGET_INSTANT_TIME: planned.target.commit_time,
         }
         block = encode_log_block(BlockType.COMMAND, header)
-        announced = load_markers(self.store, rollback_instant, self.limits)
+        announced = load_markers(self._store, rollback_instant, self.table.limits)
         done = []
         for path, any_name, _ in planned.slices:
             name = _find_announced(announced, path, any_name)
-            known = None if name is None else self.store.info(join_path(path, str(name)))
+            known = None if name is None else self._store.info(join_path(path, str(name)))
             if name is not None and known is not None:  # by whoever began this rollback
                 done.append((path, str(name), known.size))
             else:
@@ -215,15 +176,15 @@ class Rollbacks:
     ) -> LogFileName:
         group = any_name.file_id, any_name.instant
         versions = [0]
-        for entry in self.store.list(path):
+        for entry in self._store.list(path):
             found = find_data_file_name(entry.name)
             if isinstance(found, LogFileName) and (found.file_id, found.instant) == group:
                 versions.append(found.version)
         first = max(versions) + 1
         for version in range(first, first + _NAMES_MAX):
             name = LogFileName(*group, version, _WRITE_TOKEN)
-            put_marker(self.store, rollback_instant, MarkerName(path, str(name), IoType.APPEND))
-            if self.store.put_if_absent(join_path(path, str(name)), block):
+            put_marker(self._store, rollback_instant, MarkerName(path, str(name), IoType.APPEND))
+            if self._store.put_if_absent(join_path(path, str(name)), block):
                 return name
         raise ConflictError(f"other writers keep adding log files to {group[0]}", partition=path)
 
@@ -234,7 +195,7 @@ class Rollbacks:
         cancelled: Sequence[tuple[str, str, int]],
         took_ms: int,
     ) -> RollbackMetadata:
-        root = self.store.uri
+        root = self._store.uri
         paths = {path for path, _ in planned.files} | {path for path, _, _ in planned.slices}
         partitions = {
             path: RollbackPartitionMetadata(

@@ -38,6 +38,7 @@ from bucketfmt.timeline.timeline import Instant, Timeline
 from bucketfmt.write.undo.plan_rollback import (
     Listing,
     PlannedRollback,
+    RollbackResult,
     check_basis_kept,
     check_newest,
     parse_rollback_plan,
@@ -48,19 +49,25 @@ __all__ = ["RollbackPlanner"]
 
 
 class RollbackPlanner:
-    """Plans rollbacks of one table, and finds those that were begun."""
+    """Plans rollbacks of one table, and finds those that were begun.
+
+    Attributes:
+        store: The table's files.
+        config: The table's properties.
+        limits: Bounds on what is read.
+    """
 
     def __init__(
         self, store: Store, config: TableConfig, limits: Limits, heartbeats: Heartbeats
     ) -> None:
-        self._store = store
-        self._config = config
-        self._limits = limits
+        self.store = store
+        self.config = config
+        self.limits = limits
         self._heartbeats = heartbeats
 
     def load_timeline(self) -> Timeline:
         """Return the timeline as it stands."""
-        return load_timeline(self._store, self._config, self._limits)
+        return load_timeline(self.store, self.config, self.limits)
 
     # -- what was begun
 
@@ -81,9 +88,23 @@ class RollbackPlanner:
             raise CorruptError(
                 f"the rollback {rollback.requested_time} has no plan; if its file is empty, remove "
                 "it",
-                path=join_path(self._config.timeline_path, rollback.file_name),
+                path=join_path(self.config.timeline_path, rollback.file_name),
             )
         return plan
+
+    def find_begun(
+        self, timeline: Timeline, target_time: str
+    ) -> tuple[Instant, PlannedRollback] | None:
+        """Return the rollback of one write that was begun and not completed; None if none was.
+
+        Raises:
+            CorruptError: the plan of a rollback is damaged.
+        """
+        for rollback, plan in self.load_begun(timeline):
+            planned = self.parse(rollback, plan)
+            if planned.target.commit_time == target_time:
+                return rollback, planned
+        return None
 
     def parse(self, rollback: Instant, plan: RollbackPlan) -> PlannedRollback:
         """Return a plan in paths relative to the table.
@@ -92,10 +113,10 @@ class RollbackPlanner:
             CorruptError: it wants files gone that are not the target's.
         """
         try:
-            return parse_rollback_plan(plan, self._config, self._limits)
+            return parse_rollback_plan(plan, self.config, self.limits)
         except CorruptError as error:
             raise error.within(
-                path=join_path(self._config.timeline_path, rollback.file_name)
+                path=join_path(self.config.timeline_path, rollback.file_name)
             ) from None
 
     # -- what may be taken back
@@ -122,7 +143,7 @@ class RollbackPlanner:
         self.check_no_restore(timeline)
         if not target.is_completed:
             self._check_dead(target)
-            if target.action == "compaction" and self._config.table_version < 8:
+            if target.action == "compaction" and self.config.table_version < 8:
                 raise ConflictError(
                     f"compaction {target.requested_time} is planned, and log files may be named "
                     "after it: compact the table, which executes it"
@@ -130,12 +151,12 @@ class RollbackPlanner:
             return
         self.check_writers_dead(timeline)
         self._check_not_last(timeline, target)
-        metadata = load_commit_metadata(self._store, self._config, target, self._limits)
+        metadata = load_commit_metadata(self.store, self.config, target, self.limits)
         planned = {
-            **load_pending_compactions(self._store, self._config, timeline, self._limits),
-            **load_pending_clusterings(self._store, self._config, timeline, self._limits),
+            **load_pending_compactions(self.store, self.config, timeline, self.limits),
+            **load_pending_clusterings(self.store, self.config, timeline, self.limits),
         }
-        check_newest(self._config, timeline, target, metadata, planned)
+        check_newest(self.config, timeline, target, metadata, planned)
         check_basis_kept(
             target,
             metadata,
@@ -150,7 +171,7 @@ class RollbackPlanner:
         Its first write tells readers, Hudi's too, which files are committed though it does not
         name them: without one those of archived writes would all be hidden.
         """
-        history = load_history(self._store, self._config, self._limits)
+        history = load_history(self.store, self.config, self.limits)
         archived = {
             instant.requested_time
             for instant in Timeline(history, timeline.layout).writes.completed.instants
@@ -189,7 +210,7 @@ class RollbackPlanner:
         """Return whether a pending instant rewrites file groups, and is executed again as such."""
         if instant.action != "replacecommit":
             return instant.action == "clustering"
-        return load_clustering_plan(self._store, self._config, instant, self._limits) is not None
+        return load_clustering_plan(self.store, self.config, instant, self.limits) is not None
 
     def is_dead(self, instant: Instant) -> bool:
         """Return whether the writer of a pending instant has to be taken for dead."""
@@ -204,6 +225,26 @@ class RollbackPlanner:
 
     # -- planning
 
+    def preview(self, requested_time: str) -> RollbackResult:
+        """Return what `Rollbacks.roll_back` would do now. Writes nothing; errors as of it."""
+        timeline = self.load_timeline()
+        begun = self.find_begun(timeline, requested_time)
+        if begun is not None:
+            return begun[1].result(None)
+        plan = self.plan_allowed(timeline, requested_time)
+        return parse_rollback_plan(plan, self.config, self.limits).result(None)
+
+    def plan_allowed(self, timeline: Timeline, requested_time: str) -> RollbackPlan:
+        """Return what to do to take one write back, if that takes no rows from under others.
+
+        Raises:
+            ValueError: no write of that time is on the active timeline.
+            ConflictError: see `check_allowed`.
+        """
+        target = self.find_target(timeline, requested_time)
+        self.check_allowed(timeline, target)
+        return self.plan(timeline, target)
+
     def plan(
         self, timeline: Timeline, target: Instant, *, in_restore: bool = False
     ) -> RollbackPlan:
@@ -214,12 +255,12 @@ class RollbackPlanner:
         """
         metadata = CommitMetadata()
         if target.is_completed:
-            metadata = load_commit_metadata(self._store, self._config, target, self._limits)
-        markers = load_markers(self._store, target.requested_time, self._limits)
+            metadata = load_commit_metadata(self.store, self.config, target, self.limits)
+        markers = load_markers(self.store, target.requested_time, self.limits)
         begun = target.state is not State.REQUESTED or bool(markers)
         return plan_rollback(
-            self._store.uri,
-            self._config,
+            self.store.uri,
+            self.config,
             target,
             metadata,
             markers,
@@ -241,11 +282,11 @@ class RollbackPlanner:
             *(marker.partition_path for marker in markers),
         }
         if not paths and not target.is_completed:
-            paths = {*TableState(self._store, self._config, timeline, self._limits).partitions}
+            paths = {*TableState(self.store, self.config, timeline, self.limits).partitions}
         return {
             path: {
                 entry.name: entry.size
-                for entry in self._store.list(path)
+                for entry in self.store.list(path)
                 if not entry.is_dir and find_data_file_name(entry.name) is not None
             }
             for path in sorted(paths)
@@ -253,12 +294,12 @@ class RollbackPlanner:
 
     def _load_compaction(self, timeline: Timeline, target: Instant) -> CompactionPlan | None:
         """Return what a completed compaction did of its plan; None for any other write."""
-        if target.action != "commit" or self._config.table_type != "MERGE_ON_READ":
+        if target.action != "commit" or self.config.table_type != "MERGE_ON_READ":
             return None
         plan = self._load_requested(target.requested_time, "compaction")
         if not isinstance(plan, CompactionPlan):
             return None
-        state = TableState(self._store, self._config, timeline, self._limits)
+        state = TableState(self.store, self.config, timeline, self.limits)
         left = without_never_committed(Snapshot(state), plan.operations)
         return msgspec.structs.replace(plan, operations=left)
 
@@ -277,9 +318,9 @@ class RollbackPlanner:
     def _load_requested(self, requested_time: str, action: str) -> InstantContent | None:
         """Return what a requested file holds; None if there is none, or it is empty."""
         name = format_instant_file_name(
-            requested_time, action, State.REQUESTED, None, self._config.timeline_layout
+            requested_time, action, State.REQUESTED, None, self.config.timeline_layout
         )
-        if self._store.info(join_path(self._config.timeline_path, name)) is None:
+        if self.store.info(join_path(self.config.timeline_path, name)) is None:
             return None
         requested = Instant(requested_time, action, State.REQUESTED, None, name)
-        return load_instant_content(self._store, self._config, requested, self._limits)
+        return load_instant_content(self.store, self.config, requested, self.limits)

@@ -1,6 +1,6 @@
 """Savepoints, and restoring a table to one.
 
-I/O, under the table lock, which the caller holds. A savepoint keeps the files a table consists
+I/O, under the table lock but for previews. A savepoint keeps the files a table consists
 of from being cleaned; a restore takes back everything that came after it, newest first. Source:
 `SavepointActionExecutor`, `SavepointHelpers`, `RestorePlanActionExecutor`,
 `BaseRestoreActionExecutor`.
@@ -25,16 +25,22 @@ from bucketfmt.format.timeline.service_metadata import (
 )
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.snapshot.state import TableState
-from bucketfmt.timeline.clock import known_times
 from bucketfmt.timeline.history import load_history
 from bucketfmt.timeline.load import load_instant_content
 from bucketfmt.timeline.markers import delete_markers
 from bucketfmt.timeline.timeline import Instant, Timeline
-from bucketfmt.timeline.transitions import put_completed, put_inflight, put_requested
 from bucketfmt.write.undo.plan_rollback import RollbackResult, is_after, parse_rollback_plan
 from bucketfmt.write.undo.rollback import Rollbacks
+from bucketfmt.write.undo.rollback_planner import RollbackPlanner
 
-__all__ = ["RestoreResult", "delete_savepoint", "put_savepoint", "restore"]
+__all__ = [
+    "RestoreResult",
+    "delete_savepoint",
+    "preview_restore",
+    "preview_savepoint",
+    "put_savepoint",
+    "restore",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,43 +59,18 @@ class RestoreResult:
 
 
 def put_savepoint(
-    rollbacks: Rollbacks,
-    requested_time: str | None,
-    user: str,
-    comments: str,
-    *,
-    dry_run: bool = False,
+    rollbacks: Rollbacks, requested_time: str | None, user: str, comments: str
 ) -> str:
     """Savepoint a completed write, or the newest; return its instant. Twice is once.
-
-    With `dry_run` nothing is written.
 
     Raises:
         ValueError: no such write is completed, or a clean has deleted files of it, or is about to.
         ConflictError: a restore is pending.
         CorruptError: a file of it is gone.
     """
-    store, config = rollbacks.store, rollbacks.config
-    timeline = rollbacks.planner.load_timeline()
-    rollbacks.planner.check_no_restore(timeline)
-    instant = _find_completed_write(timeline, requested_time)
-    known = _find_savepoint(timeline, instant)
-    if known is not None and known.is_completed:
-        return instant
-    retained = _first_retained(rollbacks, timeline)
-    if instant < retained and not _is_newest(timeline, instant):
-        raise ValueError(
-            f"{instant} cannot be savepointed: a clean may have deleted its files; {retained} is "
-            "the first that can"
-        )
-    files = _files_at(rollbacks, timeline, instant)
-    for path, name in rollbacks.planner.load_doomed(timeline):
-        if name in files.get(path, ()):
-            raise ValueError(
-                f"{instant} cannot be savepointed: a clean that was begun deletes "
-                f"{join_path(path, name)}. Savepoint a later write"
-            )
-    if dry_run:
+    table = rollbacks.table
+    instant, files = _find_files(rollbacks.planner, table.load_timeline(), requested_time)
+    if files is None:
         return instant
     partitions = {
         path: SavepointPartitionMetadata(partition_path=path, savepoint_data_file=names)
@@ -97,32 +78,54 @@ def put_savepoint(
     }
     metadata = SavepointMetadata(
         savepointed_by=user,
-        savepointed_at=int(rollbacks.machine.now() * 1000),
+        savepointed_at=int(table.machine.now() * 1000),
         comments=comments,
         partition_metadata=partitions,
     )
-    if known is None:
-        put_inflight(store, config, instant, "savepoint")
-        timeline = rollbacks.planner.load_timeline()
-    put_completed(
-        store,
-        config,
-        timeline,
-        rollbacks.clock,
-        instant,
-        "savepoint",
-        metadata,
-        rollbacks.holds_lock,
-    )
+    pending = _find_savepoint(table.timeline, instant)
+    if pending is None:
+        pending = table.begin(instant, "savepoint")
+        table.load_timeline()
+    table.publish(pending, metadata)
     return instant
 
 
-def _files_at(rollbacks: Rollbacks, timeline: Timeline, instant: str) -> dict[str, list[str]]:
+def preview_savepoint(planner: RollbackPlanner, requested_time: str | None) -> str:
+    """Return the instant that `put_savepoint` would savepoint. Errors as of it."""
+    return _find_files(planner, planner.load_timeline(), requested_time)[0]
+
+
+def _find_files(
+    planner: RollbackPlanner, timeline: Timeline, requested_time: str | None
+) -> tuple[str, dict[str, list[str]] | None]:
+    """Return the instant to savepoint and its files; None for files where that is done already."""
+    planner.check_no_restore(timeline)
+    instant = _find_completed_write(timeline, requested_time)
+    known = _find_savepoint(timeline, instant)
+    if known is not None and known.is_completed:
+        return instant, None
+    retained = _first_retained(planner, timeline)
+    if instant < retained and not _is_newest(timeline, instant):
+        raise ValueError(
+            f"{instant} cannot be savepointed: a clean may have deleted its files; {retained} is "
+            "the first that can"
+        )
+    files = _files_at(planner, timeline, instant)
+    for path, name in planner.load_doomed(timeline):
+        if name in files.get(path, ()):
+            raise ValueError(
+                f"{instant} cannot be savepointed: a clean that was begun deletes "
+                f"{join_path(path, name)}. Savepoint a later write"
+            )
+    return instant, files
+
+
+def _files_at(planner: RollbackPlanner, timeline: Timeline, instant: str) -> dict[str, list[str]]:
     """Return the names of the files that the table needs to be restored to an instant.
 
     A restore leaves what was completed by then, and of compactions what was requested by then.
     """
-    state = TableState(rollbacks.store, rollbacks.config, timeline, rollbacks.limits)
+    state = TableState(planner.store, planner.config, timeline, planner.limits)
     snapshots = [Snapshot(state, as_of=instant)]
     if timeline.layout > 1:
         snapshots.append(Snapshot(state, completed_until=timeline.completion_time(instant)))
@@ -144,27 +147,27 @@ def delete_savepoint(rollbacks: Rollbacks, requested_time: str) -> None:
         ValueError: there is none.
         ConflictError: a restore is pending.
     """
-    timeline = rollbacks.planner.load_timeline()
+    table = rollbacks.table
+    timeline = table.load_timeline()
     rollbacks.planner.check_no_restore(timeline)
     known = _find_savepoint(timeline, requested_time)
     if known is None:
         raise ValueError(f"no savepoint {requested_time!r}")
-    folder = rollbacks.config.timeline_path
+    folder = table.config.timeline_path
     if known.is_completed:
-        rollbacks.store.delete(join_path(folder, known.file_name))
+        table.store.delete(join_path(folder, known.file_name))
     inflight = format_instant_file_name(
         requested_time, "savepoint", State.INFLIGHT, None, timeline.layout
     )
-    rollbacks.store.delete(join_path(folder, inflight))
+    table.store.delete(join_path(folder, inflight))
 
 
-def restore(rollbacks: Rollbacks, savepoint: str, *, dry_run: bool = False) -> RestoreResult:
+def restore(rollbacks: Rollbacks, savepoint: str) -> RestoreResult:
     """Take back everything after a savepoint; if that was begun by someone before, finish it.
 
     Args:
         rollbacks: Of the table.
         savepoint: Its instant.
-        dry_run: Write nothing, and return what would be done.
 
     Raises:
         ValueError: there is no such savepoint.
@@ -172,31 +175,49 @@ def restore(rollbacks: Rollbacks, savepoint: str, *, dry_run: bool = False) -> R
             what came after was archived.
         CorruptError: files of the savepoint are gone.
     """
-    timeline = rollbacks.planner.load_timeline()
-    begun = _load_begun(rollbacks, timeline)
+    table = rollbacks.table
+    begun, plan = _find_plan(rollbacks.planner, table.load_timeline(), savepoint)
     if begun is None:
-        plan = _plan_restore(rollbacks, timeline, savepoint)
-        if dry_run:
-            return _preview(rollbacks, timeline, plan, savepoint)
-        instant = rollbacks.clock.next_time(known_times(timeline))
-        begun = put_requested(rollbacks.store, rollbacks.config, instant, "restore", plan), plan
-    instant_begun, plan = begun
+        begun = table.request("restore", plan)
+    return _finish(rollbacks, begun, plan, savepoint)
+
+
+def preview_restore(planner: RollbackPlanner, savepoint: str) -> RestoreResult:
+    """Return what `restore` would do. Writes nothing; errors as of it."""
+    timeline = planner.load_timeline()
+    _, plan = _find_plan(planner, timeline, savepoint)
+    results = []
+    for target in plan.instants_to_rollback:
+        for instant in timeline.writes.instants:
+            if (instant.requested_time, instant.action) == (target.commit_time, target.action):
+                own = planner.plan(timeline, instant, in_restore=True)
+                parsed = parse_rollback_plan(own, planner.config, planner.limits)
+                results.append(parsed.result(None))
+    return RestoreResult(savepoint, None, tuple(results))
+
+
+def _find_plan(
+    planner: RollbackPlanner, timeline: Timeline, savepoint: str
+) -> tuple[Instant | None, RestorePlan]:
+    """Return the plan of a restore, and the restore if it was begun."""
+    begun = _load_begun(planner, timeline)
+    if begun is None:
+        return None, _plan_restore(planner, timeline, savepoint)
+    instant, plan = begun
     if plan.savepoint_to_restore_timestamp != savepoint:
         raise ConflictError(
             f"a restore to {plan.savepoint_to_restore_timestamp} was begun; finish that first"
         )
-    if dry_run:
-        return _preview(rollbacks, timeline, plan, savepoint)
-    return _finish(rollbacks, instant_begun, plan, savepoint)
+    return instant, plan
 
 
 def _finish(
     rollbacks: Rollbacks, instant: Instant, plan: RestorePlan, savepoint: str
 ) -> RestoreResult:
-    began = rollbacks.machine.monotonic()
-    store, config = rollbacks.store, rollbacks.config
+    table = rollbacks.table
+    began = table.machine.monotonic()
     if instant.state is State.REQUESTED:
-        put_inflight(store, config, instant.requested_time, "restore")
+        table.begin(instant.requested_time, "restore")
     done: dict[str, list[RollbackMetadata]] = {}
     results: list[RollbackResult] = []
     requested: list[Instant] = []
@@ -209,26 +230,18 @@ def _finish(
             requested.append(rollback)
     metadata_of_all = RestoreMetadata(
         start_restore_time=instant.requested_time,
-        time_taken_in_millis=int((rollbacks.machine.monotonic() - began) * 1000),
+        time_taken_in_millis=int((table.machine.monotonic() - began) * 1000),
         instants_to_rollback=[target.commit_time for target in plan.instants_to_rollback],
         hoodie_restore_metadata=done,
         restore_instant_info=plan.instants_to_rollback,
     )
-    put_completed(
-        store,
-        config,
-        rollbacks.planner.load_timeline(),
-        rollbacks.clock,
-        instant.requested_time,
-        "restore",
-        metadata_of_all,
-        rollbacks.holds_lock,
-    )
+    table.load_timeline()
+    table.publish(instant, metadata_of_all)
     # They were there for a crash; the restore tells what they did. After a crash right here the
     # next write finds nothing left to do for them, and completes them.
     for rollback in requested:
         rollbacks.withdraw(rollback)
-    delete_markers(store, instant.requested_time)
+    delete_markers(table.store, instant.requested_time)
     return RestoreResult(savepoint, instant.requested_time, tuple(results))
 
 
@@ -236,12 +249,11 @@ def _take_back(
     rollbacks: Rollbacks, target: InstantInfo
 ) -> tuple[Instant, RollbackMetadata, RollbackResult] | None:
     """Take one instant back, its rollback left inflight; None if someone else has, completely."""
-    planner = rollbacks.planner
-    timeline = planner.load_timeline()
-    for rollback, plan in planner.load_begun(timeline):
-        planned = planner.parse(rollback, plan)
-        if planned.target.commit_time == target.commit_time:
-            break
+    planner, table = rollbacks.planner, rollbacks.table
+    timeline = table.load_timeline()
+    begun = planner.find_begun(timeline, target.commit_time)
+    if begun is not None:
+        rollback, planned = begun
     else:
         found = [
             i
@@ -251,14 +263,14 @@ def _take_back(
         if not found:
             return None
         plan = planner.plan(timeline, found[0], in_restore=True)
-        rollback = rollbacks.request(timeline, plan)
+        rollback = table.request("rollback", plan)
         planned = planner.parse(rollback, plan)
     metadata = rollbacks.execute(rollback, planned)
     return rollback, metadata, planned.result(rollback.requested_time)
 
 
-def _plan_restore(rollbacks: Rollbacks, timeline: Timeline, savepoint: str) -> RestorePlan:
-    planner, config = rollbacks.planner, rollbacks.config
+def _plan_restore(planner: RollbackPlanner, timeline: Timeline, savepoint: str) -> RestorePlan:
+    config = planner.config
     known = _find_savepoint(timeline, savepoint)
     if known is None or not known.is_completed:
         raise ValueError(f"no savepoint {savepoint!r}; a table is restored to savepoints only")
@@ -276,8 +288,8 @@ def _plan_restore(rollbacks: Rollbacks, timeline: Timeline, savepoint: str) -> R
             raise ConflictError(
                 f"there is a later savepoint, {other.requested_time}; delete it first"
             )
-    _check_not_archived(rollbacks, timeline, target)
-    _check_files_kept(rollbacks, timeline, known)
+    _check_not_archived(planner, timeline, target)
+    _check_files_kept(planner, timeline, known)
     ordered = [
         *sorted(clusterings, key=lambda i: i.requested_time, reverse=True),
         *sorted(others, key=partial(_age, config), reverse=True),
@@ -298,26 +310,26 @@ def _age(config: TableConfig, instant: Instant) -> tuple[str, str]:
     return (instant.completion_time or "9") if config.timeline_layout > 1 else "", requested
 
 
-def _check_not_archived(rollbacks: Rollbacks, timeline: Timeline, target: Instant) -> None:
+def _check_not_archived(planner: RollbackPlanner, timeline: Timeline, target: Instant) -> None:
     history = load_history(
-        rollbacks.store, rollbacks.config, rollbacks.limits, since=target.requested_time
+        planner.store, planner.config, planner.limits, since=target.requested_time
     )
     for instant in Timeline(history, timeline.layout).writes.instants:
         is_archived = not timeline.writes.contains(instant.requested_time)
-        if is_archived and is_after(rollbacks.config, instant, target):
+        if is_archived and is_after(planner.config, instant, target):
             raise ConflictError(
                 f"{instant.action} {instant.requested_time}, which came after the savepoint, was "
                 "archived: it cannot be rolled back. Copy the rows as of the savepoint instead"
             )
 
 
-def _check_files_kept(rollbacks: Rollbacks, timeline: Timeline, savepoint: Instant) -> None:
-    metadata = load_instant_content(rollbacks.store, rollbacks.config, savepoint, rollbacks.limits)
+def _check_files_kept(planner: RollbackPlanner, timeline: Timeline, savepoint: Instant) -> None:
+    metadata = load_instant_content(planner.store, planner.config, savepoint, planner.limits)
     if not isinstance(metadata, SavepointMetadata):
         raise CorruptError(
             "a savepoint without its files; restore to another", path=savepoint.file_name
         )
-    state = TableState(rollbacks.store, rollbacks.config, timeline, rollbacks.limits)
+    state = TableState(planner.store, planner.config, timeline, planner.limits)
     for path, partition in metadata.partition_metadata.items():
         listed = {
             file.path.rpartition("/")[2]
@@ -332,26 +344,13 @@ def _check_files_kept(rollbacks: Rollbacks, timeline: Timeline, savepoint: Insta
                 )
 
 
-def _preview(
-    rollbacks: Rollbacks, timeline: Timeline, plan: RestorePlan, savepoint: str
-) -> RestoreResult:
-    results = []
-    for target in plan.instants_to_rollback:
-        for instant in timeline.writes.instants:
-            if (instant.requested_time, instant.action) == (target.commit_time, target.action):
-                own = rollbacks.planner.plan(timeline, instant, in_restore=True)
-                parsed = parse_rollback_plan(own, rollbacks.config, rollbacks.limits)
-                results.append(parsed.result(None))
-    return RestoreResult(savepoint, None, tuple(results))
-
-
-def _load_begun(rollbacks: Rollbacks, timeline: Timeline) -> tuple[Instant, RestorePlan] | None:
+def _load_begun(planner: RollbackPlanner, timeline: Timeline) -> tuple[Instant, RestorePlan] | None:
     for instant in timeline.pending.of("restore").instants:
         name = format_instant_file_name(
             instant.requested_time, "restore", State.REQUESTED, None, timeline.layout
         )
         requested = Instant(instant.requested_time, "restore", State.REQUESTED, None, name)
-        plan = load_instant_content(rollbacks.store, rollbacks.config, requested, rollbacks.limits)
+        plan = load_instant_content(planner.store, planner.config, requested, planner.limits)
         if not isinstance(plan, RestorePlan):
             raise CorruptError("a restore without a plan; restore the table with Hudi", path=name)
         return instant, plan
@@ -390,12 +389,12 @@ def _is_newest(timeline: Timeline, requested_time: str) -> bool:
     return newest.requested_time == requested_time == max(i.requested_time for i in written)
 
 
-def _first_retained(rollbacks: Rollbacks, timeline: Timeline) -> str:
+def _first_retained(planner: RollbackPlanner, timeline: Timeline) -> str:
     """Return the first write that no clean has deleted files of. Source: getLastCommitRetained."""
     clean = timeline.completed.of("clean").last
     if clean is None:
         return ""
-    content = load_instant_content(rollbacks.store, rollbacks.config, clean, rollbacks.limits)
+    content = load_instant_content(planner.store, planner.config, clean, planner.limits)
     if isinstance(content, CleanMetadata) and content.earliest_commit_to_retain:
         return content.earliest_commit_to_retain
     writes = [i.requested_time for i in timeline.writes.completed.instants]

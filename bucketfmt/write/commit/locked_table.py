@@ -1,0 +1,235 @@
+"""The table while its lock is held: the one place where instants are requested and published.
+
+I/O. Whatever changes a table, a write or a service, does it through a `LockedTable`, which exists
+only while the body of `WritableTable.locked` runs. What has to be in step with the table before
+readers see a change is a hook of `LockedTable.publish`. Source: TransactionManager,
+BaseHoodieClient.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from bucketfmt.format.table.table_config import TableConfig
+from bucketfmt.format.timeline.instant_content import InstantContent
+from bucketfmt.limits import Limits
+from bucketfmt.storage.store import Store
+from bucketfmt.timeline.clock import InstantClock, known_times
+from bucketfmt.timeline.heartbeat import Heartbeat, Heartbeats
+from bucketfmt.timeline.load import load_timeline
+from bucketfmt.timeline.lock import LockProvider, TableLock
+from bucketfmt.timeline.machine import Machine
+from bucketfmt.timeline.table_properties import load_config
+from bucketfmt.timeline.timeline import Instant, Timeline
+from bucketfmt.timeline.transitions import put_completed, put_inflight, put_requested
+
+__all__ = ["LockedTable", "PendingChange", "PublishHook", "WritableTable"]
+
+
+@dataclass(frozen=True)
+class PendingChange:
+    """A change that is about to be published.
+
+    Attributes:
+        instant: The instant, inflight.
+        content: What the completed file of the instant will hold.
+    """
+
+    instant: Instant
+    content: InstantContent
+
+    @property
+    def moves_files(self) -> bool:
+        """Whether data files come or go with the change."""
+        return self.instant.action != "savepoint"
+
+
+class LockedTable:
+    """A table whose lock this writer holds. Used by one thread, and not after the lock is free.
+
+    Attributes:
+        store: The table's files.
+        config: The table's properties, as read under the lock.
+        limits: Bounds on what is read.
+        clock: Gives instants.
+        heartbeats: Of the table.
+        machine: The machine that the writer runs on.
+        lock: The lock, which can be lost while it is held.
+    """
+
+    def __init__(self, table: WritableTable, config: TableConfig, lock: TableLock) -> None:
+        """Set up; see the attributes."""
+        self.store = table.store
+        self.config = config
+        self.limits = table.limits
+        self.clock = table.clock
+        self.heartbeats = table.heartbeats
+        self.machine = table.machine
+        self.lock = lock
+        self._publish_hooks = table.publish_hooks
+        self._timeline: Timeline | None = None
+
+    @property
+    def timeline(self) -> Timeline:
+        """The timeline as it was loaded last, under the lock."""
+        return self.load_timeline() if self._timeline is None else self._timeline
+
+    def load_timeline(self) -> Timeline:
+        """Load the timeline anew, after it was changed.
+
+        Raises:
+            StorageError: the store failed.
+        """
+        self._timeline = load_timeline(self.store, self.config, self.limits)
+        return self._timeline
+
+    def load_config(self) -> TableConfig:
+        """Read the table's properties anew, after they were changed.
+
+        Raises:
+            CorruptError: the properties are damaged.
+            StorageError: the store failed.
+        """
+        self.config = load_config(self.store, self.limits)
+        return self.config
+
+    def request(self, action: str, content: InstantContent | None = None) -> Instant:
+        """Put a new instant on the timeline.
+
+        Args:
+            action: For example `clean` or `compaction`.
+            content: The plan, where the action has one.
+
+        Raises:
+            ConflictError: another writer took the same time, without holding the lock.
+            StorageError: the store failed. The instant may be there.
+        """
+        time = self.clock.next_time(known_times(self.timeline))
+        return put_requested(self.store, self.config, time, action, content)
+
+    def request_alive(
+        self, action: str, content: InstantContent | None = None
+    ) -> tuple[Instant, Heartbeat]:
+        """Put a new instant on the timeline whose heartbeat begins before.
+
+        Hudi rolls a write back that has no heartbeat. Arguments and errors as `request`.
+        """
+        time = self.clock.next_time(known_times(self.timeline))
+        heartbeat = self.heartbeats.start(time)
+        with heartbeat.stopped_on_error():
+            return put_requested(self.store, self.config, time, action, content), heartbeat
+
+    def begin(
+        self, requested_time: str, action: str, content: InstantContent | None = None
+    ) -> Instant:
+        """Set an instant inflight that was requested (or a savepoint, which is not).
+
+        Args:
+            requested_time: Of the instant.
+            action: Of the instant.
+            content: See `put_inflight`.
+
+        Raises:
+            ConflictError: somebody else has begun it.
+            StorageError: the store failed. The instant may be inflight.
+        """
+        return put_inflight(self.store, self.config, requested_time, action, content)
+
+    def publish(
+        self, instant: Instant, content: InstantContent, heartbeat: Heartbeat | None = None
+    ) -> Instant:
+        """Complete an inflight instant: from now on readers see what it did.
+
+        The hooks run first. Nothing is published where one of them raises.
+
+        Args:
+            instant: The instant, inflight on `timeline`.
+            content: What it did.
+            heartbeat: Of the instant, where it has one.
+
+        Returns:
+            The completed instant.
+
+        Raises:
+            ConflictError: the instant is not inflight any more, or the lock or the heartbeat was
+                lost. Nothing was published.
+            CommitUnknownError: the store failed and does not tell whether it took effect.
+            LockLostError: the instant was published, and the lock may have been lost before.
+            StorageError: the store failed and nothing was published.
+        """
+
+        def prepare() -> None:
+            for hook in self._publish_hooks:
+                hook(self, PendingChange(instant, content))
+
+        def may_publish() -> bool:
+            return self.lock.holds() and not (heartbeat is not None and heartbeat.is_lost())
+
+        return put_completed(
+            self.store,
+            self.config,
+            self.timeline,
+            self.clock,
+            instant.requested_time,
+            instant.action,
+            content,
+            may_publish,
+            prepare,
+        )
+
+
+PublishHook = Callable[[LockedTable, PendingChange], None]
+"""Brings something in step with a change before the change is published.
+
+Called under the lock, once the change is known to be in conflict with no other.
+"""
+
+
+class WritableTable:
+    """A table and all that it takes to write to it.
+
+    Safe to use from several threads, and in a forked child.
+
+    Attributes:
+        store: The table's files.
+        limits: Bounds on what is read.
+        locks: The table lock, the same kind for all writers.
+        clock: Gives instants.
+        heartbeats: Of the table.
+        machine: The machine that the writer runs on.
+        publish_hooks: Called before a change is published, in order.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        limits: Limits,
+        locks: LockProvider,
+        clock: InstantClock,
+        heartbeats: Heartbeats,
+        machine: Machine,
+        publish_hooks: tuple[PublishHook, ...] = (),
+    ) -> None:
+        """Set up; see the attributes."""
+        self.store = store
+        self.limits = limits
+        self.locks = locks
+        self.clock = clock
+        self.heartbeats = heartbeats
+        self.machine = machine
+        self.publish_hooks = publish_hooks
+
+    @contextmanager
+    def locked(self) -> Iterator[LockedTable]:
+        """Hold the table lock while the body runs.
+
+        Raises:
+            LockTimeoutError: the table lock could not be acquired.
+            UnsupportedError: the table is of a version that is not written.
+        """
+        with self.locks.taken() as lock:
+            config = load_config(self.store, self.limits)
+            config.check_written_version()
+            yield LockedTable(self, config, lock)

@@ -1,0 +1,135 @@
+"""Work on a table in two halves: begun and published here, its files written anywhere.
+
+I/O. A write, a compaction, and whatever rewrites files puts an instant on the timeline, gives
+tasks away that write the files, and is published by the receipts that the tasks return. Source:
+BaseHoodieClient, BaseHoodieWriteClient.commitStats, HoodieTable.finalizeWrite.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from types import TracebackType
+from typing import TypeVar
+
+from bucketfmt.errors import BucketfmtError, UnsupportedError
+from bucketfmt.format.timeline.commit_metadata import CommitMetadata, WriteStat
+from bucketfmt.process import this_process
+from bucketfmt.timeline.heartbeat import Heartbeat
+from bucketfmt.timeline.markers import delete_announced_files, delete_markers
+from bucketfmt.timeline.timeline import Instant
+from bucketfmt.write.commit.locked_table import LockedTable, WritableTable
+from bucketfmt.write.commit.result import CommitResult
+from bucketfmt.write.rows.receipts import Receipt, decode_receipts, find_winners
+
+__all__ = ["PendingInstant", "StartedWork"]
+
+_Self = TypeVar("_Self", bound="StartedWork")
+
+
+class PendingInstant:
+    """An instant that this process keeps alive until it publishes it.
+
+    The instant belongs to the process that began it, or took it up: a forked child may do nothing
+    about it.
+
+    Attributes:
+        instant: The requested time.
+        table: The table.
+        heartbeat: Of the instant.
+    """
+
+    def __init__(self, table: WritableTable, instant: Instant, heartbeat: Heartbeat) -> None:
+        """Set up.
+
+        Args:
+            table: The table.
+            instant: On the timeline of the table, requested or inflight.
+            heartbeat: Of the instant.
+        """
+        self.instant = instant.requested_time
+        self.table = table
+        self._instant = instant
+        self.heartbeat = heartbeat
+        self._process = this_process()
+
+    @property
+    def is_own(self) -> bool:
+        """Whether the instant belongs to this process."""
+        return self._process == this_process()
+
+    def check_own(self) -> None:
+        """Refuse to go on in a forked child.
+
+        Raises:
+            UnsupportedError: the parent began the instant.
+        """
+        if not self.is_own:
+            raise UnsupportedError(
+                f"the {self._instant.action} of {self.instant} was begun by the process that this "
+                "one was forked from, which goes on with it; publish it there, or begin another "
+                "one here. A write can be handed over before the fork (hand_over, resume_write)"
+            )
+
+    def find_winners(self, receipts: Iterable[bytes]) -> Sequence[Receipt]:
+        """Return one receipt for each file group, whatever attempts there were.
+
+        Raises:
+            CorruptError: a receipt does not decode, or tells of a file that is not this instant's.
+            ValueError: different tasks had rows of one file group.
+            UnsupportedError: this is a forked child.
+        """
+        self.check_own()
+        return find_winners(decode_receipts(receipts, self.instant, self.table.limits))
+
+    def delete_other_files(self, stats: Iterable[WriteStat]) -> None:
+        """Delete what tasks announced, and possibly wrote, and is not among the files to commit.
+
+        Raises:
+            StorageError: the store failed; some of the files may be left.
+            UnsupportedError: this is a forked child.
+        """
+        self.check_own()
+        kept = {stat.path or "" for stat in stats}
+        delete_announced_files(self.table.store, self.instant, self.table.limits, kept=kept)
+
+    def complete(self, table: LockedTable, metadata: CommitMetadata) -> Instant:
+        """Publish the instant, while its heartbeat is kept. Errors as of `LockedTable.publish`."""
+        return table.publish(self._instant, metadata, self.heartbeat)
+
+    def end(self) -> None:
+        """Delete what nobody needs once the instant is completed."""
+        with suppress(BucketfmtError):  # markers of a completed instant hurt no one
+            delete_markers(self.table.store, self.instant)
+        self.heartbeat.stop()
+
+
+class StartedWork(ABC):
+    """Work that has begun. A context, which is left before or after `publish`.
+
+    Attributes:
+        instant: The requested time.
+    """
+
+    def __init__(self, pending: PendingInstant) -> None:
+        self.instant = pending.instant
+
+    def __enter__(self: _Self) -> _Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._leave(error)
+
+    @abstractmethod
+    def publish(self, receipts: Iterable[bytes]) -> CommitResult:
+        """Complete the instant by what the tasks returned."""
+
+    @abstractmethod
+    def _leave(self, error: BaseException | None) -> None:
+        """End this process's part, unless `publish` did; `error` is what the body raised."""

@@ -1,0 +1,198 @@
+"""How commits and services begin on a table, next to other writers.
+
+I/O. Under the table lock what dead writers left is removed first; then an instant is requested.
+Source: BaseHoodieWriteClient.startCommit, BaseHoodieTableServiceClient.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from bucketfmt.errors import ConflictError, UnsupportedError
+from bucketfmt.format.names.instants import State
+from bucketfmt.format.table.table_config import TableConfig
+from bucketfmt.format.timeline.plans import RequestedReplaceMetadata
+from bucketfmt.limits import Limits
+from bucketfmt.storage.store import Store
+from bucketfmt.timeline.clock import InstantClock
+from bucketfmt.timeline.heartbeat import Heartbeat, Heartbeats
+from bucketfmt.timeline.load import load_timeline
+from bucketfmt.timeline.lock import LockProvider
+from bucketfmt.timeline.machine import Machine
+from bucketfmt.timeline.table_properties import load_config
+from bucketfmt.timeline.timeline import Instant, Timeline
+from bucketfmt.timeline.transitions import put_inflight
+from bucketfmt.write.commit.keyed_commits import KeyedCommits
+from bucketfmt.write.commit.locked_table import LockedTable, PendingChange, WritableTable
+from bucketfmt.write.commit.result import CommitResult
+from bucketfmt.write.commit.transaction import Transaction
+from bucketfmt.write.undo.recovery import recover
+from bucketfmt.write.undo.rollback import Rollbacks
+from bucketfmt.write.undo.rollback_planner import RollbackPlanner
+
+__all__ = ["Transactions"]
+
+_INFLIGHT_PARTITIONS = "hoodie.table.metadata.partitions.inflight"
+
+
+class Transactions(WritableTable):
+    """Begins commits and services on one table.
+
+    Safe to use from several threads, and in a forked child.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        limits: Limits,
+        locks: LockProvider,
+        clock: InstantClock,
+        heartbeats: Heartbeats,
+        machine: Machine,
+        drop_metadata_table: Callable[[], None] | None = None,
+    ) -> None:
+        """Set up.
+
+        Args:
+            store: See `WritableTable`.
+            limits: See `WritableTable`.
+            locks: See `WritableTable`.
+            clock: See `WritableTable`.
+            heartbeats: See `WritableTable`.
+            machine: See `WritableTable`.
+            drop_metadata_table: Removes the metadata table, called under the lock; None to refuse
+                to write to a table that has one.
+        """
+        hooks = (self.check_metadata_table,)
+        super().__init__(store, limits, locks, clock, heartbeats, machine, hooks)
+        self._drop_metadata_table = drop_metadata_table
+        self._keyed_commits = KeyedCommits(store, limits)
+
+    def begin(self, action: str) -> Transaction:
+        """Return a commit that is inflight, once what dead writers left is removed.
+
+        Args:
+            action: commit, deltacommit or replacecommit.
+
+        Raises:
+            UnsupportedError: the table has a metadata table, which would not know of the commit.
+            LockTimeoutError: the table lock could not be acquired.
+            ConflictError: a restore was begun and not finished.
+        """
+        content = RequestedReplaceMetadata() if action == "replacecommit" else None
+        with self.recovered() as table:
+            config, timeline = table.config, table.timeline
+            instant, heartbeat = table.request_alive(action, content)
+        transaction = Transaction(self, self._keyed_commits, config, timeline, instant, heartbeat)
+        with transaction.aborted_on_error():
+            put_inflight(self.store, config, instant.requested_time, action)
+        return transaction
+
+    def join(self, instant: str, action: str) -> Heartbeat:
+        """Keep the heartbeat of an inflight commit going that another process began.
+
+        The caller stops it, or abandons it.
+
+        Raises:
+            ConflictError: it has ended, or is being rolled back.
+            LockTimeoutError: the table lock could not be acquired, to revive what had no heartbeat.
+        """
+        heartbeat = self.heartbeats.join(instant)
+        if heartbeat is not None:
+            return heartbeat
+        # Nobody did for long. Who takes such a commit back holds the lock while doing so.
+        with self.locked() as table:
+            pending = table.timeline.pending
+            is_there = any(found.requested_time == instant for found in pending.of(action).instants)
+            if not is_there or pending.of("rollback").instants:
+                raise ConflictError(
+                    f"nothing kept the write of {instant} alive, and it was, or is being, taken "
+                    "back; write again"
+                )
+            return self.heartbeats.revive(instant)
+
+    def resume(self, instant: str, action: str, timeline: Timeline) -> Transaction:
+        """Return a commit that another process began, its heartbeat kept going from here.
+
+        Args:
+            instant: Its requested time.
+            action: As it was begun.
+            timeline: As it was when it began.
+
+        Raises:
+            ConflictError: as `join`; LockTimeoutError likewise.
+        """
+        heartbeat = self.join(instant, action)
+        config = load_config(self.store, self.limits)
+        begun = Instant(instant, action, State.INFLIGHT, None, "")
+        return Transaction(
+            self, self._keyed_commits, config, timeline, begun, heartbeat, is_resumed=True
+        )
+
+    def rollback_planner(self, config: TableConfig) -> RollbackPlanner:
+        """Return what plans rollbacks, without the table lock."""
+        return RollbackPlanner(self.store, config, self.limits, self.heartbeats)
+
+    @contextmanager
+    def exclusive(self) -> Iterator[Rollbacks]:
+        """Hold the table lock, for what takes instants back.
+
+        Raises:
+            UnsupportedError: the table has a metadata table, which would not know of it.
+            LockTimeoutError: the table lock could not be acquired.
+        """
+        with self.locked() as table:
+            self.check_metadata_table(table)
+            yield Rollbacks(table)
+
+    @contextmanager
+    def recovered(self) -> Iterator[LockedTable]:
+        """Hold the table lock, once what dead writers left is removed.
+
+        Raises:
+            UnsupportedError: the table has a metadata table, which would not know of a change.
+            LockTimeoutError: the table lock could not be acquired.
+            ConflictError: a restore was begun and not finished.
+        """
+        with self.exclusive() as rollbacks:
+            recover(rollbacks)
+            yield rollbacks.table
+
+    def find_repeated(self, idempotency_key: str | None) -> CommitResult | None:
+        """Return the commit that was made with this key, active or archived.
+
+        Of the archive the newest files are looked at, up to ten thousand instants.
+        """
+        if idempotency_key is None:
+            return None
+        config = load_config(self.store, self.limits)
+        timeline = load_timeline(self.store, config, self.limits)
+        return self._keyed_commits.find(timeline, config, idempotency_key)
+
+    def check_metadata_table(self, table: LockedTable, change: PendingChange | None = None) -> None:
+        """Drop the metadata table, or refuse to change a table that has one.
+
+        Asked before work under the lock begins, and again before a change is published: the
+        metadata table may have been made in between.
+
+        Args:
+            table: The table.
+            change: What is about to be published; None where work begins.
+
+        Raises:
+            UnsupportedError: the table has a metadata table, which is to stay.
+        """
+        config = table.config
+        is_there = config.metadata_partitions or config.properties.get(_INFLIGHT_PARTITIONS)
+        if not is_there or (change is not None and not change.moves_files):
+            return
+        if self._drop_metadata_table is None:
+            raise UnsupportedError(
+                "the table has a metadata table, which would not know of this commit: readers "
+                "that trust it would miss rows, and Hudi would write keys twice. Either open the "
+                'table with metadata_table="drop", which removes it (Hudi rebuilds it), or set '
+                "hoodie.metadata.enable=false in Hudi's writers, whose next write removes it"
+            )
+        self._drop_metadata_table()
+        table.load_config()
