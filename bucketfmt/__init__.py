@@ -1,10 +1,10 @@
 """Apache Hudi bucket-index tables from plain Python: read, locate, look up, look into, check.
 
 >>> import bucketfmt as bf
->>> t = bf.open("warehouse/trips")                         # doctest: +SKIP
->>> t.scan(filter=[("city", "=", "sf")]).to_arrow()        # doctest: +SKIP
->>> t.lookup(["trip-000017"])                              # doctest: +SKIP
->>> t.check(depth="full").findings                         # doctest: +SKIP
+>>> t = bf.open("warehouse/trips")
+>>> t.scan(filter=[("city", "=", "sf")]).to_arrow()
+>>> t.lookup(["trip-000017"])
+>>> t.check(depth="full").findings
 """
 
 from __future__ import annotations

@@ -354,7 +354,7 @@ class Table(ReadableTable):
     ) -> StartedWrite:
         """Begin a write whose files other processes write, and which this process commits.
 
-        >>> with t.start_write("upsert", schema) as started:       # doctest: +SKIP
+        >>> with t.start_write("upsert", schema) as started:
         ...     task = started.task                                # send it; all rows of a bucket
         ...     receipts = list(task.write(rows, "0-0-0"))         # go to one task
         ...     started.publish(receipts)
@@ -385,8 +385,8 @@ class Table(ReadableTable):
     def resume_write(self, task: WriteTask, **options: Unpack[WriteArguments]) -> StartedWrite:
         """Resume a write that another process began, to publish it or to take it back.
 
-        >>> task = t.start_write("upsert", schema).hand_over()     # doctest: +SKIP
-        >>> with t.resume_write(task) as started:                  # elsewhere; doctest: +SKIP
+        >>> task = t.start_write("upsert", schema).hand_over()
+        >>> with t.resume_write(task) as started:                  # elsewhere
         ...     started.publish(receipts)
 
         This process keeps the write's heartbeat going from now on. Only one process may publish.
@@ -467,7 +467,7 @@ class Table(ReadableTable):
     ) -> StartedCompaction | None:
         """Begin a compaction whose files other processes write. Otherwise as `compact`.
 
-        >>> with t.start_compaction() as started:                             # doctest: +SKIP
+        >>> with t.start_compaction() as started:
         ...     task = started.task                                           # send it
         ...     receipts = [task.compact(p, f"{n}-0-0") for n, p in enumerate(started.payloads)]
         ...     started.publish(receipts)
