@@ -66,7 +66,7 @@ class FsspecStore:
             StorageError: the file system could not be set up.
         """
         self._url_and_options = url, dict(storage_options)
-        # Of a chained URL all of them, which is none known.
+        # Of a chained URL this holds all protocols, and equals no known protocol.
         self._protocol = url.partition("://")[0]
         self._opened, self._root = self._open()
         self._url = url.rstrip("/")

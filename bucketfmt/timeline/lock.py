@@ -365,7 +365,7 @@ class FileSystemBasedLock(TableLock):
             content, version = self._store.read_versioned(self._path, self._limit_bytes)
         except NotFoundError:
             return False  # given back just now
-        # Asked after the version: if the file is another by now, that version is none.
+        # Listed after the version was read: a file that was replaced since has another version.
         info = self._store.info(self._path)
         is_expired = info is not None and info.modified and self._is_expired(info.modified)
         if not is_expired and self._owner.encode() not in content:

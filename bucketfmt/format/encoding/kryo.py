@@ -186,7 +186,7 @@ class KryoReader:
         """Return a big integer of at most `size_max` bytes.
 
         Raises:
-            UnsupportedError: it is longer.
+            UnsupportedError: the number is longer.
         """
         size = self.size()
         if size > size_max:
@@ -238,7 +238,7 @@ class KryoWriter:
         """Write a string.
 
         Raises:
-            UnicodeEncodeError: it has half a surrogate pair.
+            UnicodeEncodeError: the text has half of a surrogate pair.
         """
         units = text.encode("utf-16-be")
         count = len(units) // 2

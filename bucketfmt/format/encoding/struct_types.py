@@ -1,8 +1,8 @@
 """Makes struct types ready to be decoded from many threads.
 
-Pure. msgspec works out how to decode a type when it first does, and two threads that are both
-the first crash the process (msgspec 0.22). Types that are decoded are therefore prepared where
-they are defined: the import lock lets one thread do it.
+Pure. msgspec prepares a type when it first decodes a value of the type, and two threads that do so
+at once crash the process (msgspec 0.22). Types are therefore prepared where they are defined: the
+import lock admits one thread.
 """
 
 from __future__ import annotations
@@ -13,6 +13,6 @@ __all__ = ["prepare_to_decode"]
 
 
 def prepare_to_decode(*kinds: type[msgspec.Struct]) -> None:
-    """Have msgspec work out these types, and those of their fields, now. Call it on import."""
+    """Have msgspec prepare these types, and the types of their fields. To be called on import."""
     for kind in kinds:
         msgspec.json.Decoder(kind)

@@ -122,7 +122,7 @@ def decode_schema_history(
     Only files whose instant is a completed commit count, and of those the newest.
 
     Raises:
-        CorruptError: not such JSON, or two columns of one schema share an id.
+        CorruptError: the bytes are not such JSON, or two columns of one schema share an id.
         LimitError: the file, or a schema in it, exceeds a limit.
     """
     limits.check("timeline_file_bytes_max", len(data))

@@ -1,4 +1,4 @@
-"""What a table service is asked to do: the content of `.requested` files.
+"""Plans of table services: the content of `.requested` files.
 
 Pure. Sources: `HoodieRequestedReplaceMetadata`, `HoodieCompactionPlan`, `HoodieCleanerPlan`,
 `HoodieRollbackPlan`, `HoodieRestorePlan`, `HoodieIndexPlan` (Avro in every table version).
@@ -55,7 +55,7 @@ __all__ = [
 
 
 class SliceInfo(TimelineRecord, frozen=True, kw_only=True):
-    """A file slice to cluster. Paths are absolute URIs; "" is no base file; newest log first."""
+    """A file slice to cluster. Paths are absolute URIs, "" without base file; newest log first."""
 
     data_file_path: str | None = None
     delta_file_paths: Sequence[str] = []
@@ -100,7 +100,7 @@ class ClusteringPlan(TimelineRecord, frozen=True, kw_only=True):
 
 
 class RequestedReplaceMetadata(TimelineRecord, frozen=True, kw_only=True):
-    """A requested clustering (operation CLUSTER), or an overwrite, which plans nothing."""
+    """A requested clustering (operation CLUSTER), or an overwrite, which has no plan."""
 
     operation_type: str | None = None
     clustering_plan: ClusteringPlan | None = None
@@ -109,7 +109,7 @@ class RequestedReplaceMetadata(TimelineRecord, frozen=True, kw_only=True):
 
 
 class CompactionOperation(TimelineRecord, frozen=True, kw_only=True):
-    """One file slice to compact. In plans of version 2 the files are names, before it paths."""
+    """One file slice to compact. The files are names in plans of version 2, paths in version 1."""
 
     base_instant_time: str | None = None
     delta_file_paths: Sequence[str] = []
@@ -129,7 +129,7 @@ class CompactionStrategy(TimelineRecord, frozen=True, kw_only=True):
 
 
 class CompactionPlan(TimelineRecord, frozen=True, kw_only=True):
-    """Slices to compact (compaction) or whose logs to merge (logcompaction)."""
+    """File slices to compact (compaction), or to merge the logs of (logcompaction)."""
 
     operations: Sequence[CompactionOperation] = []
     extra_metadata: Mapping[str, str] = {}
@@ -189,7 +189,7 @@ class RollbackRequest(TimelineRecord, frozen=True, kw_only=True):
 
 
 class RollbackPlan(TimelineRecord, frozen=True, kw_only=True):
-    """One instant to roll back, and what it left."""
+    """One instant to roll back, and its files."""
 
     instant_to_rollback: InstantInfo | None = None
     rollback_requests: Sequence[RollbackRequest] = msgspec.field(
@@ -199,7 +199,7 @@ class RollbackPlan(TimelineRecord, frozen=True, kw_only=True):
 
 
 class RestorePlan(TimelineRecord, frozen=True, kw_only=True):
-    """Instants to roll back, newest first, to come back to a savepoint."""
+    """Instants to roll back, newest first, to restore a savepoint."""
 
     instants_to_rollback: Sequence[InstantInfo] = []
     version: Int32 = 2
@@ -207,7 +207,7 @@ class RestorePlan(TimelineRecord, frozen=True, kw_only=True):
 
 
 class IndexPartitionInfo(TimelineRecord, frozen=True, kw_only=True):
-    """A partition of the metadata table to build, up to which data instant."""
+    """A partition of the metadata table to build, and the last data instant to include."""
 
     version: Int32 = 1
     metadata_partition_path: str | None = None

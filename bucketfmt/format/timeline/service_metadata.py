@@ -1,4 +1,4 @@
-"""What a table service did: the content of completed files other than commits.
+"""Metadata of table services: the content of completed files other than commits.
 
 Pure. Sources: `HoodieCleanMetadata`, `HoodieRollbackMetadata`, `HoodieRestoreMetadata`,
 `HoodieSavepointMetadata`, `HoodieIndexCommitMetadata` (Avro in every table version).
@@ -43,7 +43,7 @@ __all__ = [
 
 
 class CleanPartitionMetadata(TimelineRecord, frozen=True, kw_only=True):
-    """What a clean deleted in one partition. File names in version 2, paths before it."""
+    """The files that a clean deleted in one partition: names in version 2, paths in version 1."""
 
     partition_path: str
     policy: str
@@ -68,7 +68,7 @@ class CleanMetadata(TimelineRecord, frozen=True, kw_only=True):
 
 
 class RollbackPartitionMetadata(TimelineRecord, frozen=True, kw_only=True):
-    """What a rollback did in one partition.
+    """The changes of a rollback in one partition.
 
     `rollback_log_files` is {log file with the command block: size} and
     `log_files_from_failed_commit` {log file of the failed commit: size}.
@@ -82,7 +82,7 @@ class RollbackPartitionMetadata(TimelineRecord, frozen=True, kw_only=True):
 
 
 class RollbackMetadata(TimelineRecord, frozen=True, kw_only=True):
-    """A completed rollback: the instants that are gone, and what was deleted by partition."""
+    """A completed rollback: the removed instants, and the deleted files by partition."""
 
     start_rollback_time: str
     time_taken_in_millis: Int64
@@ -112,7 +112,7 @@ class SavepointPartitionMetadata(TimelineRecord, frozen=True, kw_only=True):
 
 
 class SavepointMetadata(TimelineRecord, frozen=True, kw_only=True):
-    """A savepoint: who, when (epoch milliseconds), why, and the files by partition path."""
+    """A savepoint: user, time (epoch milliseconds), comments, and the files by partition path."""
 
     savepointed_by: str
     savepointed_at: Int64

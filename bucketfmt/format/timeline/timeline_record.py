@@ -35,7 +35,7 @@ Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
 
 class TimelineRecord(msgspec.Struct, frozen=True, rename="camel"):
-    """Base of the values; not one itself."""
+    """Base class of the values."""
 
 
 R = TypeVar("R", bound=TimelineRecord)
@@ -43,7 +43,7 @@ R_co = TypeVar("R_co", bound=TimelineRecord, covariant=True)
 
 
 class RecordDecoder(Protocol[R_co]):
-    """Returns the value in an Avro container that holds exactly one.
+    """Returns the value in an Avro container that holds exactly one record.
 
     Raises:
         CorruptError: the bytes are not such a container, or hold another record.
@@ -75,7 +75,7 @@ def decode_single_record(
     """Return (record name, record) of an Avro container of one record with one of `names`.
 
     Raises:
-        CorruptError: it holds another record, none, or several.
+        CorruptError: the container does not hold exactly one record, or holds another record.
     """
     schema, records = decode_container(data, limits)
     name = schema["name"].rpartition(".")[2]
@@ -87,7 +87,7 @@ def decode_single_record(
 
 
 def timeline_record(record: Mapping[str, Any], kind: type[R]) -> R:
-    """Return a decoded Avro record as `kind`. Fields `kind` does not know are skipped.
+    """Return a decoded Avro record as `kind`. Fields that `kind` lacks are skipped.
 
     Raises:
         CorruptError: a field that `kind` needs is missing or of another type.

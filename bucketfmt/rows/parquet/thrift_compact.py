@@ -66,7 +66,7 @@ class ThriftList(list[Any]):
     """The values of a list.
 
     Attributes:
-        kind: Their type, as the protocol numbers them.
+        kind: The type of the values, as numbered by the protocol.
     """
 
     __slots__ = ("kind",)
@@ -77,11 +77,12 @@ class ThriftList(list[Any]):
 
 
 def read_struct(data: bytes, at: int, depth: int = 0) -> tuple[Struct, int]:
-    """Return the struct that begins at `at`, and where it ends.
+    """Return the struct that begins at `at`, and the offset after it.
 
     Raises:
-        CorruptError: it is none; TruncatedError where a value is longer than what is left.
-        IndexError, struct.error: the data end within it.
+        CorruptError: the bytes are not a struct.
+        TruncatedError: a value is longer than the remaining bytes.
+        IndexError, struct.error: the data end within the struct.
     """
     if depth > _DEPTH_MAX:
         raise CorruptError("parquet footer: structures nest too deep", offset=at)
