@@ -39,7 +39,6 @@ class BucketfmtError(Exception):
         offset: Byte offset in `path` where the fault was seen.
         partition: Partition path concerned ("" is the root of an unpartitioned table).
         bucket: Bucket id concerned.
-        rule: The spec rule that was broken, for example "LOG-7".
     """
 
     def __init__(
@@ -50,7 +49,6 @@ class BucketfmtError(Exception):
         offset: int | None = None,
         partition: str | None = None,
         bucket: int | None = None,
-        rule: str | None = None,
     ) -> None:
         super().__init__(message)
         self.message = message
@@ -58,7 +56,6 @@ class BucketfmtError(Exception):
         self.offset = offset
         self.partition = partition
         self.bucket = bucket
-        self.rule = rule
 
     def within(
         self: _E,
@@ -94,8 +91,7 @@ class BucketfmtError(Exception):
         if self.bucket is not None:
             places.append(f"bucket {self.bucket}")
         where = ", ".join(places)
-        rule = f" [{self.rule}]" if self.rule else ""
-        return f"{where}: {self.message}{rule}" if where else f"{self.message}{rule}"
+        return f"{where}: {self.message}" if where else self.message
 
 
 class CorruptError(BucketfmtError):

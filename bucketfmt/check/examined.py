@@ -7,7 +7,7 @@ partition, this one notes what is wrong and goes on.
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from bucketfmt.check.report import Event, Finding, NotChecked
@@ -46,13 +46,18 @@ from bucketfmt.timeline.history import load_history
 from bucketfmt.timeline.load import load_pending_compactions
 from bucketfmt.timeline.timeline import Instant, Timeline
 
-__all__ = ["ExaminedState", "event_of_error"]
+__all__ = ["ExaminedState", "event_of_error", "event_of_instant"]
 
 _DAMAGE = (CorruptError, KeyEncodingError, SchemaError, UnsafePathError)
 
 
 def event_of_error(
-    error: Exception, finding_id: str, what: str, *, partition: str | None = None
+    error: Exception,
+    finding_id: str,
+    what: str,
+    *,
+    partition: str | None = None,
+    instants: Iterable[str] = (),
 ) -> Finding | NotChecked:
     """Return what an error met on the way says: the table is damaged, or we could not look.
 
@@ -66,8 +71,15 @@ def event_of_error(
         return NotChecked(error.path or what, "gone since it was listed; check again")
     if isinstance(error, _DAMAGE):
         paths = [error.path] if error.path else []
-        return Finding.of(finding_id, str(error), partition=partition, paths=paths)
+        return Finding.of(
+            finding_id, str(error), partition=partition, paths=paths, instants=instants
+        )
     return NotChecked(error.path or what, error.message)
+
+
+def event_of_instant(error: BucketfmtError, instant: Instant) -> Finding | NotChecked:
+    """Return what an error met in the file of an instant says: T001, or `NotChecked`."""
+    return event_of_error(error, "T001", instant.file_name, instants=[instant.requested_time])
 
 
 class _Listing(NamedTuple):
@@ -106,7 +118,7 @@ class ExaminedState(TableState):
             return self._load_commit(instant)
         except BucketfmtError as error:
             self.has_moved |= isinstance(error, NotFoundError)
-            self.events.append(event_of_error(error, "T001", instant.file_name))
+            self.events.append(event_of_instant(error, instant))
             return None
 
     @cached_property
@@ -119,7 +131,7 @@ class ExaminedState(TableState):
                 planned |= load_pending_compactions(self.store, self.config, alone, self.limits)
             except BucketfmtError as error:
                 self.has_moved |= isinstance(error, NotFoundError)
-                self.events.append(event_of_error(error, "T001", instant.file_name))
+                self.events.append(event_of_instant(error, instant))
         return planned
 
     @cached_property
@@ -176,14 +188,13 @@ class ExaminedState(TableState):
         if any(is_partition_metafile_name(entry.name) for entry in entries):
             return True
         if files:
-            some = next(iter(files.values()))
-            count = sum(map(len, files.values()))
+            every = [file.path for group in files.values() for file in group]
             self.events.append(
                 Finding.of(
                     "T005",
-                    f"{count} data files and no {PARTITION_METAFILE}",
+                    f"{len(every)} data files and no {PARTITION_METAFILE}",
                     partition=folder,
-                    paths=[file.path for file in some],
+                    paths=every,
                 )
             )
         return bool(files)

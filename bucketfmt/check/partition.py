@@ -11,14 +11,13 @@ from bucketfmt.check.examined import ExaminedState
 from bucketfmt.check.files.committed_files import (
     WriteLedger,
     find_leftovers,
-    find_log_files_in_cow,
     find_lost_files,
     find_wrong_sizes,
 )
 from bucketfmt.check.files.strays import (
     find_faulty_entries,
     find_foreign_files,
-    find_unread_log_files,
+    find_log_files_in_cow,
 )
 from bucketfmt.check.placement.buckets import (
     DuplicateGroups,
@@ -116,11 +115,10 @@ class PartitionChecker:
         ]
         told: set[str] = set()
         if self._state.config.table_type == "COPY_ON_WRITE":
-            yield from find_log_files_in_cow(partition_path, slices)
             told |= {path for f in leftovers if f.severity != "info" for path in f.paths}
-            unread = list(find_unread_log_files(partition_path, slices, listed, told))
-            yield from unread
-            named = {path for finding in unread for path in finding.paths}
+            logs = list(find_log_files_in_cow(partition_path, slices, listed, told))
+            yield from logs
+            named = {path for f in logs if f.severity == "info" for path in f.paths}
             leftovers = [f for f in leftovers if named.isdisjoint(f.paths)]
         yield from leftovers
         told |= {path for finding in leftovers for path in finding.paths}

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from bucketfmt.check.catalogue import CATALOGUE, Severity
+from bucketfmt.format.names.layout import is_metadata_path
+from bucketfmt.format.names.names import FileGroupId, find_data_file_name
+from bucketfmt.snapshot.files import FileSlice
 
 __all__ = [
     "CheckReport",
@@ -17,14 +20,33 @@ __all__ = [
     "Finding",
     "NotChecked",
     "ReportBuilder",
+    "Subject",
     "merge_reports",
 ]
 
 Depth = Literal["quick", "default", "full"]
 
 _SEVERITIES: Mapping[Severity, int] = {"error": 0, "warning": 1, "info": 2}
-_PATHS_MAX = 20  # of one finding
 _REASONS_MAX = 100  # for not having checked something
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What a finding is about, for programs that act on it. Nothing is cut off.
+
+    Attributes:
+        partition: Partition path ("" of an unpartitioned table); None for the whole table.
+        bucket: Bucket id; on a ring the node's value. None where no single bucket is meant.
+        file_groups: (partition path, file id) of the file groups concerned.
+        paths: Files and folders concerned, relative to the table root.
+        instants: Requested times of the instants concerned, sorted.
+    """
+
+    partition: str | None = None
+    bucket: int | None = None
+    file_groups: tuple[FileGroupId, ...] = ()
+    paths: tuple[str, ...] = ()
+    instants: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +56,7 @@ class Finding:
     Attributes:
         id: Of the catalogue.
         severity: error, warning or info.
-        partition: Partition path ("" of an unpartitioned table); None for the whole table.
-        bucket: Bucket id; on a ring the node's value. None where no single bucket is meant.
-        paths: Files concerned, relative to the table root; the first twenty. Where there are
-            more, `evidence` says how many.
-        instants: Requested times of the instants concerned.
+        subject: What is concerned.
         evidence: What was seen, so that a person can look at it.
         cause: What usually leads to it.
         fix: What to do that is safe.
@@ -47,10 +65,7 @@ class Finding:
 
     id: str
     severity: Severity
-    partition: str | None
-    bucket: int | None
-    paths: tuple[str, ...]
-    instants: tuple[str, ...]
+    subject: Subject
     evidence: str
     cause: str
     fix: str
@@ -64,29 +79,67 @@ class Finding:
         *,
         partition: str | None = None,
         bucket: int | None = None,
+        slices: Iterable[FileSlice] = (),
+        file_groups: Iterable[FileGroupId] = (),
         paths: Iterable[str] = (),
         instants: Iterable[str] = (),
         severity: Severity | None = None,
         fix: str | None = None,
         data_loss: bool | None = None,
     ) -> Finding:
-        """Return a finding; what is not given is the catalogue's."""
-        kind = CATALOGUE[finding_id]
-        every_path = tuple(dict.fromkeys(paths))
-        if len(every_path) > _PATHS_MAX:
-            evidence = f"{evidence} ({_PATHS_MAX} of the {len(every_path)} files are named here)"
+        """Return a finding; what is not given is the catalogue's.
+
+        Args:
+            finding_id: Of the catalogue.
+            evidence: What was seen.
+            partition: See `Subject`.
+            bucket: See `Subject`.
+            slices: File slices concerned: their file groups, files and base instants.
+            file_groups: Further file groups. The groups of data files among `paths` are added.
+            paths: Further files.
+            instants: Further instants.
+            severity: Where the finding is milder than usual.
+            fix: Where something else is to be done than usual.
+            data_loss: Where that is not as usual.
+        """
+        kind, slices = CATALOGUE[finding_id], tuple(slices)
+        every_path = [file.path for s in slices for file in s.files] + [*paths]
+        groups = [(s.partition_path, s.file_id) for s in slices] + [*file_groups]
         return cls(
             id=finding_id,
             severity=severity or kind.severity,
-            partition=partition,
-            bucket=bucket,
-            paths=every_path[:_PATHS_MAX],
-            instants=tuple(sorted(set(instants))),
+            subject=Subject(
+                partition,
+                bucket,
+                tuple(dict.fromkeys([*groups, *_find_groups(every_path)])),
+                tuple(dict.fromkeys(every_path)),
+                tuple(sorted({*instants, *(s.base_instant for s in slices)})),
+            ),
             evidence=evidence,
             cause=kind.cause,
             fix=fix or kind.fix,
             data_loss=kind.data_loss if data_loss is None else data_loss,
         )
+
+    @property
+    def partition(self) -> str | None:
+        """The subject's."""
+        return self.subject.partition
+
+    @property
+    def bucket(self) -> int | None:
+        """The subject's."""
+        return self.subject.bucket
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The subject's."""
+        return self.subject.paths
+
+    @property
+    def instants(self) -> tuple[str, ...]:
+        """The subject's."""
+        return self.subject.instants
 
     @property
     def title(self) -> str:
@@ -104,6 +157,43 @@ class Finding:
             self.paths,
             self.evidence,
         )
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Finding:
+        """Return the finding that `to_dict` returned."""
+        rest = dict(data)
+        groups = tuple((g["partition"], g["file_id"]) for g in rest.pop("file_groups"))
+        paths, instants = tuple(rest.pop("paths")), tuple(rest.pop("instants"))
+        subject = Subject(rest.pop("partition"), rest.pop("bucket"), groups, paths, instants)
+        return cls(subject=subject, **rest)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the finding as `bucketfmt check --output json` prints it."""
+        subject = self.subject
+        return {
+            "id": self.id,
+            "severity": self.severity,
+            "partition": subject.partition,
+            "bucket": subject.bucket,
+            "file_groups": [
+                {"partition": path, "file_id": file_id} for path, file_id in subject.file_groups
+            ],
+            "paths": list(subject.paths),
+            "instants": list(subject.instants),
+            "evidence": self.evidence,
+            "cause": self.cause,
+            "fix": self.fix,
+            "data_loss": self.data_loss,
+        }
+
+
+def _find_groups(paths: Iterable[str]) -> Iterator[FileGroupId]:
+    """Yield the file groups of the data files among some paths."""
+    for path in paths:
+        folder, _, text = path.rpartition("/")
+        name = None if is_metadata_path(path) else find_data_file_name(text)
+        if name is not None:
+            yield folder, name.file_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,16 +259,12 @@ class CheckReport:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> CheckReport:
         """Return the report that `to_dict` returned, of a process of one's own."""
-        findings = (
-            Finding(**{**f, "paths": tuple(f["paths"]), "instants": tuple(f["instants"])})
-            for f in data["findings"]
-        )
         return cls(
             data["status"],
             data["depth"],
             data["checked"],
             tuple(data["not_checked"]),
-            tuple(findings),
+            tuple(map(Finding.from_dict, data["findings"])),
             findings_left_out=data["findings_left_out"],
         )
 
@@ -189,10 +275,7 @@ class CheckReport:
             "depth": self.depth,
             "checked": dict(self.checked),
             "not_checked": list(self.not_checked),
-            "findings": [
-                asdict(finding) | {"paths": list(finding.paths), "instants": list(finding.instants)}
-                for finding in self.findings
-            ],
+            "findings": [finding.to_dict() for finding in self.findings],
             "findings_left_out": self.findings_left_out,
         }
 

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta, timezone
 
-from bucketfmt.check.examined import ExaminedState, event_of_error
+from bucketfmt.check.examined import ExaminedState, event_of_error, event_of_instant
 from bucketfmt.check.report import Counted, Event, Finding
 from bucketfmt.errors import BucketfmtError, CorruptError
 from bucketfmt.format.names.instants import (
@@ -85,7 +85,7 @@ def _may_wait(state: ExaminedState, instant: Instant) -> bool:
     try:
         return load_clustering_plan(state.store, state.config, instant, state.limits) is not None
     except BucketfmtError as error:
-        state.events.append(event_of_error(error, "T001", instant.file_name))
+        state.events.append(event_of_instant(error, instant))
         return True
 
 
@@ -108,7 +108,8 @@ def _content_fault(state: ExaminedState, instant: Instant) -> Event | None:
         load_instant_content(state.store, state.config, instant, state.limits)
     except BucketfmtError as error:
         path = join_path(state.config.timeline_path, instant.file_name)
-        return event_of_error(error.within(path=path), "T001", instant.file_name)
+        error.within(path=path)
+        return event_of_instant(error, instant)
     return None
 
 
@@ -136,12 +137,16 @@ def find_lost_timeline(state: ExaminedState, partitions: Iterable[str]) -> Itera
     """Yield T001 where partitions hold data files and no instant is left to tell of them."""
     if state.timeline.instants:
         return
+    partitions = tuple(partitions)
     files = [f for path in partitions for own in state.listed_files(path).values() for f in own]
     if files:
         yield Finding.of(
             "T001",
             f"no instant is in the timeline, but {len(files)} data files are in the partitions: "
             "readers see none of them",
+            file_groups=[
+                (path, file_id) for path in partitions for file_id in state.listed_files(path)
+            ],
             paths=[state.config.timeline_path],
         )
 
@@ -170,7 +175,8 @@ def find_unreadable_schemas(
             except BucketfmtError as error:
                 error.message = f"the schema it states: {error.message}"
                 path = paths.get(commit.requested_time, commit.requested_time)
-                yield event_of_error(error.within(path=path), "T001", path)
+                error.within(path=path)
+                yield event_of_error(error, "T001", path, instants=[commit.requested_time])
 
 
 def _parse_avro(text: str, limits: Limits) -> object:

@@ -38,7 +38,7 @@ def annotated_damage(field: str, error: BucketfmtError, cursor: Cursor) -> Itera
     """Yield the error of an annotator as a field, at the place of the error."""
     offset = cursor.position if error.offset is None else error.offset
     length = max(0, cursor.end - offset)
-    yield Annotation(offset, length, field, error.message, error.rule, is_damage=True)
+    yield Annotation(offset, length, field, error.message, is_damage=True)
 
 
 def text_of(value: object) -> str:

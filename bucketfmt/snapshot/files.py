@@ -70,18 +70,6 @@ class DataFile:
             )
         return self.size
 
-    def check_whole(self) -> int:
-        """Return the listed size if the file is as long as recorded. See `is_short`.
-
-        Raises:
-            CorruptError: a completed commit names the file and it is not there.
-            TruncatedError: the file is shorter than a completed commit recorded.
-        """
-        size = self.check_exists()
-        if self.is_short:
-            raise self.explained(CorruptError("its end is missing"))
-        return size
-
     @property
     def may_hold_deletes(self) -> bool:
         """Whether commits recorded deletes in this log file, or do not tell all of the file.

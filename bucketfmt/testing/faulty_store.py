@@ -23,9 +23,8 @@ from bucketfmt.format.names.paths import join_path
 from bucketfmt.storage.store import WRITE_VERBS, FileInfo, Store
 from bucketfmt.testing.recording_store import Operation
 
-__all__ = ["PUT_VERBS", "Fault", "FaultPlan", "FaultyStore", "Killed"]
+__all__ = ["Fault", "FaultPlan", "FaultyStore", "Killed"]
 
-PUT_VERBS = frozenset({"put_if_absent", "replace", "replace_if"})
 """The verbs of `Store` that need room."""
 
 _T = TypeVar("_T")
@@ -57,8 +56,7 @@ class FaultPlan:
     Attributes:
         at: The number of the operation among those counted, from 1.
         fault: What happens to it.
-        verbs: Count only these operations; all by default. `WRITE_VERBS` may change something;
-            the `PUT_VERBS` among them fail on a full disk.
+        verbs: Count only these operations; all by default. `WRITE_VERBS` may change something.
         lasting: Whether the fault also strikes all later operations, as in an outage.
     """
 

@@ -118,11 +118,6 @@ class Timeline:
         """The instant that was requested last."""
         return self.instants[-1] if self.instants else None
 
-    @cached_property
-    def latest_completion_time(self) -> str | None:
-        """The greatest completion time; None if nothing is completed."""
-        return max((i.completion_time for i in self.instants if i.completion_time), default=None)
-
     def contains(self, time: str) -> bool:
         """Return whether an instant was requested at this time.
 

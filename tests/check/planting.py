@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Callable
 from datetime import timedelta, timezone
@@ -13,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 import bucketfmt as bf
-from bucketfmt.check.report import CheckReport, Depth
+from bucketfmt.check.report import CheckReport, Depth, Finding
 from bucketfmt.check.run import check_table
 from bucketfmt.format.names.instants import parse_instant_time
 from bucketfmt.format.names.names import LogFileName, find_data_file_name
@@ -26,6 +27,9 @@ from bucketfmt.format.timeline.commit_metadata import (
 from bucketfmt.location.find_index import IndexFinder
 from bucketfmt.timeline.load import load_timeline
 from bucketfmt.timeline.timeline import Timeline
+
+_FILE_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?:-[0-9]+)?")
+_INSTANT = re.compile(r"(?<![\w.-])20[0-9]{12}(?:[0-9]{3})?(?![\w.-])")
 
 __all__ = ["Patient", "check_at", "check_soon", "found"]
 
@@ -49,9 +53,32 @@ def check_at(
     assert last is not None
     now = parse_instant_time(last.requested_time).astimezone(timezone.utc) + later
     finder = IndexFinder(table.store, table.config, table.limits, index)
-    return check_table(
+    report = check_table(
         table.store, table.config, table.limits, finder, depth=depth, now=now.astimezone()
     )
+    known = {instant.requested_time for instant in timeline_of(root).instants}
+    for finding in report.findings:
+        check_subject(finding, known)
+    return report
+
+
+def check_subject(finding: Finding, known: set[str]) -> None:
+    """What the text of a finding names, and what the paths tell, is in its subject as data.
+
+    `known` are the instants of the timeline; a damaged file may name others.
+    """
+    subject = finding.subject
+    ids = {file_id for _, file_id in subject.file_groups}
+    assert ids >= set(_FILE_ID.findall(finding.evidence)), finding
+    assert set(subject.instants) >= known & set(_INSTANT.findall(finding.evidence)), finding
+    assert len(set(subject.paths)) == len(subject.paths), finding
+    for path in subject.paths:
+        folder, _, text = path.rpartition("/")
+        name = find_data_file_name(text)
+        if name is not None and not path.startswith(".hoodie/"):
+            assert (folder, name.file_id) in subject.file_groups, finding
+    if subject.partition is not None:
+        assert {path for path, _ in subject.file_groups} <= {subject.partition}, finding
 
 
 def timeline_of(root: Path) -> Timeline:

@@ -21,6 +21,7 @@ from bucketfmt.check.report import (
     Finding,
     NotChecked,
     ReportBuilder,
+    Subject,
     merge_reports,
 )
 from bucketfmt.errors import BucketfmtError, StorageError, UnsupportedError
@@ -291,6 +292,7 @@ def test_a_report_as_json_has_only_plain_values() -> None:
         "severity",
         "partition",
         "bucket",
+        "file_groups",
         "paths",
         "instants",
         "evidence",
@@ -300,12 +302,19 @@ def test_a_report_as_json_has_only_plain_values() -> None:
     }
 
 
-def test_a_finding_tells_how_many_files_it_leaves_out() -> None:
-    few = Finding.of("T002", "lost", paths=map(str, range(20)))
-    assert (few.evidence, len(few.paths)) == ("lost", 20)
-    many = Finding.of("T002", "lost", paths=map(str, range(33)))
-    assert many.evidence == "lost (20 of the 33 files are named here)"
-    assert many.paths == tuple(map(str, range(20)))
+def test_a_finding_names_all_files() -> None:
+    paths = [
+        f"p/0000000{n % 10}-0000-0000-0000-000000000000-{n}_0-1-0_1.parquet" for n in range(33)
+    ]
+    many = Finding.of("T002", "lost", partition="p", paths=[*paths, "p/x", paths[0]])
+    assert many.evidence == "lost"
+    assert many.paths == (*paths, "p/x")
+    assert many.subject.file_groups == tuple(("p", path[2:].split("_")[0]) for path in paths)
+    archived = Finding.of("T001", "lost", paths=[".hoodie/archived/.commits_.archive.1_1-0-1"])
+    assert archived.subject == Subject(paths=archived.paths)
+    data = many.to_dict()
+    assert data["file_groups"][0] == {"partition": "p", "file_id": many.subject.file_groups[0][1]}
+    assert Finding.from_dict(data) == many
 
 
 def test_merged_reports_tell_all_that_is_left_out() -> None:

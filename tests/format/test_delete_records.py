@@ -64,14 +64,8 @@ def test_record_index_delete() -> None:
 def test_block_without_deletes() -> None:
     content = bytes.fromhex("000000030000000100")
     block = decode_delete_block(content)
-    assert (len(block), list(block), block.ordering_kind) == (0, [], None)
+    assert (len(block), list(block)) == (0, [])
     assert encode_delete_block(block) == content
-
-
-def test_shared_ordering_kind() -> None:
-    assert DeleteBlock.from_records(TWO).ordering_kind is OrderingKind.LONG
-    mixed = [*TWO, DeleteRecord("k3", "p1", NO_ORDERING_VALUE)]
-    assert DeleteBlock.from_records(mixed).ordering_kind is None
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])

@@ -219,11 +219,16 @@ def test_no_visible_file_is_lost_or_read_twice(
 def test_a_file_that_a_commit_names_is_there_whole() -> None:
     name = base(1).name
     path = f"p/{name}"
-    assert DataFile(path, name, 10, WrittenFile(path, name, 10)).check_whole() == 10
-    assert DataFile(path, name, 11, None).check_whole() == 11
+    whole = DataFile(path, name, 10, WrittenFile(path, name, 10))
+    assert (whole.check_exists(), whole.is_short) == (10, False)
+    unrecorded = DataFile(path, name, 11, None)
+    assert (unrecorded.check_exists(), unrecorded.is_short) == (11, False)
     with pytest.raises(CorruptError, match=r"does not exist; restore it") as missing:
-        DataFile(path, name, None, WrittenFile(path, name, 10)).check_whole()
+        DataFile(path, name, None, WrittenFile(path, name, 10)).check_exists()
     assert missing.value.path == path
-    with pytest.raises(TruncatedError, match=r"9 bytes, but .* recorded 10") as short:
-        DataFile(path, name, 9, WrittenFile(path, name, 10)).check_whole()
-    assert (short.value.path, short.value.offset) == (path, 9)
+    file = DataFile(path, name, 9, WrittenFile(path, name, 10))
+    error = file.explained(CorruptError("no footer"))
+    assert isinstance(error, TruncatedError)
+    assert "9 bytes, but a completed commit recorded 10" in error.message
+    assert (error.path, error.offset, file.is_short) == (path, 9, True)
+    assert whole.explained(missing.value) is missing.value

@@ -99,7 +99,13 @@ class SliceExaminer:
                 if isinstance(error, CorruptError):
                     error = file.explained(error)
                 error.within(path=file.path)
-                yield event_of_error(error, "T002", file.path, partition=file_slice.partition_path)
+                yield event_of_error(
+                    error,
+                    "T002",
+                    file.path,
+                    partition=file_slice.partition_path,
+                    instants=[file.name.instant],
+                )
             except OSError as error:
                 is_sound = False
                 yield NotChecked(file.path, f"the store failed: {error}")
@@ -111,7 +117,7 @@ class SliceExaminer:
                 "T002",
                 f"{tally.nulls} records without a record key",
                 partition=file_slice.partition_path,
-                paths=[file.path for file in file_slice.files],
+                slices=[file_slice],
             )
 
     # -- base files
@@ -222,6 +228,12 @@ class SliceExaminer:
                 error.message,
                 partition=file_slice.partition_path,
                 paths=[error.path] if error.path else [f.path for f in file_slice.log_files],
+                instants={
+                    counted.requested_time
+                    for file in file_slice.log_files
+                    if file.written is not None
+                    for counted in file.written.counts
+                },
             )
 
     def _check_columns(self, reader: BaseFileReader, instant: str) -> None:

@@ -1,7 +1,7 @@
 """Files against commits: what is listed, and what the commits say they wrote.
 
-Pure: listings, slices and commits in, findings out. T002, T003, T004, and B002 where a file
-group holds what a retried task left.
+Pure: listings, slices and commits in, findings out. T002, T003, and B002 where a file group
+holds what a retried task left.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from bucketfmt.timeline.timeline import Timeline
 __all__ = [
     "WriteLedger",
     "find_leftovers",
-    "find_log_files_in_cow",
     "find_lost_files",
     "find_reused_file_ids",
     "find_size_fault",
@@ -273,19 +272,6 @@ def _ran_meanwhile(commit: CommitRecord, replacing: CommitRecord) -> bool:
     operation = WriteOperation.find(replacing.operation_type)
     is_clustering = operation is WriteOperation.CLUSTER and replacing is not commit
     return is_clustering and replacing.completion_time >= commit.requested_time
-
-
-def find_log_files_in_cow(partition_path: str, slices: Iterable[FileSlice]) -> Iterator[Finding]:
-    """Yield T004 for the log files that slices of a copy-on-write table have."""
-    logs = [file for file_slice in slices for file in file_slice.log_files]
-    if logs:
-        yield Finding.of(
-            "T004",
-            f"{len(logs)} log files in the file slices to read",
-            partition=partition_path,
-            paths=[file.path for file in logs],
-            instants=[file.name.instant for file in logs],
-        )
 
 
 def _folder(path: str) -> str:

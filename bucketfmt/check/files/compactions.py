@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from bucketfmt.check.examined import ExaminedState, event_of_error
+from bucketfmt.check.examined import ExaminedState, event_of_instant
 from bucketfmt.check.report import Event, Finding
 from bucketfmt.errors import BucketfmtError
 from bucketfmt.snapshot.committed_logs import find_missing_files, find_never_committed
@@ -26,7 +26,7 @@ def load_compaction_faults(state: ExaminedState, snapshot: Snapshot) -> Iterator
             gone = [p for each in plan.operations for p in find_missing_files(snapshot, each)]
             never = find_never_committed(snapshot, plan.operations) if gone else frozenset()
         except BucketfmtError as error:
-            yield event_of_error(error, "T001", instant.file_name)
+            yield event_of_instant(error, instant)
             continue
         recorded = [path for path in gone if path not in never]
         if recorded:

@@ -14,7 +14,7 @@ from bucketfmt.format.names.paths import join_path
 from bucketfmt.snapshot.files import DataFile, FileSlice
 from bucketfmt.storage.store import EntryFault, FileInfo
 
-__all__ = ["find_faulty_entries", "find_foreign_files", "find_unread_log_files"]
+__all__ = ["find_faulty_entries", "find_foreign_files", "find_log_files_in_cow"]
 
 _FAULTS: Mapping[EntryFault, str] = {
     "leads nowhere": "a symbolic link to nothing",
@@ -27,21 +27,33 @@ _OWN_SUFFIXES = (
 )
 
 
-def find_unread_log_files(
+def find_log_files_in_cow(
     partition_path: str,
-    slices: Iterable[FileSlice],
+    slices: Sequence[FileSlice],
     listed: Mapping[str, Sequence[DataFile]],
     told: Collection[str],
 ) -> Iterator[Finding]:
-    """Yield T004 for log files of a copy-on-write table that are in no file slice to read.
+    """Yield T004 for the log files of a copy-on-write table.
+
+    An error for those in the file slices to read, whose rows readers of such a table miss; `info`
+    for the others.
 
     Args:
         partition_path: The partition.
         slices: What readers see.
         listed: The data files by file id.
-        told: Paths that another finding is about.
+        told: Paths that another finding is about, for the others.
     """
-    read = {file.path for file_slice in slices for file in file_slice.files}
+    missed = [file for file_slice in slices for file in file_slice.log_files]
+    if missed:
+        yield Finding.of(
+            "T004",
+            f"{len(missed)} log files in the file slices to read",
+            partition=partition_path,
+            paths=[file.path for file in missed],
+            instants=[file.name.instant for file in missed],
+        )
+    read = {file.path for file in missed}
     unread = [
         file
         for files in listed.values()

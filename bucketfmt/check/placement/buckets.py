@@ -69,6 +69,7 @@ class DuplicateGroups:
             evidence,
             partition=first.partition_path,
             bucket=self.bucket,
+            file_groups=[(s.partition_path, s.file_id) for s in self.slices],
             paths=[file.path for s in wrong for file in s.files],
             instants=[s.base_instant for s in self.slices],
             severity="error",
@@ -112,8 +113,7 @@ def find_foreign_groups(
             "B003",
             f"file id {file_slice.file_id} {evidence}",
             partition=file_slice.partition_path,
-            paths=[file.path for file in file_slice.files],
-            instants=[file_slice.base_instant],
+            slices=[file_slice],
         )
 
 
@@ -133,8 +133,7 @@ def find_groups_beyond(
                 f"file group {file_slice.file_id} is bucket {bucket_id} of {num_buckets} {origin}",
                 partition=file_slice.partition_path,
                 bucket=bucket_id,
-                paths=[file.path for file in file_slice.files],
-                instants=[file_slice.base_instant],
+                slices=[file_slice],
             )
 
 
@@ -156,7 +155,7 @@ def find_skew(partition_path: str, slices: Collection[FileSlice]) -> Iterator[Fi
             figures,
             partition=partition_path,
             bucket=find_bucket_id(largest.file_id),
-            paths=[file.path for file in largest.files],
+            slices=[largest],
         )
     elif (
         len(sizes) >= _TINY_BUCKETS_MIN

@@ -244,10 +244,11 @@ def _compare(
     if inferred is None or inferred.num_buckets == num_buckets:
         return view
     layout = stated.unproved_layout("", view.hash_fields, view.dialect)
-    misplaced = sum(
-        int(is_misplaced(keys.combine_chunks(), layout, find_bucket_id(s.file_id)).sum())
+    counts = [
+        (s, int(is_misplaced(keys.combine_chunks(), layout, find_bucket_id(s.file_id)).sum()))
         for s, keys in sample.found
-    )
+    ]
+    misplaced = sum(count for _, count in counts)
     if not misplaced:
         return view
     events.append(
@@ -257,6 +258,7 @@ def _compare(
             f"number that fits {sample.num_keys} keys of {len(sample.found)} file groups with "
             f"bucket numbers up to {_largest(everything)}; {misplaced} of them are in another "
             f"bucket than with {num_buckets}",
+            file_groups=[(s.partition_path, s.file_id) for s, count in counts if count],
         )
     )
     return replace(view, is_contradicted=True)
@@ -292,6 +294,7 @@ def _infer(
                     f"of {len(sample.found)} file groups with bucket numbers up to "
                     f"{_largest(own)}: it was changed between writes, or keys are misplaced",
                     partition=partition_path,
+                    file_groups=[(s.partition_path, s.file_id) for s, _ in sample.found],
                     fix="Find out which writes used which number of buckets; pass index= to see "
                     "which keys are misplaced under one of them.",
                 )

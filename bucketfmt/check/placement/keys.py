@@ -163,7 +163,7 @@ def find_endless_keys(tally: KeyTally) -> Iterator[Finding]:
             "from hashing them; a write of one hangs",
             partition=tally.file_slice.partition_path,
             bucket=tally.bucket_id,
-            paths=[file.path for file in tally.file_slice.files],
+            slices=[tally.file_slice],
         )
 
 

@@ -81,11 +81,14 @@ def load_rules_faults(state: ExaminedState, partitions: Sequence[str]) -> Iterat
 
 
 def _load(state: ExaminedState, entry: FileInfo) -> _Config | Event:
+    instants: list[str] = []
     try:
         instant = parse_hashing_config_name(entry.name)
+        instants.append(instant)
         rules = load_rule_file(state, entry.path)
     except BucketfmtError as error:
-        return event_of_error(error.within(path=entry.path), "P001", entry.path)
+        error.within(path=entry.path)
+        return event_of_error(error, "P001", entry.path, instants=instants)
     if rules.instant not in (instant, INIT_INSTANT):
         evidence = f"it says it is of instant {rules.instant}"
         return Finding.of("P001", evidence, paths=[entry.path], instants=[instant])

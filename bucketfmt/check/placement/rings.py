@@ -6,7 +6,7 @@ Source: ConsistentBucketIndexUtils.loadMetadata.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -130,14 +130,17 @@ def _load(
             return _fault("C003", partition_path, error.message, [entry.path], [instant])
     except BucketfmtError as error:
         error.within(path=entry.path)
-        return event_of_error(error, "C001", entry.path, partition=partition_path)
+        return event_of_error(
+            error, "C001", entry.path, partition=partition_path, instants=[instant]
+        )
     return None
 
 
 def find_lost_ring(ring: Ring, live: Sequence[FileSlice]) -> Iterator[Finding]:
     """Yield C001 for a partition that has data and no metadata."""
     if live and not ring.files:
-        yield _fault("C001", ring.partition_path, f"no metadata, but {len(live)} live file groups")
+        text = f"no metadata, but {len(live)} live file groups"
+        yield _fault("C001", ring.partition_path, text, file_ids=[s.file_id for s in live])
 
 
 def find_ring_faults(
@@ -176,11 +179,13 @@ def find_ring_faults(
         elif own & bases:
             text = f"the resize {instant} has no marker, and has left the active timeline; base "
             text += "files of its ring are live"
-            yield _fault("C002", path, text, [entry.path], [instant], warning=True)
+            ids = sorted(own & bases)
+            yield _fault("C002", path, text, [entry.path], [instant], file_ids=ids, warning=True)
         elif instant in archived or own & groups:
             text = f"the resize {instant} has no marker, has left the active timeline, and no base "
             text += "file is on its ring: Hudi falls back to the ring before it"
-            yield _fault("C002", path, text, [entry.path], [instant])
+            ids = sorted(own & groups)
+            yield _fault("C002", path, text, [entry.path], [instant], file_ids=ids)
     metadata = ring.metadata
     if metadata is not None and len(metadata.nodes) != metadata.num_buckets:
         yield Finding.of(
@@ -256,8 +261,8 @@ def find_off_ring_groups(
             ring.partition_path,
             f"only the initial ring is there, but the partition was resized: {len(gone)} of its "
             f"{len(own)} file groups were replaced, and {len(off)} live ones are on no ring",
-            [file.path for file_slice in off for file in file_slice.files],
-            [file_slice.base_instant for file_slice in off],
+            slices=off,
+            file_ids=sorted(gone),
         )
         return
     for file_slice in off:
@@ -265,8 +270,8 @@ def find_off_ring_groups(
             "C004",
             ring.partition_path,
             f"no node of the ring of {ring.in_force} leads to file group {file_slice.file_id}",
-            [file.path for file in file_slice.files],
-            [file_slice.base_instant],
+            instants=[ring.in_force or ""],
+            slices=[file_slice],
         )
 
 
@@ -281,12 +286,17 @@ def _fault(
     evidence: str,
     paths: Sequence[str] = (),
     instants: Sequence[str] = (),
+    *,
+    slices: Iterable[FileSlice] = (),
+    file_ids: Iterable[str] = (),
     warning: bool = False,
 ) -> Finding:
     return Finding.of(
         finding_id,
         evidence,
         partition=partition_path,
+        slices=slices,
+        file_groups=[(partition_path, file_id) for file_id in file_ids],
         paths=paths,
         instants=instants,
         severity="warning" if warning else None,

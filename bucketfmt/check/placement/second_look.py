@@ -67,6 +67,7 @@ class SecondLook:
                     f"the rule gives {stated} buckets, but {index.num_buckets} is the only number "
                     f"that fits {sample.num_keys} keys",
                     partition=partition_path,
+                    file_groups=[(s.partition_path, s.file_id) for s in slices],
                 )
                 return
         confirmed = [(tally, self._misplaced_keys(tally)) for tally in tallies]
@@ -110,14 +111,13 @@ class SecondLook:
                 others += _slices_of(slices, layout, target)
         doubles, alone = keys.filter(pa.array(is_double)), keys.filter(pa.array(~is_double))
         path = tally.file_slice.partition_path
-        own_paths = [file.path for file in tally.file_slice.files]
         if len(doubles):
             yield Finding.of(
                 "B008",
                 f"{len(doubles)} keys of this bucket are in another one too: {_show(doubles)}",
                 partition=path,
                 bucket=bucket_id,
-                paths=[*own_paths, *(file.path for other in others for file in other.files)],
+                slices=[tally.file_slice, *others],
             )
         if len(alone):
             belongs = int(layout.assign(alone.slice(0, 1))[0])
@@ -128,8 +128,7 @@ class SecondLook:
                 f"{belongs}; {fit}",
                 partition=path,
                 bucket=bucket_id,
-                paths=own_paths,
-                instants=[tally.file_slice.base_instant],
+                slices=[tally.file_slice],
             )
 
     def count_shared_keys(self, slices: Sequence[FileSlice]) -> int | None:
@@ -206,11 +205,12 @@ class SecondLook:
         else:
             return
         few = min(named_slices, plain_slices or named_slices, key=len)
+        partitions = {file_slice.partition_path for file_slice in few}
         yield Finding.of(
             "B009",
             evidence,
-            partition=few[0].partition_path,
-            paths=[file.path for file_slice in few for file in file_slice.files],
+            partition=next(iter(partitions)) if len(partitions) == 1 else None,
+            slices=few,
         )
 
     def _is_written_with(self, file_slice: FileSlice, prefix: str) -> bool:

@@ -25,6 +25,7 @@ __all__ = ["check", "print_report"]
 
 app = typer.Typer()
 
+_PATHS_SHOWN = 20  # of one finding; JSON has all
 _STYLES = {"error": "bold red", "warning": "yellow", "info": "dim"}
 
 
@@ -112,7 +113,10 @@ def _print_finding(finding: Finding) -> None:
     head = f"{finding.severity} {finding.id}: {finding.title}{place}"
     console().print(head, style=_STYLES[finding.severity], markup=False)
     lines = [f"what   {finding.evidence}"]
-    lines += [f"file   {path}" for path in finding.paths]
+    lines += [f"file   {path}" for path in finding.paths[:_PATHS_SHOWN]]
+    if len(finding.paths) > _PATHS_SHOWN:
+        more = len(finding.paths) - _PATHS_SHOWN
+        lines.append(f"       and {more} more files; --output json names all")
     lines += [f"cause  {finding.cause}", f"fix    {finding.fix}"]
     if finding.data_loss:
         lines.append("       rows may be lost or wrong")

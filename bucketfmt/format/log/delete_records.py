@@ -75,14 +75,6 @@ class DeleteBlock:
             [row.ordering_value.value for row in rows],
         )
 
-    @property
-    def ordering_kind(self) -> OrderingKind | None:
-        """The kind that all ordering values share; None if kinds differ or there are no values."""
-        kinds = self.ordering_kinds
-        if not kinds or kinds.count(kinds[0]) != len(kinds):
-            return None
-        return OrderingKind(kinds[0])
-
     def __len__(self) -> int:
         return len(self.record_keys)
 
