@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from bucketfmt.write.services.compaction_task import CompactionTask
     from bucketfmt.write.services.plan_compaction import CompactionPreview
     from bucketfmt.write.undo.plan_rollback import RollbackResult
-    from bucketfmt.write.undo.savepoints import RestoreResult
+    from bucketfmt.write.undo.restore import RestoreResult
 
 __version__ = "0.1.0"
 
@@ -147,7 +147,7 @@ _MODULES = {
     "PinnedTable": "bucketfmt.table.pinned",
     "ReadTask": "bucketfmt.table.read_tasks",
     "RecordIndex": "bucketfmt.index.model",
-    "RestoreResult": "bucketfmt.write.undo.savepoints",
+    "RestoreResult": "bucketfmt.write.undo.restore",
     "RollbackResult": "bucketfmt.write.undo.plan_rollback",
     "Scan": "bucketfmt.table.scan",
     "ScanPlan": "bucketfmt.table.plan_read",

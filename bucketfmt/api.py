@@ -64,14 +64,12 @@ from bucketfmt.write.services.plan_archive import Kept
 from bucketfmt.write.services.plan_clean import CleanPolicy, Retention
 from bucketfmt.write.services.plan_compaction import CompactionPreview
 from bucketfmt.write.undo.plan_rollback import RollbackResult
+from bucketfmt.write.undo.restore import RestoreResult, preview_restore, restore
 from bucketfmt.write.undo.rollback import Rollbacks
 from bucketfmt.write.undo.savepoints import (
-    RestoreResult,
     delete_savepoint,
-    preview_restore,
     preview_savepoint,
     put_savepoint,
-    restore,
 )
 
 if TYPE_CHECKING:

@@ -35,6 +35,7 @@ from bucketfmt.timeline.load import (
 )
 from bucketfmt.timeline.markers import load_markers
 from bucketfmt.timeline.timeline import Instant, Timeline
+from bucketfmt.write.services.plan_clean import planned_names
 from bucketfmt.write.undo.plan_rollback import (
     Listing,
     PlannedRollback,
@@ -305,15 +306,17 @@ class RollbackPlanner:
 
     def load_doomed(self, timeline: Timeline) -> set[tuple[str, str]]:
         """Return (partition path, name) of the files that pending cleans will delete."""
-        doomed: set[tuple[str, str]] = set()
-        for clean in timeline.pending.of("clean").instants:
-            plan = self._load_requested(clean.requested_time, "clean")
-            if isinstance(plan, CleanerPlan):
-                for path, infos in plan.file_paths_to_be_deleted_per_partition.items():
-                    doomed |= {(path, (i.file_path or "").rpartition("/")[2]) for i in infos}
-                for path, names in plan.files_to_be_deleted_per_partition.items():
-                    doomed |= {(path, name.rpartition("/")[2]) for name in names}
-        return doomed
+        plans = (
+            self._load_requested(clean.requested_time, "clean")
+            for clean in timeline.pending.of("clean").instants
+        )
+        return {
+            (path, name)
+            for plan in plans
+            if isinstance(plan, CleanerPlan)
+            for path, names in planned_names(plan).items()
+            for name in names
+        }
 
     def _load_requested(self, requested_time: str, action: str) -> InstantContent | None:
         """Return what a requested file holds; None if there is none, or it is empty."""

@@ -1,0 +1,119 @@
+"""Which write is savepointed, whether it may be, and which files a savepoint keeps.
+
+Pure. Source: `SavepointActionExecutor`, `HoodieTable.getLastCommitRetained`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from bucketfmt.format.names.paths import join_path
+from bucketfmt.format.timeline.instant_content import InstantContent
+from bucketfmt.format.timeline.service_metadata import CleanMetadata, SavepointPartitionMetadata
+from bucketfmt.snapshot.files import FileSlice
+from bucketfmt.timeline.timeline import Instant, Timeline
+
+__all__ = ["check_not_cleaned", "find_completed_write", "find_savepoint", "plan_savepoint"]
+
+
+def find_completed_write(timeline: Timeline, requested_time: str | None) -> str:
+    """Return the requested time of a completed write; of the newest where None is given.
+
+    Raises:
+        ValueError: no such write is completed.
+    """
+    writes = timeline.commits.completed.instants
+    if requested_time is None:
+        if not writes:
+            raise ValueError("the table has no completed write to savepoint")
+        newest = max(writes, key=lambda i: (i.completion_time or "", i.requested_time))
+        return newest.requested_time
+    if not any(instant.requested_time == requested_time for instant in writes):
+        raise ValueError(
+            f"no completed write {requested_time!r} on the active timeline; inspect.commits() "
+            "lists them"
+        )
+    return requested_time
+
+
+def find_savepoint(timeline: Timeline, requested_time: str) -> Instant | None:
+    """Return the savepoint of a write, completed or not; None if the write has no savepoint."""
+    for instant in timeline.of("savepoint").instants:
+        if instant.requested_time == requested_time:
+            return instant
+    return None
+
+
+def check_not_cleaned(
+    timeline: Timeline, requested_time: str, last_clean: InstantContent | None
+) -> None:
+    """Refuse to savepoint a write whose files may be deleted already.
+
+    Args:
+        timeline: The active timeline.
+        requested_time: Of the write.
+        last_clean: What the last completed clean of the timeline recorded; None if there is no
+            such clean, or if its file is empty.
+
+    Raises:
+        ValueError: a clean may have deleted files of the write.
+    """
+    retained = _first_retained(timeline, last_clean)
+    if requested_time < retained and not _is_newest(timeline, requested_time):
+        raise ValueError(
+            f"{requested_time} cannot be savepointed: a clean may have deleted its files; "
+            f"{retained} is the first that can"
+        )
+
+
+def _first_retained(timeline: Timeline, last_clean: InstantContent | None) -> str:
+    """Return the first write that no clean has deleted files of. Source: getLastCommitRetained."""
+    clean = timeline.completed.of("clean").last
+    if clean is None:
+        return ""
+    if isinstance(last_clean, CleanMetadata) and last_clean.earliest_commit_to_retain:
+        return last_clean.earliest_commit_to_retain
+    writes = [i.requested_time for i in timeline.writes.completed.instants]
+    return max((t for t in writes if t <= clean.requested_time), default=clean.requested_time)
+
+
+def _is_newest(timeline: Timeline, requested_time: str) -> bool:
+    """Whether nothing came after a write, so that the table still is as the write left it.
+
+    After a restore that is so, although the clean before it retained only what is taken back.
+    """
+    written = timeline.writes.completed.instants
+    newest = max(written, key=lambda i: (i.completion_time or i.requested_time, i.requested_time))
+    return newest.requested_time == requested_time == max(i.requested_time for i in written)
+
+
+def plan_savepoint(
+    requested_time: str, slices: Iterable[FileSlice], doomed: Collection[tuple[str, str]]
+) -> dict[str, SavepointPartitionMetadata]:
+    """Return the files that a savepoint keeps, by partition path.
+
+    Args:
+        requested_time: Of the write to savepoint.
+        slices: All file slices that a reader of the restored table reads; a file may be in several.
+        doomed: (partition path, file name) that pending cleans will delete.
+
+    Raises:
+        CorruptError: a file is gone.
+        ValueError: a pending clean deletes a file.
+    """
+    names: dict[str, dict[str, None]] = {}
+    for file_slice in slices:
+        own = names.setdefault(file_slice.partition_path, {})
+        for file in file_slice.files:
+            file.check_exists()
+            own[str(file.name)] = None
+    for path, name in doomed:
+        if name in names.get(path, ()):
+            raise ValueError(
+                f"{requested_time} cannot be savepointed: a clean that was begun deletes "
+                f"{join_path(path, name)}. Savepoint a later write"
+            )
+    return {
+        path: SavepointPartitionMetadata(partition_path=path, savepoint_data_file=[*own])
+        for path, own in names.items()
+    }
