@@ -133,23 +133,54 @@ def test_assert_never_checks_input_and_nothing_is_evaluated() -> None:
     assert wrong == []
 
 
-PURE_MODULES = [
+DECISIONS = [
     path
     for path in MODULES
-    if path.parent.name in {"table", "snapshot", "commit"}
-    and (
-        path.name.startswith("plan_")
-        or path.stem in {"files", "file_slices", "written_files", "conflicts"}
-    )
+    if path.name.startswith("plan_")
+    or named(path)
+    in {
+        "snapshot/files.py",
+        "snapshot/file_slices.py",
+        "snapshot/written_files.py",
+        "write/commit/conflicts.py",
+        "write/undo/rollback_conflicts.py",
+    }
 ]
+CLOCKS = {"time", "random", "secrets", "uuid", "datetime"}
+EFFECTS = {"Store", "TableState", "Snapshot", "InstantClock", "Machine", "Heartbeats"}
 
 
-def test_decisions_never_take_a_store() -> None:
-    assert [
-        named(path)
-        for path in PURE_MODULES
-        if any(module.startswith("bucketfmt.storage") for module in IMPORTS[path])
-    ] == []
+def reached(module: str, seen: set[str]) -> set[str]:
+    """All modules of the package that a module imports, and that those import."""
+    path = PACKAGE.parent / (module.replace(".", "/") + ".py")
+    if module.startswith("bucketfmt.") and module not in seen and path.exists():
+        seen.add(module)
+        for imported in IMPORTS[path]:
+            reached(imported, seen)
+    return seen
+
+
+def test_decisions_reach_no_store_and_no_clock() -> None:
+    assert len(DECISIONS) >= 14
+    found = {}
+    for path in DECISIONS:
+        module = ".".join(("bucketfmt", *path.relative_to(PACKAGE).with_suffix("").parts))
+        modules = reached(module, set())
+        effects = {name for name in modules if name.startswith("bucketfmt.storage")}
+        effects |= modules & {"bucketfmt.timeline.clock", "bucketfmt.timeline.machine"}
+        found[named(path)] = effects | (ROOTS[path] & CLOCKS)
+    assert {name: effects for name, effects in found.items() if effects} == {}
+
+
+def test_decisions_take_values() -> None:
+    """No parameter and no attribute is of a type that does I/O or tells the time."""
+    found = []
+    for path in DECISIONS:
+        for node in ast.walk(tree_of(path)):
+            if isinstance(node, ast.arg | ast.AnnAssign) and node.annotation is not None:
+                names = {n.id for n in ast.walk(node.annotation) if isinstance(n, ast.Name)}
+                found += [f"{named(path)}:{node.lineno}: {name}" for name in names & EFFECTS]
+    assert found == []
 
 
 def importers_of(name: str) -> list[str]:

@@ -14,6 +14,7 @@ from bucketfmt.format.timeline.plans import RestorePlan
 from bucketfmt.testing.faulty_store import Fault
 from bucketfmt.timeline.load import load_timeline
 from bucketfmt.timeline.transitions import put_inflight, put_requested
+from bucketfmt.write.undo.rollback_conflicts import find_target
 from tests.same_rows import canonical
 from tests.write.crashes import crashes, is_as, open_on
 from tests.write.models import Model, assert_reads_as, rows
@@ -103,7 +104,7 @@ def test_a_rollback_others_have_built_over(tmp_path: Path, version: int, kind: s
     done = table.upsert(given)
     model.upsert(given)
     planner = table._transactions.rollback_planner(table.config)
-    plan = planner.plan(table.timeline, planner.find_target(table.timeline, done.instant))
+    plan = planner.plan(table.timeline, find_target(table.timeline, done.instant))
     more = rows(range(3), ts=4, price=4.0)
     other = bf.open(table.uri)
     other.upsert(more)

@@ -46,7 +46,7 @@ from bucketfmt.write.commit.result import CommitResult, result_of
 from bucketfmt.write.commit.started_work import PendingInstant
 from bucketfmt.write.rows.basis import Basis
 from bucketfmt.write.rows.schema_change import settle_columns
-from bucketfmt.write.undo.plan_rollback import check_still_there
+from bucketfmt.write.undo.rollback_conflicts import check_still_there
 
 __all__ = ["Transaction"]
 

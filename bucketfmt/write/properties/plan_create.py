@@ -32,7 +32,7 @@ from bucketfmt.rows.columns.column_types import stored_columns
 from bucketfmt.rows.columns.meta_columns import check_own_column
 from bucketfmt.rows.columns.virtual_keys import partition_paths, record_keys
 from bucketfmt.rows.merging.merge_rules import find_merge_rules
-from bucketfmt.write.rows.table_codec import check_stated_codec
+from bucketfmt.write.properties.stated_codec import check_stated_codec
 
 __all__ = ["TableType", "name_of", "plan_properties"]
 

@@ -54,9 +54,10 @@ from bucketfmt.snapshot.schema import TableSchema
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.timeline.heartbeat import check_beating
 from bucketfmt.timeline.markers import put_marker
+from bucketfmt.write.properties.stated_codec import stated_codec
 from bucketfmt.write.rows.merged_base import encode_merged_base
 from bucketfmt.write.rows.plan_write import GroupWrite, Target
-from bucketfmt.write.rows.table_codec import DEFAULT_CODEC, find_codec, stated_codec
+from bucketfmt.write.rows.table_codec import DEFAULT_CODEC, find_codec
 
 __all__ = ["Deletes", "GroupWriter", "RowNumbering", "WriteSettings"]
 

@@ -11,42 +11,17 @@ from itertools import islice
 
 from bucketfmt.errors import BucketfmtError
 from bucketfmt.format.names.names import BaseFileName
-from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.rows.parquet.base_file import BaseFileReader
 from bucketfmt.rows.parquet.parquet_chunks import Codec
 from bucketfmt.snapshot.snapshot import Snapshot
+from bucketfmt.write.properties.stated_codec import stated_codec
 
-__all__ = ["DEFAULT_CODEC", "check_stated_codec", "find_codec", "stated_codec"]
+__all__ = ["DEFAULT_CODEC", "find_codec"]
 
 DEFAULT_CODEC: Codec = "zstd"
 """Of a table without base files: smaller than gzip, Hudi's default, and faster by far."""
 
-_PROPERTY = "hoodie.parquet.compression.codec"
-_NAMES: dict[str, Codec] = {
-    "zstd": "zstd",
-    "snappy": "snappy",
-    "gzip": "gzip",
-    "uncompressed": "none",
-}
-_OF_PARQUET = (*_NAMES, "lzo", "brotli", "lz4", "lz4_raw")  # CompressionCodecName of parquet-mr
 _FILES_TRIED = 3  # of those that commits name, which a clean may have deleted
-
-
-def stated_codec(config: TableConfig) -> Codec | None:
-    """Return the codec that hoodie.properties states; gzip for a codec that is not written here."""
-    name = config.properties.get(_PROPERTY, "").strip().lower()
-    return _NAMES.get(name, "gzip") if name else None
-
-
-def check_stated_codec(config: TableConfig) -> None:
-    """Refuse the properties of a new table whose codec parquet does not have.
-
-    Raises:
-        ValueError: hoodie.properties is to state an unknown codec.
-    """
-    name = config.properties.get(_PROPERTY, "")
-    if name.strip() and name.strip().lower() not in _OF_PARQUET:
-        raise ValueError(f"{_PROPERTY} is one of {', '.join(_OF_PARQUET)}, not {name!r}")
 
 
 def find_codec(snapshot: Snapshot, partition_path: str) -> Codec:

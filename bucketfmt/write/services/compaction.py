@@ -52,8 +52,9 @@ from bucketfmt.timeline.timeline import Instant, Timeline
 from bucketfmt.write.commit.result import CommitResult, result_of
 from bucketfmt.write.commit.started_work import PendingInstant, StartedWork
 from bucketfmt.write.commit.transactions import Transactions
+from bucketfmt.write.properties.stated_codec import stated_codec
 from bucketfmt.write.rows.basis import check_operations_are_not_kept, check_writable
-from bucketfmt.write.rows.table_codec import DEFAULT_CODEC, find_codec, stated_codec
+from bucketfmt.write.rows.table_codec import DEFAULT_CODEC, find_codec
 from bucketfmt.write.services.compaction_task import CompactionTask
 from bucketfmt.write.services.plan_compaction import (
     CompactionPreview,

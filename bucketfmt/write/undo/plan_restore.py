@@ -15,7 +15,7 @@ from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.format.timeline.plans import InstantInfo, RestorePlan
 from bucketfmt.format.timeline.service_metadata import SavepointMetadata
 from bucketfmt.timeline.timeline import Instant, Timeline
-from bucketfmt.write.undo.plan_rollback import is_after
+from bucketfmt.write.undo.rollback_conflicts import is_after
 
 __all__ = ["RestoreBasis", "find_restorable", "plan_restore"]
 

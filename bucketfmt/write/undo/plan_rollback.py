@@ -1,7 +1,6 @@
-"""What a rollback takes back, and whether it may: decided from what is on the timeline and listed.
+"""What a rollback takes back: decided from what is on the timeline and listed.
 
-Pure. Source: `MarkerBasedRollbackStrategy`, `ListingBasedRollbackStrategy`,
-`BaseRollbackActionExecutor.validateRollbackCommitSequence`, `RestoreInstantComparatorFactory`.
+Pure. Source: `MarkerBasedRollbackStrategy`, `ListingBasedRollbackStrategy`.
 
 A file that bears the instant in its name is deleted. Until table version 6 a log file bears
 its slice's instant instead: the slice gets another log file, whose command block tells readers
@@ -11,10 +10,10 @@ to pass over what the instant logged.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from bucketfmt.errors import ConflictError, CorruptError, UnsafePathError
+from bucketfmt.errors import CorruptError, UnsafePathError
 from bucketfmt.format.names.layout import is_metadata_path
 from bucketfmt.format.names.names import (
     BaseFileName,
@@ -25,25 +24,20 @@ from bucketfmt.format.names.names import (
 )
 from bucketfmt.format.names.paths import check_relative_path, join_path
 from bucketfmt.format.table.table_config import TableConfig
-from bucketfmt.format.timeline.commit_metadata import NULL_COMMIT, CommitMetadata, WriteStat
+from bucketfmt.format.timeline.commit_metadata import CommitMetadata, WriteStat
 from bucketfmt.format.timeline.plans import (
-    CompactionPlan,
     InstantInfo,
     RollbackPlan,
     RollbackRequest,
 )
 from bucketfmt.limits import Limits
-from bucketfmt.snapshot.overtaken import find_rolled_back
-from bucketfmt.timeline.timeline import Instant, Timeline
+from bucketfmt.timeline.timeline import Instant
 
 __all__ = [
     "Listing",
     "PlannedRollback",
     "RollbackResult",
-    "check_basis_kept",
-    "check_newest",
-    "check_still_there",
-    "is_after",
+    "file_name_of",
     "parse_rollback_plan",
     "plan_rollback",
 ]
@@ -72,138 +66,6 @@ class RollbackResult:
     rollback_instant: str | None
     files_deleted: tuple[str, ...] = ()
     log_files_cancelled: tuple[str, ...] = ()
-
-
-def is_after(config: TableConfig, instant: Instant, other: Instant) -> bool:
-    """Return whether a write may stand on another: whether it has to go before it.
-
-    By completion time; by requested time in layout 1, and where one of them is a compaction,
-    whose slice log files belong to from its request on.
-    """
-    actions = (instant.action, other.action)
-    if config.timeline_layout == 1 or (
-        config.table_type == "MERGE_ON_READ" and any(a in _COMPACTIONS for a in actions)
-    ):
-        return instant.requested_time > other.requested_time
-    if other.completion_time is None:
-        return instant.completion_time is None and instant.requested_time > other.requested_time
-    return instant.completion_time is None or instant.completion_time > other.completion_time
-
-
-def check_newest(
-    config: TableConfig,
-    timeline: Timeline,
-    target: Instant,
-    metadata: CommitMetadata,
-    planned: Mapping[FileGroupId, Instant],
-) -> None:
-    """Refuse to roll back a completed write that others stand on.
-
-    Args:
-        config: The table's properties.
-        timeline: As it stands.
-        target: What to roll back.
-        metadata: What it wrote.
-        planned: The file groups that pending compactions and clusterings have in plan.
-
-    Raises:
-        ConflictError: it is savepointed, not the newest, or planned to be rewritten.
-    """
-    what = f"{target.action} {target.requested_time}"
-    for instant in timeline.completed.of("savepoint").instants:
-        if instant.requested_time == target.requested_time:
-            raise ConflictError(f"{what} is savepointed; delete the savepoint first")
-    for instant in reversed(timeline.writes.completed.instants):
-        if is_after(config, instant, target):
-            raise ConflictError(
-                f"{what} is not the newest write: {instant.action} {instant.requested_time} came "
-                "after it. Roll that back first, or restore the table to a savepoint"
-            )
-    began = target.requested_time
-    if config.timeline_layout > 1:
-        began = target.completion_time or began
-    for group in _groups_of(metadata):
-        instant_or_none = planned.get(group)
-        if instant_or_none is not None and instant_or_none.requested_time > began:
-            raise ConflictError(
-                f"{what} wrote to file group {group[1]}, which {instant_or_none.action} "
-                f"{instant_or_none.requested_time} is about to rewrite; execute that, and restore "
-                "the table to a savepoint",
-                partition=group[0],
-            )
-
-
-def check_basis_kept(
-    target: Instant,
-    metadata: CommitMetadata,
-    compaction: CompactionPlan | None,
-    listed: Listing,
-    doomed: Collection[tuple[str, str]],
-) -> None:
-    """Refuse to take back what replaced files that a clean has deleted, or is about to.
-
-    Args:
-        target: What to roll back, completed.
-        metadata: What it wrote.
-        compaction: Its plan, if it is a compaction.
-        listed: The partitions it wrote to or replaced file groups of.
-        doomed: (partition path, file name) that pending cleans have in plan.
-
-    Raises:
-        ConflictError: so it is.
-    """
-
-    def names(path: str) -> set[str]:
-        return {name for name in listed.get(path, ()) if (path, name) not in doomed}
-
-    lost: tuple[str, str] | None = None
-    for path, stats in metadata.partition_to_write_stats.items():
-        bases = {n for n in map(find_data_file_name, names(path)) if isinstance(n, BaseFileName)}
-        kept = {(base.file_id, base.instant) for base in bases}
-        for stat in stats:
-            is_base = isinstance(_name_of(stat), BaseFileName)
-            if is_base and stat.prev_commit not in (None, NULL_COMMIT):
-                known = stat.prev_base_file
-                if (
-                    known not in names(path)
-                    if known
-                    else (stat.file_id, stat.prev_commit) not in kept
-                ):
-                    lost = path, known or f"{stat.file_id} of {stat.prev_commit}"
-    for path, file_ids in metadata.partition_to_replace_file_ids.items():
-        there = {n.file_id for n in map(find_data_file_name, names(path)) if n is not None}
-        for file_id in file_ids:
-            if file_id not in there:
-                lost = path, file_id
-    for operation in compaction.operations if compaction is not None else ():
-        path = operation.partition_path or ""
-        for name in (operation.data_file_path, *operation.delta_file_paths):
-            if name and name.rpartition("/")[2] not in names(path):
-                lost = path, name
-    if lost is not None:
-        raise ConflictError(
-            f"{target.action} {target.requested_time} cannot be rolled back: a clean has deleted "
-            f"what it replaced ({lost[1]}). Restore the table to a savepoint",
-            partition=lost[0],
-        )
-
-
-def check_still_there(before: Timeline, now: Timeline) -> None:
-    """Refuse to publish what stands on a write that was taken back meanwhile.
-
-    Args:
-        before: The timeline the write was planned on.
-        now: The timeline as it is under the table lock.
-
-    Raises:
-        ConflictError: so it is.
-    """
-    instant = find_rolled_back(before, now)
-    if instant is not None:
-        raise ConflictError(
-            f"{instant.action} {instant.requested_time}, which this write stands on, was rolled "
-            "back. Nothing was published; reload the table and retry"
-        )
 
 
 def plan_rollback(
@@ -259,7 +121,7 @@ def plan_rollback(
             logged[path, parsed.file_id, parsed.instant][name] = listed[path][name]
     for path, stats in metadata.partition_to_write_stats.items() if target.is_completed else ():
         for stat in stats:
-            parsed = _name_of(stat)
+            parsed = file_name_of(stat)
             if not take(path, str(parsed)) and isinstance(parsed, LogFileName):
                 group = path, parsed.file_id, parsed.instant
                 logged[group][f"{root}/{stat.path}"] = max(stat.total_write_bytes, 1)
@@ -356,16 +218,6 @@ def parse_rollback_plan(plan: RollbackPlan, config: TableConfig, limits: Limits)
     return PlannedRollback(target, tuple(files), tuple(slices))
 
 
-def _name_of(stat: WriteStat) -> BaseFileName | LogFileName | None:
+def file_name_of(stat: WriteStat) -> BaseFileName | LogFileName | None:
+    """Return the name of the file that a commit recorded; None if it is no data file's."""
     return find_data_file_name((stat.path or "").rpartition("/")[2])
-
-
-def _groups_of(metadata: CommitMetadata) -> set[FileGroupId]:
-    found = {
-        (path, stat.file_id or "")
-        for path, stats in metadata.partition_to_write_stats.items()
-        for stat in stats
-    }
-    for path, file_ids in metadata.partition_to_replace_file_ids.items():
-        found |= {(path, file_id) for file_id in file_ids}
-    return found

@@ -12,6 +12,7 @@ from bucketfmt.errors import ConflictError
 from bucketfmt.timeline.timeline import Instant, Timeline
 from bucketfmt.write.undo.plan_rollback import PlannedRollback
 from bucketfmt.write.undo.rollback import Rollbacks
+from bucketfmt.write.undo.rollback_conflicts import check_no_restore
 
 __all__ = ["recover"]
 
@@ -29,7 +30,7 @@ def recover(rollbacks: Rollbacks) -> None:
     timeline = table.load_timeline()
     if not timeline.pending.instants:
         return
-    planner.check_no_restore(timeline)
+    check_no_restore(timeline)
     for rollback, plan in planner.load_begun(timeline):
         _finish_begun(rollbacks, timeline, rollback, planner.parse(rollback, plan))
         timeline = table.load_timeline()

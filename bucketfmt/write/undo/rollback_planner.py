@@ -40,10 +40,15 @@ from bucketfmt.write.undo.plan_rollback import (
     Listing,
     PlannedRollback,
     RollbackResult,
-    check_basis_kept,
-    check_newest,
     parse_rollback_plan,
     plan_rollback,
+)
+from bucketfmt.write.undo.rollback_conflicts import (
+    check_basis_kept,
+    check_newest,
+    check_no_restore,
+    check_not_last,
+    find_target,
 )
 
 __all__ = ["RollbackPlanner"]
@@ -122,26 +127,13 @@ class RollbackPlanner:
 
     # -- what may be taken back
 
-    def find_target(self, timeline: Timeline, requested_time: str) -> Instant:
-        """Return the write of that time.
-
-        Raises:
-            ValueError: none is on the active timeline.
-        """
-        for instant in timeline.writes.instants:
-            if instant.requested_time == requested_time:
-                return instant
-        raise ValueError(
-            f"no write {requested_time!r} on the active timeline; inspect.commits() lists them"
-        )
-
     def check_allowed(self, timeline: Timeline, target: Instant) -> None:
         """Refuse what would take rows from under others.
 
         Raises:
             ConflictError: a restore is pending; a writer is at work; others stand on the write.
         """
-        self.check_no_restore(timeline)
+        check_no_restore(timeline)
         if not target.is_completed:
             self._check_dead(target)
             if target.action == "compaction" and self.config.table_version < 8:
@@ -151,7 +143,7 @@ class RollbackPlanner:
                 )
             return
         self.check_writers_dead(timeline)
-        self._check_not_last(timeline, target)
+        check_not_last(timeline, load_history(self.store, self.config, self.limits), target)
         metadata = load_commit_metadata(self.store, self.config, target, self.limits)
         planned = {
             **load_pending_compactions(self.store, self.config, timeline, self.limits),
@@ -165,37 +157,6 @@ class RollbackPlanner:
             self._list(timeline, target, metadata, ()),
             self.load_doomed(timeline),
         )
-
-    def _check_not_last(self, timeline: Timeline, target: Instant) -> None:
-        """Refuse to leave a timeline without a write that others were archived before.
-
-        Its first write tells readers, Hudi's too, which files are committed though it does not
-        name them: without one those of archived writes would all be hidden.
-        """
-        history = load_history(self.store, self.config, self.limits)
-        archived = {
-            instant.requested_time
-            for instant in Timeline(history, timeline.layout).writes.completed.instants
-        }
-        # An archival that died leaves instants on the timeline that the next one removes.
-        others = {i.requested_time for i in timeline.writes.completed.instants if i != target}
-        if archived and others <= archived:
-            raise ConflictError(
-                f"{target.action} {target.requested_time} is the only write that is not archived, "
-                "and tells where the archive ends. Write what the table is to hold instead"
-            )
-
-    def check_no_restore(self, timeline: Timeline) -> None:
-        """Refuse to go on while a restore is half done.
-
-        Raises:
-            ConflictError: one is pending.
-        """
-        for instant in timeline.pending.of("restore").instants:
-            raise ConflictError(
-                f"restore {instant.requested_time} was begun and not finished: the table is "
-                "between two states. Call restore with the same savepoint to finish it"
-            )
 
     def check_writers_dead(self, timeline: Timeline) -> None:
         """Refuse to change what writers at work stand on.
@@ -242,7 +203,7 @@ class RollbackPlanner:
             ValueError: no write of that time is on the active timeline.
             ConflictError: see `check_allowed`.
         """
-        target = self.find_target(timeline, requested_time)
+        target = find_target(timeline, requested_time)
         self.check_allowed(timeline, target)
         return self.plan(timeline, target)
 

@@ -24,6 +24,7 @@ from bucketfmt.write.undo.plan_savepoint import (
     plan_savepoint,
 )
 from bucketfmt.write.undo.rollback import Rollbacks
+from bucketfmt.write.undo.rollback_conflicts import check_no_restore
 from bucketfmt.write.undo.rollback_planner import RollbackPlanner
 
 __all__ = ["delete_savepoint", "preview_savepoint", "put_savepoint"]
@@ -66,7 +67,7 @@ def _plan(
     planner: RollbackPlanner, timeline: Timeline, requested_time: str | None
 ) -> tuple[str, dict[str, SavepointPartitionMetadata] | None]:
     """Return the instant to savepoint and its files; None for files where that is done already."""
-    planner.check_no_restore(timeline)
+    check_no_restore(timeline)
     instant = find_completed_write(timeline, requested_time)
     known = find_savepoint(timeline, instant)
     if known is not None and known.is_completed:
@@ -104,7 +105,7 @@ def delete_savepoint(rollbacks: Rollbacks, requested_time: str) -> None:
     """
     table = rollbacks.table
     timeline = table.load_timeline()
-    rollbacks.planner.check_no_restore(timeline)
+    check_no_restore(timeline)
     known = find_savepoint(timeline, requested_time)
     if known is None:
         raise ValueError(f"no savepoint {requested_time!r}")
