@@ -14,12 +14,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bucketfmt.errors import StorageError, UnsupportedError
+from bucketfmt.errors import UnsupportedError
 from bucketfmt.format.log.delete_records import DeleteBlock
-from bucketfmt.format.names.layout import PARTITION_METAFILE
 from bucketfmt.format.names.names import LogFileName
-from bucketfmt.format.names.paths import join_path
-from bucketfmt.format.table.properties import PartitionMetadata, encode_partition_metadata
 from bucketfmt.format.timeline.commit_metadata import NULL_COMMIT, WriteStat
 from bucketfmt.rows.columns.conform import conform
 from bucketfmt.rows.columns.meta_columns import COMMIT_TIME, RECORD_KEY
@@ -52,9 +49,8 @@ from bucketfmt.slices.slice_reader import SliceReader
 from bucketfmt.snapshot.files import FileSlice
 from bucketfmt.snapshot.schema import TableSchema
 from bucketfmt.snapshot.snapshot import Snapshot
-from bucketfmt.timeline.heartbeat import check_beating
-from bucketfmt.timeline.markers import put_marker
 from bucketfmt.write.properties.stated_codec import stated_codec
+from bucketfmt.write.rows.data_file import put_data_file
 from bucketfmt.write.rows.merged_base import encode_merged_base
 from bucketfmt.write.rows.plan_write import GroupWrite, Target
 from bucketfmt.write.rows.table_codec import DEFAULT_CODEC, find_codec
@@ -224,9 +220,8 @@ class GroupWriter:
         data = encode_base_file(
             rows, settings.avro_schema, footer, self._new_codec(plan), constants=constants
         )
-        self._put(plan, data)
         return msgspec.structs.replace(
-            _stat(plan, data.size),
+            self._put(plan, data),
             prev_commit=NULL_COMMIT,
             num_writes=rows.num_rows,
             num_inserts=rows.num_rows,
@@ -261,17 +256,8 @@ class GroupWriter:
             )
         if not log.num_matched and not merged.num_inserts:
             return None
-        self._put(plan, merged.data)
-        base = file_slice.base_file
-        return msgspec.structs.replace(
-            _stat(plan, merged.data.size),
-            prev_commit=base.name.instant if base is not None else NULL_COMMIT,
-            num_writes=merged.num_rows,
-            num_deletes=merged.num_deletes,
-            num_update_writes=merged.num_updates,
-            num_inserts=merged.num_inserts,
-            prev_base_file=str(base.name) if base and self._config.table_version >= 8 else None,
-        )
+        stat = self._put(plan, merged.data)
+        return merged.complete(stat, file_slice.base_file, self._config.table_version)
 
     @property
     def _working_schema(self) -> pa.Schema:
@@ -320,8 +306,6 @@ class GroupWriter:
             settings.log_format,
             self._new_codec(plan) if settings.log_format == "parquet" else DEFAULT_CODEC,
         )
-        data = b"".join(blocks)
-        self._put(plan, data)
         name, version = plan.name, self._config.table_version
         if not isinstance(name, LogFileName):
             raise TypeError(f"{plan.target} takes a log file name, not {name}")
@@ -329,7 +313,7 @@ class GroupWriter:
         if version < 8:
             base_file, log_files = _of_slice(plan)
         return msgspec.structs.replace(
-            _stat(plan, len(data)),
+            self._put(plan, b"".join(blocks)),
             prev_commit=name.instant,
             num_writes=rows.num_rows,
             num_deletes=num_deletes,
@@ -397,28 +381,18 @@ class GroupWriter:
         told = self._settings.codec or stated_codec(self._config)
         return told or (replaced and replaced.codec) or self._new_codec(plan)
 
-    def _put(self, plan: GroupWrite, data: bytes | pa.Buffer) -> None:
-        store, partition_path = self._state.store, plan.group.partition_path
-        check_beating(store, self._settings.instant)
-        put_marker(store, self._settings.instant, plan.marker)
-        if partition_path not in self._partitions:
-            depth = partition_path.count("/") + 1 if partition_path else 0
-            metadata = PartitionMetadata(self._settings.instant, depth)
-            path = join_path(partition_path, PARTITION_METAFILE)
-            store.put_if_absent(path, encode_partition_metadata(metadata))
-            self._partitions.add(partition_path)
-        if not store.put_if_absent(plan.path, data):
-            raise StorageError("a file of that name is there already; try again", path=plan.path)
-
-
-def _stat(plan: GroupWrite, size: int) -> WriteStat:
-    return WriteStat(
-        file_id=plan.file_id,
-        path=plan.path,
-        partition_path=plan.group.partition_path,
-        total_write_bytes=size,
-        file_size_in_bytes=size,
-    )
+    def _put(self, plan: GroupWrite, data: bytes | pa.Buffer) -> WriteStat:
+        partition_path = plan.group.partition_path
+        stat = put_data_file(
+            self._state.store,
+            self._settings.instant,
+            plan.marker,
+            plan.file_id,
+            data,
+            is_partition_known=partition_path in self._partitions,
+        )
+        self._partitions.add(partition_path)
+        return stat
 
 
 def _of_slice(plan: GroupWrite) -> tuple[str, list[str]]:

@@ -9,14 +9,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import chain, islice
 
+import msgspec
 import pyarrow as pa
 
+from bucketfmt.format.timeline.commit_metadata import NULL_COMMIT, WriteStat
 from bucketfmt.rows.merging.merge import MergedLog
 from bucketfmt.rows.parquet.base_file import BaseFileReader
 from bucketfmt.rows.parquet.base_file_writer import ROW_GROUP_BYTES, BaseFileWriter
 from bucketfmt.rows.parquet.key_footer import KeyFooter
 from bucketfmt.rows.parquet.parquet_chunks import Codec
 from bucketfmt.slices.slice_reader import BasePiece
+from bucketfmt.snapshot.files import DataFile
 
 __all__ = ["MergedBase", "encode_merged_base"]
 
@@ -38,6 +41,24 @@ class MergedBase:
     num_updates: int
     num_inserts: int
     num_deletes: int
+
+    def complete(self, stat: WriteStat, base: DataFile | None, table_version: int) -> WriteStat:
+        """Return the stat of the file with what became of the rows of the one before.
+
+        Args:
+            stat: Of the file, as it was put.
+            base: The file before; None if there was none.
+            table_version: 6, 8 or 9.
+        """
+        return msgspec.structs.replace(
+            stat,
+            prev_commit=NULL_COMMIT if base is None else base.name.instant,
+            prev_base_file=str(base.name) if base and table_version >= 8 else None,
+            num_writes=self.num_rows,
+            num_deletes=self.num_deletes,
+            num_update_writes=self.num_updates,
+            num_inserts=self.num_inserts,
+        )
 
 
 def encode_merged_base(

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bucketfmt.errors import StorageError
+import msgspec
+
 from bucketfmt.format.names.names import BaseFileName, IoType, MarkerName, parse_write_token
-from bucketfmt.format.names.paths import join_path
-from bucketfmt.format.timeline.commit_metadata import NULL_COMMIT, WriteStat
+from bucketfmt.format.timeline.commit_metadata import WriteStat
 from bucketfmt.rows.columns.meta_rows import add_meta_fields, file_constants, merge_schema
 from bucketfmt.rows.parquet.parquet_chunks import Codec
 from bucketfmt.slices.slice_codec import decode_slice
@@ -20,8 +20,7 @@ from bucketfmt.slices.slice_reader import SliceReader
 from bucketfmt.snapshot.files import FileSlice
 from bucketfmt.snapshot.read_basis import ReadBasis
 from bucketfmt.snapshot.schema import TableSchema
-from bucketfmt.timeline.heartbeat import check_beating
-from bucketfmt.timeline.markers import put_marker
+from bucketfmt.write.rows.data_file import put_data_file
 from bucketfmt.write.rows.merged_base import encode_merged_base
 from bucketfmt.write.rows.receipts import Receipt, encode_receipt
 
@@ -96,25 +95,14 @@ class CompactionTask:
 
         # Of keys that no base row had: what was logged and deleted again.
         deleted_before = len(log.record_keys) - log.num_matched - merged.num_inserts
-        base, version = file_slice.base_file, self.basis.config.table_version
+        base = file_slice.base_file
         io_type = IoType.CREATE if base is None else IoType.MERGE
-        check_beating(store, self.instant)
-        put_marker(store, self.instant, MarkerName(file_slice.partition_path, name, io_type))
-        path = join_path(file_slice.partition_path, name)
-        if not store.put_if_absent(path, merged.data):
-            raise StorageError("a file of that name is there already; try again", path=path)
-        return WriteStat(
-            file_id=file_slice.file_id,
-            path=path,
-            partition_path=file_slice.partition_path,
-            prev_commit=base.name.instant if base else NULL_COMMIT,
-            prev_base_file=str(base.name) if base and version >= 8 else None,
-            num_writes=merged.num_rows,
+        marker = MarkerName(file_slice.partition_path, name, io_type)
+        stat = put_data_file(store, self.instant, marker, file_slice.file_id, merged.data)
+        return msgspec.structs.replace(
+            merged.complete(stat, base, self.basis.config.table_version),
             num_deletes=merged.num_deletes + deleted_before,
             num_update_writes=log.num_matched - merged.num_deletes,
-            num_inserts=merged.num_inserts,
-            total_write_bytes=merged.data.size,
-            file_size_in_bytes=merged.data.size,
             total_log_records=log.num_entries,
             total_updated_records_compacted=len(log.record_keys),
             total_log_blocks=num_blocks,

@@ -1,0 +1,63 @@
+"""How a data file is put on the store: a marker announces it, then it is there, whole.
+
+I/O. Whoever takes an instant back, or publishes it, finds by the markers which files to delete.
+Source: HoodieWriteHandle, DirectWriteMarkers, HoodiePartitionMetadata.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from bucketfmt.errors import StorageError
+from bucketfmt.format.names.layout import PARTITION_METAFILE
+from bucketfmt.format.names.names import MarkerName
+from bucketfmt.format.names.paths import join_path
+from bucketfmt.format.table.properties import PartitionMetadata, encode_partition_metadata
+from bucketfmt.format.timeline.commit_metadata import WriteStat
+from bucketfmt.storage.store import Store
+from bucketfmt.timeline.heartbeat import check_beating
+from bucketfmt.timeline.markers import put_marker
+
+__all__ = ["put_data_file"]
+
+
+def put_data_file(
+    store: Store,
+    requested_time: str,
+    marker: MarkerName,
+    file_id: str,
+    data: bytes | pa.Buffer,
+    *,
+    is_partition_known: bool = True,
+) -> WriteStat:
+    """Put a data file of a pending instant, and return what is known of the file by its bytes.
+
+    Args:
+        store: The table's files.
+        requested_time: Of the instant.
+        marker: What announces the file, and names it.
+        file_id: The file group that the file belongs to.
+        data: The file.
+        is_partition_known: The partition has its metadata file; else it gets one first.
+
+    Raises:
+        ConflictError: the instant has ended meanwhile.
+        StorageError: the store failed, or a file of that name is there.
+    """
+    partition_path = marker.partition_path
+    path = join_path(partition_path, marker.data_file_name)
+    check_beating(store, requested_time)
+    put_marker(store, requested_time, marker)
+    if not is_partition_known:
+        depth = partition_path.count("/") + 1 if partition_path else 0
+        metadata = encode_partition_metadata(PartitionMetadata(requested_time, depth))
+        store.put_if_absent(join_path(partition_path, PARTITION_METAFILE), metadata)
+    if not store.put_if_absent(path, data):
+        raise StorageError("a file of that name is there already; try again", path=path)
+    return WriteStat(
+        file_id=file_id,
+        path=path,
+        partition_path=partition_path,
+        total_write_bytes=len(data),
+        file_size_in_bytes=len(data),
+    )
