@@ -37,8 +37,8 @@ from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.limits import Limits
 from bucketfmt.process import cached_property
 from bucketfmt.snapshot.file_slices import group_files
-from bucketfmt.snapshot.files import DataFile
-from bucketfmt.snapshot.state import TableState, listed_file, may_hold_partitions
+from bucketfmt.snapshot.listing import PartitionFiles, listed_file, walk_folders
+from bucketfmt.snapshot.state import TableState
 from bucketfmt.snapshot.written_files import CommitRecord
 from bucketfmt.storage.store import FileInfo, Store
 from bucketfmt.storage.streams import map_in_threads, waiting_count
@@ -82,10 +82,102 @@ def event_of_instant(error: BucketfmtError, instant: Instant) -> Finding | NotCh
     return event_of_error(error, "T001", instant.file_name, instants=[instant.requested_time])
 
 
-class _Listing(NamedTuple):
-    data_files: Mapping[str, list[DataFile]]
-    other_files: list[str]
+class _ExaminedFiles(NamedTuple):
+    files: PartitionFiles
     faulty: list[FileInfo]
+
+
+class ExaminedLister:
+    """A `FileLister` that lists folders, and never raises for what is in the table.
+
+    Several threads can use a lister.
+    """
+
+    def __init__(self, store: Store, events: list[Event]) -> None:
+        """Prepare to list.
+
+        Args:
+            store: The table's files.
+            events: Takes what is wrong with the folders.
+        """
+        self._store = store
+        self._events = events
+        self._lock = threading.Lock()
+        self._found: dict[str, _ExaminedFiles] = {}
+
+    @cached_property
+    def partitions(self) -> tuple[str, ...]:
+        """Every folder that is a partition, or that should be a partition: it holds data files."""
+        found: list[str] = []
+
+        def visit(folder: str, entries: Sequence[FileInfo]) -> Sequence[FileInfo]:
+            if folder != "" and any(entry.name == METADATA_FOLDER for entry in entries):
+                self._events.append(
+                    NotChecked(folder, "a table of its own; check it separately", is_gap=False)
+                )
+            elif self._is_partition(folder, entries):
+                found.append(folder)
+            else:
+                return entries
+            return ()
+
+        walk_folders(self._store, self._list, visit)
+        return tuple(sorted(found))
+
+    def files(self, partition_path: str) -> PartitionFiles:
+        """Return the files of one partition."""
+        return self._examined(partition_path).files
+
+    def faulty_entries(self, partition_path: str) -> Sequence[FileInfo]:
+        """Return the entries of a partition that are neither files nor folders as it may have."""
+        return self._examined(partition_path).faulty
+
+    def _examined(self, folder: str) -> _ExaminedFiles:
+        kept = self._found.get(folder)
+        return kept if kept is not None else self._keep(folder, self._list(folder))
+
+    def _is_partition(self, folder: str, entries: Sequence[FileInfo]) -> bool:
+        files = self._keep(folder, entries).files.data_files
+        if any(is_partition_metafile_name(entry.name) for entry in entries):
+            return True
+        if files:
+            every = [file.path for group in files.values() for file in group]
+            self._events.append(
+                Finding.of(
+                    "T005",
+                    f"{len(every)} data files and no {PARTITION_METAFILE}",
+                    partition=folder,
+                    paths=every,
+                )
+            )
+        return bool(files)
+
+    def _list(self, folder: str) -> Sequence[FileInfo]:
+        try:
+            return self._store.list(folder)
+        except BucketfmtError as error:
+            self._events.append(event_of_error(error, "T002", folder, partition=folder))
+            return ()
+
+    def _keep(self, folder: str, entries: Sequence[FileInfo]) -> _ExaminedFiles:
+        files, others = [], []
+        for entry in entries:
+            name = self._find_name(entry)
+            if name is not None:
+                files.append(listed_file(entry, name))
+            elif not entry.is_dir and entry.fault is None:
+                others.append(entry.name)
+        faulty = [e for e in entries if e.fault is not None or (e.is_dir and self._find_name(e))]
+        kept = _ExaminedFiles(PartitionFiles(group_files(files), others), faulty)
+        with self._lock:
+            return self._found.setdefault(folder, kept)
+
+    def _find_name(self, entry: FileInfo) -> BaseFileName | LogFileName | None:
+        try:
+            return find_data_file_name(entry.name)
+        except UnsupportedError as error:
+            self._events.append(NotChecked(entry.path, error.message))
+            return None
 
 
 class ExaminedState(TableState):
@@ -97,14 +189,14 @@ class ExaminedState(TableState):
             rolled back meanwhile. Load the timeline again.
     """
 
+    lister: ExaminedLister
+
     def __init__(
         self, store: Store, config: TableConfig, timeline: Timeline, limits: Limits
     ) -> None:
-        super().__init__(store, config, timeline, limits)
         self.events: list[Event] = []
+        super().__init__(store, config, timeline, limits, ExaminedLister(store, self.events))
         self.has_moved = False
-        self._found: dict[str, _Listing] = {}
-        self._guard = threading.Lock()
 
     @cached_property
     def commits(self) -> tuple[CommitRecord, ...]:
@@ -161,83 +253,3 @@ class ExaminedState(TableState):
         except BucketfmtError as error:
             self.events.append(event_of_error(error, "T001", SCHEMA_FOLDER))
             return ()
-
-    @cached_property
-    def partitions(self) -> tuple[str, ...]:
-        """Every folder that is a partition, or that should be one: it holds data files."""
-        found: list[str] = []
-        level = [""]
-        while level:
-            listings = map_in_threads(self._list, level, waiting_count(self.store))
-            below: list[str] = []
-            for folder, entries in zip(level, listings, strict=True):
-                is_other_table = folder != "" and any(e.name == METADATA_FOLDER for e in entries)
-                if is_other_table:
-                    self.events.append(
-                        NotChecked(folder, "a table of its own; check it separately", is_gap=False)
-                    )
-                elif self._is_partition(folder, entries):
-                    found.append(folder)
-                else:
-                    below += [e.path for e in entries if may_hold_partitions(e)]
-            level = below
-        return tuple(sorted(found))
-
-    def _is_partition(self, folder: str, entries: Sequence[FileInfo]) -> bool:
-        files = self._keep_files(folder, entries).data_files
-        if any(is_partition_metafile_name(entry.name) for entry in entries):
-            return True
-        if files:
-            every = [file.path for group in files.values() for file in group]
-            self.events.append(
-                Finding.of(
-                    "T005",
-                    f"{len(every)} data files and no {PARTITION_METAFILE}",
-                    partition=folder,
-                    paths=every,
-                )
-            )
-        return bool(files)
-
-    def _list(self, folder: str) -> Sequence[FileInfo]:
-        try:
-            return self.store.list(folder)
-        except BucketfmtError as error:
-            self.events.append(event_of_error(error, "T002", folder, partition=folder))
-            return ()
-
-    def _keep_files(self, folder: str, entries: Sequence[FileInfo]) -> _Listing:
-        files, others = [], []
-        for entry in entries:
-            name = self._find_name(entry)
-            if name is not None:
-                files.append(listed_file(entry, name))
-            elif not entry.is_dir and entry.fault is None:
-                others.append(entry.name)
-        faulty = [e for e in entries if e.fault is not None or (e.is_dir and self._find_name(e))]
-        kept = _Listing(group_files(files), others, faulty)
-        with self._guard:
-            return self._found.setdefault(folder, kept)
-
-    def _find_name(self, entry: FileInfo) -> BaseFileName | LogFileName | None:
-        try:
-            return find_data_file_name(entry.name)
-        except UnsupportedError as error:
-            self.events.append(NotChecked(entry.path, error.message))
-            return None
-
-    def listed_files(self, partition_path: str) -> Mapping[str, list[DataFile]]:
-        """Return the data files of a folder by file id."""
-        return self._listed(partition_path).data_files
-
-    def other_files(self, partition_path: str) -> Sequence[str]:
-        """Return the names of the other files of a folder."""
-        return self._listed(partition_path).other_files
-
-    def faulty_entries(self, partition_path: str) -> Sequence[FileInfo]:
-        """Return the entries of a folder that are no files, and no folders as it may have."""
-        return self._listed(partition_path).faulty
-
-    def _listed(self, folder: str) -> _Listing:
-        kept = self._found.get(folder)
-        return kept if kept is not None else self._keep_files(folder, self._list(folder))

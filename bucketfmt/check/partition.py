@@ -70,7 +70,7 @@ class PartitionChecker:
         """Yield what is wrong; buckets with several file groups as such, to be looked into."""
         state, view = self._state, self._view
         slices = self._slices[partition_path]
-        listed = state.listed_files(partition_path)
+        listed = state.lister.files(partition_path).data_files
         yield Counted("partitions")
         yield Counted("file groups", len(slices))
         yield Counted("files listed", sum(map(len, listed.values())))
@@ -107,7 +107,7 @@ class PartitionChecker:
             yield from lost
         yield from find_wrong_sizes(slices, self._state.config.table_version, self._names_only)
         live = {file_slice.file_id for file_slice in slices}
-        listed = self._state.listed_files(partition_path)
+        listed = self._state.lister.files(partition_path).data_files
         leftovers = [
             finding
             for finding in find_leftovers(listed, live, self._ledger, explained)
@@ -124,9 +124,11 @@ class PartitionChecker:
         told |= {path for finding in leftovers for path in finding.paths}
         told |= {path for finding in lost for path in finding.paths}
         yield from find_faulty_entries(
-            partition_path, self._state.faulty_entries(partition_path), told
+            partition_path, self._state.lister.faulty_entries(partition_path), told
         )
-        yield from find_foreign_files(partition_path, self._state.other_files(partition_path))
+        yield from find_foreign_files(
+            partition_path, self._state.lister.files(partition_path).other_files
+        )
 
     def _has_begun_since(self, finding: Finding) -> bool:
         """Whether a leftover is of a write that began after the timeline was listed.

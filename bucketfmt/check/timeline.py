@@ -138,14 +138,17 @@ def find_lost_timeline(state: ExaminedState, partitions: Iterable[str]) -> Itera
     if state.timeline.instants:
         return
     partitions = tuple(partitions)
-    files = [f for path in partitions for own in state.listed_files(path).values() for f in own]
+    listed = [state.lister.files(path).data_files for path in partitions]
+    files = [file for groups in listed for own in groups.values() for file in own]
     if files:
         yield Finding.of(
             "T001",
             f"no instant is in the timeline, but {len(files)} data files are in the partitions: "
             "readers see none of them",
             file_groups=[
-                (path, file_id) for path in partitions for file_id in state.listed_files(path)
+                (path, file_id)
+                for path in partitions
+                for file_id in state.lister.files(path).data_files
             ],
             paths=[state.config.timeline_path],
         )

@@ -117,7 +117,7 @@ class Snapshot:
             for path, groups in self._committed.items()
             if not groups.keys() <= self._replaced.get(path, set())
         )
-        return tuple(sorted({*self.state.partitions, *named}))
+        return tuple(sorted({*self.state.lister.partitions, *named}))
 
     @cached_property
     def schema(self) -> TableSchema:
@@ -269,7 +269,7 @@ class Snapshot:
         return file_ids
 
     def _find_file_ids(self, partition_path: str) -> set[str]:
-        listed = self.state.listed_files(partition_path).keys()
+        listed = self.state.lister.files(partition_path).data_files.keys()
         committed = self._committed.get(partition_path, {}).keys()
         file_ids = listed | committed
         replaced = self._replaced.get(partition_path, set())
@@ -278,7 +278,7 @@ class Snapshot:
 
     def files_of(self, partition_path: str, file_id: str) -> list[DataFile]:
         """Return a group's files: those listed, and those that commits name and that are gone."""
-        listed = self.state.listed_files(partition_path).get(file_id, ())
+        listed = self.state.lister.files(partition_path).data_files.get(file_id, ())
         written = find_written_files(self._committed.get(partition_path, {}).get(file_id, ()))
         there = [DataFile(f.path, f.name, f.size, written.pop(f.path, None)) for f in listed]
         return there + [DataFile(lost.path, lost.name, None, lost) for lost in written.values()]

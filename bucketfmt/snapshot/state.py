@@ -1,31 +1,28 @@
 """A table as its timeline stands at one moment: loads what is asked for, and keeps it.
 
-I/O. Everything is read at most once: the timeline when the state is made, commit metadata
-and partition listings when first needed. A state never changes; `Table` makes a new one
-when the timeline has moved.
+I/O. Everything is read at most once: the timeline when the state is made, commit metadata when
+it is first needed. A state never changes; `Table` makes another state when the timeline has moved.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple
 
 from bucketfmt.errors import BucketfmtError, CorruptError, NotFoundError
 from bucketfmt.format.names.instants import State, find_instant_file
-from bucketfmt.format.names.layout import METADATA_FOLDER, SCHEMA_FOLDER, is_partition_metafile_name
-from bucketfmt.format.names.names import BaseFileName, FileGroupId, LogFileName, find_data_file_name
+from bucketfmt.format.names.layout import SCHEMA_FOLDER
+from bucketfmt.format.names.names import FileGroupId
 from bucketfmt.format.names.paths import join_path
 from bucketfmt.format.table.internal_schema import InternalSchema, decode_schema_history
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.format.timeline.commit_metadata import CommitMetadata
 from bucketfmt.limits import Limits
-from bucketfmt.process import Mutex, cached_property
-from bucketfmt.snapshot.file_slices import group_files
-from bucketfmt.snapshot.files import DataFile
+from bucketfmt.process import cached_property
+from bucketfmt.snapshot.listing import FileLister
 from bucketfmt.snapshot.overtaken import find_what_overtook
 from bucketfmt.snapshot.written_files import CommitRecord
-from bucketfmt.storage.store import FileInfo, Store
+from bucketfmt.storage.store import Store
 from bucketfmt.storage.streams import map_in_threads, waiting_count
 from bucketfmt.timeline.history import load_history
 from bucketfmt.timeline.load import (
@@ -35,44 +32,33 @@ from bucketfmt.timeline.load import (
 )
 from bucketfmt.timeline.timeline import Instant, Timeline
 
-__all__ = ["TableState", "listed_file", "may_hold_partitions"]
-
-
-class _Listing(NamedTuple):
-    data_files: dict[str, list[DataFile]]
-    other_files: list[str]
-
-
-def may_hold_partitions(entry: FileInfo) -> bool:
-    """Return whether partitions may lie below a folder's entry that is not a partition itself.
-
-    A link out of the table may be a partition that was moved away: listing it raises, so that
-    its rows are not passed over.
-    """
-    return (entry.is_dir or entry.fault == "leads out") and entry.path != METADATA_FOLDER
-
-
-def listed_file(entry: FileInfo, name: BaseFileName | LogFileName) -> DataFile:
-    """Return the data file that an entry of a partition is; one without size if it is not there.
-
-    A link to nothing and a folder with the name of a data file are lost files.
-    """
-    is_lost = entry.is_dir or entry.fault == "leads nowhere"
-    return DataFile(entry.path, name, None if is_lost else entry.size)
+__all__ = ["TableState"]
 
 
 class TableState:
-    """The files of a table under one timeline."""
+    """A table under one timeline.
+
+    Attributes:
+        store: The table's files.
+        config: The table's properties.
+        timeline: The active timeline.
+        limits: Bounds on what is read.
+        lister: Says which partitions and files there are.
+    """
 
     def __init__(
-        self, store: Store, config: TableConfig, timeline: Timeline, limits: Limits
+        self,
+        store: Store,
+        config: TableConfig,
+        timeline: Timeline,
+        limits: Limits,
+        lister: FileLister,
     ) -> None:
         self.store = store
         self.config = config
         self.timeline = timeline
         self.limits = limits
-        self._lock = Mutex()
-        self._listings: dict[str, _Listing] = {}
+        self.lister = lister
 
     @cached_property
     def commits(self) -> tuple[CommitRecord, ...]:
@@ -192,49 +178,3 @@ class TableState:
             return decode_schema_history(data, self.limits)
         except BucketfmtError as error:
             raise error.within(path=newest) from None
-
-    @cached_property
-    def partitions(self) -> tuple[str, ...]:
-        """Every partition path, sorted; ("",) for a table without partitions.
-
-        A folder is a partition when it holds a partition metadata file, as Hudi has it.
-        """
-        found: list[str] = []
-        level = [""]
-        while level:
-            listings = map_in_threads(self.store.list, level, waiting_count(self.store))
-            below: list[str] = []
-            for folder, entries in zip(level, listings, strict=True):
-                if any(is_partition_metafile_name(e.name) for e in entries):
-                    found.append(folder)
-                    self._keep(folder, entries)
-                else:
-                    below += [e.path for e in entries if may_hold_partitions(e)]
-            level = below
-        return tuple(sorted(found))
-
-    def _keep(self, partition_path: str, entries: Iterable[FileInfo]) -> _Listing:
-        files, others = [], []
-        for entry in entries:
-            name = find_data_file_name(entry.name)
-            if name is not None:
-                files.append(listed_file(entry, name))
-            elif not entry.is_dir:
-                others.append(entry.name)
-        listing = _Listing(group_files(files), others)
-        with self._lock:
-            return self._listings.setdefault(partition_path, listing)
-
-    def _listing(self, partition_path: str) -> _Listing:
-        listing = self._listings.get(partition_path)
-        if listing is None:
-            listing = self._keep(partition_path, self.store.list(partition_path))
-        return listing
-
-    def listed_files(self, partition_path: str) -> Mapping[str, list[DataFile]]:
-        """Return the data files of one partition as listed, by file id."""
-        return self._listing(partition_path).data_files
-
-    def other_files(self, partition_path: str) -> Sequence[str]:
-        """Return the names of the files of one partition that are no data files."""
-        return self._listing(partition_path).other_files

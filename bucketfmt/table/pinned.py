@@ -20,6 +20,7 @@ from bucketfmt.location.find_index import IndexFinder
 from bucketfmt.location.key_encoding import find_key_encoding
 from bucketfmt.process import cached_property
 from bucketfmt.rows.columns.virtual_keys import partition_paths
+from bucketfmt.snapshot.listing import StoreLister
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.snapshot.state import TableState
 from bucketfmt.storage.store import Store
@@ -52,7 +53,8 @@ class PinnedTable:
     @cached_property
     def snapshot(self) -> Snapshot:
         """The snapshot of the table at the timeline."""
-        return Snapshot(TableState(self.store, self.config, self.timeline, self.limits))
+        lister = StoreLister(self.store)
+        return Snapshot(TableState(self.store, self.config, self.timeline, self.limits, lister))
 
     @cached_property
     def finder(self) -> IndexFinder:

@@ -21,6 +21,7 @@ from bucketfmt.location.find_index import IndexFinder
 from bucketfmt.location.key_encoding import find_key_encoding
 from bucketfmt.process import Mutex
 from bucketfmt.rows.filters import FilterLike, parse_filter
+from bucketfmt.snapshot.listing import StoreLister
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.snapshot.state import TableState
 from bucketfmt.storage.store import Store
@@ -76,7 +77,8 @@ class Table:
             with self._lock:
                 if self._state is not None and self._state.timeline.instants == timeline.instants:
                     return self._state
-            state = TableState(self.store, self.config, timeline, self.limits)
+            lister = StoreLister(self.store)
+            state = TableState(self.store, self.config, timeline, self.limits, lister)
             try:
                 state.load()
             except NotFoundError:

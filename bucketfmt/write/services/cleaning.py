@@ -209,8 +209,8 @@ def _load_basis(state: TableState) -> CleanBasis:
     clustering = load_pending_clusterings(store, config, timeline, limits)
     groups = {
         (path, file_id): files
-        for path in state.partitions
-        for file_id, files in sorted(state.listed_files(path).items())
+        for path in state.lister.partitions
+        for file_id, files in sorted(state.lister.files(path).data_files.items())
     }
     compacting = {group: i.requested_time for group, i in state.pending_compactions.items()}
     sliced = {

@@ -16,7 +16,7 @@ from bucketfmt.format.timeline.service_metadata import (
     RollbackMetadata,
     SavepointMetadata,
 )
-from bucketfmt.snapshot.state import TableState
+from bucketfmt.snapshot.listing import StoreLister
 from bucketfmt.timeline.history import load_history
 from bucketfmt.timeline.load import load_instant_content
 from bucketfmt.timeline.markers import delete_markers
@@ -163,7 +163,7 @@ def _load_basis(planner: RollbackPlanner, timeline: Timeline, savepoint: str) ->
         raise CorruptError(
             "a savepoint without its files; restore to another", path=target.file_name
         )
-    state = TableState(store, config, timeline, limits)
+    lister = StoreLister(store)
     return RestoreBasis(
         config=config,
         timeline=timeline,
@@ -174,7 +174,7 @@ def _load_basis(planner: RollbackPlanner, timeline: Timeline, savepoint: str) ->
         listed={
             path: {
                 file.path.rpartition("/")[2]
-                for own in state.listed_files(path).values()
+                for own in lister.files(path).data_files.values()
                 for file in own
             }
             for path in files.partition_metadata

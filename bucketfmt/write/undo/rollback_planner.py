@@ -20,6 +20,7 @@ from bucketfmt.format.timeline.instant_content import InstantContent
 from bucketfmt.format.timeline.plans import CleanerPlan, CompactionPlan, RollbackPlan
 from bucketfmt.limits import Limits
 from bucketfmt.snapshot.committed_logs import without_never_committed
+from bucketfmt.snapshot.listing import StoreLister
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.snapshot.state import TableState
 from bucketfmt.storage.store import Store
@@ -154,7 +155,7 @@ class RollbackPlanner:
             target,
             metadata,
             self._load_compaction(timeline, target),
-            self._list(timeline, target, metadata, ()),
+            self._list(target, metadata, ()),
             self.load_doomed(timeline),
         )
 
@@ -226,16 +227,12 @@ class RollbackPlanner:
             target,
             metadata,
             markers,
-            self._list(timeline, target, metadata, markers) if begun else {},
+            self._list(target, metadata, markers) if begun else {},
             in_restore=in_restore,
         )
 
     def _list(
-        self,
-        timeline: Timeline,
-        target: Instant,
-        metadata: CommitMetadata,
-        markers: Iterable[MarkerName],
+        self, target: Instant, metadata: CommitMetadata, markers: Iterable[MarkerName]
     ) -> Listing:
         """List the partitions an instant may have written to; all where nothing tells them."""
         paths = {
@@ -244,7 +241,7 @@ class RollbackPlanner:
             *(marker.partition_path for marker in markers),
         }
         if not paths and not target.is_completed:
-            paths = {*TableState(self.store, self.config, timeline, self.limits).partitions}
+            paths = {*StoreLister(self.store).partitions}
         return {
             path: {
                 entry.name: entry.size
@@ -261,7 +258,7 @@ class RollbackPlanner:
         plan = self._load_requested(target.requested_time, "compaction")
         if not isinstance(plan, CompactionPlan):
             return None
-        state = TableState(self.store, self.config, timeline, self.limits)
+        state = TableState(self.store, self.config, timeline, self.limits, StoreLister(self.store))
         left = without_never_committed(Snapshot(state), plan.operations)
         return msgspec.structs.replace(plan, operations=left)
 

@@ -13,6 +13,7 @@ from bucketfmt.format.timeline.service_metadata import (
     SavepointPartitionMetadata,
 )
 from bucketfmt.snapshot.files import FileSlice
+from bucketfmt.snapshot.listing import StoreLister
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.snapshot.state import TableState
 from bucketfmt.timeline.load import load_instant_content
@@ -89,7 +90,8 @@ def _load_slices(planner: RollbackPlanner, timeline: Timeline, instant: str) -> 
 
     A restore leaves what was completed by then, and of compactions what was requested by then.
     """
-    state = TableState(planner.store, planner.config, timeline, planner.limits)
+    store = planner.store
+    state = TableState(store, planner.config, timeline, planner.limits, StoreLister(store))
     snapshots = [Snapshot(state, as_of=instant)]
     if timeline.layout > 1:
         snapshots.append(Snapshot(state, completed_until=timeline.completion_time(instant)))

@@ -1,0 +1,138 @@
+"""Which partitions a table has, and which files each of them has.
+
+I/O: `StoreLister` lists the folders of the table, each at most once. Source:
+`FileSystemBackedTableMetadata`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from bucketfmt.format.names.layout import METADATA_FOLDER, is_partition_metafile_name
+from bucketfmt.format.names.names import BaseFileName, LogFileName, find_data_file_name
+from bucketfmt.process import Mutex, cached_property
+from bucketfmt.snapshot.file_slices import group_files
+from bucketfmt.snapshot.files import DataFile
+from bucketfmt.storage.store import FileInfo, Store
+from bucketfmt.storage.streams import map_in_threads, waiting_count
+
+__all__ = ["FileLister", "PartitionFiles", "StoreLister", "listed_file", "walk_folders"]
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionFiles:
+    """The files of one partition.
+
+    Attributes:
+        data_files: Base and log files by file id.
+        other_files: The names of the other files.
+    """
+
+    data_files: Mapping[str, Sequence[DataFile]]
+    other_files: Sequence[str]
+
+
+class FileLister(Protocol):
+    """Says which partitions and files a table has. The answers do not change.
+
+    Several threads can use a lister.
+    """
+
+    @property
+    def partitions(self) -> tuple[str, ...]:
+        """Every partition path, sorted; ("",) for a table without partition fields.
+
+        Raises:
+            StorageError: the store failed.
+        """
+
+    def files(self, partition_path: str) -> PartitionFiles:
+        """Return the files of one partition; no files where the folder does not exist.
+
+        Raises:
+            StorageError: the store failed.
+        """
+
+
+class StoreLister:
+    """A `FileLister` that lists folders. Its answers are those of the first listing."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._lock = Mutex()
+        self._found: dict[str, PartitionFiles] = {}
+
+    @cached_property
+    def partitions(self) -> tuple[str, ...]:
+        """Every partition path, sorted.
+
+        A folder is a partition when it holds a partition metafile, as Hudi has it.
+        """
+        found: list[str] = []
+
+        def visit(folder: str, entries: Sequence[FileInfo]) -> Sequence[FileInfo]:
+            if not any(is_partition_metafile_name(entry.name) for entry in entries):
+                return entries
+            found.append(folder)
+            self._keep(folder, entries)
+            return ()
+
+        walk_folders(self._store, self._store.list, visit)
+        return tuple(sorted(found))
+
+    def files(self, partition_path: str) -> PartitionFiles:
+        """Return the files of one partition."""
+        files = self._found.get(partition_path)
+        if files is None:
+            files = self._keep(partition_path, self._store.list(partition_path))
+        return files
+
+    def _keep(self, partition_path: str, entries: Iterable[FileInfo]) -> PartitionFiles:
+        files, others = [], []
+        for entry in entries:
+            name = find_data_file_name(entry.name)
+            if name is not None:
+                files.append(listed_file(entry, name))
+            elif not entry.is_dir:
+                others.append(entry.name)
+        with self._lock:
+            return self._found.setdefault(
+                partition_path, PartitionFiles(group_files(files), others)
+            )
+
+
+def walk_folders(
+    store: Store,
+    list_folder: Callable[[str], Sequence[FileInfo]],
+    visit: Callable[[str, Sequence[FileInfo]], Sequence[FileInfo]],
+) -> None:
+    """List the folders of a table level by level, those of one level side by side.
+
+    A link out of the table may be a partition that was moved away. Such a link is listed, which
+    raises, so that the rows of the partition are not passed over.
+
+    Args:
+        store: The table's files.
+        list_folder: Lists one folder.
+        visit: Takes a folder and its entries; returns the entries to look for folders among.
+    """
+    level = [""]
+    while level:
+        listings = map_in_threads(list_folder, level, waiting_count(store))
+        level = [
+            entry.path
+            for folder, entries in zip(level, listings, strict=True)
+            for entry in visit(folder, entries)
+            if (entry.is_dir or entry.fault == "leads out") and entry.path != METADATA_FOLDER
+        ]
+
+
+def listed_file(entry: FileInfo, name: BaseFileName | LogFileName) -> DataFile:
+    """Return the data file that an entry of a partition is; a lost file has no size.
+
+    A link to nothing and a folder with the name of a data file are lost files.
+    """
+    is_lost = entry.is_dir or entry.fault == "leads nowhere"
+    return DataFile(entry.path, name, None if is_lost else entry.size)
