@@ -167,7 +167,7 @@ def _hash_values(data: bytes) -> object:
 
 def _base_file(data: bytes) -> object:
     reader = BaseFileReader(pa.py_buffer(data), _LIMITS)
-    return reader.read(), reader.bloom_filter, reader.key_range, reader.avro_schema
+    return reader.read(), reader.keys.bloom_filter, reader.keys.key_range, reader.avro_schema
 
 
 def _hfile(data: bytes) -> object:

@@ -10,6 +10,7 @@ from bucketfmt.errors import BucketfmtError
 from bucketfmt.format.names.names import BaseFileName
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.rows.merging.merge_rules import find_merge_rules
+from bucketfmt.rows.row_file import ROW_FILE_FORMATS
 from bucketfmt.snapshot.files import FileSlice
 
 __all__ = ["find_omissions"]
@@ -44,8 +45,9 @@ def find_omissions(
         for file_slice in own
         if file_slice.base_file is not None and isinstance(file_slice.base_file.name, BaseFileName)
     }
-    for name in sorted(formats - {"PARQUET"}):
-        yield NotChecked(f"base files of the format {name}", "this release reads none but PARQUET")
+    only = ", ".join(sorted(ROW_FILE_FORMATS))
+    for name in sorted(formats - ROW_FILE_FORMATS):
+        yield NotChecked(f"base files of the format {name}", f"this release reads none but {only}")
     if others:
         yield by_design(f"{others} partitions", "not asked for")
     if depth == "quick":

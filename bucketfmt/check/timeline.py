@@ -137,19 +137,14 @@ def find_lost_timeline(state: ExaminedState, partitions: Iterable[str]) -> Itera
     """Yield T001 where partitions hold data files and no instant is left to tell of them."""
     if state.timeline.instants:
         return
-    partitions = tuple(partitions)
-    listed = [state.lister.files(path).data_files for path in partitions]
-    files = [file for groups in listed for own in groups.values() for file in own]
+    listed = {path: state.lister.files(path).data_files for path in partitions}
+    files = [file for groups in listed.values() for own in groups.values() for file in own]
     if files:
         yield Finding.of(
             "T001",
             f"no instant is in the timeline, but {len(files)} data files are in the partitions: "
             "readers see none of them",
-            file_groups=[
-                (path, file_id)
-                for path in partitions
-                for file_id in state.lister.files(path).data_files
-            ],
+            file_groups=[(path, file_id) for path, groups in listed.items() for file_id in groups],
             paths=[state.config.timeline_path],
         )
 

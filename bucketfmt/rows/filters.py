@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 
 from bucketfmt.errors import SchemaError
 from bucketfmt.rows.columns.java_text import java_strings
-from bucketfmt.rows.parquet.parquet_footer import RowGroupRanges
+from bucketfmt.rows.row_ranges import RowGroupRanges
 
 __all__ = ["Filter", "FilterLike", "Predicate", "parse_filter"]
 

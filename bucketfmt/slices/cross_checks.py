@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterable
 import pyarrow as pa
 
 from bucketfmt.errors import CorruptError
-from bucketfmt.format.log.log_block import BlockType, HeaderKey, LogBlock
+from bucketfmt.format.log.log_block import HeaderKey, LogBlock
 from bucketfmt.limits import Limits
 from bucketfmt.rows.columns.meta_columns import META_COLUMNS, OPERATION
-from bucketfmt.rows.parquet.base_file import BaseFileReader
+from bucketfmt.rows.row_file import ROW_FILE_BLOCKS, open_row_block
 from bucketfmt.snapshot.files import FileSlice
 from bucketfmt.snapshot.schema import without_meta
 
@@ -38,8 +38,8 @@ def count_rows(block: LogBlock, limits: Limits) -> int:
     Raises:
         CorruptError: the content is damaged.
     """
-    if block.block_type is BlockType.PARQUET_DATA:
-        return BaseFileReader(pa.py_buffer(block.content), limits).num_rows
+    if block.block_type in ROW_FILE_BLOCKS:
+        return open_row_block(block, limits).num_rows
     return int.from_bytes(block.content[_RECORD_COUNT], "big")
 
 

@@ -20,7 +20,7 @@ from bucketfmt.rows.columns.virtual_keys import record_keys
 from bucketfmt.rows.filters import Filter
 from bucketfmt.rows.merging.log_entries import find_merge_columns
 from bucketfmt.rows.merging.merge_rules import MergeRules, find_merge_rules
-from bucketfmt.rows.parquet.base_file import BaseFileReader
+from bucketfmt.rows.row_file import RowFile
 from bucketfmt.slices.cross_checks import (
     check_block_columns,
     check_file_columns,
@@ -70,7 +70,7 @@ class SliceColumns:
         """How records merge."""
         return find_merge_rules(self._basis.config)
 
-    def check_file(self, reader: BaseFileReader, instant: str) -> None:
+    def check_file(self, reader: RowFile, instant: str) -> None:
         """Compare a base file's columns with those its commit states.
 
         Raises:

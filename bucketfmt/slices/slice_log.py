@@ -20,7 +20,7 @@ from bucketfmt.rows.columns.conform import conform
 from bucketfmt.rows.columns.meta_columns import OPERATION
 from bucketfmt.rows.merging.log_entries import DeleteRun, RowRun, Run
 from bucketfmt.rows.merging.merge import MergedLog, merge_log
-from bucketfmt.rows.parquet.base_file import BaseFileReader
+from bucketfmt.rows.row_file import ROW_FILE_BLOCKS, open_row_block
 from bucketfmt.slices.cross_checks import check_counts, count_rows
 from bucketfmt.slices.slice_blocks import SliceBlock, load_blocks
 from bucketfmt.slices.slice_columns import RowSpec, SliceColumns, stored_names
@@ -146,10 +146,10 @@ class SliceLog:
             names = stored_names(working, stored, renames)
             rows = decode_avro_blocks([b.content for b in blocks], written, limits, names)
             yield conform(rows, working, renames)
-        elif first.block_type is BlockType.PARQUET_DATA:
+        elif first.block_type in ROW_FILE_BLOCKS:
             for block in blocks:
                 if len(block.content):
-                    reader = BaseFileReader(pa.py_buffer(block.content), limits)
+                    reader = open_row_block(block, limits)
                     self._columns.check_file(reader, block.instant_time)
                     names = stored_names(working, reader.schema, renames)
                     yield conform(reader.read(names), working, renames)

@@ -6,25 +6,25 @@ I/O: opens the slice's files. Source: HoodieFileGroupReader.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import NamedTuple, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bucketfmt.errors import BucketfmtError, CorruptError
-from bucketfmt.format.names.names import BaseFileName, check_base_file_format
+from bucketfmt.errors import BucketfmtError
 from bucketfmt.rows.columns.conform import Renames, conform
 from bucketfmt.rows.columns.meta_columns import RECORD_KEY
 from bucketfmt.rows.filters import Filter
 from bucketfmt.rows.merging.log_entries import RowRun
 from bucketfmt.rows.merging.merge import MergedLog, merge_log
 from bucketfmt.rows.merging.over_deletes import OverDeletes, count_over_deletes
-from bucketfmt.rows.parquet.base_file import BaseFileReader
-from bucketfmt.rows.parquet.base_file_writer import ROW_GROUP_BYTES
+from bucketfmt.rows.parquet.copying import read_to_copy
 from bucketfmt.rows.parquet.parquet_chunks import StoredColumn
+from bucketfmt.rows.row_file import RowFile, check_base_file_format
 from bucketfmt.slices.slice_columns import RowSpec, SliceColumns, stored_names
 from bucketfmt.slices.slice_log import SliceLog
+from bucketfmt.snapshot.base_files import open_base_file
 from bucketfmt.snapshot.files import DataFile, FileSlice
 from bucketfmt.snapshot.read_basis import ReadBasis
 from bucketfmt.snapshot.snapshot import Snapshot
@@ -35,8 +35,6 @@ _Rows = TypeVar("_Rows", pa.Table, pa.RecordBatch)
 
 _BATCH_ROWS = 65_536
 _MERGE_BATCH_ROWS = 1 << 18  # each looks at all of the log again
-_COPIED_BYTES = 64 << 10  # to encode less than that takes no longer than to copy it
-_HELD_ROWS, _HELD_BYTES = 1 << 18, 4 * ROW_GROUP_BYTES  # of a row group, to hold it as a whole
 
 
 class BasePiece(NamedTuple):
@@ -73,7 +71,7 @@ class SliceReader:
             side_by_side: Slices keep all processors busy, so that each batch is one thread's.
 
         Raises:
-            UnsupportedError: the table's base files are not of parquet.
+            UnsupportedError: the table's base files are of a format that is not read.
         """
         self._basis = source if isinstance(source, ReadBasis) else source.basis
         check_base_file_format(self._basis.config.base_file_format)
@@ -161,11 +159,11 @@ class SliceReader:
             raise error.within(partition=file_slice.partition_path) from None
 
     @contextmanager
-    def opened_base(self, file_slice: FileSlice) -> Iterator[BaseFileReader | None]:
-        """Open the base file of a slice, if it has one, for what its footer says.
+    def opened_base(self, file_slice: FileSlice) -> Iterator[RowFile | None]:
+        """Open the base file of a slice, if it has one, for what the file says of its rows.
 
         Raises:
-            CorruptError: it is missing, or is no parquet.
+            CorruptError: the file is missing, or damaged.
         """
         if file_slice.base_file is None:
             yield None
@@ -231,11 +229,11 @@ class SliceReader:
         if file is None:
             return
         with self._opened_rows(file, working) as (reader, names, renames):
-            for number in range(reader.metadata.num_row_groups):
-                if renames is None and _is_copied(reader, number):
-                    rows, stored = reader.read_stored(names, number)
-                    rows = self._columns.complete(conform(rows, working), file_slice)
-                    yield BasePiece(rows, stored)
+            for number in range(reader.num_row_groups):
+                copied = read_to_copy(reader, names, number) if renames is None else None
+                if copied is not None:
+                    rows = self._columns.complete(conform(copied.rows, working), file_slice)
+                    yield BasePiece(rows, copied.columns)
                     continue
                 for rows in self._read_groups(reader, names, [number], _MERGE_BATCH_ROWS):
                     yield BasePiece(
@@ -245,28 +243,18 @@ class SliceReader:
     @contextmanager
     def _opened_rows(
         self, file: DataFile, working: pa.Schema
-    ) -> Iterator[tuple[BaseFileReader, list[str], Renames | None]]:
+    ) -> Iterator[tuple[RowFile, list[str], Renames | None]]:
         """Open a base file for its rows: what to read of it, and what columns are called there."""
         renames = self._columns.renames(file.name.instant)
         with self._opened(file) as reader:
             self._columns.check_file(reader, file.name.instant)
             yield reader, stored_names(working, reader.schema, renames), renames
 
-    @contextmanager
-    def _opened(self, file: DataFile) -> Iterator[BaseFileReader]:
-        file.check_exists()
-        try:
-            if isinstance(file.name, BaseFileName):
-                check_base_file_format(file.name.extension.upper())
-            with self._basis.store.open_arrow(file.path) as source:
-                yield BaseFileReader(source, self._basis.limits)
-        except CorruptError as error:
-            raise file.explained(error).within(path=file.path) from None
-        except BucketfmtError as error:
-            raise error.within(path=file.path) from None
+    def _opened(self, file: DataFile) -> AbstractContextManager[RowFile]:
+        return open_base_file(self._basis.store, file, self._basis.limits)
 
     def _read_groups(
-        self, reader: BaseFileReader, names: list[str], groups: list[int], batch_rows: int | None
+        self, reader: RowFile, names: list[str], groups: list[int], batch_rows: int | None
     ) -> Iterator[pa.Table]:
         """Yield rows of row groups, one by one or in batches."""
         if batch_rows is None:
@@ -277,8 +265,8 @@ class SliceReader:
             for batch in reader.iter_batches(names, groups, at_once, use_threads):
                 yield pa.Table.from_batches([batch])
 
-    def _row_groups(self, reader: BaseFileReader, row_filter: Filter | None) -> list[int]:
-        groups = list(range(reader.metadata.num_row_groups))
+    def _row_groups(self, reader: RowFile, row_filter: Filter | None) -> list[int]:
+        groups = list(range(reader.num_row_groups))
         if row_filter is not None:
             groups = reader.find_row_groups(row_filter, self._spec.table.with_meta)
         if self._spec.keys is not None and self._basis.config.populate_meta_fields:
@@ -301,10 +289,3 @@ class SliceReader:
 
 def _rows_of_keys(rows: _Rows, keys: pa.Array) -> _Rows:
     return rows.filter(pc.is_in(rows.column(RECORD_KEY), keys))
-
-
-def _is_copied(reader: BaseFileReader, row_group: int) -> bool:
-    """Whether it is worth to copy columns of a row group, and it can be held as a whole."""
-    if reader.metadata.row_group(row_group).total_byte_size < _COPIED_BYTES:
-        return False
-    return reader.row_groups[row_group].is_within(_HELD_ROWS, _HELD_BYTES)

@@ -13,11 +13,11 @@ import pyarrow as pa
 
 from bucketfmt.errors import BucketfmtError, SchemaError
 from bucketfmt.format.log.log_block import HeaderKey, LogBlock
-from bucketfmt.format.names.names import BaseFileName, check_base_file_format
+from bucketfmt.format.names.names import BaseFileName
 from bucketfmt.process import Mutex, cached_property
 from bucketfmt.rows.avro.avro_schema import arrow_schema, parse_avro_schema
 from bucketfmt.rows.columns.meta_columns import OPERATION
-from bucketfmt.rows.parquet.base_file import BaseFileReader
+from bucketfmt.snapshot.base_files import open_base_file
 from bucketfmt.snapshot.file_slices import find_file_slices
 from bucketfmt.snapshot.files import DataFile, FileSlice
 from bucketfmt.snapshot.log_files import load_log_file
@@ -209,10 +209,8 @@ class Snapshot:
         store, limits = self.state.store, self.state.limits
         try:
             if isinstance(file.name, BaseFileName):
-                file.check_exists()
-                check_base_file_format(file.name.extension.upper())
-                with store.open_arrow(file.path) as source:
-                    return BaseFileReader(source, limits).schema
+                with open_base_file(store, file, limits) as opened:
+                    return opened.schema
             for block in load_log_file(store, file, limits):
                 if isinstance(block, LogBlock) and HeaderKey.IS_PARTIAL not in block.header:
                     return arrow_schema(parse_avro_schema(block.schema, limits))

@@ -11,7 +11,6 @@ import pyarrow as pa
 
 import bucketfmt as bf
 from bucketfmt.rows.log_writer import DataFormat
-from bucketfmt.slices import slice_reader
 from bucketfmt.write.services.compaction import Compactor
 from bucketfmt.write.services.plan_clean import CleanPolicy
 from tests.interop.hudi_session import HudiSession
@@ -27,7 +26,7 @@ _RETAINED, _KEPT_MIN, _KEPT_MAX = (
 
 def copying() -> AbstractContextManager[object]:
     """Have columns copied of files of any size: the tables here are small."""
-    return mock.patch.object(slice_reader, "_COPIED_BYTES", 0)
+    return mock.patch("bucketfmt.rows.parquet.copying._COPIED_BYTES", 0)
 
 
 class Side(Protocol):

@@ -78,13 +78,13 @@ def test_footer() -> None:
     )
     reader = opened(written(ROWS.cast(schema), store_schema=True))
     assert reader.avro_schema == '{"type": "record"}'
-    assert reader.key_range == ("k00", "k09")
-    assert reader.bloom_filter is None
+    assert reader.keys.key_range == ("k00", "k09")
+    assert reader.keys.bloom_filter is None
     assert reader.schema.metadata is None
     assert reader.read().schema.metadata is None
     assert [batch.schema.metadata for batch in reader.iter_batches()] == [None]
     plain = opened(written(ROWS))
-    assert (plain.avro_schema, plain.key_range, plain.key_values) == (None, None, {})
+    assert (plain.avro_schema, plain.keys.key_range, plain.key_values) == (None, None, {})
 
 
 def test_row_groups_of_a_filter_and_of_keys() -> None:
@@ -144,7 +144,7 @@ def test_key_range_excludes_only_where_all_writers_compare_alike() -> None:
     def may_hold(low: str, high: str, keys: list[str]) -> list[bool]:
         metadata = {"hoodie_min_record_key": low, "hoodie_max_record_key": high}
         reader = opened(written(ROWS.replace_schema_metadata(metadata), store_schema=True))
-        return reader.may_hold_keys(pa.array(keys)).tolist()
+        return reader.keys.may_hold(pa.array(keys)).tolist()
 
     assert may_hold("b", "d", ["a", "b", "c", "d", "da", "😀"]) == [
         False,
@@ -172,7 +172,7 @@ def test_base_files_of_hudi(version: str, name: str, golden: Callable[[str, str]
         keys = rows["_hoodie_record_key"].combine_chunks()
         if name.startswith("virtual"):
             continue  # no keys there
-        assert reader.may_hold_keys(keys).all()
+        assert reader.keys.may_hold(keys).all()
         assert reader.find_row_groups_of_keys(keys) == list(range(reader.metadata.num_row_groups))
         assert reader.find_row_groups_of_keys(pa.array(["\x01", "\ud7ff"])) == []
 
@@ -182,12 +182,12 @@ def test_footers_of_hudi(version: str, golden: Callable[[str, str], Path]) -> No
     path = next(golden(version, "cow").glob("us/*.parquet"))
     reader = opened(path.read_bytes())
     keys = reader.read(["_hoodie_record_key"])["_hoodie_record_key"].combine_chunks()
-    assert reader.key_range == (min(keys.to_pylist()), max(keys.to_pylist()))
+    assert reader.keys.key_range == (min(keys.to_pylist()), max(keys.to_pylist()))
     assert '"_hoodie_record_key"' in (reader.avro_schema or "")
-    assert reader.bloom_filter is not None
-    assert reader.may_hold_keys(keys).all()
+    assert reader.keys.bloom_filter is not None
+    assert reader.keys.may_hold(keys).all()
     between = pa.array([f"{key}~" for key in keys.to_pylist()])
-    assert not reader.may_hold_keys(between).any()
+    assert not reader.keys.may_hold(between).any()
     assert reader.find_row_groups_of_keys(between) == []
 
 
@@ -273,7 +273,7 @@ def test_damage_is_a_corrupt_error() -> None:
         {"org.apache.hudi.bloomfilter": b64encode(b"x").decode()}
     )
     with pytest.raises(CorruptError):
-        opened(written(bad_bloom, store_schema=True)).may_hold_keys(pa.array(["k"]))
+        opened(written(bad_bloom, store_schema=True)).keys.may_hold(pa.array(["k"]))
 
 
 @pytest.mark.parametrize(

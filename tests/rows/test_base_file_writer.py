@@ -192,17 +192,17 @@ def test_footer_entries() -> None:
         "parquet.avro.schema",
         "writer.model.name",
     ]
-    assert reader.key_range == ("a", "c")
+    assert reader.keys.key_range == ("a", "c")
     assert reader.key_values["hoodie_bloom_filter_type_code"] == "DYNAMIC_V0"
     assert reader.key_values["writer.model.name"] == "avro"
     assert reader.avro_schema == KEYED
-    assert reader.may_hold_keys(pa.array(["a", "b", "bb", "z"])).tolist() == [1, 1, 0, 0]
+    assert reader.keys.may_hold(pa.array(["a", "b", "bb", "z"])).tolist() == [1, 1, 0, 0]
 
 
 def test_a_file_without_rows_has_a_filter_and_no_range() -> None:
     reader = BaseFileReader(encode_base_file(keyed([]), KEYED, KeyFooter()))
-    assert (reader.num_rows, reader.key_range) == (0, None)
-    assert reader.bloom_filter == BloomFilterBuilder().build()
+    assert (reader.num_rows, reader.keys.key_range) == (0, None)
+    assert reader.keys.bloom_filter == BloomFilterBuilder().build()
 
 
 def test_virtual_keys_leave_no_key_footer() -> None:
@@ -220,7 +220,7 @@ def test_no_row_without_key(key: str | None) -> None:
 def test_key_range_is_in_java_order() -> None:
     keys = ["\ufffd", "😀", "z"]
     reader = BaseFileReader(encode_base_file(keyed(keys), KEYED, KeyFooter()))
-    assert reader.key_range == ("z", "\ufffd")  # U+1F600 is D83D DE00 in UTF-16
+    assert reader.keys.key_range == ("z", "\ufffd")  # U+1F600 is D83D DE00 in UTF-16
     pieces = KeyFooter()
     for key in keys:
         pieces.add(pa.array([key]))
@@ -252,7 +252,7 @@ def test_the_footer_of_a_file_that_is_replaced_goes_on() -> None:
     whole = encode_base_file(keyed(["c", "m", "a", "x"]), KEYED, KeyFooter())
     new = BaseFileReader(pa.py_buffer(sink.getvalue()))
     assert new.key_values == BaseFileReader(whole).key_values
-    assert new.key_range == ("a", "x")
+    assert new.keys.key_range == ("a", "x")
 
 
 def test_a_footer_without_keys_or_with_a_damaged_filter_is_not_gone_on_with() -> None:
@@ -387,8 +387,8 @@ def test_a_file_of_hudi_written_again(
         wanted = arrow_schema(parse_avro_schema(hudis.avro_schema))
         keys = rows["_hoodie_record_key"]
         footer = None
-        if hudis.bloom_filter is not None:  # `clustered` and others have small ones
-            size = hudis.bloom_filter.keys_per_row or 0
+        if hudis.keys.bloom_filter is not None:  # `clustered` and others have small ones
+            size = hudis.keys.bloom_filter.keys_per_row or 0
             footer = KeyFooter(BloomFilterBuilder(num_entries=size))
         data = encode_base_file(rows, hudis.avro_schema, footer)
         ours = BaseFileReader(data)
@@ -398,7 +398,7 @@ def test_a_file_of_hudi_written_again(
         known = {key: value for key, value in hudis.key_values.items() if "bloom" not in key}
         assert {key: value for key, value in ours.key_values.items() if "bloom" not in key} == known
         if footer is not None:
-            assert ours.may_hold_keys(keys.combine_chunks()).all()
+            assert ours.keys.may_hold(keys.combine_chunks()).all()
             assert ours.key_values == hudis.key_values
 
 

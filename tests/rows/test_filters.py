@@ -17,12 +17,8 @@ from hypothesis import strategies as st
 from bucketfmt.errors import SchemaError
 from bucketfmt.rows.columns.java_text import java_strings
 from bucketfmt.rows.filters import Filter, Predicate, parse_filter
-from bucketfmt.rows.parquet.parquet_footer import (
-    ColumnRange,
-    ParquetFooter,
-    RowGroupRanges,
-    decode_footer,
-)
+from bucketfmt.rows.parquet.parquet_footer import ParquetFooter, decode_footer
+from bucketfmt.rows.row_ranges import ColumnRange, RowGroupRanges
 from tests.rotation import examples
 
 ROWS = pa.table(

@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bucketfmt.errors import BucketfmtError, CorruptError, TruncatedError
-from bucketfmt.rows.parquet.parquet_footer import ColumnRange, decode_footer
+from bucketfmt.rows.parquet.parquet_footer import decode_footer
+from bucketfmt.rows.row_ranges import ColumnRange
 from tests.rotation import examples
 
 UTC = dt.timezone.utc

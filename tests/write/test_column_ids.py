@@ -30,7 +30,7 @@ def test_rows_of_older_files_are_written_again_under_todays_names(
     given: int,
     copied_bytes: int,
 ) -> None:
-    monkeypatch.setattr("bucketfmt.slices.slice_reader._COPIED_BYTES", copied_bytes)
+    monkeypatch.setattr("bucketfmt.rows.parquet.copying._COPIED_BYTES", copied_bytes)
     uri = str(golden_copy(version, name))
     rows = bf.open(uri).scan().to_arrow()
     bf.open(uri).upsert(rows.slice(0, given), codec="gzip")

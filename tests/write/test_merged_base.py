@@ -144,7 +144,7 @@ def test_a_row_group_that_is_far_from_full_takes_the_inserts() -> None:
     assert group_rows(merged.data) == [*full, last + 1]
     assert copied(OLD, merged.data) == set(SCHEMA.names)
     assert read(merged.data)[KEY].to_pylist()[-2:] == ["k000999", "z"]
-    assert BaseFileReader(merged.data).key_range == ("k000000", "z")
+    assert BaseFileReader(merged.data).keys.key_range == ("k000000", "z")
 
 
 def test_inserts_after_a_row_group_that_is_half_full_begin_another(
@@ -194,7 +194,7 @@ def test_any_change_of_any_file(
     assert merged.num_updates == sum(row[0] in known for row in updates)
     assert merged.num_deletes == len(known & gone)
     if model:
-        assert BaseFileReader(merged.data).may_hold_keys(pa.array(list(model))).all()
+        assert BaseFileReader(merged.data).keys.may_hold(pa.array(list(model))).all()
 
 
 # ---------------------------------------------------------------------------- in a table
@@ -202,7 +202,7 @@ def test_any_change_of_any_file(
 
 @pytest.fixture
 def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> bf.Table:
-    monkeypatch.setattr("bucketfmt.slices.slice_reader._COPIED_BYTES", 0)
+    monkeypatch.setattr("bucketfmt.rows.parquet.copying._COPIED_BYTES", 0)
     return bf.create(
         str(tmp_path / "t"),
         schema=pa.schema(
@@ -271,7 +271,7 @@ def test_a_row_group_too_large_to_hold_is_streamed(
 ) -> None:
     table.upsert(given_rows(50, ts=1))
     old = newest_file(table)
-    monkeypatch.setattr("bucketfmt.slices.slice_reader._HELD_ROWS", 49)
+    monkeypatch.setattr("bucketfmt.rows.parquet.copying._HELD_ROWS", 49)
     monkeypatch.setattr(BaseFileReader, "read_stored", None)
     table.upsert(given_rows(10, ts=2))
     assert table.scan(["ts"]).to_arrow()["ts"].to_pylist() == [2] * 10 + [1] * 40

@@ -72,7 +72,7 @@ def assert_holds(uri: str, options: Options, model: Model) -> None:
 def test_columns_that_stay_are_copied(
     s3_options: Options, uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bucketfmt.slices.slice_reader._COPIED_BYTES", 0)
+    monkeypatch.setattr("bucketfmt.rows.parquet.copying._COPIED_BYTES", 0)
     table, model = create(uri, s3_options), Model()
     for number, ts in ((50, 1), (5, 2), (60, 3)):
         given = us_rows(number, ts=ts)

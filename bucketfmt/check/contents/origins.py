@@ -9,7 +9,6 @@ in itself and as long as its commit recorded.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,26 +18,24 @@ from bucketfmt.errors import CorruptError
 from bucketfmt.format.log.delete_records import DeleteBlock
 from bucketfmt.format.names.names import parse_base_file_name
 from bucketfmt.rows.columns.meta_columns import FILE_NAME, PARTITION_PATH
+from bucketfmt.rows.row_file import RowFile
 from bucketfmt.snapshot.files import DataFile
-
-if TYPE_CHECKING:
-    import pyarrow.parquet as pq
 
 __all__ = ["find_displaced_base_file", "find_displaced_deletes", "find_displaced_rows"]
 
 
 def find_displaced_base_file(
-    file: DataFile, partition_path: str, metadata: pq.FileMetaData
+    file: DataFile, partition_path: str, rows: RowFile
 ) -> Iterator[Finding]:
     """Yield T002 for a base file whose rows are of another file or partition.
 
-    The statistics of the footer tell; a file without them is passed over. Until Hudi 0.13 rows
+    The file's statistics tell; a file without them is passed over. Until Hudi 0.13 rows
     that a rewrite kept named the file before, so only rows that agree on another file count, and
     an older file of the same group is a warning.
     """
     own = str(file.name)
-    name = _only_value(metadata, FILE_NAME)
-    path = _only_value(metadata, PARTITION_PATH)
+    name = _only_value(rows, FILE_NAME)
+    path = _only_value(rows, PARTITION_PATH)
     if path is not None and path != partition_path:
         yield _displaced(file, partition_path, f"its rows are of partition {path[:200]!r}")
     elif name is not None and name != own:
@@ -91,18 +88,9 @@ def _displaced(file: DataFile, partition_path: str, evidence: str) -> Finding:
     )
 
 
-def _only_value(metadata: pq.FileMetaData, column: str) -> str | None:
+def _only_value(rows: RowFile, column: str) -> str | None:
     """Return the text that all rows have in a column; None where they differ or nothing tells."""
-    names = [metadata.schema.column(number).path for number in range(metadata.num_columns)]
-    if column not in names or not metadata.num_row_groups:
-        return None
-    at = names.index(column)
-    groups = range(metadata.num_row_groups)
-    try:
-        found = [metadata.row_group(group).column(at).statistics for group in groups]
-        if any(statistics is None or not statistics.has_min_max for statistics in found):
-            return None
-        (value, *others) = {bound for each in found for bound in (each.min, each.max)}
-    except (UnicodeDecodeError, pa.ArrowException):
-        return None
-    return value if isinstance(value, str) and not others else None
+    found = [group.columns.get(column) for group in rows.ranges([column])]
+    bounds = {bound for each in found for bound in ((each.low, each.high) if each else (None,))}
+    value = bounds.pop() if len(bounds) == 1 else None
+    return value if isinstance(value, str) else None

@@ -39,6 +39,7 @@ from bucketfmt.rows.avro.avro_types import AvroRecord
 from bucketfmt.rows.columns.meta_columns import PARTITION_PATH, RECORD_KEY
 from bucketfmt.rows.columns.virtual_keys import record_keys
 from bucketfmt.rows.parquet.base_file import BaseFileReader
+from bucketfmt.rows.row_file import ROW_FILE_BLOCKS, ROW_FILE_FORMATS, RowFile, open_row_block
 from bucketfmt.slices.cross_checks import (
     check_block_columns,
     check_counts,
@@ -46,6 +47,7 @@ from bucketfmt.slices.cross_checks import (
     count_rows,
     find_nullability_changes,
 )
+from bucketfmt.snapshot.base_files import open_base_file
 from bucketfmt.snapshot.files import DataFile, FileSlice
 from bucketfmt.snapshot.snapshot import Snapshot
 
@@ -87,7 +89,10 @@ class SliceExaminer:
                 is_sound = False
                 continue  # told by the listing
             is_base = isinstance(file.name, BaseFileName)
-            if isinstance(file.name, BaseFileName) and file.name.extension != "parquet":
+            if (
+                isinstance(file.name, BaseFileName)
+                and file.name.extension.upper() not in ROW_FILE_FORMATS
+            ):
                 continue  # told of the whole table, by find_omissions
             try:
                 if is_base:
@@ -96,7 +101,7 @@ class SliceExaminer:
                     yield from self._examine_log(file, tally, counts)
             except BucketfmtError as error:
                 is_sound = False
-                if isinstance(error, CorruptError):
+                if isinstance(error, CorruptError) and not is_base:
                     error = file.explained(error)
                 error.within(path=file.path)
                 yield event_of_error(
@@ -123,23 +128,23 @@ class SliceExaminer:
     # -- base files
 
     def _examine_base(self, file: DataFile, tally: KeyTally) -> Iterator[Event]:
-        with self._state.store.open_arrow(file.path) as source:
-            reader = BaseFileReader(source, self._state.limits)
-            _ = reader.bloom_filter
+        with open_base_file(self._state.store, file, self._state.limits) as reader:
+            _ = reader.keys.bloom_filter
             self._check_columns(reader, file.name.instant)
             yield Counted("base files opened")
             if self._state.config.populate_meta_fields and not self._is_told(file):
                 partition_path = tally.file_slice.partition_path
-                yield from find_displaced_base_file(file, partition_path, reader.metadata)
+                yield from find_displaced_base_file(file, partition_path, reader)
             if not self._with_keys:
                 return
-            counts = check_pages(source)
-            yield Counted("pages", counts.pages)
-            if counts.with_checksum < counts.pages:
-                yield NotChecked(
-                    file.path, "pages without a checksum: only keys were decoded", is_gap=False
-                )
-            for group in range(reader.metadata.num_row_groups):
+            if isinstance(reader, BaseFileReader):
+                counts = check_pages(reader.source)
+                yield Counted("pages", counts.pages)
+                if counts.with_checksum < counts.pages:
+                    yield NotChecked(
+                        file.path, "pages without a checksum: only keys were decoded", is_gap=False
+                    )
+            for group in range(reader.num_row_groups):
                 # Types and codecs have no checksum: does the beginning of each column decode?
                 next(reader.iter_batches(None, [group], 1, use_threads=False), None)
             columns = self._key_columns(reader.schema)
@@ -204,10 +209,10 @@ class SliceExaminer:
                 self._add_keys(rows, tally)
                 yield from find_displaced_rows(file, tally.file_slice.partition_path, rows)
             counts.rows[instant] += count_rows(block, limits)
-        elif kind is BlockType.PARQUET_DATA:
+        elif kind in ROW_FILE_BLOCKS:
             _ = block.schema
             if len(block.content):
-                reader = BaseFileReader(pa.py_buffer(block.content), limits)
+                reader = open_row_block(block, limits)
                 self._check_columns(reader, instant)
                 if self._with_keys:
                     rows = reader.read(self._place_columns(reader.schema), use_threads=False)
@@ -236,7 +241,7 @@ class SliceExaminer:
                 },
             )
 
-    def _check_columns(self, reader: BaseFileReader, instant: str) -> None:
+    def _check_columns(self, reader: RowFile, instant: str) -> None:
         stated = self._stated_columns(instant)
         if stated is not None:
             check_file_columns(reader.schema, stated)

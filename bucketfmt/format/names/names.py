@@ -28,7 +28,6 @@ __all__ = [
     "MarkerName",
     "Rfc29FileName",
     "WriteToken",
-    "check_base_file_format",
     "find_bucket_id",
     "find_data_file_name",
     "format_bucket_file_id",
@@ -169,22 +168,6 @@ def parse_base_file_name(name: str) -> BaseFileName:
     if found is None:
         raise CorruptError(f"{name!r} is not a base file name")
     return BaseFileName(*found.groups())
-
-
-def check_base_file_format(name: str) -> None:
-    """Check that this release reads base files of a format: parquet only.
-
-    Args:
-        name: The format as `hoodie.table.base.file.format` has it: a file's extension in capitals.
-
-    Raises:
-        UnsupportedError: the format is ORC, HFile, Lance, or unknown to this release.
-    """
-    if name != "PARQUET":
-        raise UnsupportedError(
-            f"base files of the format {name[:40]} are not read, only those of PARQUET; "
-            "read the table with Hudi, or have Hudi rewrite it in parquet"
-        )
 
 
 def parse_log_file_name(name: str) -> LogFileName:

@@ -18,6 +18,7 @@ from bucketfmt.rows.parquet.base_file import (
     MIN_KEY,
     BaseFileReader,
 )
+from bucketfmt.rows.row_file import RowFile
 
 __all__ = ["KeyFooter"]
 
@@ -43,14 +44,16 @@ class KeyFooter:
         self._as_it_was = as_it_was  # until keys are added
 
     @classmethod
-    def resume(cls, replaced: BaseFileReader) -> KeyFooter | None:
+    def resume(cls, replaced: RowFile) -> KeyFooter | None:
         """Return a KeyFooter with the keys of a file; None if the file's footer lacks the entries.
 
         The entries are not checked against the file's keys, which would cost as much as hashing all
         keys again.
         """
+        if not isinstance(replaced, BaseFileReader):
+            return None
         try:
-            bloom_filter, key_range = replaced.bloom_filter, replaced.key_range
+            bloom_filter, key_range = replaced.keys.bloom_filter, replaced.keys.key_range
             if bloom_filter is None or (key_range is None and replaced.num_rows):
                 return None
             entries = {key: replaced.key_values.get(key, "") for key in _ENTRIES}

@@ -18,40 +18,15 @@ import pyarrow as pa
 
 from bucketfmt.errors import CorruptError, TruncatedError
 from bucketfmt.rows.parquet.thrift_compact import Struct, ThriftList, read_struct
+from bucketfmt.rows.row_ranges import ColumnRange, RowGroupRanges
 
-__all__ = ["ColumnRange", "ParquetFooter", "RowGroupRanges", "decode_footer"]
+__all__ = ["ParquetFooter", "decode_footer"]
 
 _BOOLEAN, _INT32, _INT64, _, _FLOAT, _DOUBLE, _BYTE_ARRAY, _FIXED = range(8)
 _REPEATED = 2
 _RLE = 3
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _MICROS = {"s": 1_000_000, "ms": 1_000, "us": 1}
-
-
-@dataclass(frozen=True, slots=True)
-class ColumnRange:
-    """The statistics of one column in a row group; None where a statistic is absent.
-
-    Attributes:
-        low: No value is less.
-        high: No value is greater; of text or bytes, no value greater without this prefix.
-            Writers may cut both short. NaN lies outside both.
-        null_count: Number of nulls.
-        type: The column's type; the bounds are Python values of it.
-    """
-
-    low: Any
-    high: Any
-    null_count: int | None
-    type: pa.DataType
-
-
-@dataclass(frozen=True, slots=True)
-class RowGroupRanges:
-    """One row group: its number of rows, and the ranges of the columns with statistics."""
-
-    num_rows: int
-    columns: dict[str, ColumnRange]
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,10 +40,11 @@ from bucketfmt.rows.merging.log_entries import (
 from bucketfmt.rows.merging.merge import merge_log
 from bucketfmt.rows.merging.merge_rules import MergeRules
 from bucketfmt.rows.merging.over_deletes import OverDeletes
-from bucketfmt.rows.parquet.base_file import BaseFileReader
 from bucketfmt.rows.parquet.base_file_writer import encode_base_file
+from bucketfmt.rows.parquet.copying import find_codec_of
 from bucketfmt.rows.parquet.key_footer import KeyFooter
 from bucketfmt.rows.parquet.parquet_chunks import Codec
+from bucketfmt.rows.row_file import RowFile
 from bucketfmt.slices.slice_columns import RowSpec
 from bucketfmt.slices.slice_reader import SliceReader
 from bucketfmt.snapshot.files import FileSlice
@@ -376,10 +377,10 @@ class GroupWriter:
             self._found_codec = find_codec(self._snapshot, plan.group.partition_path)
         return self._found_codec
 
-    def _rewritten_codec(self, plan: GroupWrite, replaced: BaseFileReader | None) -> Codec:
+    def _rewritten_codec(self, plan: GroupWrite, replaced: RowFile | None) -> Codec:
         """Return the codec of a base file that takes the place of another."""
         told = self._settings.codec or stated_codec(self._config)
-        return told or (replaced and replaced.codec) or self._new_codec(plan)
+        return told or find_codec_of(replaced) or self._new_codec(plan)
 
     def _put(self, plan: GroupWrite, data: bytes | pa.Buffer) -> WriteStat:
         partition_path = plan.group.partition_path

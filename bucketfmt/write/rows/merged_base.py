@@ -14,10 +14,10 @@ import pyarrow as pa
 
 from bucketfmt.format.timeline.commit_metadata import NULL_COMMIT, WriteStat
 from bucketfmt.rows.merging.merge import MergedLog
-from bucketfmt.rows.parquet.base_file import BaseFileReader
 from bucketfmt.rows.parquet.base_file_writer import ROW_GROUP_BYTES, BaseFileWriter
 from bucketfmt.rows.parquet.key_footer import KeyFooter
 from bucketfmt.rows.parquet.parquet_chunks import Codec
+from bucketfmt.rows.row_file import RowFile
 from bucketfmt.slices.slice_reader import BasePiece
 from bucketfmt.snapshot.files import DataFile
 
@@ -64,7 +64,7 @@ class MergedBase:
 def encode_merged_base(
     log: MergedLog,
     pieces: Iterable[BasePiece],
-    replaced: BaseFileReader | None,
+    replaced: RowFile | None,
     avro_schema: str,
     constants: Mapping[str, str | None],
     *,

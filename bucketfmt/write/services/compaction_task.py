@@ -13,6 +13,7 @@ import msgspec
 from bucketfmt.format.names.names import BaseFileName, IoType, MarkerName, parse_write_token
 from bucketfmt.format.timeline.commit_metadata import WriteStat
 from bucketfmt.rows.columns.meta_rows import add_meta_fields, file_constants, merge_schema
+from bucketfmt.rows.parquet.copying import find_codec_of
 from bucketfmt.rows.parquet.parquet_chunks import Codec
 from bucketfmt.slices.slice_codec import decode_slice
 from bucketfmt.slices.slice_columns import RowSpec
@@ -90,7 +91,7 @@ class CompactionTask:
                 add_meta_fields(self.avro_schema),
                 file_constants(file_slice.partition_path, name, is_populated=populated),
                 with_key_footer=populated,
-                codec=self.codec or (replaced and replaced.codec) or self.new_codec,
+                codec=self.codec or find_codec_of(replaced) or self.new_codec,
             )
 
         # Of keys that no base row had: what was logged and deleted again.

@@ -118,7 +118,7 @@ def may_hold_key(question: Json) -> Json:
     out = pa.BufferOutputStream()
     pq.write_table(rows, out)
     reader = BaseFileReader(out.getvalue())
-    return [bool(answer) for answer in reader.may_hold_keys(pa.array(question["keys"]))]
+    return [bool(answer) for answer in reader.keys.may_hold(pa.array(question["keys"]))]
 
 
 def parquet_data_block(data: bytes) -> Json:
