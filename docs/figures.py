@@ -75,7 +75,7 @@ ROOMS = (
     ),
     Room(
         "format",
-        "bytes to and from values; pure",
+        "bytes and values; pure",
         ("encoding", "names", "table", "timeline", "log", "keys", "buckets", "hfile", "metadata"),
     ),
     Room("errors, limits, ...", "what all rooms share"),
@@ -139,6 +139,8 @@ def draw_rooms() -> str:
             parts.append(_box(right, top + 8, width, ROOM_HEIGHT - 16, "chipbox"))
             parts.append(_text(right + 7, middle, name, "chip"))
             right -= 6
+        if MARGIN + 204 + len(room.idea) * CHARACTER > right:
+            raise ValueError(f"the text of {room.name} meets its rooms; shorten the text")
     return _svg(WIDTH, 2 * MARGIN + len(ROOMS) * (ROOM_HEIGHT + 4), parts)
 
 
