@@ -131,14 +131,16 @@ class BucketLayout(ABC):
         of_no_bucket = set(file_ids).difference(*groups.values())
         return of_no_bucket.union(*(groups.get(bucket_id, ()) for bucket_id in buckets))
 
-    def write_targets(self, groups: Sequence[str]) -> Sequence[str | None]:
+    def write_targets(self, bucket_id: int, groups: Sequence[str]) -> Sequence[str | None]:
         """Return the file groups that take the rows written to a bucket: each takes all of them.
 
         Args:
+            bucket_id: The bucket.
             groups: The file groups of the bucket, which may be none.
 
         Returns:
-            File ids; None stands for a file group that the write begins, see `new_file_id`.
+            File ids, also of file groups that are to be begun; None stands for a file group whose
+            id `new_file_id` makes.
         """
         return groups or (None,)
 

@@ -13,10 +13,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bucketfmt.errors import CorruptError, IndexUnknownError, NotFoundError
+from bucketfmt.errors import NotFoundError
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.index.layout import BucketLayout
 from bucketfmt.location.find_index import IndexFinder
+from bucketfmt.location.locator import find_locator, place_slices
 from bucketfmt.slices.slice_columns import RowSpec
 from bucketfmt.slices.slice_reader import SliceReader
 from bucketfmt.snapshot.files import FileSlice
@@ -29,10 +30,11 @@ __all__ = [
     "LOCATION_SCHEMA",
     "KeyLocator",
     "PartitionLocator",
+    "PlacedFiles",
     "locate_keys",
     "lookup_rows",
     "plan_locator",
-    "slices_by_bucket",
+    "read_keys_of_slices",
 ]
 
 LOCATION_SCHEMA = pa.schema(
@@ -64,63 +66,65 @@ class KeyLocator:
     def locate(self, keys: KeysLike) -> pa.Table:
         """Return what `Table.locate` does, of partitions that it has."""
         found = read_keys(keys, self.config, lambda: self.schema)
-        return _locate(found, _by_partition(tuple(self.partitions), found, None), self._partition)
+        return _locate(found, _by_partition(tuple(self.partitions), found, None), self._places)
 
-    def _partition(
-        self, path: str, record_keys: pa.ChunkedArray
-    ) -> tuple[PartitionLocator, np.ndarray]:
+    def _places(self, path: str, record_keys: pa.ChunkedArray) -> tuple[np.ndarray, PlacedFiles]:
         some = self.partitions.get(path)
         if some is None:
             raise NotFoundError(
                 "the table had no such partition when the locator was made; make a new one"
             )
-        return some, some.buckets.assign(record_keys)
+        return some.layout.assign(record_keys), some.files
 
 
 @dataclass(frozen=True, eq=False)
 class PartitionLocator:
-    """The buckets of a partition, and the files of each: row i + 1 those of `bucket_ids[i]`.
+    """The buckets of a partition, and the files of each."""
 
-    Row 0 stands for a bucket without a file group.
+    layout: BucketLayout
+    files: PlacedFiles
+
+
+@dataclass(frozen=True, eq=False)
+class PlacedFiles:
+    """The files of file groups: row i + 1 of `files` those of a file group of `places[i]`.
+
+    Attributes:
+        places: Ascending; a place with several file groups stands there as often. In a table
+            with buckets a place is a bucket id.
+        files: Row 0 stands for a place without a file group.
     """
 
-    buckets: BucketLayout
-    bucket_ids: Sequence[int]
+    places: np.ndarray
     files: pa.Table
 
     @classmethod
-    def of(cls, slices: Sequence[FileSlice], buckets: BucketLayout) -> PartitionLocator:
-        """Return the locator of file slices.
-
-        Raises:
-            CorruptError: a bucket has two.
-            IndexUnknownError: a file group is in no bucket.
-        """
-        of_bucket = slices_by_bucket(slices, buckets)
-        found = sorted(of_bucket)
+    def of(cls, slices: Mapping[int, Sequence[FileSlice]]) -> PlacedFiles:
+        """Return the files of slices, which are given by place."""
+        found = [(place, own) for place in sorted(slices) for own in slices[place]]
         files = pa.table(
             {
-                "file_id": [None, *(of_bucket[b].file_id for b in found)],
-                "base_file": [None, *(_base_path(of_bucket[b]) for b in found)],
-                "log_files": [
-                    None,
-                    *([file.path for file in of_bucket[b].log_files] for b in found),
-                ],
+                "file_id": [None, *(own.file_id for _, own in found)],
+                "base_file": [None, *(_base_path(own) for _, own in found)],
+                "log_files": [None, *([file.path for file in own.log_files] for _, own in found)],
             },
             pa.schema([LOCATION_SCHEMA.field(n) for n in ("file_id", "base_file", "log_files")]),
         )
-        return cls(buckets, found, files)
+        return cls(np.array([place for place, _ in found], np.int64), files)
 
-    def locate(
-        self, partition_path: str, record_keys: pa.ChunkedArray, bucket_ids: np.ndarray
-    ) -> pa.Table:
-        """Return the locations of keys whose buckets are known."""
-        at = np.searchsorted(self.bucket_ids, bucket_ids)
-        is_found = np.isin(bucket_ids, self.bucket_ids)
-        rows = self.files.take(pa.array(np.where(is_found, at + 1, 0)))
-        partition = pa.repeat(pa.scalar(partition_path, pa.string()), len(bucket_ids))
-        columns = [record_keys, partition, pa.array(bucket_ids, pa.int32()), *rows.columns]
-        return pa.table(columns, schema=LOCATION_SCHEMA)
+    def find(self, places: np.ndarray) -> tuple[np.ndarray, pa.Table]:
+        """Return a row for each file group of each of these places, or one row without files.
+
+        Returns:
+            The index into `places` that each row is for, ascending; the rows.
+        """
+        starts = np.searchsorted(self.places, places, "left")
+        counts = np.searchsorted(self.places, places, "right") - starts
+        sizes = np.maximum(counts, 1)
+        of_key = np.repeat(np.arange(len(places)), sizes)
+        within = np.arange(len(of_key)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        rows = np.where(counts[of_key] > 0, starts[of_key] + within + 1, 0)
+        return of_key, self.files.take(pa.array(rows))
 
 
 def plan_locator(
@@ -134,8 +138,9 @@ def plan_locator(
     """
     found = {}
     for path in snapshot.partitions if partitions is None else partitions:
-        buckets = index_finder.layout(snapshot, path)
-        found[path] = PartitionLocator.of(snapshot.slices(path), buckets)
+        layout = index_finder.layout(snapshot, path)
+        files = PlacedFiles.of(place_slices(snapshot.slices(path), layout))
+        found[path] = PartitionLocator(layout, files)
     return KeyLocator(snapshot.state.config, snapshot.schema.data, found)
 
 
@@ -152,32 +157,36 @@ def locate_keys(
         CorruptError: a key's bucket has two file groups.
         ValueError: the caller's index contradicts the table.
     """
+    locator = find_locator(snapshot, index_finder)
 
-    def locator(path: str, record_keys: pa.ChunkedArray) -> tuple[PartitionLocator, np.ndarray]:
-        buckets = index_finder.layout(snapshot, path)
-        bucket_ids = buckets.assign(record_keys)
-        slices = _slices_in_buckets(snapshot, path, buckets, bucket_ids)
-        return PartitionLocator.of(slices, buckets), bucket_ids
+    def places(path: str, record_keys: pa.ChunkedArray) -> tuple[np.ndarray, PlacedFiles]:
+        located = locator.locate(path, record_keys)
+        return located.places, PlacedFiles.of(located.slices)
 
-    return _locate(keys, _by_partition(snapshot.partitions, keys, partitions), locator)
+    return _locate(keys, _by_partition(snapshot.partitions, keys, partitions), places)
 
 
 def _locate(
     keys: KeySet,
     by_partition: Iterator[tuple[str, pa.ChunkedArray, np.ndarray]],
-    locator: Callable[[str, pa.ChunkedArray], tuple[PartitionLocator, np.ndarray]],
+    places_of: Callable[[str, pa.ChunkedArray], tuple[np.ndarray, PlacedFiles]],
 ) -> pa.Table:
     located, rows = [], []
     for path, record_keys, rows_of_keys in by_partition:
-        partition, bucket_ids = locator(path, record_keys)
-        located.append(partition.locate(path, record_keys, bucket_ids))
-        rows.append(rows_of_keys)
+        places, files = places_of(path, record_keys)
+        of_key, found = files.find(places)
+        is_repeated = len(of_key) > len(places)  # by a place with several file groups
+        own_keys = record_keys.take(pa.array(of_key)) if is_repeated else record_keys
+        partition = pa.repeat(pa.scalar(path, pa.string()), len(of_key))
+        columns = [own_keys, partition, pa.array(places[of_key], pa.int32()), *found.columns]
+        located.append(pa.table(columns, schema=LOCATION_SCHEMA))
+        rows.append(rows_of_keys[of_key])
     if not located:
         return LOCATION_SCHEMA.empty_table()
-    found = pa.concat_tables(located)
+    every = pa.concat_tables(located)
     if len(located) == 1 or keys.partition_paths is None:
-        return found
-    return found.take(pa.array(np.argsort(np.concatenate(rows))))
+        return every
+    return every.take(pa.array(np.argsort(np.concatenate(rows), kind="stable")))
 
 
 def _by_partition(
@@ -205,34 +214,6 @@ def _base_path(file_slice: FileSlice) -> str | None:
     return file_slice.base_file.path if file_slice.base_file else None
 
 
-def slices_by_bucket(slices: Sequence[FileSlice], buckets: BucketLayout) -> dict[int, FileSlice]:
-    """Return the slices by their buckets.
-
-    Raises:
-        CorruptError: a bucket has two.
-        IndexUnknownError: a file group is in no bucket.
-    """
-    found: dict[int, FileSlice] = {}
-    for file_slice in slices:
-        bucket_id = buckets.bucket_of(file_slice.file_id)
-        if bucket_id is None:
-            raise IndexUnknownError(
-                f"file group {file_slice.file_id} is in no bucket of the index, so hashing does "
-                "not tell whether it holds a key; pass the index= it was written with, or use "
-                "lookup(), which looks into it",
-                partition=file_slice.partition_path,
-            )
-        if bucket_id in found:
-            raise CorruptError(
-                f"two file groups in one bucket, {found[bucket_id].file_id} and "
-                f"{file_slice.file_id}: a scan returns the rows of both; run bucketfmt check",
-                partition=file_slice.partition_path,
-                bucket=bucket_id,
-            )
-        found[bucket_id] = file_slice
-    return found
-
-
 def lookup_rows(
     snapshot: Snapshot,
     index_finder: IndexFinder,
@@ -240,49 +221,43 @@ def lookup_rows(
     columns: Sequence[str] | None = None,
 ) -> pa.Table:
     """Return the rows of keys. As `Table.lookup`."""
-    table = snapshot.schema
-    output = output_schema(table, columns, meta_columns=False)
-    streams, size = [], 0
+    output = output_schema(snapshot.schema, columns, meta_columns=False)
+    locator = find_locator(snapshot, index_finder)
     with snapshot.state.read_here():
-        for path, record_keys, _ in _by_partition(snapshot.partitions, keys, None):
-            slices = _slices_of_keys(snapshot, index_finder, path, record_keys)
-            for file_slice, own in slices:
-                spec = RowSpec(table=table, output=output, keys=own)
-                streams.append(partial(SliceReader(snapshot, spec).read, file_slice, None))
-                size += file_slice.size
+        found = [
+            candidate
+            for path, record_keys, _ in _by_partition(snapshot.partitions, keys, None)
+            for candidate in locator.candidates(path, pc.unique(record_keys))
+        ]
+    return read_keys_of_slices(snapshot, found, output)
+
+
+def read_keys_of_slices(
+    snapshot: Snapshot,
+    slices: Sequence[tuple[FileSlice, pa.Array]],
+    output: pa.Schema,
+) -> pa.Table:
+    """Return the rows that file slices have of record keys.
+
+    Args:
+        snapshot: The table.
+        slices: (file slice, record keys to look for in the slice).
+        output: The columns to return.
+
+    Raises:
+        CorruptError: a file is missing or damaged.
+        NotFoundError: a file was deleted since, by a rollback or a clean.
+    """
+    with snapshot.state.read_here():
+        streams = [
+            partial(
+                SliceReader(snapshot, RowSpec(snapshot.schema, output, keys=own)).read,
+                file_slice,
+                None,
+            )
+            for file_slice, own in slices
+        ]
+        size = sum(file_slice.size for file_slice, _ in slices)
         workers = reader_count(snapshot.state.store, size)
         found = list(merge_streams(streams, workers, buffered=workers))
     return pa.concat_tables([output.empty_table(), *found])
-
-
-def _slices_of_keys(
-    snapshot: Snapshot,
-    index_finder: IndexFinder,
-    partition_path: str,
-    record_keys: pa.ChunkedArray,
-) -> Iterator[tuple[FileSlice, pa.Array]]:
-    """Yield the slices that may hold keys, each with those keys.
-
-    A file group that is off the ring (or any, where no index is proved) may hold all of them.
-    """
-    distinct = pc.unique(record_keys)
-    try:
-        buckets = index_finder.layout(snapshot, partition_path)
-    except IndexUnknownError:
-        yield from ((file_slice, distinct) for file_slice in snapshot.slices(partition_path))
-        return
-    bucket_ids = buckets.assign(distinct)
-    for file_slice in _slices_in_buckets(snapshot, partition_path, buckets, bucket_ids):
-        bucket_id = buckets.bucket_of(file_slice.file_id)
-        if bucket_id is None:
-            yield file_slice, distinct
-        else:
-            yield file_slice, distinct.filter(pa.array(bucket_ids == bucket_id))
-
-
-def _slices_in_buckets(
-    snapshot: Snapshot, partition_path: str, buckets: BucketLayout, bucket_ids: np.ndarray
-) -> list[FileSlice]:
-    """Return the slices in any of these buckets, and those in no bucket of the index."""
-    asked = {None, *pc.unique(pa.array(bucket_ids)).to_pylist()}
-    return snapshot.slices_where(partition_path, lambda id_: buckets.bucket_of(id_) in asked)

@@ -250,11 +250,12 @@ def test_a_child_does_not_keep_a_folder_locked(tmp_path: Path) -> None:
 
 
 def test_a_child_that_exits_leaves_its_parents_temporary_files(tmp_path: Path) -> None:
-    from bucketfmt.write.rows.grouping import BucketRef, GroupedRows
+    from bucketfmt.location.routes import Route
+    from bucketfmt.write.rows.grouping import GroupedRows
 
-    group = BucketRef("a", 0)
+    route = Route("a", 0)
     with GroupedRows() as grouped:
-        grouped.add(group, rows(range(5), ts=1))
+        grouped.add(route, rows(range(5), ts=1))
         grouped._spill()
 
         def child() -> None:
@@ -262,7 +263,7 @@ def test_a_child_that_exits_leaves_its_parents_temporary_files(tmp_path: Path) -
                 pass
 
         in_child(child)
-        assert grouped.rows(group).num_rows == 5
+        assert grouped.rows([route]).num_rows == 5
         folder = grouped._folder
     assert folder is not None
     assert not folder.exists()

@@ -1,18 +1,30 @@
-"""Rows by bucket, in memory and on disk."""
+"""Rows by route, in memory and on disk, and the file groups that routes lead to."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bucketfmt.format.keys.record_keys import KeyDialect
-from bucketfmt.index.layout import FixedBuckets
+from bucketfmt.index.layout import BucketLayout, FixedBuckets
+from bucketfmt.location.routes import GroupRef, Route
 from bucketfmt.write.rows import grouping
-from bucketfmt.write.rows.grouping import BucketRef, GroupedRows, route_rows
+from bucketfmt.write.rows.grouping import GroupedRows, find_targets, route_rows
+
+
+class _ByLayout:
+    """Routes by one layout in every partition."""
+
+    def __init__(self, layout: BucketLayout) -> None:
+        self._layout = layout
+
+    def route(self, partition_path: str, record_keys: pa.ChunkedArray) -> np.ndarray:
+        return self._layout.assign(record_keys)
 
 
 @given(
@@ -26,11 +38,11 @@ def test_every_row_comes_to_its_bucket_in_the_order_given(
     keys = pa.chunked_array([[key for key, _ in pairs]], pa.string())
     paths = pa.chunked_array([[path for _, path in pairs]], pa.string())
     rows = pa.table({"row": pa.array(range(len(pairs)), pa.int64())})
-    routed = list(route_rows(rows, keys, paths, lambda _: buckets))
-    expected: dict[BucketRef, list[int]] = {}
+    routed = list(route_rows(rows, keys, paths, _ByLayout(buckets)))
+    expected: dict[Route, list[int]] = {}
     for number, (key, path) in enumerate(pairs):
         bucket = int(buckets.assign(pa.array([key]))[0])
-        expected.setdefault(BucketRef(path, bucket), []).append(number)
+        expected.setdefault(Route(path, bucket), []).append(number)
     assert {group: own["row"].to_pylist() for group, own in routed} == expected
     assert len(routed) == len(expected)
 
@@ -40,17 +52,21 @@ def test_every_row_comes_to_its_bucket_in_the_order_given(
 def test_what_is_spilled_comes_back_in_order(parts: list[tuple[int, int]], bytes_max: int) -> None:
     with pytest.MonkeyPatch.context() as patch, GroupedRows() as grouped:
         patch.setattr(grouping, "_BYTES_IN_MEMORY", bytes_max)
-        expected: dict[BucketRef, list[str]] = {}
+        expected: dict[Route, list[str]] = {}
         for number, (bucket, size) in enumerate(parts):
             texts = [f"{number}-{i}" for i in range(size)]
-            group = BucketRef("p", bucket)
-            grouped.add(group, pa.table({"text": pa.array(texts, pa.string())}))
-            expected.setdefault(group, []).extend(texts)
-        assert grouped.groups == sorted(expected)
-        assert {g: grouped.rows(g)["text"].to_pylist() for g in grouped.groups} == expected
-        assert {group: grouped.num_rows(group) for group in expected} == {
-            group: len(numbers) for group, numbers in expected.items()
+            route = Route("p", bucket)
+            grouped.add(route, pa.table({"text": pa.array(texts, pa.string())}))
+            expected.setdefault(route, []).extend(texts)
+        assert grouped.routes == sorted(expected)
+        assert {r: grouped.rows([r])["text"].to_pylist() for r in grouped.routes} == expected
+        assert {route: grouped.num_rows([route]) for route in expected} == {
+            route: len(numbers) for route, numbers in expected.items()
         }
+        if expected:
+            in_order = [text for _, texts in sorted(expected.items()) for text in texts]
+            assert grouped.rows(grouped.routes)["text"].to_pylist() == in_order
+            assert grouped.num_rows(grouped.routes) == len(in_order)
 
 
 def test_temporary_files_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,8 +74,40 @@ def test_temporary_files_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     with GroupedRows() as grouped:
         for number in range(3):
-            grouped.add(BucketRef("p", number), pa.table({"x": pa.array(range(100))}))
+            grouped.add(Route("p", number), pa.table({"x": pa.array(range(100))}))
         (folder,) = tmp_path.iterdir()
         assert sorted(f.name for f in folder.iterdir()) == ["0.arrow", "1.arrow", "2.arrow"]
-        assert grouped.rows(BucketRef("p", 1))["x"].to_pylist() == list(range(100))
+        assert grouped.rows([Route("p", 1)])["x"].to_pylist() == list(range(100))
     assert not list(tmp_path.iterdir())
+
+
+def test_a_group_takes_the_rows_of_all_routes_that_lead_to_it() -> None:
+    """As where a bucket is split: its file group takes all rows, a child those of its half."""
+    parent, low, high = (GroupRef("a", name, 7) for name in ("parent", "low", "high"))
+    other = GroupRef("b", None, 3)
+    leads_to = {
+        Route("a", 3): [parent, low],
+        Route("a", 7): [parent, high],
+        Route("b", 3): [other],
+    }
+    assert list(find_targets(leads_to, leads_to.__getitem__)) == [
+        (parent, [Route("a", 3), Route("a", 7)]),
+        (low, [Route("a", 3)]),
+        (high, [Route("a", 7)]),
+        (other, [Route("b", 3)]),
+    ]
+
+
+def test_the_groups_of_a_partition_are_asked_for_when_those_before_are_taken() -> None:
+    asked: list[Route] = []
+
+    def targets_of(route: Route) -> list[GroupRef]:
+        asked.append(route)
+        return [GroupRef(route.partition_path, None, route.number)]
+
+    routes = [Route("a", 0), Route("a", 1), Route("b", 0)]
+    found = find_targets(routes, targets_of)
+    assert next(found) == (GroupRef("a", None, 0), [Route("a", 0)])
+    assert asked == routes[:2]
+    assert [group for group, _ in found] == [GroupRef("a", None, 1), GroupRef("b", None, 0)]
+    assert asked == routes

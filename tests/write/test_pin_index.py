@@ -280,7 +280,7 @@ def test_a_ring_that_another_writer_makes_meanwhile_is_a_conflict(tmp_path: Path
     started = bf.open(root).start_write("upsert", SCHEMA)
     ring = root / ".hoodie/.bucket_index/consistent_hashing_metadata"
     task = started.task
-    task._basis.layout("d")  # rows are routed
+    task._basis.locator.routing("d")  # rows are routed
     (ring / "d").mkdir()
     metadata = encode_hashing_metadata(initial_hashing_metadata("d", 8))
     (ring / "d" / "00000000000000.hashing_meta").write_bytes(metadata)

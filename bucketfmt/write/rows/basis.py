@@ -6,8 +6,6 @@ where nothing states the index.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import pyarrow as pa
 
 from bucketfmt.errors import (
@@ -18,21 +16,19 @@ from bucketfmt.errors import (
     UnsupportedError,
 )
 from bucketfmt.format.table.table_config import TableConfig
-from bucketfmt.index.layout import BucketLayout
 from bucketfmt.index.model import BucketIndex
 from bucketfmt.index.resolve import ResolvedIndex
 from bucketfmt.location.find_index import IndexFinder
 from bucketfmt.location.key_encoding import find_key_encoding
+from bucketfmt.location.locator import Locator, find_locator
 from bucketfmt.process import cached_property
 from bucketfmt.rows.avro.avro_schema_json import avro_schema_json
 from bucketfmt.rows.columns.column_types import stored_columns
 from bucketfmt.rows.columns.meta_columns import META_COLUMNS
 from bucketfmt.rows.merging.merge_rules import MergeRules, find_merge_rules
-from bucketfmt.snapshot.files import FileSlice
 from bucketfmt.snapshot.schema import TableSchema, find_stated_text, find_stating_commit
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.snapshot.written_files import CommitRecord
-from bucketfmt.table.lookup import slices_by_bucket
 from bucketfmt.write.rows.schema_change import GivenColumns, SchemaChange, plan_schema
 
 __all__ = ["Basis", "check_operations_are_not_kept", "check_writable"]
@@ -46,6 +42,7 @@ class Basis:
         incoming: The columns of the rows to write, and what they may change.
         finder: What tells the index.
         index: How keys map to buckets.
+        locator: Where keys live, and where rows are written.
         rules: How records merge.
         schema: The columns once the write is done.
         avro_schema: The same as Avro JSON, without Hudi's own columns.
@@ -81,8 +78,7 @@ class Basis:
         check_writable(snapshot.state.config)
         check_operations_are_not_kept(snapshot)
         self.rules: MergeRules = find_merge_rules(self._config)
-        self._layouts: dict[str, BucketLayout] = {}
-        self._slices: dict[str, Mapping[int, FileSlice]] = {}
+        self.locator: Locator = find_locator(snapshot, finder)
         self.is_schema_change = False
         self.schema_changes: tuple[str, ...] = ()
         self.kept: tuple[str, ...] = ()
@@ -98,28 +94,6 @@ class Basis:
         """The newest schema with column ids that a commit states."""
         stated = (commit.latest_schema for commit in reversed(self.snapshot.commits))
         return next((text for text in stated if text), None)
-
-    def layout(self, partition_path: str) -> BucketLayout:
-        """Return the layout of a partition, which may be new. As `IndexFinder.layout`."""
-        found = self._layouts.get(partition_path)
-        if found is None:
-            found = self.finder.layout(self.snapshot, partition_path)
-            self._layouts[partition_path] = found
-        return found
-
-    def slices(self, partition_path: str) -> Mapping[int, FileSlice]:
-        """Return what each bucket of a partition holds.
-
-        Raises:
-            CorruptError: a bucket has two file groups.
-            IndexUnknownError: a file group is in no bucket.
-        """
-        found = self._slices.get(partition_path)
-        if found is None:
-            slices = self.snapshot.slices(partition_path)
-            found = slices_by_bucket(slices, self.layout(partition_path))
-            self._slices[partition_path] = found
-        return found
 
     def _plan_schema(self, incoming: GivenColumns | None) -> tuple[TableSchema, str]:
         config, commits = self._config, self.snapshot.commits

@@ -8,7 +8,7 @@ SparkBucketIndexPartitioner, HoodieSimpleBucketIndex.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import get_args
 
@@ -16,10 +16,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bucketfmt.errors import ConflictError, SchemaError, UnsupportedError
+from bucketfmt.errors import SchemaError, UnsupportedError
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.format.timeline.write_operation import WriteOperation
-from bucketfmt.location.hashing_files import load_hashing_metadata, put_initial_ring
+from bucketfmt.location.routes import GroupRef, Route
 from bucketfmt.rows.columns.meta_columns import RECORD_KEY
 from bucketfmt.rows.columns.meta_rows import add_meta_fields
 from bucketfmt.rows.columns.virtual_keys import record_keys
@@ -30,12 +30,13 @@ from bucketfmt.rows.parquet.parquet_chunks import Codec
 from bucketfmt.slices.slice_columns import RowSpec
 from bucketfmt.slices.slice_reader import SliceReader
 from bucketfmt.snapshot.files import FileSlice
-from bucketfmt.table.keys import KeySet, key_columns
-from bucketfmt.table.lookup import lookup_rows
+from bucketfmt.table.keys import key_columns
+from bucketfmt.table.lookup import read_keys_of_slices
+from bucketfmt.table.scan import output_schema
 from bucketfmt.write.commit.non_blocking import Concurrency
 from bucketfmt.write.rows.basis import Basis
 from bucketfmt.write.rows.group_writer import Deletes, GroupWriter, RowNumbering, WriteSettings
-from bucketfmt.write.rows.grouping import BucketRef
+from bucketfmt.write.rows.grouping import find_targets
 from bucketfmt.write.rows.plan_write import GroupWrite, Target, plan_group_write
 from bucketfmt.write.rows.receipts import Receipt, encode_receipt
 from bucketfmt.write.rows.table_codec import DEFAULT_CODEC
@@ -67,7 +68,11 @@ class FileFormats:
 
 
 class BucketWriter:
-    """Writes buckets of one instant. `plan` in one thread, `write` in several."""
+    """Writes buckets of one instant. `plan` in one thread, `write` in several.
+
+    Attributes:
+        locator: Tells which file groups take which rows.
+    """
 
     def __init__(
         self,
@@ -78,6 +83,7 @@ class BucketWriter:
         concurrency: Concurrency = "optimistic",
     ) -> None:
         self._is_non_blocking = concurrency == "non_blocking"
+        self.locator = basis.locator
         self._basis = basis
         self._operation = operation
         self._instant = instant
@@ -93,45 +99,29 @@ class BucketWriter:
         )
         self._writer = GroupWriter(basis.snapshot, settings)
 
-    def put_rings(self, partition_paths: Iterable[str]) -> None:
-        """Write down the rings of new partitions, as Hudi does before the first write to them.
-
-        The ring of a new partition follows from the partition's path and the number of buckets.
+    def targets(self, routes: Iterable[Route]) -> Iterator[tuple[GroupRef, list[Route]]]:
+        """Yield the file groups that take the rows of these routes. As `find_targets`.
 
         Raises:
-            ConflictError: the partition has another ring than the one that rows were routed by:
-                another writer wrote a ring of another number of buckets meanwhile.
+            CorruptError: a bucket has two file groups.
+            IndexUnknownError: a file group is in no bucket.
         """
-        index, state = self._basis.index, self._basis.snapshot.state
-        if not index.has_rings:
-            return
-        for partition_path in sorted(set(partition_paths)):
-            found = load_hashing_metadata(state, partition_path)
-            if found is None:
-                num_buckets = index.num_buckets_of(partition_path)
-                if put_initial_ring(state.store, partition_path, num_buckets):
-                    continue
-                found = load_hashing_metadata(state, partition_path)
-            bucket_ids = self._basis.layout(partition_path).bucket_ids
-            if found is not None and list(bucket_ids) != [node.value for node in found.nodes]:
-                raise ConflictError(
-                    f"another writer has given partition {partition_path!r} another ring of "
-                    "buckets; write again"
-                )
+        overwrites = self._operation.overwrites
+        targets_of = self.locator.first_groups if overwrites else self.locator.targets
+        return find_targets(routes, targets_of)
 
-    def plan(self, group: BucketRef, write_token: str) -> GroupWrite | None:
-        """Return what to write of a bucket; None if there is nothing to delete from.
+    def plan(self, group: GroupRef, write_token: str) -> GroupWrite | None:
+        """Return what to write to a file group; None if there is nothing to delete from.
 
         Raises:
             ValueError: rows are to be bulk-inserted into a bucket that has rows.
             UnsupportedError: file groups of a ring would be hidden or are.
-            CorruptError: the bucket has two file groups.
         """
         basis, operation = self._basis, self._operation
         state = basis.snapshot.state
         file_slice: FileSlice | None = None
         if not operation.overwrites:
-            file_slice = basis.slices(group.partition_path).get(group.bucket_id)
+            file_slice = self.locator.slice_of(group)
         if operation.takes_keys and file_slice is None:
             return None
         if operation.fills_empty_buckets and file_slice is not None:
@@ -144,7 +134,7 @@ class BucketWriter:
                 "overwriting under consistent hashing, where file ids belong to the ring; "
                 "delete the rows and insert others"
             )
-        file_id = self._new_file_id(group) if file_slice is None else file_slice.file_id
+        file_id = group.file_id or self._new_file_id(group)
         if file_slice is None and basis.snapshot.is_replaced(group.partition_path, file_id):
             raise UnsupportedError(
                 f"file group {file_id} of the ring was replaced, by an overwrite or a dropped "
@@ -193,16 +183,14 @@ class BucketWriter:
         )
         return encode_receipt(receipt)
 
-    def _new_file_id(self, group: BucketRef) -> str:
-        """Return the file group that this write begins in a bucket.
+    def _new_file_id(self, group: GroupRef) -> str:
+        """Return the id of the file group that this write begins.
 
         The same for every attempt: one that comes too late leaves a file too many in the group,
         which readers tell from the committed one, and never a second group in the bucket.
         """
-        path, bucket_id = group
-        seed = uuid.uuid5(_FILE_IDS, f"{self._instant}/{path}/{bucket_id}")
-        layout = self._basis.layout(path)
-        return layout.new_file_id(bucket_id, str(seed), is_shared=self._is_non_blocking)
+        seed = uuid.uuid5(_FILE_IDS, f"{self._instant}/{group.partition_path}/{group.bucket_id}")
+        return self.locator.new_file_id(group, str(seed), is_shared=self._is_non_blocking)
 
     def _find_target(self, file_slice: FileSlice | None) -> Target:
         if self._basis.snapshot.state.config.table_type == "MERGE_ON_READ":
@@ -266,13 +254,12 @@ class BucketWriter:
         given = pa.chunked_array([keys.column(RECORD_KEY).unique()])
         snapshot = self._basis.snapshot
         config = snapshot.state.config
-        if not _deletes_need_ordering(config, self._basis.rules):
+        if plan.file_slice is None or not _deletes_need_ordering(config, self._basis.rules):
             return Deletes(given)
-        paths = pa.repeat(pa.scalar(plan.group.partition_path, pa.string()), len(given))
-        wanted = KeySet(given, pa.chunked_array([paths]))
         merged = find_merge_columns(self._basis.rules, snapshot.schema.data)
         columns = dict.fromkeys((*key_columns(config), *merged))
-        rows = lookup_rows(snapshot, self._basis.finder, wanted, list(columns))
+        output = output_schema(snapshot.schema, list(columns), meta_columns=False)
+        rows = read_keys_of_slices(snapshot, [(plan.file_slice, given.chunk(0))], output)
         if not config.populate_meta_fields:
             return Deletes(record_keys(rows, config, are_stored=True), rows)
         return Deletes(rows.column(RECORD_KEY), rows)

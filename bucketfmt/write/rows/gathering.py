@@ -1,4 +1,4 @@
-"""Rows and keys as they come, sorted into their buckets.
+"""Rows and keys as they come, sorted by their routes: by what is written to one place.
 
 Reads the caller's stream, and spills to temporary files through `GroupedRows`.
 """
@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from bucketfmt.errors import SchemaError
 from bucketfmt.format.table.table_config import TableConfig
+from bucketfmt.location.routes import Route
 from bucketfmt.rows.columns.column_types import find_wider_type
 from bucketfmt.rows.columns.exact_cast import cast_exactly
 from bucketfmt.rows.columns.hidden_nulls import fill_hidden_nulls
@@ -20,7 +21,7 @@ from bucketfmt.rows.columns.virtual_keys import partition_paths, record_keys
 from bucketfmt.storage.streams import map_in_order
 from bucketfmt.table.keys import KeySet
 from bucketfmt.write.rows.basis import Basis
-from bucketfmt.write.rows.grouping import BucketRef, GroupedRows, route_rows
+from bucketfmt.write.rows.grouping import GroupedRows, route_rows
 
 __all__ = ["gather_keys", "gather_rows"]
 
@@ -30,7 +31,7 @@ _FOLDER_BYTES_MAX = 255
 def gather_rows(
     basis: Basis, tables: Iterable[pa.Table], grouped: GroupedRows, workers: int
 ) -> None:
-    """Bring all rows to the table's columns, and sort them into their buckets.
+    """Bring all rows to the table's columns, and sort them by their routes.
 
     Args:
         basis: What the write stands on.
@@ -45,12 +46,12 @@ def gather_rows(
         UnsafePathError: a partition value that would lead out of the table.
     """
     for routed in map_in_order(partial(_route, basis), tables, workers):
-        for group, own in routed:
-            grouped.add(group, own)
+        for route, own in routed:
+            grouped.add(route, own)
 
 
 def gather_keys(basis: Basis, keys: KeySet, grouped: GroupedRows) -> None:
-    """Sort keys into their buckets.
+    """Sort keys by their routes.
 
     Raises:
         ValueError: they do not come with their partition paths.
@@ -59,12 +60,12 @@ def gather_keys(basis: Basis, keys: KeySet, grouped: GroupedRows) -> None:
     if keys.partition_paths is None:
         raise ValueError("keys to delete come with their partitions: give the partition columns")
     rows = pa.table({RECORD_KEY: keys.record_keys})
-    for group, own in route_rows(rows, keys.record_keys, keys.partition_paths, basis.layout):
-        grouped.add(group, own)
+    for route, own in route_rows(rows, keys.record_keys, keys.partition_paths, basis.locator):
+        grouped.add(route, own)
 
 
-def _route(basis: Basis, given: pa.Table) -> list[tuple[BucketRef, pa.Table]]:
-    """Bring rows to the table's columns, and return those of each bucket."""
+def _route(basis: Basis, given: pa.Table) -> list[tuple[Route, pa.Table]]:
+    """Bring rows to the table's columns, and return the rows of each route."""
     config = basis.snapshot.state.config
     _check_sound(given)
     fields = [field for field in basis.schema.data if field.name not in basis.kept]
@@ -72,7 +73,7 @@ def _route(basis: Basis, given: pa.Table) -> list[tuple[BucketRef, pa.Table]]:
     keys = record_keys(rows, config, basis.key_encoding)
     paths = partition_paths(rows, config)
     _check_lengths(paths, config)
-    return list(route_rows(rows, keys, paths, basis.layout))
+    return list(route_rows(rows, keys, paths, basis.locator))
 
 
 def _check_lengths(paths: pa.ChunkedArray, config: TableConfig) -> None:

@@ -1,6 +1,6 @@
-"""Rows by the bucket they belong to, spilled to disk where they are more than memory should hold.
+"""Rows by the file groups they go to, spilled to disk where they are more than memory should hold.
 
-`route_rows` is pure; `GroupedRows` writes temporary files beside nobody's table.
+`find_targets` is pure; `GroupedRows` writes temporary files outside of the table.
 """
 
 from __future__ import annotations
@@ -9,45 +9,40 @@ import shutil
 import tempfile
 import threading
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import groupby
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from bucketfmt.errors import StorageError
-from bucketfmt.index.layout import BucketLayout
+from bucketfmt.location.locator import Locator
+from bucketfmt.location.routes import GroupRef, Route
 from bucketfmt.process import this_process
 
-__all__ = ["BucketRef", "GroupedRows", "route_rows"]
+__all__ = ["GroupedRows", "find_targets", "route_rows"]
 
 _BYTES_IN_MEMORY = 224 << 20
 _SORTED_BY_RADIX = 1 << 16  # NumPy sorts numbers of 16 bits three times as fast
-
-
-class BucketRef(NamedTuple):
-    """One bucket of one partition: what a write touches as a whole."""
-
-    partition_path: str
-    bucket_id: int
 
 
 def route_rows(
     rows: pa.Table,
     record_keys: pa.ChunkedArray,
     partition_paths: pa.ChunkedArray,
-    layout_of: Callable[[str], BucketLayout],
-) -> Iterator[tuple[BucketRef, pa.Table]]:
-    """Yield the rows of each bucket, in the order they came in.
+    locator: Locator,
+) -> Iterator[tuple[Route, pa.Table]]:
+    """Yield the rows of each route, in the order they came in.
 
     Args:
         rows: Any columns.
         record_keys: The record key of each.
         partition_paths: The partition path of each.
-        layout_of: Returns the layout of a partition.
+        locator: Tells the route of each key.
 
     Raises:
         KeyEncodingError: a key on which Hudi itself never returns.
@@ -56,21 +51,39 @@ def route_rows(
         return
     encoded = partition_paths.combine_chunks().dictionary_encode()
     paths, codes = encoded.dictionary.to_pylist(), encoded.indices.to_numpy()
-    bucket_ids = np.empty(rows.num_rows, np.int64)
+    numbers = np.empty(rows.num_rows, np.int64)
     for code, path in enumerate(paths):
         own = slice(None) if len(paths) == 1 else np.flatnonzero(codes == code)
         own_keys = record_keys if len(paths) == 1 else record_keys.take(pa.array(own))
-        bucket_ids[own] = layout_of(path).assign(own_keys)
-    order = _stable_order(bucket_ids)
+        numbers[own] = locator.route(path, own_keys)
+    order = _stable_order(numbers)
     if len(paths) > 1:
         order = order[_stable_order(codes[order])]
-    codes, bucket_ids = codes[order], bucket_ids[order]
-    is_first = np.r_[True, (codes[1:] != codes[:-1]) | (bucket_ids[1:] != bucket_ids[:-1])]
+    codes, numbers = codes[order], numbers[order]
+    is_first = np.r_[True, (codes[1:] != codes[:-1]) | (numbers[1:] != numbers[:-1])]
     starts = np.flatnonzero(is_first)
     in_order = rows.take(pa.array(order)) if len(starts) > 1 else rows
     for start, end in zip(starts, [*starts[1:], len(order)], strict=True):
-        group = BucketRef(paths[codes[start]], int(bucket_ids[start]))
-        yield group, in_order.slice(start, end - start)
+        route = Route(paths[codes[start]], int(numbers[start]))
+        yield route, in_order.slice(start, end - start)
+
+
+def find_targets(
+    routes: Iterable[Route], targets_of: Callable[[Route], Iterable[GroupRef]]
+) -> Iterator[tuple[GroupRef, list[Route]]]:
+    """Yield the file groups that take rows, each with all routes whose rows it takes.
+
+    Args:
+        routes: Sorted.
+        targets_of: Returns the file groups that take the rows of a route; asked for the routes of
+            a partition when the groups of the partitions before it were taken.
+    """
+    for _, own in groupby(routes, key=lambda route: route.partition_path):
+        found: dict[GroupRef, list[Route]] = {}
+        for route in own:
+            for group in targets_of(route):
+                found.setdefault(group, []).append(route)
+        yield from found.items()
 
 
 def _stable_order(numbers: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
@@ -81,14 +94,14 @@ def _stable_order(numbers: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
 
 
 class GroupedRows:
-    """Rows gathered by bucket. A context: what was spilled is removed at its end."""
+    """Rows gathered by route. A context: spilled rows are removed at its end."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._bytes = 0
-        self._in_memory: dict[BucketRef, list[pa.Table]] = defaultdict(list)
-        self._on_disk: dict[BucketRef, list[tuple[Path, range]]] = defaultdict(list)
-        self._num_rows: Counter[BucketRef] = Counter()
+        self._in_memory: dict[Route, list[pa.Table]] = defaultdict(list)
+        self._on_disk: dict[Route, list[tuple[Path, range]]] = defaultdict(list)
+        self._num_rows: Counter[Route] = Counter()
         self._process = this_process()
         # No `TemporaryDirectory`: a forked child that exits would remove what its parent needs.
         self._folder: Path | None = None
@@ -107,34 +120,39 @@ class GroupedRows:
             shutil.rmtree(self._folder, ignore_errors=True)
 
     @property
-    def groups(self) -> list[BucketRef]:
-        """The buckets there are rows for, sorted."""
+    def routes(self) -> list[Route]:
+        """The routes there are rows for, sorted."""
         return sorted(self._num_rows)
 
-    def add(self, group: BucketRef, rows: pa.Table) -> None:
-        """Take rows of a bucket. Those of one bucket all have the same schema."""
-        self._in_memory[group].append(rows)
+    def add(self, route: Route, rows: pa.Table) -> None:
+        """Take rows of a route. The rows of all routes have one schema."""
+        self._in_memory[route].append(rows)
         self._bytes += rows.nbytes
-        self._num_rows[group] += rows.num_rows
+        self._num_rows[route] += rows.num_rows
         if self._bytes > _BYTES_IN_MEMORY:
             self._spill()
 
-    def num_rows(self, group: BucketRef) -> int:
-        """Return how many rows of a bucket there are."""
-        return self._num_rows[group]
+    def num_rows(self, routes: Iterable[Route]) -> int:
+        """Return how many rows of these routes there are."""
+        return sum(self._num_rows[route] for route in routes)
 
-    def rows(self, group: BucketRef) -> pa.Table:
-        """Return the rows of a bucket in the order they were given. May be called in threads."""
+    def rows(self, routes: Sequence[Route]) -> pa.Table:
+        """Return the rows of routes, route by route in the order they were given.
+
+        May be called in threads.
+        """
         with self._lock:
             if self._on_disk and self._in_memory:  # what writes files needs the memory now
                 self._spill()
         parts = []
-        for path, numbers in self._on_disk.get(group, ()):
-            with pa.OSFile(str(path)) as source:
-                reader = pa.ipc.open_file(source)
-                batches = [reader.get_batch(number) for number in numbers]
-                parts.append(pa.Table.from_batches(batches, reader.schema))
-        return pa.concat_tables([*parts, *self._in_memory.get(group, ())])
+        for route in routes:
+            for path, numbers in self._on_disk.get(route, ()):
+                with pa.OSFile(str(path)) as source:
+                    reader = pa.ipc.open_file(source)
+                    batches = [reader.get_batch(number) for number in numbers]
+                    parts.append(pa.Table.from_batches(batches, reader.schema))
+            parts += self._in_memory.get(route, ())
+        return pa.concat_tables(parts)
 
     def _spill(self) -> None:
         try:
@@ -158,9 +176,9 @@ class GroupedRows:
             pa.OSFile(str(path), "wb") as sink,
             pa.ipc.new_file(sink, schema, options=options) as writer,
         ):
-            for group, tables in self._in_memory.items():
+            for route, tables in self._in_memory.items():
                 batches = pa.concat_tables(tables).combine_chunks().to_batches()
                 for batch in batches:
                     writer.write_batch(batch)
-                self._on_disk[group].append((path, range(written, written + len(batches))))
+                self._on_disk[route].append((path, range(written, written + len(batches))))
                 written += len(batches)

@@ -1,4 +1,4 @@
-"""Which file of which file group takes the rows of a bucket.
+"""Which file of a file group takes the rows of a write.
 
 Pure. Sources: HoodieSimpleBucketIndex, ConsistentBucketIndexUtils, BucketIdentifier,
 HoodieWriteHandle factories (HoodieCreateHandle, HoodieMergeHandle, HoodieAppendHandle).
@@ -17,8 +17,8 @@ from bucketfmt.format.names.names import (
     MarkerName,
 )
 from bucketfmt.format.names.paths import join_path
+from bucketfmt.location.routes import GroupRef
 from bucketfmt.snapshot.files import DataFile, FileSlice
-from bucketfmt.write.rows.grouping import BucketRef
 
 __all__ = ["GroupWrite", "Target", "plan_group_write"]
 
@@ -36,15 +36,15 @@ class GroupWrite:
     """One file to write.
 
     Attributes:
-        group: The bucket.
-        file_id: The file group.
+        group: The file group, which may be new.
+        file_id: Its id.
         target: What to write.
         file_slice: What the group holds; None if it is new.
         name: The file's name.
         instant: The write's requested time.
     """
 
-    group: BucketRef
+    group: GroupRef
     file_id: str
     target: Target
     file_slice: FileSlice | None
@@ -75,7 +75,7 @@ class GroupWrite:
 
 
 def plan_group_write(
-    group: BucketRef,
+    group: GroupRef,
     file_slice: FileSlice | None,
     file_id: str,
     target: Target,
@@ -86,12 +86,12 @@ def plan_group_write(
     listed: Iterable[DataFile] = (),
     pending_compaction: str | None = None,
 ) -> GroupWrite:
-    """Return the file that takes the rows of a bucket.
+    """Return the file that takes rows of a file group.
 
     Args:
-        group: The bucket.
+        group: The file group, which may be new.
         file_slice: What it holds.
-        file_id: Its file group, new or not.
+        file_id: Its id.
         target: What to write.
         instant: The write's requested time.
         write_token: Of this file.

@@ -78,14 +78,14 @@ class WriteTask:
         task_partition_id = parse_write_token(write_token).task_partition_id
         with GroupedRows() as grouped:
             self._gather(data, grouped)
-            writer, written = self._writer, 0
-            writer.put_rings(group.partition_path for group in grouped.groups)
-            for group in grouped.groups:
+            writer, written, routes = self._writer, 0, grouped.routes
+            writer.locator.put_metadata(route.partition_path for route in routes)
+            for group, own in writer.targets(routes):
                 plan = writer.plan(group, write_token)
                 if plan is not None:
                     numbering = RowNumbering(task_partition_id, written)
-                    yield writer.write(plan, numbering, partial(grouped.rows, group))
-                    written += grouped.num_rows(group)
+                    yield writer.write(plan, numbering, partial(grouped.rows, own))
+                    written += grouped.num_rows(own)
 
     @property
     def action(self) -> str:

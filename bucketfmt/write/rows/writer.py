@@ -24,6 +24,7 @@ from bucketfmt.format.names.names import format_write_token
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.format.timeline.write_operation import WriteOperation
 from bucketfmt.location.find_index import IndexFinder
+from bucketfmt.location.routes import Route
 from bucketfmt.progress import ProgressCallback, Steps
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.storage.streams import map_in_threads, worker_count
@@ -35,7 +36,7 @@ from bucketfmt.write.properties.pin_index import is_recorded, pin_index
 from bucketfmt.write.rows.basis import Basis
 from bucketfmt.write.rows.gathering import gather_keys, gather_rows
 from bucketfmt.write.rows.group_writer import RowNumbering
-from bucketfmt.write.rows.grouping import BucketRef, GroupedRows
+from bucketfmt.write.rows.grouping import GroupedRows
 from bucketfmt.write.rows.incoming import DataLike, IncomingRows
 from bucketfmt.write.rows.plan_write import GroupWrite
 from bucketfmt.write.rows.started_write import StartedWrite, WriteOptions
@@ -156,7 +157,7 @@ class TableWriter:
         dropped: Sequence[str] = (),
     ) -> CommitResult:
         left = options.allowed_retries
-        basis = self._pinned(basis, grouped.groups)
+        basis = self._pinned(basis, grouped.routes)
         while True:
             try:
                 return self._attempt(operation, basis, grouped, options, dropped)
@@ -164,7 +165,7 @@ class TableWriter:
                 if not left:
                     raise
                 left -= 1
-                basis = self._renewed(basis, grouped.groups)
+                basis = self._renewed(basis, grouped.routes)
 
     def _attempt(
         self,
@@ -175,7 +176,7 @@ class TableWriter:
         dropped: Sequence[str],
     ) -> CommitResult:
         try:
-            with self._start(operation, basis, grouped.groups, options, dropped) as started:
+            with self._start(operation, basis, grouped.routes, options, dropped) as started:
                 return started.publish(self._write(started, grouped, options.progress))
         except (CorruptError, NotFoundError) as error:
             what = basis.snapshot.state.load_what_overtook()
@@ -190,7 +191,7 @@ class TableWriter:
         self,
         operation: WriteOperation,
         basis: Basis,
-        routed: Iterable[BucketRef],
+        routed: Iterable[Route],
         options: WriteOptions,
         dropped: Sequence[str] = (),
     ) -> StartedWrite:
@@ -206,7 +207,7 @@ class TableWriter:
                 basis = self._renewed(basis, routed)
         return StartedWrite(transaction, basis, operation, options, dropped, self._concurrency)
 
-    def _pinned(self, basis: Basis, routed: Iterable[BucketRef]) -> Basis:
+    def _pinned(self, basis: Basis, routed: Iterable[Route]) -> Basis:
         """Record the index, where the table does not, and return the basis as of then.
 
         Nothing is recorded where a partition does not prove the index, or others write meanwhile:
@@ -224,7 +225,7 @@ class TableWriter:
         self._adopt(config)
         return self._renewed(basis, routed)
 
-    def _renewed(self, basis: Basis, routed: Iterable[BucketRef]) -> Basis:
+    def _renewed(self, basis: Basis, routed: Iterable[Route]) -> Basis:
         """Return the basis as of now, for rows that were routed by an earlier one.
 
         Raises:
@@ -232,7 +233,7 @@ class TableWriter:
         """
         renewed = Basis(self._snapshot(), self._finder, basis.incoming)
         if renewed.avro_schema != basis.avro_schema or any(
-            renewed.layout(path) != basis.layout(path) for path, _ in routed
+            renewed.locator.routing(path) != basis.locator.routing(path) for path, _ in routed
         ):
             raise ConflictError(
                 "another writer has changed the table's columns or buckets; write again"
@@ -245,17 +246,17 @@ class TableWriter:
         """Write every bucket on the threads of this process, as a task each; return receipts."""
         writer = started.bucket_writer
         attempt = self._transactions.machine.randbits(_TOKEN_ATTEMPT_BITS)
-        plans: list[GroupWrite] = []
-        for group in grouped.groups:
+        plans: list[tuple[GroupWrite, list[Route]]] = []
+        for group, routes in writer.targets(grouped.routes):
             plan = writer.plan(group, format_write_token(len(plans), 0, attempt))
             if plan is not None:
-                plans.append(plan)
-        writer.put_rings(plan.group.partition_path for plan in plans)
+                plans.append((plan, routes))
+        writer.locator.put_metadata(plan.group.partition_path for plan, _ in plans)
         steps = Steps(progress, "writing", len(plans))
 
-        def write(numbered: tuple[int, GroupWrite]) -> bytes:
-            number, plan = numbered
-            rows = partial(grouped.rows, plan.group)
+        def write(numbered: tuple[int, tuple[GroupWrite, list[Route]]]) -> bytes:
+            number, (plan, routes) = numbered
+            rows = partial(grouped.rows, routes)
             receipt = writer.write(plan, RowNumbering(number), rows)
             steps.step()
             return receipt

@@ -1,0 +1,266 @@
+"""Where the keys of a table live, and where rows are written.
+
+I/O: the locator by buckets lists partitions and reads index files; it opens no data file of a
+partition whose index is proved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from bucketfmt.errors import ConflictError, CorruptError, IndexUnknownError
+from bucketfmt.index.layout import BucketLayout
+from bucketfmt.location.find_index import IndexFinder
+from bucketfmt.location.hashing_files import load_hashing_metadata, put_initial_ring
+from bucketfmt.location.routes import GroupRef, Route
+from bucketfmt.snapshot.files import FileSlice
+from bucketfmt.snapshot.snapshot import Snapshot
+
+__all__ = [
+    "BucketLocator",
+    "Located",
+    "Locator",
+    "find_locator",
+    "place_slices",
+]
+
+
+@dataclass(frozen=True, eq=False)
+class Located:
+    """Where some keys of one partition live.
+
+    Attributes:
+        places: A number for each key; the bucket id where the index has buckets.
+        slices: The file slices that may hold keys of a place, by its number. A place that is
+            left out has no file group.
+    """
+
+    places: np.ndarray
+    slices: Mapping[int, Sequence[FileSlice]]
+
+
+class Locator(Protocol):
+    """Answers where the keys of one snapshot live, and where rows are written.
+
+    A key may live in one of several file groups, and a row may be written to several.
+    """
+
+    def locate(self, partition_path: str, record_keys: pa.ChunkedArray) -> Located:
+        """Return the file slices that may hold each key; no other file slice holds the key.
+
+        Raises:
+            IndexUnknownError: the index does not tell where keys of the partition live.
+            CorruptError: the file groups contradict the index.
+        """
+
+    def candidates(
+        self, partition_path: str, record_keys: pa.Array
+    ) -> Iterator[tuple[FileSlice, pa.Array]]:
+        """Yield the file slices to look into for keys, each with the keys that it may hold.
+
+        All file slices are yielded where nothing tells which of them hold the keys.
+        """
+
+    def route(self, partition_path: str, record_keys: pa.ChunkedArray) -> np.ndarray:
+        """Return the number of the `Route` of each key, integers from 0.
+
+        Raises:
+            IndexUnknownError: the index does not tell where keys of the partition live.
+            KeyEncodingError: a key on which Hudi itself never returns.
+        """
+
+    def routing(self, partition_path: str) -> object:
+        """Return what decides the routes of keys: with an equal value they are the same."""
+
+    def targets(self, route: Route) -> Sequence[GroupRef]:
+        """Return the file groups that take the rows of a route: each takes all of them.
+
+        Raises:
+            IndexUnknownError, CorruptError: as `locate`.
+        """
+
+    def first_groups(self, route: Route) -> Sequence[GroupRef]:
+        """Return the file groups that take the rows of a route in an empty partition."""
+
+    def slice_of(self, group: GroupRef) -> FileSlice | None:
+        """Return what a file group holds; None for a file group that the write begins."""
+
+    def new_file_id(self, group: GroupRef, uuid: str, *, is_shared: bool) -> str:
+        """Return the file id of a group that a write begins. As `BucketLayout.new_file_id`."""
+
+    def put_metadata(self, partition_paths: Iterable[str]) -> None:
+        """Write down what has to be there before the first file of a new partition.
+
+        Raises:
+            ConflictError: another writer has written something else, by which rows would have
+                other routes.
+        """
+
+
+class BucketLocator:
+    """Locates keys by hashing. Safe to use from several threads: those that race find alike."""
+
+    def __init__(self, snapshot: Snapshot, index_finder: IndexFinder) -> None:
+        self._snapshot = snapshot
+        self._index_finder = index_finder
+        self._layouts: dict[str, BucketLayout] = {}
+        self._placed: dict[str, Mapping[int, Sequence[FileSlice]]] = {}
+
+    def layout(self, partition_path: str) -> BucketLayout:
+        """Return the layout of a partition, which may be new. As `IndexFinder.layout`."""
+        found = self._layouts.get(partition_path)
+        if found is None:
+            found = self._index_finder.layout(self._snapshot, partition_path)
+            self._layouts[partition_path] = found
+        return found
+
+    def locate(self, partition_path: str, record_keys: pa.ChunkedArray) -> Located:
+        """Return the file slices of each key's bucket. As `Locator.locate`."""
+        layout = self.layout(partition_path)
+        bucket_ids = layout.assign(record_keys)
+        return Located(bucket_ids, place_slices(self._slices(partition_path, bucket_ids), layout))
+
+    def candidates(
+        self, partition_path: str, record_keys: pa.Array
+    ) -> Iterator[tuple[FileSlice, pa.Array]]:
+        """Yield the file slices of the keys' buckets, and those of no bucket."""
+        try:
+            layout = self.layout(partition_path)
+        except IndexUnknownError:
+            yield from ((found, record_keys) for found in self._snapshot.slices(partition_path))
+            return
+        bucket_ids = layout.assign(record_keys)
+        slices = self._slices(partition_path, bucket_ids)
+        buckets_of = _buckets_of(slices, layout)
+        for file_slice in slices:
+            own = buckets_of.get(file_slice.file_id)
+            is_own = None if own is None else pa.array(np.isin(bucket_ids, own))
+            yield file_slice, record_keys if is_own is None else record_keys.filter(is_own)
+
+    def _slices(self, partition_path: str, bucket_ids: np.ndarray) -> list[FileSlice]:
+        """Return the slices that may hold keys of these buckets."""
+        asked = pc.unique(pa.array(bucket_ids)).to_pylist()
+        file_ids = self._snapshot.file_ids(partition_path)
+        wanted = self.layout(partition_path).may_hold(file_ids, asked)
+        return self._snapshot.slices_where(partition_path, wanted.__contains__)
+
+    def route(self, partition_path: str, record_keys: pa.ChunkedArray) -> np.ndarray:
+        """Return the bucket id of each key."""
+        return self.layout(partition_path).assign(record_keys)
+
+    def routing(self, partition_path: str) -> BucketLayout:
+        """Return the layout."""
+        return self.layout(partition_path)
+
+    def targets(self, route: Route) -> Sequence[GroupRef]:
+        """Return the file groups that take the rows of a bucket. As `Locator.targets`."""
+        found = self._slices_by_bucket(route.partition_path).get(route.number, ())
+        return self._targets(route, [file_slice.file_id for file_slice in found])
+
+    def first_groups(self, route: Route) -> Sequence[GroupRef]:
+        """Return the file groups that take the rows of a bucket without file groups."""
+        return self._targets(route, [])
+
+    def _targets(self, route: Route, file_ids: Sequence[str]) -> Sequence[GroupRef]:
+        path, layout = route.partition_path, self.layout(route.partition_path)
+        return [
+            GroupRef(path, file_id, route.number if file_id is None else layout.bucket_of(file_id))
+            for file_id in layout.write_targets(route.number, file_ids)
+        ]
+
+    def slice_of(self, group: GroupRef) -> FileSlice | None:
+        """Return what a file group holds. As `Locator.slice_of`."""
+        if group.file_id is None or group.bucket_id is None:
+            return None
+        own = self._slices_by_bucket(group.partition_path).get(group.bucket_id, ())
+        return next((found for found in own if found.file_id == group.file_id), None)
+
+    def _slices_by_bucket(self, partition_path: str) -> Mapping[int, Sequence[FileSlice]]:
+        found = self._placed.get(partition_path)
+        if found is None:
+            slices = self._snapshot.slices(partition_path)
+            found = place_slices(slices, self.layout(partition_path))
+            self._placed[partition_path] = found
+        return found
+
+    def new_file_id(self, group: GroupRef, uuid: str, *, is_shared: bool) -> str:
+        """Return the file id of a new group of a bucket. As `BucketLayout.new_file_id`."""
+        layout = self.layout(group.partition_path)
+        return layout.new_file_id(group.bucket_id or 0, uuid, is_shared=is_shared)
+
+    def put_metadata(self, partition_paths: Iterable[str]) -> None:
+        """Write down the rings of new partitions, as Hudi does before the first write to them.
+
+        The ring of a new partition follows from the partition's path and the number of buckets.
+
+        Raises:
+            ConflictError: the partition has another ring than the ring that rows were routed by:
+                another writer wrote a ring of another number of buckets meanwhile.
+        """
+        index, state = self._index_finder.resolve(self._snapshot).bucket_index, self._snapshot.state
+        if index is None or not index.has_rings:
+            return
+        for partition_path in sorted(set(partition_paths)):
+            found = load_hashing_metadata(state, partition_path)
+            if found is None:
+                num_buckets = index.num_buckets_of(partition_path)
+                if put_initial_ring(state.store, partition_path, num_buckets):
+                    continue
+                found = load_hashing_metadata(state, partition_path)
+            bucket_ids = self.layout(partition_path).bucket_ids
+            if found is not None and list(bucket_ids) != [node.value for node in found.nodes]:
+                raise ConflictError(
+                    f"another writer has given partition {partition_path!r} another ring of "
+                    "buckets; write again"
+                )
+
+
+def find_locator(snapshot: Snapshot, index_finder: IndexFinder) -> Locator:
+    """Return what locates keys by the index of the table; without I/O."""
+    return BucketLocator(snapshot, index_finder)
+
+
+def place_slices(slices: Sequence[FileSlice], layout: BucketLayout) -> dict[int, list[FileSlice]]:
+    """Return the slices by the buckets whose keys they may hold.
+
+    Raises:
+        CorruptError: a bucket has two file groups, and the layout has one for each.
+        IndexUnknownError: a file group is in no bucket.
+    """
+    buckets_of = _buckets_of(slices, layout)
+    found: dict[int, list[FileSlice]] = {}
+    for file_slice in slices:
+        own = buckets_of.get(file_slice.file_id)
+        if own is None:
+            raise IndexUnknownError(
+                f"file group {file_slice.file_id} is in no bucket of the index, so hashing does "
+                "not tell whether it holds a key; pass the index= it was written with, or use "
+                "lookup(), which looks into it",
+                partition=file_slice.partition_path,
+            )
+        for bucket_id in own:
+            others = found.setdefault(bucket_id, [])
+            if others and not layout.has_several_groups:
+                raise CorruptError(
+                    f"two file groups in one bucket, {others[0].file_id} and "
+                    f"{file_slice.file_id}: a scan returns the rows of both; run bucketfmt check",
+                    partition=file_slice.partition_path,
+                    bucket=bucket_id,
+                )
+            others.append(file_slice)
+    return found
+
+
+def _buckets_of(slices: Sequence[FileSlice], layout: BucketLayout) -> dict[str, list[int]]:
+    """Return the buckets whose keys each file group may hold; without groups of no bucket."""
+    found: dict[str, list[int]] = {}
+    for bucket_id, file_ids in layout.groups(s.file_id for s in slices).items():
+        for file_id in file_ids:
+            found.setdefault(file_id, []).append(bucket_id)
+    return found

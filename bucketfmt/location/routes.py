@@ -1,0 +1,33 @@
+"""What rows of a write are gathered by, and the file groups that take the rows. Pure."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+__all__ = ["GroupRef", "Route"]
+
+
+class Route(NamedTuple):
+    """Keys of one partition whose rows are written to the same file groups.
+
+    Attributes:
+        partition_path: The partition.
+        number: What the locator calls them; the bucket id where the index has buckets.
+    """
+
+    partition_path: str
+    number: int
+
+
+class GroupRef(NamedTuple):
+    """A file group that takes rows of a write.
+
+    Attributes:
+        partition_path: The partition.
+        file_id: The file group; None for a file group that the write begins.
+        bucket_id: The bucket that the file group is named after; None without buckets.
+    """
+
+    partition_path: str
+    file_id: str | None
+    bucket_id: int | None
