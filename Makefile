@@ -31,10 +31,10 @@ test:
 unit: setup
 	$(BIN)/python -m pytest -n auto --dist worksteal --ignore tests/spark --ignore tests/interop --ignore tests/cluster
 
-# Spark, and real Hudi on Spark, which writes tables and reads ours: needs Java 17. Each of the
-# two processes starts JVMs, and waits for them.
+# Spark, and real Hudi on Spark, which writes tables and reads ours: needs Java 17. The groups are
+# the tests of one JVM: one for Spark, one for each version of Hudi.
 judge: setup interop-setup
-	$(BIN)/python -m pytest -n 2 --dist loadfile tests/interop tests/spark
+	$(BIN)/python -m pytest -n 2 --dist loadgroup tests/interop tests/spark
 
 # A Spark cluster of several processes on this machine, whose executors are killed: some minutes.
 cluster-test: setup

@@ -16,11 +16,11 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 
 from tests.interop.flink_turns import format_flink, play_flink_in_turns
-from tests.interop.hudi import run_hudi
 from tests.interop.hudi_session import HudiSession
 from tests.interop.judge import Verdict, judge_table
 from tests.interop.matrix import all_kinds_of, format_matrix, play_kind, play_matrix
@@ -32,10 +32,10 @@ _JVMS = 2
 
 def replay(version: str, seed: int) -> int:
     """Write one table again and say what differs."""
-    folder = Path(tempfile.mkdtemp(prefix=f"judge-{version}-{seed}-"))
+    folder = Path(tempfile.mkdtemp(prefix=f"judge-{version}-{seed}-")) / "hudi"
     plan = make_plan(version, seed)
     print(plan.describe())
-    run_hudi(version, [plan], folder)
+    _make(version, [plan], folder)
     print((folder / "read" / f"{plan.name}.json").read_text())
     print(f"the table is {folder}/tables/{plan.name}")
     return _tell(plan, judge_table(plan, folder))
@@ -44,11 +44,8 @@ def replay(version: str, seed: int) -> int:
 def turns(version: str, kind: str, seed: int) -> int:
     """Write in turns again."""
     folder = Path(tempfile.mkdtemp(prefix=f"turns-{version}-{kind}-{seed}-"))
-    session = HudiSession(version, folder / "hudi")
-    try:
+    with closing(HudiSession(version, folder / "hudi")) as session:
         return int(any(one.tally is None for one in play_kind(session, kind, seed, folder)))
-    finally:
-        session.close()
 
 
 def matrix(versions: Sequence[str], seeds: list[int]) -> int:
@@ -96,9 +93,15 @@ def soak(minutes: float, seed: int) -> int:
     return int(failed > 0)
 
 
+def _make(version: str, plans: Sequence[Plan], folder: Path) -> None:
+    with closing(HudiSession(version, folder)) as session:
+        for plan in plans:
+            session.make(plan)
+
+
 def _round(seed: int, folder: Path, version: str) -> list[tuple[Plan, Verdict]]:
     plans = [make_plan(version, seed + number) for number in range(_TABLES_PER_JVM)]
-    run_hudi(version, plans, folder / version)
+    _make(version, plans, folder / version)
     return [(plan, judge_table(plan, folder / version)) for plan in plans]
 
 

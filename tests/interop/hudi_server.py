@@ -8,6 +8,8 @@ Each line of standard input is a JSON object, and is answered by one on standard
     read      table, into, options: keeps a view as parquet
     write     table, rows, options: writes the rows of a parquet file
     service   table, service, instant, options: a table service, by Hudi's write client
+    make      plan: writes and reads the planned table of that name, as `hudi_writer.py` says
+    hash_keys cases: the bucket and the ring value of each record key, by Hudi's own classes
 
 Runs in the environment that setup.sh makes; imports nothing of this repository but its neighbour.
 """
@@ -27,11 +29,18 @@ class Session:
     """What a JVM is asked to do."""
 
     def __init__(self, version: str, folder: Path) -> None:
-        self.spark = Writer(version, folder).spark
+        self._writer = Writer(version, folder)
+        self.spark = self._writer.spark
 
     def answer(self, asked: dict[str, Any]) -> Any:
         """Do one thing, and return what came of it."""
         return getattr(self, asked["do"])(asked)
+
+    def make(self, asked: dict[str, Any]) -> None:
+        self._writer.make(json.loads(self._writer.plan_path(asked["plan"]).read_text()))
+
+    def hash_keys(self, asked: dict[str, Any]) -> list[list[int]]:
+        return self._writer.hash_keys(asked["cases"])
 
     def read(self, asked: dict[str, Any]) -> None:
         self.spark.catalog.clearCache()
@@ -94,7 +103,8 @@ class Session:
 def main(version: str, folder: Path) -> None:
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # Spark prints what is no answer
-    (folder / "local").mkdir(parents=True, exist_ok=True)
+    for part in ("local", "tables", "read"):
+        (folder / part).mkdir(parents=True, exist_ok=True)
     session = Session(version, folder)
     print(json.dumps({"failed": None, "value": None}), file=answers, flush=True)
     for line in sys.stdin:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -11,16 +12,22 @@ import pyarrow.parquet as pq
 
 from tests.interop.answering import AnsweringProcess, HudiRefusesError
 from tests.interop.hudi import ROOT, find_python
+from tests.interop.plans import Plan
 
 __all__ = ["HudiRefusesError", "HudiSession"]
 
 
 class HudiSession:
-    """A running `hudi_server.py`."""
+    """A running `hudi_server.py`.
+
+    Attributes:
+        version: Of Hudi.
+        folder: Where the planned tables are, and what Hudi reads of them; see `hudi_writer.py`.
+    """
 
     def __init__(self, version: str, folder: Path) -> None:
         self.version = version
-        self._folder = folder
+        self.folder = folder
         script = ROOT / "tests/interop/hudi_server.py"
         command = [str(find_python()), str(script), version, str(folder)]
         self._process = AnsweringProcess(command, folder)
@@ -31,7 +38,7 @@ class HudiSession:
         Raises:
             HudiRefusesError: they were not.
         """
-        path = self._folder / "rows.parquet"
+        path = self.folder / "rows.parquet"
         pq.write_table(rows, path, coerce_timestamps="us")
         self._process.ask(do="write", table=table, rows=str(path), options={**options})
 
@@ -43,7 +50,7 @@ class HudiSession:
         Raises:
             HudiRefusesError: it cannot.
         """
-        into = str(self._folder / "read")
+        into = str(self.folder / "rows-read")
         given = {**(options or {})}
         self._process.ask(do="read", table=table, into=into, options=given, where=where)
         return ds.dataset(into, format="parquet").to_table()
@@ -60,6 +67,16 @@ class HudiSession:
             do="service", table=table, service=service, instant=instant, options={**options}
         )
         return found
+
+    def make(self, plan: Plan) -> None:
+        """Have a planned table written and read."""
+        (self.folder / "plans").mkdir(exist_ok=True)
+        plan.save(self.folder / "plans")
+        self._process.ask(do="make", plan=plan.name)
+
+    def hash_keys(self, cases: Sequence[Mapping[str, Any]]) -> list[tuple[int, int]]:
+        """Return the simple bucket and the ring value of each record key, by Hudi's classes."""
+        return [tuple(found) for found in self._process.ask(do="hash_keys", cases=cases)]
 
     def close(self) -> None:
         """End it."""

@@ -1,11 +1,8 @@
-"""Have real Apache Hudi write the planned tables, and keep what it reads back.
+"""Has real Apache Hudi write planned tables, and keeps what it reads back.
 
-usage: hudi_writer.py VERSION FOLDER
-
-FOLDER/plans holds the plans (`Plan.save`). For each one, FOLDER/tables/NAME becomes the table,
+Of a folder: FOLDER/plans holds the plans (`Plan.save`). A plan makes FOLDER/tables/NAME the table,
 FOLDER/read/NAME/VIEW what Hudi reads, as parquet, and FOLDER/read/NAME.json the report, written
-last: what became of each step, and which views there are. FOLDER/keys.json, if there, holds
-record keys; FOLDER/buckets.json becomes the buckets that Hudi's own classes put them in.
+last: what became of each step, and which views there are.
 
 Runs in the environment that setup.sh makes; imports nothing of this repository.
 """
@@ -14,7 +11,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -62,6 +58,10 @@ class Writer:
             builder = builder.config(key, value)
         self.spark = builder.getOrCreate()
         self.spark.sparkContext.setLogLevel("OFF")
+
+    def plan_path(self, name: str) -> Path:
+        """Return where the plan of a table is."""
+        return self.folder / "plans" / f"{name}.json"
 
     def make(self, plan: dict[str, Any]) -> None:
         """Write one table and read it back."""
@@ -156,23 +156,3 @@ def root_cause(error: Exception) -> str:
     lines = str(error).splitlines() or [repr(error)]
     causes = [line for line in lines if line.startswith("Caused by")]
     return (causes or [line for line in lines[1:2] if line.startswith(": ")] or lines)[-1][:400]
-
-
-def main(version: str, folder: Path) -> None:
-    for part in ("tables", "read", "local"):
-        (folder / part).mkdir(exist_ok=True)
-    started = time.monotonic()
-    writer = Writer(version, folder)
-    print(f"{version} started in {time.monotonic() - started:.1f} s", flush=True)
-    keys = folder / "keys.json"
-    if keys.exists():
-        buckets = writer.hash_keys(json.loads(keys.read_text()))
-        (folder / "buckets.json").write_text(json.dumps(buckets))
-        print(f"{version} keys {time.monotonic() - started:.1f} s", flush=True)
-    for path in sorted((folder / "plans").glob("*.json")):
-        writer.make(json.loads(path.read_text()))
-    writer.spark.stop()
-
-
-if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]).resolve())

@@ -11,6 +11,7 @@ from pathlib import Path
 from tests.interop.carry_on import TABLE_VERSIONS, Tally, kinds_of, play_at_random, play_in_order
 from tests.interop.deletes import play_deletes
 from tests.interop.hudi_session import HudiSession
+from tests.interop.many_rows import play_many_rows
 from tests.interop.overlapping import play_overlapping
 from tests.interop.pinned_index import play_pinned_index
 from tests.interop.shapes import play_shape, shapes_of
@@ -18,12 +19,21 @@ from tests.interop.side_by_side import play_side_by_side
 from tests.interop.sides import copying
 from tests.interop.values import play_values
 
-__all__ = ["Ended", "Play", "all_kinds_of", "format_matrix", "play_kind", "play_matrix"]
+__all__ = [
+    "PLAYS",
+    "Ended",
+    "Play",
+    "all_kinds_of",
+    "format_matrix",
+    "play_kind",
+    "play_matrix",
+    "plays_of",
+]
 
 Play = Callable[[HudiSession, Path, str, int], Tally]
 """Plays with a session and in a folder, on a kind of table, as a seed says."""
 
-_COLUMNS: dict[str, Play] = {
+PLAYS: dict[str, Play] = {
     "in order": play_in_order,
     "at random": play_at_random,
     "overlapping": play_overlapping,
@@ -31,8 +41,12 @@ _COLUMNS: dict[str, Play] = {
     "deletes": play_deletes,
     "pinned index": play_pinned_index,
     "values": play_values,
+    "many rows": play_many_rows,
     "shapes": play_shape,
 }
+
+
+_MANY_ROWS = {("0.15.0", "cow-simple"), ("1.0.2", "mor-simple"), ("1.2.0", "cow-simple")}
 
 
 @dataclass(frozen=True)
@@ -54,7 +68,7 @@ def all_kinds_of(version: str) -> list[str]:
     return [*kinds_of(version), *shapes_of(version)]
 
 
-def _plays_of(version: str, kind: str) -> list[str]:
+def plays_of(version: str, kind: str) -> list[str]:
     """Return the plays of a kind: Hudi has non-blocking writes from 1.0 on, simple buckets only."""
     if kind in shapes_of(version):
         return ["shapes"]
@@ -65,18 +79,19 @@ def _plays_of(version: str, kind: str) -> list[str]:
         *(["overlapping"] if overlaps else []),
         "side by side",
         "deletes",
-        *(["pinned index", "values"] if kind in ("cow-simple", "mor-simple") else []),
+        *(["pinned index", "values"] if kind.endswith("simple") else []),
+        *(["many rows"] if (version, kind) in _MANY_ROWS else []),
     ]
 
 
 def play_kind(session: HudiSession, kind: str, seed: int, folder: Path) -> list[Ended]:
     """Play all there is of a kind of table; disagreements are told, and their folders kept."""
     ended = []
-    for name in _plays_of(session.version, kind):
+    for name in plays_of(session.version, kind):
         tally, own = None, folder / name.replace(" ", "-")
         try:
             with copying():
-                tally = _COLUMNS[name](session, own, kind, seed)
+                tally = PLAYS[name](session, own, kind, seed)
         except Exception as error:
             told = f"{error}\nthe table is in {own}"
         else:
@@ -105,9 +120,7 @@ def format_matrix(ended: Sequence[Ended]) -> str:
 
     The shapes are one row, copy-on-write and merge-on-read.
     """
-    rows = [
-        ["table version", "Hudi", "kind", *_COLUMNS, "by bucketfmt", "by Hudi", "disagreements"]
-    ]
+    rows = [["table version", "Hudi", "kind", *PLAYS, "by bucketfmt", "by Hudi", "disagreements"]]
     rows.append(["--:", "---", "---", *("--:" for _ in rows[0][3:])])
     groups: dict[tuple[str, str], list[Ended]] = {}
     for one in ended:
@@ -115,7 +128,7 @@ def format_matrix(ended: Sequence[Ended]) -> str:
         groups.setdefault((one.version, kind), []).append(one)
     for (version, kind), own in groups.items():
         row = [str(TABLE_VERSIONS[version]), version, kind]
-        for play in _COLUMNS:
+        for play in PLAYS:
             rounds = [one.tally.rounds for one in own if one.play == play and one.tally]
             row.append(str(sum(rounds)) if rounds else "")
         tallies = [one.tally for one in own if one.tally]

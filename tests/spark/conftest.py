@@ -1,7 +1,6 @@
 """The Spark session these tests share.
 
-A JVM takes seconds to start and a gigabyte to run, so there is one in each process that runs
-tests (`make judge` has two).
+A JVM takes seconds to start and a gigabyte to run, so all tests share one.
 """
 
 from __future__ import annotations
@@ -53,3 +52,11 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session.sparkContext.setLogLevel("OFF")
     yield session
     session.stop()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Have xdist run all tests of the shared session in one process."""
+    for item in items:
+        if isinstance(item, pytest.Function) and "spark" in item.fixturenames:
+            item.add_marker(pytest.mark.xdist_group("spark"))
