@@ -99,7 +99,7 @@ READ = (
 WRITE = (
     Step("api", "Table.upsert"),
     Step("write", "Basis"),
-    Step("location", "IndexFinder.layout"),
+    Step("location", "BucketLocator.route"),
     Step("write", "gather_rows"),
     Step("timeline", "put_requested", does_io=True),
     Step("write", "plan_group_write"),
