@@ -17,7 +17,7 @@ import bucketfmt as bf
 from bucketfmt.format.timeline.commit_metadata import WriteStat
 from bucketfmt.limits import DEFAULT_LIMITS
 from bucketfmt.storage.local_store import LocalStore
-from bucketfmt.write.rows import group_writer
+from bucketfmt.write.rows import data_file
 from bucketfmt.write.rows.receipts import Receipt, decode_receipts, encode_receipt, find_winners
 from tests.write.models import REGIONS, SCHEMA, Model, assert_reads_as, rows
 
@@ -187,7 +187,7 @@ def test_one_that_comes_too_late_by_an_instant_hurts_no_one(
         with table.start_write("upsert", SCHEMA) as started:
             result = started.publish(list(started.task.write(given, "0-0-0")))
             with monkeypatch.context() as patched:
-                patched.setattr(group_writer, "check_beating", lambda *_: None)
+                patched.setattr(data_file, "check_beating", lambda *_: None)
                 late = [
                     stat.path
                     for r in started.task.write(given, "0-0-1")

@@ -8,7 +8,7 @@ BaseHoodieClient, BaseHoodieWriteClient.commitStats, HoodieTable.finalizeWrite.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from types import TracebackType
 from typing import TypeVar
@@ -83,15 +83,18 @@ class PendingInstant:
         self.check_own()
         return find_winners(decode_receipts(receipts, self.instant, self.table.limits))
 
-    def delete_other_files(self, stats: Iterable[WriteStat]) -> None:
+    def delete_other_files(self, written: Mapping[str, Sequence[WriteStat]]) -> None:
         """Delete what tasks announced, and possibly wrote, and is not among the files to commit.
+
+        Args:
+            written: The files to commit, by partition path.
 
         Raises:
             StorageError: the store failed; some of the files may be left.
             UnsupportedError: this is a forked child.
         """
         self.check_own()
-        kept = {stat.path or "" for stat in stats}
+        kept = {stat.path or "" for stats in written.values() for stat in stats}
         delete_announced_files(self.table.store, self.instant, self.table.limits, kept=kept)
 
     def complete(self, table: LockedTable, metadata: CommitMetadata) -> Instant:

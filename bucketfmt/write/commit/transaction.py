@@ -137,7 +137,7 @@ class Transaction(PendingInstant):
                 commit in conflict with it, and the commit could not be taken back.
             UnsupportedError: this is a forked child, and the parent began the commit.
         """
-        self.delete_other_files(_stats_of(metadata))
+        self.delete_other_files(metadata.partition_to_write_stats)
         with self.table.locked() as table:
             timeline = table.timeline
             if idempotency_key is not None:

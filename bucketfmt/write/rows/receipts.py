@@ -19,7 +19,7 @@ from bucketfmt.format.names.paths import check_relative_path, join_path
 from bucketfmt.format.timeline.commit_metadata import WriteStat
 from bucketfmt.limits import Limits
 
-__all__ = ["Receipt", "decode_receipts", "encode_receipt", "find_winners"]
+__all__ = ["Receipt", "decode_receipts", "encode_receipt", "find_winners", "stats_by_partition"]
 
 
 class Receipt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
@@ -123,3 +123,12 @@ def find_winners(receipts: Iterable[Receipt]) -> Sequence[Receipt]:
         if attempts[1] > attempts[0]:
             winners[receipt.partition_path, receipt.file_id] = receipt
     return list(winners.values())
+
+
+def stats_by_partition(receipts: Iterable[Receipt]) -> dict[str, list[WriteStat]]:
+    """Return the files of the receipts, as commit metadata has them."""
+    found: dict[str, list[WriteStat]] = {}
+    for receipt in receipts:
+        if receipt.stat is not None:
+            found.setdefault(receipt.partition_path, []).append(receipt.stat)
+    return found

@@ -22,7 +22,7 @@ from bucketfmt.arguments import (
     check_text,
     check_texts,
 )
-from bucketfmt.format.timeline.commit_metadata import CommitMetadata, WriteStat
+from bucketfmt.format.timeline.commit_metadata import CommitMetadata
 from bucketfmt.format.timeline.write_operation import WriteOperation
 from bucketfmt.progress import ProgressCallback
 from bucketfmt.table.pinned import PinnedTable
@@ -34,6 +34,7 @@ from bucketfmt.write.commit.started_work import StartedWork
 from bucketfmt.write.commit.transaction import Transaction
 from bucketfmt.write.rows.basis import Basis
 from bucketfmt.write.rows.bucket_writer import BucketWriter, FileFormats
+from bucketfmt.write.rows.receipts import stats_by_partition
 from bucketfmt.write.rows.schema_change import GivenColumns, Missing
 from bucketfmt.write.rows.write_task import WriteTask
 
@@ -198,10 +199,7 @@ class StartedWrite(StartedWork):
         # Who worked with what was read, or found a bucket empty, does mind that others wrote.
         is_append = self._concurrency == "non_blocking" and self._operation.appends
         found = self._transaction.find_winners(receipts)
-        by_partition: dict[str, list[WriteStat]] = {}
-        for receipt in found:
-            if receipt.stat is not None:
-                by_partition.setdefault(receipt.partition_path, []).append(receipt.stat)
+        by_partition = stats_by_partition(found)
         if not by_partition and self._needs_no_commit:
             self._transaction.abort()
             state = basis.snapshot.state

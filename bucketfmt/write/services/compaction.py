@@ -13,7 +13,7 @@ write that began without knowing of the plan is in conflict with it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from bucketfmt.errors import (
     CommitUnknownError,
@@ -54,6 +54,7 @@ from bucketfmt.write.commit.started_work import PendingInstant, StartedWork
 from bucketfmt.write.commit.transactions import Transactions
 from bucketfmt.write.properties.stated_codec import stated_codec
 from bucketfmt.write.rows.basis import check_operations_are_not_kept, check_writable
+from bucketfmt.write.rows.receipts import stats_by_partition
 from bucketfmt.write.rows.table_codec import DEFAULT_CODEC, find_codec
 from bucketfmt.write.services.compaction_task import CompactionTask
 from bucketfmt.write.services.plan_compaction import (
@@ -278,11 +279,11 @@ class StartedCompaction(StartedWork):
         found = self._pending.find_winners(receipts)
         if sorted((r.partition_path, r.file_id) for r in found) != self._groups:
             raise ValueError("a compaction is published with a receipt for each of its slices")
-        stats = [receipt.stat for receipt in found if receipt.stat is not None]
-        self._pending.delete_other_files(stats)
+        written = stats_by_partition(found)
+        self._pending.delete_other_files(written)
         with self._pending.table.locked() as table:
             table.load_timeline()
-            metadata = _metadata_of(self._snapshot(), stats)  # with the columns of now
+            metadata = _metadata_of(self._snapshot(), written)  # with the columns of now
             done = self._pending.complete(table, metadata)
         self._pending.end()
         return result_of(done, metadata)
@@ -360,16 +361,13 @@ def _avro_schema(snapshot: Snapshot) -> str:
     )
 
 
-def _metadata_of(snapshot: Snapshot, stats: Iterable[WriteStat]) -> CommitMetadata:
+def _metadata_of(snapshot: Snapshot, written: Mapping[str, Sequence[WriteStat]]) -> CommitMetadata:
     extra = {"schema": _avro_schema(snapshot)}
     latest = next((c.latest_schema for c in reversed(snapshot.commits) if c.latest_schema), None)
     if latest is not None:
         extra["latest_schema"] = latest
-    by_partition: dict[str, list[WriteStat]] = {}
-    for stat in stats:
-        by_partition.setdefault(stat.partition_path or "", []).append(stat)
     return CommitMetadata(
-        partition_to_write_stats=by_partition,
+        partition_to_write_stats=written,
         compacted=True,
         extra_metadata=extra,
         operation_type=WriteOperation.COMPACT.operation_type,

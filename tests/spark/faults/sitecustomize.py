@@ -39,15 +39,16 @@ def break_writers(folder: Path) -> None:
 
     put, publish = GroupWriter._put, StartedWrite.publish
 
-    def put_and_fail(self: Any, *arguments: Any) -> None:
+    def put_and_fail(self: Any, *arguments: Any) -> Any:
         if strikes(folder, "stall"):
             time.sleep(STALL_S)
-        put(self, *arguments)
+        stat = put(self, *arguments)
         if strikes(folder, "raise"):
             raise OSError("a disk that was pulled out")
         if strikes(folder, "kill-executor"):
             os.kill(parent(os.getppid()), signal.SIGKILL)
             time.sleep(60)
+        return stat
 
     def die_or_publish(self: Any, *arguments: Any) -> Any:
         if strikes(folder, "kill-driver"):
