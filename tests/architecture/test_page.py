@@ -66,3 +66,13 @@ def test_figures_show_the_rooms() -> None:
         inner = {path.parent.name for path in folder.glob("*/__init__.py")}
         assert set(room.rooms) <= inner, room.name
         assert not inner - set(room.rooms) - {"commands"}, room.name
+
+
+def test_no_page_has_marks_of_a_merge() -> None:
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "spec").glob("*.md")]
+    marks = ("<<<<<<< ", ">>>>>>> ")
+    marked = [
+        p.name for p in pages for line in p.read_text().splitlines() if line.startswith(marks)
+    ]
+    assert len(pages) > 40
+    assert marked == []

@@ -61,7 +61,7 @@ def old_table(golden_copy: Golden) -> Callable[[int, str], bf.Table]:
     return make
 
 
-@pytest.mark.rule("PROP-19")
+@pytest.mark.rule("PROP-20")
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("version", OLD_VERSIONS)
 def test_reads_as_the_table_of_version_6(
