@@ -54,12 +54,12 @@ def log_files(table: Path) -> list[Path]:
 @pytest.mark.rule("PATH-11")
 def test_a_folder_without_metafile_is_no_partition(copied: Copy) -> None:
     table = copied("1.2.0", "timetravel")
-    assert bf.open(table).state.partitions == ("ap", "eu", "us")
+    assert bf.open(table).state.lister.partitions == ("ap", "eu", "us")
     (table / "eu" / ".hoodie_partition_metadata").unlink()
     (table / "stray").mkdir()
-    assert bf.open(table).state.partitions == ("ap", "us")
+    assert bf.open(table).state.lister.partitions == ("ap", "us")
     (table / "eu" / ".hoodie_partition_metadata.parquet").touch()
-    assert bf.open(table).state.partitions == ("ap", "eu", "us")
+    assert bf.open(table).state.lister.partitions == ("ap", "eu", "us")
 
 
 @pytest.mark.rule("HASH-7")
