@@ -84,7 +84,7 @@ def test_damage_is_refused(text: str) -> None:
 
 def test_bytes_behind_the_bitmap() -> None:
     raw = b64decode(VECTORS["positions"]["[1, 5]"])
-    with pytest.raises(CorruptError, match="behind"):
+    with pytest.raises(CorruptError, match="after the bitmap"):
         decode_record_positions(b64encode(raw + b"\0").decode())
 
 
