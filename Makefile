@@ -21,7 +21,7 @@ $(STAMP): pyproject.toml constraints.txt
 demo: setup
 	$(BIN)/bucketfmt demo
 
-# At most 900 s on two quiet cores: CONTRIBUTING.md says how it stays so.
+# To take at most 900 s on two quiet cores: CONTRIBUTING.md says how.
 test:
 	@began=$$(date +%s); for part in setup interop-setup check unit judge; do \
 	  since=$$(date +%s); $(MAKE) --no-print-directory $$part || exit 1; \
