@@ -60,7 +60,11 @@ ROOMS = (
     Room("testing", "what tests of tables need: crashes, faults, a model"),
     Room("api", "open, create, Table: the public way in"),
     Room("check, dump", "findings; one file, field by field", ("placement", "contents", "files")),
-    Room("write", "from rows to a commit", ("commit", "rows", "services", "undo", "properties")),
+    Room(
+        "write",
+        "from rows to a commit",
+        ("commit", "rows", "files", "services", "undo", "properties"),
+    ),
     Room("table", "scan, lookup, locate, inspect"),
     Room("location", "which index a table has, and its proof"),
     Room("slices", "the rows of one file slice"),

@@ -12,7 +12,7 @@ KNOW_PARQUET = {
     "rows/parquet/copying.py",
     "rows/parquet/key_footer.py",
     "rows/row_file.py",
-    "write/rows/table_codec.py",
+    "write/files/table_codec.py",
 }
 
 

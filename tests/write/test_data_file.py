@@ -12,7 +12,7 @@ from bucketfmt.format.timeline.commit_metadata import WriteStat
 from bucketfmt.testing.memory_store import MemoryStore
 from bucketfmt.testing.recording_store import RecordingStore
 from bucketfmt.timeline.heartbeat import Heartbeats
-from bucketfmt.write.rows.data_file import put_data_file
+from bucketfmt.write.files.data_file import put_data_file
 
 T = "20240101000000000"
 NAME = f"f-0_1-0-1_{T}.parquet"

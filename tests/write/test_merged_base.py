@@ -24,7 +24,7 @@ from bucketfmt.rows.parquet.base_file import BaseFileReader
 from bucketfmt.rows.parquet.base_file_writer import encode_base_file
 from bucketfmt.rows.parquet.key_footer import KeyFooter
 from bucketfmt.slices.slice_reader import BasePiece
-from bucketfmt.write.rows.merged_base import MergedBase, encode_merged_base
+from bucketfmt.write.files.merged_base import MergedBase, encode_merged_base
 
 RULES = MergeRules((), False, False)
 SCHEMA = pa.schema(
@@ -150,7 +150,7 @@ def test_a_row_group_that_is_far_from_full_takes_the_inserts() -> None:
 def test_inserts_after_a_row_group_that_is_half_full_begin_another(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("bucketfmt.write.rows.merged_base.ROW_GROUP_BYTES", 1000)
+    monkeypatch.setattr("bucketfmt.write.files.merged_base.ROW_GROUP_BYTES", 1000)
     merged = rewritten(OLD, RowRun(rows(("z", "new", 1.0, None))))
     assert group_rows(merged.data) == [*group_rows(OLD), 1]
     merged = rewritten(merged.data, RowRun(rows(("zz", "new", 1.0, None))))

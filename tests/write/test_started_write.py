@@ -17,8 +17,8 @@ import bucketfmt as bf
 from bucketfmt.format.timeline.commit_metadata import WriteStat
 from bucketfmt.limits import DEFAULT_LIMITS
 from bucketfmt.storage.local_store import LocalStore
-from bucketfmt.write.rows import data_file
-from bucketfmt.write.rows.receipts import Receipt, decode_receipts, encode_receipt, find_winners
+from bucketfmt.write.commit.receipts import Receipt, decode_receipts, encode_receipt, find_winners
+from bucketfmt.write.files import data_file
 from tests.write.models import REGIONS, SCHEMA, Model, assert_reads_as, rows
 
 pytestmark = pytest.mark.rotated

@@ -20,8 +20,8 @@ from bucketfmt.timeline.heartbeat import Heartbeat
 from bucketfmt.timeline.markers import delete_announced_files, delete_markers
 from bucketfmt.timeline.timeline import Instant
 from bucketfmt.write.commit.locked_table import LockedTable, WritableTable
+from bucketfmt.write.commit.receipts import Receipt, decode_receipts, find_winners
 from bucketfmt.write.commit.result import CommitResult
-from bucketfmt.write.rows.receipts import Receipt, decode_receipts, find_winners
 
 __all__ = ["PendingInstant", "StartedWork"]
 

@@ -34,12 +34,12 @@ from bucketfmt.table.keys import key_columns
 from bucketfmt.table.lookup import read_keys_of_slices
 from bucketfmt.table.scan import output_schema
 from bucketfmt.write.commit.non_blocking import Concurrency
+from bucketfmt.write.commit.receipts import Receipt, encode_receipt
+from bucketfmt.write.files.group_writer import Deletes, GroupWriter, RowNumbering, WriteSettings
+from bucketfmt.write.files.plan_write import GroupWrite, Target, plan_group_write
+from bucketfmt.write.files.table_codec import DEFAULT_CODEC
 from bucketfmt.write.rows.basis import Basis
-from bucketfmt.write.rows.group_writer import Deletes, GroupWriter, RowNumbering, WriteSettings
 from bucketfmt.write.rows.grouping import find_targets
-from bucketfmt.write.rows.plan_write import GroupWrite, Target, plan_group_write
-from bucketfmt.write.rows.receipts import Receipt, encode_receipt
-from bucketfmt.write.rows.table_codec import DEFAULT_CODEC
 
 __all__ = ["BucketWriter", "FileFormats"]
 

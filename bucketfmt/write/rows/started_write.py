@@ -29,12 +29,12 @@ from bucketfmt.table.pinned import PinnedTable
 from bucketfmt.timeline.timeline import Timeline
 from bucketfmt.write.commit.keyed_commits import IDEMPOTENCY_KEY
 from bucketfmt.write.commit.non_blocking import Concurrency
+from bucketfmt.write.commit.receipts import stats_by_partition
 from bucketfmt.write.commit.result import CommitResult, nothing_done
 from bucketfmt.write.commit.started_work import StartedWork
 from bucketfmt.write.commit.transaction import Transaction
 from bucketfmt.write.rows.basis import Basis
 from bucketfmt.write.rows.bucket_writer import BucketWriter, FileFormats
-from bucketfmt.write.rows.receipts import stats_by_partition
 from bucketfmt.write.rows.schema_change import GivenColumns, Missing
 from bucketfmt.write.rows.write_task import WriteTask
 

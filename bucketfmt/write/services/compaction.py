@@ -49,13 +49,13 @@ from bucketfmt.timeline.load import (
 )
 from bucketfmt.timeline.markers import delete_markers
 from bucketfmt.timeline.timeline import Instant, Timeline
+from bucketfmt.write.commit.receipts import stats_by_partition
 from bucketfmt.write.commit.result import CommitResult, result_of
 from bucketfmt.write.commit.started_work import PendingInstant, StartedWork
 from bucketfmt.write.commit.transactions import Transactions
+from bucketfmt.write.files.table_codec import DEFAULT_CODEC, find_codec
 from bucketfmt.write.properties.stated_codec import stated_codec
 from bucketfmt.write.rows.basis import check_operations_are_not_kept, check_writable
-from bucketfmt.write.rows.receipts import stats_by_partition
-from bucketfmt.write.rows.table_codec import DEFAULT_CODEC, find_codec
 from bucketfmt.write.services.compaction_task import CompactionTask
 from bucketfmt.write.services.plan_compaction import (
     CompactionPreview,

@@ -21,9 +21,9 @@ from bucketfmt.slices.slice_reader import SliceReader
 from bucketfmt.snapshot.files import FileSlice
 from bucketfmt.snapshot.read_basis import ReadBasis
 from bucketfmt.snapshot.schema import TableSchema
-from bucketfmt.write.rows.data_file import put_data_file
-from bucketfmt.write.rows.merged_base import encode_merged_base
-from bucketfmt.write.rows.receipts import Receipt, encode_receipt
+from bucketfmt.write.commit.receipts import Receipt, encode_receipt
+from bucketfmt.write.files.data_file import put_data_file
+from bucketfmt.write.files.merged_base import encode_merged_base
 
 __all__ = ["CompactionTask"]
 

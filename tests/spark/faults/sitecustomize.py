@@ -34,7 +34,7 @@ def parent(pid: int) -> int:
 
 
 def break_writers(folder: Path) -> None:
-    from bucketfmt.write.rows.group_writer import GroupWriter
+    from bucketfmt.write.files.group_writer import GroupWriter
     from bucketfmt.write.rows.started_write import StartedWrite
 
     put, publish = GroupWriter._put, StartedWrite.publish

@@ -50,11 +50,11 @@ from bucketfmt.slices.slice_reader import SliceReader
 from bucketfmt.snapshot.files import FileSlice
 from bucketfmt.snapshot.schema import TableSchema
 from bucketfmt.snapshot.snapshot import Snapshot
+from bucketfmt.write.files.data_file import put_data_file
+from bucketfmt.write.files.merged_base import encode_merged_base
+from bucketfmt.write.files.plan_write import GroupWrite, Target
+from bucketfmt.write.files.table_codec import DEFAULT_CODEC, find_codec
 from bucketfmt.write.properties.stated_codec import stated_codec
-from bucketfmt.write.rows.data_file import put_data_file
-from bucketfmt.write.rows.merged_base import encode_merged_base
-from bucketfmt.write.rows.plan_write import GroupWrite, Target
-from bucketfmt.write.rows.table_codec import DEFAULT_CODEC, find_codec
 
 __all__ = ["Deletes", "GroupWriter", "RowNumbering", "WriteSettings"]
 
