@@ -43,7 +43,9 @@ __all__ = [
     "load_pending_clusterings",
     "load_pending_compactions",
     "load_replaced_file_groups",
+    "load_requested_content",
     "load_timeline",
+    "requested_name",
 ]
 
 _PARALLEL_READS = 16  # for the latency of object stores
@@ -89,6 +91,18 @@ def load_instant_content(
     return _load(store, config, instant.file_name, decode_instant_content, limits)
 
 
+def load_requested_content(
+    store: Store, config: TableConfig, instant: Instant, limits: Limits = DEFAULT_LIMITS
+) -> InstantContent | None:
+    """Return the content of the requested file of an instant in any state; None if it is empty.
+
+    Raises:
+        CorruptError: the file does not decode.
+        NotFoundError: the file does not exist.
+    """
+    return _load(store, config, requested_name(instant, config), decode_instant_content, limits)
+
+
 def load_commit_metadata(
     store: Store, config: TableConfig, instant: Instant, limits: Limits = DEFAULT_LIMITS
 ) -> CommitMetadata:
@@ -112,7 +126,7 @@ def load_compaction_plan(
         CorruptError: the plan does not decode.
         NotFoundError: the plan does not exist.
     """
-    return _load(store, config, _requested_name(instant, config), decode_compaction_plan, limits)
+    return _load(store, config, requested_name(instant, config), decode_compaction_plan, limits)
 
 
 def load_clustering_plan(
@@ -128,7 +142,7 @@ def load_clustering_plan(
         NotFoundError: the file is gone.
     """
     requested = _load(
-        store, config, _requested_name(instant, config), _decode_requested_replace, limits
+        store, config, requested_name(instant, config), _decode_requested_replace, limits
     )
     operation = WriteOperation.find(requested.operation_type)
     return requested.clustering_plan if operation is WriteOperation.CLUSTER else None
@@ -205,7 +219,8 @@ def _decode_requested_replace(data: bytes, limits: Limits) -> RequestedReplaceMe
     return decode_requested_replace_metadata(data, limits)
 
 
-def _requested_name(instant: Instant, config: TableConfig) -> str:
+def requested_name(instant: Instant, config: TableConfig) -> str:
+    """Return the name of the requested file of an instant in any state."""
     return format_instant_file_name(
         instant.requested_time, instant.action, State.REQUESTED, None, config.timeline_layout
     )

@@ -6,15 +6,14 @@ Does I/O, read only. Source: `ConcurrentOperation`, `MetadataConversionUtils`.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
-from bucketfmt.format.names.instants import State, format_instant_file_name
+from bucketfmt.format.names.instants import State
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.format.timeline.instant_content import InstantContent
 from bucketfmt.format.timeline.plans import RequestedReplaceMetadata
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
 from bucketfmt.storage.store import Store
-from bucketfmt.timeline.load import load_instant_content
+from bucketfmt.timeline.load import load_instant_content, load_requested_content
 from bucketfmt.timeline.timeline import Instant
 from bucketfmt.write.commit.conflicts import ConcurrentOperation, concurrent_operation
 
@@ -44,10 +43,7 @@ def _load_content(
 ) -> InstantContent | None:
     if instant.is_completed and instant.action != "restore":
         return load_instant_content(store, config, instant, limits)
-    requested = format_instant_file_name(
-        instant.requested_time, instant.action, State.REQUESTED, None, config.timeline_layout
-    )
-    plan = load_instant_content(store, config, replace(instant, file_name=requested), limits)
+    plan = load_requested_content(store, config, instant, limits)
     is_overwrite = instant.action == "replacecommit" and not (
         isinstance(plan, RequestedReplaceMetadata) and plan.clustering_plan is not None
     )

@@ -15,10 +15,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from bucketfmt.errors import ConflictError, CorruptError
-from bucketfmt.format.names.instants import State, format_instant_file_name
+from bucketfmt.format.names.instants import State
 from bucketfmt.format.names.names import FileGroupId
 from bucketfmt.format.names.paths import join_path
 from bucketfmt.format.table.table_config import TableConfig
@@ -38,6 +38,8 @@ from bucketfmt.timeline.load import (
     load_instant_content,
     load_pending_clusterings,
     load_replaced_file_groups,
+    load_requested_content,
+    requested_name,
 )
 from bucketfmt.timeline.timeline import Instant, Timeline
 from bucketfmt.timeline.transitions import put_inflight
@@ -146,12 +148,9 @@ class Cleaner:
         store, limits = self._owner.store, self._owner.limits
         found = []
         for instant in timeline.pending.of("clean").instants:
-            name = format_instant_file_name(
-                instant.requested_time, "clean", State.REQUESTED, None, config.timeline_layout
-            )
-            plan = load_instant_content(store, config, replace(instant, file_name=name), limits)
+            plan = load_requested_content(store, config, instant, limits)
             if not isinstance(plan, CleanerPlan):
-                path = join_path(config.timeline_path, name)
+                path = join_path(config.timeline_path, requested_name(instant, config))
                 raise CorruptError("a clean without a plan; roll it back with Hudi", path=path)
             found.append((instant, plan))
         return found

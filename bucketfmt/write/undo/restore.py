@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from bucketfmt.errors import ConflictError, CorruptError
-from bucketfmt.format.names.instants import State, format_instant_file_name
+from bucketfmt.format.names.instants import State
 from bucketfmt.format.timeline.plans import InstantInfo, RestorePlan
 from bucketfmt.format.timeline.service_metadata import (
     RestoreMetadata,
@@ -18,7 +18,11 @@ from bucketfmt.format.timeline.service_metadata import (
 )
 from bucketfmt.snapshot.listing import StoreLister
 from bucketfmt.timeline.history import load_history
-from bucketfmt.timeline.load import load_instant_content
+from bucketfmt.timeline.load import (
+    load_instant_content,
+    load_requested_content,
+    requested_name,
+)
 from bucketfmt.timeline.markers import delete_markers
 from bucketfmt.timeline.timeline import Instant, Timeline
 from bucketfmt.write.undo.plan_restore import RestoreBasis, find_restorable, plan_restore
@@ -184,12 +188,9 @@ def _load_basis(planner: RollbackPlanner, timeline: Timeline, savepoint: str) ->
 
 def _load_begun(planner: RollbackPlanner, timeline: Timeline) -> tuple[Instant, RestorePlan] | None:
     for instant in timeline.pending.of("restore").instants:
-        name = format_instant_file_name(
-            instant.requested_time, "restore", State.REQUESTED, None, timeline.layout
-        )
-        requested = Instant(instant.requested_time, "restore", State.REQUESTED, None, name)
-        plan = load_instant_content(planner.store, planner.config, requested, planner.limits)
+        plan = load_requested_content(planner.store, planner.config, instant, planner.limits)
         if not isinstance(plan, RestorePlan):
+            name = requested_name(instant, planner.config)
             raise CorruptError("a restore without a plan; restore the table with Hudi", path=name)
         return instant, plan
     return None

@@ -7,11 +7,12 @@ Does I/O, read only; the decisions are in `plan_rollback`. Source: `BaseRollback
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import msgspec
 
 from bucketfmt.errors import ConflictError, CorruptError
-from bucketfmt.format.names.instants import State, format_instant_file_name
+from bucketfmt.format.names.instants import State
 from bucketfmt.format.names.names import MarkerName, find_data_file_name
 from bucketfmt.format.names.paths import join_path
 from bucketfmt.format.table.table_config import TableConfig
@@ -29,10 +30,11 @@ from bucketfmt.timeline.history import load_history
 from bucketfmt.timeline.load import (
     load_clustering_plan,
     load_commit_metadata,
-    load_instant_content,
     load_pending_clusterings,
     load_pending_compactions,
+    load_requested_content,
     load_timeline,
+    requested_name,
 )
 from bucketfmt.timeline.markers import load_markers
 from bucketfmt.timeline.timeline import Instant, Timeline
@@ -90,7 +92,7 @@ class RollbackPlanner:
         ]
 
     def _load_plan(self, rollback: Instant) -> RollbackPlan:
-        plan = self._load_requested(rollback.requested_time, "rollback")
+        plan = self._load_requested(rollback)
         if not isinstance(plan, RollbackPlan) or plan.instant_to_rollback is None:
             raise CorruptError(
                 f"the rollback {rollback.requested_time} has no plan; if its file is empty, remove "
@@ -255,7 +257,7 @@ class RollbackPlanner:
         """Return what a completed compaction did of its plan; None for any other write."""
         if target.action != "commit" or self.config.table_type != "MERGE_ON_READ":
             return None
-        plan = self._load_requested(target.requested_time, "compaction")
+        plan = self._load_requested(replace(target, action="compaction"))
         if not isinstance(plan, CompactionPlan):
             return None
         state = TableState(self.store, self.config, timeline, self.limits, StoreLister(self.store))
@@ -264,10 +266,7 @@ class RollbackPlanner:
 
     def load_doomed(self, timeline: Timeline) -> set[tuple[str, str]]:
         """Return (partition path, name) of the files that pending cleans will delete."""
-        plans = (
-            self._load_requested(clean.requested_time, "clean")
-            for clean in timeline.pending.of("clean").instants
-        )
+        plans = (self._load_requested(clean) for clean in timeline.pending.of("clean").instants)
         return {
             (path, name)
             for plan in plans
@@ -276,12 +275,9 @@ class RollbackPlanner:
             for name in names
         }
 
-    def _load_requested(self, requested_time: str, action: str) -> InstantContent | None:
-        """Return what a requested file holds; None if there is none, or it is empty."""
-        name = format_instant_file_name(
-            requested_time, action, State.REQUESTED, None, self.config.timeline_layout
-        )
+    def _load_requested(self, instant: Instant) -> InstantContent | None:
+        """Return what the requested file of an instant holds; None if it is empty or not there."""
+        name = requested_name(instant, self.config)
         if self.store.info(join_path(self.config.timeline_path, name)) is None:
             return None
-        requested = Instant(requested_time, action, State.REQUESTED, None, name)
-        return load_instant_content(self.store, self.config, requested, self.limits)
+        return load_requested_content(self.store, self.config, instant, self.limits)
