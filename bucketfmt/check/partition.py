@@ -39,7 +39,6 @@ from bucketfmt.errors import BucketfmtError
 from bucketfmt.index.layout import BucketLayout
 from bucketfmt.process import cached_property
 from bucketfmt.snapshot.files import FileSlice
-from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.timeline.load import load_clustering_plan, load_timeline
 from bucketfmt.timeline.timeline import Instant
 
@@ -47,16 +46,16 @@ __all__ = ["PartitionChecker"]
 
 
 class PartitionChecker:
-    """Checks partitions of one snapshot. Safe to use from several threads."""
+    """Checks partitions of one table. Safe to use from several threads."""
 
     def __init__(
         self,
-        snapshot: Snapshot,
+        state: ExaminedState,
         view: IndexView,
         slices: Mapping[str, Sequence[FileSlice]],
         names_only: bool,
     ) -> None:
-        self._state: ExaminedState = snapshot.state  # type: ignore[assignment]
+        self._state = state
         self._slices = slices
         self._view = view
         self._names_only = names_only

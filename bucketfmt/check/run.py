@@ -153,7 +153,7 @@ class _Check:
         self._take(iter(events), "the index")
         if depth != "quick":
             view = self._compare_with_keys(view, snapshot, slices, depth == "full")
-        checker = PartitionChecker(snapshot, view, slices, names_only=depth == "quick")
+        checker = PartitionChecker(state, view, slices, names_only=depth == "quick")
         self._check_partitions(checker, view, tuple(slices))
         self._take(load_past_faults(state, slices), "files that only reads of the past need")
         others = len(snapshot.partitions) - len(chosen)

@@ -9,7 +9,7 @@ import weakref
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 
 import numpy as np
 
@@ -30,7 +30,7 @@ from bucketfmt.snapshot.snapshot import Snapshot
 __all__ = ["Layouts"]
 
 _LayoutOf = Callable[[str], BucketLayout]
-"""Returns the layout that a partition has by an index which is yet to be proved."""
+"""Returns the layout that a partition has by an index which is yet to be proved, and keeps it."""
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ class Layouts:
             ValueError: the index was given by the caller, and the table contradicts the index.
             IndexUnknownError: the table contradicts another index, or does not prove the index.
         """
-        layout_of = partial(self.unproved, snapshot, index)
+        layout_of = cache(partial(self.unproved, snapshot, index))
         layout = layout_of(partition_path)
         if resolved.is_recorded and layout.number_to_prove is None:
             return layout

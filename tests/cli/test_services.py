@@ -296,7 +296,7 @@ def on_a_terminal(command: list[str]) -> tuple[str, str]:
     ids=lambda value: value if isinstance(value, str) else value[0],
 )
 def test_bars_on_a_terminal(table: bf.Table, given: Path, arguments: list[str], stage: str) -> None:
-    """On standard error; where that is none, all other tests find it empty."""
+    """A service shows its progress on standard error where that is a terminal."""
     saved = table.savepoint() if stage == "restoring" else ""
     if stage == "deleting":
         table.compact()
