@@ -67,6 +67,7 @@ ROOMS = (
     ),
     Room("table", "scan, lookup, locate, inspect"),
     Room("location", "which index a table has, and its proof"),
+    Room("metadata_table", "what the metadata table says of files, columns and keys"),
     Room("slices", "the rows of one file slice"),
     Room("snapshot", "which files count at an instant"),
     Room("index", "which bucket holds a key, as values; pure"),

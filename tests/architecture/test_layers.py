@@ -18,6 +18,7 @@ LAYERS = [
     {"index"},
     {"snapshot"},
     {"slices"},
+    {"metadata_table"},
     {"location"},
     {"table"},
     {"write"},

@@ -23,6 +23,7 @@ from bucketfmt.format.metadata.metadata_keys import (
     format_partition_stats_key,
     format_secondary_key,
     parse_files_key,
+    parse_metadata_file_id,
     parse_secondary_key,
     secondary_file_group_of_key,
 )
@@ -266,3 +267,23 @@ def test_records_that_say_nothing(fields: dict[str, object], error: type[Excepti
 def test_texts_that_are_no_schema(text: bytes) -> None:
     with pytest.raises(CorruptError):
         decode_metadata_schema(text)
+
+
+@pytest.mark.parametrize(
+    ("partition", "file_id", "parsed"),
+    [
+        ("files", "files-0000-0", (None, 0)),
+        ("record_index", "record-index-9999-0", (None, 9999)),
+        ("record_index", "record-index-day%3D2024%2D01-0003-0", ("day=2024-01", 3)),
+        ("record_index", "record-index--0000-0", ("", 0)),
+        ("secondary_index_by_city", "secondary-index-by-city-0006-0", (None, 6)),
+    ],
+)
+def test_file_ids(partition: str, file_id: str, parsed: tuple[str | None, int]) -> None:
+    assert parse_metadata_file_id(partition, file_id) == parsed
+
+
+@pytest.mark.parametrize("file_id", ["files-0000", "files-x-0", "col-stats-0000-0", "0000-0", ""])
+def test_file_ids_of_no_file_group(file_id: str) -> None:
+    with pytest.raises(CorruptError, match="no file group"):
+        parse_metadata_file_id("files", file_id)

@@ -12,6 +12,7 @@ import re
 
 from bucketfmt.errors import CorruptError
 from bucketfmt.format.keys.hashing import java_string_hash, xxhash64
+from bucketfmt.format.names.paths import unescape_partition_value
 
 __all__ = [
     "ALL_PARTITIONS_KEY",
@@ -23,7 +24,10 @@ __all__ = [
     "format_metadata_file_id",
     "format_partition_stats_key",
     "format_secondary_key",
+    "is_secondary_index",
+    "keeps_newest_record",
     "parse_files_key",
+    "parse_metadata_file_id",
     "parse_secondary_key",
     "secondary_file_group_of_key",
 ]
@@ -40,8 +44,10 @@ _FILE_ID_PREFIXES = {
     "record_index": "record-index-",
     "partition_stats": "partition-stats-",
 }
+_NEWEST_COUNTS = frozenset({"record_index", "bloom_filters"})
 _NAMED_PREFIXES = ("secondary_index_", "expr_index_")
 _SEPARATOR, _ESCAPE, _NULL = "$", "\\", "\0"
+_FILE_ID = re.compile(r"(?:([^-]*)-)?([0-9]{4,5})-0")
 _ESCAPED = re.compile(r"[\\$\0]")
 
 
@@ -65,6 +71,40 @@ def format_metadata_file_id(metadata_partition: str, number: int) -> str:
     if prefix is None:
         raise ValueError(f"a metadata table has no partition {metadata_partition!r}")
     return f"{prefix}{number:04}-0"
+
+
+def parse_metadata_file_id(metadata_partition: str, file_id: str) -> tuple[str | None, int]:
+    """Return the data partition and the number of a file group of the metadata table.
+
+    The data partition is None but for a partitioned record index, where each partition of the table
+    has file groups of its own: `record-index-<escaped partition>-0007-0`.
+
+    Raises:
+        CorruptError: the partition has no file group of such an id.
+    """
+    prefix = file_id_prefix(metadata_partition)
+    found = _FILE_ID.fullmatch(file_id, len(prefix)) if prefix is not None else None
+    if prefix is None or not file_id.startswith(prefix) or found is None:
+        raise CorruptError(
+            f"{file_id!r} is no file group of partition {metadata_partition!r} of a metadata table"
+        )
+    data_partition = found[1]
+    return None if data_partition is None else unescape_partition_value(data_partition), int(
+        found[2]
+    )
+
+
+def keeps_newest_record(metadata_partition: str) -> bool:
+    """Return whether the newest record of a key in the partition stands alone.
+
+    Of the other partitions, records of one key add up.
+    """
+    return metadata_partition in _NEWEST_COUNTS or is_secondary_index(metadata_partition)
+
+
+def is_secondary_index(metadata_partition: str) -> bool:
+    """Return whether a partition of this name is a secondary index."""
+    return metadata_partition.startswith(_NAMED_PREFIXES[0])
 
 
 def file_group_of_key(key: str, num_file_groups: int) -> int:

@@ -30,6 +30,7 @@ __all__ = [
     "WriteToken",
     "find_bucket_id",
     "find_data_file_name",
+    "find_metadata_file_name",
     "format_bucket_file_id",
     "format_consistent_file_id",
     "format_nbcc_file_id",
@@ -48,6 +49,9 @@ _BUCKET_ID_MAX = 99_999_999  # eight decimal digits
 _JAVA_INT_MAX = 2**31 - 1
 
 _BASE_FILE = re.compile(r"([a-zA-Z0-9-]+)_([a-zA-Z0-9-]+)_([0-9]+)\.([a-zA-Z0-9]+)")
+_METADATA_BASE_FILE = re.compile(
+    r"([^._/\\\x00-\x1f\x7f][^_/\\\x00-\x1f\x7f]*)_([a-zA-Z0-9-]+)_([0-9]+)\.(hfile)"
+)
 # Hudi takes any file id without "." and "_"; separators and control characters are refused here.
 # The instant is empty only in names of the archive, ".commits_.archive.3_1-0-1".
 _LOG_FILE = re.compile(
@@ -210,6 +214,23 @@ def find_data_file_name(name: str) -> BaseFileName | LogFileName | None:
         log_file = _find_log_file_name(name)
         return log_file if log_file is not None and log_file.extension == "log" else None
     base_file = _BASE_FILE.fullmatch(name)
+    return BaseFileName(*base_file.groups()) if base_file else None
+
+
+def find_metadata_file_name(name: str) -> BaseFileName | LogFileName | None:
+    """Return the parts of a data file's name in the metadata table; None for any other file.
+
+    The file ids of a partitioned record index hold an escaped partition path.
+
+    Raises:
+        CorruptError: a log file has a name that no part of Hudi takes for that of a log file.
+    """
+    if name.startswith("."):
+        log_file = _find_log_file_name(name)
+        if log_file is None and ".log." in name and not name.endswith(".crc"):
+            raise CorruptError(f"{name!r} is not a log file name; rebuild the metadata table")
+        return log_file
+    base_file = _METADATA_BASE_FILE.fullmatch(name)
     return BaseFileName(*base_file.groups()) if base_file else None
 
 

@@ -1,0 +1,213 @@
+"""The records of one file group of the metadata table: its base file and its log, merged.
+
+I/O: reads a small base file whole and the blocks that are asked for of a large one; reads log
+files whole. Source: HoodieBackedTableMetadata, HoodieMergedLogRecordScanner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import reduce
+from heapq import merge
+from itertools import groupby
+from operator import itemgetter
+
+from bucketfmt.errors import BucketfmtError, CorruptError, UnsupportedError
+from bucketfmt.format.encoding.cursor import Buffer
+from bucketfmt.format.hfile.reader import HFile
+from bucketfmt.format.log.delete_records import decode_delete_block
+from bucketfmt.format.log.log_block import BlockType, CorruptSpan, HeaderKey, LogBlock
+from bucketfmt.format.log.log_file import select_blocks
+from bucketfmt.format.metadata.metadata_records import (
+    MetadataRecord,
+    MetadataSchema,
+    decode_metadata_record,
+    decode_metadata_schema,
+)
+from bucketfmt.limits import Limits
+from bucketfmt.metadata_table.merge_records import merge_records
+from bucketfmt.process import cached_property
+from bucketfmt.snapshot.files import DataFile, FileSlice
+from bucketfmt.snapshot.log_files import load_log_file
+from bucketfmt.storage.store import Store
+
+__all__ = ["GroupReader"]
+
+_WHOLE_BYTES = 8 << 20  # a file up to this size is read in one request
+_SCHEMA = b"schema"
+
+
+@dataclass(frozen=True)
+class _Layer:
+    """Records that one write added, or keys that it deleted.
+
+    Attributes:
+        path: Of the file that the layer is in.
+        records: The records by key; None of a layer that deletes.
+        schema: Of the records.
+        deleted: The keys that the write deleted.
+    """
+
+    path: str
+    records: HFile | None = None
+    schema: MetadataSchema | None = None
+    deleted: frozenset[bytes] = frozenset()
+
+    def decode(self, value: Buffer) -> MetadataRecord:
+        """Return what a value of the layer says."""
+        if self.schema is None:
+            raise CorruptError("an HFile of the metadata table without schema", path=self.path)
+        return decode_metadata_record(value, self.schema)
+
+
+class GroupReader:
+    """Looks up and scans the records of a file group. What was read is kept.
+
+    Attributes:
+        file_slice: The files of the file group that count.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        file_slice: FileSlice,
+        is_valid_instant: Callable[[str], bool],
+        replaces: bool,
+        limits: Limits,
+    ) -> None:
+        """Prepare to read.
+
+        Args:
+            store: The files of the metadata table.
+            file_slice: Its files that count.
+            is_valid_instant: Whether the log blocks of an instant count.
+            replaces: Whether the newest record of a key stands alone, so that older records need
+                not be looked for.
+            limits: Bounds on what is read.
+        """
+        self.file_slice = file_slice
+        self._store = store
+        self._is_valid_instant = is_valid_instant
+        self._replaces = replaces
+        self._limits = limits
+
+    def lookup(self, keys: Sequence[bytes]) -> list[MetadataRecord | None]:
+        """Return the record of each key, None for a key without one.
+
+        Raises:
+            CorruptError: a file is damaged.
+            UnsupportedError: a file or a record is of a kind that is not read.
+            StorageError: the store failed.
+        """
+        found: list[list[MetadataRecord]] = [[] for _ in keys]  # the newest first
+        wanted = list(range(len(keys)))
+        for layer in reversed(self._layers):
+            if not wanted:
+                break
+            wanted = [number for number in wanted if keys[number] not in layer.deleted]
+            if layer.records is None:
+                continue
+            with self._reading(layer):
+                values = layer.records.find([keys[number] for number in wanted])
+                for number, value in zip(wanted, values, strict=True):
+                    if value is not None:
+                        found[number].append(layer.decode(value))
+            if self._replaces:
+                wanted = [number for number in wanted if not found[number]]
+        return [reduce(merge_records, records[::-1]) if records else None for records in found]
+
+    def scan(self, prefix: bytes = b"") -> Iterator[tuple[bytes, MetadataRecord]]:
+        """Yield the keys that begin with a prefix, in order, each with its record.
+
+        Raises:
+            CorruptError: a file is damaged.
+            UnsupportedError: a file or a record is of a kind that is not read.
+            StorageError: the store failed.
+        """
+        streams = [self._entries(n, layer, prefix) for n, layer in enumerate(self._layers)]
+        for key, entries in groupby(merge(*streams, key=itemgetter(0, 1)), itemgetter(0)):
+            record: MetadataRecord | None = None
+            for _, _, newer in entries:
+                if record is None or newer is None or self._replaces:
+                    record = newer
+                else:
+                    record = merge_records(record, newer)
+            if record is not None:
+                yield key, record
+
+    def _entries(
+        self, number: int, layer: _Layer, prefix: bytes
+    ) -> Iterator[tuple[bytes, int, MetadataRecord | None]]:
+        """Yield (key, number of the layer, record or None for a deletion) in the order of keys."""
+        if layer.records is None:
+            for key in sorted(key for key in layer.deleted if key.startswith(prefix)):
+                yield key, number, None
+            return
+        with self._reading(layer):
+            for key, value in layer.records.find_prefix(prefix):
+                yield key, number, layer.decode(value)
+
+    @contextmanager
+    def _reading(self, layer: _Layer) -> Iterator[None]:
+        try:
+            yield
+        except BucketfmtError as error:
+            raise error.within(path=layer.path) from None
+
+    @cached_property
+    def _layers(self) -> tuple[_Layer, ...]:
+        """The layers, the oldest first."""
+        base = self.file_slice.base_file
+        layers = [] if base is None else [self._base_layer(base)]
+        return (*layers, *self._log_layers())
+
+    def _base_layer(self, file: DataFile) -> _Layer:
+        size = file.check_exists()
+        try:
+            if size <= _WHOLE_BYTES:
+                records = HFile.of(self._store.read(file.path, size), self._limits)
+            else:
+                records = HFile(
+                    lambda start, end: self._store.read_range(file.path, start, end - start),
+                    size,
+                    self._limits,
+                )
+            return self._record_layer(file.path, records, None)
+        except BucketfmtError as error:
+            raise error.within(path=file.path) from None
+
+    def _log_layers(self) -> Iterator[_Layer]:
+        path_of: dict[int, str] = {}
+
+        def files() -> Iterator[list[LogBlock | CorruptSpan]]:
+            for file in self.file_slice.log_files:
+                blocks = load_log_file(self._store, file, self._limits)
+                path_of.update((id(block), file.path) for block in blocks)
+                yield blocks
+
+        for block in select_blocks(files(), is_valid_instant=self._is_valid_instant):
+            path = path_of[id(block)]
+            try:
+                yield self._log_layer(path, block)
+            except BucketfmtError as error:
+                raise error.within(path=path, base_offset=block.content_offset) from None
+
+    def _log_layer(self, path: str, block: LogBlock) -> _Layer:
+        if block.block_type is BlockType.DELETE:
+            keys = decode_delete_block(block.content, self._limits).record_keys
+            return _Layer(path, deleted=frozenset(key.encode() for key in keys if key is not None))
+        if block.block_type is not BlockType.HFILE_DATA:
+            raise UnsupportedError(
+                f"a {block.block_type.name} block in the metadata table; rebuild it with Hudi"
+            )
+        records = HFile.of(block.content, self._limits)
+        return self._record_layer(path, records, block.header.get(HeaderKey.SCHEMA))
+
+    def _record_layer(self, path: str, records: HFile, header_schema: str | None) -> _Layer:
+        text = records.file_info.get(_SCHEMA)
+        if text is None and header_schema is not None:
+            text = header_schema.encode()
+        schema = None if text is None else decode_metadata_schema(text, self._limits)
+        return _Layer(path, records, schema)

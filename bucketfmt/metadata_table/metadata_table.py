@@ -1,0 +1,237 @@
+"""The metadata table of a table: its timeline, its partitions, and which of its files count.
+
+I/O, read only. As in Hudi, the folders and the log blocks of the metadata table tell what is in it,
+and its commits are not read. Source: HoodieBackedTableMetadata, HoodieTableMetadataUtil.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+
+from bucketfmt.errors import BucketfmtError, CorruptError, UnsupportedError
+from bucketfmt.format.metadata.metadata_keys import keeps_newest_record
+from bucketfmt.format.names.layout import METADATA_TABLE
+from bucketfmt.format.names.names import FileGroupId, find_metadata_file_name
+from bucketfmt.format.names.paths import join_path
+from bucketfmt.format.table.table_config import TableConfig
+from bucketfmt.format.timeline.plans import RollbackPlan
+from bucketfmt.format.timeline.service_metadata import RestoreMetadata, RollbackMetadata
+from bucketfmt.limits import Limits
+from bucketfmt.metadata_table.group_reader import GroupReader
+from bucketfmt.metadata_table.metadata_partition import MetadataPartition
+from bucketfmt.metadata_table.valid_instants import ValidInstants, is_initial_instant
+from bucketfmt.process import Mutex, cached_property
+from bucketfmt.snapshot.file_slices import find_file_slices, group_files
+from bucketfmt.snapshot.listing import listed_file
+from bucketfmt.storage.folder_store import FolderStore
+from bucketfmt.storage.store import Store
+from bucketfmt.storage.streams import waiting_count
+from bucketfmt.timeline.history import load_history
+from bucketfmt.timeline.load import (
+    load_instant_content,
+    load_pending_compactions,
+    load_requested_content,
+    load_timeline,
+)
+from bucketfmt.timeline.table_properties import load_config
+from bucketfmt.timeline.timeline import Instant, Timeline
+
+__all__ = ["MetadataTable", "load_metadata_table"]
+
+
+class MetadataTable:
+    """A metadata table, as its timeline and that of the table stand. Safe for several threads.
+
+    The records of instants that count are read whether or not the metadata table is in step with
+    the table; `in_step` tells whether it is.
+
+    Attributes:
+        store: The files of the table whose metadata table this is.
+        config: The properties of the metadata table.
+        timeline: The active timeline of the metadata table.
+        partition_names: The partitions that the table lists as ready.
+        limits: Bounds on what is read.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        data_config: TableConfig,
+        data_timeline: Timeline,
+        config: TableConfig,
+        timeline: Timeline,
+        limits: Limits,
+    ) -> None:
+        self.store = store
+        self.config = config
+        self.timeline = timeline
+        self.partition_names = data_config.metadata_partitions
+        self.limits = limits
+        self._data_config = data_config
+        self._data_timeline = data_timeline
+        self._own_store = FolderStore(store, METADATA_TABLE)
+        self._partitions: dict[str, MetadataPartition] = {}
+        self._lock = Mutex()
+
+    def partition(self, name: str) -> MetadataPartition:
+        """Return a partition. Its folder is listed the first time.
+
+        Raises:
+            CorruptError: a file group is missing, or a file name is damaged.
+            StorageError: the store failed.
+            ValueError: the table does not list the partition.
+        """
+        found = self._partitions.get(name)
+        if found is None:
+            if name not in self.partition_names:
+                raise ValueError(f"the table has no partition {name!r} of its metadata table")
+            loaded = self._load_partition(name)
+            with self._lock:
+                found = self._partitions.setdefault(name, loaded)
+        return found
+
+    def _load_partition(self, name: str) -> MetadataPartition:
+        folder = join_path(METADATA_TABLE, name)
+        files = []
+        for entry in self.store.list(folder):
+            file_name = find_metadata_file_name(entry.name)
+            if file_name is not None:
+                files.append(listed_file(entry, file_name))
+        slices = find_file_slices(name, group_files(files), self, self._compactions(name))
+        if not slices:
+            raise CorruptError(
+                f"partition {name} of the metadata table has no file group; rebuild it", path=folder
+            )
+        readers = [
+            GroupReader(
+                self.store,
+                file_slice,
+                self._is_valid_block,
+                keeps_newest_record(name),
+                self.limits,
+            )
+            for file_slice in slices
+        ]
+        return MetadataPartition(name, readers, waiting_count(self.store))
+
+    # As an `InstantView` of the metadata table's own timeline.
+
+    @property
+    def table_version(self) -> int:
+        """6, 8 or 9: that of the table."""
+        return self.config.table_version
+
+    def is_visible(self, requested_time: str) -> bool:
+        """Whether files that were written at that instant are committed."""
+        return self.timeline.is_completed(requested_time)
+
+    def completion_time(self, requested_time: str) -> str:
+        """When a commit of the metadata table completed.
+
+        The archived timeline is asked only about instants that may have completed after a later
+        instant began, which those that initialised partitions have not.
+        """
+        needs_history = self.timeline.needs_history(requested_time)
+        is_archived = needs_history and not is_initial_instant(requested_time)
+        timeline = self._timeline_with_history if is_archived else self.timeline
+        return timeline.completion_time(requested_time) or requested_time
+
+    @cached_property
+    def _timeline_with_history(self) -> Timeline:
+        with _in_metadata_table():
+            return self.timeline.with_history(
+                load_history(self._own_store, self.config, self.limits)
+            )
+
+    def _compactions(self, name: str) -> dict[str, str]:
+        return {
+            file_id: instant.requested_time
+            for (partition, file_id), instant in self._pending_compactions.items()
+            if partition == name
+        }
+
+    @cached_property
+    def _pending_compactions(self) -> dict[FileGroupId, Instant]:
+        with _in_metadata_table():
+            return load_pending_compactions(
+                self._own_store, self.config, self.timeline, self.limits
+            )
+
+    @cached_property
+    def _valid_instants(self) -> ValidInstants:
+        return ValidInstants(self._data_timeline, self.timeline, self._load_rolled_back)
+
+    def _is_valid_block(self, instant_time: str) -> bool:
+        """Whether a log block counts. In layout 1 the names of log files do not tell its write."""
+        if self.table_version < 8 and not self.timeline.is_block_committed(instant_time):
+            return False
+        return instant_time in self._valid_instants
+
+    def _load_rolled_back(self) -> Iterator[str]:
+        """Yield the instants that completed rollbacks and restores took back."""
+        load = partial(load_instant_content, self.store, self._data_config, limits=self.limits)
+        undone = self._data_timeline.completed.of("rollback", "restore").instants
+        for instant in undone:
+            content = load(instant)
+            if content is None and instant.action == "rollback":
+                content = load_requested_content(
+                    self.store, self._data_config, instant, self.limits
+                )
+            if isinstance(content, RollbackMetadata):
+                yield from content.commits_rollback
+            elif isinstance(content, RollbackPlan) and content.instant_to_rollback is not None:
+                yield content.instant_to_rollback.commit_time
+            elif isinstance(content, RestoreMetadata):
+                for rollbacks in content.hoodie_restore_metadata.values():
+                    for rollback in rollbacks:
+                        yield from rollback.commits_rollback
+
+
+def load_metadata_table(
+    store: Store, config: TableConfig, timeline: Timeline, limits: Limits
+) -> MetadataTable | None:
+    """Return the metadata table of a table; None where the table lists no partition of it.
+
+    Args:
+        store: The files of the table.
+        config: The properties of the table.
+        timeline: The active timeline of the table.
+        limits: Bounds on what is read.
+
+    Raises:
+        TableNotFoundError: the table lists partitions, and there is no metadata table.
+        CorruptError: its properties are damaged.
+        UnsupportedError: the metadata table is of another version than the table, or is not a table
+            of HFiles.
+        StorageError: the store failed.
+    """
+    if not config.metadata_partitions:
+        return None
+    folder = FolderStore(store, METADATA_TABLE)
+    with _in_metadata_table():
+        own_config = load_config(folder, limits)
+        if own_config.table_version != config.table_version:
+            raise UnsupportedError(
+                f"the metadata table is of version {own_config.table_version}, and the table of "
+                f"version {config.table_version}; rebuild the metadata table"
+            )
+        if own_config.base_file_format != "HFILE":
+            raise UnsupportedError(
+                f"a metadata table whose base files are {own_config.base_file_format} files; "
+                "rebuild the metadata table"
+            )
+        own_timeline = load_timeline(folder, own_config, limits)
+    return MetadataTable(store, config, timeline, own_config, own_timeline, limits)
+
+
+@contextmanager
+def _in_metadata_table() -> Iterator[None]:
+    """Put the folder of the metadata table before the paths of errors."""
+    try:
+        yield
+    except BucketfmtError as error:
+        if error.path is not None:
+            error.path = join_path(METADATA_TABLE, error.path)
+        raise

@@ -1,0 +1,58 @@
+"""Which instants' records in the metadata table count.
+
+A commit is written to the metadata table before it completes, so a record counts when its instant
+has completed in the table, or is not a pending one. Source:
+HoodieTableMetadataUtil.getValidInstantTimestamps (Hudi 1.2, which reads older tables too).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from bucketfmt.format.names.instants import INIT_INSTANT
+from bucketfmt.process import cached_property
+from bucketfmt.timeline.timeline import Timeline
+
+__all__ = ["ValidInstants", "is_initial_instant"]
+
+
+def is_initial_instant(time: str) -> bool:
+    """Return whether partitions were initialised at this time, which is before any commit."""
+    return time.startswith(INIT_INSTANT)
+
+
+class ValidInstants:
+    """Tells for each instant whether its log blocks in the metadata table count.
+
+    Args:
+        data: The active timeline of the table.
+        metadata: The active timeline of its metadata table.
+        load_rolled_back: Returns the instants that the completed rollbacks and restores of the
+            table took back. It is called only for instants that neither timeline has.
+    """
+
+    def __init__(
+        self, data: Timeline, metadata: Timeline, load_rolled_back: Callable[[], Iterable[str]]
+    ) -> None:
+        self._metadata = metadata
+        self._pending = {instant.requested_time for instant in data.pending.instants}
+        self._known = {
+            *(instant.requested_time for instant in data.completed.instants),
+            *(
+                instant.requested_time
+                for instant in metadata.completed.of("deltacommit").instants
+                if instant.requested_time not in self._pending
+                or is_initial_instant(instant.requested_time)
+            ),
+            *(i.requested_time for i in metadata.completed.of("rollback", "restore").instants),
+        }
+        self._load_rolled_back = load_rolled_back
+
+    def __contains__(self, time: str) -> bool:
+        if time in self._known:
+            return True
+        return time not in self._pending and time in self._rolled_back
+
+    @cached_property
+    def _rolled_back(self) -> frozenset[str]:
+        return frozenset(self._load_rolled_back())
