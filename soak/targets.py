@@ -12,6 +12,7 @@ import pkgutil
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
+from uuid import UUID
 
 import pyarrow as pa
 
@@ -22,6 +23,7 @@ from bucketfmt.format.buckets.index_settings import IndexSettings
 from bucketfmt.format.encoding import avro_container, json_text
 from bucketfmt.format.encoding.cursor import Cursor
 from bucketfmt.format.hfile import block, block_index, entries, trailer, variable_length
+from bucketfmt.format.hfile.entry_kernels import EntryColumns
 from bucketfmt.format.hfile.reader import HFile
 from bucketfmt.format.keys import bloom, record_keys
 from bucketfmt.format.keys.record_keys import KeyDialect, KeyEncoding
@@ -34,7 +36,10 @@ from bucketfmt.format.log import (
     record_positions,
 )
 from bucketfmt.format.log.log_block import HeaderKey
-from bucketfmt.format.metadata import metadata_keys, metadata_records
+from bucketfmt.format.metadata import metadata_keys, metadata_records, record_location_kernels
+from bucketfmt.format.metadata.metadata_encoding import encode_metadata_record
+from bucketfmt.format.metadata.metadata_records import RecordLocation
+from bucketfmt.format.metadata.metadata_schemas import metadata_schema
 from bucketfmt.format.names import instants, layout, names, paths
 from bucketfmt.format.table import internal_schema, properties, table_lock
 from bucketfmt.format.table.table_config import TableConfig
@@ -182,6 +187,16 @@ def _metadata_records(data: bytes) -> object:
     return [metadata_records.decode_metadata_record(value, schema) for _, value in file.scan()]
 
 
+def _record_locations(data: bytes) -> object:
+    values = pa.array([data, None, data], pa.large_binary())
+    return record_location_kernels.decode_record_locations(values, metadata_schema(9))
+
+
+def _locations() -> list[bytes]:
+    places = [RecordLocation("p", file_id, 1795233396929) for file_id in (str(UUID(int=7)), "raw")]
+    return [encode_metadata_record(place, metadata_schema(9)) for place in places]
+
+
 def _archive_entries() -> list[bytes]:
     """Schema and first entry of archive blocks: behind version, count and the entry's length."""
     blocks = [_parts(pair) for pair in vector_pairs("archived-block", "schema", "content")]
@@ -234,7 +249,7 @@ _META_INDEX = bytes(8) + b"\x00\x00\x00\x40\x0bbloomFilter"
 _BRANCH_INDEX = b"".join(number.to_bytes(4, "big") for number in (2, 0, 25, 50)) + 2 * (
     bytes(8) + b"\x00\x00\x00\x40" + _KEY_OF_HBASE
 )
-_ENTRIES = entries.encode_entry(b"a", b"1") + entries.encode_entry(b"b", b"")
+_ENTRIES = EntryColumns.of([(b"a", b"1"), (b"b", b"")]).encode().tobytes()
 _FILE_INFO = trailer.encode_file_info({b"hfile.LASTKEY": b"\x00\x01a", b"schema": b"{}"})
 
 TARGETS: dict[str, Target] = {
@@ -409,6 +424,7 @@ TARGETS: dict[str, Target] = {
         ],
         lambda: [b"id:1,name:a", b"id:__null__,name:__empty__", b"id:a:b,c,name:"],
     ),
+    "record_location_kernels.decode_record_locations": Target(_record_locations, _locations),
     "record_positions.decode_record_positions": Target(
         lambda data: record_positions.decode_record_positions(_text(data)),
         lambda: log_headers(HeaderKey.RECORD_POSITIONS),

@@ -239,6 +239,7 @@ def vectors() -> Iterator[Vector]:
             _location(**fields),
             {**found, "position": None},
         )
+    yield from _written_locations()
     yield Vector(
         "metadata-record.secondary",
         ["MDT-8"],
@@ -253,3 +254,41 @@ def vectors() -> Iterator[Vector]:
     ]
     for name, rule, content, error in bad:
         yield Vector(f"metadata-record.{name}", [rule], _TEXT, content, error=error)
+
+
+def _zigzag(value: int) -> bytes:
+    value, encoded = value * 2 if value >= 0 else -value * 2 - 1, b""
+    while value > 0x7F:
+        value, encoded = value >> 7, encoded + bytes([value & 0x7F | 0x80])
+    return encoded + bytes([value])
+
+
+def _written_locations() -> Iterator[Vector]:
+    own = "72c3849d-e3ca-4135-a298-4ff2c4fcaa50"
+    halves = (8269599154448777525, -6730541738999633328)
+    inputs, values = [], []
+    for file_id, (high, low), number, raw in (
+        (f"{own}-12", halves, 12, ""),
+        (own, halves, -1, ""),
+        ("raw id", (-1, -1), -1, "raw id"),
+        (f"{own}-007", (-1, -1), -1, f"{own}-007"),
+        (own.upper(), (-1, -1), -1, own.upper()),
+        (f"{own}-2147483648", (-1, -1), -1, f"{own}-2147483648"),
+    ):
+        for version in (6, 8, 9):
+            parts = [_zigzag(1) + b"p", _zigzag(high), _zigzag(low), _zigzag(number)]
+            parts += [_zigzag(len(raw)) + raw.encode(), _zigzag(1795233396929)]
+            value = bytes(6) + _zigzag(5) + bytes(3) + b"\x02"  # nulls, no key, the type, nulls
+            value += b"".join(b"\x02" + part for part in parts) + _zigzag(1 if raw else 0)
+            value += bytes(0 if version == 6 else 2)  # the position, and the secondary index
+            inputs.append(
+                {
+                    "table_version": version,
+                    "partition": "p",
+                    "file_id": file_id,
+                    "instant_ms": "1795233396929",
+                }
+            )
+            values.append(value.hex())
+    rules = ["MDT-8", "MDT-12", "MDT-14"]
+    yield Vector("metadata-location.written", rules, _TEXT, ListOf(inputs), values)

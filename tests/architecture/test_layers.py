@@ -30,7 +30,14 @@ LAYERS = [
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 
 # A column kernel works on Arrow's buffers; everything else in format/ knows bytes and text only.
-ARROW_IN_FORMAT = {"hashing_kernels.py", "record_key_kernels.py", "bloom.py", "bloom_kernels.py"}
+ARROW_IN_FORMAT = {
+    "bloom.py",
+    "bloom_kernels.py",
+    "entry_kernels.py",
+    "hashing_kernels.py",
+    "record_key_kernels.py",
+    "record_location_kernels.py",
+}
 
 IMPURE = {"time", "random", "logging", "secrets", "socket", "os", "pathlib", "threading"}
 NEVER = {"pickle", "marshal", "shelve", "importlib", "ctypes", "subprocess", "pyspark"}

@@ -20,7 +20,8 @@ from bucketfmt.errors import (
 from bucketfmt.format.encoding.cursor import Cursor
 from bucketfmt.format.hfile.block import BlockType, Codec, decode_block, encode_block
 from bucketfmt.format.hfile.block_index import BlockPlace, decode_root_index, encode_index
-from bucketfmt.format.hfile.entries import decode_entries, encode_entry
+from bucketfmt.format.hfile.entries import decode_entries
+from bucketfmt.format.hfile.entry_kernels import EntryColumns
 from bucketfmt.format.hfile.reader import HFile
 from bucketfmt.format.hfile.trailer import (
     TRAILER_BYTES,
@@ -59,7 +60,9 @@ def hfiles_of(table: str) -> Iterator[tuple[str, bytes]]:
 
 
 def with_entries(*entries: tuple[bytes, bytes], block_bytes: int = 64 << 10) -> bytes:
-    return encode_hfile(entries, {b"schema": b"{}"}, created_ms=7, block_bytes=block_bytes)
+    return encode_hfile(
+        EntryColumns.of(entries), {b"schema": b"{}"}, created_ms=7, block_bytes=block_bytes
+    )
 
 
 @pytest.mark.parametrize("version", ["0.15.0", "1.0.2", "1.2.0"])
@@ -88,8 +91,9 @@ def test_bytes_are_those_of_hudis_own_writer(name: str) -> None:
         info = {k: v for k, v in theirs.file_info.items() if k not in OWN_INFO}
         metas = {each: theirs.meta_block(each) or b"" for each in theirs.meta_blocks}
         created = int.from_bytes(theirs.file_info[b"hfile.CREATE_TIME_TS"], "big")
+        entries = EntryColumns.of(theirs.scan())
         own = encode_hfile(
-            theirs.scan(), info, created_ms=created, meta_blocks=metas, block_bytes=1 << 20
+            entries, info, created_ms=created, meta_blocks=metas, block_bytes=1 << 20
         )
         end = theirs.trailer.file_info_offset
         assert own[:end] == data[:end], path
@@ -124,7 +128,7 @@ def test_what_is_written_is_read(
     asked: list[bytes],
 ) -> None:
     data = encode_hfile(
-        sorted(entries.items()),
+        EntryColumns.of(sorted(entries.items())),
         {b"schema": b"{}"},
         created_ms=1_700_000_000_000,
         meta_blocks=metas,
@@ -148,7 +152,7 @@ def test_what_is_written_is_read(
 
 def test_only_the_blocks_that_are_asked_for_are_fetched() -> None:
     entries = [(b"%06d" % n, bytes(1000)) for n in range(3000)]
-    data = encode_hfile(entries, {}, created_ms=1, codec=Codec.NONE)
+    data = encode_hfile(EntryColumns.of(entries), {}, created_ms=1, codec=Codec.NONE)
     fetched: list[tuple[int, int]] = []
 
     def fetch(start: int, end: int) -> bytes:
@@ -189,7 +193,7 @@ def test_an_index_of_two_levels() -> None:
     for letters in ("ab", "cd"):
         below = []
         for letter in letters:
-            content = encode_entry(letter.encode(), letter.upper().encode())
+            content = EntryColumns.of([(letter.encode(), letter.upper().encode())]).encode()
             block = encode_block(BlockType.DATA, content, Codec.GZ)
             below.append((letter.encode(), len(file), len(block)))
             file += block
@@ -255,7 +259,7 @@ def test_file_info(info: dict[bytes, bytes]) -> None:
 )
 def test_keys_that_no_file_holds(entries: list[tuple[bytes, bytes]], why: str) -> None:
     with pytest.raises(ValueError, match=why):
-        encode_hfile(entries, {}, created_ms=0)
+        encode_hfile(EntryColumns.of(entries), {}, created_ms=0)
 
 
 def test_checksums_of_type_crc32() -> None:
@@ -293,8 +297,9 @@ def test_files_that_are_not_read() -> None:
     encoded = data.replace(b"DATABLK*", b"DATABLKE")
     with pytest.raises(UnsupportedError, match="DATABLKE"):
         list(HFile.of(encoded).scan())
+    entry = EntryColumns.of([(b"a", b"1")]).encode().tobytes()
     with pytest.raises(UnsupportedError, match="does not write"):
-        decode_entries(encode_entry(b"a", b"1").replace(b"\x04", b"\x08"))
+        decode_entries(entry.replace(b"\x04", b"\x08"))
     with pytest.raises(CorruptError, match="too few"):
         HFile.of(b"PAR1")
 

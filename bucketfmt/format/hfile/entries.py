@@ -14,16 +14,26 @@ from bucketfmt.errors import CorruptError, TruncatedError, UnsupportedError
 from bucketfmt.format.encoding.cursor import Buffer
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
 
-__all__ = ["ENTRY_OVERHEAD_BYTES", "HFileEntries", "decode_entries", "encode_entry"]
+__all__ = [
+    "ENTRY_OVERHEAD_BYTES",
+    "KEY_OVERHEAD_BYTES",
+    "KEY_SUFFIX",
+    "ROW_BYTES_MAX",
+    "TRANSACTION",
+    "HFileEntries",
+    "decode_entries",
+]
 
 _LENGTHS = struct.Struct(">iih")  # of the key, of the value, of the row
-_SUFFIX = b"\x00\x7f\xff\xff\xff\xff\xff\xff\xff\x04"  # no family, the latest timestamp, a put
-_SUFFIX_BYTES = len(_SUFFIX)
-_VERSION = b"\x00"  # the number of the writing transaction, in one byte
-_KEY_OVERHEAD_BYTES = 2 + _SUFFIX_BYTES
-ENTRY_OVERHEAD_BYTES = 8 + _KEY_OVERHEAD_BYTES + 1
+KEY_SUFFIX = b"\x00\x7f\xff\xff\xff\xff\xff\xff\xff\x04"
+"""What follows the row in a key: no family, the latest timestamp, a put."""
+TRANSACTION = b"\x00"
+"""What follows the value: the number of the writing transaction."""
+KEY_OVERHEAD_BYTES = 2 + len(KEY_SUFFIX)
+"""Bytes of a key besides its row."""
+ENTRY_OVERHEAD_BYTES = 8 + KEY_OVERHEAD_BYTES + len(TRANSACTION)
 """Bytes of an entry besides its row and its value."""
-_ROW_BYTES_MAX = 32_767
+ROW_BYTES_MAX = 32_767
 
 
 @dataclass(frozen=True)
@@ -66,13 +76,13 @@ def decode_entries(content: Buffer, limits: Limits = DEFAULT_LIMITS) -> HFileEnt
             raise TruncatedError("an HFile block ends inside an entry", offset=position)
         key_bytes, value_bytes, row_bytes = unpack(data, position)
         row_end = position + header_bytes + row_bytes
-        value_start = row_end + _SUFFIX_BYTES
+        value_start = row_end + len(KEY_SUFFIX)
         value_end = value_start + value_bytes
-        if row_bytes < 0 or value_bytes < 0 or key_bytes < row_bytes + _KEY_OVERHEAD_BYTES:
+        if row_bytes < 0 or value_bytes < 0 or key_bytes < row_bytes + KEY_OVERHEAD_BYTES:
             raise CorruptError("the lengths of an HFile entry disagree", offset=position)
         if value_end >= end:
             raise TruncatedError("an HFile block ends inside an entry", offset=position)
-        if key_bytes != row_bytes + _KEY_OVERHEAD_BYTES or data[row_end:value_start] != _SUFFIX:
+        if key_bytes != row_bytes + KEY_OVERHEAD_BYTES or data[row_end:value_start] != KEY_SUFFIX:
             raise UnsupportedError(
                 "an HFile entry has a column family, a timestamp or a type that Hudi does not "
                 "write; the file is not one of Hudi's, or damaged",
@@ -87,18 +97,3 @@ def decode_entries(content: Buffer, limits: Limits = DEFAULT_LIMITS) -> HFileEnt
     if any(later < earlier for earlier, later in pairwise(keys)):
         raise CorruptError("the keys of an HFile block are not in order")
     return HFileEntries(keys, memoryview(data), spans)
-
-
-def encode_entry(key: bytes, value: Buffer) -> bytes:
-    """Return an entry.
-
-    Raises:
-        ValueError: the key is longer than 32,767 bytes, which HFiles cannot hold.
-    """
-    if len(key) > _ROW_BYTES_MAX:
-        raise ValueError(
-            f"a key of {len(key)} bytes; the longest key in an HFile has {_ROW_BYTES_MAX}"
-        )
-    size = len(memoryview(value))
-    header = _LENGTHS.pack(len(key) + _KEY_OVERHEAD_BYTES, size, len(key))
-    return b"".join((header, key, _SUFFIX, value, _VERSION))

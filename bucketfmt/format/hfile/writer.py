@@ -5,12 +5,12 @@ Pure. Source: HFileWriterImpl.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
-from bucketfmt.format.encoding.cursor import Buffer
 from bucketfmt.format.hfile.block import BlockType, Codec, encode_block
 from bucketfmt.format.hfile.block_index import BlockPlace, encode_index
-from bucketfmt.format.hfile.entries import ENTRY_OVERHEAD_BYTES, encode_entry
+from bucketfmt.format.hfile.entries import ENTRY_OVERHEAD_BYTES
+from bucketfmt.format.hfile.entry_kernels import EntryColumns
 from bucketfmt.format.hfile.trailer import HFileTrailer, encode_file_info, encode_trailer
 
 __all__ = ["encode_hfile"]
@@ -21,7 +21,7 @@ block, as many as fit into the block's checksums, which are four bytes for 16 Ki
 
 
 def encode_hfile(
-    entries: Iterable[tuple[bytes, Buffer]],
+    entries: EntryColumns,
     info: Mapping[bytes, bytes],
     *,
     created_ms: int,
@@ -42,31 +42,14 @@ def encode_hfile(
     Raises:
         ValueError: the keys are not in order, or one is twice or too long.
     """
+    entries.check_order()
     file, places = bytearray(), list[BlockPlace]()
-    content, first, last = bytearray(), b"", None
-    num_entries = key_bytes = value_bytes = data_bytes = 0
-
-    def flush() -> None:
-        if content:
-            block = encode_block(BlockType.DATA, content, codec)
-            places.append(BlockPlace(first, len(file), len(block)))
-            file.extend(block)
-            content.clear()
-
-    for key, value in entries:
-        if last is not None and key <= last:
-            raise ValueError("the keys of an HFile have to be in order, and each of them once")
-        if len(content) >= block_bytes:
-            flush()
-        if not content:
-            first = key
-        entry = encode_entry(key, value)
-        content += entry
-        data_bytes += len(entry)
-        num_entries, last = num_entries + 1, key
-        key_bytes += len(key)
-        value_bytes += len(entry) - len(key) - ENTRY_OVERHEAD_BYTES
-    flush()
+    for first, content in entries.blocks(block_bytes):
+        block = encode_block(BlockType.DATA, content, codec)
+        places.append(BlockPlace(first, len(file), len(block)))
+        file += block
+    key_bytes, value_bytes = int(entries.key_bytes().sum()), int(entries.value_bytes().sum())
+    last = entries.keys[-1].as_py() if len(entries) else None
 
     metas = []
     for name, meta in sorted((meta_blocks or {}).items()):
@@ -78,8 +61,8 @@ def encode_hfile(
     file += encode_block(BlockType.ROOT_INDEX, encode_index(metas, is_meta=True), codec)
     file_info_offset = len(file)
     own = {
-        b"hfile.AVG_KEY_LEN": _average(key_bytes, num_entries),
-        b"hfile.AVG_VALUE_LEN": _average(value_bytes, num_entries),
+        b"hfile.AVG_KEY_LEN": _average(key_bytes, len(entries)),
+        b"hfile.AVG_VALUE_LEN": _average(value_bytes, len(entries)),
         b"hfile.CREATE_TIME_TS": created_ms.to_bytes(8, "big"),
         b"hfile.LASTKEY": b"" if last is None else len(last).to_bytes(2, "big") + last,
         b"KEY_VALUE_VERSION": (1).to_bytes(4, "big"),
@@ -91,11 +74,11 @@ def encode_hfile(
         load_on_open_offset=load_on_open,
         data_index_count=len(places),
         meta_index_count=len(metas),
-        num_entries=num_entries,
+        num_entries=len(entries),
         num_levels=1,
         first_data_block_offset=places[0].offset if places else 0,
         last_data_block_offset=places[-1].offset if places else 0,
-        uncompressed_bytes=data_bytes,
+        uncompressed_bytes=key_bytes + value_bytes + ENTRY_OVERHEAD_BYTES * len(entries),
         codec=codec,
     )
     return bytes(file) + encode_trailer(trailer)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from enum import IntEnum
-from typing import Any
+from typing import Any, TypeVar
 
 from bucketfmt.errors import CorruptError, UnsupportedError
 from bucketfmt.format.encoding.avro_container import (
@@ -31,18 +31,20 @@ __all__ = [
     "MetadataRecord",
     "MetadataSchema",
     "RecordLocation",
+    "RecordType",
     "SecondaryEntry",
     "StatValue",
     "decode_metadata_record",
     "decode_metadata_schema",
 ]
 
-_UUID_CHARS = 36
+T = TypeVar("T")
+
 _WRAPPER = "Wrapper"
 _MASK64 = 0xFFFFFFFFFFFFFFFF
 
 
-class _Type(IntEnum):
+class RecordType(IntEnum):
     """The number in the field `type`."""
 
     ALL_PARTITIONS = 1
@@ -167,9 +169,20 @@ MetadataRecord = FilesRecord | ColumnStats | BloomFilterEntry | RecordLocation |
 
 @dataclass(frozen=True)
 class MetadataSchema:
-    """A writer's schema, checked, with the fields of wrappers named after their wrappers."""
+    """The schema that a file's records are written by.
 
+    Attributes:
+        text: The schema as the file has it: JSON.
+        avro: The schema, checked, with the fields of wrappers named after their wrappers.
+    """
+
+    text: str
     avro: AvroSchema
+
+    @property
+    def members(self) -> frozenset[str]:
+        """The names of the fields of a record."""
+        return frozenset(field["name"] for field in self.avro["fields"])
 
 
 def decode_metadata_schema(text: Buffer, limits: Limits = DEFAULT_LIMITS) -> MetadataSchema:
@@ -186,7 +199,7 @@ def decode_metadata_schema(text: Buffer, limits: Limits = DEFAULT_LIMITS) -> Met
     plain = check_writer_schema(_with_named_wrappers(schema), limits)
     if not isinstance(plain, dict) or plain.get("type") != "record":
         raise CorruptError("the schema of the metadata table is not that of a record")
-    return MetadataSchema(plain)
+    return MetadataSchema(str(text, "utf-8"), plain)
 
 
 def _with_named_wrappers(schema: object) -> object:
@@ -216,27 +229,30 @@ def decode_metadata_record(value: Buffer, schema: MetadataSchema) -> MetadataRec
     """
     record = decode_datum(value, schema.avro)
     kind = record.get("type")
-    if kind in (_Type.ALL_PARTITIONS, _Type.FILES):
+    if kind in (RecordType.ALL_PARTITIONS, RecordType.FILES):
         entries = record.get("filesystemMetadata") or {}
         files = {
-            name: FileEntry(_int(entry, "size"), _bool(entry, "isDeleted"))
+            name: FileEntry(_member(entry, "size", int), _member(entry, "isDeleted", bool))
             for name, entry in entries.items()
         }
-        return FilesRecord(files, kind == _Type.ALL_PARTITIONS)
-    if kind in (_Type.COLUMN_STATS, _Type.PARTITION_STATS):
-        return _column_stats(_part(record, "ColumnStatsMetadata"), kind == _Type.PARTITION_STATS)
-    if kind == _Type.BLOOM_FILTER:
-        part = _part(record, "BloomFilterMetadata")
-        return BloomFilterEntry(
-            _text(part, "type"),
-            _text(part, "timestamp"),
-            part.get("bloomFilter") or b"",
-            _bool(part, "isDeleted"),
+        return FilesRecord(files, kind == RecordType.ALL_PARTITIONS)
+    if kind in (RecordType.COLUMN_STATS, RecordType.PARTITION_STATS):
+        return _column_stats(
+            _member(record, "ColumnStatsMetadata", dict), kind == RecordType.PARTITION_STATS
         )
-    if kind == _Type.RECORD_INDEX:
-        return _location(_part(record, "recordIndexMetadata"))
-    if kind == _Type.SECONDARY_INDEX:
-        return SecondaryEntry(_bool(_part(record, "SecondaryIndexMetadata"), "isDeleted"))
+    if kind == RecordType.BLOOM_FILTER:
+        part = _member(record, "BloomFilterMetadata", dict)
+        return BloomFilterEntry(
+            _member(part, "type", str),
+            _member(part, "timestamp", str),
+            part.get("bloomFilter") or b"",
+            _member(part, "isDeleted", bool),
+        )
+    if kind == RecordType.RECORD_INDEX:
+        return _location(_member(record, "recordIndexMetadata", dict))
+    if kind == RecordType.SECONDARY_INDEX:
+        part = _member(record, "SecondaryIndexMetadata", dict)
+        return SecondaryEntry(_member(part, "isDeleted", bool))
     raise UnsupportedError(f"a record of the metadata table of type {kind!r}")
 
 
@@ -251,7 +267,7 @@ def _column_stats(part: Mapping[str, Any], of_partition: bool) -> ColumnStats:
         part.get("nullCount"),
         part.get("totalSize"),
         part.get("totalUncompressedSize"),
-        _bool(part, "isDeleted"),
+        _member(part, "isDeleted", bool),
         bool(part.get("isTightBound")),
         value_type.get("typeOrdinal"),
         value_type.get("additionalInfo"),
@@ -271,42 +287,28 @@ def _stat_value(wrapped: object) -> StatValue | None:
 def _location(part: Mapping[str, Any]) -> RecordLocation:
     encoding = part.get("fileIdEncoding") or 0
     if encoding == 0:
-        bits = _int(part, "fileIdHighBits") & _MASK64, _int(part, "fileIdLowBits") & _MASK64
+        bits = (
+            _member(part, "fileIdHighBits", int) & _MASK64,
+            _member(part, "fileIdLowBits", int) & _MASK64,
+        )
         text = str(uuid.UUID(int=bits[0] << 64 | bits[1]))
-        number = _int(part, "fileIndex")
+        number = _member(part, "fileIndex", int)
         file_id = text if number == -1 else f"{text}-{number}"
     elif encoding == 1:
-        file_id = _text(part, "fileId")
+        file_id = _member(part, "fileId", str)
     else:
         raise UnsupportedError(f"a record index whose file ids are encoded as number {encoding!r}")
     return RecordLocation(
-        _text(part, "partitionName"), file_id, _int(part, "instantTime"), part.get("position")
+        _member(part, "partitionName", str),
+        file_id,
+        _member(part, "instantTime", int),
+        part.get("position"),
     )
 
 
-def _part(record: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    part = record.get(name)
-    if not isinstance(part, dict):
-        raise CorruptError(f"a record of the metadata table lacks {name}")
-    return part
-
-
-def _int(part: Mapping[str, Any], name: str) -> int:
+def _member(part: Mapping[str, Any], name: str, kind: type[T]) -> T:
+    """Return a member that a record cannot do without."""
     value = part.get(name)
-    if not isinstance(value, int):
-        raise CorruptError(f"a record of the metadata table lacks {name}")
-    return value
-
-
-def _bool(part: Mapping[str, Any], name: str) -> bool:
-    value = part.get(name)
-    if not isinstance(value, bool):
-        raise CorruptError(f"a record of the metadata table lacks {name}")
-    return value
-
-
-def _text(part: Mapping[str, Any], name: str) -> str:
-    value = part.get(name)
-    if not isinstance(value, str):
+    if not isinstance(value, kind):
         raise CorruptError(f"a record of the metadata table lacks {name}")
     return value

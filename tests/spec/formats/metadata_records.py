@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from bucketfmt.format.metadata.metadata_encoding import encode_metadata_record
 from bucketfmt.format.metadata.metadata_keys import (
     file_group_of_key,
     format_bloom_filter_key,
@@ -24,6 +25,7 @@ from bucketfmt.format.metadata.metadata_records import (
     decode_metadata_record,
     decode_metadata_schema,
 )
+from bucketfmt.format.metadata.metadata_schemas import metadata_schema
 from tests.spec.formats.values import Json
 
 __all__ = ["FORMATS"]
@@ -93,9 +95,16 @@ def _bound(value: StatValue | None) -> Json:
     return [value.wrapper, shown]
 
 
+def metadata_location(question: Json) -> Json:
+    """The value of a record of the record index, as it is written."""
+    place = RecordLocation(question["partition"], question["file_id"], int(question["instant_ms"]))
+    return encode_metadata_record(place, metadata_schema(question["table_version"])).hex()
+
+
 FORMATS: dict[str, Callable[[Any], Json]] = {
     "metadata-group": metadata_group,
     "metadata-key": metadata_key,
+    "metadata-location": metadata_location,
     "metadata-record": metadata_record,
     "secondary-key": lambda text: list(parse_secondary_key(text)),
 }

@@ -1,0 +1,146 @@
+"""Entries of HFiles in columns: keys and values put in order, and laid out all at once.
+
+Pure: column kernels of NumPy and Arrow. Source: KeyValue, HFileDataBlock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from bucketfmt.format.encoding.cursor import Buffer
+from bucketfmt.format.hfile.entries import (
+    ENTRY_OVERHEAD_BYTES,
+    KEY_OVERHEAD_BYTES,
+    KEY_SUFFIX,
+    ROW_BYTES_MAX,
+    TRANSACTION,
+)
+
+__all__ = ["EntryColumns"]
+
+_HEADER = np.dtype([("key", ">i4"), ("value", ">i4"), ("row", ">i2")])
+_STEP_BYTES = 4 << 20
+_BYTES = pa.large_binary()
+
+
+@dataclass(frozen=True)
+class EntryColumns:
+    """Keys and values of equal number, to be written to an HFile.
+
+    Attributes:
+        keys: `large_binary`, without nulls.
+        values: `large_binary`, or a dictionary of it, without nulls. Values that many keys share
+            are cheap in a dictionary.
+    """
+
+    keys: pa.LargeBinaryArray
+    values: pa.LargeBinaryArray | pa.DictionaryArray
+
+    def __post_init__(self) -> None:
+        """Raise ValueError: the columns are of other types or lengths, or hold nulls."""
+        kinds = [column.type for column in (self.keys, self._dictionary())]
+        if kinds != [_BYTES, _BYTES] or len(self.keys) != len(self.values):
+            raise ValueError("entries of an HFile are two columns of bytes, of equal length")
+        if self.keys.null_count or self.values.null_count:
+            raise ValueError("an entry of an HFile has a key and a value")
+
+    @classmethod
+    def of(cls, entries: Iterable[tuple[bytes, Buffer]]) -> EntryColumns:
+        """Return the columns of pairs of a key and a value."""
+        rows = list(entries)
+        return cls(
+            pa.array([key for key, _ in rows], _BYTES),
+            pa.array([bytes(value) for _, value in rows], _BYTES),
+        )
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def sort(self) -> EntryColumns:
+        """Return the entries in the order of their keys, by unsigned bytes."""
+        order = pc.sort_indices(self.keys)
+        return EntryColumns(self.keys.take(order), self.values.take(order))
+
+    def check_order(self) -> None:
+        """Raise ValueError: the keys are not in order, or a key is there twice or too long."""
+        longest = int(self.key_bytes().max(initial=0))
+        if longest > ROW_BYTES_MAX:
+            raise ValueError(
+                f"a key of {longest} bytes; the longest key in an HFile has {ROW_BYTES_MAX}"
+            )
+        if len(self) > 1 and not pc.all(pc.greater(self.keys[1:], self.keys[:-1])).as_py():
+            raise ValueError("the keys of an HFile have to be in order, and each of them once")
+
+    def key_bytes(self) -> npt.NDArray[np.int64]:
+        """Return the length of each key."""
+        return _lengths(self.keys)
+
+    def value_bytes(self) -> npt.NDArray[np.int64]:
+        """Return the length of each value."""
+        lengths = _lengths(self._dictionary())
+        if isinstance(self.values, pa.DictionaryArray):
+            lengths = lengths[self.values.indices.to_numpy()]
+        return lengths
+
+    def blocks(self, block_bytes: int) -> Iterator[tuple[bytes, memoryview]]:
+        """Yield the first key and the content of each data block.
+
+        A block ends with the entry that brings it to `block_bytes`. Some MiB of entries are laid
+        out at a time.
+        """
+        sizes = self.key_bytes() + self.value_bytes() + ENTRY_OVERHEAD_BYTES
+        places = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
+        cuts = [0]
+        while cuts[-1] < len(self):
+            end = int(np.searchsorted(places, places[cuts[-1]] + block_bytes))
+            cuts.append(min(end, len(self)))
+        firsts = self.keys.take(pa.array(cuts[:-1], pa.int64())).to_pylist()
+        step = max(1, _STEP_BYTES // block_bytes)
+        for start in range(0, len(firsts), step):
+            some = cuts[start : start + step + 1]
+            content = self[some[0] : some[-1]].encode()
+            bounds = (places[some] - places[some[0]]).tolist()
+            for number, (begin, end) in enumerate(pairwise(bounds), start):
+                yield firsts[number], content[begin:end]
+
+    def encode(self) -> memoryview:
+        """Return the entries one after the other, as a data block holds them."""
+        headers = np.empty(len(self), _HEADER)
+        headers["row"] = headers["key"] = self.key_bytes()
+        headers["key"] += KEY_OVERHEAD_BYTES
+        headers["value"] = self.value_bytes()
+        fixed = pa.binary(_HEADER.itemsize)
+        column = pa.FixedSizeBinaryArray.from_buffers(
+            fixed, len(self), [None, pa.py_buffer(headers)]
+        )
+        values = self.values
+        if isinstance(values, pa.DictionaryArray):
+            values = values.dictionary.take(values.indices)
+        suffix, transaction, nothing = (
+            pa.scalar(each, _BYTES) for each in (KEY_SUFFIX, TRANSACTION, b"")
+        )
+        joined = pc.binary_join_element_wise(
+            column.cast(_BYTES), self.keys, suffix, values, transaction, nothing
+        )
+        _, offsets, data = joined.buffers()
+        bounds = np.frombuffer(offsets, np.int64)[[joined.offset, joined.offset + len(joined)]]
+        return memoryview(data)[bounds[0] : bounds[1]]
+
+    def __getitem__(self, rows: slice) -> EntryColumns:
+        return EntryColumns(self.keys[rows], self.values[rows])
+
+    def _dictionary(self) -> pa.LargeBinaryArray:
+        is_dictionary = isinstance(self.values, pa.DictionaryArray)
+        return self.values.dictionary if is_dictionary else self.values
+
+
+def _lengths(column: pa.LargeBinaryArray) -> npt.NDArray[np.int64]:
+    lengths: npt.NDArray[np.int64] = pc.binary_length(column).to_numpy()
+    return lengths
