@@ -8,6 +8,9 @@ FLINK_STAMP := .flink/.ready
 MINUTES ?= 30
 SEEDS ?= 1 2
 
+# The processes that tests start import what others compiled.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: setup demo test check unit judge cluster-test interop-setup flink-setup bench soak soak-interop judge-matrix clean
 
 setup: $(STAMP)

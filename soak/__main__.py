@@ -20,7 +20,7 @@ import sys
 from random import Random
 
 from soak.corruption import print_bad, save_figures, sweep_peers, sweep_tables
-from soak.crashes import RECOVERIES_SAMPLED, plan_pieces, sample_pieces, strike_pieces
+from soak.crashes import plan_pieces, sample_pieces, sample_recovery, strike_pieces
 from soak.damages import DAMAGES
 from soak.fuzzing import fuzz_all
 from soak.indexes import run_subjects
@@ -114,7 +114,7 @@ def main() -> int:
             print(written, flush=True)
         return 0
     if arguments.command == "crashes":
-        sampled = [*sample_pieces(arguments.seed), *RECOVERIES_SAMPLED]
+        sampled = [*sample_pieces(arguments.seed), sample_recovery(arguments.seed)]
         pieces = plan_pieces() if arguments.all else sampled
         pieces = [piece for piece in pieces if arguments.only in f"{piece.kind} {piece.work}"]
         return strike_pieces(pieces, workers=arguments.workers, save=arguments.save)

@@ -8,6 +8,7 @@ import time
 import warnings
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from random import Random
 from typing import NamedTuple
 
 from soak.corruption import RESULTS
@@ -16,10 +17,10 @@ from soak.strikes import FAULTS, Tally, strike_recovery, strike_work
 from soak.works import KINDS, WORKS, Kind, Work
 
 __all__ = [
-    "RECOVERIES_SAMPLED",
     "Piece",
     "plan_pieces",
     "sample_pieces",
+    "sample_recovery",
     "strike_piece",
     "strike_pieces",
 ]
@@ -50,12 +51,11 @@ class Piece(NamedTuple):
         return kind, next(work for work in WORKS if work.name == self.work)
 
 
-RECOVERIES_SAMPLED = (
+_RECOVERIES_SAMPLED = (
     Piece("6-mor-simple", "upsert", 20),
     Piece("8-cow-simple", "upsert", 12),
     Piece("9-mor-ring", "upsert", 24),
 )
-"""What `make test` does of it: one on each version."""
 
 _POSSIBLE = [(kind, work) for kind in KINDS for work in WORKS if work.is_possible(kind)]
 
@@ -71,13 +71,14 @@ def plan_pieces() -> list[Piece]:
 
 
 def sample_pieces(seed: str) -> list[Piece]:
-    """Return what `make test` strikes: of table version, type, index, work and sort of fault
-    every two that can meet.
-    """
-    cases = [
-        (*str(kind).split("-"), work.name, sort) for kind, work in _POSSIBLE for sort in FAULTS
-    ]
-    return [Piece("-".join(kind), work, faults=sort) for *kind, work, sort in cover(cases, seed)]
+    """Return what `make test` strikes: each kind of table, each work, and each sort of fault."""
+    cases = [Piece(str(kind), work.name, 0, sort) for kind, work in _POSSIBLE for sort in FAULTS]
+    return cover(cases, seed, strength=1)
+
+
+def sample_recovery(seed: str) -> Piece:
+    """Return the piece of which `make test` strikes who comes next."""
+    return Random(seed).choice(_RECOVERIES_SAMPLED)  # noqa: S311  (a choice, no secret)
 
 
 def strike_piece(piece: Piece) -> Tally:

@@ -153,11 +153,11 @@ def forge_lengths(name: str, cases_max: int | None = None, seeds_max: int = 3) -
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_LIMIT, _MEMORY_LIMIT))
     target, (unwrap, forge) = TARGETS[name], FORGERS[name]
     cases = most = 0
-    tracemalloc.start()
     for seed in sorted(target.seeds(), key=len)[:seeds_max]:
         data, wrap = unwrap(seed)
         edits = list(forge(data))
         stride = 1 if cases_max is None else -(-len(edits) // cases_max)
+        tracemalloc.start()
         for edit in edits[:: max(stride, 1)]:
             forged = wrap(data[: edit.start] + edit.value + data[edit.end :])
             tracemalloc.reset_peak()
@@ -174,5 +174,5 @@ def forge_lengths(name: str, cases_max: int | None = None, seeds_max: int = 3) -
             most = max(most, allocated)
             if allocated > ALLOCATED_MAX:
                 raise MemoryError(f"{name}: {allocated} bytes allocated for {edit}")
-    tracemalloc.stop()
+        tracemalloc.stop()
     return cases, most

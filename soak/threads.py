@@ -29,9 +29,10 @@ from typing import Any, NamedTuple
 
 import bucketfmt as bf
 from soak.corruption import RESULTS
+from soak.covering import cover
 from soak.works import KINDS, SCHEMA, Kind, rows
 
-__all__ = ["SAMPLE", "TRIALS", "Outcome", "Trial", "own_s3", "run_trial", "run_trials"]
+__all__ = ["TRIALS", "Outcome", "Trial", "own_s3", "run_trial", "run_trials", "sample_trials"]
 
 _WORKERS = 3
 _COUNTER = "counter"
@@ -214,18 +215,15 @@ _KINDS = [str(kind) for kind in KINDS]
 TRIALS = [Trial(*names) for names in product(_CONCURRENCIES, _LOCKS, _KINDS, _BESIDE, _PLACES)]
 
 
-def _sample() -> list[Trial]:
-    """Return trials with each concurrency under each lock, and each of the others a few times."""
-    found = []
-    for n, (concurrency, lock) in enumerate(product(_CONCURRENCIES, _LOCKS)):
-        place = _PLACES[n % 5 == 0]
-        kind, beside = _KINDS[n % len(_KINDS)], _BESIDE[(n + n // 4) % len(_BESIDE)]
-        found.append(Trial(concurrency, lock, kind, beside, place))
-    return found
-
-
-SAMPLE = _sample()
-"""What `make test` tries."""
+def sample_trials(seed: str) -> list[Trial]:
+    """Return what `make test` tries: each concurrency, lock, version, type, index, and service
+    beside on a disk, and one trial on S3.
+    """
+    cases = {(*t.kind.split("-"), *t._replace(kind="")): t for t in TRIALS}
+    on_disk = [case for case, trial in cases.items() if trial.place == "disk"]
+    on_s3 = [case for case, trial in cases.items() if trial.place == "S3"]
+    chosen = [*cover(on_disk, seed, strength=1), *cover(on_s3, seed, strength=0)]
+    return [cases[case] for case in chosen]
 
 
 # --- trials

@@ -48,6 +48,7 @@ def test_t002_lost_partition(golden_copy: Copy) -> None:
     assert found(check_soon(patient.root)) == {"T002"}
 
 
+@pytest.mark.rotated(1)
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("kind", ["base", "log"])
 @pytest.mark.parametrize("left", [0, 4, -1])

@@ -20,6 +20,7 @@ BROKEN_BY_HUDI = {"virtual_bulk": {"B001"}}
 """A bulk insert without meta columns makes one file group a task in each bucket."""
 
 
+@pytest.mark.rotated(1)
 @pytest.mark.parametrize(("version", "name"), GOLDEN)
 def test_table_is_clean(golden: Golden, version: str, name: str) -> None:
     root = golden(version, name)
@@ -30,6 +31,7 @@ def test_table_is_clean(golden: Golden, version: str, name: str) -> None:
         assert not [s for s in report.not_checked if "failed" in s]
 
 
+@pytest.mark.rotated(1)
 @pytest.mark.parametrize("name", ["cow", "mor", "mor_compacted", "complexkey", "virtual_complex"])
 @pytest.mark.parametrize("version", ["0.15.0", "1.0.2", "1.2.0"])
 def test_table_is_clean_by_the_index_it_was_written_with(

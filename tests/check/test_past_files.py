@@ -47,6 +47,7 @@ def older_files(root: Path, partition: str) -> list[Path]:
     return sorted(p for p in files - read if not p.name.startswith(".hoodie_partition"))
 
 
+@pytest.mark.rotated(1)
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("name", ["cow", "mor_compacted", "timetravel"])
 def test_t002_lost_file_of_an_older_slice(golden_copy: Copy, version: str, name: str) -> None:

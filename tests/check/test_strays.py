@@ -75,6 +75,7 @@ def test_t008_entry_that_nobody_reads(golden_copy: Copy, kind: str, name: str) -
     assert finding.evidence == evidence
 
 
+@pytest.mark.rotated(1)
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("kind", [*ENTRIES, "folder"])
 @pytest.mark.parametrize("what", ["base", "log"])

@@ -24,7 +24,7 @@ from soak.tables import (
     tiny_table,
 )
 
-_FLIPS, _CUTS = 120, 40
+_FLIPS, _CUTS = 60, 20
 
 
 def _judged(

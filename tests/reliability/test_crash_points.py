@@ -14,28 +14,25 @@ from tests.rotation import seed
 pytestmark = pytest.mark.filterwarnings("ignore:the table lock could not be given back")
 
 
-def test_the_tests_make_thousands_of_each() -> None:
+def test_the_tests_make_many_of_each() -> None:
     """The tests of the pieces assert that they make as many as are counted here."""
     points = [count_points(*piece.find(), (piece.faults,)) for piece in sample_pieces(seed())]
-    assert sum(point.crashes for point in points) >= 2_500
-    assert sum(point.errors for point in points) >= 3_500
+    assert sum(point.crashes for point in points) >= 500
+    assert sum(point.errors for point in points) >= 700
 
 
 @pytest.mark.parametrize("drawn", ["0", "another", seed()])
-def test_every_work_meets_every_version_type_index_and_sort_of_fault(drawn: str) -> None:
+def test_every_kind_work_and_sort_of_fault_is_sampled_and_the_soak_has_all(drawn: str) -> None:
     pieces = sample_pieces(drawn)
-    possible = {
+    assert {piece.kind for piece in pieces} == {str(kind) for kind in KINDS}
+    assert {piece.work for piece in pieces} == {work.name for work in WORKS}
+    assert {piece.faults for piece in pieces} == set(FAULTS)
+    assert sum(not piece.stride and not piece.faults for piece in plan_pieces()) == sum(
+        work.is_possible(kind) for kind in KINDS for work in WORKS
+    )
+    assert {(piece.kind, piece.work) for piece in plan_pieces()} == {
         (str(kind), work.name) for kind in KINDS for work in WORKS if work.is_possible(kind)
     }
-    for part in range(3):  # version, type, index
-        assert {(piece.kind.split("-")[part], piece.work) for piece in pieces} == {
-            (kind.split("-")[part], work) for kind, work in possible
-        }
-    assert {(piece.work, piece.faults) for piece in pieces} == {
-        (work.name, sort) for work in WORKS for sort in FAULTS
-    }
-    assert {piece.kind for piece in pieces} == {str(kind) for kind in KINDS}
-    assert {(piece.kind, piece.work) for piece in plan_pieces()} == possible
 
 
 @pytest.mark.parametrize("work", WORKS, ids=lambda work: work.name)
@@ -83,9 +80,13 @@ def _does_half(table: bf.Table) -> None:
 
 
 @pytest.mark.parametrize(
-    ("act", "said"),
-    [(_forgets_a_file, "does not exist"), (_lies, "is lost"), (_does_half, "half done")],
+    ("act", "sort", "said"),
+    [
+        (_forgets_a_file, "crashes", "does not exist"),
+        (_lies, "errors", "is lost"),
+        (_does_half, "crashes", "half done"),
+    ],
 )
-def test_what_is_not_safe_is_found_out(act: object, said: str) -> None:
-    tally = strike_work(KINDS[3], Work("unsafe", act))  # type: ignore[arg-type]
+def test_what_is_not_safe_is_found_out(act: object, sort: str, said: str) -> None:
+    tally = strike_work(KINDS[3], Work("unsafe", act), (sort,))  # type: ignore[arg-type]
     assert any(said in text for text in tally.bad), tally.bad

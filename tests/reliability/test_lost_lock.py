@@ -108,6 +108,7 @@ def files(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 BEFORE = {"x": 0, "y": 0}
 
 
+@pytest.mark.rotated(1)
 @pytest.mark.parametrize("partition", ["p", "new"])
 @pytest.mark.parametrize("pause_s", [LEASE_ENDS_S, HEARTBEAT_ENDS_S])
 @pytest.mark.parametrize("retries", [0, 1])
@@ -176,6 +177,7 @@ def test_a_late_savepoint_is_not_acknowledged(files: MemoryStore) -> None:
         )
 
 
+@pytest.mark.rotated(1)
 @pytest.mark.parametrize("fault", [Fault.KILL_BEFORE, Fault.KILL_AFTER, Fault.FAIL_AFTER])
 def test_whoever_dies_while_taking_back_leaves_that_to_the_next(
     files: MemoryStore, fault: Fault

@@ -12,7 +12,7 @@ from bucketfmt.testing.faulty_store import Fault
 from soak.machine import MACHINES, Crash
 from soak.machine_runs import run_machine
 
-TABLES, STEPS = 3, 30
+TABLES, STEPS = 2, 25
 
 
 def test_tables_are_what_their_models_are() -> None:

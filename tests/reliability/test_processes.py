@@ -22,6 +22,7 @@ PROCESSES, ROUNDS = 4, 5
 _PATIENCE_S = 180
 
 
+@pytest.mark.rotated(0)
 @pytest.mark.parametrize(
     ("version", "table_type", "lock", "dies_after"),
     [

@@ -374,6 +374,7 @@ def base_files(folder: Path) -> list[Path]:
     )
 
 
+@pytest.mark.rotated(1)
 @pytest.mark.parametrize(("version", "name"), GOLDEN)
 def test_a_file_of_hudi_written_again(
     golden: Callable[[str, str], Path], version: str, name: str
