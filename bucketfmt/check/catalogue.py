@@ -20,8 +20,8 @@ class FindingKind:
     """One entry of the catalogue.
 
     Attributes:
-        id: A letter for the family (Buckets, Consistent hashing, Partition rules, Timeline and
-            files) and a number.
+        id: A letter for the family (Buckets, Consistent hashing, Metadata table, Partition rules,
+            Timeline and files) and a number.
         title: What was found, in a few words.
         severity: The usual one; a single finding may be milder.
         cause: What usually led to it.
@@ -364,6 +364,58 @@ _KINDS = (
         "None needed. Delete the files if nobody else reads them.",
         False,
         "apache/hudi#4278, #19121",
+    ),
+    FindingKind(
+        "M001",
+        "Files that the metadata table has wrong",
+        "error",
+        "A writer that does not keep the metadata table committed to the table, files were copied "
+        "or deleted by hand, or a commit died at the wrong moment. Hudi's readers take the "
+        "metadata table's list of files without a look at the folders.",
+        "The files that one of the two does not list, or of which the metadata table has another "
+        "size, by name.",
+        "Rebuild the partition: `bucketfmt index rebuild TABLE files`. Until then read with "
+        "hoodie.metadata.enable=false.",
+        True,
+        "apache/hudi#5811",
+    ),
+    FindingKind(
+        "M002",
+        "Metadata table that cannot be read",
+        "error",
+        "A file of the metadata table is damaged or gone, or its folder was deleted while the "
+        "properties of the table still list its partitions.",
+        "The file, and what is wrong with it.",
+        "Rebuild the partition: `bucketfmt index rebuild TABLE PARTITION`.",
+        True,
+        "apache/hudi#19324, #19332",
+    ),
+    FindingKind(
+        "M003",
+        "Record index that does not fit the keys",
+        "error",
+        "A writer that does not keep the record index committed to the table, or a writer of an "
+        "affected release lost entries when it was retried. A writer that goes by the index adds "
+        "a key without entry a second time.",
+        "For each file group how many keys have no entry or a wrong one, how many entries have no "
+        "key, and three of them.",
+        "Rebuild the partition: `bucketfmt index rebuild TABLE record_index`. Where a key is in "
+        "two file groups, delete it from one of them first.",
+        True,
+        "apache/hudi#19395",
+    ),
+    FindingKind(
+        "M004",
+        "Metadata table that is not in step with the table",
+        "error",
+        "A writer committed to the table and not to its metadata table, or died while it "
+        "initialised a partition. Readers of the metadata table do not see the rows of such a "
+        "commit.",
+        "The instants that the metadata table does not know.",
+        "Rebuild the metadata table: `bucketfmt index rebuild TABLE`; or drop it with "
+        "`bucketfmt index drop TABLE`, and Hudi's next write builds it anew.",
+        True,
+        "apache/hudi#5811",
     ),
 )
 

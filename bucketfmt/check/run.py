@@ -18,6 +18,7 @@ from bucketfmt.check.examined import ExaminedState, event_of_error
 from bucketfmt.check.files.committed_files import find_reused_file_ids
 from bucketfmt.check.files.compactions import load_compaction_faults
 from bucketfmt.check.files.past_files import load_past_faults
+from bucketfmt.check.metadata.metadata_table import load_metadata_faults
 from bucketfmt.check.omissions import find_omissions
 from bucketfmt.check.partition import PartitionChecker
 from bucketfmt.check.placement.buckets import DuplicateGroups
@@ -156,6 +157,8 @@ class _Check:
         checker = PartitionChecker(state, view, slices, names_only=depth == "quick")
         self._check_partitions(checker, view, tuple(slices))
         self._take(load_past_faults(state, slices), "files that only reads of the past need")
+        self.left = "the metadata table and all files"
+        self._take(load_metadata_faults(state, snapshot, slices, depth), "the metadata table")
         others = len(snapshot.partitions) - len(chosen)
         for omission in find_omissions(self._config, view, depth, slices, others):
             self._builder.add(omission)

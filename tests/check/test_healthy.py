@@ -92,9 +92,11 @@ def test_report_tells_what_was_not_checked(golden: Golden) -> None:
     assert full.checked["pages"] > 0
 
 
-def test_metadata_table_is_said_to_be_left_out(golden: Golden) -> None:
-    report = bf.open(golden("1.2.0", "mdt_bucket")).check()
-    assert any(s.startswith("the metadata table") for s in report.not_checked)
+def test_default_depth_says_that_it_leaves_the_record_index_out(golden: Golden) -> None:
+    report = bf.open(golden("1.2.0", "rli")).check()
+    assert any("partition record_index" in s for s in report.not_checked)
+    assert report.checked["entries of the metadata table"] > 0
+    assert report.checked["files in the metadata table"] > 0
 
 
 def test_partitions_and_since_narrow_the_check(golden: Golden) -> None:

@@ -12,12 +12,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from bucketfmt.check.examined import ExaminedState, event_of_error
 from bucketfmt.check.report import Event, Finding, NotChecked
 from bucketfmt.errors import BucketfmtError
-from bucketfmt.format.names.instants import State, format_instant_file_name
 from bucketfmt.format.timeline.instant_content import InstantContent
 from bucketfmt.format.timeline.plans import CleanerPlan
 from bucketfmt.format.timeline.service_metadata import (
@@ -29,7 +28,7 @@ from bucketfmt.snapshot.files import DataFile, FileSlice
 from bucketfmt.snapshot.written_files import CommitRecord
 from bucketfmt.storage.streams import map_in_threads, waiting_count
 from bucketfmt.timeline.history import load_archived_instants
-from bucketfmt.timeline.load import load_instant_content, load_timeline
+from bucketfmt.timeline.load import load_instant_content, load_requested_content, load_timeline
 from bucketfmt.timeline.timeline import Instant
 
 __all__ = ["PastFile", "Removals", "find_lost_past", "find_past_files", "load_past_faults"]
@@ -195,19 +194,13 @@ def _load_active(state: ExaminedState, removals: Removals) -> Generator[Event, N
 
 def _try_load(state: ExaminedState, instant: Instant) -> InstantContent | BucketfmtError | None:
     """Return what an instant deleted or means to; an error is T001, which others tell."""
+    load = load_instant_content
     if not instant.is_completed:
         if instant.action != "clean":
             return None  # what it takes back is no completed commit any more
-        name = format_instant_file_name(
-            instant.requested_time,
-            instant.action,
-            State.REQUESTED,
-            None,
-            state.config.timeline_layout,
-        )
-        instant = replace(instant, file_name=name)
+        load = load_requested_content
     try:
-        return load_instant_content(state.store, state.config, instant, state.limits)
+        return load(state.store, state.config, instant, state.limits)
     except BucketfmtError as error:
         return error
 

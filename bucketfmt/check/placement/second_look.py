@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from bucketfmt.check.contents.merged_keys import merged_keys, merged_rows
 from bucketfmt.check.placement.index_view import IndexView, infer_buckets
 from bucketfmt.check.placement.keys import (
     KeyTally,
@@ -27,15 +28,12 @@ from bucketfmt.index.layout import BucketLayout
 from bucketfmt.rows.columns.column_paths import find_column
 from bucketfmt.rows.columns.java_text import java_strings
 from bucketfmt.rows.columns.meta_columns import RECORD_KEY
-from bucketfmt.slices.slice_columns import RowSpec
-from bucketfmt.slices.slice_reader import SliceReader
 from bucketfmt.snapshot.files import FileSlice
 from bucketfmt.snapshot.snapshot import Snapshot
 
 __all__ = ["SecondLook"]
 
 _KEYS_MAX = 200_000  # misplaced keys of one slice that are followed up
-_BATCH_ROWS = 131_072
 _SHOWN = 3
 _TEXT = pa.string()
 
@@ -85,7 +83,7 @@ class SecondLook:
             return pa.array([], _TEXT)
         found: list[pa.Array] = []
         try:
-            for keys in self._merged_keys(tally.file_slice):
+            for keys in merged_keys(self._snapshot, tally.file_slice):
                 wrong = is_misplaced(keys, layout, bucket_id)
                 found.append(keys.filter(pa.array(wrong)))
                 if sum(map(len, found)) >= _KEYS_MAX:
@@ -136,7 +134,9 @@ class SecondLook:
         seen, shared = pa.array([], _TEXT), 0
         try:
             for file_slice in slices:
-                own = pa.concat_arrays([pa.array([], _TEXT), *self._merged_keys(file_slice)])
+                own = pa.concat_arrays(
+                    [pa.array([], _TEXT), *merged_keys(self._snapshot, file_slice)]
+                )
                 own = pc.unique(own)
                 shared += pc.sum(pc.is_in(own, value_set=seen), min_count=0).as_py()
                 seen = pa.concat_arrays([seen, own])
@@ -149,20 +149,9 @@ class SecondLook:
         found = [pa.array([], _TEXT)]
         with suppress(BucketfmtError):  # told where it was examined
             for file_slice in slices:
-                for batch in self._merged_keys(file_slice):
+                for batch in merged_keys(self._snapshot, file_slice):
                     found.append(batch.filter(pc.is_in(batch, value_set=keys)))
         return pa.concat_arrays(found)
-
-    def _merged_keys(self, file_slice: FileSlice) -> Iterator[pa.Array]:
-        for rows in self._merged(file_slice, [RECORD_KEY]):
-            yield rows.column(RECORD_KEY).combine_chunks().cast(_TEXT)
-
-    def _merged(self, file_slice: FileSlice, columns: Sequence[str]) -> Iterator[pa.Table]:
-        table = self._snapshot.schema
-        schema = table.with_meta
-        output = pa.schema([schema.field(name) for name in columns])
-        reader = SliceReader(self._snapshot, RowSpec(table=table, output=output))
-        yield from reader.read(file_slice, _BATCH_ROWS)
 
     # -- how keys are written
 
@@ -217,7 +206,7 @@ class SecondLook:
         """Return whether a key of the slice is `prefix` and the value of the key field."""
         field = self._config.record_key_fields[0]
         top = field if field in self._snapshot.schema.data.names else field.partition(".")[0]
-        for rows in self._merged(file_slice, [RECORD_KEY, top]):
+        for rows in merged_rows(self._snapshot, file_slice, [RECORD_KEY, top]):
             column = find_column(rows, field)
             if column is None:
                 continue

@@ -1,0 +1,1 @@
+"""The metadata table against the table: M001 to M004."""

@@ -1,0 +1,158 @@
+"""Whether the metadata table can be read, is in step, and says what is there.
+
+I/O, read only. M002 and M004, and what the other modules of the room find. Hudi's readers take the
+metadata table's word without a look at the table, so a wrong word costs rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from bucketfmt.check.examined import ExaminedState, event_of_error
+from bucketfmt.check.metadata.files_partition import (
+    PartitionFilesView,
+    find_file_differences,
+    find_partition_differences,
+)
+from bucketfmt.check.metadata.record_index import find_record_index_faults
+from bucketfmt.check.report import Counted, Depth, Event, Finding, NotChecked
+from bucketfmt.errors import BucketfmtError, TableNotFoundError
+from bucketfmt.format.metadata.metadata_keys import ALL_PARTITIONS_KEY, parse_files_key
+from bucketfmt.format.metadata.metadata_records import FilesRecord
+from bucketfmt.format.names.layout import METADATA_TABLE
+from bucketfmt.format.names.paths import join_path
+from bucketfmt.format.timeline.plans import CleanerPlan
+from bucketfmt.metadata_table.metadata_partition import MetadataPartition
+from bucketfmt.metadata_table.metadata_table import MetadataTable, load_metadata_table
+from bucketfmt.snapshot.files import FileSlice
+from bucketfmt.snapshot.snapshot import Snapshot
+from bucketfmt.storage.streams import reader_count
+from bucketfmt.timeline.load import load_requested_content, load_timeline
+from bucketfmt.write.services.plan_clean import planned_names
+
+__all__ = ["load_metadata_faults"]
+
+_FILES, _RECORD_INDEX = "files", "record_index"
+_LARGE = (_RECORD_INDEX, "secondary_index_")  # an entry for each record of the table
+
+
+def load_metadata_faults(
+    state: ExaminedState,
+    snapshot: Snapshot,
+    slices: Mapping[str, Sequence[FileSlice]],
+    depth: Depth,
+) -> Iterator[Event]:
+    """Yield M001 to M004.
+
+    Every depth reads the partition `files`. Depth default reads the other partitions but those
+    that have an entry for each record, which depth full compares with the keys of the table.
+
+    Args:
+        state: The table.
+        snapshot: The same, as readers see it.
+        slices: What readers see of each partition that is checked.
+        depth: As asked for.
+    """
+    if not state.config.metadata_partitions:
+        return
+    try:
+        metadata = load_metadata_table(state.store, state.config, state.timeline, state.limits)
+    except TableNotFoundError as error:
+        yield Finding.of("M002", f"there is no metadata table ({error.message})")
+        return
+    except BucketfmtError as error:
+        yield event_of_error(error, "M002", METADATA_TABLE)
+        return
+    if metadata is None:
+        return
+    faults = list(_find_differences(state, metadata, snapshot, slices, depth))
+    if any(isinstance(fault, Finding) for fault in faults) and _has_moved(state):
+        why = "the table was written to while it was checked; check again"
+        yield NotChecked("the metadata table", why)
+        return
+    yield from faults
+
+
+def _find_differences(
+    state: ExaminedState,
+    metadata: MetadataTable,
+    snapshot: Snapshot,
+    slices: Mapping[str, Sequence[FileSlice]],
+    depth: Depth,
+) -> Iterator[Event]:
+    for name in metadata.partition_names:
+        if name.startswith(_LARGE) and depth != "full":
+            why = f"depth {depth} does not read what has an entry for each record"
+            yield NotChecked(f"partition {name} of the metadata table", why, is_gap=False)
+        elif name == _FILES or depth != "quick":
+            try:
+                partition = metadata.partition(name)
+                if name == _FILES:
+                    yield from _compare_files(state, partition, slices)
+                elif name == _RECORD_INDEX:
+                    yield from _compare_record_index(state, partition, snapshot, slices)
+                else:
+                    yield Counted("entries of the metadata table", sum(1 for _ in partition.scan()))
+            except BucketfmtError as error:
+                where = join_path(METADATA_TABLE, name)
+                yield event_of_error(error, "M002", where)
+
+
+def _compare_files(
+    state: ExaminedState,
+    partition: MetadataPartition,
+    slices: Mapping[str, Sequence[FileSlice]],
+) -> Iterator[Event]:
+    records = {
+        key: record.entries for key, record in partition.scan() if isinstance(record, FilesRecord)
+    }
+    every = records.pop(ALL_PARTITIONS_KEY, {})
+    listed = {parse_files_key(key) for key, entry in every.items() if not entry.is_deleted}
+    known = {parse_files_key(key): entries for key, entries in records.items()}
+    behind: set[str] = set()
+    doomed = _load_doomed(state)
+    committed = {path for commit in state.commits for _, _, path, *_ in commit.files}
+    seen = [path for path, own in slices.items() if own]
+    yield from find_partition_differences(seen, listed, bool(behind))
+    for path, own in slices.items():
+        view = PartitionFilesView(path, state.lister.files(path).data_files, own, known.get(path))
+        yield from find_file_differences(
+            view, committed, state.config.table_version, behind, doomed.get(path, set())
+        )
+        yield Counted("files in the metadata table", len(known.get(path, ())))
+
+
+def _load_doomed(state: ExaminedState) -> dict[str, set[str]]:
+    """Return the names of files that pending cleans may have deleted, by partition path."""
+    doomed: dict[str, set[str]] = {}
+    for instant in state.timeline.pending.of("clean").instants:
+        plan = load_requested_content(state.store, state.config, instant, state.limits)
+        if isinstance(plan, CleanerPlan):
+            for path, names in planned_names(plan).items():
+                doomed.setdefault(path, set()).update(names)
+    return doomed
+
+
+def _compare_record_index(
+    state: ExaminedState,
+    partition: MetadataPartition,
+    snapshot: Snapshot,
+    slices: Mapping[str, Sequence[FileSlice]],
+) -> Iterator[Event]:
+    if not state.config.populate_meta_fields:
+        why = "the table does not store record keys"
+        yield NotChecked("the record index", why, is_gap=False)
+        return
+    size = sum(file_slice.size for own in slices.values() for file_slice in own)
+    yield from find_record_index_faults(
+        partition,
+        snapshot,
+        slices,
+        set(slices) == set(snapshot.partitions),
+        reader_count(state.store, size),
+    )
+
+
+def _has_moved(state: ExaminedState) -> bool:
+    now = load_timeline(state.store, state.config, state.limits)
+    return now.instants != state.timeline.instants

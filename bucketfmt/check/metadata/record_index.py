@@ -1,0 +1,198 @@
+"""The record index against the keys that readers see. M003.
+
+I/O: reads the keys of every file slice and every entry of the index, and keeps of each file group
+a count and a sum of hashes. Two equal pairs are taken for equal sets of keys; only file groups
+whose pairs differ are read again, to name keys. Source: HoodieMetadataTableValidator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from operator import itemgetter
+
+import numpy as np
+import pyarrow as pa
+
+from bucketfmt.check.contents.merged_keys import merged_keys
+from bucketfmt.check.report import Counted, Event, Finding
+from bucketfmt.errors import CorruptError
+from bucketfmt.format.keys.hashing_kernels import java_string_hashes, xxhash64s
+from bucketfmt.format.metadata.metadata_records import MetadataRecord, RecordLocation
+from bucketfmt.format.names.names import FileGroupId
+from bucketfmt.metadata_table.metadata_partition import MetadataPartition
+from bucketfmt.snapshot.files import FileSlice
+from bucketfmt.snapshot.snapshot import Snapshot
+from bucketfmt.storage.streams import map_in_threads
+
+__all__ = ["Fingerprint", "find_record_index_faults"]
+
+_BATCH = 65_536
+_SHOWN = 3
+_KEYS_MAX = 200_000  # of one file group that are looked up at a time
+
+
+@dataclass(frozen=True)
+class Fingerprint:
+    """A set of keys, in short.
+
+    Attributes:
+        count: How many keys.
+        digest: The sum of their 64-bit hashes, modulo 2^64.
+    """
+
+    count: int = 0
+    digest: int = 0
+
+    @classmethod
+    def of(cls, keys: pa.Array) -> Fingerprint:
+        """Return the fingerprint of distinct keys."""
+        hashes = xxhash64s(keys, 0)
+        return cls(len(keys), int(hashes.sum(dtype=np.uint64)))
+
+    def __add__(self, other: Fingerprint) -> Fingerprint:
+        return Fingerprint(self.count + other.count, (self.digest + other.digest) % (1 << 64))
+
+
+def find_record_index_faults(
+    partition: MetadataPartition,
+    snapshot: Snapshot,
+    slices: Mapping[str, Sequence[FileSlice]],
+    is_whole: bool,
+    workers: int,
+) -> Iterator[Event]:
+    """Yield M003 for entries in the wrong place, and for keys and entries that do not fit.
+
+    Args:
+        partition: The record index.
+        snapshot: The table.
+        slices: What readers see of each partition that is checked.
+        is_whole: Whether `slices` are those of all partitions.
+        workers: How many file groups are read at a time.
+
+    Raises:
+        BucketfmtError: a file of the index, or of the table, cannot be read.
+    """
+    indexed: dict[FileGroupId, Fingerprint] = {}
+    for data_partition, groups in partition.groups.items():
+        for number, group in enumerate(groups):
+            misplaced: list[str] = []
+            for keys, locations in _batches(group.scan()):
+                hashes = np.abs(java_string_hashes(keys).astype(np.int64))
+                wrong = keys.filter(pa.array(hashes % len(groups) != number))
+                misplaced += wrong.slice(0, _SHOWN).to_pylist()
+                for place, members in _by_group(keys, locations).items():
+                    indexed[place] = indexed.get(place, Fingerprint()) + members
+                    if data_partition is not None and place[0] != data_partition:
+                        misplaced += keys.slice(0, 1).to_pylist()
+                yield Counted("entries of the record index", len(keys))
+            if misplaced:
+                yield Finding.of(
+                    "M003",
+                    f"file group {group.file_slice.file_id} of the record index has keys that "
+                    f"belong into another of its file groups, and look-ups miss them: "
+                    f"{_few(misplaced)}",
+                    paths=[file.path for file in group.file_slice.files],
+                )
+
+    wanted = [file_slice for own in slices.values() for file_slice in own]
+
+    def read(file_slice: FileSlice) -> Fingerprint:
+        return sum(map(Fingerprint.of, merged_keys(snapshot, file_slice)), Fingerprint())
+
+    found = map_in_threads(read, wanted, workers)
+    differing = []
+    for file_slice, fingerprint in zip(wanted, found, strict=True):
+        known = indexed.pop((file_slice.partition_path, file_slice.file_id), Fingerprint())
+        if known != fingerprint:
+            differing.append(file_slice)
+    for file_slice in differing:
+        yield from _explain(partition, snapshot, file_slice)
+    for (path, file_id), stale in sorted(indexed.items(), key=itemgetter(0)):
+        if not is_whole and path not in slices:
+            continue
+        yield Finding.of(
+            "M003",
+            f"{stale.count} entries of the record index point to file group {file_id}, "
+            "which readers do not see",
+            partition=path,
+            file_groups=[(path, file_id)],
+        )
+
+
+def _explain(
+    partition: MetadataPartition, snapshot: Snapshot, file_slice: FileSlice
+) -> Iterator[Finding]:
+    """Yield what is wrong with the entries of one file group."""
+    own = (file_slice.partition_path, file_slice.file_id)
+    data_partition = file_slice.partition_path if partition.is_partitioned else None
+    missing: list[str] = []
+    elsewhere: list[str] = []
+    keys_there: set[str] = set()
+    num_missing = num_elsewhere = 0
+    for batch in merged_keys(snapshot, file_slice):
+        for start in range(0, len(batch), _KEYS_MAX):
+            keys = batch.slice(start, _KEYS_MAX).to_pylist()
+            keys_there.update(keys)
+            entries = partition.lookup(keys, data_partition)
+            lost = [key for key in keys if key not in entries]
+            moved = [key for key in keys if key in entries and _group_of(entries[key]) != own]
+            num_missing, num_elsewhere = num_missing + len(lost), num_elsewhere + len(moved)
+            missing += lost[:_SHOWN]
+            elsewhere += moved[:_SHOWN]
+    stale = [
+        key
+        for key, entry in partition.scan()
+        if key not in keys_there and _group_of(entry) == own
+    ]  # fmt: skip
+    for number, example, what in (
+        (num_missing, missing, "keys are not in the record index: a writer that goes by it adds "
+         "them a second time"),
+        (num_elsewhere, elsewhere, "keys are in another file group by the record index"),
+        (len(stale), stale, "entries of the record index are of keys that are not there"),
+    ):  # fmt: skip
+        if number:
+            yield Finding.of(
+                "M003",
+                f"file group {file_slice.file_id}: {number} {what}: {_few(example)}",
+                partition=file_slice.partition_path,
+                slices=[file_slice],
+            )
+
+
+def _batches(
+    entries: Iterator[tuple[bytes, MetadataRecord]],
+) -> Iterator[tuple[pa.Array, list[FileGroupId]]]:
+    """Yield keys and the file groups that their entries point to."""
+    while batch := list(islice(entries, _BATCH)):
+        try:
+            keys = pa.array([key.decode() for key, _ in batch], pa.string())
+        except UnicodeDecodeError:
+            raise CorruptError("a key of the record index is not UTF-8") from None
+        yield keys, [_group_of(record) for _, record in batch]
+
+
+def _group_of(record: MetadataRecord) -> FileGroupId:
+    if not isinstance(record, RecordLocation):
+        raise CorruptError(f"an entry of the record index is a {type(record).__name__}")
+    return record.partition_path, record.file_id
+
+
+def _by_group(keys: pa.Array, locations: Sequence[FileGroupId]) -> dict[FileGroupId, Fingerprint]:
+    """Return the fingerprint of the keys of each file group."""
+    numbers = {group: number for number, group in enumerate(dict.fromkeys(locations))}
+    place = np.fromiter((numbers[group] for group in locations), np.int64, len(locations))
+    hashes = xxhash64s(keys, 0)
+    counts = np.bincount(place, minlength=len(numbers))
+    digests = np.zeros(len(numbers), np.uint64)
+    np.add.at(digests, place, hashes)
+    return {
+        group: Fingerprint(int(counts[number]), int(digests[number]))
+        for group, number in numbers.items()
+    }
+
+
+def _few(keys: Collection[str]) -> str:
+    shown = ", ".join(repr(key[:80]) for key in islice(keys, _SHOWN))
+    return shown + (", ..." if len(keys) > _SHOWN else "")

@@ -1,0 +1,72 @@
+"""Damage in the metadata tables of tables that real Hudi wrote."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import fastavro
+
+from bucketfmt.format.hfile.reader import HFile
+from bucketfmt.format.hfile.writer import encode_hfile
+from bucketfmt.format.log.log_block import BlockType, HeaderKey, LogBlock, encode_log_block
+from bucketfmt.format.log.log_file import decode_log_file
+
+__all__ = ["Change", "edit_records", "metadata_files"]
+
+Change = Callable[[str, dict[str, Any]], Mapping[str, dict[str, Any]]]
+"""Takes a key and the fields of its record; returns the keys and fields to keep instead."""
+
+
+def metadata_files(root: Path, partition: str) -> list[Path]:
+    """The files of a partition of the metadata table."""
+    folder = root / ".hoodie/metadata" / partition
+    return sorted(path for path in folder.iterdir() if path.suffix != ".crc")
+
+
+def edit_records(root: Path, partition: str, change: Change) -> None:
+    """Change every record of a partition, in every file that holds one."""
+    for path in metadata_files(root, partition):
+        data = path.read_bytes()
+        if path.suffix == ".hfile":
+            path.write_bytes(_edited_hfile(data, None, change))
+        elif ".log." in path.name:
+            blocks = [_edited_block(block, change) for block in _blocks(data)]
+            path.write_bytes(b"".join(blocks))
+
+
+def _blocks(data: bytes) -> list[LogBlock]:
+    blocks = list(decode_log_file(data))
+    assert all(isinstance(block, LogBlock) for block in blocks)
+    return blocks
+
+
+def _edited_block(block: LogBlock, change: Change) -> bytes:
+    content = bytes(block.content)
+    if block.block_type is BlockType.HFILE_DATA:
+        content = _edited_hfile(content, block.header[HeaderKey.SCHEMA], change)
+    return encode_log_block(block.block_type, block.header, content)
+
+
+def _edited_hfile(data: bytes, header_schema: str | None, change: Change) -> bytes:
+    file = HFile.of(data)
+    text = file.file_info.get(b"schema")
+    schema = fastavro.parse_schema(json.loads(text if text is not None else header_schema or ""))
+    entries: dict[bytes, bytes] = {}
+    for key, value in file.scan():
+        fields = fastavro.schemaless_reader(
+            io.BytesIO(bytes(value)),
+            schema,
+            None,
+            return_record_name=True,
+            return_record_name_override=True,
+        )
+        for name, changed in change(key.decode(), fields).items():
+            out = io.BytesIO()
+            fastavro.schemaless_writer(out, schema, changed)
+            entries[name.encode()] = out.getvalue()
+    info = {} if text is None else {b"schema": text}
+    return encode_hfile(sorted(entries.items()), info, created_ms=0)

@@ -1,0 +1,206 @@
+"""M001 to M004: the metadata table against the table."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bucketfmt.check.report import Finding
+from bucketfmt.format.metadata.metadata_keys import file_group_of_key
+from tests.check.metadata_planting import Change, edit_records, metadata_files
+from tests.check.planting import check_soon
+
+Copy = Callable[[str, str], Path]
+VERSIONS = ["0.15.0", "1.0.2", "1.2.0"]
+
+
+def only_finding(root: Path, *depths: str) -> Finding:
+    """Each of these depths finds this, and nothing else."""
+    found = [check_soon(root, depth).findings for depth in depths]  # type: ignore[arg-type]
+    assert all(findings == found[0] for findings in found)
+    (finding,) = found[0]
+    return finding
+
+
+def without_file(name: str) -> Change:
+    def change(key: str, fields: dict[str, Any]) -> dict[str, dict[str, Any]]:
+        (fields["filesystemMetadata"] or {}).pop(name, None)
+        return {key: fields}
+
+    return change
+
+
+def data_file(root: Path, partition: str) -> Path:
+    return max((root / partition).glob("*.parquet"), key=lambda path: path.name.split("_")[2])
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_m001_file_that_the_metadata_table_does_not_list(golden_copy: Copy, version: str) -> None:
+    root = golden_copy(version, "rli")
+    partition = next(path.name for path in root.iterdir() if path.name != ".hoodie")
+    file = data_file(root, partition)
+    edit_records(root, "files", without_file(file.name))
+    finding = only_finding(root, "quick", "default", "full")
+    assert (finding.id, finding.severity, finding.data_loss) == ("M001", "error", True)
+    assert finding.paths == (f"{partition}/{file.name}",)
+    assert "1 files of completed commits are not in the metadata table" in finding.evidence
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_m001_file_that_only_the_metadata_table_lists(golden_copy: Copy, version: str) -> None:
+    root = golden_copy(version, "rli")
+    partition = next(path.name for path in root.iterdir() if path.name != ".hoodie")
+
+    def change(key: str, fields: dict[str, Any]) -> dict[str, dict[str, Any]]:
+        if key == partition:
+            fields["filesystemMetadata"]["gone.parquet"] = {"size": 7, "isDeleted": False}
+        return {key: fields}
+
+    edit_records(root, "files", change)
+    finding = only_finding(root, "quick", "default", "full")
+    assert (finding.id, finding.partition) == ("M001", partition)
+    assert finding.paths == (f"{partition}/gone.parquet",)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_m001_size_that_the_metadata_table_has_wrong(golden_copy: Copy, version: str) -> None:
+    root = golden_copy(version, "mdt_bucket")
+    file = next(iter(sorted(root.glob("*/*.parquet"))))
+
+    def change(key: str, fields: dict[str, Any]) -> dict[str, dict[str, Any]]:
+        entry = (fields["filesystemMetadata"] or {}).get(file.name)
+        if entry is not None:
+            entry["size"] += 1
+        return {key: fields}
+
+    edit_records(root, "files", change)
+    finding = only_finding(root, "quick", "default", "full")
+    assert finding.id == "M001"
+    size = file.stat().st_size
+    assert f"{file.name!r} has {size} bytes and {size + 1} in the metadata table" in (
+        finding.evidence
+    )
+
+
+def test_m001_partition_that_the_metadata_table_does_not_list(golden_copy: Copy) -> None:
+    root = golden_copy("1.2.0", "rli")
+    partition = next(path.name for path in root.iterdir() if path.name != ".hoodie")
+
+    def change(key: str, fields: dict[str, Any]) -> dict[str, dict[str, Any]]:
+        if key == "__all_partitions__":
+            fields["filesystemMetadata"].pop(partition, None)
+        return {key: fields}
+
+    edit_records(root, "files", change)
+    finding = only_finding(root, "quick", "default", "full")
+    assert (finding.id, finding.partition) == ("M001", partition)
+    assert "list of partitions" in finding.evidence
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize(
+    ("partition", "depths"),
+    [
+        ("files", ("quick", "default", "full")),
+        ("column_stats", ("default", "full")),
+        ("record_index", ("full",)),
+    ],
+)
+def test_m002_damaged_file(
+    golden_copy: Copy, version: str, partition: str, depths: tuple[str, ...]
+) -> None:
+    root = golden_copy(version, "rli")
+    path = max(metadata_files(root, partition), key=lambda path: path.stat().st_size)
+    data = bytearray(path.read_bytes())
+    at = data.find(b"DATABLK*") + 60  # in the compressed entries
+    data[at : at + 8] = b"\xff" * 8
+    path.write_bytes(data)
+    finding = only_finding(root, *depths)
+    assert (finding.id, finding.severity) == ("M002", "error")
+    assert finding.paths == () or finding.paths == (path.relative_to(root).as_posix(),)
+    assert path.name in finding.evidence
+
+
+def test_m002_metadata_table_that_is_gone(golden_copy: Copy) -> None:
+    root = golden_copy("1.2.0", "rli")
+    shutil.rmtree(root / ".hoodie/metadata")
+    finding = only_finding(root, "quick", "default", "full")
+    assert finding.id == "M002"
+    assert "there is no metadata table" in finding.evidence
+
+
+def first_location(root: Path) -> tuple[str, dict[str, Any]]:
+    """A key of the record index, and its location."""
+    found: list[tuple[str, dict[str, Any]]] = []
+
+    def look(key: str, fields: dict[str, Any]) -> dict[str, dict[str, Any]]:
+        found.append((key, fields["recordIndexMetadata"]))
+        return {key: fields}
+
+    edit_records(root, "record_index", look)
+    return found[-1]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_m003_key_that_is_not_in_the_record_index(golden_copy: Copy, version: str) -> None:
+    root = golden_copy(version, "rli")
+    lost, location = first_location(root)
+    edit_records(root, "record_index", lambda key, fields: {} if key == lost else {key: fields})
+    finding = only_finding(root, "full")
+    assert (finding.id, finding.partition) == ("M003", location["partitionName"])
+    assert "1 keys are not in the record index" in finding.evidence
+    assert repr(lost) in finding.evidence
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_m003_entries_that_point_to_nothing(golden_copy: Copy, version: str) -> None:
+    root = golden_copy(version, "rli")
+    strayed, location = first_location(root)
+
+    def change(key: str, fields: dict[str, Any]) -> dict[str, dict[str, Any]]:
+        if key == strayed:
+            fields["recordIndexMetadata"]["fileIdLowBits"] += 1
+        return {key: fields}
+
+    edit_records(root, "record_index", change)
+    findings = check_soon(root, "full").findings
+    assert [finding.id for finding in findings] == ["M003", "M003"]
+    ((group,),) = {
+        f.subject.file_groups for f in findings if "which readers do not see" in f.evidence
+    }
+    assert group[0] == location["partitionName"]
+    (moved,) = (f for f in findings if "in another file group" in f.evidence)
+    assert repr(strayed) in moved.evidence
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("is_misplaced", [False, True])
+def test_m003_entry_of_a_key_that_is_not_there(
+    golden_copy: Copy, version: str, is_misplaced: bool
+) -> None:
+    root = golden_copy(version, "rli")
+    model, location = first_location(root)
+    ids = {path.name.lstrip(".").split("_")[0] for path in metadata_files(root, "record_index")}
+    wanted = file_group_of_key(model, len(ids))
+    added = next(
+        key
+        for key in (f"added-{number}" for number in range(1_000))
+        if (file_group_of_key(key, len(ids)) != wanted) is is_misplaced
+    )
+
+    def change(key: str, fields: dict[str, Any]) -> dict[str, dict[str, Any]]:
+        return {key: fields, added: fields} if key == model else {key: fields}
+
+    edit_records(root, "record_index", change)
+    findings = check_soon(root, "full").findings
+    assert {finding.id for finding in findings} == {"M003"}
+    assert all(repr(added) in finding.evidence for finding in findings)
+    (stale,) = (f for f in findings if "of keys that are not there" in f.evidence)
+    assert stale.partition == location["partitionName"]
+    others = [f.evidence for f in findings if f is not stale]
+    assert len(others) == is_misplaced
+    assert all("belong into another of its file groups" in text for text in others)
