@@ -59,7 +59,11 @@ ROOMS = (
     ),
     Room("testing", "what tests of tables need: crashes, faults, a model"),
     Room("api", "open, create, Table: the public way in"),
-    Room("check, dump", "findings; one file, field by field", ("placement", "contents", "files")),
+    Room(
+        "check, dump",
+        "findings; one file, field by field",
+        ("placement", "contents", "files", "metadata"),
+    ),
     Room(
         "write",
         "from rows to a commit",

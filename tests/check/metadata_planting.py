@@ -10,10 +10,12 @@ from typing import Any
 
 import fastavro
 
+from bucketfmt.format.hfile.entry_kernels import EntryColumns
 from bucketfmt.format.hfile.reader import HFile
 from bucketfmt.format.hfile.writer import encode_hfile
 from bucketfmt.format.log.log_block import BlockType, HeaderKey, LogBlock, encode_log_block
 from bucketfmt.format.log.log_file import decode_log_file
+from bucketfmt.format.names.names import find_metadata_file_name
 
 __all__ = ["Change", "edit_records", "metadata_files"]
 
@@ -22,9 +24,9 @@ Change = Callable[[str, dict[str, Any]], Mapping[str, dict[str, Any]]]
 
 
 def metadata_files(root: Path, partition: str) -> list[Path]:
-    """The files of a partition of the metadata table."""
+    """The data files of a partition of the metadata table."""
     folder = root / ".hoodie/metadata" / partition
-    return sorted(path for path in folder.iterdir() if path.suffix != ".crc")
+    return sorted(path for path in folder.iterdir() if find_metadata_file_name(path.name))
 
 
 def edit_records(root: Path, partition: str, change: Change) -> None:
@@ -69,4 +71,4 @@ def _edited_hfile(data: bytes, header_schema: str | None, change: Change) -> byt
             fastavro.schemaless_writer(out, schema, changed)
             entries[name.encode()] = out.getvalue()
     info = {} if text is None else {b"schema": text}
-    return encode_hfile(sorted(entries.items()), info, created_ms=0)
+    return encode_hfile(EntryColumns.of(sorted(entries.items())), info, created_ms=0)

@@ -1,1 +1,1 @@
-"""The metadata table against the table: M001 to M004."""
+"""The metadata table against the table: findings of the family M."""
