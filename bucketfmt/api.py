@@ -222,7 +222,7 @@ class Table(ReadableTable):
     @cached_property
     def _writer(self) -> TableWriter:
         return TableWriter(
-            self._snapshot,
+            self._listed_snapshot,
             self._adopt,
             self._index_finder,
             self._transactions,
@@ -452,13 +452,13 @@ class Table(ReadableTable):
             CommitUnknownError: the store failed, and the commit may have taken effect.
         """
         _check_compaction(min_log_files, codec, progress)
-        compactor = Compactor(self._snapshot, self._transactions)
+        compactor = Compactor(self._listed_snapshot, self._transactions)
         return compactor.run(min_log_files, codec, progress)
 
     def preview_compaction(self, *, min_log_files: int = 1) -> CompactionPreview:
         """Return what `compact` would do now. Reads only; raises the errors of its planning."""
         _check_compaction(min_log_files)
-        return Compactor(self._snapshot, self._transactions).preview(min_log_files)
+        return Compactor(self._listed_snapshot, self._transactions).preview(min_log_files)
 
     def start_compaction(
         self, *, min_log_files: int = 1, codec: Codec | None = None
@@ -471,7 +471,7 @@ class Table(ReadableTable):
         ...     started.publish(receipts)
         """
         _check_compaction(min_log_files, codec)
-        compactor = Compactor(self._snapshot, self._transactions)
+        compactor = Compactor(self._listed_snapshot, self._transactions)
         return compactor.start(min_log_files, codec)
 
     def clean(
@@ -505,7 +505,7 @@ class Table(ReadableTable):
         if progress is not None:
             check_callable("progress", progress)
         retention = Retention(policy, retain)
-        cleaner = Cleaner(self._snapshot, self._transactions, progress)
+        cleaner = Cleaner(self._listed_snapshot, self._transactions, progress)
         return cleaner.preview(retention) if dry_run else cleaner.run(retention)
 
     def archive(
@@ -530,7 +530,7 @@ class Table(ReadableTable):
         """
         check_bool("dry_run", dry_run)
         kept = Kept(min_commits, max_commits)
-        archiver = Archiver(self._snapshot, self._transactions)
+        archiver = Archiver(self._listed_snapshot, self._transactions)
         return archiver.preview(kept) if dry_run else archiver.run(kept)
 
     def rollback(self, instant: str, *, dry_run: bool = False) -> RollbackResult:
@@ -653,7 +653,7 @@ class Table(ReadableTable):
             if is_recorded(self.config):
                 return False
             try:
-                config = pin_index(self._snapshot(), self._index_finder, self._transactions)
+                config = pin_index(self._listed_snapshot(), self._index_finder, self._transactions)
             except ConflictError:
                 if not attempts_left:
                     raise

@@ -37,7 +37,8 @@ from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.limits import Limits
 from bucketfmt.process import cached_property
 from bucketfmt.snapshot.file_slices import group_files
-from bucketfmt.snapshot.listing import PartitionFiles, listed_file, walk_folders
+from bucketfmt.snapshot.files import DataFile
+from bucketfmt.snapshot.listing import listed_file, walk_folders
 from bucketfmt.snapshot.state import TableState
 from bucketfmt.snapshot.written_files import CommitRecord
 from bucketfmt.storage.store import FileInfo, Store
@@ -83,7 +84,8 @@ def event_of_instant(error: BucketfmtError, instant: Instant) -> Finding | NotCh
 
 
 class _ExaminedFiles(NamedTuple):
-    files: PartitionFiles
+    files: Mapping[str, Sequence[DataFile]]
+    others: Sequence[str]
     faulty: list[FileInfo]
 
 
@@ -124,9 +126,18 @@ class ExaminedLister:
         walk_folders(self._store, self._list, visit)
         return tuple(sorted(found))
 
-    def files(self, partition_path: str) -> PartitionFiles:
-        """Return the files of one partition."""
+    def files(self, partition_path: str) -> Mapping[str, Sequence[DataFile]]:
+        """Return the base and log files of one partition by file id."""
         return self._examined(partition_path).files
+
+    def other_files(self, partition_path: str) -> Sequence[str]:
+        """Return the names of the other files of one partition."""
+        return self._examined(partition_path).others
+
+    def prepare(self, partition_paths: Sequence[str]) -> None:
+        """List folders side by side."""
+        unknown = [path for path in partition_paths if path not in self._found]
+        map_in_threads(self._examined, unknown, waiting_count(self._store))
 
     def faulty_entries(self, partition_path: str) -> Sequence[FileInfo]:
         """Return the entries of a partition that are neither files nor folders as it may have."""
@@ -137,7 +148,7 @@ class ExaminedLister:
         return kept if kept is not None else self._keep(folder, self._list(folder))
 
     def _is_partition(self, folder: str, entries: Sequence[FileInfo]) -> bool:
-        files = self._keep(folder, entries).files.data_files
+        files = self._keep(folder, entries).files
         if any(is_partition_metafile_name(entry.name) for entry in entries):
             return True
         if files:
@@ -168,7 +179,7 @@ class ExaminedLister:
             elif not entry.is_dir and entry.fault is None:
                 others.append(entry.name)
         faulty = [e for e in entries if e.fault is not None or (e.is_dir and self._find_name(e))]
-        kept = _ExaminedFiles(PartitionFiles(group_files(files), others), faulty)
+        kept = _ExaminedFiles(group_files(files), others, faulty)
         with self._lock:
             return self._found.setdefault(folder, kept)
 

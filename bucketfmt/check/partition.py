@@ -69,7 +69,7 @@ class PartitionChecker:
         """Yield what is wrong; buckets with several file groups as such, to be looked into."""
         state, view = self._state, self._view
         slices = self._slices[partition_path]
-        listed = state.lister.files(partition_path).data_files
+        listed = state.lister.files(partition_path)
         yield Counted("partitions")
         yield Counted("file groups", len(slices))
         yield Counted("files listed", sum(map(len, listed.values())))
@@ -106,7 +106,7 @@ class PartitionChecker:
             yield from lost
         yield from find_wrong_sizes(slices, self._state.config.table_version, self._names_only)
         live = {file_slice.file_id for file_slice in slices}
-        listed = self._state.lister.files(partition_path).data_files
+        listed = self._state.lister.files(partition_path)
         leftovers = [
             finding
             for finding in find_leftovers(listed, live, self._ledger, explained)
@@ -126,7 +126,7 @@ class PartitionChecker:
             partition_path, self._state.lister.faulty_entries(partition_path), told
         )
         yield from find_foreign_files(
-            partition_path, self._state.lister.files(partition_path).other_files
+            partition_path, self._state.lister.other_files(partition_path)
         )
 
     def _has_begun_since(self, finding: Finding) -> bool:

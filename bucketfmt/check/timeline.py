@@ -137,7 +137,7 @@ def find_lost_timeline(state: ExaminedState, partitions: Iterable[str]) -> Itera
     """Yield T001 where partitions hold data files and no instant is left to tell of them."""
     if state.timeline.instants:
         return
-    listed = {path: state.lister.files(path).data_files for path in partitions}
+    listed = {path: state.lister.files(path) for path in partitions}
     files = [file for groups in listed.values() for own in groups.values() for file in own]
     if files:
         yield Finding.of(

@@ -161,7 +161,7 @@ def load_hashing_metadata(state: TableState, partition_path: str) -> HashingMeta
     if not listed.metadata:
         return None
     files = {parse_hashing_metadata_name(file.name): file for file in listed.metadata}
-    markers = listed.all_markers(state.lister.files(partition_path).other_files)
+    markers = listed.all_markers(state.lister.other_files(partition_path))
     loaded: dict[str, HashingMetadata] = {}
 
     def load(instant: str) -> HashingMetadata:
@@ -175,7 +175,7 @@ def load_hashing_metadata(state: TableState, partition_path: str) -> HashingMeta
         return loaded[instant]
 
     def has_base_file_of(instant: str) -> bool:
-        live = state.lister.files(partition_path).data_files
+        live = state.lister.files(partition_path)
         prefixes = (node.file_id_prefix for node in load(instant).nodes)
         return any(p is not None and format_consistent_file_id(p) in live for p in prefixes)
 

@@ -20,6 +20,7 @@ from bucketfmt.format.timeline.plans import RollbackPlan
 from bucketfmt.format.timeline.service_metadata import RestoreMetadata, RollbackMetadata
 from bucketfmt.limits import Limits
 from bucketfmt.metadata_table.group_reader import GroupReader
+from bucketfmt.metadata_table.in_step import Step, find_step
 from bucketfmt.metadata_table.metadata_partition import MetadataPartition
 from bucketfmt.metadata_table.valid_instants import ValidInstants, is_initial_instant
 from bucketfmt.process import Mutex, cached_property
@@ -45,7 +46,7 @@ class MetadataTable:
     """A metadata table, as its timeline and that of the table stand. Safe for several threads.
 
     The records of instants that count are read whether or not the metadata table is in step with
-    the table; `in_step` tells whether it is.
+    the table: see `step`.
 
     Attributes:
         store: The files of the table whose metadata table this is.
@@ -115,6 +116,19 @@ class MetadataTable:
             for file_slice in slices
         ]
         return MetadataPartition(name, readers, waiting_count(self.store))
+
+    @cached_property
+    def step(self) -> Step:
+        """What the metadata table lacks and has too much, by the two timelines.
+
+        The archived timeline is read where the active one does not reach back far enough.
+        """
+        step = find_step(self._data_timeline, self.timeline)
+        first = self.timeline.first
+        if first is not None and any(time < first.requested_time for time in step.missing):
+            archived = self._timeline_with_history.history
+            return find_step(self._data_timeline, self.timeline, archived)
+        return step
 
     # As an `InstantView` of the metadata table's own timeline.
 

@@ -7,7 +7,6 @@ I/O: `StoreLister` lists the folders of the table, each at most once. Source:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from bucketfmt.format.names.layout import METADATA_FOLDER, is_partition_metafile_name
@@ -18,20 +17,7 @@ from bucketfmt.snapshot.files import DataFile
 from bucketfmt.storage.store import FileInfo, Store
 from bucketfmt.storage.streams import map_in_threads, waiting_count
 
-__all__ = ["FileLister", "PartitionFiles", "StoreLister", "listed_file", "walk_folders"]
-
-
-@dataclass(frozen=True, slots=True)
-class PartitionFiles:
-    """The files of one partition.
-
-    Attributes:
-        data_files: Base and log files by file id.
-        other_files: The names of the other files.
-    """
-
-    data_files: Mapping[str, Sequence[DataFile]]
-    other_files: Sequence[str]
+__all__ = ["FileLister", "StoreLister", "listed_file", "walk_folders"]
 
 
 class FileLister(Protocol):
@@ -48,8 +34,24 @@ class FileLister(Protocol):
             StorageError: the store failed.
         """
 
-    def files(self, partition_path: str) -> PartitionFiles:
-        """Return the files of one partition; no files where the folder does not exist.
+    def files(self, partition_path: str) -> Mapping[str, Sequence[DataFile]]:
+        """Return the base and log files of one partition by file id.
+
+        There are none where the folder does not exist.
+
+        Raises:
+            StorageError: the store failed.
+        """
+
+    def other_files(self, partition_path: str) -> Sequence[str]:
+        """Return the names of the files of one partition that are neither base nor log files.
+
+        Raises:
+            StorageError: the store failed.
+        """
+
+    def prepare(self, partition_paths: Sequence[str]) -> None:
+        """Do now, for many partitions at a time, what their `files` would do one by one.
 
         Raises:
             StorageError: the store failed.
@@ -62,7 +64,7 @@ class StoreLister:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._lock = Mutex()
-        self._found: dict[str, PartitionFiles] = {}
+        self._found: dict[str, tuple[Mapping[str, Sequence[DataFile]], Sequence[str]]] = {}
 
     @cached_property
     def partitions(self) -> tuple[str, ...]:
@@ -82,14 +84,26 @@ class StoreLister:
         walk_folders(self._store, self._store.list, visit)
         return tuple(sorted(found))
 
-    def files(self, partition_path: str) -> PartitionFiles:
-        """Return the files of one partition."""
-        files = self._found.get(partition_path)
-        if files is None:
-            files = self._keep(partition_path, self._store.list(partition_path))
-        return files
+    def files(self, partition_path: str) -> Mapping[str, Sequence[DataFile]]:
+        """Return the base and log files of one partition by file id."""
+        return self._listed(partition_path)[0]
 
-    def _keep(self, partition_path: str, entries: Iterable[FileInfo]) -> PartitionFiles:
+    def other_files(self, partition_path: str) -> Sequence[str]:
+        """Return the names of the other files of one partition."""
+        return self._listed(partition_path)[1]
+
+    def prepare(self, partition_paths: Sequence[str]) -> None:
+        """List folders side by side."""
+        unknown = [path for path in partition_paths if path not in self._found]
+        map_in_threads(self._listed, unknown, waiting_count(self._store))
+
+    def _listed(self, folder: str) -> tuple[Mapping[str, Sequence[DataFile]], Sequence[str]]:
+        found = self._found.get(folder)
+        return found if found is not None else self._keep(folder, self._store.list(folder))
+
+    def _keep(
+        self, partition_path: str, entries: Iterable[FileInfo]
+    ) -> tuple[Mapping[str, Sequence[DataFile]], Sequence[str]]:
         files, others = [], []
         for entry in entries:
             name = find_data_file_name(entry.name)
@@ -98,9 +112,7 @@ class StoreLister:
             elif not entry.is_dir:
                 others.append(entry.name)
         with self._lock:
-            return self._found.setdefault(
-                partition_path, PartitionFiles(group_files(files), others)
-            )
+            return self._found.setdefault(partition_path, (group_files(files), others))
 
 
 def walk_folders(

@@ -31,7 +31,6 @@ from bucketfmt.snapshot.written_files import (
     find_written_files,
     group_committed_files,
 )
-from bucketfmt.storage.streams import map_in_threads, waiting_count
 
 __all__ = ["Snapshot"]
 
@@ -251,8 +250,8 @@ class Snapshot:
 
     def slices_of(self, partition_paths: Sequence[str]) -> list[FileSlice]:
         """Return the slices of several partitions, listing them side by side."""
-        slices = map_in_threads(self.slices, partition_paths, waiting_count(self.state.store))
-        return [file_slice for partition in slices for file_slice in partition]
+        self.state.lister.prepare(partition_paths)
+        return [file_slice for path in partition_paths for file_slice in self.slices(path)]
 
     def file_ids(self, partition_path: str) -> frozenset[str]:
         """Return the file groups of a partition that are listed or named by commits.
@@ -267,7 +266,7 @@ class Snapshot:
         return file_ids
 
     def _find_file_ids(self, partition_path: str) -> set[str]:
-        listed = self.state.lister.files(partition_path).data_files.keys()
+        listed = self.state.lister.files(partition_path).keys()
         committed = self._committed.get(partition_path, {}).keys()
         file_ids = listed | committed
         replaced = self._replaced.get(partition_path, set())
@@ -276,7 +275,7 @@ class Snapshot:
 
     def files_of(self, partition_path: str, file_id: str) -> list[DataFile]:
         """Return a group's files: those listed, and those that commits name and that are gone."""
-        listed = self.state.lister.files(partition_path).data_files.get(file_id, ())
+        listed = self.state.lister.files(partition_path).get(file_id, ())
         written = find_written_files(self._committed.get(partition_path, {}).get(file_id, ()))
         there = [DataFile(f.path, f.name, f.size, written.pop(f.path, None)) for f in listed]
         return there + [DataFile(lost.path, lost.name, None, lost) for lost in written.values()]

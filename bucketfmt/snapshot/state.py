@@ -71,6 +71,15 @@ class TableState:
             )
         )
 
+    def listed_by(self, lister: FileLister) -> TableState:
+        """Return this state with another lister; what was read of the timeline stays read."""
+        if lister is self.lister:
+            return self
+        state = TableState(self.store, self.config, self.timeline, self.limits, lister)
+        kept = {key: value for key, value in vars(self).items() if key not in vars(state)}
+        vars(state).update(kept)
+        return state
+
     def load(self) -> None:
         """Read the instants' files now, while they are as the timeline lists them.
 

@@ -19,6 +19,7 @@ from bucketfmt.index.resolve import ResolvedIndex
 from bucketfmt.limits import Limits
 from bucketfmt.location.find_index import IndexFinder
 from bucketfmt.location.key_encoding import find_key_encoding
+from bucketfmt.metadata_table.metadata_lister import find_lister
 from bucketfmt.process import Mutex
 from bucketfmt.rows.filters import FilterLike, parse_filter
 from bucketfmt.snapshot.listing import StoreLister
@@ -59,6 +60,7 @@ class Table:
         self._index_finder = IndexFinder(store, config, limits, index)
         self._state: TableState | None = None
         self._newest: Snapshot | None = None
+        self._newest_listed: Snapshot | None = None
         self._lock = Mutex()
 
     def __repr__(self) -> str:
@@ -77,7 +79,7 @@ class Table:
             with self._lock:
                 if self._state is not None and self._state.timeline.instants == timeline.instants:
                     return self._state
-            lister = StoreLister(self.store)
+            lister = find_lister(self.store, self.config, timeline, self.limits)
             state = TableState(self.store, self.config, timeline, self.limits, lister)
             try:
                 state.load()
@@ -107,6 +109,22 @@ class Table:
                 self._newest = Snapshot(state)
             return self._newest
 
+    def _listed_snapshot(self) -> Snapshot:
+        """The snapshot of the table now, by its folders even if there is a metadata table.
+
+        Writes and services stand on it: what they do lasts, and a file that is missing in the
+        metadata table would be lost by a clean, and written a second time by an upsert.
+        """
+        newest = self._snapshot()
+        if isinstance(newest.state.lister, StoreLister):
+            return newest
+        with self._lock:
+            listed = self._newest_listed
+            if listed is None or listed.state.timeline is not newest.state.timeline:
+                listed = Snapshot(newest.state.listed_by(StoreLister(self.store)))
+                self._newest_listed = listed
+            return listed
+
     @property
     def timeline(self) -> Timeline:
         """The active timeline."""
@@ -130,7 +148,7 @@ class Table:
     @property
     def inspect(self) -> Inspect:
         """Arrow tables about the commits, files and buckets of the table."""
-        return Inspect(self.state, self._index_finder)
+        return Inspect(self._listed_snapshot().state, self._index_finder)
 
     def pinned(self) -> PinnedTable:
         """Return the table at its present timeline, as a value that pickles and does not change."""

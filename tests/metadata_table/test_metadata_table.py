@@ -55,7 +55,7 @@ def test_files_are_those_in_the_folders(table: str) -> None:
     for partition, record in found.items():
         assert isinstance(record, FilesRecord)
         said = {name: e.size for name, e in record.entries.items() if not e.is_deleted}
-        files = [f for group in listed.files(partition).data_files.values() for f in group]
+        files = [f for group in listed.files(partition).values() for f in group]
         assert said == {str(file.name): file.size for file in files}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,7 +11,8 @@ import pytest
 from bucketfmt.limits import DEFAULT_LIMITS
 from bucketfmt.slices.slice_columns import RowSpec
 from bucketfmt.slices.slice_reader import SliceReader
-from bucketfmt.snapshot.listing import PartitionFiles, StoreLister
+from bucketfmt.snapshot.files import DataFile
+from bucketfmt.snapshot.listing import StoreLister
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.snapshot.state import TableState
 from bucketfmt.testing.memory_store import MemoryStore
@@ -43,18 +44,20 @@ def test_a_folder_with_a_partition_metafile_is_a_partition() -> None:
 def test_files_of_a_partition_are_its_data_files_by_file_id_and_the_names_of_others() -> None:
     names = [METAFILE, BASE, LOG, CDC, "20240101000000000.commit", "folder/x"]
     store = MemoryStore({f"p/{name}": name.encode() for name in names})
-    found = StoreLister(store).files("p")
-    (own,) = found.data_files.values()
-    assert list(found.data_files) == [FILE_ID]
+    lister = StoreLister(store)
+    ((file_id, own),) = lister.files("p").items()
+    assert file_id == FILE_ID
     assert {(file.path, file.size) for file in own} == {
         (f"p/{BASE}", len(BASE)),
         (f"p/{LOG}", len(LOG)),
     }
-    assert sorted(found.other_files) == sorted([METAFILE, "20240101000000000.commit"])
+    assert sorted(lister.other_files("p")) == sorted([METAFILE, "20240101000000000.commit"])
 
 
 def test_a_partition_that_is_not_there_has_no_files() -> None:
-    assert StoreLister(MemoryStore()).files("p") == PartitionFiles({}, [])
+    lister = StoreLister(MemoryStore())
+    assert lister.files("p") == {}
+    assert lister.other_files("p") == []
 
 
 def test_each_folder_is_listed_once() -> None:
@@ -62,8 +65,9 @@ def test_each_folder_is_listed_once() -> None:
     lister = StoreLister(store)
     for _ in range(2):
         assert lister.partitions == ("p",)
-        assert list(lister.files("p").data_files) == [FILE_ID]
-        assert lister.files("gone").data_files == {}
+        lister.prepare(["p", "gone"])
+        assert list(lister.files("p")) == [FILE_ID]
+        assert lister.files("gone") == {}
     assert store.paths("list") == ["", "p", "gone"]
 
 
@@ -71,14 +75,20 @@ def test_each_folder_is_listed_once() -> None:
 class KnownFiles:
     """A lister that knows the files of a table already."""
 
-    partition_files: dict[str, PartitionFiles]
+    partition_files: dict[str, Mapping[str, Sequence[DataFile]]]
 
     @property
     def partitions(self) -> tuple[str, ...]:
         return tuple(sorted(self.partition_files))
 
-    def files(self, partition_path: str) -> PartitionFiles:
-        return self.partition_files.get(partition_path, PartitionFiles({}, ()))
+    def files(self, partition_path: str) -> Mapping[str, Sequence[DataFile]]:
+        return self.partition_files.get(partition_path, {})
+
+    def other_files(self, partition_path: str) -> Sequence[str]:
+        return ()
+
+    def prepare(self, partition_paths: Sequence[str]) -> None:
+        pass
 
 
 @pytest.mark.parametrize("release", ["0.15.0", "1.2.0"])

@@ -114,7 +114,7 @@ def load_past_faults(
         state: The table; its partitions in `slices` have been listed.
         slices: What readers see of each partition that is checked.
     """
-    listed = {path: state.lister.files(path).data_files for path in slices}
+    listed = {path: state.lister.files(path) for path in slices}
     missing = list(find_past_files(state.commits, listed, slices))
     removals = Removals()
     if missing and not (yield from _load_active(state, removals)):

@@ -115,7 +115,7 @@ def _compare_files(
     seen = [path for path, own in slices.items() if own]
     yield from find_partition_differences(seen, listed, bool(behind))
     for path, own in slices.items():
-        view = PartitionFilesView(path, state.lister.files(path).data_files, own, known.get(path))
+        view = PartitionFilesView(path, state.lister.files(path), own, known.get(path))
         yield from find_file_differences(
             view, committed, state.config.table_version, behind, doomed.get(path, set())
         )

@@ -80,7 +80,7 @@ def load_ring(
         with suppress(CorruptError):
             files[parse_hashing_metadata_name(file.name)] = file
     markers: set[str] = set()
-    for name in listed.all_markers(state.lister.files(partition_path).other_files):
+    for name in listed.all_markers(state.lister.other_files(partition_path)):
         with suppress(CorruptError):
             markers.add(parse_hashing_marker_name(name))
 

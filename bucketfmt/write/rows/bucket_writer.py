@@ -151,7 +151,7 @@ class BucketWriter:
             instant=self._instant,
             write_token=write_token,
             table_version=state.config.table_version,
-            listed=state.lister.files(group.partition_path).data_files.get(file_id, ()),
+            listed=state.lister.files(group.partition_path).get(file_id, ()),
             pending_compaction=None if compaction is None else compaction.requested_time,
         )
 

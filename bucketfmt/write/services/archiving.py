@@ -81,6 +81,6 @@ def _with_listing(basis: ArchiveBasis, state: TableState) -> ArchiveBasis:
     """
     for commit in basis.commits:
         for path, file_id in commit.replaced:
-            if state.lister.files(path).data_files.get(file_id):
+            if state.lister.files(path).get(file_id):
                 return replace(basis, still_listed={(path, file_id)})
     return basis

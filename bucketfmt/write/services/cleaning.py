@@ -209,7 +209,7 @@ def _load_basis(state: TableState) -> CleanBasis:
     groups = {
         (path, file_id): files
         for path in state.lister.partitions
-        for file_id, files in sorted(state.lister.files(path).data_files.items())
+        for file_id, files in sorted(state.lister.files(path).items())
     }
     compacting = {group: i.requested_time for group, i in state.pending_compactions.items()}
     sliced = {

@@ -177,9 +177,7 @@ def _load_basis(planner: RollbackPlanner, timeline: Timeline, savepoint: str) ->
         files=files,
         listed={
             path: {
-                file.path.rpartition("/")[2]
-                for own in lister.files(path).data_files.values()
-                for file in own
+                file.path.rpartition("/")[2] for own in lister.files(path).values() for file in own
             }
             for path in files.partition_metadata
         },

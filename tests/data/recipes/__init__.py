@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from recipes import basics, history, merging, schemas, services, tiny  # noqa: F401  (register)
+from recipes import basics, history, merging, metadata, schemas, services, tiny  # noqa: F401
 from recipes.registry import RECIPES
 
 __all__ = ["RECIPES"]

@@ -196,6 +196,17 @@ class Lab:
         data = data.select(*sorted(data.columns)).coalesce(1)
         data.write.mode("overwrite").parquet(str(self.out / "_expected" / folder))
 
+    def expect_metadata(self, name: str) -> None:
+        """Keep the records of the metadata table as Hudi merges them, as _expected/{name}_metadata.
+
+        Columns: `key`, `type`, and one for each kind of record. Bounds of statistics are in Avro's
+        unions, which Spark shows as a struct with a field for each branch.
+        """
+        folder = f"{name}_metadata"
+        table = self.path(f"{name}/.hoodie/metadata")
+        self._keep(self.spark.read.format("hudi").load(table), folder)
+        self._index["folders"].append(folder)
+
     def expect_all(self, name: str) -> None:
         """Keep the snapshot, and for a merge-on-read table the read-optimized view too."""
         self.expect(name)

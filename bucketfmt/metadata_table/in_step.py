@@ -1,0 +1,159 @@
+"""Whether a metadata table has everything that its table has.
+
+Pure: two timelines in, what is missing or too much out. Hudi's readers do not ask: to them a commit
+is invisible that the metadata table lacks. Source: HoodieBackedTableMetadataWriter (update,
+initializeFromFilesystem, generateUniqueInstantTime) and its subclass for table version 6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from bucketfmt.metadata_table.valid_instants import is_initial_instant
+from bucketfmt.timeline.timeline import Instant, Timeline
+
+__all__ = ["Step", "find_step"]
+
+_FILE_ACTIONS = frozenset({"commit", "deltacommit", "replacecommit", "clean"})
+_FILE_ACTIONS_LAYOUT_1 = _FILE_ACTIONS | {"rollback"}
+_SUFFIX_DIGITS = 3  # added by layout 1 to instants that only the metadata table has
+_MILLISECONDS_DIGITS = 17
+_FIRST_INITIAL_SUFFIX = "010"
+_SHOWN_MAX = 3
+
+
+@dataclass(frozen=True)
+class Step:
+    """What a metadata table lacks and has too much, as requested times in their order.
+
+    Attributes:
+        missing: Completed in the table, and not in the metadata table.
+        ahead: Completed in the metadata table, so that they count, and unknown to the table.
+        leftovers: Completed in the metadata table and pending in the table: of writes that died
+            between the two, or are about to complete. They do not count.
+        is_unfinished: The metadata table was never initialised to the end.
+    """
+
+    missing: tuple[str, ...] = ()
+    ahead: tuple[str, ...] = ()
+    leftovers: tuple[str, ...] = ()
+    is_unfinished: bool = False
+
+    @property
+    def is_in_step(self) -> bool:
+        """Whether the metadata table says what the folders and files of the table say."""
+        return not (self.missing or self.ahead or self.is_unfinished)
+
+    def __str__(self) -> str:
+        if self.is_unfinished:
+            return "its initialisation was not finished"
+        if self.missing:
+            return f"it lacks {_shown(self.missing)}"
+        if self.ahead:
+            return f"it has {_shown(self.ahead)}, which the table lacks"
+        return "it is in step with the table"
+
+
+def find_step(data: Timeline, metadata: Timeline, archived: Iterable[Instant] = ()) -> Step:
+    """Compare a table with its metadata table.
+
+    Instants that the table archived are taken for known, since archival waits for the metadata
+    table. Instants later than all of `data` are taken for those of writes that began since.
+
+    Args:
+        data: The active timeline of the table.
+        metadata: The active timeline of the metadata table, read after `data`.
+        archived: The archived instants of the metadata table. They are needed where `missing`
+            has instants from before its active timeline.
+    """
+    own = [instant for instant in (*archived, *metadata.instants) if instant.is_completed]
+    deltas = [instant for instant in own if instant.action == "deltacommit"]
+    if not deltas:
+        return Step(is_unfinished=True)
+    synced = {instant.requested_time for instant in deltas}
+    return Step(
+        missing=tuple(_find_missing(data, own, synced)),
+        ahead=tuple(_find_ahead(data, metadata)),
+        leftovers=tuple(sorted(synced & {i.requested_time for i in data.pending.instants})),
+    )
+
+
+def _find_missing(data: Timeline, own: list[Instant], synced: set[str]) -> list[str]:
+    """Return what completed since the initialisation and was not written.
+
+    Args:
+        data: The active timeline of the table.
+        own: Completed instants of the metadata table.
+        synced: The requested times of those that added records.
+    """
+    actions = _FILE_ACTIONS_LAYOUT_1 if data.layout == 1 else _FILE_ACTIONS
+    initial = [i for i in own if i.action == "deltacommit" and _is_initial(i, data.layout)]
+    start = min((_start_of(instant, data.layout) for instant in initial), default="")
+    missing = []
+    for instant in data.completed.instants:
+        if instant.action == "restore":
+            if not _has_restored(instant, own, data):
+                missing.append(instant)
+        elif instant.action in actions and instant.requested_time not in synced:
+            missing.append(instant)
+    return [i.requested_time for i in missing if _time_of(i, data.layout) > start]
+
+
+def _find_ahead(data: Timeline, metadata: Timeline) -> list[str]:
+    known = {instant.requested_time for instant in data.instants}
+    if not known:
+        return []
+    restores = [instant.requested_time for instant in data.completed.of("restore").instants]
+    return [
+        time
+        for time in (i.requested_time for i in metadata.completed.of("deltacommit").instants)
+        if min(known) <= time <= max(known)
+        and time not in known
+        and not (data.layout == 1 and len(time) > _MILLISECONDS_DIGITS)
+        and not any(restore < time for restore in restores)  # a restore is followed by a listing
+    ]
+
+
+def _is_initial(instant: Instant, layout: int) -> bool:
+    """Whether a deltacommit initialised a partition from a listing of the table."""
+    time = instant.requested_time
+    if layout == 1 or len(time) > _MILLISECONDS_DIGITS:  # so before an upgrade, too
+        suffix = time[-_SUFFIX_DIGITS:]
+        is_longer = len(time) > _MILLISECONDS_DIGITS or is_initial_instant(time)
+        return is_longer and suffix >= _FIRST_INITIAL_SUFFIX
+    return is_initial_instant(time)
+
+
+def _start_of(instant: Instant, layout: int) -> str:
+    """The time that a listing of the table saw everything before.
+
+    In layout 1 a requested time, which the instant is named after; else a completion time.
+    """
+    if layout == 1:
+        return instant.requested_time[:-_SUFFIX_DIGITS]
+    return instant.completion_time or ""
+
+
+def _time_of(instant: Instant, layout: int) -> str:
+    return instant.requested_time if layout == 1 else instant.completion_time or ""
+
+
+def _has_restored(restore: Instant, own: list[Instant], data: Timeline) -> bool:
+    """Whether the metadata table was restored too, or has what the table had afterwards."""
+    known = {instant.requested_time for instant in data.instants}
+    return any(
+        instant.action == "restore"
+        or instant.requested_time == restore.requested_time
+        or (
+            instant.action == "deltacommit"
+            and instant.requested_time > restore.requested_time
+            and instant.requested_time not in known
+        )
+        for instant in own
+    )
+
+
+def _shown(times: tuple[str, ...]) -> str:
+    more = len(times) - _SHOWN_MAX
+    return ", ".join(times[:_SHOWN_MAX]) + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,150 @@
+"""Whether a metadata table is in step with its table, by the names in both timelines."""
+
+from __future__ import annotations
+
+import pytest
+
+from bucketfmt.limits import DEFAULT_LIMITS
+from bucketfmt.metadata_table.in_step import Step, find_step
+from bucketfmt.metadata_table.metadata_table import load_metadata_table
+from bucketfmt.metadata_table.valid_instants import ValidInstants
+from bucketfmt.testing.memory_store import MemoryStore
+from bucketfmt.timeline.load import load_timeline
+from bucketfmt.timeline.table_properties import load_config
+from bucketfmt.timeline.timeline import Timeline, plan_timeline
+from soak.tables import table_files
+from tests.golden import GOLDEN
+
+TABLES = [f"{v}/{name}" for v, name in GOLDEN if name == "rli" or name.startswith("mdt_")]
+ZEROS = "0" * 14
+
+
+def time(number: int) -> str:
+    return f"20240101{number:09}"
+
+
+def timeline(layout: int, *names: str) -> Timeline:
+    """Of names such as `5.commit`, or `5.commit.requested`, with the number of a time."""
+    files = []
+    for name in names:
+        number, _, action = name.partition(".")
+        own = number if number.startswith(ZEROS) or len(number) > 3 else time(int(number))
+        is_completed = layout == 2 and not action.endswith((".requested", ".inflight"))
+        later = f"_{time(int(number[-3:]) + 1)}" if is_completed else ""
+        files.append((f"{own}{later}.{action}", None))
+    return plan_timeline(files, layout)
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_metadata_tables_of_hudi_are_in_step(table: str) -> None:
+    store = MemoryStore(table_files(table))
+    config = load_config(store, DEFAULT_LIMITS)
+    found = load_metadata_table(store, config, load_timeline(store, config), DEFAULT_LIMITS)
+    assert found is not None
+    assert found.step == Step()
+
+
+INITIAL = f"{ZEROS}000.deltacommit"
+
+
+@pytest.mark.parametrize(
+    ("data", "metadata", "step"),
+    [
+        (["5.commit"], [INITIAL, "5.deltacommit"], Step()),
+        (["5.commit", "7.clean"], [INITIAL, "5.deltacommit"], Step(missing=(time(7),))),
+        (["5.commit", "7.savepoint", "8.rollback"], [INITIAL, "5.deltacommit"], Step()),
+        (["5.commit"], [], Step(is_unfinished=True)),
+        (["5.commit"], [f"{ZEROS}000.deltacommit.requested"], Step(is_unfinished=True)),
+        (
+            ["5.commit", "7.deltacommit.inflight"],
+            [INITIAL, "5.deltacommit", "7.deltacommit"],
+            Step(leftovers=(time(7),)),
+        ),
+        (
+            ["5.commit", "9.commit"],
+            [INITIAL, "5.deltacommit", "7.deltacommit", "9.deltacommit"],
+            Step(ahead=(time(7),)),
+        ),
+        # began after the table was read
+        (["5.commit"], [INITIAL, "5.deltacommit", "7.deltacommit"], Step()),
+        # compaction and cleaning of the metadata table
+        (["5.commit", "9.clean"], [INITIAL, "5.deltacommit", "6.commit", "9.deltacommit"], Step()),
+        # completed before a listing made the metadata table
+        (["5.commit", "30.commit"], [f"{ZEROS}010.deltacommit", "30.deltacommit"], Step()),
+        # the table restored: its metadata table too, or not
+        (
+            ["5.commit", "9.restore", "20.commit"],
+            [INITIAL, "5.deltacommit", "8.deltacommit", "20.deltacommit"],
+            Step(missing=(time(9),), ahead=(time(8),)),
+        ),
+        (
+            ["5.commit", "9.restore", "20.commit"],
+            [INITIAL, "5.deltacommit", "10.deltacommit", "20.deltacommit"],
+            Step(),
+        ),
+    ],
+)
+def test_steps_of_layout_2(data: list[str], metadata: list[str], step: Step) -> None:
+    assert find_step(timeline(2, *data), timeline(2, *metadata)) == step
+
+
+INITIAL_AT_5 = f"{time(5)}010.deltacommit"
+
+
+@pytest.mark.parametrize(
+    ("data", "metadata", "step"),
+    [
+        (["3.commit", "5.commit"], [INITIAL_AT_5], Step()),
+        (["3.commit", "7.commit"], [INITIAL_AT_5], Step(missing=(time(7),))),
+        (["7.commit", "8.rollback"], [INITIAL_AT_5, "7.deltacommit"], Step(missing=(time(8),))),
+        (
+            ["7.commit", "8.rollback"],
+            [INITIAL_AT_5, "7.deltacommit", f"{time(7)}001.commit", "8.deltacommit"],
+            Step(),
+        ),
+        (["1.commit"], [f"{ZEROS}010.deltacommit"], Step(missing=(time(1),))),
+        (["1.commit"], [f"{ZEROS}010.deltacommit", "1.deltacommit"], Step()),
+    ],
+)
+def test_steps_of_layout_1(data: list[str], metadata: list[str], step: Step) -> None:
+    assert find_step(timeline(1, *data), timeline(1, *metadata)) == step
+
+
+def test_archived_instants_of_the_metadata_table_count() -> None:
+    data = timeline(2, "5.commit", "7.commit", "9.commit")
+    active = timeline(2, "8.commit", "9.deltacommit")
+    archived = timeline(2, INITIAL, "5.deltacommit", "7.deltacommit")
+    assert find_step(data, active).missing == (time(5), time(7))
+    assert find_step(data, active, archived.instants) == Step()
+
+
+def test_what_is_said_of_a_step() -> None:
+    assert str(Step()) == "it is in step with the table"
+    assert str(Step(missing=tuple("abcde"))) == "it lacks a, b, c and 2 more"
+    assert str(Step(ahead=("a",))) == "it has a, which the table lacks"
+    assert not Step(is_unfinished=True).is_in_step
+    assert Step(leftovers=("a",)).is_in_step
+
+
+@pytest.mark.parametrize("layout", [1, 2])
+def test_instants_whose_records_count(layout: int) -> None:
+    data = timeline(layout, "5.commit", "7.commit.requested", "9.rollback")
+    metadata = timeline(
+        layout,
+        INITIAL,
+        "4.deltacommit",
+        "5.deltacommit",
+        "7.deltacommit",
+        "10.deltacommit.inflight",
+    )
+    asked = []
+
+    def rolled_back() -> list[str]:
+        asked.append(1)
+        return [time(6), time(7)]
+
+    valid = ValidInstants(data, metadata, rolled_back)
+    counts = [n for n in (1, 4, 5, 6, 7, 8, 9, 10) if time(n) in valid]
+    assert f"{ZEROS}000" in valid
+    assert counts == [4, 5, 6, 9]
+    assert len(asked) == 1
