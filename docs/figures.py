@@ -67,7 +67,7 @@ ROOMS = (
     Room(
         "write",
         "from rows to a commit",
-        ("commit", "rows", "files", "services", "undo", "properties"),
+        ("commit", "rows", "files", "services", "undo", "metadata", "properties"),
     ),
     Room("table", "scan, lookup, locate, inspect"),
     Room("location", "which index a table has, and its proof"),

@@ -69,6 +69,9 @@ class RowFile(Protocol):
     def ranges(self, columns: Sequence[str]) -> list[RowGroupRanges]:
         """Return, per row group, what the file states of the values of columns."""
 
+    def column_sizes(self) -> dict[str, tuple[int, int]]:
+        """Return the bytes of each top-level column: compressed, and before compression."""
+
     def find_row_groups(self, wanted: Filter, table_schema: pa.Schema) -> list[int]:
         """Return the row groups that may hold a row `wanted` holds for.
 

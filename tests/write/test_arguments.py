@@ -299,7 +299,7 @@ def test_a_read_whose_arguments_mean_nothing(table: bf.Table, name: str) -> None
         ({"pin_index": "no"}, TypeError, "pin_index is True or False, not 'no'"),
         ({"lock": "zookeeper"}, ValueError, "lock is auto, storage, filesystem or process"),
         ({"lock": 3}, ValueError, "lock is auto"),
-        ({"metadata_table": "sync"}, ValueError, "metadata_table is refuse or drop"),
+        ({"metadata_table": "keep"}, ValueError, "metadata_table is sync, drop or refuse"),
         ({"concurrency": None}, ValueError, "concurrency is optimistic or non_blocking"),
         ({"lock_timeout_s": "1"}, TypeError, "lock_timeout_s is a number"),
         ({"lock_timeout_s": -1}, ValueError, "lock_timeout_s is 0 or more"),

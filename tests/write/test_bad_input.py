@@ -200,7 +200,8 @@ def test_two_file_groups_in_a_bucket(table: bf.Table) -> None:
 
 def test_a_metadata_table_is_refused_or_dropped(golden_copy: Copy) -> None:
     root = golden_copy("1.2.0", "mdt_bucket")
-    plain = bf.open(root, index=bf.SimpleBucketIndex(4))
+    refusing = bf.WriterConfig(metadata_table="refuse")
+    plain = bf.open(root, index=bf.SimpleBucketIndex(4), writer=refusing)
     given = plain.scan(limit=3).to_arrow()
     before = tree(root)
     with pytest.raises(

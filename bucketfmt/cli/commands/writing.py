@@ -259,7 +259,7 @@ def open_to_write(
         writer=bucketfmt.WriterConfig(
             lock=lock.value,
             concurrency=concurrency.value,
-            metadata_table="drop" if drop_metadata_table else "refuse",
+            metadata_table="drop" if drop_metadata_table else "sync",
         ),
     )
 

@@ -289,6 +289,17 @@ class BaseFileReader:
         fields = [field for name in columns if (field := self._field(name)) is not None]
         return self._footer.ranges(pa.schema(fields))
 
+    def column_sizes(self) -> dict[str, tuple[int, int]]:
+        """Return the bytes of each top-level column: compressed, and before compression.
+
+        Raises:
+            CorruptError: the footer does not decode.
+        """
+        footer = self._footer
+        names = (name for name, _ in footer.leaves)
+        sizes = zip(names, footer.sizes, strict=True)
+        return {name: size for name, size in sizes if name is not None}
+
     def find_row_groups_of_keys(self, record_keys: pa.Array) -> list[int]:
         """Return the row groups that may hold any of the keys, by the statistics of the key column.
 

@@ -38,6 +38,7 @@ class ParquetFooter:
         row_groups: Number of rows, and per leaf the Statistics, by field id.
         has_levels: Whether the pages of each leaf are said to have levels, as they have for what
             may be null: parquet-mr counts them among the encodings.
+        sizes: Of each leaf, the bytes of its chunks: compressed, and before compression.
         codec: Of the first column of the first row group with rows, as parquet numbers codecs;
             None for a file without rows.
     """
@@ -46,6 +47,7 @@ class ParquetFooter:
     row_groups: tuple[tuple[int, tuple[Struct, ...]], ...]
     has_levels: tuple[bool, ...]
     created_by: bytes
+    sizes: tuple[tuple[int, int], ...] = ()
     codec: int | None = None
 
     def ranges(self, schema: pa.Schema) -> list[RowGroupRanges]:
@@ -85,6 +87,7 @@ def decode_footer(footer: bytes) -> ParquetFooter:
     groups = []
     codec: int | None = None
     has_levels = [False] * len(leaves)
+    sizes = [(0, 0)] * len(leaves)
     for group in _get(metadata, 4, ThriftList):
         chunks = [_get(chunk, 3, Struct) for chunk in _get(group, 1, ThriftList)]
         if len(chunks) != len(leaves):
@@ -95,8 +98,10 @@ def decode_footer(footer: bytes) -> ParquetFooter:
             codec = _get(chunks[0], 4, int)
         for number, chunk in enumerate(chunks):
             has_levels[number] |= _RLE in _get(chunk, 2, ThriftList)
+            stored, plain = sizes[number]
+            sizes[number] = stored + _get(chunk, 7, int, 0), plain + _get(chunk, 6, int, 0)
     created_by = _get(metadata, 6, bytes, b"")
-    return ParquetFooter(leaves, tuple(groups), tuple(has_levels), created_by, codec)
+    return ParquetFooter(leaves, tuple(groups), tuple(has_levels), created_by, tuple(sizes), codec)
 
 
 _T = TypeVar("_T")

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.format.timeline.instant_content import InstantContent
 from bucketfmt.limits import Limits
+from bucketfmt.storage.folder_store import FolderStore
 from bucketfmt.storage.store import Store
 from bucketfmt.timeline.clock import InstantClock, known_times
 from bucketfmt.timeline.heartbeat import Heartbeat, Heartbeats
@@ -25,7 +26,7 @@ from bucketfmt.timeline.table_properties import load_config
 from bucketfmt.timeline.timeline import Instant, Timeline
 from bucketfmt.timeline.transitions import put_completed, put_inflight, put_requested
 
-__all__ = ["LockedTable", "PendingChange", "PublishHook", "WritableTable"]
+__all__ = ["LockedTable", "PendingChange", "PublishHook", "RemovalHook", "WritableTable"]
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,9 @@ class LockedTable:
         self.heartbeats = table.heartbeats
         self.machine = table.machine
         self.lock = lock
+        self._locks = table.locks
         self._publish_hooks = table.publish_hooks
+        self.prepare_removal = table.prepare_removal
         self._timeline: Timeline | None = None
 
     @property
@@ -95,18 +98,39 @@ class LockedTable:
         self.config = load_config(self.store, self.limits)
         return self.config
 
-    def request(self, action: str, content: InstantContent | None = None) -> Instant:
+    def below(self, folder: str) -> LockedTable:
+        """Return the table in a folder of this table. The lock of this table is its lock as well.
+
+        Args:
+            folder: Such as that of the metadata table.
+
+        Raises:
+            TableNotFoundError: there is no table.
+            CorruptError: its properties are damaged.
+            StorageError: the store failed.
+        """
+        store = FolderStore(self.store, folder)
+        config = load_config(store, self.limits)
+        heartbeats = Heartbeats(store, now=self.machine.now, repeat=self.machine.repeat)
+        below = WritableTable(store, self.limits, self._locks, self.clock, heartbeats, self.machine)
+        return LockedTable(below, config, self.lock)
+
+    def request(
+        self, action: str, content: InstantContent | None = None, time: str | None = None
+    ) -> Instant:
         """Put a new instant on the timeline.
 
         Args:
             action: For example `clean` or `compaction`.
             content: The plan, where the action has one.
+            time: Of the instant; None for a new time. A metadata table takes the times of its
+                table.
 
         Raises:
             ConflictError: another writer took the same time, without holding the lock.
             StorageError: the store failed. The instant may be there.
         """
-        time = self.clock.next_time(known_times(self.timeline))
+        time = time or self.clock.next_time(known_times(self.timeline))
         return put_requested(self.store, self.config, time, action, content)
 
     def request_alive(
@@ -187,6 +211,10 @@ Called under the lock, once the change is known to be in conflict with no other.
 """
 
 
+RemovalHook = Callable[[Store, Limits, str], None]
+"""Takes back what a publish hook has done for the instant of this requested time."""
+
+
 class WritableTable:
     """A table and all that it takes to write to it.
 
@@ -200,6 +228,7 @@ class WritableTable:
         heartbeats: Of the table.
         machine: The machine that the writer runs on.
         publish_hooks: Called before a change is published, in order.
+        removal_hooks: Called before an instant leaves the timeline, in order.
     """
 
     def __init__(
@@ -211,6 +240,7 @@ class WritableTable:
         heartbeats: Heartbeats,
         machine: Machine,
         publish_hooks: tuple[PublishHook, ...] = (),
+        removal_hooks: tuple[RemovalHook, ...] = (),
     ) -> None:
         """Set up; see the attributes."""
         self.store = store
@@ -220,6 +250,18 @@ class WritableTable:
         self.heartbeats = heartbeats
         self.machine = machine
         self.publish_hooks = publish_hooks
+        self.removal_hooks = removal_hooks
+
+    def prepare_removal(self, requested_time: str) -> None:
+        """Take back what the publish hooks have done for an instant that is not to complete.
+
+        Called while the instant is pending, before its last file is removed from the timeline.
+
+        Raises:
+            StorageError: the store failed; do it again.
+        """
+        for hook in self.removal_hooks:
+            hook(self.store, self.limits, requested_time)
 
     @contextmanager
     def locked(self) -> Iterator[LockedTable]:

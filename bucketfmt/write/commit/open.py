@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Literal
+from typing import Literal, get_args
 
 from bucketfmt.arguments import check_bool, check_choice, check_int, check_kind, check_number
 from bucketfmt.format.table.table_config import TableConfig
@@ -27,7 +27,7 @@ from bucketfmt.timeline.machine import Machine
 from bucketfmt.timeline.storage_based_lock import StorageBasedLock
 from bucketfmt.write.commit.non_blocking import Concurrency
 from bucketfmt.write.commit.transactions import Transactions
-from bucketfmt.write.properties.metadata_table import drop_metadata_table
+from bucketfmt.write.metadata.keeper import MetadataKeeper, MetadataPolicy
 
 __all__ = ["WriterConfig", "open_transactions"]
 
@@ -53,7 +53,9 @@ class WriterConfig:
             `non_blocking`: both stand, and readers merge them: for merge-on-read tables of
             version 8 and later with a simple bucket index, all of whose writers are to have it
             (Hudi's NON_BLOCKING_CONCURRENCY_CONTROL).
-        metadata_table: What to do where the table has one: `refuse` to write, or `drop` it.
+        metadata_table: What becomes of the metadata table, where the table has one: `sync`: each
+            change is written to it as well. `drop`: it is removed, and Hudi builds it anew.
+            `refuse`: the table is not written to.
         pin_index: Whether a write records the index of a table that does not record it, once the
             index is proved for every partition. See `Table.pin_index`.
         machine: That the writer runs on; another one for tests.
@@ -70,7 +72,7 @@ class WriterConfig:
     clock_skew_s: float = 0.001
     heartbeat_interval_s: float = 60.0
     concurrency: Concurrency = "optimistic"
-    metadata_table: Literal["refuse", "drop"] = "refuse"
+    metadata_table: MetadataPolicy = "sync"
     pin_index: bool = True
     machine: Machine = field(default=Machine(), repr=False)
     process: str = field(default_factory=this_process, init=False, repr=False, compare=False)
@@ -82,7 +84,7 @@ class WriterConfig:
         check_number("clock_skew_s", self.clock_skew_s, 0)
         check_number("heartbeat_interval_s", self.heartbeat_interval_s, 0)
         check_choice("concurrency", self.concurrency, ("optimistic", "non_blocking"))
-        check_choice("metadata_table", self.metadata_table, ("refuse", "drop"))
+        check_choice("metadata_table", self.metadata_table, get_args(MetadataPolicy))
         check_bool("pin_index", self.pin_index)
         check_kind("machine", self.machine, Machine, "a Machine")
 
@@ -114,9 +116,7 @@ def open_transactions(
             repeat=machine.repeat,
         ),
         machine,
-        (lambda: drop_metadata_table(store, limits, machine.now()))
-        if writer.metadata_table == "drop"
-        else None,
+        MetadataKeeper(writer.metadata_table),
     )
 
 

@@ -355,6 +355,8 @@ class Transaction(PendingInstant):
         """Remove the instant and its files, data first: readers see no leftover file."""
         store, config = self.table.store, self.config
         delete_announced_files(store, self.instant, self.table.limits)
+        if self._is_tried:
+            self.table.prepare_removal(self.instant)
         for state in (State.INFLIGHT, State.REQUESTED):
             name = format_instant_file_name(
                 self.instant, self._instant.action, state, None, config.timeline_layout

@@ -6,10 +6,10 @@ Source: BaseHoodieWriteClient.startCommit, BaseHoodieTableServiceClient.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
-from bucketfmt.errors import ConflictError, UnsupportedError
+from bucketfmt.errors import ConflictError
 from bucketfmt.format.names.instants import State
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.format.timeline.plans import RequestedReplaceMetadata
@@ -24,22 +24,24 @@ from bucketfmt.timeline.table_properties import load_config
 from bucketfmt.timeline.timeline import Instant, Timeline
 from bucketfmt.timeline.transitions import put_inflight
 from bucketfmt.write.commit.keyed_commits import KeyedCommits
-from bucketfmt.write.commit.locked_table import LockedTable, PendingChange, WritableTable
+from bucketfmt.write.commit.locked_table import LockedTable, WritableTable
 from bucketfmt.write.commit.result import CommitResult
 from bucketfmt.write.commit.transaction import Transaction
+from bucketfmt.write.metadata.keeper import MetadataKeeper
 from bucketfmt.write.undo.recovery import recover
 from bucketfmt.write.undo.rollback import Rollbacks
 from bucketfmt.write.undo.rollback_planner import RollbackPlanner
 
 __all__ = ["Transactions"]
 
-_INFLIGHT_PARTITIONS = "hoodie.table.metadata.partitions.inflight"
-
 
 class Transactions(WritableTable):
     """Begins commits and services on one table.
 
     Safe to use from several threads, and in a forked child.
+
+    Attributes:
+        metadata_keeper: Keeps the metadata table in step.
     """
 
     def __init__(
@@ -50,7 +52,7 @@ class Transactions(WritableTable):
         clock: InstantClock,
         heartbeats: Heartbeats,
         machine: Machine,
-        drop_metadata_table: Callable[[], None] | None = None,
+        metadata_keeper: MetadataKeeper,
     ) -> None:
         """Set up.
 
@@ -61,12 +63,19 @@ class Transactions(WritableTable):
             clock: See `WritableTable`.
             heartbeats: See `WritableTable`.
             machine: See `WritableTable`.
-            drop_metadata_table: Removes the metadata table, called under the lock; None to refuse
-                to write to a table that has one.
+            metadata_keeper: Keeps the metadata table in step.
         """
-        hooks = (self.check_metadata_table,)
-        super().__init__(store, limits, locks, clock, heartbeats, machine, hooks)
-        self._drop_metadata_table = drop_metadata_table
+        super().__init__(
+            store,
+            limits,
+            locks,
+            clock,
+            heartbeats,
+            machine,
+            publish_hooks=(metadata_keeper.bring_in_step,),
+            removal_hooks=(metadata_keeper.take_back,),
+        )
+        self.metadata_keeper = metadata_keeper
         self._keyed_commits = KeyedCommits(store, limits)
 
     def begin(self, action: str) -> Transaction:
@@ -143,7 +152,7 @@ class Transactions(WritableTable):
             LockTimeoutError: the table lock could not be acquired.
         """
         with self.locked() as table:
-            self.check_metadata_table(table)
+            self.metadata_keeper.check(table)
             yield Rollbacks(table)
 
     @contextmanager
@@ -169,30 +178,3 @@ class Transactions(WritableTable):
         config = load_config(self.store, self.limits)
         timeline = load_timeline(self.store, config, self.limits)
         return self._keyed_commits.find(timeline, config, idempotency_key)
-
-    def check_metadata_table(self, table: LockedTable, change: PendingChange | None = None) -> None:
-        """Drop the metadata table, or refuse to change a table that has one.
-
-        Asked before work under the lock begins, and again before a change is published: the
-        metadata table may have been made in between.
-
-        Args:
-            table: The table.
-            change: What is about to be published; None where work begins.
-
-        Raises:
-            UnsupportedError: the table has a metadata table, which is to stay.
-        """
-        config = table.config
-        is_there = config.metadata_partitions or config.properties.get(_INFLIGHT_PARTITIONS)
-        if not is_there or (change is not None and not change.moves_files):
-            return
-        if self._drop_metadata_table is None:
-            raise UnsupportedError(
-                "the table has a metadata table, which would not know of this commit: readers "
-                "that trust it would miss rows, and Hudi would write keys twice. Either open the "
-                'table with metadata_table="drop", which removes it (Hudi rebuilds it), or set '
-                "hoodie.metadata.enable=false in Hudi's writers, whose next write removes it"
-            )
-        self._drop_metadata_table()
-        table.load_config()

@@ -65,7 +65,7 @@ def pin_index(
     recorded = index.properties(state.config.record_key_fields)
     with transactions.locked() as table:
         if writes_rows:
-            transactions.check_metadata_table(table)
+            transactions.metadata_keeper.check(table)
         now, then = table.timeline.writes.completed, state.timeline.writes.completed
         if now.instants != then.instants:
             raise ConflictError("another writer has written while the index was proved; try again")

@@ -111,6 +111,7 @@ class Rollbacks:
         for path, name in planned.files:
             self._store.delete(join_path(path, name))
         cancelled = self._cancel_blocks(rollback.requested_time, planned)
+        self.table.prepare_removal(target.commit_time)
         for state in _STATES_TO_REMOVE:
             for file in own:
                 if file.state is state:

@@ -1,0 +1,1 @@
+"""Keeping the metadata table of a table in step with it."""

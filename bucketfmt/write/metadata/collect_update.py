@@ -1,0 +1,329 @@
+"""Collecting what an instant changes in the partitions of the metadata table.
+
+I/O, read only: reads the footers and the keys of the files that the instant wrote, and what the
+metadata table has of the other files of their partitions. Source: HoodieMetadataWriteUtils
+(convertMetadataToRecords, convertMetadataToPartitionStatRecords), BaseFileRecordParsingUtils,
+HoodieBackedTableMetadataWriter.getRecordIndexReplacedRecords.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from bucketfmt.errors import BucketfmtError, NotFoundError
+from bucketfmt.format.keys.bloom import encode_bloom_filter
+from bucketfmt.format.metadata.index_definitions import decode_index_definitions
+from bucketfmt.format.metadata.metadata_keys import (
+    format_bloom_filter_key,
+    format_column_stats_key,
+)
+from bucketfmt.format.metadata.metadata_records import (
+    BloomFilterEntry,
+    ColumnStats,
+    MetadataRecord,
+)
+from bucketfmt.format.metadata.metadata_schemas import metadata_schema
+from bucketfmt.format.names.instants import State, comparable_action
+from bucketfmt.format.names.names import BaseFileName, find_data_file_name
+from bucketfmt.format.names.paths import check_relative_path, join_path
+from bucketfmt.format.table.table_config import TableConfig
+from bucketfmt.format.timeline.commit_metadata import CommitMetadata
+from bucketfmt.format.timeline.service_metadata import CleanMetadata
+from bucketfmt.limits import Limits
+from bucketfmt.metadata_table.metadata_table import load_metadata_table
+from bucketfmt.process import cached_property
+from bucketfmt.rows.row_file import open_row_file
+from bucketfmt.snapshot.file_slices import TimelineView, find_file_slices
+from bucketfmt.snapshot.files import FileSlice
+from bucketfmt.snapshot.listing import StoreLister
+from bucketfmt.snapshot.schema import find_stated_schema
+from bucketfmt.snapshot.state import TableState
+from bucketfmt.storage.store import Store
+from bucketfmt.storage.streams import map_in_threads, waiting_count
+from bucketfmt.timeline.clock import known_times
+from bucketfmt.timeline.load import load_pending_compactions, load_replaced_file_groups
+from bucketfmt.timeline.timeline import Instant, Timeline
+from bucketfmt.write.commit.locked_table import LockedTable, PendingChange
+from bucketfmt.write.metadata.file_statistics import FileStatistics
+from bucketfmt.write.metadata.plan_files import plan_files
+from bucketfmt.write.metadata.statistics_records import (
+    deleted_column_stats,
+    deleted_partition_stats,
+    empty_column_stats,
+    partition_stats,
+)
+from bucketfmt.write.metadata.update import MetadataUpdate, PartitionUpdate
+
+__all__ = ["UpdateCollector", "load_indexed_columns"]
+
+_DEFINITIONS = "hoodie.table.index.defs.path"
+_Records = dict[str, MetadataRecord]
+
+
+class UpdateCollector:
+    """Collects the update of one change. Made for as long as the table lock is held."""
+
+    def __init__(self, table: LockedTable, change: PendingChange) -> None:
+        """Set up.
+
+        Args:
+            table: The table.
+            change: What is about to be published.
+        """
+        self._table, self._change = table, change
+        self._store, self._config, self._limits = table.store, table.config, table.limits
+        self._statistics = FileStatistics(
+            table.store,
+            table.limits,
+            load_indexed_columns(table.store, table.config, table.limits),
+            table.config.table_version,
+        )
+
+    def collect(self, partitions: Iterable[str]) -> MetadataUpdate:
+        """Return what changes in these partitions of the metadata table.
+
+        Raises:
+            CorruptError: a file that the change wrote is damaged, or the metadata table is.
+            StorageError: the store failed.
+        """
+        schema = metadata_schema(self._config.table_version)
+        makers: Mapping[str, Callable[[], Mapping[str, MetadataRecord | None]]] = {
+            "files": lambda: plan_files(self._change.content),
+            "bloom_filters": self._bloom_filters,
+            "column_stats": self._column_stats,
+            "partition_stats": self._partition_stats,
+        }
+        update = {}
+        for partition in sorted(partitions):
+            found = makers[partition]()
+            records = {key: record for key, record in found.items() if record is not None}
+            gone = [key for key, record in found.items() if record is None]
+            update[partition] = PartitionUpdate.of(records, schema, gone)
+        return update
+
+    # -- what the change wrote and deleted
+
+    @cached_property
+    def _written(self) -> Sequence[tuple[str, str]]:
+        """The (partition path, path) of each file that the change wrote, each file once."""
+        content = self._change.content
+        if not isinstance(content, CommitMetadata):
+            return ()
+        found = {
+            check_relative_path(stat.path, self._limits): path
+            for path, stats in content.partition_to_write_stats.items()
+            for stat in stats
+            if stat.path and find_data_file_name(stat.path.rpartition("/")[2]) is not None
+        }
+        return [(partition, path) for path, partition in found.items()]
+
+    @cached_property
+    def _deleted(self) -> Sequence[tuple[str, str]]:
+        """The (partition path, file name) of each file that the change deleted."""
+        content = self._change.content
+        if not isinstance(content, CleanMetadata):
+            return ()
+        return [
+            (path, file.rpartition("/")[2])
+            for path, own in content.partition_metadata.items()
+            for file in own.delete_path_patterns
+        ]
+
+    @cached_property
+    def _written_stats(self) -> Mapping[str, Sequence[ColumnStats]]:
+        """The statistics of each file that the change wrote, by path."""
+        paths = [path for _, path in self._written]
+        return dict(zip(paths, self._read_statistics(paths), strict=True))
+
+    def _read_statistics(self, paths: Sequence[str]) -> list[list[ColumnStats]]:
+        found = map_in_threads(self._statistics.read, paths, waiting_count(self._store))
+        return [own or self._empty_stats(path) for path, own in zip(paths, found, strict=True)]
+
+    def _empty_stats(self, path: str) -> list[ColumnStats]:
+        """Return the statistics of a log file that has deletes only."""
+        version, name = self._config.table_version, path.rpartition("/")[2]
+        return [empty_column_stats(name, column, version) for column in self._table_columns]
+
+    # -- partitions
+
+    def _bloom_filters(self) -> _Records:
+        is_base = [(p, f) for p, f in self._written if isinstance(_name(f), BaseFileName)]
+        entries = map_in_threads(
+            self._read_bloom_filter, [path for _, path in is_base], waiting_count(self._store)
+        )
+        found: _Records = {
+            format_bloom_filter_key(partition, path.rpartition("/")[2]): entry
+            for (partition, path), entry in zip(is_base, entries, strict=True)
+            if entry is not None
+        }
+        gone = BloomFilterEntry("", self._change.instant.requested_time, b"", True)
+        for partition, file in self._deleted:
+            if isinstance(_name(file), BaseFileName):
+                found[format_bloom_filter_key(partition, file)] = gone
+        return found
+
+    def _read_bloom_filter(self, path: str) -> BloomFilterEntry | None:
+        """Return the bloom filter in the footer of a base file."""
+        try:
+            with self._store.open_arrow(path) as source:
+                reader = open_row_file(source, path.rpartition(".")[2], self._limits)
+                bloom_filter = reader.keys.bloom_filter
+        except BucketfmtError as error:
+            raise error.within(path=path) from None
+        if bloom_filter is None:
+            return None
+        kind, text = bloom_filter.filter_type.value, encode_bloom_filter(bloom_filter)
+        return BloomFilterEntry(kind, self._change.instant.requested_time, text.encode(), False)
+
+    def _column_stats(self) -> _Records:
+        found: _Records = {}
+        for partition, path in self._written:
+            for stats in self._written_stats[path]:
+                key = format_column_stats_key(
+                    stats.column or "", partition, path.rpartition("/")[2]
+                )
+                found[key] = stats
+        if self._deleted:
+            version, columns = self._config.table_version, self._table_columns
+            for partition, file in self._deleted:
+                found.update(deleted_column_stats(partition, file, columns, version))
+        return found
+
+    def _partition_stats(self) -> _Records:
+        content = self._change.content
+        if not isinstance(content, CommitMetadata):
+            return {}
+        found: _Records = {}
+        touched = {partition for partition, _ in self._written}
+        touched |= content.partition_to_replace_file_ids.keys()
+        for partition in sorted(touched):
+            names = [
+                file.path.rpartition("/")[2]
+                for file_slice in self._newest_slices(partition)
+                for file in (file_slice.base_file, *file_slice.log_files)
+                if file is not None
+            ]
+            if names:
+                found.update(partition_stats(partition, self._statistics_of(partition, names)))
+            else:
+                version = self._config.table_version
+                found.update(deleted_partition_stats(partition, self._table_columns, version))
+        return found
+
+    def _statistics_of(self, partition: str, names: Sequence[str]) -> list[ColumnStats]:
+        """Return the statistics of files of a partition, from the metadata table where it can."""
+        found: list[ColumnStats] = []
+        others = []
+        for name in names:
+            own = self._written_stats.get(join_path(partition, name))
+            if own is None:
+                others.append(name)
+            else:
+                found += own
+        columns = self._table_columns
+        keys = {
+            format_column_stats_key(column, partition, name): name
+            for name in others
+            for column in columns
+        }
+        table = load_metadata_table(self._store, self._config, self._table.timeline, self._limits)
+        records = table.partition("column_stats").lookup(list(keys)) if table and keys else {}
+        known = set()
+        for key, record in records.items():
+            if isinstance(record, ColumnStats) and not record.is_deleted:
+                known.add(keys[key])
+                found.append(record)
+        missing = [join_path(partition, name) for name in others if name not in known]
+        for stats in self._read_statistics(missing):
+            found += stats
+        return found
+
+    # -- the table once the change is published
+
+    @cached_property
+    def _table_columns(self) -> list[str]:
+        """The columns of the table that have statistics."""
+        commits = self._state.commits
+        schema = find_stated_schema(commits, self._config, self._limits)
+        return [] if schema is None else self._statistics.columns_of(schema.with_meta)
+
+    @cached_property
+    def _lister(self) -> StoreLister:
+        return StoreLister(self._store)
+
+    @cached_property
+    def _state(self) -> TableState:
+        table = self._table
+        return TableState(table.store, table.config, table.timeline, table.limits, self._lister)
+
+    @cached_property
+    def _timeline_after(self) -> Timeline:
+        """The timeline once the change is published, as far as file slices go."""
+        own, timeline = self._change.instant, self._table.timeline
+        latest = max(known_times(timeline), default="")
+        action = comparable_action(own.action, 2)
+        # "~" is greater than any digit: the change completes after all that is there.
+        done = Instant(own.requested_time, action, State.COMPLETED, f"{latest}~", "")
+        others = [i for i in timeline.instants if i.requested_time != own.requested_time]
+        instants = sorted([*others, done], key=lambda i: (i.requested_time, i.action))
+        return replace(timeline, instants=tuple(instants))
+
+    def _newest_slices(self, partition: str) -> list[FileSlice]:
+        """Return the newest file slices of a partition as they will be with the change."""
+        content = self._change.content
+        replaced = set(self._replaced)
+        if isinstance(content, CommitMetadata):
+            for path, file_ids in content.partition_to_replace_file_ids.items():
+                replaced.update((path, file_id) for file_id in file_ids)
+        groups = {
+            file_id: files
+            for file_id, files in self._lister.files(partition).items()
+            if (partition, file_id) not in replaced
+        }
+        compactions = {
+            file_id: instant.requested_time
+            for (path, file_id), instant in self._compactions.items()
+            if path == partition and instant.requested_time != self._change.instant.requested_time
+        }
+        version = self._config.table_version
+        archived = tuple(self._state.archived_instants) if self._needs_history(groups) else ()
+        view = TimelineView(self._timeline_after, version, archived)
+        return find_file_slices(partition, groups, view, compactions)
+
+    def _needs_history(self, groups: Mapping[str, Sequence[object]]) -> bool:
+        times = {file.name.instant for files in groups.values() for file in files}  # type: ignore[attr-defined]
+        timeline = self._timeline_after
+        return any(timeline.is_completed(t) and timeline.needs_history(t) for t in times)
+
+    @cached_property
+    def _replaced(self) -> Mapping[tuple[str, str], Instant]:
+        table = self._table
+        return load_replaced_file_groups(table.store, table.config, table.timeline, table.limits)
+
+    @cached_property
+    def _compactions(self) -> Mapping[tuple[str, str], Instant]:
+        table = self._table
+        return load_pending_compactions(table.store, table.config, table.timeline, table.limits)
+
+
+def load_indexed_columns(store: Store, config: TableConfig, limits: Limits) -> Sequence[str] | None:
+    """Return the columns that the table records as those with statistics; None: Hudi's default.
+
+    Raises:
+        CorruptError: the definitions are damaged.
+        StorageError: the store failed.
+    """
+    path = config.properties.get(_DEFINITIONS)
+    if not path:
+        return None
+    try:
+        data = store.read(check_relative_path(path, limits), limits.properties_bytes_max)
+    except NotFoundError:
+        return None
+    definition = decode_index_definitions(data).get("column_stats")
+    return definition.source_fields if definition is not None else None
+
+
+def _name(path: str) -> object:
+    return find_data_file_name(path.rpartition("/")[2])

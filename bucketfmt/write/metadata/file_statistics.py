@@ -1,0 +1,166 @@
+"""Reading what the files of a table say of their columns, for the metadata table.
+
+I/O: the footers of base files, and whole log files. Source: ParquetUtils,
+HoodieTableMetadataUtil.getLogFileColumnRangeMetadata.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from bucketfmt.errors import BucketfmtError
+from bucketfmt.format.log.log_block import BlockType, CorruptSpan, LogBlock
+from bucketfmt.format.log.log_file import decode_log_file
+from bucketfmt.format.metadata.metadata_records import ColumnStats
+from bucketfmt.format.names.names import BaseFileName, find_data_file_name
+from bucketfmt.limits import Limits
+from bucketfmt.rows.avro.avro_decode import decode_avro_blocks
+from bucketfmt.rows.avro.avro_schema import parse_avro_schema
+from bucketfmt.rows.columns.meta_columns import META_COLUMNS
+from bucketfmt.rows.row_file import ROW_FILE_BLOCKS, RowFile, open_row_block, open_row_file
+from bucketfmt.storage.store import Store
+from bucketfmt.write.metadata.statistics_records import ColumnValues, column_stats, has_statistics
+
+__all__ = ["FileStatistics", "log_rows"]
+
+_COLUMNS_MAX = 32  # hoodie.metadata.index.column.stats.max.columns.to.index
+_KEPT_META_COLUMNS = ("_hoodie_commit_time", "_hoodie_partition_path", "_hoodie_record_key")
+
+
+class FileStatistics:
+    """Reads the statistics of files. Safe to use from several threads."""
+
+    def __init__(
+        self, store: Store, limits: Limits, columns: Sequence[str] | None, table_version: int
+    ) -> None:
+        """Set up.
+
+        Args:
+            store: The files of the table.
+            limits: Bounds on what is read.
+            columns: Those with statistics; None for those that Hudi takes by default.
+            table_version: Of the table.
+        """
+        self._store, self._limits = store, limits
+        self._columns, self._version = columns, table_version
+
+    def columns_of(self, schema: pa.Schema) -> list[str]:
+        """Return the columns of a file, or of the table, that have statistics.
+
+        Args:
+            schema: The columns, Hudi's included.
+        """
+        known = [field.name for field in schema if has_statistics(field.type, self._version)]
+        if self._columns is not None:
+            return [name for name in self._columns if name in known]
+        if self._version < 8:
+            return known
+        own = [name for name in known if name not in META_COLUMNS]
+        return [name for name in _KEPT_META_COLUMNS if name in known] + own[:_COLUMNS_MAX]
+
+    def read(self, path: str) -> list[ColumnStats]:
+        """Return the statistics of the columns of a file.
+
+        Args:
+            path: Of a base file or a log file, relative to the table.
+
+        Raises:
+            CorruptError: the file is damaged.
+            UnsupportedError: its format is not read.
+            StorageError: the store failed.
+        """
+        file_name = path.rpartition("/")[2]
+        try:
+            found = self._values(path, find_data_file_name(file_name))
+            stats = [column_stats(file_name, name, own, self._version) for name, own in found]
+        except BucketfmtError as error:
+            raise error.within(path=path) from None
+        return [each for each in stats if each is not None]
+
+    def _values(self, path: str, name: object) -> Iterator[tuple[str, ColumnValues]]:
+        if isinstance(name, BaseFileName):
+            with self._store.open_arrow(path) as source:
+                reader = open_row_file(source, name.extension, self._limits)
+                yield from self._values_of_base(reader)
+            return
+        by_column: dict[str, list[pa.ChunkedArray]] = {}
+        for rows in log_rows(self._store, path, self._limits):
+            for column in self.columns_of(rows.schema):
+                by_column.setdefault(column, []).append(rows[column])
+        for column, pieces in by_column.items():
+            yield column, _values_of(pieces)
+
+    def _values_of_base(self, reader: RowFile) -> Iterator[tuple[str, ColumnValues]]:
+        names = self.columns_of(reader.schema)
+        groups, sizes = reader.ranges(names), reader.column_sizes()
+        for name in names:
+            stored, plain = sizes.get(name, (0, 0))
+            own = [group.columns.get(name) for group in groups]
+            rows = sum(group.num_rows for group in groups)
+            kind = reader.schema.field(name).type
+            filled = [
+                (each, group.num_rows)
+                for each, group in zip(own, groups, strict=True)
+                if each is None or each.null_count != group.num_rows
+            ]
+            if any(r is None or None in (r.low, r.high, r.null_count) for r, _ in filled):
+                read = _values_of([reader.read([name])[name]])
+                yield (
+                    name,
+                    ColumnValues(read.low, read.high, read.rows, read.nulls, kind, stored, plain),
+                )
+                continue
+            bounds = [each for each, _ in filled if each is not None]
+            filled_rows = sum(count for _, count in filled)
+            nulls = rows - filled_rows + sum(each.null_count or 0 for each in bounds)
+            low = min((each.low for each in bounds), default=None)
+            high = max((each.high for each in bounds), default=None)
+            yield name, ColumnValues(low, high, rows, nulls, kind, stored, plain)
+
+
+def log_rows(store: Store, path: str, limits: Limits) -> Iterator[pa.Table]:
+    """Yield the rows of each data block of a log file.
+
+    Raises:
+        CorruptError: the file is damaged.
+        UnsupportedError: a block is of a kind that is not read.
+        StorageError: the store failed.
+    """
+    for span in decode_log_file(store.read(path, limits.log_file_bytes_max), limits):
+        if not isinstance(span, CorruptSpan) and len(span.content):
+            yield from _block_rows(span, limits)
+
+
+def _block_rows(block: LogBlock, limits: Limits) -> Iterator[pa.Table]:
+    if block.block_type is BlockType.AVRO_DATA:
+        yield decode_avro_blocks([block.content], parse_avro_schema(block.schema, limits), limits)
+    elif block.block_type in ROW_FILE_BLOCKS:
+        yield open_row_block(block, limits).read()
+
+
+def _values_of(pieces: Sequence[pa.ChunkedArray]) -> ColumnValues:
+    """Return the values of a column in several pieces, which may be of several types."""
+    kind = pieces[-1].type
+    lows: list[Any] = []
+    highs: list[Any] = []
+    rows = nulls = 0
+    for piece in pieces:
+        rows, nulls = rows + len(piece), nulls + piece.null_count
+        found = pc.min_max(piece.cast(kind))
+        if found["min"].is_valid:
+            lows.append(found["min"].as_py())
+            highs.append(found["max"].as_py())
+        if pa.types.is_floating(kind) and pc.any(pc.is_nan(piece)).as_py():
+            highs.append(float("nan"))
+    low = min(lows, default=None)
+    high = next((value for value in highs if _is_nan(value)), max(highs, default=None))
+    return ColumnValues(low, high, rows, nulls, kind)
+
+
+def _is_nan(value: object) -> bool:
+    return isinstance(value, float) and math.isnan(value)

@@ -1,0 +1,78 @@
+"""What an instant changes in the partitions of the metadata table, as values.
+
+Pure. Source: HoodieTableMetadataUtil.convertMetadataToRecords.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from bucketfmt.format.hfile.entry_kernels import EntryColumns
+from bucketfmt.format.keys.hashing_kernels import java_string_hashes
+from bucketfmt.format.metadata.metadata_encoding import encode_metadata_records
+from bucketfmt.format.metadata.metadata_records import MetadataRecord, MetadataSchema
+
+__all__ = ["MetadataUpdate", "PartitionUpdate"]
+
+
+@dataclass(frozen=True)
+class PartitionUpdate:
+    """What changes in one partition of the metadata table, or in one file group of it.
+
+    Attributes:
+        entries: The new records, encoded, in the order of their keys.
+        deleted: The keys that go, as text. A key is not in both.
+    """
+
+    entries: EntryColumns
+    deleted: pa.Array
+
+    @classmethod
+    def of(
+        cls,
+        records: Mapping[str, MetadataRecord],
+        schema: MetadataSchema,
+        deleted: Iterable[str] = (),
+    ) -> PartitionUpdate:
+        """Return the update of these records, by key.
+
+        Raises:
+            ValueError: a record does not fit the schema.
+        """
+        return cls(encode_metadata_records(records, schema), pa.array(deleted, pa.string()))
+
+    def __len__(self) -> int:
+        return len(self.entries) + len(self.deleted)
+
+    def by_group(self, count: int) -> Iterator[tuple[int, PartitionUpdate]]:
+        """Yield the part of each file group that changes, with the number of the file group.
+
+        Args:
+            count: How many file groups the partition has.
+        """
+        keys = _groups_of(self.entries.keys.cast(pa.large_string()), count)
+        gone = _groups_of(self.deleted, count)
+        for number in np.unique(np.concatenate([keys, gone])).tolist():
+            own = pa.array(np.flatnonzero(keys == number))
+            yield (
+                number,
+                PartitionUpdate(
+                    EntryColumns(self.entries.keys.take(own), self.entries.values.take(own)),
+                    self.deleted.take(pa.array(np.flatnonzero(gone == number))),
+                ),
+            )
+
+
+MetadataUpdate = Mapping[str, PartitionUpdate]
+"""{partition of the metadata table: what changes in it}."""
+
+
+def _groups_of(keys: pa.Array, count: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    if not len(keys):
+        return np.empty(0, np.int64)
+    hashes = java_string_hashes(keys.cast(pa.string())).astype(np.int64)
+    return np.abs(hashes) % count

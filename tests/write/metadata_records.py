@@ -1,0 +1,107 @@
+"""What a metadata table has to say of a table, worked out from the table's files alone."""
+
+from __future__ import annotations
+
+import bucketfmt as bf
+from bucketfmt.format.metadata.metadata_keys import (
+    ALL_PARTITIONS_KEY,
+    format_column_stats_key,
+    format_files_key,
+)
+from bucketfmt.format.metadata.metadata_records import ColumnStats, FilesRecord, MetadataRecord
+from bucketfmt.format.timeline.service_metadata import RollbackMetadata
+from bucketfmt.limits import DEFAULT_LIMITS
+from bucketfmt.metadata_table.metadata_table import load_metadata_table
+from bucketfmt.snapshot.files import DataFile
+from bucketfmt.snapshot.listing import StoreLister
+from bucketfmt.timeline.load import load_instant_content
+from bucketfmt.write.metadata.collect_update import load_indexed_columns
+from bucketfmt.write.metadata.file_statistics import FileStatistics
+from bucketfmt.write.metadata.statistics_records import partition_stats
+
+__all__ = ["assert_in_step", "records_of"]
+
+
+def records_of(table: bf.Table, partition: str) -> dict[str, MetadataRecord]:
+    """Return the records of a partition of the metadata table, but for those that are deleted."""
+    found = load_metadata_table(table.store, table.config, table.timeline, DEFAULT_LIMITS)
+    assert found is not None
+    return {
+        key: record
+        for key, record in found.partition(partition).scan()
+        if not getattr(record, "is_deleted", False)
+    }
+
+
+def assert_in_step(table: bf.Table) -> None:
+    """The metadata table says what the files say, record by record."""
+    table = bf.open(table.uri)
+    listed = table.config.metadata_partitions
+    lister = StoreLister(table.store)
+    files = {
+        (path, own.path.rpartition("/")[2]): own
+        for path in lister.partitions
+        for group in lister.files(path).values()
+        for own in group
+        if table.config.table_version < 8 or table.timeline.is_completed(own.name.instant)
+    }
+    _assert_files(records_of(table, "files"), files)
+    if "column_stats" not in listed:
+        return
+    columns = load_indexed_columns(table.store, table.config, DEFAULT_LIMITS)
+    version = table.config.table_version
+    statistics = FileStatistics(table.store, DEFAULT_LIMITS, columns, version)
+    stats: dict[str, ColumnStats] = {}
+    by_partition: dict[str, list[ColumnStats]] = {}
+    newest = {
+        file.path
+        for own in table._snapshot().partitions
+        for file_slice in table._snapshot().slices(own)
+        for file in (file_slice.base_file, *file_slice.log_files)
+        if file is not None
+    }
+    for (path, name), file in files.items():
+        for own in statistics.read(file.path):
+            stats[format_column_stats_key(own.column or "", path, name)] = own
+            if file.path in newest:
+                by_partition.setdefault(path, []).append(own)
+    found = records_of(table, "column_stats")
+    filled = {k: r for k, r in found.items() if not isinstance(r, ColumnStats) or r.value_count}
+    # Until version 6 the log files of what was rolled back stay, without their statistics.
+    rolled_back = _rolled_back_logs(table)
+    expected = {k: r for k, r in stats.items() if r.file_name not in rolled_back}
+    differing = {k for k in filled.keys() | expected.keys() if filled.get(k) != expected.get(k)}
+    assert not differing
+    if "partition_stats" in listed:
+        of_partitions = {}
+        for path, of_partition in by_partition.items():
+            of_partitions.update(partition_stats(path, of_partition))
+        assert records_of(table, "partition_stats") == of_partitions
+
+
+def _rolled_back_logs(table: bf.Table) -> set[str]:
+    found = set()
+    for instant in table.timeline.completed.of("rollback").instants:
+        content = load_instant_content(table.store, table.config, instant)
+        assert isinstance(content, RollbackMetadata)
+        for own in content.partition_metadata.values():
+            paths = (*own.log_files_from_failed_commit, *own.rollback_log_files)
+            found.update(path.rpartition("/")[2] for path in paths)
+    return found
+
+
+def _assert_files(
+    records: dict[str, MetadataRecord], files: dict[tuple[str, str], DataFile]
+) -> None:
+    sizes: dict[str, dict[str, int | None]] = {}
+    for (path, name), file in files.items():
+        sizes.setdefault(format_files_key(path), {})[name] = file.size
+    said = {}
+    for key, record in records.items():
+        assert isinstance(record, FilesRecord)
+        if key == ALL_PARTITIONS_KEY:
+            assert record.entries.keys() >= sizes.keys()
+        elif record.entries:
+            assert not any(entry.is_deleted for entry in record.entries.values())
+            said[key] = {name: entry.size for name, entry in record.entries.items()}
+    assert said == sizes
