@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from bucketfmt.arguments import check_int, check_names, check_text
+from bucketfmt.arguments import check_bool, check_int, check_names, check_text
 from bucketfmt.format.buckets.partition_rules import PartitionBucketRules
 from bucketfmt.format.buckets.ring import HashingNode, initial_ring
 from bucketfmt.format.keys.record_keys import KeyDialect
@@ -60,6 +60,18 @@ class Index:
 
     __slots__ = ()
 
+    keeps_locations: ClassVar[bool] = False
+    """Whether the metadata table has the location of each key, so that no key is hashed."""
+
+    keeps_file_ids: ClassVar[bool] = False
+    """Whether a bucket has one file id for ever, so that a replaced bucket stays hidden."""
+
+    begins_with_log: ClassVar[bool] = False
+    """Whether the first file of a merge-on-read file group is a log file."""
+
+    has_numbered_buckets: ClassVar[bool] = False
+    """Whether buckets are numbered from 0, and the number of a bucket begins its file id."""
+
     @property
     def hashing_config(self) -> PartitionBucketRules | None:
         """The rules that a new table writes down; None for an index without rules."""
@@ -68,6 +80,11 @@ class Index:
     def agrees_with(self, other: Index) -> bool:
         """Whether both values may be said of one table: they do not contradict each other."""
         return type(self) is type(other)
+
+    @property
+    def moves_keys(self) -> bool:
+        """Whether a row of another partition than the stored one moves its key there."""
+        return False
 
     def conflict_unit(self, file_id: str) -> int | str:
         """Return what two writes of one partition must not both change: here the file group.
@@ -89,15 +106,6 @@ class BucketIndex(Index, ABC):
 
     has_rings: ClassVar[bool] = False
     """Whether the table holds a ring of buckets for each partition, in its hashing metadata."""
-
-    has_numbered_buckets: ClassVar[bool] = False
-    """Whether buckets are numbered from 0, and the number of a bucket begins its file id."""
-
-    keeps_file_ids: ClassVar[bool] = False
-    """Whether a bucket has one file id for ever, so that a replaced bucket stays hidden."""
-
-    begins_with_log: ClassVar[bool] = False
-    """Whether the first file of a merge-on-read file group is a log file."""
 
     @property
     @abstractmethod
@@ -357,7 +365,28 @@ class ConsistentHashingIndex(BucketIndex):
 
 @dataclass(frozen=True, slots=True)
 class RecordIndex(Index):
-    """Locations kept key by key in the metadata table. File ids say nothing about keys."""
+    """Locations kept key by key in the metadata table. File ids say nothing about keys.
+
+    Whether keys are unique in the table or in each partition follows from the metadata table.
+
+    Attributes:
+        update_partition_path: A row whose key is stored in another partition moves the key to the
+            partition of the row. By default the row is stored where the key is, as Hudi has it
+            unless `hoodie.record.index.update.partition.path` is set. Only for keys that are unique
+            in the table.
+    """
+
+    keeps_locations: ClassVar[bool] = True
+
+    update_partition_path: bool = False
+
+    def __post_init__(self) -> None:
+        check_bool("update_partition_path", self.update_partition_path)
+
+    @property
+    def moves_keys(self) -> bool:
+        """Whether a row of another partition than the stored one moves its key there."""
+        return self.update_partition_path
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,9 @@ __all__ = [
 
 _NUM_BUCKETS_BY_DEFAULT = 256  # hoodie.bucket.index.num.buckets
 
-IndexSource = Literal["argument", "properties", "index files", "file ids and keys", "unknown"]
+IndexSource = Literal[
+    "argument", "properties", "index files", "file ids and keys", "metadata table", "unknown"
+]
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from bucketfmt.format.names.names import find_bucket_id
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.index.infer import infer_hash_fields, infer_simple_index, largest_bucket_id
 from bucketfmt.index.layout import BucketLayout
-from bucketfmt.index.model import BucketIndex, Index
+from bucketfmt.index.model import BucketIndex, Index, RecordIndex
 from bucketfmt.index.resolve import (
     ResolvedIndex,
     check_hash_fields,
@@ -24,6 +24,11 @@ from bucketfmt.index.resolve import (
 from bucketfmt.limits import Limits
 from bucketfmt.location.hashing_files import find_initial_num_buckets, has_hashing_metadata
 from bucketfmt.location.layouts import Layouts
+from bucketfmt.location.record_locations import (
+    RECORD_INDEX,
+    RecordLocations,
+    load_record_locations,
+)
 from bucketfmt.location.rule_files import load_rules
 from bucketfmt.location.sample_keys import load_key_sample
 from bucketfmt.snapshot.snapshot import Snapshot
@@ -50,6 +55,7 @@ class IndexFinder:
         self._declared: tuple[TableState, ResolvedIndex] | None = None
         self._inferred: tuple[TableState, ResolvedIndex] | None = None
         self._layouts = Layouts(config, limits)
+        self._record_locations: tuple[TableState, RecordLocations] | None = None
         self._initial_num_buckets: int | None = None
         self._dialect = dialect_for_table_version(config.table_version)
         if argument is not None:
@@ -145,12 +151,21 @@ class IndexFinder:
                 "(--index), for example SimpleBucketIndex(num_buckets)"
             )
         index = resolved.bucket_index
+        if resolved.index.keeps_locations:
+            self.records(snapshot)
         if index is None:
             raise IndexUnknownError(
                 f"{resolved.index} does not tell a file group from a key; lookup() finds the rows "
                 "of keys, and scan() those of the table"
             )
         return self._layouts.prove(snapshot, resolved, index, partition_path)
+
+    def records(self, snapshot: Snapshot) -> RecordLocations:
+        """Return the record index of the table, as `load_record_locations`. Kept for a timeline."""
+        found = self._record_locations
+        if found is None or found[0] is not snapshot.state:
+            found = self._record_locations = snapshot.state, load_record_locations(snapshot.state)
+        return found[1]
 
     def unproved_layout(self, snapshot: Snapshot, partition_path: str) -> BucketLayout | None:
         """Return the layout by the stated index, for display only: keys are not compared.
@@ -168,6 +183,15 @@ class IndexFinder:
         return index.hash_fields or self._config.record_key_fields
 
     def _infer(self, snapshot: Snapshot) -> ResolvedIndex:
+        if RECORD_INDEX in self._config.metadata_partitions:
+            unnumbered = _find_unnumbered(snapshot)
+            if unnumbered is not None:
+                return ResolvedIndex(
+                    RecordIndex(),
+                    "metadata table",
+                    "inferred: the metadata table has a record index, and file ids such as "
+                    f"{unnumbered} hold no bucket ids",
+                )
         unknown = "nothing states an index, and "
         slices = snapshot.slices_of(snapshot.partitions)
         largest = largest_bucket_id(file_slice.file_id for file_slice in slices)
@@ -226,3 +250,15 @@ class IndexFinder:
             f"{declared.evidence}; inferred: hashed by {', '.join(hash_fields)}, which alone fits "
             f"{seen}",
         )
+
+
+def _find_unnumbered(snapshot: Snapshot) -> str | None:
+    """Return a file group that is in no bucket; None where all may be, or there are none.
+
+    In a table with a bucket index each file group is in a bucket, whatever else the table has.
+    """
+    for path in snapshot.partitions:
+        for file_id in sorted(snapshot.file_ids(path)):
+            if find_bucket_id(file_id) is None:
+                return file_id
+    return None

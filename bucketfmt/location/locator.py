@@ -7,7 +7,7 @@ partition whose index is proved.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
 from typing import Protocol
 
 import numpy as np
@@ -18,31 +18,18 @@ from bucketfmt.errors import ConflictError, CorruptError, IndexUnknownError
 from bucketfmt.index.layout import BucketLayout
 from bucketfmt.location.find_index import IndexFinder
 from bucketfmt.location.hashing_files import load_hashing_metadata, put_initial_ring
-from bucketfmt.location.routes import GroupRef, Route
+from bucketfmt.location.located import LateRoutes, Located, keys_by_partition
+from bucketfmt.location.record_locator import RecordLocator
+from bucketfmt.location.routes import GroupRef
 from bucketfmt.snapshot.files import FileSlice
 from bucketfmt.snapshot.snapshot import Snapshot
 
 __all__ = [
     "BucketLocator",
-    "Located",
     "Locator",
     "find_locator",
     "place_slices",
 ]
-
-
-@dataclass(frozen=True, eq=False)
-class Located:
-    """Where some keys of one partition live.
-
-    Attributes:
-        places: A number for each key; the bucket id where the index has buckets.
-        slices: The file slices that may hold keys of a place, by its number. A place that is
-            left out has no file group.
-    """
-
-    places: np.ndarray
-    slices: Mapping[int, Sequence[FileSlice]]
 
 
 class Locator(Protocol):
@@ -51,16 +38,35 @@ class Locator(Protocol):
     A key may live in one of several file groups, and a row may be written to several.
     """
 
-    def locate(self, partition_path: str, record_keys: pa.ChunkedArray) -> Located:
-        """Return the file slices that may hold each key; no other file slice holds the key.
+    @property
+    def has_buckets(self) -> bool:
+        """Whether places and routes are bucket ids."""
+
+    @property
+    def late(self) -> LateRoutes | None:
+        """What tells which file groups have the keys of a route; None where the route tells."""
+
+    def locate(
+        self,
+        record_keys: pa.ChunkedArray,
+        partition_paths: pa.ChunkedArray | None,
+        partitions: Sequence[str] | None = None,
+    ) -> Iterator[Located]:
+        """Yield the file slices that may hold each key; no other file slice holds the key.
+
+        Args:
+            record_keys: The keys.
+            partition_paths: The partition of each; None for keys that may be in any partition.
+            partitions: The partitions to look into, for keys without a partition; all by default.
 
         Raises:
-            IndexUnknownError: the index does not tell where keys of the partition live.
+            IndexUnknownError: the index does not tell where keys of a partition live.
             CorruptError: the file groups contradict the index.
+            ValueError: both `partition_paths` and `partitions` are given.
         """
 
     def candidates(
-        self, partition_path: str, record_keys: pa.Array
+        self, record_keys: pa.ChunkedArray, partition_paths: pa.ChunkedArray | None
     ) -> Iterator[tuple[FileSlice, pa.Array]]:
         """Yield the file slices to look into for keys, each with the keys that it may hold.
 
@@ -78,15 +84,23 @@ class Locator(Protocol):
     def routing(self, partition_path: str) -> object:
         """Return what decides the routes of keys: with an equal value they are the same."""
 
-    def targets(self, route: Route) -> Sequence[GroupRef]:
-        """Return the file groups that take the rows of a route: each takes all of them.
+    def targets(
+        self, partition_path: str, counts: Mapping[int, int]
+    ) -> Mapping[int, Sequence[GroupRef]]:
+        """Return the file groups that take the rows of each route: each takes all of them.
+
+        Args:
+            partition_path: The partition.
+            counts: How many rows each route of the partition has, by the number of the route.
 
         Raises:
             IndexUnknownError, CorruptError: as `locate`.
         """
 
-    def first_groups(self, route: Route) -> Sequence[GroupRef]:
-        """Return the file groups that take the rows of a route in an empty partition."""
+    def first_targets(
+        self, partition_path: str, counts: Mapping[int, int]
+    ) -> Mapping[int, Sequence[GroupRef]]:
+        """Return the `targets` in an empty partition."""
 
     def slice_of(self, group: GroupRef) -> FileSlice | None:
         """Return what a file group holds; None for a file group that the write begins."""
@@ -106,6 +120,9 @@ class Locator(Protocol):
 class BucketLocator:
     """Locates keys by hashing. Safe to use from several threads: those that race find alike."""
 
+    has_buckets = True
+    late: LateRoutes | None = None
+
     def __init__(self, snapshot: Snapshot, index_finder: IndexFinder) -> None:
         self._snapshot = snapshot
         self._index_finder = index_finder
@@ -120,23 +137,36 @@ class BucketLocator:
             self._layouts[partition_path] = found
         return found
 
-    def locate(self, partition_path: str, record_keys: pa.ChunkedArray) -> Located:
-        """Return the file slices of each key's bucket. As `Locator.locate`."""
-        layout = self.layout(partition_path)
-        bucket_ids = layout.assign(record_keys)
-        return Located(bucket_ids, place_slices(self._slices(partition_path, bucket_ids), layout))
+    def locate(
+        self,
+        record_keys: pa.ChunkedArray,
+        partition_paths: pa.ChunkedArray | None,
+        partitions: Sequence[str] | None = None,
+    ) -> Iterator[Located]:
+        """Yield the file slices of each key's bucket. As `Locator.locate`."""
+        every = self._snapshot.partitions
+        for path, own, rows in keys_by_partition(every, record_keys, partition_paths, partitions):
+            layout = self.layout(path)
+            bucket_ids = layout.assign(own)
+            slices = place_slices(self._slices(path, bucket_ids), layout)
+            yield Located(path, rows, bucket_ids, slices)
 
     def candidates(
-        self, partition_path: str, record_keys: pa.Array
+        self, record_keys: pa.ChunkedArray, partition_paths: pa.ChunkedArray | None
     ) -> Iterator[tuple[FileSlice, pa.Array]]:
         """Yield the file slices of the keys' buckets, and those of no bucket."""
+        every = self._snapshot.partitions
+        for path, own, _ in keys_by_partition(every, record_keys, partition_paths):
+            yield from self._candidates(path, pc.unique(own))
+
+    def _candidates(self, path: str, record_keys: pa.Array) -> Iterator[tuple[FileSlice, pa.Array]]:
         try:
-            layout = self.layout(partition_path)
+            layout = self.layout(path)
         except IndexUnknownError:
-            yield from ((found, record_keys) for found in self._snapshot.slices(partition_path))
+            yield from ((found, record_keys) for found in self._snapshot.slices(path))
             return
         bucket_ids = layout.assign(record_keys)
-        slices = self._slices(partition_path, bucket_ids)
+        slices = self._slices(path, bucket_ids)
         buckets_of = _buckets_of(slices, layout)
         for file_slice in slices:
             own = buckets_of.get(file_slice.file_id)
@@ -158,20 +188,29 @@ class BucketLocator:
         """Return the layout."""
         return self.layout(partition_path)
 
-    def targets(self, route: Route) -> Sequence[GroupRef]:
-        """Return the file groups that take the rows of a bucket. As `Locator.targets`."""
-        found = self._slices_by_bucket(route.partition_path).get(route.number, ())
-        return self._targets(route, [file_slice.file_id for file_slice in found])
+    def targets(
+        self, partition_path: str, counts: Mapping[int, int]
+    ) -> Mapping[int, Sequence[GroupRef]]:
+        """Return the file groups that take the rows of buckets. As `Locator.targets`."""
+        found = self._slices_by_bucket(partition_path)
+        return {
+            bucket_id: self._targets(
+                partition_path, bucket_id, [own.file_id for own in found.get(bucket_id, ())]
+            )
+            for bucket_id in counts
+        }
 
-    def first_groups(self, route: Route) -> Sequence[GroupRef]:
-        """Return the file groups that take the rows of a bucket without file groups."""
-        return self._targets(route, [])
+    def first_targets(
+        self, partition_path: str, counts: Mapping[int, int]
+    ) -> Mapping[int, Sequence[GroupRef]]:
+        """Return the file groups that take the rows of buckets without file groups."""
+        return {bucket_id: self._targets(partition_path, bucket_id, []) for bucket_id in counts}
 
-    def _targets(self, route: Route, file_ids: Sequence[str]) -> Sequence[GroupRef]:
-        path, layout = route.partition_path, self.layout(route.partition_path)
+    def _targets(self, path: str, bucket_id: int, file_ids: Sequence[str]) -> Sequence[GroupRef]:
+        layout = self.layout(path)
         return [
-            GroupRef(path, file_id, route.number if file_id is None else layout.bucket_of(file_id))
-            for file_id in layout.write_targets(route.number, file_ids)
+            GroupRef(path, file_id, bucket_id if file_id is None else layout.bucket_of(file_id))
+            for file_id in layout.write_targets(bucket_id, file_ids)
         ]
 
     def slice_of(self, group: GroupRef) -> FileSlice | None:
@@ -222,7 +261,20 @@ class BucketLocator:
 
 
 def find_locator(snapshot: Snapshot, index_finder: IndexFinder) -> Locator:
-    """Return what locates keys by the index of the table; without I/O."""
+    """Return what locates keys by the index of the table.
+
+    I/O where nothing states the index, and where the metadata table has the locations of keys.
+
+    Raises:
+        ValueError: the caller's index contradicts the table.
+        CorruptError: the metadata table, or what states the index, is damaged.
+        UnsupportedError: the table states an index this release does not know.
+    """
+    with suppress(IndexUnknownError):  # which `layout` raises, where a layout is asked for
+        index = index_finder.resolve(snapshot).index
+        if index is not None and index.keeps_locations:
+            records = index_finder.records(snapshot)
+            return RecordLocator(snapshot, records, moves_keys=index.moves_keys)
     return BucketLocator(snapshot, index_finder)
 
 

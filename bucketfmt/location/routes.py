@@ -26,8 +26,13 @@ class GroupRef(NamedTuple):
         partition_path: The partition.
         file_id: The file group; None for a file group that the write begins.
         bucket_id: The bucket that the file group is named after; None without buckets.
+        new_number: Tells file groups without buckets apart that the write begins in one partition.
+        takes_new_keys: Whether rows come to it whose keys it does not have, in a table without
+            buckets. They go to its base file.
     """
 
     partition_path: str
     file_id: str | None
     bucket_id: int | None
+    new_number: int = 0
+    takes_new_keys: bool = False

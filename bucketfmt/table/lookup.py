@@ -5,18 +5,18 @@ I/O: `locate_keys` and `plan_locator` list; `lookup_rows` opens only the buckets
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from bucketfmt.errors import NotFoundError
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.index.layout import BucketLayout
 from bucketfmt.location.find_index import IndexFinder
+from bucketfmt.location.located import Located, keys_by_partition
 from bucketfmt.location.locator import find_locator, place_slices
 from bucketfmt.slices.slice_columns import RowSpec
 from bucketfmt.slices.slice_reader import SliceReader
@@ -66,15 +66,22 @@ class KeyLocator:
     def locate(self, keys: KeysLike) -> pa.Table:
         """Return what `Table.locate` does, of partitions that it has."""
         found = read_keys(keys, self.config, lambda: self.schema)
-        return _locate(found, _by_partition(tuple(self.partitions), found, None), self._places)
+        return _tabulate(
+            found.record_keys,
+            self._located(found),
+            has_buckets=True,
+            in_order=found.partition_paths is not None,
+        )
 
-    def _places(self, path: str, record_keys: pa.ChunkedArray) -> tuple[np.ndarray, PlacedFiles]:
-        some = self.partitions.get(path)
-        if some is None:
-            raise NotFoundError(
-                "the table had no such partition when the locator was made; make a new one"
-            )
-        return some.layout.assign(record_keys), some.files
+    def _located(self, keys: KeySet) -> Iterator[tuple[Located, PlacedFiles]]:
+        every = tuple(self.partitions)
+        for path, own, rows in keys_by_partition(every, keys.record_keys, keys.partition_paths):
+            some = self.partitions.get(path)
+            if some is None:
+                raise NotFoundError(
+                    "the table had no such partition when the locator was made; make a new one"
+                )
+            yield Located(path, rows, some.layout.assign(own), {}), some.files
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,56 +165,46 @@ def locate_keys(
         ValueError: the caller's index contradicts the table.
     """
     locator = find_locator(snapshot, index_finder)
+    located = locator.locate(keys.record_keys, keys.partition_paths, partitions)
+    is_global = locator.late is not None and locator.late.has_global_keys
+    return _tabulate(
+        keys.record_keys,
+        ((found, PlacedFiles.of(found.slices)) for found in located),
+        has_buckets=locator.has_buckets,
+        in_order=is_global or keys.partition_paths is not None,
+    )
 
-    def places(path: str, record_keys: pa.ChunkedArray) -> tuple[np.ndarray, PlacedFiles]:
-        located = locator.locate(path, record_keys)
-        return located.places, PlacedFiles.of(located.slices)
 
-    return _locate(keys, _by_partition(snapshot.partitions, keys, partitions), places)
-
-
-def _locate(
-    keys: KeySet,
-    by_partition: Iterator[tuple[str, pa.ChunkedArray, np.ndarray]],
-    places_of: Callable[[str, pa.ChunkedArray], tuple[np.ndarray, PlacedFiles]],
+def _tabulate(
+    record_keys: pa.ChunkedArray,
+    located: Iterable[tuple[Located, PlacedFiles]],
+    *,
+    has_buckets: bool,
+    in_order: bool,
 ) -> pa.Table:
-    located, rows = [], []
-    for path, record_keys, rows_of_keys in by_partition:
-        places, files = places_of(path, record_keys)
-        of_key, found = files.find(places)
-        is_repeated = len(of_key) > len(places)  # by a place with several file groups
-        own_keys = record_keys.take(pa.array(of_key)) if is_repeated else record_keys
-        partition = pa.repeat(pa.scalar(path, pa.string()), len(of_key))
-        columns = [own_keys, partition, pa.array(places[of_key], pa.int32()), *found.columns]
-        located.append(pa.table(columns, schema=LOCATION_SCHEMA))
-        rows.append(rows_of_keys[of_key])
-    if not located:
+    """Return what was located as a table; `in_order`: of the keys, or else of the partitions."""
+    tables, rows = [], []
+    for one, files in located:
+        of_key, found = files.find(one.places)
+        own = one.rows[of_key]
+        is_every_key = len(own) == len(record_keys) and len(of_key) == len(one.places)
+        own_keys = record_keys if is_every_key and not in_order else record_keys.take(pa.array(own))
+        partition = pa.repeat(pa.scalar(one.partition_path, pa.string()), len(own))
+        bucket_ids = pa.array(one.places[of_key], pa.int32()) if has_buckets else None
+        columns = [
+            own_keys,
+            partition,
+            pa.nulls(len(own), pa.int32()) if bucket_ids is None else bucket_ids,
+            *found.columns,
+        ]
+        tables.append(pa.table(columns, schema=LOCATION_SCHEMA))
+        rows.append(own)
+    if not tables:
         return LOCATION_SCHEMA.empty_table()
-    every = pa.concat_tables(located)
-    if len(located) == 1 or keys.partition_paths is None:
+    every = pa.concat_tables(tables)
+    if len(tables) == 1 or not in_order:
         return every
     return every.take(pa.array(np.argsort(np.concatenate(rows), kind="stable")))
-
-
-def _by_partition(
-    every_path: Sequence[str], keys: KeySet, partitions: Sequence[str] | None
-) -> Iterator[tuple[str, pa.ChunkedArray, np.ndarray]]:
-    """Yield (partition path, its keys, their rows among all keys)."""
-    every_row = np.arange(len(keys.record_keys))
-    if keys.partition_paths is None:
-        for path in every_path if partitions is None else partitions:
-            yield path, keys.record_keys, every_row
-        return
-    if partitions is not None:
-        raise ValueError("the keys have their partitions; leave partitions= out")
-    encoded = keys.partition_paths.combine_chunks().dictionary_encode()
-    paths, codes = encoded.dictionary.to_pylist(), encoded.indices.to_numpy()
-    if len(paths) < 2:
-        yield from ((path, keys.record_keys, every_row) for path in paths)
-        return
-    order = np.argsort(codes, kind="stable")
-    for path, rows in zip(paths, np.split(order, np.cumsum(np.bincount(codes))[:-1]), strict=True):
-        yield path, keys.record_keys.take(pa.array(rows)), rows
 
 
 def _base_path(file_slice: FileSlice) -> str | None:
@@ -224,11 +221,7 @@ def lookup_rows(
     output = output_schema(snapshot.schema, columns, meta_columns=False)
     locator = find_locator(snapshot, index_finder)
     with snapshot.state.read_here():
-        found = [
-            candidate
-            for path, record_keys, _ in _by_partition(snapshot.partitions, keys, None)
-            for candidate in locator.candidates(path, pc.unique(record_keys))
-        ]
+        found = list(locator.candidates(keys.record_keys, keys.partition_paths))
     return read_keys_of_slices(snapshot, found, output)
 
 

@@ -225,12 +225,12 @@ class Table:
         )
 
     def locate(self, keys: KeysLike, partitions: Sequence[str] | None = None) -> pa.Table:
-        """Return the bucket and the files of each key, by hashing the key.
+        """Return the bucket and the files of each key, by hashing the key or by the record index.
 
-        Where the table records its index, no data file is opened. Otherwise the index has to be
-        proved once by the keys of up to nine file groups of each partition. (One more file is
-        opened in tables of version 6 and 8 with a complex key of one field, if `keys` are rows:
-        only stored keys show how such a key is written.)
+        Where the table records its index, or has a record index, no data file is opened. Otherwise
+        the index has to be proved once by the keys of up to nine file groups of each partition.
+        (One more file is opened in tables of version 6 and 8 with a complex key of one field, if
+        `keys` are rows: only stored keys show how such a key is written.)
 
         Args:
             keys: Record keys (a list or an Arrow column of text), or rows with
@@ -243,6 +243,10 @@ class Table:
             key, in the order of `keys`. Keys without a partition have a row for each partition.
             file_id is null for a bucket without a file group. On a consistent hashing ring,
             bucket_id is the ring value of the node.
+
+            By a record index bucket_id is null, and file_id is null for a key that the table does
+            not have. Where keys are unique in the table, keys without a partition have one row,
+            with the partition that has the key, or null.
 
         Raises:
             IndexUnknownError: the index is unknown, has no buckets, or is not proved for a
@@ -268,7 +272,7 @@ class Table:
         return plan_locator(self._snapshot(), self._index_finder, partitions)
 
     def lookup(self, keys: KeysLike, columns: Sequence[str] | None = None) -> pa.Table:
-        """Return the rows of keys; opens only the buckets of the keys. Keys as in `locate`.
+        """Return the rows of keys; opens only their buckets or file groups. Keys as in `locate`.
 
         Where the index is unknown, is not proved for a partition or has no buckets, all file
         groups of the keys' partitions are read.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -85,12 +86,9 @@ def test_a_group_takes_the_rows_of_all_routes_that_lead_to_it() -> None:
     """As where a bucket is split: its file group takes all rows, a child those of its half."""
     parent, low, high = (GroupRef("a", name, 7) for name in ("parent", "low", "high"))
     other = GroupRef("b", None, 3)
-    leads_to = {
-        Route("a", 3): [parent, low],
-        Route("a", 7): [parent, high],
-        Route("b", 3): [other],
-    }
-    assert list(find_targets(leads_to, leads_to.__getitem__)) == [
+    leads_to = {"a": {3: [parent, low], 7: [parent, high]}, "b": {3: [other]}}
+    counts = {Route("a", 3): 1, Route("a", 7): 1, Route("b", 3): 1}
+    assert list(find_targets(counts, lambda path, _: leads_to[path])) == [
         (parent, [Route("a", 3), Route("a", 7)]),
         (low, [Route("a", 3)]),
         (high, [Route("a", 7)]),
@@ -99,15 +97,14 @@ def test_a_group_takes_the_rows_of_all_routes_that_lead_to_it() -> None:
 
 
 def test_the_groups_of_a_partition_are_asked_for_when_those_before_are_taken() -> None:
-    asked: list[Route] = []
+    asked: list[tuple[str, dict[int, int]]] = []
 
-    def targets_of(route: Route) -> list[GroupRef]:
-        asked.append(route)
-        return [GroupRef(route.partition_path, None, route.number)]
+    def targets_of(path: str, counts: Mapping[int, int]) -> dict[int, list[GroupRef]]:
+        asked.append((path, dict(counts)))
+        return {number: [GroupRef(path, None, number)] for number in counts}
 
-    routes = [Route("a", 0), Route("a", 1), Route("b", 0)]
-    found = find_targets(routes, targets_of)
+    found = find_targets({Route("a", 0): 5, Route("a", 1): 2, Route("b", 0): 1}, targets_of)
     assert next(found) == (GroupRef("a", None, 0), [Route("a", 0)])
-    assert asked == routes[:2]
+    assert asked == [("a", {0: 5, 1: 2})]
     assert [group for group, _ in found] == [GroupRef("a", None, 1), GroupRef("b", None, 0)]
-    assert asked == routes
+    assert asked[1:] == [("b", {0: 1})]

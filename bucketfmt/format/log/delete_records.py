@@ -61,6 +61,16 @@ class DeleteBlock:
     ordering_kinds: bytes
     ordering_values: list[RawOrderingValue]
 
+    def joined_with(self, other: DeleteBlock) -> DeleteBlock:
+        """Return the block of the records of both."""
+        return DeleteBlock(
+            self.version,
+            self.record_keys + other.record_keys,
+            self.partition_paths + other.partition_paths,
+            self.ordering_kinds + other.ordering_kinds,
+            self.ordering_values + other.ordering_values,
+        )
+
     @classmethod
     def from_records(
         cls, records: Iterable[DeleteRecord], version: int = AVRO_VERSION

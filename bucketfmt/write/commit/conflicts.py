@@ -53,6 +53,7 @@ class ConcurrentOperation:
         file_groups: (partition path, file id) of what it wrote, replaced or plans to.
         operation_type: Hudi's name of the operation, for example `UPSERT`; None if unknown.
         rolled_back: Requested times of the instants it takes back.
+        gained: The partitions to which it wrote new keys.
         schema: The table's columns as a write states them, as Avro JSON.
         latest_schema: The same with column ids, where the table keeps them.
     """
@@ -63,6 +64,7 @@ class ConcurrentOperation:
     file_groups: frozenset[FileGroupId] = frozenset()
     operation_type: str | None = None
     rolled_back: frozenset[str] = frozenset()
+    gained: frozenset[str] = frozenset()
     schema: str | None = None
     latest_schema: str | None = None
 
@@ -81,16 +83,20 @@ class Conflict:
         partition_path: Where; None if that operation takes the whole write back.
         bucket_id: Which bucket; None where file ids carry none, or all of the partition's.
         file_id: The file group of the write; None if it is about more than one.
+        of_new_keys: Both wrote new keys, which may be the same in different file groups.
     """
 
     other: ConcurrentOperation
     partition_path: str | None = None
     bucket_id: int | None = None
     file_id: str | None = None
+    of_new_keys: bool = False
 
     def __str__(self) -> str:
         state = "completed" if self.other.is_completed else "pending"
         by = f"{state} {self.other.operation_type or self.other.action} {self.other.requested_time}"
+        if self.of_new_keys:
+            return f"the {by} also wrote new keys, which may be the same"
         if self.partition_path is None:
             return f"the {by} takes this write back"
         where = f"partition {self.partition_path!r}"
@@ -158,6 +164,7 @@ def concurrent_operation(instant: Instant, content: InstantContent | None) -> Co
     file_groups: set[FileGroupId] = set()
     operation_type: str | None = None
     rolled_back: frozenset[str] = frozenset()
+    gained: frozenset[str] = frozenset()
     schema = latest_schema = None
     match content:
         case CommitMetadata():
@@ -165,6 +172,11 @@ def concurrent_operation(instant: Instant, content: InstantContent | None) -> Co
             if operation_type not in SERVICE_OPERATIONS:
                 schema = content.extra_metadata.get("schema")
                 latest_schema = content.extra_metadata.get("latest_schema")
+                gained = frozenset(
+                    partition
+                    for partition, stats in content.partition_to_write_stats.items()
+                    if any(stat.num_inserts for stat in stats)
+                )
             for partition, stats in content.partition_to_write_stats.items():
                 # A workload profile counts the inserts of a partition under no file id.
                 file_groups.update((partition, stat.file_id) for stat in stats if stat.file_id)
@@ -189,6 +201,7 @@ def concurrent_operation(instant: Instant, content: InstantContent | None) -> Co
         frozenset(file_groups),
         operation_type,
         rolled_back,
+        gained,
         schema,
         latest_schema,
     )
@@ -221,6 +234,8 @@ def find_conflicts(
             touched = {partition for partition, _ in other.file_groups}
             conflicts += [Conflict(other, path) for path in partitions if path in touched]
         elif not _is_harmless(ours, other):
+            if index.keeps_locations and ours.gained and other.gained:
+                conflicts.append(Conflict(other, min(ours.gained), of_new_keys=True))
             groups = other.file_groups
             if may_overlap and other.action == "deltacommit":
                 groups -= ours.file_groups

@@ -13,7 +13,7 @@ from typing import Literal
 from bucketfmt.errors import UnsupportedError
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.format.timeline.write_operation import WriteOperation
-from bucketfmt.index.model import BucketIndex
+from bucketfmt.index.model import Index
 
 __all__ = ["Concurrency", "check_non_blocking"]
 
@@ -22,7 +22,7 @@ Concurrency = Literal["optimistic", "non_blocking"]
 
 
 def check_non_blocking(
-    config: TableConfig, index: BucketIndex, operation: WriteOperation, *, keeps: bool = False
+    config: TableConfig, index: Index, operation: WriteOperation, *, keeps: bool = False
 ) -> None:
     """Refuse what cannot be written next to writers that do not look at each other.
 

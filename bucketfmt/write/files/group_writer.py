@@ -121,7 +121,11 @@ class GroupWriter:
         self._partitions: set[str] = set()  # those known to have their metadata file
 
     def write(
-        self, plan: GroupWrite, numbering: RowNumbering, given: pa.Table | Deletes
+        self,
+        plan: GroupWrite,
+        numbering: RowNumbering,
+        given: pa.Table | Deletes,
+        deletes: Deletes | None = None,
     ) -> WriteStat | None:
         """Write one file; return what the commit says of it, or None if there is nothing to write.
 
@@ -129,6 +133,7 @@ class GroupWriter:
             plan: Which file.
             numbering: Where sequence numbers begin.
             given: The rows, with `_hoodie_record_key`, or the keys to delete.
+            deletes: Other keys to delete beside the rows.
 
         Raises:
             SchemaError: rows do not fit the table.
@@ -143,10 +148,10 @@ class GroupWriter:
         if plan.target is Target.LOG and isinstance(given, pa.Table):
             plan = self._over_deletes(plan, given)
         if plan.target is Target.LOG:
-            return self._write_log(plan, numbering, given)
+            return self._write_log(plan, numbering, given, deletes)
         if plan.file_slice is None:
             return self._write_new_base(plan, numbering, given)
-        return self._rewrite_base(plan, numbering, given, plan.file_slice)
+        return self._rewrite_base(plan, numbering, given, deletes, plan.file_slice)
 
     def _over_deletes(self, plan: GroupWrite, given: pa.Table) -> GroupWrite:
         """Return how to write rows so that readers see those of deleted keys.
@@ -233,15 +238,18 @@ class GroupWriter:
         plan: GroupWrite,
         numbering: RowNumbering,
         given: pa.Table | Deletes,
+        deletes: Deletes | None,
         file_slice: FileSlice,
     ) -> WriteStat | None:
         settings, working = self._settings, self._working_schema
-        run: Run
+        runs: list[Run] = []
         if isinstance(given, Deletes):
-            run = DeleteRun(self._delete_block(plan, given.record_keys, given.rows))
+            deletes = given
         else:
-            run = RowRun(self._written(numbering, given))
-        log = merge_log([run], settings.rules, working, self._state.limits)
+            runs.append(RowRun(self._written(numbering, given)))
+        if deletes is not None:
+            runs.append(DeleteRun(self._delete_block(plan, deletes.record_keys, deletes.rows)))
+        log = merge_log(runs, settings.rules, working, self._state.limits)
         spec = RowSpec(table=settings.schema, output=working)
         reader = SliceReader(self._snapshot, spec, side_by_side=True)
         with reader.opened_base(file_slice) as replaced:
@@ -280,7 +288,11 @@ class GroupWriter:
     # -- log files
 
     def _write_log(
-        self, plan: GroupWrite, numbering: RowNumbering, given: pa.Table | Deletes
+        self,
+        plan: GroupWrite,
+        numbering: RowNumbering,
+        given: pa.Table | Deletes,
+        others: Deletes | None,
     ) -> WriteStat | None:
         settings = self._settings
         deletes: DeleteBlock | None = None
@@ -296,6 +308,9 @@ class GroupWriter:
                 deletes = self._delete_block(plan, gone.column(RECORD_KEY), gone)
                 given = given.filter(pc.invert(mask))
             rows = self._logged(plan, numbering, given)
+        if others is not None:
+            more = self._delete_block(plan, others.record_keys, others.rows)
+            deletes = more if deletes is None else deletes.joined_with(more)
         num_deletes = len(deletes) if deletes is not None else 0
         if not rows.num_rows and not num_deletes:
             return None

@@ -16,7 +16,7 @@ from bucketfmt.errors import (
     UnsupportedError,
 )
 from bucketfmt.format.table.table_config import TableConfig
-from bucketfmt.index.model import BucketIndex
+from bucketfmt.index.model import Index
 from bucketfmt.index.resolve import ResolvedIndex
 from bucketfmt.location.find_index import IndexFinder
 from bucketfmt.location.key_encoding import find_key_encoding
@@ -73,7 +73,7 @@ class Basis:
         self.snapshot = snapshot
         self.incoming = incoming
         self.finder = finder
-        self.index: BucketIndex = _writable_index(finder.resolve(snapshot))
+        self.index: Index = _writable_index(finder.resolve(snapshot))
         self._config = snapshot.state.config
         check_writable(snapshot.state.config)
         check_operations_are_not_kept(snapshot)
@@ -134,19 +134,19 @@ class Basis:
         return self.snapshot.schema
 
 
-def _writable_index(resolved: ResolvedIndex) -> BucketIndex:
+def _writable_index(resolved: ResolvedIndex) -> Index:
     if resolved.index is None:
         raise IndexUnknownError(
             f"how keys map to buckets is unknown ({resolved.evidence}), and a guess would put "
             "keys where nobody finds them; pass index= to open(), for example "
             "SimpleBucketIndex(16)"
         )
-    index = resolved.bucket_index
-    if index is None:
+    if resolved.bucket_index is None and not resolved.index.keeps_locations:
         raise UnsupportedError(
-            f"writing by {resolved.index}; this release writes tables with a bucket index"
+            f"writing by {resolved.index}; this release writes tables with a bucket index or a "
+            "record index"
         )
-    return index
+    return resolved.index
 
 
 def check_operations_are_not_kept(snapshot: Snapshot) -> None:

@@ -8,7 +8,8 @@ SparkBucketIndexPartitioner, HoodieSimpleBucketIndex.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import get_args
 
@@ -39,7 +40,8 @@ from bucketfmt.write.files.group_writer import Deletes, GroupWriter, RowNumberin
 from bucketfmt.write.files.plan_write import GroupWrite, Target, plan_group_write
 from bucketfmt.write.files.table_codec import DEFAULT_CODEC
 from bucketfmt.write.rows.basis import Basis
-from bucketfmt.write.rows.grouping import find_targets
+from bucketfmt.write.rows.grouping import GroupedRows, find_targets
+from bucketfmt.write.rows.placing import PlacedRows, place_rows
 
 __all__ = ["BucketWriter", "FileFormats"]
 
@@ -99,16 +101,20 @@ class BucketWriter:
         )
         self._writer = GroupWriter(basis.snapshot, settings)
 
-    def targets(self, routes: Iterable[Route]) -> Iterator[tuple[GroupRef, list[Route]]]:
-        """Yield the file groups that take the rows of these routes. As `find_targets`.
+    def placed(self, gathered: GroupedRows) -> AbstractContextManager[PlacedRows]:
+        """Return gathered rows by routes that lead to file groups. As `place_rows`."""
+        return place_rows(self._basis, self._operation, gathered)
+
+    def targets(self, counts: Mapping[Route, int]) -> Iterator[tuple[GroupRef, list[Route]]]:
+        """Yield the file groups that take the rows of routes. As `find_targets`.
 
         Raises:
             CorruptError: a bucket has two file groups.
             IndexUnknownError: a file group is in no bucket.
         """
         overwrites = self._operation.overwrites
-        targets_of = self.locator.first_groups if overwrites else self.locator.targets
-        return find_targets(routes, targets_of)
+        targets_of = self.locator.first_targets if overwrites else self.locator.targets
+        return find_targets(counts, targets_of)
 
     def plan(self, group: GroupRef, write_token: str) -> GroupWrite | None:
         """Return what to write to a file group; None if there is nothing to delete from.
@@ -147,7 +153,7 @@ class BucketWriter:
             group,
             file_slice,
             file_id,
-            self._find_target(file_slice),
+            self._find_target(group, file_slice),
             instant=self._instant,
             write_token=write_token,
             table_version=state.config.table_version,
@@ -156,30 +162,41 @@ class BucketWriter:
         )
 
     def write(
-        self, plan: GroupWrite, numbering: RowNumbering, load: Callable[[], pa.Table]
+        self,
+        plan: GroupWrite,
+        numbering: RowNumbering,
+        load: Callable[[], pa.Table | None],
+        load_moved: Callable[[], pa.Table | None] | None = None,
     ) -> bytes:
         """Write one bucket and return its receipt.
 
         Args:
             plan: Which file.
             numbering: Where sequence numbers begin.
-            load: Returns the rows; of deletes the keys, as `_hoodie_record_key`.
+            load: Returns the rows; of deletes the keys, as `_hoodie_record_key`. None for a file
+                group that only loses keys.
+            load_moved: Returns the keys that the file group loses, because their rows go to another
+                partition; None for none.
 
         Raises:
             SchemaError: rows do not fit the table.
             ConflictError: the write has ended meanwhile.
             StorageError: the store failed.
         """
-        rows = load()
-        if self._operation.takes_keys:
-            given: pa.Table | Deletes = self._deletes(plan, rows)
+        rows, moved = load(), None if load_moved is None else load_moved()
+        deletes = None if moved is None else self._deletes(plan, moved)
+        given: pa.Table | Deletes
+        if rows is None:
+            given, deletes = deletes or Deletes(pa.chunked_array([], pa.string())), None
+        elif self._operation.takes_keys:
+            given = self._deletes(plan, rows)
         else:
             given = self._completed(plan, self._keyed(rows))
         receipt = Receipt(
             partition_path=plan.group.partition_path,
             file_id=plan.file_id,
             write_token=plan.name.write_token or "",
-            stat=self._writer.write(plan, numbering, given),
+            stat=self._writer.write(plan, numbering, given, deletes),
         )
         return encode_receipt(receipt)
 
@@ -189,10 +206,15 @@ class BucketWriter:
         The same for every attempt: one that comes too late leaves a file too many in the group,
         which readers tell from the committed one, and never a second group in the bucket.
         """
-        seed = uuid.uuid5(_FILE_IDS, f"{self._instant}/{group.partition_path}/{group.bucket_id}")
+        number = group.bucket_id
+        if number is None:
+            number = group.new_number
+        seed = uuid.uuid5(_FILE_IDS, f"{self._instant}/{group.partition_path}/{number}")
         return self.locator.new_file_id(group, str(seed), is_shared=self._is_non_blocking)
 
-    def _find_target(self, file_slice: FileSlice | None) -> Target:
+    def _find_target(self, group: GroupRef, file_slice: FileSlice | None) -> Target:
+        if group.takes_new_keys:
+            return Target.NEW_BASE if file_slice is None else Target.REWRITTEN_BASE
         if self._basis.snapshot.state.config.table_type == "MERGE_ON_READ":
             begins_with_log = self._basis.index.begins_with_log or self._is_non_blocking
             appends = begins_with_log and self._operation.appends

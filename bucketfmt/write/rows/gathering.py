@@ -73,6 +73,9 @@ def _route(basis: Basis, given: pa.Table) -> list[tuple[Route, pa.Table]]:
     keys = record_keys(rows, config, basis.key_encoding)
     paths = partition_paths(rows, config)
     _check_lengths(paths, config)
+    if basis.locator.late is not None and basis.locator.late.has_global_keys:
+        # Rows of one key are to come together, whichever partitions they name.
+        paths = pa.chunked_array([pa.repeat(pa.scalar("", pa.string()), rows.num_rows)])
     return list(route_rows(rows, keys, paths, basis.locator))
 
 

@@ -9,7 +9,7 @@ import shutil
 import tempfile
 import threading
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from types import TracebackType
@@ -20,6 +20,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from bucketfmt.errors import StorageError
+from bucketfmt.location.located import keys_by_partition
 from bucketfmt.location.locator import Locator
 from bucketfmt.location.routes import GroupRef, Route
 from bucketfmt.process import this_process
@@ -47,15 +48,26 @@ def route_rows(
     Raises:
         KeyEncodingError: a key on which Hudi itself never returns.
     """
+    numbers = np.empty(rows.num_rows, np.int64)
+    for path, own_keys, own in keys_by_partition((), record_keys, partition_paths):
+        numbers[own] = locator.route(path, own_keys)
+    yield from split_rows(rows, partition_paths, numbers)
+
+
+def split_rows(
+    rows: pa.Table, partition_paths: pa.ChunkedArray, numbers: NDArray[np.integer[Any]]
+) -> Iterator[tuple[Route, pa.Table]]:
+    """Yield the rows of each route, in the order they came in.
+
+    Args:
+        rows: Any columns.
+        partition_paths: The partition path of each.
+        numbers: The number of the route of each, not negative.
+    """
     if not rows.num_rows:
         return
     encoded = partition_paths.combine_chunks().dictionary_encode()
     paths, codes = encoded.dictionary.to_pylist(), encoded.indices.to_numpy()
-    numbers = np.empty(rows.num_rows, np.int64)
-    for code, path in enumerate(paths):
-        own = slice(None) if len(paths) == 1 else np.flatnonzero(codes == code)
-        own_keys = record_keys if len(paths) == 1 else record_keys.take(pa.array(own))
-        numbers[own] = locator.route(path, own_keys)
     order = _stable_order(numbers)
     if len(paths) > 1:
         order = order[_stable_order(codes[order])]
@@ -69,19 +81,22 @@ def route_rows(
 
 
 def find_targets(
-    routes: Iterable[Route], targets_of: Callable[[Route], Iterable[GroupRef]]
+    counts: Mapping[Route, int],
+    targets_of: Callable[[str, Mapping[int, int]], Mapping[int, Iterable[GroupRef]]],
 ) -> Iterator[tuple[GroupRef, list[Route]]]:
     """Yield the file groups that take rows, each with all routes whose rows it takes.
 
     Args:
-        routes: Sorted.
-        targets_of: Returns the file groups that take the rows of a route; asked for the routes of
-            a partition when the groups of the partitions before it were taken.
+        counts: How many rows each route has, in the order of the routes.
+        targets_of: Returns the file groups that take the rows of the routes of a partition, by
+            the numbers of the routes; asked when the groups of the partitions before it were taken.
     """
-    for _, own in groupby(routes, key=lambda route: route.partition_path):
+    for path, own in groupby(counts, key=lambda route: route.partition_path):
+        routes = {route.number: route for route in own}
+        targets = targets_of(path, {number: counts[route] for number, route in routes.items()})
         found: dict[GroupRef, list[Route]] = {}
-        for route in own:
-            for group in targets_of(route):
+        for number, route in routes.items():
+            for group in targets[number]:
                 found.setdefault(group, []).append(route)
         yield from found.items()
 
@@ -123,6 +138,11 @@ class GroupedRows:
     def routes(self) -> list[Route]:
         """The routes there are rows for, sorted."""
         return sorted(self._num_rows)
+
+    @property
+    def counts(self) -> dict[Route, int]:
+        """How many rows each of the routes has, in their order."""
+        return {route: self._num_rows[route] for route in self.routes}
 
     def add(self, route: Route, rows: pa.Table) -> None:
         """Take rows of a route. The rows of all routes have one schema."""

@@ -80,7 +80,7 @@ class WriteTask:
             self._gather(data, grouped)
             writer, written, routes = self._writer, 0, grouped.routes
             writer.locator.put_metadata(route.partition_path for route in routes)
-            for group, own in writer.targets(routes):
+            for group, own in writer.targets(grouped.counts):
                 plan = writer.plan(group, write_token)
                 if plan is not None:
                     numbering = RowNumbering(task_partition_id, written)

@@ -127,6 +127,12 @@ class TableWriter:
         """Begin a write whose files are written elsewhere. As `bucketfmt.Table.start_write`."""
         given = None if incoming is None else options.given(operation, incoming)
         basis = Basis(self._snapshot(), self._finder, given)
+        if basis.locator.late is not None:
+            raise UnsupportedError(
+                f"a write whose files other processes write, by {basis.index}: new keys are packed "
+                "into file groups once all rows are there. Write in one process, or by a bucket "
+                "index"
+            )
         return self._start(operation, self._pinned(basis, ()), (), options)
 
     def resume(self, task: WriteTask, options: WriteOptions) -> StartedWrite:
@@ -214,7 +220,8 @@ class TableWriter:
         the next write may. A table of very many partitions is left to `Table.pin_index`.
         """
         snapshot = basis.snapshot
-        if not self._pin_index or is_recorded(snapshot.state.config):
+        is_without_buckets = basis.index.keeps_locations
+        if not self._pin_index or is_without_buckets or is_recorded(snapshot.state.config):
             return basis
         if len(snapshot.partitions) > _PARTITIONS_PROVED_MAX:
             return basis
@@ -247,18 +254,19 @@ class TableWriter:
         writer = started.bucket_writer
         attempt = self._transactions.machine.randbits(_TOKEN_ATTEMPT_BITS)
         plans: list[tuple[GroupWrite, list[Route]]] = []
-        for group, routes in writer.targets(grouped.routes):
-            plan = writer.plan(group, format_write_token(len(plans), 0, attempt))
-            if plan is not None:
-                plans.append((plan, routes))
-        writer.locator.put_metadata(plan.group.partition_path for plan, _ in plans)
-        steps = Steps(progress, "writing", len(plans))
+        with writer.placed(grouped) as placed:
+            for group, routes in writer.targets(placed.counts):
+                plan = writer.plan(group, format_write_token(len(plans), 0, attempt))
+                if plan is not None:
+                    plans.append((plan, routes))
+            writer.locator.put_metadata(plan.group.partition_path for plan, _ in plans)
+            steps = Steps(progress, "writing", len(plans))
 
-        def write(numbered: tuple[int, tuple[GroupWrite, list[Route]]]) -> bytes:
-            number, (plan, routes) = numbered
-            rows = partial(grouped.rows, routes)
-            receipt = writer.write(plan, RowNumbering(number), rows)
-            steps.step()
-            return receipt
+            def write(numbered: tuple[int, tuple[GroupWrite, list[Route]]]) -> bytes:
+                number, (plan, routes) = numbered
+                rows, moved = partial(placed.rows_of, routes), partial(placed.moved_of, routes)
+                receipt = writer.write(plan, RowNumbering(number), rows, moved)
+                steps.step()
+                return receipt
 
-        return map_in_threads(write, list(enumerate(plans)), self._workers)
+            return map_in_threads(write, list(enumerate(plans)), self._workers)

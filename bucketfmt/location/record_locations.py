@@ -1,0 +1,90 @@
+"""Where the record index says that keys are, as columns.
+
+I/O: reads the partition `record_index` of the metadata table. Source: HoodieBackedTableMetadata.
+readRecordIndex, SparkMetadataTableRecordIndex.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from bucketfmt.errors import CorruptError, IndexUnknownError
+from bucketfmt.format.metadata.metadata_records import RecordLocation
+from bucketfmt.metadata_table.metadata_partition import MetadataPartition
+from bucketfmt.metadata_table.metadata_table import load_metadata_table
+from bucketfmt.snapshot.state import TableState
+
+__all__ = ["RECORD_INDEX", "RecordLocations", "load_record_locations"]
+
+RECORD_INDEX = "record_index"
+"""The partition of the metadata table."""
+
+_COLUMNS = pa.schema({"partition_path": pa.string(), "file_id": pa.string()})
+
+
+class RecordLocations:
+    """The record index of a table. Safe to use from several threads.
+
+    Attributes:
+        is_global: Whether keys are unique in the table; else in each partition.
+    """
+
+    def __init__(self, partition: MetadataPartition) -> None:
+        self._partition = partition
+        self.is_global = not partition.is_partitioned
+
+    def find(self, record_keys: pa.ChunkedArray, partition_path: str | None = None) -> pa.Table:
+        """Return where each key is.
+
+        Args:
+            record_keys: Text, in any order; keys may be repeated.
+            partition_path: The partition of the keys, where the index is not `is_global`.
+
+        Returns:
+            partition_path and file_id of each key, nulls for a key that the index does not have.
+
+        Raises:
+            CorruptError: a file of the index is damaged.
+            StorageError: the store failed.
+        """
+        keys: Sequence[str] = record_keys.to_pylist()
+        found = self._partition.lookup(keys, partition_path)
+        locations = [_location(found.get(key)) for key in keys]
+        return pa.table(
+            [
+                pa.array([None if own is None else own.partition_path for own in locations]),
+                pa.array([None if own is None else own.file_id for own in locations]),
+            ],
+            schema=_COLUMNS,
+        )
+
+
+def _location(record: object) -> RecordLocation | None:
+    if record is None or isinstance(record, RecordLocation):
+        return record
+    raise CorruptError(
+        f"the record index has a record of type {type(record).__name__}; rebuild the index"
+    )
+
+
+def load_record_locations(state: TableState) -> RecordLocations:
+    """Return the record index of a table.
+
+    Raises:
+        IndexUnknownError: the table has none.
+        CorruptError: the metadata table is damaged.
+        UnsupportedError: the metadata table is of a kind that is not read.
+        StorageError: the store failed.
+    """
+    metadata = None
+    if RECORD_INDEX in state.config.metadata_partitions:
+        metadata = load_metadata_table(state.store, state.config, state.timeline, state.limits)
+    if metadata is None:
+        raise IndexUnknownError(
+            "the table has no record index: hoodie.table.metadata.partitions does not list "
+            f"{RECORD_INDEX}; lookup() finds the rows of keys without it. Build the index, for "
+            "example by Hudi with hoodie.metadata.record.index.enable=true"
+        )
+    return RecordLocations(metadata.partition(RECORD_INDEX))
