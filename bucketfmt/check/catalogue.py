@@ -404,6 +404,19 @@ _KINDS = (
         True,
         "apache/hudi#19395",
     ),
+    FindingKind(
+        "M004",
+        "Metadata table that is not in step with the table",
+        "error",
+        "A writer committed to the table and not to its metadata table, or died while it "
+        "initialised a partition. Readers of the metadata table do not see the rows of such a "
+        "commit.",
+        "The instants that the metadata table does not know.",
+        "Rebuild the metadata table: `bucketfmt index rebuild TABLE`; or drop it with "
+        "`bucketfmt index drop TABLE`, and Hudi's next write builds it anew.",
+        True,
+        "apache/hudi#5811",
+    ),
 )
 
 CATALOGUE: Mapping[str, FindingKind] = {kind.id: kind for kind in _KINDS}

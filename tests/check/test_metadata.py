@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
+import bucketfmt as bf
 from bucketfmt.check.report import Finding
 from bucketfmt.format.metadata.metadata_keys import file_group_of_key
 from tests.check.metadata_planting import Change, edit_records, metadata_files
-from tests.check.planting import check_soon
+from tests.check.planting import Patient, check_soon
 
 Copy = Callable[[str, str], Path]
 VERSIONS = ["0.15.0", "1.0.2", "1.2.0"]
@@ -204,3 +205,29 @@ def test_m003_entry_of_a_key_that_is_not_there(
     others = [f.evidence for f in findings if f is not stale]
     assert len(others) == is_misplaced
     assert all("belong into another of its file groups" in text for text in others)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("name", ["rli", "mdt_bucket"])
+def test_m004_commit_that_the_metadata_table_lacks(
+    golden_copy: Copy, version: str, name: str
+) -> None:
+    root = golden_copy(version, name)
+    table = bf.open(root)
+    last = table.timeline.writes.completed.instants[-1].requested_time
+    own = root / ".hoodie/metadata" / table.config.timeline_path
+    for path in own.iterdir():
+        if path.name.startswith(last):
+            path.unlink()
+    finding = only_finding(root, "quick", "default", "full")
+    assert (finding.id, finding.severity, finding.data_loss) == ("M004", "error", True)
+    assert finding.instants == (last,)
+    assert finding.evidence == f"it lacks {last}"
+
+
+def test_m004_initialisation_that_has_begun(golden_copy: Copy) -> None:
+    root = golden_copy("1.2.0", "rli")
+    Patient(root).state(hoodie__table__metadata__partitions__inflight="column_stats")
+    finding = only_finding(root, "quick", "full")
+    assert (finding.id, finding.severity) == ("M004", "info")
+    assert "initialisation of column_stats is under way" in finding.evidence

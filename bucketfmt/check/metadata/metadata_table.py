@@ -21,7 +21,9 @@ from bucketfmt.format.metadata.metadata_keys import ALL_PARTITIONS_KEY, parse_fi
 from bucketfmt.format.metadata.metadata_records import FilesRecord
 from bucketfmt.format.names.layout import METADATA_TABLE
 from bucketfmt.format.names.paths import join_path
+from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.format.timeline.plans import CleanerPlan
+from bucketfmt.metadata_table.in_step import Step
 from bucketfmt.metadata_table.metadata_partition import MetadataPartition
 from bucketfmt.metadata_table.metadata_table import MetadataTable, load_metadata_table
 from bucketfmt.snapshot.files import FileSlice
@@ -80,15 +82,19 @@ def _find_differences(
     slices: Mapping[str, Sequence[FileSlice]],
     depth: Depth,
 ) -> Iterator[Event]:
+    step = metadata.step
+    yield from _find_step_faults(step, state.config)
     for name in metadata.partition_names:
         if name.startswith(_LARGE) and depth != "full":
             why = f"depth {depth} does not read what has an entry for each record"
             yield NotChecked(f"partition {name} of the metadata table", why, is_gap=False)
+        elif name == _RECORD_INDEX and not step.is_in_step:
+            yield NotChecked("the record index", "it is not in step, as M004 tells", is_gap=False)
         elif name == _FILES or depth != "quick":
             try:
                 partition = metadata.partition(name)
                 if name == _FILES:
-                    yield from _compare_files(state, partition, slices)
+                    yield from _compare_files(state, partition, slices, set(step.missing))
                 elif name == _RECORD_INDEX:
                     yield from _compare_record_index(state, partition, snapshot, slices)
                 else:
@@ -98,10 +104,26 @@ def _find_differences(
                 yield event_of_error(error, "M002", where)
 
 
+def _find_step_faults(step: Step, config: TableConfig) -> Iterator[Finding]:
+    """Yield M004 for instants that only one of the two timelines has."""
+    if not step.is_in_step:
+        yield Finding.of("M004", str(step), instants=[*step.missing, *step.ahead])
+    unfinished = config.metadata_partitions_inflight
+    if unfinished:
+        yield Finding.of(
+            "M004",
+            f"the initialisation of {', '.join(unfinished)} is under way, or its writer died",
+            severity="info",
+            fix="None needed where a writer is at it. Else rebuild the partition, or drop it.",
+            data_loss=False,
+        )
+
+
 def _compare_files(
     state: ExaminedState,
     partition: MetadataPartition,
     slices: Mapping[str, Sequence[FileSlice]],
+    behind: set[str],
 ) -> Iterator[Event]:
     records = {
         key: record.entries for key, record in partition.scan() if isinstance(record, FilesRecord)
@@ -109,7 +131,12 @@ def _compare_files(
     every = records.pop(ALL_PARTITIONS_KEY, {})
     listed = {parse_files_key(key) for key, entry in every.items() if not entry.is_deleted}
     known = {parse_files_key(key): entries for key, entries in records.items()}
-    behind: set[str] = set()
+    unknown = behind | {
+        path
+        for commit in state.commits
+        if commit.requested_time in behind
+        for _, _, path, *_ in commit.files
+    }
     doomed = _load_doomed(state)
     committed = {path for commit in state.commits for _, _, path, *_ in commit.files}
     seen = [path for path, own in slices.items() if own]
@@ -117,7 +144,7 @@ def _compare_files(
     for path, own in slices.items():
         view = PartitionFilesView(path, state.lister.files(path), own, known.get(path))
         yield from find_file_differences(
-            view, committed, state.config.table_version, behind, doomed.get(path, set())
+            view, committed, state.config.table_version, unknown, doomed.get(path, set())
         )
         yield Counted("files in the metadata table", len(known.get(path, ())))
 

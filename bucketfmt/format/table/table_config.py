@@ -129,6 +129,7 @@ class TableConfig:
         base_file_format: "PARQUET", "ORC", "HFILE", "LANCE" or a later one. Only rows of
             "PARQUET" are read.
         metadata_partitions: Partitions of the metadata table that are ready for use.
+        metadata_partitions_inflight: Partitions whose initialisation has begun and not ended.
         create_schema: Avro JSON given when the table was created.
         timezone: "LOCAL" or "UTC", the zone instants are written in.
         cdc_enabled: Whether writers log change data.
@@ -160,6 +161,7 @@ class TableConfig:
     drop_partition_columns: bool
     base_file_format: str
     metadata_partitions: tuple[str, ...]
+    metadata_partitions_inflight: tuple[str, ...]
     create_schema: str | None
     timezone: str
     cdc_enabled: bool
@@ -227,6 +229,9 @@ class TableConfig:
             ),
             base_file_format=properties.get("hoodie.table.base.file.format") or "PARQUET",
             metadata_partitions=_fields(properties, "hoodie.table.metadata.partitions"),
+            metadata_partitions_inflight=_fields(
+                properties, "hoodie.table.metadata.partitions.inflight"
+            ),
             create_schema=properties.get("hoodie.table.create.schema") or None,
             timezone=_one_of(properties, "hoodie.table.timeline.timezone", ("LOCAL", "UTC")),
             cdc_enabled=_flag(properties, "hoodie.table.cdc.enabled"),

@@ -29,7 +29,6 @@ MetadataPolicy = Literal["sync", "drop", "refuse"]
 """`sync`: keep the metadata table in step. `drop`: remove it. `refuse`: write to no table that has
 one."""
 
-_INFLIGHT_PARTITIONS = "hoodie.table.metadata.partitions.inflight"
 _KEPT = frozenset({"files", "bloom_filters", "column_stats", "partition_stats"})
 
 
@@ -109,5 +108,4 @@ class MetadataKeeper:
 
 
 def _listed(config: TableConfig) -> set[str]:
-    inflight = config.properties.get(_INFLIGHT_PARTITIONS, "").split(",")
-    return {name for name in (*config.metadata_partitions, *map(str.strip, inflight)) if name}
+    return {*config.metadata_partitions, *config.metadata_partitions_inflight}
