@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Hashable
 from functools import cache
 from pathlib import Path
 
@@ -56,16 +55,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if config.getoption("--every-case") or any("[" in argument for argument in config.args):
         return
-    groups: dict[Hashable, dict[tuple[str, ...], pytest.Item]] = {}
+    groups: dict[tuple[object, tuple[str, ...], int], dict[tuple[str, ...], pytest.Item]] = {}
     for item in items:
         marker = item.get_closest_marker("rotated")
         if marker is not None:
             names, case = zip(*_values_of(item), strict=True)
-            own = item.nodeid.split("[")[0] if marker.args else ""
-            groups.setdefault((item.path, own, names, *marker.args), {})[case] = item
+            own, strength = "", 1
+            if marker.args:
+                own, (strength,) = item.nodeid.split("[")[0], marker.args
+            groups.setdefault((own or item.path, names, strength), {})[case] = item
     left_out: set[pytest.Item] = set()
-    for (_, _, _, *strength), group in groups.items():  # type: ignore[misc]
-        taken = cover(list(group), seed(), *strength)
+    for (own, _, strength), group in groups.items():
+        taken = cover(list(group), f"{seed()} {own}", strength)
         left_out |= {group[case] for case in group.keys() - set(taken)}
     if left_out:
         config.hook.pytest_deselected(items=list(left_out))

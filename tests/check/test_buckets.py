@@ -14,6 +14,8 @@ from bucketfmt.format.names.names import BaseFileName
 from bucketfmt.snapshot.files import DataFile, FileSlice
 from tests.check.planting import Patient, check_soon, found
 
+pytestmark = pytest.mark.rotated
+
 Copy = Callable[[str, str], Path]
 
 UUID = "5a3c2b1d-1111-4222-8333-444455556666-0"

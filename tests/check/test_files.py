@@ -17,6 +17,8 @@ from bucketfmt.format.log.log_file import decode_log_file
 from bucketfmt.format.timeline.commit_metadata import CommitMetadata
 from tests.check.planting import Patient, check_soon, found
 
+pytestmark = pytest.mark.rotated
+
 Copy = Callable[[str, str], Path]
 VERSIONS = ["0.15.0", "1.0.2", "1.2.0"]
 

@@ -15,6 +15,8 @@ from bucketfmt.format.keys.record_keys import dialect_for_table_version
 from bucketfmt.index.layout import FixedBuckets
 from tests.check.planting import Patient, check_soon, found
 
+pytestmark = pytest.mark.rotated
+
 Copy = Callable[[str, str], Path]
 VERSIONS = ["0.15.0", "1.0.2", "1.2.0"]
 KEY = "_hoodie_record_key"

@@ -10,6 +10,8 @@ import pytest
 
 from tests.check.planting import Patient, check_soon
 
+pytestmark = pytest.mark.rotated
+
 Copy = Callable[[str, str], Path]
 VERSIONS = ["0.15.0", "1.0.2", "1.2.0"]
 

@@ -25,6 +25,8 @@ from bucketfmt.format.timeline.service_metadata import (
 from bucketfmt.timeline.history_writer import delete_active, put_archived
 from tests.check.planting import Patient, check_at, check_soon
 
+pytestmark = pytest.mark.rotated
+
 Copy = Callable[[str, str], Path]
 VERSIONS = ["0.15.0", "1.0.2", "1.2.0"]
 DEPTHS = ("quick", "default", "full")

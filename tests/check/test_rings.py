@@ -14,6 +14,8 @@ from bucketfmt.format.keys.hashing import HASH_VALUE_MASK
 from bucketfmt.format.names.instants import State, format_instant_file_name
 from tests.check.planting import Patient, check_soon
 
+pytestmark = pytest.mark.rotated
+
 Copy = Callable[[str, str], Path]
 Change = Callable[[dict[str, Any]], None]
 

@@ -14,6 +14,8 @@ from bucketfmt.check.report import Finding
 from bucketfmt.errors import BucketfmtError, CorruptError, StorageError
 from tests.check.planting import Patient, check_soon
 
+pytestmark = pytest.mark.rotated
+
 Copy = Callable[[str, str], Path]
 VERSIONS = ["0.15.0", "1.0.2", "1.2.0"]
 UUID = "5a3c2b1d-1111-4222-8333-444455556666"

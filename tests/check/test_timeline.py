@@ -27,6 +27,8 @@ from bucketfmt.timeline.load import load_compaction_plan
 from bucketfmt.write.services.compaction import Compactor
 from tests.check.planting import Patient, check_at, check_soon
 
+pytestmark = pytest.mark.rotated
+
 Copy = Callable[[str, str], Path]
 VERSIONS = ["0.15.0", "1.0.2", "1.2.0"]
 DEPTHS = ("quick", "default", "full")

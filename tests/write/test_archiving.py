@@ -24,6 +24,8 @@ from bucketfmt.timeline.transitions import put_completed, put_inflight
 from tests.write.crashes import crashes, is_as
 from tests.write.models import SCHEMA, Model, assert_reads_as, rows
 
+pytestmark = pytest.mark.rotated
+
 VERSIONS = (6, 8, 9)
 
 

@@ -19,6 +19,8 @@ from bucketfmt.format.timeline.commit_metadata import (
 from tests.write.models import SCHEMA, rows
 from tests.write.test_bad_input import tree
 
+pytestmark = pytest.mark.rotated
+
 Call = Callable[[bf.Table], object]
 
 

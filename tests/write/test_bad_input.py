@@ -17,6 +17,8 @@ import bucketfmt as bf
 from bucketfmt.errors import StorageError
 from tests.write.models import SCHEMA, Model, assert_reads_as, rows
 
+pytestmark = pytest.mark.rotated
+
 Copy = Callable[[str, str], Path]
 
 

@@ -27,6 +27,8 @@ from bucketfmt.write.services.plan_clean import Retention
 from tests.write.crashes import crashes, is_as
 from tests.write.models import REGIONS, SCHEMA, Model, assert_reads_as, rows
 
+pytestmark = pytest.mark.rotated
+
 VERSIONS = (6, 8, 9)
 KEEP_VERSIONS = "KEEP_LATEST_FILE_VERSIONS"
 

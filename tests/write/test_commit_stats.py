@@ -11,6 +11,8 @@ import bucketfmt as bf
 from bucketfmt.format.timeline.commit_metadata import NULL_COMMIT, WriteStat
 from bucketfmt.timeline.load import load_commit_metadata
 
+pytestmark = pytest.mark.rotated
+
 
 def rows(ids: str, ts: int) -> pa.Table:
     return pa.table({"id": list(ids), "ts": [ts] * len(ids)})

@@ -28,6 +28,8 @@ from bucketfmt.write.services.plan_compaction import plan_compaction
 from tests.write.crashes import crashes, is_as
 from tests.write.models import REGIONS, SCHEMA, Model, assert_reads_as, rows
 
+pytestmark = pytest.mark.rotated
+
 VERSIONS = (6, 8, 9)
 META = ["_hoodie_commit_time", "_hoodie_commit_seqno", "_hoodie_record_key", "id", "price"]
 

@@ -12,6 +12,8 @@ import pytest
 import bucketfmt as bf
 from tests.write.test_bad_input import tree
 
+pytestmark = pytest.mark.rotated
+
 SCHEMA = pa.schema(
     [
         ("id", pa.string()),

@@ -12,6 +12,8 @@ import pytest
 import bucketfmt as bf
 from bucketfmt.format.table.table_config import KeyGenerator
 
+pytestmark = pytest.mark.rotated
+
 ROW = {"id": "a,1", "number": 7, "made": 1_700_000_000_000, "day": date(2024, 1, 2), "area": "e/u"}
 SCHEMA = pa.schema(
     [

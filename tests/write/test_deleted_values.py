@@ -10,7 +10,7 @@ import bucketfmt as bf
 from bucketfmt.write.rows import bucket_writer
 from tests.write.test_ordering import KINDS, SCHEMA, row, rows, values
 
-pytestmark = pytest.mark.rule("MERGE-14")
+pytestmark = [pytest.mark.rotated, pytest.mark.rule("MERGE-14")]
 
 
 def create(folder: Path, table_type: str, version: int, **more: object) -> bf.Table:

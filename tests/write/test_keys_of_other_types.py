@@ -13,6 +13,8 @@ import pytest
 
 import bucketfmt as bf
 
+pytestmark = pytest.mark.rotated
+
 MOMENT = dt.datetime(2024, 1, 2, 3, 4, 5, 123000)
 UTC = MOMENT.replace(tzinfo=dt.UTC)
 

@@ -12,6 +12,8 @@ import bucketfmt as bf
 from bucketfmt.format.names.names import BaseFileName, LogFileName, find_data_file_name
 from tests.write.nbcc_process import NON_BLOCKING, rows, start_processes
 
+pytestmark = pytest.mark.rotated
+
 FILE_ID = "00000000-0000-0000-0000-000000000000-0"
 
 

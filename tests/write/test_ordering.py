@@ -10,6 +10,8 @@ import pytest
 
 import bucketfmt as bf
 
+pytestmark = pytest.mark.rotated
+
 SCHEMA = pa.schema(
     [
         ("id", pa.string()),

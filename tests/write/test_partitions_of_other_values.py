@@ -11,7 +11,7 @@ import pytest
 import bucketfmt as bf
 from bucketfmt.rows.columns import virtual_keys
 
-pytestmark = pytest.mark.rule("PATH-13")
+pytestmark = [pytest.mark.rotated, pytest.mark.rule("PATH-13")]
 
 SCHEMA = pa.schema([("id", pa.string()), ("p", pa.string()), ("q", pa.string()), ("v", pa.int64())])
 DEFAULT = "__HIVE_DEFAULT_PARTITION__"
