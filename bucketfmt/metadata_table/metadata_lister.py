@@ -28,7 +28,7 @@ from bucketfmt.snapshot.listing import FileLister, StoreLister
 from bucketfmt.storage.store import Store
 from bucketfmt.timeline.timeline import Timeline
 
-__all__ = ["MetadataLister", "find_lister"]
+__all__ = ["MetadataLister", "find_lister", "metadata_behind"]
 
 _FILES = "files"
 
@@ -47,6 +47,11 @@ def find_lister(
     if _FILES not in config.metadata_partitions:
         return StoreLister(store)
     return MetadataLister(store, TrustedMetadata(store, config, timeline, limits))
+
+
+def metadata_behind(lister: FileLister) -> TrustedMetadata | None:
+    """Return the metadata table that a lister asks; None for a lister of folders."""
+    return lister.metadata if isinstance(lister, MetadataLister) else None
 
 
 class MetadataLister:

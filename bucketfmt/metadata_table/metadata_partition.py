@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from heapq import merge
 from operator import itemgetter
 
@@ -68,6 +69,12 @@ class MetadataPartition:
     def is_partitioned(self) -> bool:
         """Whether each partition of the table has file groups of its own here."""
         return any(data_partition is not None for data_partition in self.groups)
+
+    @property
+    def num_files(self) -> int:
+        """How many files a scan of the partition reads."""
+        groups = (group for groups in self.groups.values() for group in groups)
+        return sum(len(group.file_slice.files) for group in groups)
 
     def lookup(
         self, keys: Sequence[str], data_partition: str | None = None
@@ -140,9 +147,10 @@ class MetadataPartition:
         for key, number in zip(keys, (np.abs(hashes) % num_groups).tolist(), strict=True):
             wanted[number].append(key)
             if is_secondary_index(self.name):  # by the whole key until table version 8
-                other = secondary_file_group_of_key(key, num_groups)
-                if other != number:
-                    wanted[other].append(key)
+                with suppress(CorruptError):  # a key of no secondary index
+                    other = secondary_file_group_of_key(key, num_groups)
+                    if other != number:
+                        wanted[other].append(key)
         return wanted
 
 

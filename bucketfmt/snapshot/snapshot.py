@@ -55,6 +55,11 @@ class Snapshot:
         self._ids_of_groups: dict[str, frozenset[str]] = {}
         self._lock = Mutex()
 
+    @property
+    def is_newest(self) -> bool:
+        """Whether this is the table as its timeline stands."""
+        return self.as_of is None and self.completed_until is None
+
     def is_visible(self, requested_time: str) -> bool:
         """Whether the write of that instant is completed, and not after the instant looked at."""
         return self.state.timeline.is_completed(requested_time) and self._is_within(

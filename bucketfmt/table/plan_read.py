@@ -33,11 +33,14 @@ class ScanPlan:
         slices: The file slices to open.
         partitions_pruned: Number of partitions that the filter excludes; they are not listed.
         file_groups_pruned: Number of file groups in other partitions that are excluded by hash.
+        file_groups_skipped: Number of other file groups that are excluded by the statistics in the
+            metadata table.
     """
 
     slices: tuple[FileSlice, ...]
     partitions_pruned: int = 0
     file_groups_pruned: int = 0
+    file_groups_skipped: int = 0
 
     @property
     def size(self) -> int:
@@ -46,9 +49,10 @@ class ScanPlan:
 
     def __str__(self) -> str:
         files = sum(len(file_slice.files) for file_slice in self.slices)
+        pruned = self.file_groups_pruned + self.file_groups_skipped
         return (
             f"{len(self.slices)} file groups, {files} files, {self.size} bytes; pruned "
-            f"{self.partitions_pruned} partitions and {self.file_groups_pruned} file groups"
+            f"{self.partitions_pruned} partitions and {pruned} file groups"
         )
 
 

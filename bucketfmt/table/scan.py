@@ -22,6 +22,9 @@ from bucketfmt.errors import (
 )
 from bucketfmt.index.layout import BucketLayout
 from bucketfmt.location.find_index import IndexFinder
+from bucketfmt.metadata_table.data_skipping import prune_partitions, prune_slices
+from bucketfmt.metadata_table.metadata_lister import metadata_behind
+from bucketfmt.metadata_table.trusted_metadata import TrustedMetadata
 from bucketfmt.process import cached_property
 from bucketfmt.rows.columns.meta_columns import OPERATION
 from bucketfmt.rows.filters import Filter
@@ -85,6 +88,9 @@ class Scan:
         snapshot, row_filter = self._snapshot, self._spec.row_filter
         config, schema = snapshot.state.config, self._spec.table.data
         partitions = plan_partitions(snapshot.partitions, config, schema, row_filter)
+        metadata = self._metadata
+        if metadata is not None and row_filter is not None and snapshot.is_newest:
+            partitions = prune_partitions(metadata, partitions, row_filter, schema)
         slices = snapshot.slices_of(partitions)
         if self._spec.read_optimized:
             slices = [s for s in slices if s.base_file is not None]
@@ -95,9 +101,25 @@ class Scan:
                 for path, own in groupby(slices, key=lambda s: s.partition_path)
                 for file_slice in self._prune(path, list(own))
             ]
+        wanted = kept
+        if metadata is not None and row_filter is not None:
+            wanted = prune_slices(metadata, kept, row_filter, schema)
         return ScanPlan(
-            tuple(kept), len(snapshot.partitions) - len(partitions), len(slices) - len(kept)
+            tuple(wanted),
+            len(snapshot.partitions) - len(partitions),
+            len(slices) - len(kept),
+            len(kept) - len(wanted),
         )
+
+    @property
+    def _metadata(self) -> TrustedMetadata | None:
+        """The metadata table, if its statistics may leave out files.
+
+        They go by the names of columns. Of a table whose columns have ids, an older file may have
+        another column of that name.
+        """
+        has_ids = self._spec.table.internal is not None
+        return None if has_ids else metadata_behind(self._snapshot.state.lister)
 
     def _prune(self, path: str, slices: list[FileSlice]) -> list[FileSlice]:
         layout = self._pruning_layout(path)

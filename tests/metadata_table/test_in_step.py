@@ -13,9 +13,8 @@ from bucketfmt.timeline.load import load_timeline
 from bucketfmt.timeline.table_properties import load_config
 from bucketfmt.timeline.timeline import Timeline, plan_timeline
 from soak.tables import table_files
-from tests.golden import GOLDEN
+from tests.metadata_table.tables import TABLES
 
-TABLES = [f"{v}/{name}" for v, name in GOLDEN if name == "rli" or name.startswith("mdt_")]
 ZEROS = "0" * 14
 
 

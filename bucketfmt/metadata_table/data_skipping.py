@@ -1,0 +1,137 @@
+"""Leaving out file slices and partitions by the statistics in the metadata table.
+
+I/O: reads `column_stats` and `partition_stats`, where that takes fewer requests than what it may
+leave out. Source: ColumnStatsIndexSupport, PartitionStatsIndexSupport.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+
+from bucketfmt.format.metadata.metadata_keys import (
+    format_column_stats_key,
+    format_partition_stats_key,
+)
+from bucketfmt.format.metadata.metadata_records import ColumnStats, MetadataRecord
+from bucketfmt.metadata_table.column_ranges import (
+    find_file_ranges,
+    find_partition_ranges,
+    prunable_columns,
+)
+from bucketfmt.metadata_table.metadata_partition import MetadataPartition
+from bucketfmt.metadata_table.trusted_metadata import TrustedMetadata
+from bucketfmt.rows.filters import Filter
+from bucketfmt.rows.row_ranges import RowGroupRanges
+from bucketfmt.snapshot.files import DataFile, FileSlice
+
+__all__ = ["prune_partitions", "prune_slices"]
+
+_COLUMN_STATS, _PARTITION_STATS = "column_stats", "partition_stats"
+
+
+def prune_slices(
+    metadata: TrustedMetadata,
+    slices: Sequence[FileSlice],
+    row_filter: Filter,
+    schema: pa.Schema,
+    *,
+    whatever_it_costs: bool = False,
+) -> list[FileSlice]:
+    """Return the file slices that may have rows for which a filter holds.
+
+    Args:
+        metadata: The metadata table.
+        slices: To choose from.
+        row_filter: On rows of the table.
+        schema: The columns of the table, in Arrow types. Columns with ids are not for this: an
+            older file may have another column under the same name.
+        whatever_it_costs: Read the statistics also where they are in more files than the slices.
+
+    Raises:
+        StorageError: the store failed.
+    """
+    columns = prunable_columns(row_filter, schema)
+    files = [(each.partition_path, file) for each in slices for file in each.files]
+    if not columns or not slices:
+        return list(slices)
+
+    def read(partition: MetadataPartition) -> dict[str, MetadataRecord] | None:
+        if partition.num_files > len(files) and not whatever_it_costs:
+            return None
+        return partition.lookup([_key(column, *file) for file in files for column in columns])
+
+    found = metadata.ask(_COLUMN_STATS, read)
+    if found is None:
+        return list(slices)
+    return [s for s in slices if row_filter.may_match(_ranges_of(s, columns, found, schema))]
+
+
+def _ranges_of(
+    file_slice: FileSlice,
+    columns: Sequence[str],
+    found: Mapping[str, MetadataRecord],
+    schema: pa.Schema,
+) -> RowGroupRanges:
+    partition_path = file_slice.partition_path
+    statistics = []
+    for column in columns:
+        own = []
+        for file in file_slice.files:
+            record = found.get(_key(column, partition_path, file))
+            if not isinstance(record, ColumnStats) or not _covers(record, file):
+                break
+            if record.value_count:
+                own.append(record)
+        else:
+            if own:
+                statistics.append(own)
+    return find_file_ranges(statistics, schema)
+
+
+def _covers(record: ColumnStats, file: DataFile) -> bool:
+    """Whether statistics are of all rows of a file, as far as commits tell how many it has."""
+    rows = None if file.written is None else sum(counts.rows for counts in file.written.counts)
+    if rows is None:
+        return bool(record.value_count)
+    return record.value_count == rows
+
+
+def _key(column: str, partition_path: str, file: DataFile) -> str:
+    return format_column_stats_key(column, partition_path, str(file.name))
+
+
+def prune_partitions(
+    metadata: TrustedMetadata,
+    partition_paths: Sequence[str],
+    row_filter: Filter,
+    schema: pa.Schema,
+    *,
+    whatever_it_costs: bool = False,
+) -> list[str]:
+    """Return the partitions that may have rows for which a filter holds, as the table is now.
+
+    Arguments and errors as of `prune_slices`. The statistics are those of the newest file slices.
+    """
+    columns = prunable_columns(row_filter, schema)
+    if not columns or not partition_paths:
+        return list(partition_paths)
+
+    def read(partition: MetadataPartition) -> dict[str, MetadataRecord] | None:
+        if partition.num_files > len(partition_paths) and not whatever_it_costs:
+            return None
+        return partition.lookup(
+            [format_partition_stats_key(c, path) for path in partition_paths for c in columns]
+        )
+
+    found = metadata.ask(_PARTITION_STATS, read)
+    if found is None:
+        return list(partition_paths)
+
+    def may_match(path: str) -> bool:
+        records = (found.get(format_partition_stats_key(column, path)) for column in columns)
+        own = [record for record in records if isinstance(record, ColumnStats)]
+        return row_filter.may_match(find_partition_ranges(own, schema))
+
+    return [path for path in partition_paths if may_match(path)]
