@@ -6,11 +6,11 @@ readRecordIndex, SparkMetadataTableRecordIndex.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 
-from bucketfmt.errors import CorruptError, IndexUnknownError
+from bucketfmt.errors import CorruptError, IndexUnknownError, NotFoundError
 from bucketfmt.format.metadata.metadata_records import RecordLocation
 from bucketfmt.metadata_table.metadata_partition import MetadataPartition
 from bucketfmt.metadata_table.metadata_table import load_metadata_table
@@ -31,9 +31,15 @@ class RecordLocations:
         is_global: Whether keys are unique in the table; else in each partition.
     """
 
-    def __init__(self, partition: MetadataPartition) -> None:
-        self._partition = partition
-        self.is_global = not partition.is_partitioned
+    def __init__(self, load: Callable[[], MetadataPartition]) -> None:
+        """Read which file groups the index has.
+
+        Args:
+            load: Returns the partition as it is now.
+        """
+        self._load = load
+        self._partition = load()
+        self.is_global = not self._partition.is_partitioned
 
     def find(self, record_keys: pa.ChunkedArray, partition_path: str | None = None) -> pa.Table:
         """Return where each key is.
@@ -50,7 +56,11 @@ class RecordLocations:
             StorageError: the store failed.
         """
         keys: Sequence[str] = record_keys.to_pylist()
-        found = self._partition.lookup(keys, partition_path)
+        try:
+            found = self._partition.lookup(keys, partition_path)
+        except NotFoundError:  # a compaction has replaced its files, and a clean deleted them
+            self._partition = self._load()
+            found = self._partition.lookup(keys, partition_path)
         locations = [_location(found.get(key)) for key in keys]
         return pa.table(
             [
@@ -73,18 +83,26 @@ def load_record_locations(state: TableState) -> RecordLocations:
     """Return the record index of a table.
 
     Raises:
-        IndexUnknownError: the table has none.
+        IndexUnknownError: the table has none, or one that lacks commits.
         CorruptError: the metadata table is damaged.
         UnsupportedError: the metadata table is of a kind that is not read.
         StorageError: the store failed.
     """
-    metadata = None
-    if RECORD_INDEX in state.config.metadata_partitions:
-        metadata = load_metadata_table(state.store, state.config, state.timeline, state.limits)
-    if metadata is None:
+    if RECORD_INDEX not in state.config.metadata_partitions:
         raise IndexUnknownError(
             "the table has no record index: hoodie.table.metadata.partitions does not list "
             f"{RECORD_INDEX}; lookup() finds the rows of keys without it. Build the index, for "
             "example by Hudi with hoodie.metadata.record.index.enable=true"
         )
-    return RecordLocations(metadata.partition(RECORD_INDEX))
+
+    def load() -> MetadataPartition:
+        table = load_metadata_table(state.store, state.config, state.timeline, state.limits)
+        if table is None or not table.step.is_in_step:
+            why = "" if table is None else f": {table.step}"
+            raise IndexUnknownError(
+                f"the record index is not in step with the table{why}; lookup() finds the rows of "
+                "keys without it. Rebuild the metadata table, or drop it"
+            )
+        return table.partition(RECORD_INDEX)
+
+    return RecordLocations(load)

@@ -201,6 +201,19 @@ def test_an_overwrite_begins_file_groups(uri: str) -> None:
         table.bulk_insert(rows([9], ts=1))
 
 
+def test_an_index_that_names_a_file_group_that_is_not_there(
+    uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = bf.open(uri)
+    table.upsert(rows(range(3), ts=1))
+    monkeypatch.setattr(
+        Scanned, "find", lambda *_: pa.table({"partition_path": ["us"], "file_id": ["gone"]})
+    )
+    for use in (table.locate, table.lookup, table.delete):
+        with pytest.raises(bf.CorruptError, match="names file group gone, which the table"):
+            use(["key-000000"])
+
+
 def test_what_takes_buckets_is_refused(uri: str) -> None:
     table = bf.open(uri)
     table.upsert(rows(range(3), ts=1))
