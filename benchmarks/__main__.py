@@ -17,6 +17,7 @@ from .hashing import measure_java_hash, measure_ring
 from .keys import measure_locate, measure_lookup
 from .measure import Result
 from .memory import measure_memory
+from .metadata_listing import measure_metadata_listing
 from .reading import measure_cow, measure_log_only, measure_mor
 from .report import encode_run, format_figures, format_results, write_report
 from .spark_reading import measure_spark_reading
@@ -54,6 +55,7 @@ _BENCHMARKS = {
         measure_memory, ("cow", "mor", "log_only", "cow_5x", "mor_5x", "log_only_5x")
     ),
     "startup": _Benchmark(measure_startup),
+    "metadata_listing": _Benchmark(measure_metadata_listing),
 }
 
 

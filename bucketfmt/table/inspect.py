@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from bucketfmt.arguments import check_int
 from bucketfmt.errors import BucketfmtError, IndexUnknownError
 from bucketfmt.format.log.log_block import CorruptSpan, HeaderKey
 from bucketfmt.format.log.log_file import decode_log_file
@@ -16,6 +17,8 @@ from bucketfmt.index.infer import largest_bucket_id
 from bucketfmt.index.layout import BucketLayout
 from bucketfmt.location.find_index import IndexFinder
 from bucketfmt.location.hashing_files import load_hashing_metadata
+from bucketfmt.metadata_table.entries import list_entries
+from bucketfmt.metadata_table.metadata_table import load_metadata_table
 from bucketfmt.process import cached_property
 from bucketfmt.snapshot.files import FileSlice
 from bucketfmt.snapshot.snapshot import Snapshot
@@ -250,6 +253,30 @@ class Inspect:
         except BucketfmtError as error:
             raise error.within(path=path) from None
         return pa.Table.from_pylist(rows, _LOG_BLOCKS)
+
+    def metadata_entries(self, partition: str, limit: int | None = None) -> pa.Table:
+        """Return what a partition of the metadata table says, in step with the table or not.
+
+        Args:
+            partition: Such as `files`, `column_stats` or `record_index`.
+            limit: Read at most this many records.
+
+        Returns:
+            The entries that are not taken back, in the order of their keys. The columns depend on
+            the partition: `metadata_table.entries.list_entries`.
+
+        Raises:
+            ValueError: the table lists no such partition.
+            CorruptError: the metadata table is damaged.
+            UnsupportedError: the metadata table is of a kind that is not read.
+        """
+        if limit is not None:
+            limit = check_int("limit", limit, 0)
+        state = self._state
+        found = load_metadata_table(state.store, state.config, state.timeline, state.limits)
+        if found is None:
+            raise ValueError("the table has no metadata table")
+        return list_entries(found.partition(partition), limit)
 
     def _slices(self) -> Iterator[tuple[FileSlice, int | None]]:
         """Yield the newest slice of every file group, and its bucket."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 import bucketfmt as bf
+from benchmarks.metadata_listing import ByMetadata, listed_table
+from bucketfmt.cli.commands.tables import describe_facts
 from bucketfmt.limits import DEFAULT_LIMITS
 from bucketfmt.metadata_table.metadata_lister import MetadataLister
 from bucketfmt.snapshot.listing import StoreLister
@@ -145,3 +147,31 @@ def test_many_partitions_are_looked_up_at_once() -> None:
     before = len(store.operations)
     assert [len(lister.files(path)) for path in lister.partitions] == [4, 4, 4]
     assert len(store.operations) == before
+
+
+def test_requests_do_not_grow_with_the_partitions() -> None:
+    counts = []
+    for num_partitions in (10, 100):
+        store = MemoryStore(listed_table(num_partitions, 3))
+        by_metadata, by_folders = ByMetadata(store, True), ByMetadata(store, False)
+        plan = by_metadata.plan()
+        assert plan == by_folders.plan()
+        assert len(plan.slices) == 3 * num_partitions
+        own, others = by_metadata.requests, by_folders.requests
+        assert others["list"] == own["list"] + num_partitions - 1
+        counts.append(own)
+    assert counts[0] == counts[1]
+    assert counts[0] == {"list": 3, "read": 20}
+
+
+def test_describe_says_what_files_are_listed_by() -> None:
+    files = dict(table_files("1.2.0/mdt_bucket"))
+    assert describe_facts(opened(files)[0])["files listed by"] == "metadata table"
+    assert describe_facts(opened(without_metadata_table(files))[0])["files listed by"] == "folders"
+    (time,) = {requested_time(last_commit(files))}
+    for path in of_metadata_timeline(files, time):
+        del files[path]
+    said = describe_facts(opened(files)[0])["files listed by"]
+    assert said == (
+        f"folders, not the metadata table: the metadata table is not in step: it lacks {time}"
+    )

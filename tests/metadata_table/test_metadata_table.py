@@ -19,6 +19,7 @@ from bucketfmt.errors import (
 )
 from bucketfmt.format.metadata.metadata_keys import parse_files_key
 from bucketfmt.format.metadata.metadata_records import (
+    BloomFilterEntry,
     ColumnStats,
     FilesRecord,
     MetadataRecord,
@@ -54,7 +55,10 @@ def test_files_are_those_in_the_folders(table: str) -> None:
         assert isinstance(record, FilesRecord)
         said = {name: e.size for name, e in record.entries.items() if not e.is_deleted}
         files = [f for group in listed.files(partition).values() for f in group]
-        assert said == {str(file.name): file.size for file in files}
+        there = {str(file.name): file.size for file in files}
+        if "/0.15.0/" in table:  # Hudi says 1 byte of a log file that it rolled back a write in
+            there |= {name: 1 for name in there.keys() & said.keys() if said[name] == 1}
+        assert said == there
 
 
 def of_hudi(bound: Mapping[str, Any] | None) -> Any:
@@ -87,6 +91,9 @@ def said_by_hudi(row: Mapping[str, Any]) -> tuple[object, ...]:
             *map(repr, bounds),
             *(stats[c] for c in counts),
         )
+    if row["BloomFilterMetadata"] is not None:
+        own = row["BloomFilterMetadata"]
+        return own["type"], own["timestamp"], bytes(own["bloomFilter"]), own["isDeleted"]
     location = row["recordIndexMetadata"]
     high, low = (location[f"fileId{half}Bits"] & (1 << 64) - 1 for half in ("High", "Low"))
     file_id = f"{uuid.UUID(int=high << 64 | low)}-{location['fileIndex']}"
@@ -112,6 +119,8 @@ def said_by_us(record: MetadataRecord, bytes_for_decimals: bool) -> tuple[object
             record.total_uncompressed_bytes,
             record.is_deleted,
         )
+    if isinstance(record, BloomFilterEntry):
+        return record.type_code, record.instant, bytes(record.text), record.is_deleted
     assert isinstance(record, RecordLocation)
     return record.partition_path, record.file_id, record.instant_ms
 

@@ -26,6 +26,7 @@ from bucketfmt.cli.render import (
     size_text,
 )
 from bucketfmt.index.skew import Skew, measure_skew
+from bucketfmt.metadata_table.metadata_lister import metadata_behind
 from bucketfmt.table.inspect import Inspect
 from bucketfmt.table.table import Table
 
@@ -64,7 +65,17 @@ def describe_facts(table: Table) -> dict[str, Any]:
         "last instant": pc.max(completed["requested_time"]).as_py(),
         "pending instants": commits.num_rows - completed.num_rows,
         "metadata table": ", ".join(config.metadata_partitions) or "none",
+        "files listed by": _listed_by(table),
     }
+
+
+def _listed_by(table: Table) -> str:
+    """Say what reads list the table by, and why not by its metadata table."""
+    metadata = metadata_behind(table.state.lister)
+    if metadata is None:
+        return "folders"
+    reason = metadata.why_not("files")
+    return "metadata table" if reason is None else f"folders, not the metadata table: {reason}"
 
 
 @app.command()
