@@ -31,7 +31,7 @@ def unpack(version: str, name: str, into: Path) -> Path:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder.parent) as unpacked:
             with tarfile.open(DATA / version / f"{name}.tar.xz") as archive:
-                archive.extractall(unpacked, filter="data")
+                archive.extractall(unpacked, filter="fully_trusted")  # this repository made it
             with contextlib.suppress(OSError):  # another process was first
                 Path(unpacked).rename(folder)
                 Path(unpacked).mkdir()

@@ -39,7 +39,7 @@ def examples(number: int) -> int:
 
 def pytest_configure(config: pytest.Config) -> None:
     # A busy machine is no failure.
-    settings.register_profile("some", deadline=None, max_examples=50)
+    settings.register_profile("some", deadline=None, max_examples=25)
     settings.register_profile("many", deadline=None, max_examples=500)
     settings.load_profile("many" if config.getoption("--every-case") else "some")
 

@@ -126,6 +126,7 @@ def test_storage_options_are_json_where_they_can_be() -> None:
     }
 
 
+@pytest.mark.rotated(0)
 @pytest.mark.parametrize(
     "arguments",
     [

@@ -50,10 +50,8 @@ class TestRead:
         shown = on_terminal("read", mor)
         assert (shown.code, len(shown.out.splitlines())) == (0, 1 + 100)
         assert shown.err == "100 of 310 rows; --limit N or -o FILE for more\n"
-        few = on_terminal("read", mor, "-f", "qty = 6")
-        assert (few.code, few.err) == (0, "")
         every = on_terminal("read", mor, "-n", 1000)
-        assert (every.err, len(every.out.splitlines())) == ("", 1 + 310)
+        assert (every.code, every.err, len(every.out.splitlines())) == (0, "", 1 + 310)
 
     def test_text_on_a_terminal_of_what_is_dear_to_count(
         self, mor: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
@@ -80,9 +78,10 @@ class TestRead:
         written = len(run.out.splitlines()) - (form != "json")
         assert 0 < written < 310
         assert f"; the output is incomplete: it ends after {written} rows\n" in run.err
-        shown = on_terminal("read", root)
-        assert (shown.code, shown.out) == (2, "")
-        assert "incomplete" not in shown.err
+        if form == "text":
+            shown = on_terminal("read", root)
+            assert (shown.code, shown.out) == (2, "")
+            assert "incomplete" not in shown.err
 
     def test_text_of_any_width_is_whole_off_a_terminal(self, tmp_path: Path, cli: Cli) -> None:
         rows = pa.table({"id": ["a", "b"], "note": ["x" * 9_000, "short"], "n": [1, 22]})
@@ -161,8 +160,9 @@ class TestRead:
         root = golden("1.2.0", "nested_mor")
         texts = cli("read", root, "-c", "id,bin,db,day", "--output", "json")
         assert "NaN," not in texts.out.replace('"NaN",', "")
+        rows = {row["id"]: row for row in bf.open(root).scan().to_arrow().to_pylist()}
         for row in texts.rows:
-            (ours,) = bf.open(root).scan(filter=[("id", "=", row["id"])]).to_arrow().to_pylist()
+            ours = rows[row["id"]]
             assert row["bin"] == (ours["bin"] and base64.b64encode(ours["bin"]).decode())
             assert row["day"] == (ours["day"] and str(ours["day"]))
             if ours["db"] is not None:

@@ -282,6 +282,7 @@ def on_a_terminal(command: list[str]) -> tuple[str, str]:
     return out.decode(), shown.decode(errors="replace")
 
 
+@pytest.mark.rotated(0)
 @pytest.mark.parametrize(
     ("arguments", "stage"),
     [

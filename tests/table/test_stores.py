@@ -68,7 +68,7 @@ def answers(table: bf.Table) -> list[pa.Table]:
     ]
 
 
-@pytest.mark.rotated(1)
+@pytest.mark.rotated(0)
 @pytest.mark.parametrize(("version", "name"), TABLES)
 def test_the_same_rows_and_nothing_written(
     golden: Golden, place: Place, version: str, name: str

@@ -75,6 +75,7 @@ SUBJECTS = [
 PROVING = ("even", "skewed")
 
 
+@pytest.mark.rotated(0)
 @pytest.mark.parametrize("subject", SUBJECTS, ids=lambda s: f"{s.version}-{s.form}-{s.sizes}")
 def test_a_wrong_index_is_refused_or_harmless(subject: Subject) -> None:
     trial = Trial(subject)

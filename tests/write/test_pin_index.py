@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,7 +15,15 @@ from bucketfmt.format.buckets.hashing_metadata import (
     initial_hashing_metadata,
 )
 from bucketfmt.format.table.properties import check_table_checksum, decode_properties
-from bucketfmt.testing.crashes import CRASHES, FAILURES, Ending, SimulatedProcess, strike_everywhere
+from bucketfmt.testing.crashes import (
+    CRASHES,
+    FAILURES,
+    Aftermath,
+    Ending,
+    Looks,
+    SimulatedProcess,
+    strike_everywhere,
+)
 from bucketfmt.testing.memory_store import MemoryStore
 from tests.table.tables import forget_index, open_recorded, opened_files, state_buckets
 
@@ -261,8 +270,10 @@ def test_whatever_befalls_it_the_table_reads_and_can_be_written(
 ) -> None:
     files = in_memory(plain_table(tmp_path / "t", bf.SimpleBucketIndex(4), num_keys=30))
     endings = set()
-    for aftermath in strike_everywhere(files, lambda table: table.pin_index(), faults):  # type: ignore[arg-type]
+
+    def look(aftermath: Aftermath) -> None:
         endings.add(aftermath.ending)
+        aftermath = replace(aftermath, store=aftermath.store.copy())
         table = SimulatedProcess(aftermath.store, 2).open()
         assert table.scan().count() == 30, aftermath
         assert table.index is not None, aftermath
@@ -271,6 +282,11 @@ def test_whatever_befalls_it_the_table_reads_and_can_be_written(
         assert after.resolved_index.is_recorded, aftermath
         assert after.config.properties.items() >= SIMPLE_4.items(), aftermath
         assert after.scan().count() == 30, aftermath
+
+    looks = Looks(look)
+    for aftermath in strike_everywhere(files, lambda table: table.pin_index(), faults):  # type: ignore[arg-type]
+        looks(aftermath)
+    assert looks.points > looks.states
     assert Ending.DONE in endings or Ending.UNKNOWN in endings
 
 

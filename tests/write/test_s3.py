@@ -150,7 +150,7 @@ def test_processes_counting_up_lose_no_count(s3_options: Options, uri: str) -> N
     table.upsert(pa.Table.from_pylist([start], SCHEMA))
     context = multiprocessing.get_context("spawn")
     writers = [
-        context.Process(target=_count_up, args=(uri, s3_options, 3, number)) for number in range(2)
+        context.Process(target=_count_up, args=(uri, s3_options, 2, number)) for number in range(2)
     ]
     for writer in writers:
         writer.start()
@@ -159,8 +159,8 @@ def test_processes_counting_up_lose_no_count(s3_options: Options, uri: str) -> N
     assert [writer.exitcode for writer in writers] == [0, 0]
     table = bf.open(uri, fresh(s3_options))
     found = {row["id"]: row["price"] for row in table.scan().to_arrow().to_pylist()}
-    assert found.pop("counter") == 6.0
-    assert sorted(found) == [f"own-{number}-{turn}" for number in range(2) for turn in range(3)]
+    assert found.pop("counter") == 4.0
+    assert sorted(found) == [f"own-{number}-{turn}" for number in range(2) for turn in range(2)]
     assert table.check(depth="full").status == "clean"
     lease = json.loads(table.store.read(".hoodie/.locks/table_lock.json", 10_000))
     assert lease["expired"] is True  # given back
@@ -184,6 +184,7 @@ def _upsert_and_die(uri: str, options: Options, what: str, is_after: bool) -> No
     bf.open(uri, options).upsert(us_rows(10, ts=2, price=2.0))
 
 
+@pytest.mark.rotated(0)
 @pytest.mark.parametrize(
     ("what", "is_after"),
     [("data", True), (".hoodie/timeline", True)],

@@ -294,7 +294,7 @@ def test_crash_points_of_savepoints(tmp_path: Path, version: int) -> None:
     assert points == 4
 
 
-@pytest.mark.rotated(1)
+@pytest.mark.rotated(0)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("version", VERSIONS)
 def test_crash_points_of_restores(tmp_path: Path, version: int, kind: str) -> None:
