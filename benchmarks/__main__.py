@@ -19,6 +19,7 @@ from .measure import Result
 from .memory import measure_memory
 from .metadata_listing import measure_metadata_listing
 from .reading import measure_cow, measure_log_only, measure_mor
+from .record_index import measure_record_index
 from .report import encode_run, format_figures, format_results, write_report
 from .spark_reading import measure_spark_reading
 from .spark_writing import measure_spark_writing
@@ -46,6 +47,7 @@ _BENCHMARKS = {
     "ring": _Benchmark(measure_ring),
     "locate": _Benchmark(measure_locate, ("cow", "wide")),
     "lookup": _Benchmark(measure_lookup, ("wide",)),
+    "record_index": _Benchmark(measure_record_index),
     "check": _Benchmark(measure_check, ("cow_5x",)),
     "writing": _Benchmark(measure_writing, ("cow",)),
     "write_memory": _Benchmark(measure_write_memory, ("cow", "cow_5x")),

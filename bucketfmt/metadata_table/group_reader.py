@@ -63,7 +63,7 @@ class _Layer:
 
 
 class GroupReader:
-    """Looks up and scans the records of a file group. What was read is kept.
+    """Looks up and scans the records of a file group. What was read is kept, if it may be.
 
     Attributes:
         file_slice: The files of the file group that count.
@@ -76,6 +76,8 @@ class GroupReader:
         is_valid_instant: Callable[[str], bool],
         replaces: bool,
         limits: Limits,
+        *,
+        keeps_files: bool = True,
     ) -> None:
         """Prepare to read.
 
@@ -86,8 +88,10 @@ class GroupReader:
             replaces: Whether the newest record of a key stands alone, so that older records need
                 not be looked for.
             limits: Bounds on what is read.
+            keeps_files: Whether files that are read whole are kept; else they are read again.
         """
         self.file_slice = file_slice
+        self._keeps = keeps_files or file_slice.size > _WHOLE_BYTES
         self._store = store
         self._is_valid_instant = is_valid_instant
         self._replaces = replaces
@@ -156,9 +160,16 @@ class GroupReader:
         except BucketfmtError as error:
             raise error.within(path=layer.path) from None
 
-    @cached_property
+    @property
     def _layers(self) -> tuple[_Layer, ...]:
-        """The layers, the oldest first."""
+        return self._kept_layers if self._keeps else self._load_layers()
+
+    @cached_property
+    def _kept_layers(self) -> tuple[_Layer, ...]:
+        return self._load_layers()
+
+    def _load_layers(self) -> tuple[_Layer, ...]:
+        """Return the layers, the oldest first."""
         base = self.file_slice.base_file
         layers = [] if base is None else [self._base_layer(base)]
         return (*layers, *self._log_layers())

@@ -41,6 +41,8 @@ from bucketfmt.timeline.timeline import Instant, Timeline
 
 __all__ = ["MetadataTable", "load_metadata_table"]
 
+_KEPT_BYTES = 256 << 20  # of a partition, whose small files are read whole
+
 
 class MetadataTable:
     """A metadata table, as its timeline and that of the table stand. Safe for several threads.
@@ -105,6 +107,7 @@ class MetadataTable:
             raise CorruptError(
                 f"partition {name} of the metadata table has no file group; rebuild it", path=folder
             )
+        keeps_files = sum(file_slice.size for file_slice in slices) <= _KEPT_BYTES
         readers = [
             GroupReader(
                 self.store,
@@ -112,6 +115,7 @@ class MetadataTable:
                 self._is_valid_block,
                 keeps_newest_record(name),
                 self.limits,
+                keeps_files=keeps_files,
             )
             for file_slice in slices
         ]
