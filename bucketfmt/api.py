@@ -48,6 +48,7 @@ from bucketfmt.timeline.timeline import Instant, Timeline
 from bucketfmt.write.commit.open import WriterConfig, open_transactions
 from bucketfmt.write.commit.result import CommitResult
 from bucketfmt.write.commit.transactions import Transactions
+from bucketfmt.write.metadata.metadata_partitions import MetadataPartitions
 from bucketfmt.write.properties.create import create_table
 from bucketfmt.write.properties.pin_index import is_recorded, pin_index
 from bucketfmt.write.properties.plan_create import TableType, name_of, plan_properties
@@ -229,6 +230,11 @@ class Table(ReadableTable):
             concurrency=self._writer_config.concurrency,
             pin_index=self._writer_config.pin_index,
         )
+
+    @cached_property
+    def metadata_table(self) -> MetadataPartitions:
+        """The partitions of Hudi's metadata table: `list`, `init`, `rebuild` and `drop`."""
+        return MetadataPartitions(self._transactions)
 
     def upsert(self, data: DataLike, **options: Unpack[WriteArguments]) -> CommitResult:
         """Write rows: adds rows with new keys, and replaces rows with known keys.

@@ -6,9 +6,9 @@ files whole. Source: HoodieBackedTableMetadata, HoodieMergedLogRecordScanner.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from heapq import merge
 from itertools import groupby
@@ -121,6 +121,21 @@ class GroupReader:
             if self._replaces:
                 wanted = [number for number in wanted if not found[number]]
         return [reduce(merge_records, records[::-1]) if records else None for records in found]
+
+    def with_logs(self, names: Container[str]) -> GroupReader:
+        """Return a reader of the base file and of some of the log files.
+
+        Args:
+            names: Of the log files.
+        """
+        logs = tuple(file for file in self.file_slice.log_files if str(file.name) in names)
+        return GroupReader(
+            self._store,
+            replace(self.file_slice, log_files=logs),
+            self._is_valid_instant,
+            self._replaces,
+            self._limits,
+        )
 
     def scan(self, prefix: bytes = b"") -> Iterator[tuple[bytes, MetadataRecord]]:
         """Yield the keys that begin with a prefix, in order, each with its record.

@@ -24,7 +24,8 @@ from bucketfmt.metadata_table.in_step import Step, find_step
 from bucketfmt.metadata_table.metadata_partition import MetadataPartition
 from bucketfmt.metadata_table.valid_instants import ValidInstants, is_initial_instant
 from bucketfmt.process import Mutex, cached_property
-from bucketfmt.snapshot.file_slices import find_file_slices, group_files
+from bucketfmt.snapshot.file_slices import find_file_slices, find_slice_history, group_files
+from bucketfmt.snapshot.files import DataFile, FileSlice
 from bucketfmt.snapshot.listing import listed_file
 from bucketfmt.storage.folder_store import FolderStore
 from bucketfmt.storage.store import Store
@@ -39,7 +40,7 @@ from bucketfmt.timeline.load import (
 from bucketfmt.timeline.table_properties import load_config
 from bucketfmt.timeline.timeline import Instant, Timeline
 
-__all__ = ["MetadataTable", "load_metadata_table"]
+__all__ = ["MetadataTable", "find_last_compaction", "load_metadata_table"]
 
 _KEPT_BYTES = 256 << 20  # of a partition, whose small files are read whole
 
@@ -95,14 +96,28 @@ class MetadataTable:
                 found = self._partitions.setdefault(name, loaded)
         return found
 
-    def _load_partition(self, name: str) -> MetadataPartition:
-        folder = join_path(METADATA_TABLE, name)
+    def slice_histories(self, name: str) -> list[list[FileSlice]]:
+        """Return the file slices of each file group of a partition, oldest first.
+
+        Errors as of `partition`.
+        """
+        compactions = self._compactions(name)
+        return [
+            find_slice_history(name, file_id, files, self, compactions.get(file_id))
+            for file_id, files in sorted(self._list_groups(name).items())
+        ]
+
+    def _list_groups(self, name: str) -> dict[str, list[DataFile]]:
         files = []
-        for entry in self.store.list(folder):
+        for entry in self.store.list(join_path(METADATA_TABLE, name)):
             file_name = find_metadata_file_name(entry.name)
             if file_name is not None:
                 files.append(listed_file(entry, file_name))
-        slices = find_file_slices(name, group_files(files), self, self._compactions(name))
+        return group_files(files)
+
+    def _load_partition(self, name: str) -> MetadataPartition:
+        folder = join_path(METADATA_TABLE, name)
+        slices = find_file_slices(name, self._list_groups(name), self, self._compactions(name))
         if not slices:
             raise CorruptError(
                 f"partition {name} of the metadata table has no file group; rebuild it", path=folder
@@ -242,6 +257,12 @@ def load_metadata_table(
             )
         own_timeline = load_timeline(folder, own_config, limits)
     return MetadataTable(store, config, timeline, own_config, own_timeline, limits)
+
+
+def find_last_compaction(timeline: Timeline) -> Instant | None:
+    """Return the last completed compaction of a metadata table."""
+    compactions = timeline.completed.of("commit").instants
+    return compactions[-1] if compactions else None
 
 
 @contextmanager

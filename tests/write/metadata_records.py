@@ -8,10 +8,16 @@ from bucketfmt.format.metadata.metadata_keys import (
     format_column_stats_key,
     format_files_key,
 )
-from bucketfmt.format.metadata.metadata_records import ColumnStats, FilesRecord, MetadataRecord
+from bucketfmt.format.metadata.metadata_records import (
+    ColumnStats,
+    FilesRecord,
+    MetadataRecord,
+    RecordLocation,
+)
 from bucketfmt.format.timeline.service_metadata import RollbackMetadata
 from bucketfmt.limits import DEFAULT_LIMITS
 from bucketfmt.metadata_table.metadata_table import load_metadata_table
+from bucketfmt.rows.columns.meta_columns import PARTITION_PATH, RECORD_KEY
 from bucketfmt.snapshot.files import DataFile
 from bucketfmt.snapshot.listing import StoreLister
 from bucketfmt.timeline.load import load_instant_content
@@ -46,6 +52,16 @@ def assert_in_step(table: bf.Table) -> None:
         if table.config.table_version < 8 or table.timeline.is_completed(own.name.instant)
     }
     _assert_files(records_of(table, "files"), files)
+    if "record_index" in listed:
+        rows = table.scan([RECORD_KEY, PARTITION_PATH]).to_arrow().to_pylist()
+        ids = {(p, i) for p in lister.partitions for i in lister.files(p)}
+        found_keys = records_of(table, "record_index")
+        assert found_keys.keys() == {row[RECORD_KEY] for row in rows}
+        for row in rows:
+            location = found_keys[row[RECORD_KEY]]
+            assert isinstance(location, RecordLocation)
+            assert location.partition_path == row[PARTITION_PATH]
+            assert (location.partition_path, location.file_id) in ids
     if "column_stats" not in listed:
         return
     columns = load_indexed_columns(table.store, table.config, DEFAULT_LIMITS)

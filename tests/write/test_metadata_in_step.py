@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import date, datetime, timezone
+from decimal import Decimal
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,9 +13,16 @@ import pytest
 import bucketfmt as bf
 from bucketfmt.format.metadata.metadata_keys import format_column_stats_key
 from bucketfmt.format.metadata.metadata_records import FilesRecord
+from bucketfmt.format.names.layout import METADATA_TABLE
 from bucketfmt.limits import DEFAULT_LIMITS
+from bucketfmt.storage.folder_store import FolderStore
+from bucketfmt.timeline.load import load_timeline
+from bucketfmt.timeline.table_properties import load_config
+from bucketfmt.write.metadata import metadata_services
 from bucketfmt.write.metadata.collect_update import load_indexed_columns
 from bucketfmt.write.metadata.file_statistics import FileStatistics
+from bucketfmt.write.metadata.initialise import KEPT_PARTITIONS
+from bucketfmt.write.services.plan_archive import Kept
 from tests.write.metadata_records import assert_in_step, records_of
 
 Copy = Callable[[str, str], Path]
@@ -63,4 +72,154 @@ def test_every_change_is_in_the_metadata_table(golden_copy: Copy, version: str) 
     table.archive(min_commits=2, max_commits=3)
     table.upsert(changed)
     assert_in_step(table)
-    assert table.config.metadata_partitions == listed
+    assert bf.open(table.uri).config.metadata_partitions == listed
+
+
+@pytest.mark.parametrize("version", HUDI_VERSIONS)
+def test_the_metadata_table_does_not_grow(
+    golden_copy: Copy, version: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is compacted after some delta commits, and cleaned and archived after compactions."""
+    monkeypatch.setattr(metadata_services, "_DELTA_COMMITS", 2)
+    monkeypatch.setattr(metadata_services, "_KEPT", Kept(2, 3))
+    root = golden_copy(version, "mdt_bucket")
+    table = bf.open(root, index=bf.SimpleBucketIndex(4))
+    some = table.scan().to_arrow().slice(0, 10)
+    counts = []
+    for _ in range(11):
+        table.upsert(some)
+        files = (root / ".hoodie/metadata").rglob("*")
+        counts.append(len([f for f in files if not {"archived", "history"} & set(f.parts)]))
+    assert_in_step(table)
+    assert max(counts[7:]) <= max(counts[:7]) + 3, counts
+    below = FolderStore(table.store, METADATA_TABLE)
+    timeline = load_timeline(below, load_config(below, DEFAULT_LIMITS))
+    assert timeline.completed.of("commit").instants
+    assert timeline.completed.of("clean").instants
+    assert len(timeline.writes.instants) <= 6
+    assert not timeline.pending.instants
+
+
+SCHEMA = pa.schema(
+    [
+        ("id", pa.string()),
+        ("part", pa.string()),
+        ("n", pa.int32()),
+        ("price", pa.decimal128(9, 2)),
+        ("day", pa.date32()),
+        ("at", pa.timestamp("us", "UTC")),
+        ("ts", pa.int64()),
+    ]
+)
+
+
+def make(path: Path, version: int, kind: str = "COPY_ON_WRITE") -> bf.Table:
+    return bf.create(
+        path,
+        schema=SCHEMA,
+        record_key=["id"],
+        partition_by=["part"],
+        ordering=["ts"],
+        index=bf.SimpleBucketIndex(2),
+        table_type=kind,  # type: ignore[arg-type]
+        table_version=version,
+    )
+
+
+def rows(keys: range, ts: int) -> pa.Table:
+    given = [
+        {
+            "id": f"{key}",
+            "part": "ab"[key % 2],
+            "n": key if key % 3 else None,
+            "price": Decimal(key) / 4,
+            "day": date(2020, 1, 1 + key % 28),
+            "at": datetime(2020, 1, 1, key % 24, tzinfo=timezone.utc),
+            "ts": ts,
+        }
+        for key in keys
+    ]
+    return pa.Table.from_pylist(given, SCHEMA)
+
+
+def partitions_of(version: int) -> list[str]:
+    return [name for name in KEPT_PARTITIONS if version >= 8 or name != "partition_stats"]
+
+
+@pytest.mark.parametrize("kind", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+@pytest.mark.parametrize("version", [6, 8, 9])
+def test_partitions_are_made_from_the_files(tmp_path: Path, version: int, kind: str) -> None:
+    table = make(tmp_path / "t", version, kind)
+    table.upsert(rows(range(20), ts=1))
+    table.upsert(rows(range(10, 30), ts=2))
+    table.delete(["3", "11"])
+    assert table.metadata_table.list() == ()
+    table.metadata_table.init(*partitions_of(version))
+    assert_in_step(table)
+    groups = {each.name: each.file_groups for each in table.metadata_table.list()}
+    assert groups.pop("record_index") == 10
+    assert groups["column_stats"] == 2
+    table.upsert(rows(range(25, 40), ts=3))
+    table.delete(["12", "26", "39"])
+    assert_in_step(table)
+    table.insert_overwrite(rows(range(0, 60, 2), ts=4))
+    assert_in_step(table)
+    table.delete_partitions(["b"])
+    assert_in_step(table)
+    table.metadata_table.rebuild("record_index", "column_stats")
+    table.upsert(rows(range(5), ts=5))
+    assert_in_step(table)
+    table.metadata_table.drop("column_stats")
+    left = {each.name for each in table.metadata_table.list()}
+    assert left == {"files", "bloom_filters", "record_index"}
+    table.upsert(rows(range(7), ts=6))
+    assert_in_step(table)
+    table.metadata_table.drop()
+    assert table.metadata_table.list() == ()
+    assert not (tmp_path / "t/.hoodie/metadata").exists()
+    table.upsert(rows(range(8), ts=7))
+
+
+@pytest.mark.parametrize("version", [6, 9])
+def test_a_metadata_table_that_is_behind_is_made_anew(tmp_path: Path, version: int) -> None:
+    table = make(tmp_path / "t", version)
+    table.upsert(rows(range(20), ts=1))
+    table.metadata_table.init(*partitions_of(version))
+    done = table.upsert(rows(range(30), ts=2)).instant
+    folder = tmp_path / "t/.hoodie/metadata/.hoodie" / ("timeline" if version > 6 else "")
+    for path in folder.glob(f"{done}*.deltacommit*"):
+        path.unlink()
+    with pytest.warns(UserWarning, match=f"made anew: it lacks {done}"):
+        table.upsert(rows(range(3), ts=3))
+    assert_in_step(table)
+    assert len(table.metadata_table.list()) == len(partitions_of(version))
+
+
+@pytest.mark.parametrize("version", [6, 9])
+def test_a_restore_makes_it_anew(tmp_path: Path, version: int) -> None:
+    table = make(tmp_path / "t", version)
+    table.upsert(rows(range(20), ts=1))
+    table.metadata_table.init(*partitions_of(version))
+    table.upsert(rows(range(30), ts=2))
+    saved = table.savepoint()
+    table.delete(["1", "2"])
+    table.upsert(rows(range(50), ts=3))
+    table.restore(saved)
+    assert_in_step(table)
+    table.delete_savepoint(saved)
+    table.upsert(rows(range(10, 60), ts=4))
+    assert_in_step(table)
+    assert table.scan().count() == 60
+
+
+def test_partitions_that_cannot_be_kept_are_removed(golden_copy: Copy) -> None:
+    root = golden_copy("1.2.0", "mdt_bucket")
+    table = bf.open(root, index=bf.SimpleBucketIndex(4))
+    path = root / ".hoodie/hoodie.properties"
+    name = "hoodie.table.metadata.partitions="
+    path.write_text(path.read_text().replace(name, f"{name}secondary_index_by_name,", 1))
+    with pytest.warns(UserWarning, match="secondary_index_by_name of the metadata table cannot"):
+        table.upsert(table.scan(limit=3).to_arrow())
+    left = [each.name for each in table.metadata_table.list()]
+    assert left == ["column_stats", "files", "partition_stats"]
+    assert_in_step(table)

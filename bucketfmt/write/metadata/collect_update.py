@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from bucketfmt.errors import BucketfmtError, NotFoundError
 from bucketfmt.format.keys.bloom import encode_bloom_filter
-from bucketfmt.format.metadata.index_definitions import decode_index_definitions
+from bucketfmt.format.metadata.index_definitions import IndexDefinition, decode_index_definitions
 from bucketfmt.format.metadata.metadata_keys import (
     format_bloom_filter_key,
     format_column_stats_key,
@@ -22,6 +22,7 @@ from bucketfmt.format.metadata.metadata_records import (
     BloomFilterEntry,
     ColumnStats,
     MetadataRecord,
+    MetadataSchema,
 )
 from bucketfmt.format.metadata.metadata_schemas import metadata_schema
 from bucketfmt.format.names.instants import State, comparable_action
@@ -35,7 +36,7 @@ from bucketfmt.metadata_table.metadata_table import load_metadata_table
 from bucketfmt.process import cached_property
 from bucketfmt.rows.row_file import open_row_file
 from bucketfmt.snapshot.file_slices import TimelineView, find_file_slices
-from bucketfmt.snapshot.files import FileSlice
+from bucketfmt.snapshot.files import DataFile, FileSlice
 from bucketfmt.snapshot.listing import StoreLister
 from bucketfmt.snapshot.schema import find_stated_schema
 from bucketfmt.snapshot.state import TableState
@@ -47,6 +48,11 @@ from bucketfmt.timeline.timeline import Instant, Timeline
 from bucketfmt.write.commit.locked_table import LockedTable, PendingChange
 from bucketfmt.write.metadata.file_statistics import FileStatistics
 from bucketfmt.write.metadata.plan_files import plan_files
+from bucketfmt.write.metadata.record_index_update import (
+    RecordIndexReader,
+    instant_milliseconds,
+    plan_record_index,
+)
 from bucketfmt.write.metadata.statistics_records import (
     deleted_column_stats,
     deleted_partition_stats,
@@ -55,7 +61,12 @@ from bucketfmt.write.metadata.statistics_records import (
 )
 from bucketfmt.write.metadata.update import MetadataUpdate, PartitionUpdate
 
-__all__ = ["UpdateCollector", "load_indexed_columns"]
+__all__ = [
+    "UpdateCollector",
+    "load_index_definitions",
+    "load_indexed_columns",
+    "read_bloom_filter",
+]
 
 _DEFINITIONS = "hoodie.table.index.defs.path"
 _Records = dict[str, MetadataRecord]
@@ -96,6 +107,9 @@ class UpdateCollector:
         }
         update = {}
         for partition in sorted(partitions):
+            if partition == "record_index":
+                update[partition] = self._record_index(schema)
+                continue
             found = makers[partition]()
             records = {key: record for key, record in found.items() if record is not None}
             gone = [key for key, record in found.items() if record is None]
@@ -149,32 +163,22 @@ class UpdateCollector:
 
     def _bloom_filters(self) -> _Records:
         is_base = [(p, f) for p, f in self._written if isinstance(_name(f), BaseFileName)]
-        entries = map_in_threads(
-            self._read_bloom_filter, [path for _, path in is_base], waiting_count(self._store)
-        )
+        instant = self._change.instant.requested_time
+
+        def read(given: tuple[str, str]) -> BloomFilterEntry | None:
+            return read_bloom_filter(self._store, given[1], instant, self._limits)
+
+        entries = map_in_threads(read, is_base, waiting_count(self._store))
         found: _Records = {
             format_bloom_filter_key(partition, path.rpartition("/")[2]): entry
             for (partition, path), entry in zip(is_base, entries, strict=True)
             if entry is not None
         }
-        gone = BloomFilterEntry("", self._change.instant.requested_time, b"", True)
+        gone = BloomFilterEntry("", instant, b"", True)
         for partition, file in self._deleted:
             if isinstance(_name(file), BaseFileName):
                 found[format_bloom_filter_key(partition, file)] = gone
         return found
-
-    def _read_bloom_filter(self, path: str) -> BloomFilterEntry | None:
-        """Return the bloom filter in the footer of a base file."""
-        try:
-            with self._store.open_arrow(path) as source:
-                reader = open_row_file(source, path.rpartition(".")[2], self._limits)
-                bloom_filter = reader.keys.bloom_filter
-        except BucketfmtError as error:
-            raise error.within(path=path) from None
-        if bloom_filter is None:
-            return None
-        kind, text = bloom_filter.filter_type.value, encode_bloom_filter(bloom_filter)
-        return BloomFilterEntry(kind, self._change.instant.requested_time, text.encode(), False)
 
     def _column_stats(self) -> _Records:
         found: _Records = {}
@@ -239,6 +243,26 @@ class UpdateCollector:
             found += stats
         return found
 
+    def _record_index(self, schema: MetadataSchema) -> PartitionUpdate:
+        content, config = self._change.content, self._config
+        if not isinstance(content, CommitMetadata):
+            return PartitionUpdate.of({}, schema)
+        reader = RecordIndexReader(self._store, config, self._limits)
+        changes = reader.read_commit(content, self._files_of, self._replaced_slices(content))
+        instant_ms = instant_milliseconds(self._change.instant.requested_time, config)
+        return plan_record_index(changes, [instant_ms] * len(changes), schema)
+
+    def _files_of(self, partition: str, file_id: str) -> Sequence[DataFile]:
+        return self._lister.files(partition).get(file_id, ())
+
+    def _replaced_slices(self, content: CommitMetadata) -> list[FileSlice]:
+        """Return the newest file slices of the file groups that the change replaces."""
+        found = []
+        for path, file_ids in content.partition_to_replace_file_ids.items():
+            groups = {i: self._files_of(path, i) for i in file_ids if self._files_of(path, i)}
+            found += self._slices_of(path, groups)
+        return found
+
     # -- the table once the change is published
 
     @cached_property
@@ -281,6 +305,12 @@ class UpdateCollector:
             for file_id, files in self._lister.files(partition).items()
             if (partition, file_id) not in replaced
         }
+        return self._slices_of(partition, groups)
+
+    def _slices_of(
+        self, partition: str, groups: Mapping[str, Sequence[DataFile]]
+    ) -> list[FileSlice]:
+        """Return the newest file slices of file groups."""
         compactions = {
             file_id: instant.requested_time
             for (path, file_id), instant in self._compactions.items()
@@ -291,8 +321,8 @@ class UpdateCollector:
         view = TimelineView(self._timeline_after, version, archived)
         return find_file_slices(partition, groups, view, compactions)
 
-    def _needs_history(self, groups: Mapping[str, Sequence[object]]) -> bool:
-        times = {file.name.instant for files in groups.values() for file in files}  # type: ignore[attr-defined]
+    def _needs_history(self, groups: Mapping[str, Sequence[DataFile]]) -> bool:
+        times = {file.name.instant for files in groups.values() for file in files}
         timeline = self._timeline_after
         return any(timeline.is_completed(t) and timeline.needs_history(t) for t in times)
 
@@ -307,8 +337,40 @@ class UpdateCollector:
         return load_pending_compactions(table.store, table.config, table.timeline, table.limits)
 
 
+def read_bloom_filter(
+    store: Store, path: str, instant: str, limits: Limits
+) -> BloomFilterEntry | None:
+    """Return the bloom filter in the footer of a base file; None if it has none.
+
+    Raises:
+        CorruptError: the file is damaged.
+        StorageError: the store failed.
+    """
+    try:
+        with store.open_arrow(path) as source:
+            reader = open_row_file(source, path.rpartition(".")[2], limits)
+            bloom_filter = reader.keys.bloom_filter
+    except BucketfmtError as error:
+        raise error.within(path=path) from None
+    if bloom_filter is None:
+        return None
+    kind, text = bloom_filter.filter_type.value, encode_bloom_filter(bloom_filter)
+    return BloomFilterEntry(kind, instant, text.encode(), False)
+
+
 def load_indexed_columns(store: Store, config: TableConfig, limits: Limits) -> Sequence[str] | None:
     """Return the columns that the table records as those with statistics; None: Hudi's default.
+
+    Errors as of `load_index_definitions`.
+    """
+    definition = load_index_definitions(store, config, limits).get("column_stats")
+    return definition.source_fields if definition is not None else None
+
+
+def load_index_definitions(
+    store: Store, config: TableConfig, limits: Limits
+) -> Mapping[str, IndexDefinition]:
+    """Return the definitions of indexes by partition of the metadata table.
 
     Raises:
         CorruptError: the definitions are damaged.
@@ -316,13 +378,12 @@ def load_indexed_columns(store: Store, config: TableConfig, limits: Limits) -> S
     """
     path = config.properties.get(_DEFINITIONS)
     if not path:
-        return None
+        return {}
     try:
         data = store.read(check_relative_path(path, limits), limits.properties_bytes_max)
     except NotFoundError:
-        return None
-    definition = decode_index_definitions(data).get("column_stats")
-    return definition.source_fields if definition is not None else None
+        return {}
+    return decode_index_definitions(data)
 
 
 def _name(path: str) -> object:

@@ -25,9 +25,11 @@ from bucketfmt.format.names.paths import join_path
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.format.timeline.commit_metadata import CommitMetadata, WriteStat
 from bucketfmt.limits import Limits
+from bucketfmt.metadata_table.metadata_table import find_last_compaction
 from bucketfmt.storage.store import FileInfo, Store
 from bucketfmt.storage.streams import map_in_threads, waiting_count
 from bucketfmt.timeline.load import load_timeline
+from bucketfmt.timeline.timeline import Instant
 from bucketfmt.write.commit.locked_table import LockedTable
 from bucketfmt.write.metadata.update import MetadataUpdate, PartitionUpdate
 
@@ -80,7 +82,7 @@ def put_delta_commit(table: LockedTable, time: str, update: MetadataUpdate) -> N
     table.publish(instant, metadata)
 
 
-def remove_delta_commit(store: Store, config: TableConfig, limits: Limits, time: str) -> None:
+def remove_delta_commit(store: Store, config: TableConfig, limits: Limits, time: str) -> bool:
     """Remove the delta commit of an instant, whatever there is of it.
 
     It is done before the instant of the table leaves the timeline: from then on readers would take
@@ -92,13 +94,21 @@ def remove_delta_commit(store: Store, config: TableConfig, limits: Limits, time:
         limits: Bounds on what is read.
         time: The instant of the table.
 
+    Returns:
+        Whether nothing is left of it. False: a compaction has put the records into base files.
+
     Raises:
         StorageError: the store failed; do it again.
     """
     timeline = load_timeline(store, config, limits)
     own = [i for i in timeline.instants if i.requested_time == time]
     if not own:
-        return
+        return True
+    last = find_last_compaction(timeline)
+    if last is not None and any(
+        _time_of(i, config) <= last.requested_time for i in own if i.is_completed
+    ):
+        return False
     for instant in own:
         if instant.is_completed:
             store.delete(join_path(config.timeline_path, instant.file_name))
@@ -112,6 +122,13 @@ def remove_delta_commit(store: Store, config: TableConfig, limits: Limits, time:
                 time, instant.action, state, None, config.timeline_layout
             )
             store.delete(join_path(config.timeline_path, name))
+    return True
+
+
+def _time_of(instant: Instant, config: TableConfig) -> str:
+    """The time that tells whether a compaction has an instant's records."""
+    is_new = config.timeline_layout > 1
+    return (instant.completion_time if is_new else instant.requested_time) or "~"
 
 
 def _remove_of(

@@ -26,7 +26,7 @@ from bucketfmt.rows.row_file import ROW_FILE_BLOCKS, RowFile, open_row_block, op
 from bucketfmt.storage.store import Store
 from bucketfmt.write.metadata.statistics_records import ColumnValues, column_stats, has_statistics
 
-__all__ = ["FileStatistics", "log_rows"]
+__all__ = ["FileStatistics", "block_rows"]
 
 _COLUMNS_MAX = 32  # hoodie.metadata.index.column.stats.max.columns.to.index
 _KEPT_META_COLUMNS = ("_hoodie_commit_time", "_hoodie_partition_path", "_hoodie_record_key")
@@ -43,7 +43,7 @@ class FileStatistics:
         Args:
             store: The files of the table.
             limits: Bounds on what is read.
-            columns: Those with statistics; None for those that Hudi takes by default.
+            columns: Those that the table records as having statistics; None: it records none.
             table_version: Of the table.
         """
         self._store, self._limits = store, limits
@@ -56,12 +56,15 @@ class FileStatistics:
             schema: The columns, Hudi's included.
         """
         known = [field.name for field in schema if has_statistics(field.type, self._version)]
-        if self._columns is not None:
-            return [name for name in self._columns if name in known]
         if self._version < 8:
             return known
-        own = [name for name in known if name not in META_COLUMNS]
-        return [name for name in _KEPT_META_COLUMNS if name in known] + own[:_COLUMNS_MAX]
+        own = [name for name in known if name not in META_COLUMNS][:_COLUMNS_MAX]
+        if self._columns is not None:
+            recorded = [name for name in self._columns if name not in META_COLUMNS]
+            # Hudi's default grows with the columns of the table; a list that somebody chose stays.
+            if own[: len(recorded)] != recorded:
+                return [name for name in self._columns if name in known]
+        return [name for name in _KEPT_META_COLUMNS if name in known] + own
 
     def read(self, path: str) -> list[ColumnStats]:
         """Return the statistics of the columns of a file.
@@ -89,11 +92,17 @@ class FileStatistics:
                 yield from self._values_of_base(reader)
             return
         by_column: dict[str, list[pa.ChunkedArray]] = {}
-        for rows in log_rows(self._store, path, self._limits):
+        for rows in self._log_rows(path):
             for column in self.columns_of(rows.schema):
                 by_column.setdefault(column, []).append(rows[column])
         for column, pieces in by_column.items():
             yield column, _values_of(pieces)
+
+    def _log_rows(self, path: str) -> Iterator[pa.Table]:
+        limits = self._limits
+        for span in decode_log_file(self._store.read(path, limits.log_file_bytes_max), limits):
+            if not isinstance(span, CorruptSpan) and len(span.content):
+                yield from block_rows(span, limits)
 
     def _values_of_base(self, reader: RowFile) -> Iterator[tuple[str, ColumnValues]]:
         names = self.columns_of(reader.schema)
@@ -123,20 +132,13 @@ class FileStatistics:
             yield name, ColumnValues(low, high, rows, nulls, kind, stored, plain)
 
 
-def log_rows(store: Store, path: str, limits: Limits) -> Iterator[pa.Table]:
-    """Yield the rows of each data block of a log file.
+def block_rows(block: LogBlock, limits: Limits) -> Iterator[pa.Table]:
+    """Yield the rows of a log block; a block of another kind has none.
 
     Raises:
-        CorruptError: the file is damaged.
-        UnsupportedError: a block is of a kind that is not read.
-        StorageError: the store failed.
+        CorruptError: the block is damaged.
+        UnsupportedError: its rows are not read.
     """
-    for span in decode_log_file(store.read(path, limits.log_file_bytes_max), limits):
-        if not isinstance(span, CorruptSpan) and len(span.content):
-            yield from _block_rows(span, limits)
-
-
-def _block_rows(block: LogBlock, limits: Limits) -> Iterator[pa.Table]:
     if block.block_type is BlockType.AVRO_DATA:
         yield decode_avro_blocks([block.content], parse_avro_schema(block.schema, limits), limits)
     elif block.block_type in ROW_FILE_BLOCKS:

@@ -8,19 +8,31 @@ BaseActionExecutor.writeTableMetadata.
 
 from __future__ import annotations
 
+import time
+import warnings
 from typing import Literal
 
-from bucketfmt.errors import UnsupportedError
+from bucketfmt.errors import CorruptError, TableNotFoundError, UnsupportedError
 from bucketfmt.format.names.layout import METADATA_TABLE
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.format.timeline.service_metadata import RestoreMetadata, RollbackMetadata
 from bucketfmt.limits import Limits
+from bucketfmt.metadata_table.in_step import find_step
 from bucketfmt.storage.folder_store import FolderStore
 from bucketfmt.storage.store import Store
+from bucketfmt.timeline.history import load_history
+from bucketfmt.timeline.load import load_timeline
 from bucketfmt.timeline.table_properties import has_table, load_config
 from bucketfmt.write.commit.locked_table import LockedTable, PendingChange
-from bucketfmt.write.metadata.collect_update import UpdateCollector
+from bucketfmt.write.metadata.collect_update import UpdateCollector, load_index_definitions
 from bucketfmt.write.metadata.delta_commit import put_delta_commit, remove_delta_commit
+from bucketfmt.write.metadata.initialise import (
+    KEPT_PARTITIONS,
+    drop_partitions,
+    initialise_partitions,
+)
+from bucketfmt.write.metadata.metadata_services import serve_metadata_table
+from bucketfmt.write.metadata.update import MetadataUpdate
 from bucketfmt.write.properties.metadata_table import drop_metadata_table
 
 __all__ = ["MetadataKeeper", "MetadataPolicy"]
@@ -28,8 +40,6 @@ __all__ = ["MetadataKeeper", "MetadataPolicy"]
 MetadataPolicy = Literal["sync", "drop", "refuse"]
 """`sync`: keep the metadata table in step. `drop`: remove it. `refuse`: write to no table that has
 one."""
-
-_KEPT = frozenset({"files", "bloom_filters", "column_stats", "partition_stats"})
 
 
 class MetadataKeeper:
@@ -45,23 +55,40 @@ class MetadataKeeper:
     def check(self, table: LockedTable) -> None:
         """Have the metadata table in step before work under the lock begins.
 
+        Partitions that cannot be kept in step are removed. A metadata table that is behind is made
+        anew.
+
         Raises:
-            UnsupportedError: the table has a metadata table, which is to stay and cannot be kept
-                in step.
+            UnsupportedError: the table has a metadata table, and is not to be written to then.
+            CorruptError: the metadata table is made anew, and a file of the table is damaged.
             StorageError: the store failed.
         """
         listed = _listed(table.config)
-        if not listed or (self._policy == "sync" and listed <= _KEPT):
+        if not listed:
             return
+        if self._policy == "refuse":
+            raise UnsupportedError(
+                "the table has a metadata table, and the writer is set to write to no such table. "
+                'Either open the table with metadata_table="sync", which writes each commit to it, '
+                'or with metadata_table="drop", which removes it (Hudi rebuilds it), or set '
+                "hoodie.metadata.enable=false in Hudi's writers, whose next write removes it"
+            )
         if self._policy == "drop":
             self._drop(table)
             return
-        raise UnsupportedError(
-            "the table has a metadata table, which would not know of this commit: readers "
-            "that trust it would miss rows, and Hudi would write keys twice. Either open the "
-            'table with metadata_table="drop", which removes it (Hudi rebuilds it), or set '
-            "hoodie.metadata.enable=false in Hudi's writers, whose next write removes it"
-        )
+        lost = sorted(listed - _find_kept(table))
+        if lost:
+            _warn(
+                f"{', '.join(lost)} of the metadata table cannot be kept in step, and "
+                f"{'is' if len(lost) == 1 else 'are'} removed; Hudi makes "
+                f"{'it' if len(lost) == 1 else 'them'} anew"
+            )
+            drop_partitions(table, lost)
+        if table.config.metadata_partitions:
+            why = _find_gap(table)
+            if why is not None:
+                _warn(f"the metadata table is made anew: {why}")
+                _rebuild(table)
 
     def bring_in_step(self, table: LockedTable, change: PendingChange) -> None:
         """Write a change to the metadata table before the change is published.
@@ -75,15 +102,19 @@ class MetadataKeeper:
         if not change.moves_files:
             return
         self.check(table)
-        if not _listed(table.config):
-            return
-        if isinstance(change.content, RestoreMetadata):
-            self._drop(table)
+        listed = table.config.metadata_partitions
+        if not listed:
             return
         if isinstance(change.content, RollbackMetadata) and table.config.table_version >= 8:
             return  # the delta commit of the instant is gone, and the rollback adds no files
-        update = UpdateCollector(table, change).collect(_listed(table.config))
-        put_delta_commit(table.below(METADATA_TABLE), change.instant.requested_time, update)
+        update: MetadataUpdate = {}
+        if isinstance(change.content, RestoreMetadata):
+            _rebuild(table)
+        else:
+            update = UpdateCollector(table, change).collect(listed)
+        below = table.below(METADATA_TABLE)
+        serve_metadata_table(table, below)
+        put_delta_commit(below, change.instant.requested_time, update)
 
     def take_back(self, store: Store, limits: Limits, requested_time: str) -> None:
         """Remove what the metadata table has of an instant that leaves the timeline.
@@ -99,8 +130,15 @@ class MetadataKeeper:
         if self._policy != "sync":
             return
         below = FolderStore(store, METADATA_TABLE)
-        if has_table(below):
-            remove_delta_commit(below, load_config(below, limits), limits, requested_time)
+        if not has_table(below):
+            return
+        config = load_config(below, limits)
+        if not remove_delta_commit(below, config, limits, requested_time):
+            _warn(
+                f"the metadata table is removed, since the records of {requested_time}, which is "
+                "rolled back, are in its base files; make it anew (bucketfmt index init)"
+            )
+            drop_metadata_table(store, limits, time.time())
 
     def _drop(self, table: LockedTable) -> None:
         drop_metadata_table(table.store, table.limits, table.machine.now())
@@ -108,4 +146,45 @@ class MetadataKeeper:
 
 
 def _listed(config: TableConfig) -> set[str]:
+    """Return the partitions that are listed, also those that somebody has begun to make."""
     return {*config.metadata_partitions, *config.metadata_partitions_inflight}
+
+
+def _find_kept(table: LockedTable) -> set[str]:
+    """Return the listed partitions that can be kept in step."""
+    kept = {*table.config.metadata_partitions} & {*KEPT_PARTITIONS}
+    definitions = load_index_definitions(table.store, table.config, table.limits)
+    columns = definitions.get("column_stats")
+    if columns is not None and any("." in column for column in columns.source_fields):
+        kept -= {"column_stats"}
+    if "column_stats" not in kept:
+        kept -= {"partition_stats"}
+    records = definitions.get("record_index")
+    if records is not None and records.index_options.get("isPartitioned") == "true":
+        kept -= {"record_index"}
+    return kept if "files" in kept else set()
+
+
+def _find_gap(table: LockedTable) -> str | None:
+    """Return why the metadata table is not in step, in words; None if it is."""
+    store = FolderStore(table.store, METADATA_TABLE)
+    try:
+        config = load_config(store, table.limits)
+        timeline = load_timeline(store, config, table.limits)
+        step = find_step(table.timeline, timeline)
+        if step.missing:  # what the metadata table has archived is not missing
+            archived = load_history(store, config, table.limits)
+            step = find_step(table.timeline, timeline, archived)
+    except (TableNotFoundError, CorruptError) as error:
+        return str(error)
+    return None if step.is_in_step else str(step)
+
+
+def _rebuild(table: LockedTable) -> None:
+    """Make all partitions anew, from the files of the table."""
+    initialise_partitions(table, table.config.metadata_partitions)
+    table.load_timeline()
+
+
+def _warn(message: str) -> None:
+    warnings.warn(message, stacklevel=4)

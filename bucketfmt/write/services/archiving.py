@@ -8,10 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from bucketfmt.format.names.layout import METADATA_TABLE
+from bucketfmt.metadata_table.metadata_table import find_last_compaction
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.snapshot.state import TableState
+from bucketfmt.storage.folder_store import FolderStore
 from bucketfmt.timeline.history import load_history
 from bucketfmt.timeline.history_writer import compact_history, delete_active, put_archived
+from bucketfmt.timeline.load import load_timeline
+from bucketfmt.timeline.table_properties import load_config
 from bucketfmt.timeline.timeline import Instant
 from bucketfmt.write.commit.transactions import Transactions
 from bucketfmt.write.services.plan_archive import (
@@ -41,7 +46,7 @@ class Archiver:
         """Return what `run` would archive now. Writes nothing."""
         state = self._snapshot().state
         before = _load_archived_before(state)
-        basis = ArchiveBasis(state.timeline, state.commits).without(before)
+        basis = _basis_of(state).without(before)
         return (*before, *plan_archive(_with_listing(basis, state), kept))
 
     def run(self, kept: Kept) -> tuple[Instant, ...]:
@@ -58,12 +63,27 @@ class Archiver:
             if before:
                 delete_active(table.store, table.config, before)
                 state = self._snapshot().state
-            basis = ArchiveBasis(state.timeline, state.commits)
+            basis = _basis_of(state)
             planned = plan_archive(_with_listing(basis, state), kept)
             put_archived(table.store, table.config, planned, table.limits)
             delete_active(table.store, table.config, planned)
             compact_history(table.store, table.config, table.limits)
         return (*before, *planned)
+
+
+def _basis_of(state: TableState) -> ArchiveBasis:
+    """Return the basis without the listing.
+
+    Readers of the metadata table until Hudi 0.15 take its records as valid only as long as their
+    instants are on the active timeline of the table, or compacted.
+    """
+    before = "~"
+    if state.config.metadata_partitions:
+        below = FolderStore(state.store, METADATA_TABLE)
+        config = load_config(below, state.limits)
+        last = find_last_compaction(load_timeline(below, config, state.limits))
+        before = "" if last is None else last.requested_time
+    return ArchiveBasis(state.timeline, state.commits, before=before)
 
 
 def _load_archived_before(state: TableState) -> tuple[Instant, ...]:

@@ -54,11 +54,13 @@ class ArchiveBasis:
         timeline: The active timeline.
         commits: Its completed writes, by requested time.
         still_listed: Replaced file groups whose files are still there.
+        before: Instants from this requested time on stay.
     """
 
     timeline: Timeline
     commits: Sequence[CommitRecord]
     still_listed: Collection[FileGroupId] = ()
+    before: str = "~"
 
     def without(self, instants: Collection[Instant]) -> ArchiveBasis:
         """Return the basis once these instants have left the active timeline."""
@@ -84,7 +86,7 @@ def plan_archive(basis: ArchiveBasis, kept: Kept) -> tuple[Instant, ...]:
     commits = timeline.writes.completed.instants
     if len(commits) <= kept.max_commits:
         return ()
-    bound = min([*_find_needed(basis), *_find_bounds(timeline)], default="~")
+    bound = min([basis.before, *_find_needed(basis), *_find_bounds(timeline)])
     chosen = [i for i in commits[: len(commits) - kept.min_commits] if i.requested_time < bound]
     if not chosen:
         return ()

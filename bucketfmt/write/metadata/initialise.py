@@ -1,0 +1,280 @@
+"""Making partitions of the metadata table from the files of the table, and removing them.
+
+I/O, under the lock of the table. A partition is listed in hoodie.properties once it is complete,
+and is taken off the list before it is removed: readers never see half of it. Source:
+HoodieBackedTableMetadataWriter (initializeFromFilesystem, initializeFileGroups,
+generateUniqueInstantTime) and its subclass for table version 6, HoodieTableMetadataUtil
+(estimateFileGroupCount, deleteMetadataTablePartition).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime, timezone
+from functools import partial
+
+from bucketfmt.errors import UnsupportedError
+from bucketfmt.format.metadata.index_definitions import (
+    IndexDefinition,
+    decode_index_definitions,
+    encode_index_definitions,
+)
+from bucketfmt.format.metadata.metadata_files import (
+    encode_initial_block,
+    encode_metadata_base_file,
+)
+from bucketfmt.format.metadata.metadata_keys import format_metadata_file_id
+from bucketfmt.format.metadata.metadata_schemas import metadata_schema
+from bucketfmt.format.names.instants import INIT_INSTANT
+from bucketfmt.format.names.layout import METADATA_FOLDER, METADATA_TABLE, PARTITION_METAFILE
+from bucketfmt.format.names.names import BaseFileName, LogFileName
+from bucketfmt.format.names.paths import check_relative_path, join_path
+from bucketfmt.format.table.properties import (
+    PartitionMetadata,
+    encode_partition_metadata,
+    table_checksum,
+)
+from bucketfmt.format.table.table_config import TableConfig
+from bucketfmt.format.timeline.commit_metadata import NULL_COMMIT, CommitMetadata, WriteStat
+from bucketfmt.storage.folder_store import FolderStore
+from bucketfmt.storage.streams import map_in_threads, waiting_count
+from bucketfmt.timeline.history import load_history
+from bucketfmt.timeline.table_properties import change_properties, has_table, put_properties
+from bucketfmt.write.commit.locked_table import LockedTable
+from bucketfmt.write.metadata.table_contents import TableContents
+from bucketfmt.write.metadata.update import PartitionUpdate
+from bucketfmt.write.properties.metadata_table import drop_metadata_table
+
+__all__ = ["KEPT_PARTITIONS", "drop_partitions", "initialise_partitions"]
+
+KEPT_PARTITIONS = ("files", "column_stats", "bloom_filters", "partition_stats", "record_index")
+"""The partitions that are made and kept in step here, in the order in which they are made."""
+
+_PARTITIONS = "hoodie.table.metadata.partitions"
+_INFLIGHT = f"{_PARTITIONS}.inflight"
+_DEFINITIONS = "hoodie.table.index.defs.path"
+_DEFINITIONS_PATH = f"{METADATA_FOLDER}/.index_defs/index.json"
+_FILE_GROUPS = {"files": 1, "column_stats": 2, "bloom_filters": 4, "partition_stats": 1}
+_RECORD_GROUPS_MIN, _RECORD_GROUPS_MAX = 10, 10_000
+_RECORD_BYTES, _GROUP_BYTES, _GROWTH = 48, 1 << 30, 2
+_FIRST_SUFFIX = 10  # of instants of table version 6
+_WRITE_TOKEN, _INITIAL_TOKEN = "1-0-1", "0-0-0"
+_BULK_INSERT = "BULK_INSERT_PREPPED"
+
+
+def initialise_partitions(table: LockedTable, names: Iterable[str]) -> None:
+    """Make partitions of the metadata table; those that are there are made anew.
+
+    Args:
+        table: The table, on whose timeline nothing is left of dead writers.
+        names: Of partitions. `files` is made as well where it is not there.
+
+    Raises:
+        UnsupportedError: a partition is of a kind that is not made here.
+        CorruptError: a file of the table is damaged.
+        ConflictError: the lock was lost.
+        StorageError: the store failed. Partitions that are not listed are not complete.
+    """
+    listed = table.config.metadata_partitions
+    wanted = {*names} | ({"files"} - {*listed})
+    _check_names(wanted, table.config)
+    drop_partitions(table, [name for name in listed if name in wanted])
+    below_store = FolderStore(table.store, METADATA_TABLE)
+    now = table.machine.now()
+    if not has_table(below_store):
+        moment = datetime.fromtimestamp(now, timezone.utc)
+        put_properties(below_store, _properties(table.config), moment)
+    contents = TableContents(table)
+    for name in KEPT_PARTITIONS:
+        if name not in wanted:
+            continue
+        table.store.delete_tree(join_path(METADATA_TABLE, name))  # what a crash has left
+        _put_partition(table, name, contents.read(name))
+        _put_definition(table, name, contents)
+        _list(table, partial(_with, name))
+
+
+def drop_partitions(table: LockedTable, names: Sequence[str]) -> None:
+    """Remove partitions of the metadata table; without `files`, all of it.
+
+    Raises:
+        StorageError: the store failed. Do it again.
+    """
+    if not names:
+        return
+    if "files" in names:
+        drop_metadata_table(table.store, table.limits, table.machine.now())
+        table.load_config()
+        return
+    gone = set(names)
+    if "column_stats" in gone:
+        gone.add("partition_stats")  # is worked out from it
+    _list(table, lambda known: [name for name in known if name not in gone])
+    for name in gone:
+        table.store.delete_tree(join_path(METADATA_TABLE, name))
+
+
+def _check_names(names: Iterable[str], config: TableConfig) -> None:
+    for name in names:
+        if name not in KEPT_PARTITIONS:
+            raise UnsupportedError(
+                f"partition {name!r} of the metadata table is not made here, only "
+                f"{', '.join(KEPT_PARTITIONS)}; have Hudi make it"
+            )
+        if name == "partition_stats" and config.table_version < 8:
+            raise UnsupportedError("partition_stats begin with table version 8")
+    if "partition_stats" in names and not {"column_stats"} & {*names, *config.metadata_partitions}:
+        raise UnsupportedError("partition_stats are worked out from column_stats; make those too")
+
+
+def _with(name: str, known: Sequence[str]) -> Sequence[str]:
+    return [*known, name]
+
+
+def _list(table: LockedTable, change: Callable[[Sequence[str]], Sequence[str]]) -> None:
+    """Change which partitions the table lists."""
+
+    def changed(properties: Mapping[str, str]) -> Mapping[str, str]:
+        known = [name.strip() for name in properties.get(_PARTITIONS, "").split(",")]
+        listed = sorted(set(change([name for name in known if name])))
+        return {**properties, _PARTITIONS: ",".join(listed), _INFLIGHT: ""}
+
+    change_properties(table.store, table.limits, table.machine.now(), changed)
+    table.load_config()
+
+
+def _properties(config: TableConfig) -> dict[str, str]:
+    """Return the properties of a metadata table."""
+    name = f"{config.name}_metadata"
+    common = {
+        "hoodie.table.name": name,
+        "hoodie.table.type": "MERGE_ON_READ",
+        "hoodie.table.version": str(config.table_version),
+        "hoodie.timeline.layout.version": str(config.timeline_layout),
+        "hoodie.table.base.file.format": "HFILE",
+        "hoodie.table.recordkey.fields": "key",
+        "hoodie.populate.meta.fields": "false",
+        "hoodie.compaction.payload.class": "org.apache.hudi.metadata.HoodieMetadataPayload",
+        "hoodie.datasource.write.drop.partition.columns": "false",
+        "hoodie.table.checksum": str(table_checksum(name, "")),
+    }
+    if "hoodie.table.timeline.timezone" in config.properties:
+        common["hoodie.table.timeline.timezone"] = config.timezone
+    if config.timeline_layout == 1:
+        generator = "org.apache.hudi.metadata.HoodieTableMetadataKeyGenerator"
+        strategy = "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5"
+        return {
+            **common,
+            "hoodie.archivelog.folder": "archived",
+            "hoodie.table.keygenerator.class": generator,
+            "hoodie.compaction.record.merger.strategy": strategy,
+        }
+    return {
+        **common,
+        "hoodie.table.initial.version": str(config.table_version),
+        "hoodie.timeline.path": "timeline",
+        "hoodie.timeline.history.path": "history",
+        "hoodie.archivelog.folder": "history",
+        "hoodie.table.keygenerator.type": "HOODIE_TABLE_METADATA",
+        "hoodie.record.merge.mode": "CUSTOM",
+        "hoodie.record.merge.strategy.id": "00000000-0000-0000-0000-000000000000",
+    }
+
+
+# -- one partition
+
+
+def _put_partition(table: LockedTable, name: str, contents: PartitionUpdate) -> None:
+    """Write the file groups of a partition, by a delta commit of the metadata table."""
+    below = table.below(METADATA_TABLE)
+    time = _initial_time(table, below)
+    instant = below.request("deltacommit", time=time)
+    below.begin(time, "deltacommit")
+    metafile = encode_partition_metadata(PartitionMetadata(time, 1))
+    below.store.put_if_absent(join_path(name, PARTITION_METAFILE), metafile)
+    count = _FILE_GROUPS.get(name) or _record_groups(len(contents))
+    filled = dict(contents.by_group(count))
+    schema = metadata_schema(below.config.table_version)
+
+    def put(number: int) -> WriteStat | None:
+        file_id = format_metadata_file_id(name, number)
+        log = LogFileName(file_id, time, 1, _INITIAL_TOKEN)
+        below.store.replace(join_path(name, str(log)), encode_initial_block(time))
+        own = filled.get(number)
+        if own is None:
+            return None
+        created_ms = int(table.machine.now() * 1000)
+        data = encode_metadata_base_file(own.entries, schema, created_ms=created_ms)
+        path = join_path(name, str(BaseFileName(file_id, _WRITE_TOKEN, time, "hfile")))
+        below.store.replace(path, data)
+        return WriteStat(
+            file_id=file_id,
+            path=path,
+            prev_commit=NULL_COMMIT,
+            num_writes=len(own),
+            num_inserts=len(own),
+            total_write_bytes=len(data),
+            file_size_in_bytes=len(data),
+            partition_path=name,
+        )
+
+    stats = map_in_threads(put, range(count), waiting_count(below.store))
+    written = [stat for stat in stats if stat is not None]
+    below.load_timeline()
+    metadata = CommitMetadata(
+        partition_to_write_stats={name: written} if written else {}, operation_type=_BULK_INSERT
+    )
+    below.publish(instant, metadata)
+
+
+def _record_groups(count: int) -> int:
+    """Return how many file groups Hudi gives a record index of so many records."""
+    estimated = count * _GROWTH // (_GROUP_BYTES // _RECORD_BYTES)
+    return max(_RECORD_GROUPS_MIN, min(_RECORD_GROUPS_MAX, estimated))
+
+
+def _initial_time(table: LockedTable, below: LockedTable) -> str:
+    """Return an instant for the initialisation of a partition, unused in the metadata table."""
+    archived = load_history(below.store, below.config, below.limits)
+    known = {i.requested_time for i in (*below.timeline.instants, *archived)}
+    if below.config.timeline_layout > 1:
+        digits, prefix, first = 3, INIT_INSTANT, 0
+    else:
+        completed = table.timeline.completed.instants
+        prefix = completed[-1].requested_time if completed else INIT_INSTANT
+        digits, first = 3, _FIRST_SUFFIX
+    number = first
+    while f"{prefix}{number:0{digits}}" in known:
+        number += 1
+    return f"{prefix}{number:0{digits}}"
+
+
+def _put_definition(table: LockedTable, name: str, contents: TableContents) -> None:
+    """Record the definition of an index, which Hudi has since table version 8."""
+    version = table.config.table_version
+    if version < 8 or name not in ("column_stats", "record_index"):
+        return
+    if name == "record_index" and version < 9:
+        return
+    path = check_relative_path(table.config.properties.get(_DEFINITIONS) or _DEFINITIONS_PATH)
+    known: dict[str, IndexDefinition] = {}
+    if table.store.info(path) is not None:
+        known = dict(
+            decode_index_definitions(table.store.read(path, table.limits.properties_bytes_max))
+        )
+    is_columns = name == "column_stats"
+    known[name] = IndexDefinition(
+        index_name=name,
+        index_type=name,
+        index_function=name if is_columns else "",
+        source_fields=contents.columns if is_columns else [],
+        index_options={} if is_columns else {"isPartitioned": "false"},
+        version=None if version < 9 else ("V2" if is_columns else "V1"),
+    )
+    table.store.replace(path, encode_index_definitions(known))
+    if table.config.properties.get(_DEFINITIONS) is None:
+        entry = {_DEFINITIONS: path}
+        change_properties(
+            table.store, table.limits, table.machine.now(), lambda old: {**old, **entry}
+        )
+        table.load_config()

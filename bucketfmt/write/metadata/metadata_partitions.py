@@ -1,0 +1,136 @@
+"""The partitions of a table's metadata table, for its user to make and remove.
+
+I/O: each method that changes something holds the table lock. Source: HoodieIndexer,
+MetadataCommand, CREATE INDEX and DROP INDEX of Spark SQL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from bucketfmt.arguments import check_text
+from bucketfmt.metadata_table.metadata_table import load_metadata_table
+from bucketfmt.timeline.load import load_timeline
+from bucketfmt.timeline.table_properties import load_config
+from bucketfmt.write.commit.locked_table import LockedTable
+from bucketfmt.write.commit.transactions import Transactions
+from bucketfmt.write.metadata.initialise import drop_partitions, initialise_partitions
+from bucketfmt.write.undo.recovery import recover
+from bucketfmt.write.undo.rollback import Rollbacks
+
+__all__ = ["ListedPartition", "MetadataPartitions"]
+
+
+@dataclass(frozen=True, slots=True)
+class ListedPartition:
+    """A partition of the metadata table that readers may use.
+
+    Attributes:
+        name: `files`, `column_stats`, `partition_stats`, `bloom_filters`, `record_index`, or an
+            index on columns.
+        file_groups: How many file groups its records are spread over.
+    """
+
+    name: str
+    file_groups: int
+
+
+class MetadataPartitions:
+    """The partitions of the metadata table of one table."""
+
+    def __init__(self, transactions: Transactions) -> None:
+        """Set up.
+
+        Args:
+            transactions: How the table is written to.
+        """
+        self._owner = transactions
+
+    def list(self) -> tuple[ListedPartition, ...]:
+        """Return the partitions that the table lists; none if it has no metadata table.
+
+        Raises:
+            CorruptError: the metadata table is damaged.
+            StorageError: the store failed.
+        """
+        owner = self._owner
+        config = load_config(owner.store, owner.limits)
+        timeline = load_timeline(owner.store, config, owner.limits)
+        found = load_metadata_table(owner.store, config, timeline, owner.limits)
+        if found is None:
+            return ()
+        return tuple(
+            ListedPartition(name, sum(map(len, found.partition(name).groups.values())))
+            for name in sorted(found.partition_names)
+        )
+
+    def init(self, *names: str) -> None:
+        """Make partitions from the table's files, and `files` where it is not there.
+
+        Args:
+            names: Of partitions; none for `files` alone.
+
+        Raises:
+            ValueError: a partition is there already.
+            UnsupportedError: a partition is of a kind that only Hudi makes.
+            LockTimeoutError: the table lock could not be acquired.
+            CorruptError: a file of the table is damaged.
+            StorageError: the store failed. The partitions that are listed are complete.
+        """
+        with self._held(names) as table:
+            there = [name for name in names if name in table.config.metadata_partitions]
+            if there:
+                raise ValueError(f"{there[0]} is there already; rebuild makes it anew")
+            initialise_partitions(table, names or ("files",))
+
+    def rebuild(self, *names: str) -> None:
+        """Make partitions anew; all that are listed where no names are given.
+
+        Args:
+            names: Of partitions.
+
+        Raises:
+            ValueError: the table does not list a partition.
+            UnsupportedError, LockTimeoutError, CorruptError, StorageError: as of `init`.
+        """
+        with self._held(names) as table:
+            listed = table.config.metadata_partitions
+            _check_listed(names, listed)
+            wanted = names or listed
+            if "files" in wanted:
+                wanted = listed  # all are by the instants that `files` begins with
+            initialise_partitions(table, wanted)
+
+    def drop(self, *names: str) -> None:
+        """Remove partitions; all of the metadata table where no names, or `files`, are given.
+
+        Args:
+            names: Of partitions.
+
+        Raises:
+            ValueError: the table does not list a partition.
+            LockTimeoutError: the table lock could not be acquired.
+            StorageError: the store failed. Do it again.
+        """
+        with self._held(names) as table:
+            listed = table.config.metadata_partitions
+            _check_listed(names, listed)
+            drop_partitions(table, names or listed)
+
+    @contextmanager
+    def _held(self, names: Sequence[str]) -> Iterator[LockedTable]:
+        """Hold the table lock, once what dead writers left is removed."""
+        for name in names:
+            check_text("names", name)
+        with self._owner.locked() as table:
+            recover(Rollbacks(table))
+            yield table
+
+
+def _check_listed(names: Sequence[str], listed: Sequence[str]) -> None:
+    for name in names:
+        if name not in listed:
+            there = ", ".join(listed) or "none"
+            raise ValueError(f"the metadata table has no partition {name!r}; it has {there}")

@@ -1,0 +1,240 @@
+"""The services of a metadata table: compaction, cleaning and archival, so that it does not grow.
+
+I/O, under the lock of the table, before the next delta commit. Source:
+HoodieBackedTableMetadataWriter (performTableServices, compactIfNecessary, cleanIfNecessary) and its
+subclass for table version 6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from bucketfmt.format.metadata.metadata_encoding import encode_metadata_records
+from bucketfmt.format.metadata.metadata_files import encode_metadata_base_file
+from bucketfmt.format.metadata.metadata_records import BloomFilterEntry, ColumnStats
+from bucketfmt.format.metadata.metadata_schemas import metadata_schema
+from bucketfmt.format.names.instants import State
+from bucketfmt.format.names.names import BaseFileName
+from bucketfmt.format.names.paths import join_path
+from bucketfmt.format.timeline.commit_metadata import CommitMetadata, WriteStat
+from bucketfmt.format.timeline.plans import CleanerPlan, CleanFileInfo, CompactionOperation
+from bucketfmt.format.timeline.service_metadata import CleanMetadata, CleanPartitionMetadata
+from bucketfmt.format.timeline.write_operation import WriteOperation
+from bucketfmt.metadata_table.group_reader import GroupReader
+from bucketfmt.metadata_table.metadata_table import (
+    MetadataTable,
+    find_last_compaction,
+    load_metadata_table,
+)
+from bucketfmt.storage.streams import map_in_threads, waiting_count
+from bucketfmt.timeline.history_writer import compact_history, delete_active, put_archived
+from bucketfmt.timeline.load import load_compaction_plan
+from bucketfmt.timeline.timeline import Instant, Timeline
+from bucketfmt.write.commit.locked_table import LockedTable
+from bucketfmt.write.services.plan_archive import ArchiveBasis, Kept, plan_archive
+from bucketfmt.write.services.plan_compaction import plan_compaction
+
+__all__ = ["serve_metadata_table"]
+
+_DELTA_COMMITS = 10  # hoodie.metadata.compact.max.delta.commits
+_COMPACTION_SUFFIX, _CLEAN_SUFFIX = "001", "002"  # of instants until table version 6
+_WRITE_TOKEN = "1-0-1"  # noqa: S105
+_SLICES_KEPT = 2
+_KEPT = Kept()
+_POLICY = "KEEP_LATEST_FILE_VERSIONS"
+
+
+def serve_metadata_table(table: LockedTable, below: LockedTable) -> None:
+    """Finish the compactions that were begun, and compact, clean and archive when it is time.
+
+    Args:
+        table: The table.
+        below: Its metadata table.
+
+    Raises:
+        CorruptError: the metadata table is damaged.
+        ConflictError: the lock was lost.
+        StorageError: the store failed.
+    """
+    for instant in below.timeline.pending.of("compaction").instants:
+        _execute(table, below, instant)
+    newest = _find_due(table.timeline, below.timeline)
+    if newest is None:
+        return
+    is_old = below.config.table_version < 8
+    _clean(table, below, newest.requested_time + _CLEAN_SUFFIX if is_old else None)
+    _archive(below)
+    slices = [reader.file_slice for reader in _groups(_open(table, below))]
+    plan = plan_compaction(slices, ())
+    if plan is not None:
+        time = newest.requested_time + _COMPACTION_SUFFIX if is_old else None
+        _execute(table, below, below.request("compaction", plan, time))
+
+
+def _find_due(data: Timeline, metadata: Timeline) -> Instant | None:
+    """Return the newest delta commit if a compaction is due; None if none is, or may not be made.
+
+    A base file has to stand for all instants up to the compaction. So there is no compaction as
+    long as an instant of the table is pending whose records are in the metadata table already, or
+    may still come with an older time.
+    """
+    deltas = metadata.completed.of("deltacommit").instants
+    last = find_last_compaction(metadata)
+    since = deltas if last is None else [i for i in deltas if _is_after(i, last)]
+    if len(since) < _DELTA_COMMITS:
+        return None
+    newest = deltas[-1]
+    known = {instant.requested_time for instant in metadata.instants}
+    for pending in data.pending.instants:
+        is_older = metadata.layout == 1 and pending.requested_time <= newest.requested_time
+        if is_older or pending.requested_time in known:
+            return None
+    return newest
+
+
+def _is_after(instant: Instant, compaction: Instant) -> bool:
+    """Whether a delta commit is not in the base files of a compaction."""
+    return max(instant.requested_time, instant.completion_time or "") > compaction.requested_time
+
+
+def _open(table: LockedTable, below: LockedTable) -> MetadataTable:
+    below.load_timeline()
+    found = load_metadata_table(table.store, table.config, table.timeline, table.limits)
+    if found is None:
+        raise ValueError("the table has no metadata table")
+    return found
+
+
+def _groups(metadata: MetadataTable) -> Iterator[GroupReader]:
+    for name in metadata.partition_names:
+        for groups in metadata.partition(name).groups.values():
+            yield from groups
+
+
+# -- compaction
+
+
+def _execute(table: LockedTable, below: LockedTable, instant: Instant) -> None:
+    """Write the base files of a compaction, and complete it."""
+    plan = load_compaction_plan(below.store, below.config, instant, below.limits)
+    if instant.state is State.REQUESTED:
+        below.begin(instant.requested_time, "compaction")
+    readers = {reader.file_slice.file_id: reader for reader in _groups(_open(table, below))}
+
+    def compact(operation: CompactionOperation) -> WriteStat | None:
+        reader = readers.get(operation.file_id or "")
+        if reader is None:  # of a partition that was dropped meanwhile
+            return None
+        planned = reader.with_logs(operation.delta_file_paths)
+        return _put_base_file(below, planned, operation, instant.requested_time)
+
+    stats: dict[str, list[WriteStat]] = {}
+    for stat in map_in_threads(compact, plan.operations, waiting_count(below.store)):
+        if stat is not None:
+            stats.setdefault(stat.partition_path or "", []).append(stat)
+    below.load_timeline()
+    metadata = CommitMetadata(
+        partition_to_write_stats=stats,
+        compacted=True,
+        operation_type=WriteOperation.COMPACT.operation_type,
+    )
+    below.publish(instant, metadata)
+    below.load_timeline()
+
+
+def _put_base_file(
+    below: LockedTable, reader: GroupReader, operation: CompactionOperation, time: str
+) -> WriteStat:
+    schema = metadata_schema(below.config.table_version)
+    records = {
+        key.decode(): record
+        for key, record in reader.scan()
+        if not (isinstance(record, ColumnStats | BloomFilterEntry) and record.is_deleted)
+    }
+    data = encode_metadata_base_file(
+        encode_metadata_records(records, schema),
+        schema,
+        created_ms=int(below.machine.now() * 1000),
+    )
+    partition, file_id = operation.partition_path or "", operation.file_id or ""
+    name = str(BaseFileName(file_id, _WRITE_TOKEN, time, "hfile"))
+    path = join_path(partition, name)
+    below.store.replace(path, data)  # an earlier try may have left it
+    return WriteStat(
+        file_id=file_id,
+        path=path,
+        prev_commit=operation.base_instant_time,
+        num_writes=len(records),
+        num_update_writes=len(records),
+        total_write_bytes=len(data),
+        file_size_in_bytes=len(data),
+        partition_path=partition,
+        total_log_files=len(operation.delta_file_paths),
+        prev_base_file=operation.data_file_path or None,
+    )
+
+
+# -- cleaning and archival
+
+
+def _clean(table: LockedTable, below: LockedTable, time: str | None) -> None:
+    """Delete the file slices that no reader needs, but for the last two of each file group."""
+    found: dict[str, list[str]] = {}
+    metadata = _open(table, below)
+    for name in metadata.partition_names:
+        for history in metadata.slice_histories(name):
+            for file_slice in history[:-_SLICES_KEPT]:
+                base = [] if file_slice.base_file is None else [file_slice.base_file]
+                names = [str(file.name) for file in (*base, *file_slice.log_files)]
+                found.setdefault(name, []).extend(names)
+    pending = below.timeline.pending.of("clean").instants
+    if not found or pending:
+        return
+    root = below.store.uri
+    plan = CleanerPlan(
+        policy=_POLICY,
+        file_paths_to_be_deleted_per_partition={
+            partition: [CleanFileInfo(file_path=f"{root}/{partition}/{name}") for name in names]
+            for partition, names in found.items()
+        },
+    )
+    instant = below.request("clean", plan, time)
+    below.begin(instant.requested_time, "clean", plan)
+    for partition, names in found.items():
+        for name in names:
+            below.store.delete(join_path(partition, name))
+    below.load_timeline()
+    below.publish(
+        instant,
+        CleanMetadata(
+            start_clean_time=instant.requested_time,
+            time_taken_in_millis=0,
+            total_files_deleted=sum(map(len, found.values())),
+            earliest_commit_to_retain="",
+            partition_metadata={
+                partition: CleanPartitionMetadata(
+                    partition_path=partition,
+                    policy=_POLICY,
+                    delete_path_patterns=names,
+                    success_delete_files=names,
+                    failed_delete_files=[],
+                )
+                for partition, names in found.items()
+            },
+        ),
+    )
+    below.load_timeline()
+
+
+def _archive(below: LockedTable) -> None:
+    """Move instants from before the last compaction into the history."""
+    timeline = below.load_timeline()
+    last = find_last_compaction(timeline)
+    if last is None:
+        return
+    basis = ArchiveBasis(timeline, (), before=last.requested_time)
+    planned = plan_archive(basis, _KEPT)
+    put_archived(below.store, below.config, planned, below.limits)
+    delete_active(below.store, below.config, planned)
+    compact_history(below.store, below.config, below.limits)
+    below.load_timeline()

@@ -1,0 +1,239 @@
+"""What a commit changes in the record index: which keys came, and which went.
+
+I/O, read only: reads the keys of the files that the commit wrote, and of those that they replace.
+Source: HoodieTableMetadataUtil.convertMetadataToRecordIndexRecords, BaseFileRecordParsingUtils,
+HoodieBackedTableMetadataWriter.getRecordIndexAdditionalUpserts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import timezone
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from bucketfmt.errors import BucketfmtError
+from bucketfmt.format.log.delete_records import decode_delete_block
+from bucketfmt.format.log.log_block import BlockType, CorruptSpan
+from bucketfmt.format.log.log_file import decode_log_file
+from bucketfmt.format.metadata.metadata_records import MetadataSchema, RecordLocation
+from bucketfmt.format.metadata.record_location_kernels import (
+    RecordLocations,
+    encode_record_locations,
+)
+from bucketfmt.format.names.instants import parse_instant_time
+from bucketfmt.format.names.names import BaseFileName, LogFileName, find_data_file_name
+from bucketfmt.format.names.paths import join_path
+from bucketfmt.format.table.table_config import TableConfig
+from bucketfmt.format.timeline.commit_metadata import NULL_COMMIT, CommitMetadata, WriteStat
+from bucketfmt.format.timeline.write_operation import WriteOperation
+from bucketfmt.limits import Limits
+from bucketfmt.rows.columns.meta_columns import RECORD_KEY
+from bucketfmt.rows.columns.virtual_keys import record_keys
+from bucketfmt.rows.row_file import open_row_file
+from bucketfmt.snapshot.files import DataFile, FileSlice
+from bucketfmt.storage.store import Store
+from bucketfmt.storage.streams import map_in_threads, waiting_count
+from bucketfmt.write.metadata.file_statistics import block_rows
+from bucketfmt.write.metadata.update import PartitionUpdate
+
+__all__ = ["KeyChange", "RecordIndexReader", "instant_milliseconds", "plan_record_index"]
+
+_KEYS = pa.large_string()
+
+
+@dataclass(frozen=True)
+class KeyChange:
+    """The keys that a commit wrote to one file group, and those that it took from it.
+
+    Attributes:
+        partition_path: Of the file group.
+        file_id: Of the file group.
+        written: The keys that are there now and may not have been before; no key twice.
+        removed: The keys that are there no more.
+    """
+
+    partition_path: str
+    file_id: str
+    written: pa.Array
+    removed: pa.Array
+
+
+def plan_record_index(
+    changes: Sequence[KeyChange], instants_ms: Sequence[int], schema: MetadataSchema
+) -> PartitionUpdate:
+    """Return what changes in the record index.
+
+    A key that one file group lost and another one has is moved. Of two file groups that both have
+    a key, which only tables have whose keys are not unique, the index names the later one.
+
+    Args:
+        changes: Of all file groups.
+        instants_ms: For each file group the instant of the commit that the keys came with, in
+            milliseconds since the epoch.
+        schema: By which to encode.
+    """
+    locations = [
+        RecordLocation(each.partition_path, each.file_id, instant_ms)
+        for each, instant_ms in zip(changes, instants_ms, strict=True)
+    ]
+    keys = pa.chunked_array([each.written for each in changes], _KEYS).combine_chunks()
+    sizes = [len(each.written) for each in changes]
+    numbers = np.repeat(np.arange(len(changes), dtype=np.int32), sizes)
+    removed = pa.chunked_array([each.removed for each in changes], _KEYS).combine_chunks()
+    gone = pc.unique(removed.filter(pc.invert(pc.is_in(removed, keys))))
+    if pc.count_distinct(keys).as_py() < len(keys):
+        last = pa.table({"key": keys, "row": np.arange(len(keys))}).group_by("key")
+        rows = last.aggregate([("row", "max")])["row_max"].combine_chunks()
+        keys, numbers = keys.take(rows), numbers[rows.to_numpy()]
+    entries = encode_record_locations(keys, RecordLocations(locations, numbers), schema)
+    return PartitionUpdate(entries, gone.cast(pa.string()))
+
+
+def instant_milliseconds(instant: str, config: TableConfig) -> int:
+    """Return an instant in milliseconds since the epoch, as Hudi puts it into the record index."""
+    moment = parse_instant_time(instant)
+    zoned = moment.replace(tzinfo=timezone.utc) if config.timezone == "UTC" else moment.astimezone()
+    return round(zoned.timestamp() * 1000)
+
+
+class RecordIndexReader:
+    """Reads the keys of files. Safe to use from several threads."""
+
+    def __init__(self, store: Store, config: TableConfig, limits: Limits) -> None:
+        """Set up.
+
+        Args:
+            store: The files of the table.
+            config: The properties of the table.
+            limits: Bounds on what is read.
+        """
+        self._store, self._config, self._limits = store, config, limits
+
+    def read_commit(
+        self,
+        metadata: CommitMetadata,
+        files_of: Callable[[str, str], Iterable[DataFile]],
+        replaced: Iterable[FileSlice],
+    ) -> list[KeyChange]:
+        """Return the keys that a commit wrote and removed, by file group.
+
+        Args:
+            metadata: What the commit says.
+            files_of: Returns the files of a file group, by partition path and file id.
+            replaced: The newest file slices of the file groups that the commit replaces.
+
+        Raises:
+            CorruptError: a file is damaged.
+            StorageError: the store failed.
+        """
+        operation = WriteOperation.find(metadata.operation_type)
+        if operation is not None and operation.compacts:
+            return []
+        stats = [
+            (path, stat)
+            for path, own in metadata.partition_to_write_stats.items()
+            for stat in own
+            if stat.path
+        ]
+        waiting = waiting_count(self._store)
+
+        def read(given: tuple[str, WriteStat]) -> KeyChange:
+            return self._read_stat(*given, files_of)
+
+        changes = map_in_threads(read, stats, waiting)
+        if operation is not WriteOperation.CLUSTER:  # the keys are in the new file groups
+            changes += map_in_threads(self._read_replaced, list(replaced), waiting)
+        return changes
+
+    def read_slice(self, file_slice: FileSlice) -> pa.Array:
+        """Return the keys that are, or were, in a file slice, each once."""
+        found = [_no_keys()]
+        if file_slice.base_file is not None:
+            found.append(self._keys_of_base(file_slice.base_file.path))
+        for file in file_slice.log_files:
+            found.append(self._keys_of_log(file.path)[0])
+        return pc.unique(pa.chunked_array(found))
+
+    def _read_replaced(self, file_slice: FileSlice) -> KeyChange:
+        keys = self.read_slice(file_slice)
+        return KeyChange(file_slice.partition_path, file_slice.file_id, _no_keys(), keys)
+
+    def _read_stat(
+        self,
+        partition: str,
+        stat: WriteStat,
+        files_of: Callable[[str, str], Iterable[DataFile]],
+    ) -> KeyChange:
+        path = stat.path or ""
+        name = find_data_file_name(path.rpartition("/")[2])
+        file_id = stat.file_id or ""
+        if isinstance(name, LogFileName):
+            written, removed = self._keys_of_log(path)
+            return KeyChange(partition, file_id, pc.unique(written), pc.unique(removed))
+        keys = self._keys_of_base(path)
+        before = self._find_replaced_base(partition, stat, files_of)
+        if before is None:
+            return KeyChange(partition, file_id, pc.unique(keys), _no_keys())
+        old = self._keys_of_base(before)
+        written = keys.filter(pc.invert(pc.is_in(keys, old)))
+        removed = old.filter(pc.invert(pc.is_in(old, keys)))
+        return KeyChange(partition, file_id, pc.unique(written), removed)
+
+    def _find_replaced_base(
+        self,
+        partition: str,
+        stat: WriteStat,
+        files_of: Callable[[str, str], Iterable[DataFile]],
+    ) -> str | None:
+        """Return the base file that a base file replaces; version 6 records its instant only."""
+        if stat.prev_base_file:
+            return join_path(partition, stat.prev_base_file.rpartition("/")[2])
+        if stat.prev_commit in (None, NULL_COMMIT):
+            return None
+        for file in files_of(partition, stat.file_id or ""):
+            if isinstance(file.name, BaseFileName) and file.name.instant == stat.prev_commit:
+                return file.path
+        return None
+
+    def _keys_of_base(self, path: str) -> pa.Array:
+        columns = [RECORD_KEY] if self._config.populate_meta_fields else None
+        try:
+            with self._store.open_arrow(path) as source:
+                reader = open_row_file(source, path.rpartition(".")[2], self._limits)
+                return self._keys_of(reader.read(columns))
+        except BucketfmtError as error:
+            raise error.within(path=path) from None
+
+    def _keys_of_log(self, path: str) -> tuple[pa.Array, pa.Array]:
+        """Return the keys of the rows, and the keys that are deleted, of a log file."""
+        limits = self._limits
+        written, removed = [_no_keys()], [_no_keys()]
+        try:
+            data = self._store.read(path, limits.log_file_bytes_max)
+            for span in decode_log_file(data, limits):
+                if isinstance(span, CorruptSpan) or not len(span.content):
+                    continue
+                if span.block_type is BlockType.DELETE:
+                    keys = decode_delete_block(span.content, limits).record_keys
+                    removed.append(pa.array(keys, _KEYS).drop_null())
+                else:
+                    written += [self._keys_of(rows) for rows in block_rows(span, limits)]
+        except BucketfmtError as error:
+            raise error.within(path=path) from None
+        parts = (pa.chunked_array(each, _KEYS).combine_chunks() for each in (written, removed))
+        return next(parts), next(parts)
+
+    def _keys_of(self, rows: pa.Table) -> pa.Array:
+        if self._config.populate_meta_fields:
+            keys = rows[RECORD_KEY]
+        else:
+            keys = record_keys(rows, self._config, are_stored=True)
+        return keys.cast(_KEYS).combine_chunks()
+
+
+def _no_keys() -> pa.Array:
+    return pa.array([], _KEYS)

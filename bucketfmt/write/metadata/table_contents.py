@@ -1,0 +1,196 @@
+"""What the files of a table say, as whole partitions of the metadata table.
+
+I/O, read only. Source: HoodieBackedTableMetadataWriter.initializeFromFilesystem,
+HoodieTableMetadataUtil.readRecordKeysFromFileSlices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import pyarrow as pa
+
+from bucketfmt.format.metadata.metadata_keys import (
+    ALL_PARTITIONS_KEY,
+    format_bloom_filter_key,
+    format_column_stats_key,
+    format_files_key,
+)
+from bucketfmt.format.metadata.metadata_records import (
+    ColumnStats,
+    FileEntry,
+    FilesRecord,
+    MetadataRecord,
+)
+from bucketfmt.format.metadata.metadata_schemas import metadata_schema
+from bucketfmt.format.names.names import BaseFileName
+from bucketfmt.process import cached_property
+from bucketfmt.rows.columns.meta_columns import RECORD_KEY
+from bucketfmt.slices.slice_columns import RowSpec
+from bucketfmt.slices.slice_reader import SliceReader
+from bucketfmt.snapshot.files import DataFile, FileSlice
+from bucketfmt.snapshot.listing import StoreLister
+from bucketfmt.snapshot.schema import find_stated_schema
+from bucketfmt.snapshot.snapshot import Snapshot
+from bucketfmt.snapshot.state import TableState
+from bucketfmt.storage.streams import map_in_threads, waiting_count
+from bucketfmt.write.commit.locked_table import LockedTable
+from bucketfmt.write.metadata.collect_update import load_indexed_columns, read_bloom_filter
+from bucketfmt.write.metadata.file_statistics import FileStatistics
+from bucketfmt.write.metadata.record_index_update import (
+    KeyChange,
+    instant_milliseconds,
+    plan_record_index,
+)
+from bucketfmt.write.metadata.statistics_records import partition_stats
+from bucketfmt.write.metadata.update import PartitionUpdate
+
+__all__ = ["TableContents"]
+
+
+class TableContents:
+    """The contents of each partition of the metadata table, of the table as it is now."""
+
+    def __init__(self, table: LockedTable) -> None:
+        """Set up.
+
+        Args:
+            table: The table, under its lock.
+        """
+        self._store, self._config, self._limits = table.store, table.config, table.limits
+        self._lister = StoreLister(table.store)
+        self._state = TableState(
+            table.store, table.config, table.load_timeline(), table.limits, self._lister
+        )
+        self._snapshot = Snapshot(self._state)
+        self._statistics = FileStatistics(
+            table.store,
+            table.limits,
+            load_indexed_columns(table.store, table.config, table.limits),
+            table.config.table_version,
+        )
+
+    def read(self, name: str) -> PartitionUpdate:
+        """Return the records of a partition of the metadata table.
+
+        Raises:
+            CorruptError: a file of the table is damaged.
+            StorageError: the store failed.
+        """
+        schema = metadata_schema(self._config.table_version)
+        if name == "record_index":
+            return self._record_index()
+        makers: Mapping[str, Callable[[], Mapping[str, MetadataRecord]]] = {
+            "files": self._files,
+            "column_stats": self._column_stats,
+            "bloom_filters": self._bloom_filters,
+            "partition_stats": self._partition_stats,
+        }
+        return PartitionUpdate.of(makers[name](), schema)
+
+    @cached_property
+    def columns(self) -> Sequence[str]:
+        """The columns that have statistics."""
+        schema = find_stated_schema(self._state.commits, self._config, self._limits)
+        return [] if schema is None else self._statistics.columns_of(schema.with_meta)
+
+    @cached_property
+    def _committed(self) -> Sequence[tuple[str, DataFile]]:
+        """The (partition path, file) of each file that is not of a pending instant.
+
+        Until table version 6 the names of log files do not tell: blocks that are not committed are
+        passed over by readers.
+        """
+        timeline, by_write = self._state.timeline, self._config.table_version >= 8
+        return [
+            (path, file)
+            for path in self._lister.partitions
+            for group in self._lister.files(path).values()
+            for file in group
+            if file.size
+            and (
+                timeline.is_completed(file.name.instant)
+                or not (by_write or isinstance(file.name, BaseFileName))
+            )
+        ]
+
+    def _files(self) -> dict[str, MetadataRecord]:
+        sizes: dict[str, dict[str, FileEntry]] = {path: {} for path in self._lister.partitions}
+        for path, file in self._committed:
+            sizes[path][str(file.name)] = FileEntry(file.size or 0, False)
+        partitions = {format_files_key(path): FileEntry(0, False) for path in sizes}
+        found: dict[str, MetadataRecord] = {
+            ALL_PARTITIONS_KEY: FilesRecord(partitions, are_partitions=True)
+        }
+        for path, entries in sizes.items():
+            found[format_files_key(path)] = FilesRecord(entries, are_partitions=False)
+        return found
+
+    @cached_property
+    def _stats(self) -> Mapping[str, Sequence[ColumnStats]]:
+        """The statistics of each committed file, by path."""
+        paths = [file.path for _, file in self._committed]
+        read = map_in_threads(self._statistics.read, paths, waiting_count(self._store))
+        return dict(zip(paths, read, strict=True))
+
+    def _column_stats(self) -> dict[str, MetadataRecord]:
+        return {
+            format_column_stats_key(stats.column or "", path, str(file.name)): stats
+            for path, file in self._committed
+            for stats in self._stats[file.path]
+        }
+
+    def _partition_stats(self) -> dict[str, MetadataRecord]:
+        found: dict[str, MetadataRecord] = {}
+        for path in self._lister.partitions:
+            newest = [
+                stats
+                for file_slice in self._snapshot.slices(path)
+                for file in (file_slice.base_file, *file_slice.log_files)
+                if file is not None
+                for stats in self._stats.get(file.path, ())
+            ]
+            found.update(partition_stats(path, newest))
+        return found
+
+    def _bloom_filters(self) -> dict[str, MetadataRecord]:
+        bases = [(p, f) for p, f in self._committed if isinstance(f.name, BaseFileName)]
+
+        def read(given: tuple[str, DataFile]) -> MetadataRecord | None:
+            file = given[1]
+            return read_bloom_filter(self._store, file.path, file.name.instant, self._limits)
+
+        filters = map_in_threads(read, bases, waiting_count(self._store))
+        return {
+            format_bloom_filter_key(path, str(file.name)): found
+            for (path, file), found in zip(bases, filters, strict=True)
+            if found is not None
+        }
+
+    def _record_index(self) -> PartitionUpdate:
+        """Return the index of all records, by their newest file slices, merged."""
+        slices = [s for path in self._lister.partitions for s in self._snapshot.slices(path)]
+        table = self._snapshot.schema
+        reader = SliceReader(
+            self._snapshot, RowSpec(table=table, output=pa.schema([table.field(RECORD_KEY)]))
+        )
+
+        def read(file_slice: FileSlice) -> pa.Array:
+            batches = [rows[RECORD_KEY] for rows in reader.read(file_slice, None)]
+            chunks = [chunk.cast(pa.large_string()) for own in batches for chunk in own.chunks]
+            return pa.chunked_array(chunks, pa.large_string()).combine_chunks()
+
+        keys = map_in_threads(read, slices, waiting_count(self._store))
+        none = pa.array([], pa.large_string())
+        schema = metadata_schema(self._config.table_version)
+        by_instant: dict[str, list[KeyChange]] = {}
+        for own, file_slice in zip(keys, slices, strict=True):
+            change = KeyChange(file_slice.partition_path, file_slice.file_id, own, none)
+            by_instant.setdefault(file_slice.base_instant, []).append(change)
+        changes = [change for own in by_instant.values() for change in own]
+        times = [
+            instant_milliseconds(instant, self._config)
+            for instant, own in by_instant.items()
+            for _ in own
+        ]
+        return plan_record_index(changes, times, schema)
