@@ -129,7 +129,7 @@ FORGERS: dict[str, tuple[_Unwrap, Forger]] = {
     "parquet_chunks.decode_layout": (_plain, _varints),
     "parquet_footer.decode_footer": (_plain, _varints),
     "partition_rules.decode_hashing_config": (_plain, _numbers),
-    "entries.decode_entries": (_plain, _integers),
+    "stored_entry_kernels.decode_blocks": (_plain, _integers),
     "reader.HFile": (_plain, _integers),
     "trailer.decode_trailer": (_plain, _varints),
     "record_positions.decode_record_positions": (_base64, _integers),

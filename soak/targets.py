@@ -22,7 +22,13 @@ from bucketfmt.format.buckets import hashing_metadata, java_regex, partition_rul
 from bucketfmt.format.buckets.index_settings import IndexSettings
 from bucketfmt.format.encoding import avro_container, json_text
 from bucketfmt.format.encoding.cursor import Cursor
-from bucketfmt.format.hfile import block, block_index, entries, trailer, variable_length
+from bucketfmt.format.hfile import (
+    block,
+    block_index,
+    stored_entry_kernels,
+    trailer,
+    variable_length,
+)
 from bucketfmt.format.hfile.entry_kernels import EntryColumns
 from bucketfmt.format.hfile.reader import HFile
 from bucketfmt.format.keys import bloom, record_keys
@@ -302,7 +308,6 @@ TARGETS: dict[str, Target] = {
         lambda: [b"UTC", b"GMT+8:00", b"+05:30", b"Asia/Singapore"],
     ),
     "delete_records.decode_delete_block": Target(_delete_block, _vectors("delete-block")),
-    "entries.decode_entries": Target(entries.decode_entries, lambda: [_ENTRIES]),
     "hashing_metadata.decode_hashing_metadata": Target(
         hashing_metadata.decode_hashing_metadata, _files("hashing_meta")
     ),
@@ -428,6 +433,10 @@ TARGETS: dict[str, Target] = {
     "record_positions.decode_record_positions": Target(
         lambda data: record_positions.decode_record_positions(_text(data)),
         lambda: log_headers(HeaderKey.RECORD_POSITIONS),
+    ),
+    "stored_entry_kernels.decode_blocks": Target(
+        lambda data: stored_entry_kernels.decode_blocks([data] * 20 if data[:1] == NUL else [data]),
+        lambda: [_ENTRIES],
     ),
     "table_lock.decode_table_lease": Target(
         table_lock.decode_table_lease,

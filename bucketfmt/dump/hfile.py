@@ -75,12 +75,12 @@ def _annotate_blocks(file: HFile, records_max: int, at: int, name: str) -> Itera
         entries = file.entries(number)
         field = f"{name}block[{number}]"
         offset = at + place.offset
-        count = len(entries.keys)
+        keys = entries.keys.to_pylist()
+        values = entries.values().to_pylist()
+        count = len(keys)
         yield Annotation(offset, place.size, field, f"{count} entries", "HFILE-3")
-        for position, key in enumerate(entries.keys[:records_max]):
-            value: object = entries.value(position)
-            if schema is not None:
-                value = _shown(decode_datum(entries.value(position), schema))
+        for key, data in zip(keys[:records_max], values, strict=False):
+            value = data if schema is None else _shown(decode_datum(data, schema))
             record = f"{field}.{text_of(str(key, 'utf-8', 'replace'))}"
             yield Annotation(offset, 0, record, text_of(value), "HFILE-6")
         if count > records_max:

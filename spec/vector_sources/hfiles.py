@@ -165,6 +165,12 @@ def vectors() -> Iterator[Vector]:
         "value-too-long": (["HFILE-6"], data[:37] + b"\0\0\0\x7f" + data[41:], "truncated"),
         "out-of-order": (["HFILE-7"], _file([[(b"b", b""), (b"a", b"")]]), "corrupt"),
         "blocks-out-of-order": (["HFILE-7"], _file([[(b"b", b"")], [(b"a", b"")]]), "corrupt"),
+        "row-twice": (["HFILE-7"], _file([[(b"a", b"1"), (b"a", b"2")]]), "corrupt"),
+        "row-in-two-blocks": (
+            ["HFILE-12"],
+            _file([[(b"a", b"1"), (b"b", b"2")], [(b"b", b"3")]]),
+            "corrupt",
+        ),
         "another-row-length": (["HFILE-11"], _file([_ROWS], suffix=b"\0"), "corrupt"),
         "another-count": (["HFILE-16"], _file([_ROWS], entries=3), "corrupt"),
         "codec-snappy": (["HFILE-2"], _file([_ROWS], written_codec=3), "unsupported"),

@@ -36,7 +36,9 @@ ARROW_IN_FORMAT = {
     "entry_kernels.py",
     "hashing_kernels.py",
     "record_key_kernels.py",
+    "reader.py",  # of HFiles
     "record_location_kernels.py",
+    "stored_entry_kernels.py",
 }
 
 IMPURE = {"time", "random", "logging", "secrets", "socket", "os", "pathlib", "threading"}

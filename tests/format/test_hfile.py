@@ -5,6 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterator
 from dataclasses import replace
+from random import Random
 
 import pytest
 from hypothesis import given
@@ -15,14 +16,15 @@ from bucketfmt.errors import (
     ChecksumError,
     CorruptError,
     LimitError,
+    TruncatedError,
     UnsupportedError,
 )
 from bucketfmt.format.encoding.cursor import Cursor
 from bucketfmt.format.hfile.block import BlockType, Codec, decode_block, encode_block
 from bucketfmt.format.hfile.block_index import BlockPlace, decode_root_index, encode_index
-from bucketfmt.format.hfile.entries import decode_entries
 from bucketfmt.format.hfile.entry_kernels import EntryColumns
 from bucketfmt.format.hfile.reader import HFile
+from bucketfmt.format.hfile.stored_entry_kernels import decode_blocks
 from bucketfmt.format.hfile.trailer import (
     TRAILER_BYTES,
     decode_file_info,
@@ -148,6 +150,37 @@ def test_what_is_written_is_read(
         assert [key for key, _ in file.find_prefix(prefix)] == expected
         in_range = sorted(key for key in entries if prefix <= key < prefix + b"m")
         assert [key for key, _ in file.scan(prefix, prefix + b"m")] == in_range
+
+
+def test_blocks_of_many_and_of_few_entries_are_walked_together() -> None:
+    random = Random(7)
+    entries = []
+    for number in range(3000):
+        value = bytes(random.choice([0, 1, 7, 300, 300, 30_000 if number % 50 == 0 else 40]))
+        entries.append((b"%05d" % number + bytes(random.randrange(9)), value))
+    data = with_entries(*entries, block_bytes=4096)
+    file = HFile.of(data)
+    assert len(file.data_blocks) > 64
+    assert list(file.scan()) == entries
+    shuffled = random.sample(entries, len(entries))
+    asked = [key for key, _ in shuffled] + [b"", b"01500", b"x", shuffled[0][0]]
+    assert file.find(asked) == [value for _, value in shuffled] + [None] * 3 + [shuffled[0][1]]
+
+
+@pytest.mark.parametrize("count", [1, 40])
+def test_damaged_entries_are_seen_in_one_block_and_in_many(count: int) -> None:
+    blocks = [EntryColumns.of([(b"%02d" % n, b"v" * n)]).encode().tobytes() for n in range(count)]
+    for place, error in ((3, TruncatedError), (9, CorruptError), (13, UnsupportedError)):
+        damaged = bytearray(blocks[-1])
+        damaged[place] ^= 1
+        with pytest.raises(error):
+            decode_blocks([*blocks[:-1], damaged])
+    with pytest.raises(CorruptError, match="transaction"):
+        decode_blocks([*blocks[:-1], blocks[-1][:-1] + b"\x01"])
+    with pytest.raises(LimitError, match="records_per_block_max"):
+        decode_blocks(
+            [EntryColumns.of([(b"a", b""), (b"b", b"")]).encode()], Limits(records_per_block_max=1)
+        )
 
 
 def test_only_the_blocks_that_are_asked_for_are_fetched() -> None:
@@ -299,7 +332,7 @@ def test_files_that_are_not_read() -> None:
         list(HFile.of(encoded).scan())
     entry = EntryColumns.of([(b"a", b"1")]).encode().tobytes()
     with pytest.raises(UnsupportedError, match="does not write"):
-        decode_entries(entry.replace(b"\x04", b"\x08"))
+        decode_blocks([entry.replace(b"\x04", b"\x08")])
     with pytest.raises(CorruptError, match="too few"):
         HFile.of(b"PAR1")
 

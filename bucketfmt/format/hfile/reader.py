@@ -7,6 +7,11 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from bucketfmt.errors import CorruptError
 from bucketfmt.format.encoding.cursor import Buffer
@@ -17,7 +22,7 @@ from bucketfmt.format.hfile.block_index import (
     decode_meta_index,
     decode_root_index,
 )
-from bucketfmt.format.hfile.entries import HFileEntries, decode_entries
+from bucketfmt.format.hfile.stored_entry_kernels import StoredEntries, decode_blocks
 from bucketfmt.format.hfile.trailer import TRAILER_BYTES, decode_file_info, decode_trailer
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
 
@@ -27,6 +32,9 @@ Fetch = Callable[[int, int], Buffer]
 """Returns the bytes of a file from an offset to another."""
 
 _TAIL_BYTES = 1 << 16  # mostly enough for the trailer, the indexes and the file info
+_BATCH_BLOCKS, _BATCH_BYTES = 256, 16 << 20  # decoded together
+_FETCH_BYTES = 8 << 20
+_BYTES = pa.large_binary()
 _BRANCHES = (BlockType.INTERMEDIATE_INDEX, BlockType.LEAF_INDEX)
 
 
@@ -91,36 +99,52 @@ class HFile:
     def __len__(self) -> int:
         return self.trailer.num_entries
 
-    def find(self, keys: Sequence[bytes]) -> list[memoryview | None]:
+    def find(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """Return the value of each key, None where the file does not have the key.
 
-        Each block that may hold one of the keys is read once. The keys come in any order.
+        The keys come in any order; for many, `find_all` is faster.
         """
-        found: list[memoryview | None] = [None] * len(keys)
-        entries, read = None, -1
-        for position in sorted(range(len(keys)), key=keys.__getitem__):
-            key = keys[position]
-            number = bisect_right(self._firsts, key) - 1
-            if number < 0:
-                continue
-            if number != read:
-                entries, read = self.entries(number), number
-            if entries is not None:
-                at = bisect_left(entries.keys, key)
-                if at < len(entries.keys) and entries.keys[at] == key:
-                    found[position] = entries.value(at)
+        found: list[bytes | None] = self.find_all(pa.array(keys, _BYTES)).to_pylist()
         return found
 
-    def find_prefix(self, prefix: bytes) -> Iterator[tuple[bytes, memoryview]]:
+    def find_all(self, keys: pa.LargeBinaryArray) -> pa.LargeBinaryArray:
+        """Return the value of each key, null where the file does not have the key.
+
+        Each block that may hold one of the keys is read once.
+
+        Args:
+            keys: `large_binary` without nulls, in any order.
+        """
+        coded = keys.dictionary_encode()
+        sought = coded.dictionary
+        blocks = np.array(
+            [bisect_right(self._firsts, key) - 1 for key in sought.to_pylist()], np.int64
+        )
+        order = np.argsort(blocks, kind="stable")
+        places = np.full(len(sought), -1)  # of each key in what was found
+        values, num_found = [pa.array([], _BYTES)], 0
+        numbers = np.unique(blocks[blocks >= 0]).tolist()
+        for some, entries in self._read(numbers):
+            begin, end = np.searchsorted(blocks[order], [some[0], some[-1] + 1])
+            own = order[begin:end]
+            hits = pc.index_in(entries.keys, value_set=sought.take(pa.array(own)))
+            rows = np.flatnonzero(hits.is_valid().to_numpy(zero_copy_only=False))
+            if len(rows):
+                which = hits.take(pa.array(rows)).to_numpy()
+                places[own[which]] = np.arange(num_found, num_found + len(rows))
+                values.append(entries.values(rows))
+                num_found += len(rows)
+        at = places[coded.indices.to_numpy()]
+        return pa.concat_arrays(values).take(pa.array(at, mask=at < 0))
+
+    def find_prefix(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
         """Yield the keys that begin with a prefix, with their values, in the order of the keys."""
         for key, value in self.scan(prefix):
             if not key.startswith(prefix):
                 return
             yield key, value
 
-    def scan(
-        self, start: bytes = b"", end: bytes | None = None
-    ) -> Iterator[tuple[bytes, memoryview]]:
+    def scan(self, start: bytes = b"", end: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
         """Yield keys and values in the order of the keys, from `start` to before `end`.
 
         Args:
@@ -132,35 +156,82 @@ class HFile:
                 its trailer says.
         """
         num_entries = 0
-        for number in range(max(0, bisect_right(self._firsts, start) - 1), len(self._firsts)):
-            if end is not None and self._firsts[number] >= end:
-                return
-            entries = self.entries(number)
-            num_entries += len(entries.keys)
-            for at in range(bisect_left(entries.keys, start), len(entries.keys)):
-                if end is not None and entries.keys[at] >= end:
-                    return
-                yield entries.keys[at], entries.value(at)
-        if not start and num_entries != len(self):
+        first = max(0, bisect_right(self._firsts, start) - 1)
+        last = len(self._firsts) if end is None else bisect_left(self._firsts, end)
+        for _, entries in self._read(range(first, last)):
+            keys = entries.keys.to_pylist()
+            num_entries += len(keys)
+            begin = bisect_left(keys, start)
+            until = len(keys) if end is None else bisect_left(keys, end)
+            values = entries.values(slice(begin, until)).to_pylist()
+            yield from zip(keys[begin:until], values, strict=True)
+        if not start and end is None and num_entries != len(self):
             raise CorruptError(f"an HFile has {num_entries} entries and says {len(self)}")
 
-    def entries(self, number: int) -> HFileEntries:
+    def entries(self, number: int) -> StoredEntries:
         """Return the entries of a data block, given its place in `data_blocks`.
 
         Raises:
             CorruptError: the block is damaged, or its keys are outside of what the index says.
         """
-        place = self.data_blocks[number]
-        block = self._block(place.offset, place.size, BlockType.DATA)
-        entries = decode_entries(block.content, self._limits)
-        following = self._firsts[number + 1 : number + 2]
-        if entries.keys and (
-            entries.keys[0] < place.first or (following and entries.keys[-1] > following[0])
-        ):
-            raise CorruptError(
-                "a block of an HFile has keys that its index does not say", offset=place.offset
-            )
+        _, entries = next(self._read([number]))
         return entries
+
+    def _read(self, numbers: Sequence[int]) -> Iterator[tuple[Sequence[int], StoredEntries]]:
+        """Yield data blocks, given in ascending order, with their entries.
+
+        A few blocks at first, then more at a time, up to some MiB.
+        """
+        position, count = 0, 1
+        while position < len(numbers):
+            some = numbers[position : position + count]
+            contents: list[bytes] = []
+            for block in self._fetch_blocks(some):
+                contents.append(block.content)
+                if sum(map(len, contents)) >= _BATCH_BYTES:
+                    break
+            some = some[: len(contents)]
+            yield some, self._decode(some, contents)
+            position += len(some)
+            count = min(4 * count, _BATCH_BLOCKS)
+
+    def _decode(self, numbers: Sequence[int], contents: Sequence[bytes]) -> StoredEntries:
+        places = [self.data_blocks[number] for number in numbers]
+        try:
+            entries = decode_blocks(contents, self._limits)
+        except CorruptError as error:
+            error.offset = places[0].offset
+            raise
+        for number, place, (begin, end) in zip(
+            numbers, places, pairwise(entries.begins.tolist()), strict=True
+        ):
+            if begin < end:
+                # HBase's writer may shorten the key of the following block, but not to a key before
+                following = self._firsts[number + 1 : number + 2]
+                is_first = entries.keys[begin].as_py() >= place.first
+                if not is_first or (following and entries.keys[end - 1].as_py() >= following[0]):
+                    raise CorruptError(
+                        "a block of an HFile has keys that its index does not say",
+                        offset=place.offset,
+                    )
+        return entries
+
+    def _fetch_blocks(self, numbers: Sequence[int]) -> Iterator[HFileBlock]:
+        """Yield data blocks. Blocks that lie together are fetched together, up to some MiB."""
+        position = 0
+        while position < len(numbers):
+            places = [self.data_blocks[numbers[position]]]
+            for number in numbers[position + 1 :]:
+                place, (_, offset, size) = self.data_blocks[number], places[-1]
+                if place.offset != offset + size or place.offset - places[0].offset > _FETCH_BYTES:
+                    break
+                places.append(place)
+            first, (_, offset, size) = places[0].offset, places[-1]
+            data = self._bytes(first, offset + size)
+            for place in places:
+                part = memoryview(data)[place.offset - first : place.offset - first + place.size]
+                yield self._decode_block(part, place.offset, BlockType.DATA)
+            position += len(places)
 
     def meta_block(self, name: str) -> bytes | None:
         """Return the content of a meta block; None where there is none of that name."""
@@ -171,14 +242,16 @@ class HFile:
 
     def _block(self, offset: int, size: int | None, expected: BlockType | None) -> HFileBlock:
         """Return a block; of a size of None, it is one of those that are loaded on open."""
-        end = self._end if size is None else offset + size
-        if not 0 <= offset < end <= self._end:
-            raise CorruptError("a block of an HFile is outside of the file", offset=max(offset, 0))
+        data = self._bytes(offset, self._end if size is None else offset + size)
+        return self._decode_block(data, offset, expected)
+
+    def _bytes(self, start: int, end: int) -> Buffer:
+        if not 0 <= start < end <= self._end:
+            raise CorruptError("a block of an HFile is outside of the file", offset=max(start, 0))
         base = self._loaded_start
-        if offset >= base:
-            data: Buffer = self._loaded[offset - base : end - base]
-        else:
-            data = self._fetch(offset, end)
+        return self._loaded[start - base : end - base] if start >= base else self._fetch(start, end)
+
+    def _decode_block(self, data: Buffer, offset: int, expected: BlockType | None) -> HFileBlock:
         block = decode_block(data, self.trailer.codec, file_offset=offset, limits=self._limits)
         if expected is not None and block.type is not expected:
             raise CorruptError(
