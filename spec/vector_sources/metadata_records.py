@@ -240,6 +240,8 @@ def vectors() -> Iterator[Vector]:
             {**found, "position": None},
         )
     yield from _written_locations()
+    yield from _merges()
+    yield from _timelines()
     yield Vector(
         "metadata-record.secondary",
         ["MDT-8"],
@@ -292,3 +294,103 @@ def _written_locations() -> Iterator[Vector]:
             values.append(value.hex())
     rules = ["MDT-8", "MDT-12", "MDT-14"]
     yield Vector("metadata-location.written", rules, _TEXT, ListOf(inputs), values)
+
+
+def _merges() -> Iterator[Vector]:
+    def files(**entries: tuple[int, bool]) -> dict[str, object]:
+        return {"files": {name: [str(size), gone] for name, (size, gone) in entries.items()}}
+
+    def stats(low: object, high: object, **more: object) -> dict[str, object]:
+        plain = {"values": 3, "nulls": 1, "deleted": False, "tight": False}
+        return {"min": low, "max": high, **plain, **more}
+
+    cases: list[tuple[list[dict[str, object]], dict[str, object]]] = [
+        (
+            [files(a=(5, False), b=(6, False)), files(a=(0, True), c=(0, True), d=(1, False))],
+            files(b=(6, False), c=(0, True), d=(1, False)),
+        ),
+        ([files(a=(5, False)), files(a=(7, False)), files(a=(6, False))], files(a=(7, False))),
+        ([files(a=(5, False)), files(a=(0, True)), files(a=(3, False))], files(a=(3, False))),
+        ([files(a=(0, True)), files(a=(0, True))], files(a=(0, True))),
+        (
+            [stats(["Int", 1], ["Int", 5]), stats(["Long", 3], ["Long", 9])],
+            stats(["Long", 1], ["Long", 9], values=6, nulls=2),
+        ),
+        (
+            [stats(None, None), stats(["String", "a"], ["String", "b"])],
+            stats(["String", "a"], ["String", "b"], values=6, nulls=2),
+        ),
+        (
+            [
+                stats(["String", "\uffee"], ["String", "\uffee"]),
+                stats(["String", "\U0001f600"], ["String", "\U0001f600"]),
+            ],
+            stats(["String", "\U0001f600"], ["String", "\uffee"], values=6, nulls=2),
+        ),
+        (
+            [stats(["Int", 1], ["Int", 9]), stats(["Int", 4], ["Int", 5], tight=True)],
+            stats(["Int", 4], ["Int", 5], tight=True),
+        ),
+        (
+            [stats(["Int", 1], ["Int", 9]), stats(None, None, deleted=True)],
+            stats(None, None, deleted=True),
+        ),
+        (
+            [stats(None, None, deleted=True), stats(["Int", 4], ["Int", 5])],
+            stats(["Int", 4], ["Int", 5]),
+        ),
+    ]
+    yield Vector(
+        "metadata-merge.all",
+        ["MDT-17"],
+        "written for this text; the same rules on tables of Hudi 0.15.0 and 1.2.0 give its records",
+        ListOf([given for given, _ in cases]),
+        [merged for _, merged in cases],
+    )
+
+
+def _timelines() -> Iterator[Vector]:
+    day, zeros = "20260101", "0" * 17
+    t = [f"{day}{number:09}" for number in range(30)]
+    initial = f"{zeros}_{t[2]}.deltacommit"
+    data = [f"{t[1]}_{t[1]}.commit", f"{t[5]}_{t[6]}.commit", f"{t[8]}.commit.requested"]
+    own = [initial, f"{t[5]}_{t[6]}.deltacommit", f"{t[8]}_{t[9]}.deltacommit"]
+    rolled = {"layout": 2, "data": data, "metadata": own, "rolled_back": [t[7]]}
+    times = [zeros, t[1], t[4], t[5], t[7], t[8]]
+    valid = [zeros, t[1], t[5], t[7]]
+    yield Vector(
+        "metadata-valid.all",
+        ["MDT-16"],
+        _TEXT,
+        ListOf([{**rolled, "times": times}]),
+        [valid],
+    )
+    known = {"missing": [], "ahead": [], "leftovers": [], "unfinished": False}
+    steps: list[tuple[dict[str, object], dict[str, object]]] = [
+        ({"layout": 2, "data": data, "metadata": own}, {**known, "leftovers": [t[8]]}),
+        ({"layout": 2, "data": data, "metadata": [initial]}, {**known, "missing": [t[5]]}),
+        ({"layout": 2, "data": data, "metadata": []}, {**known, "unfinished": True}),
+        (
+            {"layout": 2, "data": data, "metadata": [*own, f"{t[4]}_{t[4]}.deltacommit"]},
+            {**known, "ahead": [t[4]], "leftovers": [t[8]]},
+        ),
+        (
+            {"layout": 1, "data": [f"{t[1]}.commit"], "metadata": [f"{t[1]}010.deltacommit"]},
+            known,
+        ),
+        (
+            {
+                "layout": 1,
+                "data": [f"{t[2]}.commit", f"{t[3]}.rollback"],
+                "metadata": [f"{t[1]}010.deltacommit", f"{t[2]}.deltacommit"],
+            },
+            {**known, "missing": [t[3]]},
+        ),
+    ]
+    yield Vector(
+        "metadata-step.all",
+        ["MDT-18"],
+        _TEXT,
+        ListOf([{**given, "archived": []} for given, _ in steps]),
+        [expected for _, expected in steps],
+    )

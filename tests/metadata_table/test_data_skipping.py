@@ -83,6 +83,7 @@ def filters(table: str, number: int) -> Iterator[Filter]:
         yield parse_filter(groups)
 
 
+@pytest.mark.rule("MDT-19", "MDT-20")
 @pytest.mark.parametrize("table", TABLES)
 def test_no_row_that_passes_is_left_out(table: str) -> None:
     snapshot, metadata, rows = read(table)

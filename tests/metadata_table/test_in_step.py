@@ -34,6 +34,7 @@ def timeline(layout: int, *names: str) -> Timeline:
     return plan_timeline(files, layout)
 
 
+@pytest.mark.rule("MDT-18")
 @pytest.mark.parametrize("table", TABLES)
 def test_metadata_tables_of_hudi_are_in_step(table: str) -> None:
     store = MemoryStore(table_files(table))

@@ -125,6 +125,7 @@ def said_by_us(record: MetadataRecord, bytes_for_decimals: bool) -> tuple[object
     return record.partition_path, record.file_id, record.instant_ms
 
 
+@pytest.mark.rule("MDT-15", "MDT-16", "MDT-17")
 @pytest.mark.parametrize("table", [t for t in OF_METADATA if recorded(t) is not None])
 def test_records_are_those_that_hudi_reads(table: str) -> None:
     found = recorded(table)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
 from typing import Any
 
 from bucketfmt.format.metadata.metadata_encoding import encode_metadata_record
@@ -19,13 +20,19 @@ from bucketfmt.format.metadata.metadata_keys import (
 from bucketfmt.format.metadata.metadata_records import (
     BloomFilterEntry,
     ColumnStats,
+    FileEntry,
     FilesRecord,
+    MetadataRecord,
     RecordLocation,
     StatValue,
     decode_metadata_record,
     decode_metadata_schema,
 )
 from bucketfmt.format.metadata.metadata_schemas import metadata_schema
+from bucketfmt.metadata_table.in_step import find_step
+from bucketfmt.metadata_table.merge_records import merge_records
+from bucketfmt.metadata_table.valid_instants import ValidInstants
+from bucketfmt.timeline.timeline import Timeline, plan_timeline
 from tests.spec.formats.values import Json
 
 __all__ = ["FORMATS"]
@@ -101,10 +108,71 @@ def metadata_location(question: Json) -> Json:
     return encode_metadata_record(place, metadata_schema(question["table_version"])).hex()
 
 
+def metadata_merge(question: Json) -> Json:
+    """What several records of one key add up to."""
+    records = [_given_record(given) for given in question]
+    merged = reduce(merge_records, records)
+    if isinstance(merged, FilesRecord):
+        return {"files": {name: [str(e.size), e.is_deleted] for name, e in merged.entries.items()}}
+    assert isinstance(merged, ColumnStats)
+    return {
+        "min": _shown(merged.minimum),
+        "max": _shown(merged.maximum),
+        "values": merged.value_count,
+        "nulls": merged.null_count,
+        "deleted": merged.is_deleted,
+        "tight": merged.is_tight,
+    }
+
+
+def _given_record(given: Json) -> MetadataRecord:
+    if "files" in given:
+        entries = {
+            name: FileEntry(int(size), gone) for name, (size, gone) in given["files"].items()
+        }
+        return FilesRecord(entries, are_partitions=False)
+    low, high = (None if b is None else StatValue(*b) for b in (given["min"], given["max"]))
+    counts = given["values"], given["nulls"]
+    return ColumnStats("f", "c", low, high, *counts, 0, 0, given["deleted"], given["tight"])
+
+
+def _shown(value: StatValue | None) -> Json:
+    return None if value is None else [value.wrapper, value.value]
+
+
+def _timeline(names: Json, layout: int) -> Timeline:
+    return plan_timeline([(name, None) for name in names], layout)
+
+
+def metadata_valid(question: Json) -> Json:
+    """The instants whose log blocks count."""
+    layout = question["layout"]
+    timelines = (_timeline(question[of], layout) for of in ("data", "metadata"))
+    valid = ValidInstants(*timelines, lambda: question["rolled_back"])
+    return [time for time in question["times"] if time in valid]
+
+
+def metadata_step(question: Json) -> Json:
+    """What a metadata table lacks and has too much."""
+    data, metadata, archived = (
+        _timeline(question[of], question["layout"]) for of in ("data", "metadata", "archived")
+    )
+    step = find_step(data, metadata, archived.instants)
+    return {
+        "missing": list(step.missing),
+        "ahead": list(step.ahead),
+        "leftovers": list(step.leftovers),
+        "unfinished": step.is_unfinished,
+    }
+
+
 FORMATS: dict[str, Callable[[Any], Json]] = {
     "metadata-group": metadata_group,
     "metadata-key": metadata_key,
     "metadata-location": metadata_location,
+    "metadata-merge": metadata_merge,
     "metadata-record": metadata_record,
+    "metadata-step": metadata_step,
+    "metadata-valid": metadata_valid,
     "secondary-key": lambda text: list(parse_secondary_key(text)),
 }
