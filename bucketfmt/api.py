@@ -32,6 +32,7 @@ from bucketfmt.format.timeline.write_operation import WriteOperation
 from bucketfmt.index.model import Index
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
 from bucketfmt.location.key_encoding import find_key_encoding
+from bucketfmt.location.record_locations import RECORD_INDEX
 from bucketfmt.process import cached_property
 from bucketfmt.progress import ProgressCallback
 from bucketfmt.rows.columns.virtual_keys import partition_paths, record_keys
@@ -141,7 +142,8 @@ def create(
             is a date format, with the `hoodie.keygen.timebased.*` properties.
         ordering: The columns that decide which of two rows with one key is newer. Without them,
             the row that was written later is newer.
-        index: How keys map to buckets.
+        index: How keys map to buckets; or `RecordIndex()` for a table without buckets, whose
+            record index is made too. Its keys are unique in the table.
         table_type: COPY_ON_WRITE rewrites files, MERGE_ON_READ logs changes.
         table_version: 6 for Hudi 0.14 and 0.15, 8 for 1.0, 9 for 1.1 and later.
         name: The table's name.
@@ -172,6 +174,10 @@ def create(
         properties=properties,
     )
     create_table(store, planned, index)
+    table = Table(store, load_config(store, limits), limits, None, writer)
+    if not index.keeps_locations:
+        return table
+    table.metadata_table.init(RECORD_INDEX)
     return Table(store, load_config(store, limits), limits, None, writer)
 
 

@@ -86,6 +86,10 @@ class Index:
         """Whether a row of another partition than the stored one moves its key there."""
         return False
 
+    def properties(self, record_key_fields: Sequence[str]) -> dict[str, str]:
+        """Return how hoodie.properties state the index: what `find_declared_index` reads."""
+        return {}
+
     def conflict_unit(self, file_id: str) -> int | str:
         """Return what two writes of one partition must not both change: here the file group.
 
@@ -387,6 +391,14 @@ class RecordIndex(Index):
     def moves_keys(self) -> bool:
         """Whether a row of another partition than the stored one moves its key there."""
         return self.update_partition_path
+
+    def properties(self, record_key_fields: Sequence[str]) -> dict[str, str]:
+        """Return the index type, and what becomes of keys that move."""
+        moves = str(self.update_partition_path).lower()
+        return {
+            "hoodie.index.type": "RECORD_INDEX",
+            "hoodie.record.index.update.partition.path": moves,
+        }
 
 
 @dataclass(frozen=True, slots=True)

@@ -141,7 +141,8 @@ def find_declared_index(
         index = SimpleBucketIndex(settings.num_buckets, hash_fields)
         return ResolvedIndex(index, "properties", stated)
     if settings.index_type in ("RECORD_INDEX", "GLOBAL_RECORD_LEVEL_INDEX", "RECORD_LEVEL_INDEX"):
-        return ResolvedIndex(RecordIndex(), "properties", "hoodie.properties states it")
+        index = RecordIndex(settings.update_partition_path)
+        return ResolvedIndex(index, "properties", "hoodie.properties states it")
     if settings.index_type in ("BLOOM", "GLOBAL_BLOOM"):
         return ResolvedIndex(BloomIndex(), "properties", "hoodie.properties states it")
     return ResolvedIndex(None, "unknown", "hoodie.properties does not state an index")

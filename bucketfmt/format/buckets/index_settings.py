@@ -23,6 +23,7 @@ _MIN_NUM_BUCKETS = ("hoodie.bucket.index.min.num.buckets",)
 _MAX_NUM_BUCKETS = ("hoodie.bucket.index.max.num.buckets",)
 _HASH_FIELDS = ("hoodie.bucket.index.hash.field", "hoodie.datasource.write.indexkey.field")
 _EXPRESSIONS = ("hoodie.bucket.index.partition.expressions",)
+_UPDATE_PARTITION_PATH = ("hoodie.record.index.update.partition.path",)
 _RULE_TYPE = ("hoodie.bucket.index.partition.rule.type",)
 
 _TYPE_ALIASES = {"BUCKET_HASH_INDEX": "BUCKET"}
@@ -51,6 +52,7 @@ class IndexSettings:
             *_HASH_FIELDS,
             *_EXPRESSIONS,
             *_RULE_TYPE,
+            *_UPDATE_PARTITION_PATH,
         )
     )
     index_type: str | None = None  # HoodieIndex.IndexType: BUCKET, BLOOM, RECORD_INDEX, ...
@@ -61,6 +63,7 @@ class IndexSettings:
     hash_fields: tuple[str, ...] | None = None  # as written: Hudi does not trim them
     partition_expressions: str | None = None
     partition_rule_type: str | None = None
+    update_partition_path: bool = False  # of a record index
 
     @classmethod
     def from_properties(
@@ -98,6 +101,8 @@ class IndexSettings:
             hash_fields=None if hash_fields is None else tuple(hash_fields.split(",")),
             partition_expressions=_find(properties, _EXPRESSIONS),
             partition_rule_type=_find(properties, _RULE_TYPE),
+            update_partition_path=(_find(properties, _UPDATE_PARTITION_PATH) or "").lower()
+            == "true",
         )
 
 

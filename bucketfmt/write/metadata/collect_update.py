@@ -39,6 +39,7 @@ from bucketfmt.snapshot.file_slices import TimelineView, find_file_slices
 from bucketfmt.snapshot.files import DataFile, FileSlice
 from bucketfmt.snapshot.listing import StoreLister
 from bucketfmt.snapshot.schema import find_stated_schema
+from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.snapshot.state import TableState
 from bucketfmt.storage.store import Store
 from bucketfmt.storage.streams import map_in_threads, waiting_count
@@ -248,20 +249,12 @@ class UpdateCollector:
         if not isinstance(content, CommitMetadata):
             return PartitionUpdate.of({}, schema)
         reader = RecordIndexReader(self._store, config, self._limits)
-        changes = reader.read_commit(content, self._files_of, self._replaced_slices(content))
+        changes = reader.read_commit(content, self._files_of, Snapshot(self._state))
         instant_ms = instant_milliseconds(self._change.instant.requested_time, config)
         return plan_record_index(changes, [instant_ms] * len(changes), schema)
 
     def _files_of(self, partition: str, file_id: str) -> Sequence[DataFile]:
         return self._lister.files(partition).get(file_id, ())
-
-    def _replaced_slices(self, content: CommitMetadata) -> list[FileSlice]:
-        """Return the newest file slices of the file groups that the change replaces."""
-        found = []
-        for path, file_ids in content.partition_to_replace_file_ids.items():
-            groups = {i: self._files_of(path, i) for i in file_ids if self._files_of(path, i)}
-            found += self._slices_of(path, groups)
-        return found
 
     # -- the table once the change is published
 

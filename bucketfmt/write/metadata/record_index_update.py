@@ -34,10 +34,12 @@ from bucketfmt.limits import Limits
 from bucketfmt.rows.columns.meta_columns import RECORD_KEY
 from bucketfmt.rows.columns.virtual_keys import record_keys
 from bucketfmt.rows.row_file import open_row_file
-from bucketfmt.snapshot.files import DataFile, FileSlice
+from bucketfmt.snapshot.files import DataFile
+from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.storage.store import Store
 from bucketfmt.storage.streams import map_in_threads, waiting_count
 from bucketfmt.write.metadata.file_statistics import block_rows
+from bucketfmt.write.metadata.slice_keys import read_slice_keys
 from bucketfmt.write.metadata.update import PartitionUpdate
 
 __all__ = ["KeyChange", "RecordIndexReader", "instant_milliseconds", "plan_record_index"]
@@ -117,14 +119,14 @@ class RecordIndexReader:
         self,
         metadata: CommitMetadata,
         files_of: Callable[[str, str], Iterable[DataFile]],
-        replaced: Iterable[FileSlice],
+        snapshot: Snapshot,
     ) -> list[KeyChange]:
         """Return the keys that a commit wrote and removed, by file group.
 
         Args:
             metadata: What the commit says.
             files_of: Returns the files of a file group, by partition path and file id.
-            replaced: The newest file slices of the file groups that the commit replaces.
+            snapshot: The table before the commit.
 
         Raises:
             CorruptError: a file is damaged.
@@ -146,21 +148,16 @@ class RecordIndexReader:
 
         changes = map_in_threads(read, stats, waiting)
         if operation is not WriteOperation.CLUSTER:  # the keys are in the new file groups
-            changes += map_in_threads(self._read_replaced, list(replaced), waiting)
+            replaced = [
+                file_slice
+                for path, file_ids in metadata.partition_to_replace_file_ids.items()
+                for file_slice in snapshot.slices_where(path, set(file_ids).__contains__)
+            ]
+            changes += [
+                KeyChange(own.partition_path, own.file_id, _no_keys(), keys)
+                for own, keys in zip(replaced, read_slice_keys(snapshot, replaced), strict=True)
+            ]
         return changes
-
-    def read_slice(self, file_slice: FileSlice) -> pa.Array:
-        """Return the keys that are, or were, in a file slice, each once."""
-        found = [_no_keys()]
-        if file_slice.base_file is not None:
-            found.append(self._keys_of_base(file_slice.base_file.path))
-        for file in file_slice.log_files:
-            found.append(self._keys_of_log(file.path)[0])
-        return pc.unique(pa.chunked_array(found))
-
-    def _read_replaced(self, file_slice: FileSlice) -> KeyChange:
-        keys = self.read_slice(file_slice)
-        return KeyChange(file_slice.partition_path, file_slice.file_id, _no_keys(), keys)
 
     def _read_stat(
         self,

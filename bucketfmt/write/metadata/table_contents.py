@@ -25,10 +25,7 @@ from bucketfmt.format.metadata.metadata_records import (
 from bucketfmt.format.metadata.metadata_schemas import metadata_schema
 from bucketfmt.format.names.names import BaseFileName
 from bucketfmt.process import cached_property
-from bucketfmt.rows.columns.meta_columns import RECORD_KEY
-from bucketfmt.slices.slice_columns import RowSpec
-from bucketfmt.slices.slice_reader import SliceReader
-from bucketfmt.snapshot.files import DataFile, FileSlice
+from bucketfmt.snapshot.files import DataFile
 from bucketfmt.snapshot.listing import StoreLister
 from bucketfmt.snapshot.schema import find_stated_schema
 from bucketfmt.snapshot.snapshot import Snapshot
@@ -42,6 +39,7 @@ from bucketfmt.write.metadata.record_index_update import (
     instant_milliseconds,
     plan_record_index,
 )
+from bucketfmt.write.metadata.slice_keys import read_slice_keys
 from bucketfmt.write.metadata.statistics_records import partition_stats
 from bucketfmt.write.metadata.update import PartitionUpdate
 
@@ -170,17 +168,7 @@ class TableContents:
     def _record_index(self) -> PartitionUpdate:
         """Return the index of all records, by their newest file slices, merged."""
         slices = [s for path in self._lister.partitions for s in self._snapshot.slices(path)]
-        table = self._snapshot.schema
-        reader = SliceReader(
-            self._snapshot, RowSpec(table=table, output=pa.schema([table.field(RECORD_KEY)]))
-        )
-
-        def read(file_slice: FileSlice) -> pa.Array:
-            batches = [rows[RECORD_KEY] for rows in reader.read(file_slice, None)]
-            chunks = [chunk.cast(pa.large_string()) for own in batches for chunk in own.chunks]
-            return pa.chunked_array(chunks, pa.large_string()).combine_chunks()
-
-        keys = map_in_threads(read, slices, waiting_count(self._store))
+        keys = read_slice_keys(self._snapshot, slices)
         none = pa.array([], pa.large_string())
         schema = metadata_schema(self._config.table_version)
         by_instant: dict[str, list[KeyChange]] = {}

@@ -315,9 +315,11 @@ def _merging(version: int, ordering: Sequence[str], given: Mapping[str, str]) ->
 def _of_index(
     index: Index, table_type: TableType, version: int, record_key: Sequence[str]
 ) -> dict[str, str]:
+    if index.keeps_locations:
+        return index.properties(record_key)
     by_buckets = as_bucket_index(index)
     if by_buckets is None:
-        raise ValueError(f"a table is created with a bucket index, not {index!r}")
+        raise ValueError(f"a table is created with a bucket index or RecordIndex(), not {index!r}")
     hash_fields = by_buckets.hash_fields or tuple(record_key)
     strange = [field for field in hash_fields if field not in record_key]
     if strange:

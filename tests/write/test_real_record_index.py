@@ -1,0 +1,79 @@
+"""Tables without buckets, and the record index that their metadata table has."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import bucketfmt as bf
+from tests.write.models import SCHEMA, Model, rows
+
+KINDS = [
+    ("COPY_ON_WRITE", 9),
+    ("MERGE_ON_READ", 9),
+    ("MERGE_ON_READ", 8),
+    ("COPY_ON_WRITE", 6),
+    ("MERGE_ON_READ", 6),
+]
+
+
+def assert_holds(uri: str, model: Model) -> None:
+    """A fresh look at the table shows the model's rows, and the index their file groups."""
+    table = bf.open(uri)
+    found = table.scan(meta_columns=True).to_arrow()
+    own = found.select(SCHEMA.names).to_pylist()
+    in_order = sorted(own, key=lambda row: row["id"])
+    assert in_order == sorted(model.rows.values(), key=lambda row: row["id"])
+    located = table.locate([*found["id"].to_pylist(), "no such key"])
+    names = [name.lstrip(".").split("_")[0] for name in found["_hoodie_file_name"].to_pylist()]
+    assert located["file_id"].to_pylist() == [*names, None]
+    assert table.lookup(found["id"].slice(0, 5)).num_rows == min(5, len(own))
+    report = table.check(depth="full")
+    assert report.status == "clean", report.findings
+
+
+@pytest.mark.parametrize(("table_type", "version"), KINDS)
+def test_the_index_is_in_step_with_every_write(table_type: Any, version: int) -> None:
+    uri = f"memory://real_record_index/{table_type}{version}"
+    table = bf.create(
+        uri,
+        name="real",
+        schema=SCHEMA,
+        record_key=["id"],
+        partition_by=["region"],
+        ordering=["ts"],
+        index=bf.RecordIndex(update_partition_path=True),
+        table_type=table_type,
+        table_version=version,
+    )
+    assert table.index == bf.open(uri).index == bf.RecordIndex(update_partition_path=True)
+    model = Model()
+    for ts, first in ((1, 0), (2, 30)):
+        given = rows(range(first, first + 60), ts, price=float(ts))
+        table.upsert(given)
+        model.upsert(given)
+    assert_holds(uri, model)
+    gone = ["key-000003", "key-000040", "no such key"]
+    table.delete(gone)
+    model.delete(gone)
+    moved = rows([6, 9, 200], ts=3).set_column(4, "region", pa.array(["x", "eu", "x"]))
+    table.upsert(moved)
+    model.delete(["key-000006", "key-000009"])
+    model.upsert(moved)
+    assert_holds(uri, model)
+    if table_type == "MERGE_ON_READ":
+        assert table.compact().committed
+        assert_holds(uri, model)
+    again = rows([3, 6], ts=4)
+    table.upsert(again)
+    model.delete(["key-000006"])
+    model.upsert(again)
+    overwritten = rows([9, 300], ts=5).set_column(4, "region", pa.array(["eu", "eu"]))
+    table.insert_overwrite(overwritten)
+    model.drop("eu")
+    model.upsert(overwritten)
+    table.delete_partitions(["x"])
+    model.drop("x")
+    assert_holds(uri, model)
