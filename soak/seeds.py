@@ -20,6 +20,7 @@ __all__ = [
     "NUL",
     "bloom_filters",
     "hfiles",
+    "hfiles_of",
     "log_headers",
     "row_blocks",
     "table_bytes",
@@ -129,15 +130,20 @@ def hfiles() -> tuple[bytes, ...]:
 
     Those of 0.15.0 and 1.0.2 are HBase's, that of 1.2.0 Hudi's own.
     """
-    found: list[bytes] = []
-    for version in ("0.15.0", "1.0.2", "1.2.0"):
-        for path, data in table_files(f"{version}/mdt_bucket").items():
-            if not path.startswith(".hoodie/metadata/files/") or path.endswith(".crc"):
-                continue
-            if path.endswith(".hfile"):
-                found.append(data)
-            elif ".log." in path:
-                blocks = [block for block in decode_log_file(data) if isinstance(block, LogBlock)]
-                kinds = [block for block in blocks if block.block_type is BlockType.HFILE_DATA]
-                found += [bytes(block.content) for block in kinds]
-    return tuple(found)
+    return tuple(
+        data
+        for version in ("0.15.0", "1.0.2", "1.2.0")
+        for path, data in hfiles_of(f"{version}/mdt_bucket")
+        if path.startswith(".hoodie/metadata/files/")
+    )
+
+
+def hfiles_of(table: str) -> Iterator[tuple[str, bytes]]:
+    """Yield every HFile of a table's metadata table, by the path of the file that holds it."""
+    for path, data in sorted(table_files(table).items()):
+        if path.endswith(".hfile"):
+            yield path, data
+        elif path.startswith(".hoodie/metadata/") and ".log." in path and path[-4:] != ".crc":
+            for block in decode_log_file(data):
+                if isinstance(block, LogBlock) and block.block_type is BlockType.HFILE_DATA:
+                    yield path, bytes(block.content)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from bucketfmt.dump.annotation import Annotation, annotated_damage, text_of
 from bucketfmt.errors import BucketfmtError
@@ -12,11 +13,11 @@ from bucketfmt.format.encoding.json_text import decode_json
 from bucketfmt.format.hfile.reader import HFile
 from bucketfmt.format.hfile.trailer import TRAILER_BYTES
 from bucketfmt.limits import Limits
+from bucketfmt.rows.columns.meta_columns import META_COLUMNS
 
 __all__ = ["annotate_hfile"]
 
 _SCHEMA = b"schema"
-_EMPTY = "_hoodie_"  # Hudi's own columns, which records of the metadata table leave null
 
 
 def annotate_hfile(
@@ -40,9 +41,7 @@ def annotate_hfile(
     except BucketfmtError as error:
         cursor = Cursor(data, limits=limits)
         for damage in annotated_damage(f"{name}damage", error, cursor):
-            yield Annotation(
-                damage.offset + at, damage.length, damage.field, damage.value, is_damage=True
-            )
+            yield replace(damage, offset=damage.offset + at)
         return
     trailer = file.trailer
     yield Annotation(
@@ -100,5 +99,5 @@ def _shown(record: object) -> object:
     return {
         name: value
         for name, value in record.items()
-        if value is not None and not name.startswith(_EMPTY)
+        if value is not None and name not in META_COLUMNS
     }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator
 from dataclasses import replace
 from random import Random
 
@@ -34,10 +33,8 @@ from bucketfmt.format.hfile.trailer import (
 )
 from bucketfmt.format.hfile.variable_length import decode_hadoop_vint, encode_hadoop_vint
 from bucketfmt.format.hfile.writer import encode_hfile
-from bucketfmt.format.log.log_block import BlockType as LogBlockType
-from bucketfmt.format.log.log_block import LogBlock
-from bucketfmt.format.log.log_file import decode_log_file
 from bucketfmt.limits import Limits
+from soak.seeds import hfiles_of
 from soak.tables import table_files
 
 OWN_INFO = {
@@ -48,17 +45,6 @@ OWN_INFO = {
     b"KEY_VALUE_VERSION",
     b"MAX_MEMSTORE_TS_KEY",
 }
-
-
-def hfiles_of(table: str) -> Iterator[tuple[str, bytes]]:
-    """Every HFile of a table's metadata table, by the path of the file that holds it."""
-    for path, data in sorted(table_files(table).items()):
-        if path.endswith(".hfile"):
-            yield path, data
-        elif path.startswith(".hoodie/metadata/") and ".log." in path and path[-4:] != ".crc":
-            for block in decode_log_file(data):
-                if isinstance(block, LogBlock) and block.block_type is LogBlockType.HFILE_DATA:
-                    yield path, bytes(block.content)
 
 
 def with_entries(*entries: tuple[bytes, bytes], block_bytes: int = 64 << 10) -> bytes:

@@ -41,8 +41,8 @@ from bucketfmt.format.metadata.record_location_kernels import (
     decode_record_locations,
     encode_record_locations,
 )
+from soak.seeds import hfiles_of
 from soak.tables import table_files
-from tests.format.test_hfile import hfiles_of
 
 VERSIONS = {"0.15.0": 6, "1.0.2": 8, "1.2.0": 9}
 UUID = "72c3849d-e3ca-4135-a298-4ff2c4fcaa50"
