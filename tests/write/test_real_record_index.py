@@ -35,6 +35,34 @@ def assert_holds(uri: str, model: Model) -> None:
 
 
 @pytest.mark.parametrize(("table_type", "version"), KINDS)
+def test_a_late_delete_leaves_the_key_in_the_index(table_type: Any, version: int) -> None:
+    schema = pa.schema(
+        [("id", pa.string()), ("ts", pa.int64()), ("_hoodie_is_deleted", pa.bool_())]
+    )
+
+    def upsert(*given: tuple[str, int, bool]) -> None:
+        table.upsert(pa.table([list(column) for column in zip(*given, strict=True)], schema))
+
+    table = bf.create(
+        f"memory://late_delete/{table_type}{version}",
+        name="late",
+        schema=schema,
+        record_key=["id"],
+        ordering=["ts"],
+        index=bf.RecordIndex(),
+        table_type=table_type,
+        table_version=version,
+    )
+    upsert(("a", 5, False), ("b", 5, False))
+    upsert(("a", 1, True), ("b", 7, True))
+    assert table.locate(["a", "b"])["file_id"].is_valid().to_pylist() == [True, False]
+    upsert(("a", 9, False), ("b", 3, False))
+    found = table.scan(["id", "ts"]).to_arrow().sort_by("id")
+    assert found.to_pydict() == {"id": ["a", "b"], "ts": [9, 3]}
+    assert table.check(depth="full").status == "clean"
+
+
+@pytest.mark.parametrize(("table_type", "version"), KINDS)
 def test_the_index_is_in_step_with_every_write(table_type: Any, version: int) -> None:
     uri = f"memory://real_record_index/{table_type}{version}"
     table = bf.create(

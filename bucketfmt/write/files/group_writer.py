@@ -18,6 +18,7 @@ from bucketfmt.errors import UnsupportedError
 from bucketfmt.format.log.delete_records import DeleteBlock
 from bucketfmt.format.names.names import LogFileName
 from bucketfmt.format.timeline.commit_metadata import NULL_COMMIT, WriteStat
+from bucketfmt.location.record_locations import RECORD_INDEX
 from bucketfmt.rows.columns.conform import conform
 from bucketfmt.rows.columns.meta_columns import COMMIT_TIME, RECORD_KEY
 from bucketfmt.rows.columns.meta_rows import (
@@ -344,10 +345,12 @@ class GroupWriter:
         """Return the rows marked as deleted, but for those older than the stored row.
 
         An entry of a delete block keeps no ordering value in version 6, and removes any base row.
+        In other versions readers pass such an entry over, but the record index would lose the key.
         """
         rules = self._settings.rules
         by_ordering = rules.base_by_ordering and bool(rules.ordering_fields)
-        if file_slice is None or not (rules.legacy and by_ordering):
+        is_indexed = RECORD_INDEX in self._config.metadata_partitions
+        if file_slice is None or not by_ordering or not (rules.legacy or is_indexed):
             return marked
         keys = pc.unique(marked.column(RECORD_KEY))
         working = self._working_schema
