@@ -133,11 +133,15 @@ class Turns:
     def compare(self) -> None:
         """Both read what the model holds, no bucket has two groups, and the check is clean."""
         self.compare_ours()
-        hudis = self.hudi.read()
-        own = _sorted(hudis.select(SCHEMA.names).cast(SCHEMA))
-        assert own == self._expected, f"Hudi reads something else after {self.done}"
-        assert not doubled_buckets(hudis), f"{doubled_buckets(hudis)} after {self.done}"
+        self.compare_hudis()
         self.rounds += 1
+
+    def compare_hudis(self, **options: str) -> None:
+        """Hudi reads what the model holds, and no bucket has two groups."""
+        hudis = self.hudi.read(**options)
+        own = _sorted(hudis.select(SCHEMA.names).cast(SCHEMA))
+        assert own == self._expected, f"Hudi reads something else by {options} after {self.done}"
+        assert not doubled_buckets(hudis), f"{doubled_buckets(hudis)} after {self.done}"
 
     def tally(self) -> Tally:
         """Return what was done so far."""
@@ -310,6 +314,7 @@ def start_turns(
     seed: int,
     writer: bf.WriterConfig | None = None,
     options: Mapping[str, str] | None = None,
+    turns: type[Turns] = Turns,
 ) -> Turns:
     """Make an empty table of a kind, for both to write to: we by `writer`, Hudi by `options`."""
     table_type, index = _KINDS[kind]
@@ -331,7 +336,7 @@ def start_turns(
     hudi = Hudi(session, table, options)
     random = Random(f"{seed}/{session.version}/{kind}")
     appends = writer is not None and writer.concurrency == "non_blocking"
-    return Turns(hudi, table, random, is_non_blocking=appends)
+    return turns(hudi, table, random, is_non_blocking=appends)
 
 
 def as_table(rows: _Rows) -> pa.Table:

@@ -12,6 +12,7 @@ from tests.interop.carry_on import TABLE_VERSIONS, Tally, kinds_of, play_at_rand
 from tests.interop.deletes import play_deletes
 from tests.interop.hudi_session import HudiSession
 from tests.interop.many_rows import play_many_rows
+from tests.interop.metadata_turns import play_metadata_table
 from tests.interop.overlapping import play_overlapping
 from tests.interop.pinned_index import play_pinned_index
 from tests.interop.shapes import play_shape, shapes_of
@@ -41,6 +42,7 @@ PLAYS: dict[str, Play] = {
     "deletes": play_deletes,
     "pinned index": play_pinned_index,
     "values": play_values,
+    "metadata table": play_metadata_table,
     "many rows": play_many_rows,
     "shapes": play_shape,
 }
@@ -79,7 +81,7 @@ def plays_of(version: str, kind: str) -> list[str]:
         *(["overlapping"] if overlaps else []),
         "side by side",
         "deletes",
-        *(["pinned index", "values"] if kind.endswith("simple") else []),
+        *(["pinned index", "values", "metadata table"] if kind.endswith("simple") else []),
         *(["many rows"] if (version, kind) in _MANY_ROWS else []),
     ]
 

@@ -21,6 +21,7 @@ from bucketfmt.rows.columns.meta_columns import PARTITION_PATH, RECORD_KEY
 from bucketfmt.snapshot.files import DataFile
 from bucketfmt.snapshot.listing import StoreLister
 from bucketfmt.timeline.load import load_instant_content
+from bucketfmt.timeline.table_properties import load_config
 from bucketfmt.write.metadata.collect_update import load_indexed_columns
 from bucketfmt.write.metadata.file_statistics import FileStatistics
 from bucketfmt.write.metadata.statistics_records import partition_stats
@@ -41,7 +42,7 @@ def records_of(table: bf.Table, partition: str) -> dict[str, MetadataRecord]:
 
 def assert_in_step(table: bf.Table) -> None:
     """The metadata table says what the files say, record by record."""
-    table = bf.open(table.uri)
+    table = bf.Table(table.store, load_config(table.store, DEFAULT_LIMITS), DEFAULT_LIMITS, None)
     listed = table.config.metadata_partitions
     lister = StoreLister(table.store)
     files = {

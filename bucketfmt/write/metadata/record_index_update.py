@@ -171,14 +171,14 @@ class RecordIndexReader:
         if isinstance(name, LogFileName):
             written, removed = self._keys_of_log(path)
             return KeyChange(partition, file_id, pc.unique(written), pc.unique(removed))
-        keys = self._keys_of_base(path)
         before = self._find_replaced_base(partition, stat, files_of)
         if before is None:
-            return KeyChange(partition, file_id, pc.unique(keys), _no_keys())
-        old = self._keys_of_base(before)
-        written = keys.filter(pc.invert(pc.is_in(keys, old)))
-        removed = old.filter(pc.invert(pc.is_in(old, keys)))
-        return KeyChange(partition, file_id, pc.unique(written), removed)
+            return KeyChange(partition, file_id, self._keys_of_base(path), _no_keys())
+        if not (stat.num_inserts or stat.num_deletes):
+            return KeyChange(partition, file_id, _no_keys(), _no_keys())
+        return KeyChange(
+            partition, file_id, *_differences(self._keys_of_base(before), self._keys_of_base(path))
+        )
 
     def _find_replaced_base(
         self,
@@ -230,6 +230,16 @@ class RecordIndexReader:
         else:
             keys = record_keys(rows, self._config, are_stored=True)
         return keys.cast(_KEYS).combine_chunks()
+
+
+def _differences(old: pa.Array, new: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """Return the keys that only the new file has, and those that only the old one has."""
+    if new[: len(old)].equals(old):  # the rows that were there keep their places
+        return new[len(old) :], _no_keys()
+    written = new.filter(pc.invert(pc.is_in(new, old)))
+    if len(new) - len(written) == len(old):
+        return written, _no_keys()
+    return written, old.filter(pc.invert(pc.is_in(old, new)))
 
 
 def _no_keys() -> pa.Array:
