@@ -198,6 +198,7 @@ def rows_of(table: bf.Table) -> pa.Table:
     return table.scan().to_arrow().sort_by("id")
 
 
+@pytest.mark.rotated(1)
 @pytest.mark.parametrize("name", TINY)
 @pytest.mark.parametrize("version", ["0.15.0", "1.2.0"])
 def test_any_bytes_are_findings_or_not_checked(golden: Golden, version: str, name: str) -> None:

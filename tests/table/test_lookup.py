@@ -41,7 +41,7 @@ def every_key(table: bf.Table) -> tuple[pa.Table, list[str]]:
         rows = table.scan(["_hoodie_record_key", *table.schema.names]).to_arrow()
         written = [
             key
-            for commit in table.timeline.writes.completed.instants
+            for commit in table.timeline.writes.completed.instants[::2]
             for key in keys_as_of(table, commit.requested_time)
         ]
         present = rows["_hoodie_record_key"].to_pylist()

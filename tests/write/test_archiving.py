@@ -64,7 +64,7 @@ def archived(table: bf.Table) -> list[ArchivedInstant]:
     return list(load_archived_instants(table.store, table.config))
 
 
-@pytest.mark.rotated(1)
+@pytest.mark.rotated(0)
 @pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
 @pytest.mark.parametrize("version", VERSIONS)
 def test_all_reads_as_before(tmp_path: Path, version: int, table_type: str) -> None:
@@ -221,7 +221,7 @@ def test_keeping_nothing_is_a_mistake(tmp_path: Path) -> None:
             table.archive(min_commits=low, max_commits=high)
 
 
-@pytest.mark.rotated(1)
+@pytest.mark.rotated(0)
 @pytest.mark.parametrize("fault", [Fault.KILL_AFTER, Fault.FAIL_LATE])
 @pytest.mark.parametrize("version", [6, 9])
 def test_a_crash_at_every_write(tmp_path: Path, version: int, fault: Fault) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -35,11 +36,16 @@ def create(root: Path, **given: Any) -> bf.Table:
     return bf.create(str(root / "t"), **(arguments | given))
 
 
-@pytest.fixture(params=[6, 9])
-def table(request: pytest.FixtureRequest, tmp_path: Path) -> bf.Table:
-    table = create(tmp_path, table_version=request.param)
+@pytest.fixture(scope="module", params=[6, 9])
+def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    table = create(tmp_path_factory.mktemp("made"), table_version=request.param)
     table.upsert(rows(range(8), ts=1))
-    return table
+    return Path(table.uri)
+
+
+@pytest.fixture
+def table(made: Path, tmp_path: Path) -> bf.Table:
+    return bf.open(shutil.copytree(made, tmp_path / made.name))
 
 
 def upsert(**options: Any) -> Call:

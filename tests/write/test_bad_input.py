@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 import struct
 import tempfile
@@ -31,10 +32,10 @@ def tree(root: Path) -> dict[str, bytes]:
     }
 
 
-@pytest.fixture(params=["COPY_ON_WRITE", "MERGE_ON_READ"])
-def table(request: pytest.FixtureRequest, tmp_path: Path) -> bf.Table:
+@pytest.fixture(scope="module", params=["COPY_ON_WRITE", "MERGE_ON_READ"])
+def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     table = bf.create(
-        str(tmp_path / "t"),
+        str(tmp_path_factory.mktemp("made") / "t"),
         schema=SCHEMA,
         record_key=["id"],
         partition_by=["region"],
@@ -43,7 +44,12 @@ def table(request: pytest.FixtureRequest, tmp_path: Path) -> bf.Table:
         table_type=request.param,
     )
     table.upsert(rows(range(20), ts=1))
-    return table
+    return Path(table.uri)
+
+
+@pytest.fixture
+def table(made: Path, tmp_path: Path) -> bf.Table:
+    return bf.open(shutil.copytree(made, tmp_path / "t"))
 
 
 def replaced(name: str, column: pa.Array) -> pa.Table:

@@ -34,7 +34,7 @@ def leave_pending(table: bf.Table, instant: str, action: str) -> None:
     put_inflight(table.store, table.config, instant, action)
 
 
-@pytest.mark.rotated(1)
+@pytest.mark.rotated(0)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("version", VERSIONS)
 def test_crash_points_of_a_write(tmp_path: Path, version: int, kind: str) -> None:
