@@ -18,6 +18,8 @@ from bucketfmt.index.layout import BucketLayout
 from bucketfmt.location.find_index import IndexFinder
 from bucketfmt.location.located import Located, keys_by_partition
 from bucketfmt.location.locator import find_locator, place_slices
+from bucketfmt.metadata_table.bloom_skipping import prune_by_bloom_filters
+from bucketfmt.metadata_table.metadata_lister import metadata_behind
 from bucketfmt.slices.slice_columns import RowSpec
 from bucketfmt.slices.slice_reader import SliceReader
 from bucketfmt.snapshot.files import FileSlice
@@ -222,6 +224,9 @@ def lookup_rows(
     locator = find_locator(snapshot, index_finder)
     with snapshot.state.read_here():
         found = list(locator.candidates(keys.record_keys, keys.partition_paths))
+        metadata = metadata_behind(snapshot.state.lister)
+        if metadata is not None:
+            found = prune_by_bloom_filters(metadata, found)
     return read_keys_of_slices(snapshot, found, output)
 
 

@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterator
 from datetime import date, datetime, timedelta
 from decimal import Decimal
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import pyarrow as pa
@@ -15,6 +15,7 @@ import pytest
 import bucketfmt as bf
 from bucketfmt.format.metadata.metadata_records import ColumnStats, StatValue
 from bucketfmt.limits import DEFAULT_LIMITS
+from bucketfmt.metadata_table.bloom_skipping import prune_by_bloom_filters
 from bucketfmt.metadata_table.column_ranges import find_file_ranges, prunable_columns
 from bucketfmt.metadata_table.data_skipping import prune_partitions, prune_slices
 from bucketfmt.metadata_table.metadata_lister import metadata_behind
@@ -202,3 +203,36 @@ def test_a_plan_says_what_statistics_left_out() -> None:
     opened = bf.Table(store, load_config(store, DEFAULT_LIMITS), DEFAULT_LIMITS, None)
     plan = opened.scan(filter=[("price", ">=", 1.0), ("qty", ">", 100)]).plan()
     assert plan.partitions_pruned + plan.file_groups_skipped > 0
+
+
+BLOOMED = [t for t in TABLES if t.endswith(("rli", "mdt_services"))]
+
+
+@pytest.mark.parametrize("table", BLOOMED)
+def test_bloom_filters_leave_out_files_without_the_keys(table: str) -> None:
+    _, metadata, rows = read(table)
+    keys = pa.array([f"key-{number:06}" for number in range(0, 340, 7)] + ["no key"])
+    wanted = [(file_slice, keys) for file_slice, _ in rows]
+    kept = prune_by_bloom_filters(metadata, wanted, whatever_it_costs=True)
+    left = {(each.partition_path, each.file_id): own.to_pylist() for each, own in kept}
+    for file_slice, own in rows:
+        held = set(own["id"].to_pylist()) & set(keys.to_pylist())
+        kept_keys = left.get((file_slice.partition_path, file_slice.file_id), [])
+        assert held <= set(kept_keys)
+        if file_slice.log_files:
+            assert kept_keys == keys.to_pylist()
+    if not all(file_slice.log_files for file_slice, _ in rows):
+        assert sum(map(len, left.values())) < len(wanted) * len(keys)
+    assert prune_by_bloom_filters(metadata, wanted) == wanted  # it would take more requests
+    assert prune_by_bloom_filters(metadata, []) == []
+
+
+def test_look_ups_by_bloom_filters_find_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    always = partial(prune_by_bloom_filters, whatever_it_costs=True)
+    monkeypatch.setattr("bucketfmt.table.lookup.prune_by_bloom_filters", always)
+    store = MemoryStore(table_files("1.2.0/rli"))
+    opened = bf.Table(store, load_config(store, DEFAULT_LIMITS), DEFAULT_LIMITS, None)
+    keys = [f"key-{number:06}" for number in range(0, 340, 7)]
+    found = opened.lookup(keys)
+    rows = opened.scan(filter=[("id", "in", keys)]).to_arrow()
+    assert sorted(found["id"].to_pylist()) == sorted(rows["id"].to_pylist()) != []
