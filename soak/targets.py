@@ -42,7 +42,12 @@ from bucketfmt.format.log import (
     record_positions,
 )
 from bucketfmt.format.log.log_block import HeaderKey
-from bucketfmt.format.metadata import metadata_keys, metadata_records, record_location_kernels
+from bucketfmt.format.metadata import (
+    index_definitions,
+    metadata_keys,
+    metadata_records,
+    record_location_kernels,
+)
 from bucketfmt.format.metadata.metadata_encoding import encode_metadata_record
 from bucketfmt.format.metadata.metadata_records import RecordLocation
 from bucketfmt.format.metadata.metadata_schemas import metadata_schema
@@ -315,6 +320,14 @@ TARGETS: dict[str, Target] = {
         lambda data: hashing_metadata.parse_child_nodes(_text(data)),
         lambda: [b'[{"value":1073741823,"fileIdPrefix":"a-b","tag":"NORMAL"}]'],
     ),
+    "index_definitions.decode_index_definitions": Target(
+        index_definitions.decode_index_definitions,
+        lambda: [
+            b'{"indexDefinitions":{"secondary_index_s":{"indexName":"secondary_index_s",'
+            b'"indexType":"secondary_index","indexFunction":"identity","sourceFields":["a"],'
+            b'"indexOptions":{},"version":"V2"}}}'
+        ],
+    ),
     "index_settings.IndexSettings": Target(
         lambda data: IndexSettings.from_properties(_properties(data)),
         lambda: [
@@ -411,6 +424,10 @@ TARGETS: dict[str, Target] = {
     "properties.decode_properties": Target(_properties, _files("hoodie.properties")),
     "metadata_keys.parse_files_key": Target(
         lambda data: metadata_keys.parse_files_key(_text(data)), lambda: [b".", b"p=1"]
+    ),
+    "metadata_keys.parse_metadata_file_id": Target(
+        lambda data: metadata_keys.parse_metadata_file_id("record_index", _text(data)),
+        lambda: [b"record-index-0007-0", b"record-index-a%3Db-0007-0"],
     ),
     "metadata_keys.parse_secondary_key": Target(
         lambda data: metadata_keys.parse_secondary_key(_text(data)), lambda: [b"x$a1", b"\\$$a"]

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from bucketfmt.errors import CorruptError
 from bucketfmt.format.encoding.cursor import Buffer, Cursor
+from bucketfmt.format.hfile.entries import KEY_SUFFIX
 from bucketfmt.format.hfile.variable_length import decode_hadoop_vint, encode_hadoop_vint
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
 
@@ -20,11 +21,11 @@ __all__ = [
     "decode_meta_index",
     "decode_root_index",
     "encode_index",
+    "key_of_row",
     "row_of_key",
 ]
 
 _ROW_LENGTH_BYTES = 2
-_KEY_SUFFIX_BYTES = 10  # family length, timestamp, type
 _ENTRY_BYTES_MIN = 13  # offset, size, a length of one byte
 
 
@@ -54,9 +55,14 @@ def row_of_key(key: memoryview) -> bytes:
     """
     row_bytes = int.from_bytes(key[:_ROW_LENGTH_BYTES], "big", signed=True)
     rest = len(key) - _ROW_LENGTH_BYTES - row_bytes
-    if row_bytes < 0 or rest not in (0, _KEY_SUFFIX_BYTES):
+    if row_bytes < 0 or rest not in (0, len(KEY_SUFFIX)):
         raise CorruptError("a key in an HFile's index has another length than it says")
     return bytes(key[_ROW_LENGTH_BYTES : _ROW_LENGTH_BYTES + row_bytes])
+
+
+def key_of_row(row: bytes) -> bytes:
+    """Return the whole key of a row, as HBase writes it: int16 length, row, and ten bytes more."""
+    return len(row).to_bytes(_ROW_LENGTH_BYTES, "big") + row + KEY_SUFFIX
 
 
 def decode_root_index(
@@ -143,12 +149,16 @@ def decode_branch_index(content: Buffer, limits: Limits = DEFAULT_LIMITS) -> lis
 
 
 def encode_index(places: Iterable[BlockPlace], *, is_meta: bool = False) -> bytes:
-    """Return the content of a root index or, of names as they are, of a meta index."""
+    """Return the content of a root index or, of names as they are, of a meta index.
+
+    Keys are whole, as HBase writes them. All readers take such keys, and HBase's reader, which
+    Hudi 0.15 has, fails in a file of several blocks on the shorter keys of Hudi's own writer.
+    """
     content = bytearray()
     for place in places:
         key = place.first
         if not is_meta:
-            key = len(key).to_bytes(_ROW_LENGTH_BYTES, "big") + key
+            key = key_of_row(key)
         content += place.offset.to_bytes(8, "big") + place.size.to_bytes(4, "big")
         content += encode_hadoop_vint(len(key)) + key
     return bytes(content)

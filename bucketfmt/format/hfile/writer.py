@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from bucketfmt.format.hfile.block import BlockType, Codec, encode_block
-from bucketfmt.format.hfile.block_index import BlockPlace, encode_index
+from bucketfmt.format.hfile.block_index import BlockPlace, encode_index, key_of_row
 from bucketfmt.format.hfile.entries import ENTRY_OVERHEAD_BYTES
 from bucketfmt.format.hfile.entry_kernels import EntryColumns
 from bucketfmt.format.hfile.trailer import HFileTrailer, encode_file_info, encode_trailer
@@ -64,7 +64,7 @@ def encode_hfile(
         b"hfile.AVG_KEY_LEN": _average(key_bytes, len(entries)),
         b"hfile.AVG_VALUE_LEN": _average(value_bytes, len(entries)),
         b"hfile.CREATE_TIME_TS": created_ms.to_bytes(8, "big"),
-        b"hfile.LASTKEY": b"" if last is None else len(last).to_bytes(2, "big") + last,
+        b"hfile.LASTKEY": b"" if last is None else key_of_row(last),
         b"KEY_VALUE_VERSION": (1).to_bytes(4, "big"),
         b"MAX_MEMSTORE_TS_KEY": bytes(8),
     }
