@@ -6,12 +6,11 @@ readRecordIndex, SparkMetadataTableRecordIndex.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import pyarrow as pa
 
-from bucketfmt.errors import CorruptError, IndexUnknownError, NotFoundError
-from bucketfmt.format.metadata.metadata_records import RecordLocation
+from bucketfmt.errors import IndexUnknownError, NotFoundError
 from bucketfmt.metadata_table.metadata_partition import MetadataPartition
 from bucketfmt.metadata_table.metadata_table import load_metadata_table
 from bucketfmt.snapshot.state import TableState
@@ -55,28 +54,16 @@ class RecordLocations:
             CorruptError: a file of the index is damaged.
             StorageError: the store failed.
         """
-        keys: Sequence[str] = record_keys.to_pylist()
         try:
-            found = self._partition.lookup(keys, partition_path)
+            found = self._partition.locate(record_keys, partition_path)
         except NotFoundError:  # a compaction has replaced its files, and a clean deleted them
             self._partition = self._load()
-            found = self._partition.lookup(keys, partition_path)
-        locations = [_location(found.get(key)) for key in keys]
-        return pa.table(
-            [
-                pa.array([None if own is None else own.partition_path for own in locations]),
-                pa.array([None if own is None else own.file_id for own in locations]),
-            ],
-            schema=_COLUMNS,
-        )
-
-
-def _location(record: object) -> RecordLocation | None:
-    if record is None or isinstance(record, RecordLocation):
-        return record
-    raise CorruptError(
-        f"the record index has a record of type {type(record).__name__}; rebuild the index"
-    )
+            found = self._partition.locate(record_keys, partition_path)
+        numbers = pa.array(found.numbers, mask=found.numbers < 0)
+        paths = [own.partition_path for own in found.locations]
+        file_ids = [own.file_id for own in found.locations]
+        columns = [pa.array(each, pa.string()).take(numbers) for each in (paths, file_ids)]
+        return pa.table(columns, schema=_COLUMNS)
 
 
 def load_record_locations(state: TableState) -> RecordLocations:

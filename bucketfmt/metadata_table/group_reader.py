@@ -14,6 +14,10 @@ from heapq import merge
 from itertools import groupby
 from operator import itemgetter
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from bucketfmt.errors import BucketfmtError, CorruptError, UnsupportedError
 from bucketfmt.format.encoding.cursor import Buffer
 from bucketfmt.format.hfile.reader import HFile
@@ -23,8 +27,13 @@ from bucketfmt.format.log.log_file import select_blocks
 from bucketfmt.format.metadata.metadata_records import (
     MetadataRecord,
     MetadataSchema,
+    RecordLocation,
     decode_metadata_record,
     decode_metadata_schema,
+)
+from bucketfmt.format.metadata.record_location_kernels import (
+    RecordLocations,
+    decode_record_locations,
 )
 from bucketfmt.limits import Limits
 from bucketfmt.metadata_table.merge_records import merge_records
@@ -60,6 +69,12 @@ class _Layer:
         if self.schema is None:
             raise CorruptError("an HFile of the metadata table without schema", path=self.path)
         return decode_metadata_record(value, self.schema)
+
+    def decode_locations(self, values: pa.LargeBinaryArray) -> RecordLocations:
+        """Return what values of the record index say."""
+        if self.schema is None:
+            raise CorruptError("an HFile of the metadata table without schema", path=self.path)
+        return decode_record_locations(values, self.schema)
 
 
 class GroupReader:
@@ -121,6 +136,31 @@ class GroupReader:
             if self._replaces:
                 wanted = [number for number in wanted if not found[number]]
         return [reduce(merge_records, records[::-1]) if records else None for records in found]
+
+    def locate(self, keys: pa.LargeBinaryArray) -> RecordLocations:
+        """Return the locations of keys, in a file group of the record index: as `lookup`, faster.
+
+        Args:
+            keys: `large_binary` without nulls, in any order.
+        """
+        numbers = np.full(len(keys), -1, np.int32)
+        locations: list[RecordLocation] = []
+        wanted = np.arange(len(keys))
+        for layer in reversed(self._layers):
+            if not len(wanted):
+                break
+            sought = keys.take(pa.array(wanted))
+            if layer.records is None:
+                gone = pc.is_in(sought, pa.array(layer.deleted, pa.large_binary()))
+                wanted = wanted[~gone.to_numpy(zero_copy_only=False)]
+                continue
+            with self._reading(layer):
+                found = layer.decode_locations(layer.records.find_all(sought))
+            is_found = found.numbers >= 0
+            numbers[wanted[is_found]] = found.numbers[is_found] + len(locations)
+            locations += found.locations
+            wanted = wanted[~is_found]
+        return RecordLocations(locations, numbers)
 
     def with_logs(self, names: Container[str]) -> GroupReader:
         """Return a reader of the base file and of some of the log files.

@@ -21,7 +21,8 @@ from bucketfmt.format.metadata.metadata_keys import (
     parse_metadata_file_id,
     secondary_file_group_of_key,
 )
-from bucketfmt.format.metadata.metadata_records import MetadataRecord
+from bucketfmt.format.metadata.metadata_records import MetadataRecord, RecordLocation
+from bucketfmt.format.metadata.record_location_kernels import RecordLocations
 from bucketfmt.metadata_table.group_reader import GroupReader
 from bucketfmt.storage.streams import map_in_threads
 
@@ -92,12 +93,7 @@ class MetadataPartition:
             StorageError: the store failed.
             ValueError: `data_partition` is given or not where it should not or should be.
         """
-        if self.is_partitioned != (data_partition is not None):
-            raise ValueError(
-                f"partition {self.name} of the metadata table is "
-                f"{'' if self.is_partitioned else 'not '}partitioned itself"
-            )
-        groups = self.groups.get(data_partition, [])
+        groups = self._groups_of(data_partition)
         if not groups:
             return {}
         wanted = list(self._keys_by_group(list(dict.fromkeys(keys)), len(groups)).items())
@@ -113,6 +109,33 @@ class MetadataPartition:
             for key, record in zip(members, records, strict=True)
             if record is not None
         }
+
+    def locate(
+        self, keys: pa.Array | pa.ChunkedArray, data_partition: str | None = None
+    ) -> RecordLocations:
+        """Return the locations of keys in the record index, in columns: as `lookup`, faster.
+
+        Args:
+            keys: Text without nulls, in any order; keys may be repeated.
+            data_partition: As in `lookup`.
+        """
+        groups = self._groups_of(data_partition)
+        numbers = np.full(len(keys), -1, np.int32)
+        locations: list[RecordLocation] = []
+        if not groups or not len(keys):
+            return RecordLocations(locations, numbers)
+        shards = np.abs(java_string_hashes(keys).astype(np.int64)) % len(groups)
+        data = keys.cast(pa.large_binary())
+        data = data.combine_chunks() if isinstance(data, pa.ChunkedArray) else data
+
+        def locate(shard: int) -> tuple[np.ndarray, RecordLocations]:
+            own = np.flatnonzero(shards == shard)
+            return own, groups[shard].locate(data.take(pa.array(own)))
+
+        for own, found in map_in_threads(locate, np.unique(shards).tolist(), self._workers):
+            numbers[own] = np.where(found.numbers >= 0, found.numbers + len(locations), -1)
+            locations += found.locations
+        return RecordLocations(locations, numbers)
 
     def lookup_prefixes(self, prefixes: Sequence[str]) -> dict[str, MetadataRecord]:
         """Return the records of all keys that begin with one of these texts, by key.
@@ -138,6 +161,14 @@ class MetadataPartition:
         groups = [group.scan() for groups in self.groups.values() for group in groups]
         for key, record in merge(*groups, key=itemgetter(0)):
             yield _text(key), record
+
+    def _groups_of(self, data_partition: str | None) -> list[GroupReader]:
+        if self.is_partitioned != (data_partition is not None):
+            raise ValueError(
+                f"partition {self.name} of the metadata table is "
+                f"{'' if self.is_partitioned else 'not '}partitioned itself"
+            )
+        return self.groups.get(data_partition, [])
 
     def _keys_by_group(self, keys: list[str], num_groups: int) -> dict[int, list[str]]:
         if not keys:
