@@ -17,7 +17,7 @@ import pytest
 FILE_BUDGET_S = 40
 """What the tests of one file may cost."""
 
-OWN_BUDGETS_S = {"tests/reliability/test_crashes.py": 150, "tests/table/test_golden_read.py": 60}
+OWN_BUDGETS_S = {"tests/reliability/test_crashes.py": 75}
 """What the tests of some files may cost: those that prove most, and cannot be cheaper."""
 
 _NAMED = 8

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
-from random import Random
 
 import pytest
 
@@ -26,11 +25,10 @@ TURNS = [
     for kind in kinds_of(version)
     for play in plays_of(version, kind)
 ]
-# Every play, kind and version once, and a shape for each version: other ones with each commit.
+# Every play, kind and version once, and a shape: other ones with each commit.
 # `python -m tests.interop matrix` plays all in all.
-CHOSEN = cover(TURNS, seed(), strength=1) + [
-    (version, Random(seed()).choice(shapes_of(version)), "shapes") for version in VERSIONS
-]
+_SHAPES = [(version, shape, "shapes") for version in VERSIONS for shape in shapes_of(version)]
+CHOSEN = [*cover(TURNS, seed(), strength=1), *cover(_SHAPES, seed(), strength=0)]
 
 pytestmark = pytest.mark.judge
 
