@@ -19,3 +19,18 @@ def test_pinning_an_index(tmp_path: Path, cli: Cli) -> None:
     assert run.json["recorded"] == "now"
     assert index_properties(root) == SIMPLE_4
     assert "already" in cli("index", "pin", root).out
+
+
+def test_partitions_of_the_metadata_table(tmp_path: Path, cli: Cli) -> None:
+    root = plain_table(tmp_path / "t", bf.SimpleBucketIndex(4))
+    assert "no metadata table" in cli("index", "list", root).out
+    run = cli("index", "init", root, "column_stats", "record_index", "--output", "json")
+    assert run.code == 0
+    groups = {"column_stats": 2, "files": 1, "record_index": 10}
+    assert {each["name"]: each["file_groups"] for each in run.json} == groups
+    assert cli("index", "init", root, "record_index").code == 64
+    assert cli("index", "rebuild", root).code == 0
+    assert cli("index", "drop", root, "bloom_filters").code == 64
+    assert "column_stats" not in cli("index", "drop", root, "column_stats").out
+    assert "10 file groups" in cli("index", "list", root).out
+    assert "no metadata table" in cli("index", "drop", root).out

@@ -28,10 +28,11 @@ from bucketfmt.metadata_table.metadata_table import (
 )
 from bucketfmt.storage.streams import map_in_threads, waiting_count
 from bucketfmt.timeline.history_writer import compact_history, delete_active, put_archived
-from bucketfmt.timeline.load import load_compaction_plan
+from bucketfmt.timeline.load import load_compaction_plan, load_requested_content
 from bucketfmt.timeline.timeline import Instant, Timeline
 from bucketfmt.write.commit.locked_table import LockedTable
 from bucketfmt.write.services.plan_archive import ArchiveBasis, Kept, plan_archive
+from bucketfmt.write.services.plan_clean import parse_clean_plan
 from bucketfmt.write.services.plan_compaction import plan_compaction
 
 __all__ = ["serve_metadata_table"]
@@ -80,7 +81,7 @@ def _find_due(data: Timeline, metadata: Timeline) -> Instant | None:
     """
     deltas = metadata.completed.of("deltacommit").instants
     last = find_last_compaction(metadata)
-    since = deltas if last is None else [i for i in deltas if _is_after(i, last)]
+    since = deltas if last is None else [i for i in deltas if _is_after(i, last, metadata.layout)]
     if len(since) < _DELTA_COMMITS:
         return None
     newest = deltas[-1]
@@ -92,9 +93,10 @@ def _find_due(data: Timeline, metadata: Timeline) -> Instant | None:
     return newest
 
 
-def _is_after(instant: Instant, compaction: Instant) -> bool:
+def _is_after(instant: Instant, compaction: Instant, layout: int) -> bool:
     """Whether a delta commit is not in the base files of a compaction."""
-    return max(instant.requested_time, instant.completion_time or "") > compaction.requested_time
+    completed = instant.completion_time if layout > 1 else None
+    return (completed or instant.requested_time) > compaction.requested_time
 
 
 def _open(table: LockedTable, below: LockedTable) -> MetadataTable:
@@ -179,16 +181,19 @@ def _put_base_file(
 
 def _clean(table: LockedTable, below: LockedTable, time: str | None) -> None:
     """Delete the file slices that no reader needs, but for the last two of each file group."""
+    for instant in below.timeline.pending.of("clean").instants:
+        plan = load_requested_content(below.store, below.config, instant, below.limits)
+        if isinstance(plan, CleanerPlan):
+            _execute_clean(below, instant, plan)
+    if time is not None and any(i.requested_time == time for i in below.timeline.instants):
+        return  # a process that died before the compaction has cleaned
     found: dict[str, list[str]] = {}
     metadata = _open(table, below)
     for name in metadata.partition_names:
         for history in metadata.slice_histories(name):
             for file_slice in history[:-_SLICES_KEPT]:
-                base = [] if file_slice.base_file is None else [file_slice.base_file]
-                names = [str(file.name) for file in (*base, *file_slice.log_files)]
-                found.setdefault(name, []).extend(names)
-    pending = below.timeline.pending.of("clean").instants
-    if not found or pending:
+                found.setdefault(name, []).extend(str(file.name) for file in file_slice.files)
+    if not found:
         return
     root = below.store.uri
     plan = CleanerPlan(
@@ -198,31 +203,35 @@ def _clean(table: LockedTable, below: LockedTable, time: str | None) -> None:
             for partition, names in found.items()
         },
     )
-    instant = below.request("clean", plan, time)
-    below.begin(instant.requested_time, "clean", plan)
-    for partition, names in found.items():
+    _execute_clean(below, below.request("clean", plan, time), plan)
+
+
+def _execute_clean(below: LockedTable, instant: Instant, plan: CleanerPlan) -> None:
+    """Delete the files of a plan, and complete the clean."""
+    if instant.state is State.REQUESTED:
+        below.begin(instant.requested_time, "clean", plan)
+    deleted = parse_clean_plan(plan, below.limits)
+    for partition, names in deleted.items():
         for name in names:
             below.store.delete(join_path(partition, name))
     below.load_timeline()
-    below.publish(
-        instant,
-        CleanMetadata(
-            start_clean_time=instant.requested_time,
-            time_taken_in_millis=0,
-            total_files_deleted=sum(map(len, found.values())),
-            earliest_commit_to_retain="",
-            partition_metadata={
-                partition: CleanPartitionMetadata(
-                    partition_path=partition,
-                    policy=_POLICY,
-                    delete_path_patterns=names,
-                    success_delete_files=names,
-                    failed_delete_files=[],
-                )
-                for partition, names in found.items()
-            },
-        ),
+    metadata = CleanMetadata(
+        start_clean_time=instant.requested_time,
+        time_taken_in_millis=0,
+        total_files_deleted=sum(map(len, deleted.values())),
+        earliest_commit_to_retain="",
+        partition_metadata={
+            partition: CleanPartitionMetadata(
+                partition_path=partition,
+                policy=plan.policy,
+                delete_path_patterns=names,
+                success_delete_files=names,
+                failed_delete_files=[],
+            )
+            for partition, names in deleted.items()
+        },
     )
+    below.publish(instant, metadata)
     below.load_timeline()
 
 
