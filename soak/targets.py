@@ -192,6 +192,12 @@ def _hfile(data: bytes) -> object:
     return file.find([*found, b"", b"\xff"]), [file.meta_block(name) for name in file.meta_blocks]
 
 
+def _entries(data: bytes) -> object:
+    """One entry in each block: blocks of 23 bytes are walked together."""
+    blocks = [data[start : start + 23] for start in range(0, len(data), 23)]
+    return stored_entry_kernels.decode_blocks(blocks)
+
+
 def _metadata_records(data: bytes) -> object:
     file = HFile.of(data)
     schema = metadata_records.decode_metadata_schema(file.file_info.get(b"schema", b""))
@@ -260,7 +266,7 @@ _META_INDEX = bytes(8) + b"\x00\x00\x00\x40\x0bbloomFilter"
 _BRANCH_INDEX = b"".join(number.to_bytes(4, "big") for number in (2, 0, 25, 50)) + 2 * (
     bytes(8) + b"\x00\x00\x00\x40" + _KEY_OF_HBASE
 )
-_ENTRIES = EntryColumns.of([(b"a", b"1"), (b"b", b"")]).encode().tobytes()
+_ENTRIES = EntryColumns.of([(b"%02d" % number, b"") for number in range(20)]).encode().tobytes()
 _FILE_INFO = trailer.encode_file_info({b"hfile.LASTKEY": b"\x00\x01a", b"schema": b"{}"})
 
 TARGETS: dict[str, Target] = {
@@ -451,10 +457,7 @@ TARGETS: dict[str, Target] = {
         lambda data: record_positions.decode_record_positions(_text(data)),
         lambda: log_headers(HeaderKey.RECORD_POSITIONS),
     ),
-    "stored_entry_kernels.decode_blocks": Target(
-        lambda data: stored_entry_kernels.decode_blocks([data] * 20 if data[:1] == NUL else [data]),
-        lambda: [_ENTRIES],
-    ),
+    "stored_entry_kernels.decode_blocks": Target(_entries, lambda: [_ENTRIES]),
     "table_lock.decode_table_lease": Target(
         table_lock.decode_table_lease,
         lambda: [table_lock.encode_table_lease(table_lock.TableLease(False, 1_766_000_000, "w"))],
