@@ -74,7 +74,10 @@ COMMANDS = {
         f"{_ROOM}.services",
         "Take back every write after a savepoint.",
     ),
-    "index": (f"{_ROOM}.index", "Record a table's index."),
+    "index": (
+        f"{_ROOM}.index",
+        "Record a table's index, and make the indexes of its metadata table.",
+    ),
 }
 """Each command: the module whose `app` has it, and the first sentence of its help. The module is
 imported when the command is called, and `bucketfmt --help` imports none of them."""
