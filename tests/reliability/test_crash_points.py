@@ -14,11 +14,11 @@ from tests.rotation import seed
 pytestmark = pytest.mark.filterwarnings("ignore:the table lock could not be given back")
 
 
-def test_the_tests_make_many_of_each() -> None:
+def test_the_tests_make_hundreds_of_each() -> None:
     """The tests of the pieces assert that they make as many as are counted here."""
     points = [count_points(*piece.find(), (piece.faults,)) for piece in sample_pieces(seed())]
-    assert sum(point.crashes for point in points) >= 500
-    assert sum(point.errors for point in points) >= 700
+    assert sum(point.crashes for point in points) >= 200
+    assert sum(point.errors for point in points) >= 300
 
 
 @pytest.mark.parametrize("drawn", ["0", "another", seed()])
