@@ -210,6 +210,9 @@ def _check(
         _require(now == before, "what was refused is there")
 
     table = SimulatedProcess(store, process, kind.writer).open()
+    if kind.metadata:
+        wrong = [f for f in table.check(depth="quick").findings if f.id.startswith("M")]
+        _require(not wrong, f"readers of the metadata table are misled: {wrong}")
     if table.timeline.pending.of("restore").instants:
         try:
             _write_next(table)

@@ -51,12 +51,13 @@ NEXT: list[Row] = [("k0", 9, "a"), ("z", 9, "b")]
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of table, and the lock of its writers."""
+    """A kind of table, the lock of its writers, and the partitions of its metadata table."""
 
     version: int
     is_logged: bool
     index: bf.Index
     writer: bf.WriterConfig
+    metadata: tuple[str, ...] = ()
 
     @property
     def is_ring(self) -> bool:
@@ -66,7 +67,8 @@ class Kind:
     def __str__(self) -> str:
         index = {"SimpleBucketIndex": "simple", "PartitionBucketIndex": "rules"}
         name = "ring" if self.is_ring else index[type(self.index).__name__]
-        return f"{self.version}-{'mor' if self.is_logged else 'cow'}-{name}"
+        suffix = "-metadata" if self.metadata else ""
+        return f"{self.version}-{'mor' if self.is_logged else 'cow'}-{name}{suffix}"
 
 
 _LOCKS = {
@@ -81,6 +83,12 @@ KINDS = [
     for is_logged, index in ((False, _SIMPLE), (True, _SIMPLE), (True, _RING))
 ]
 KINDS += [Kind(9, m, bf.PartitionBucketIndex(1, "b,2"), _LOCKS[9]) for m in (False, True)]
+_METADATA = ("files", "column_stats", "record_index")
+KINDS += [
+    Kind(6, True, _SIMPLE, _LOCKS[6], _METADATA),
+    Kind(8, True, _SIMPLE, _LOCKS[8], (*_METADATA, "partition_stats")),
+    Kind(9, False, _SIMPLE, _LOCKS[9], (*_METADATA, "partition_stats", "bloom_filters")),
+]
 
 
 @dataclass(frozen=True)
@@ -137,6 +145,8 @@ def make(kind: Kind, work: Work) -> MemoryStore:
     create_table(store, properties, kind.index)
     table = SimulatedProcess(store, 0, kind.writer).open()
     table.upsert(rows(*_FIRST))
+    if kind.metadata:
+        table.metadata_table.init(*kind.metadata)
     if kind.is_logged:
         table.upsert(rows(("k1", 1, "b")))
     if work.prepare is not None:
@@ -250,6 +260,15 @@ def _restore(t: bf.Table) -> object:
     return t.restore(_newest_savepoint(t))
 
 
+def _rebuild(t: bf.Table) -> None:
+    """Make the partitions anew that the table was to have, also where a crash left none."""
+    listed = [partition.name for partition in t.metadata_table.list()]
+    if listed:
+        t.metadata_table.rebuild(*listed)
+    else:
+        t.metadata_table.init("files", "column_stats", "record_index")
+
+
 def _is_logged(kind: Kind) -> bool:
     return kind.is_logged
 
@@ -303,6 +322,12 @@ WORKS = [
             kind.index, bf.SimpleBucketIndex
         ),  # index files state others
         may_leave=f"{_PROPERTIES}.backup",
+    ),
+    Work(
+        "rebuild the metadata table",
+        _rebuild,
+        resume=_rebuild,
+        is_possible=lambda kind: bool(kind.metadata),
     ),
 ]
 """Every write, and every service."""

@@ -38,7 +38,7 @@ def test_every_kind_work_and_sort_of_fault_is_sampled_and_the_soak_has_all(drawn
 @pytest.mark.parametrize("work", WORKS, ids=lambda work: work.name)
 def test_the_same_bytes_each_time(work: Work) -> None:
     """Otherwise a state would hardly be met twice."""
-    kind = next(kind for kind in reversed(KINDS[:9]) if work.is_possible(kind))
+    kind = next(kind for kind in (*KINDS[8::-1], *KINDS) if work.is_possible(kind))
     base, states = make(kind, work), []
     for _ in range(2):
         store = base.copy()

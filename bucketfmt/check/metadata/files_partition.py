@@ -56,7 +56,13 @@ def find_file_differences(
     """
     path, known = view.partition_path, view.entries or {}
     there = {_name(file): file for files in view.folder.values() for file in files}
-    seen = {_name(file) for file_slice in view.slices for file in file_slice.files}
+    # Before version 8 the name of a log file does not tell whether its write was committed.
+    seen = {
+        _name(file)
+        for file_slice in view.slices
+        for file in file_slice.files
+        if table_version >= 8 or isinstance(file.name, BaseFileName) or file.written is not None
+    }
     unlisted = [
         file
         for name, file in sorted(there.items())
