@@ -34,7 +34,7 @@ from bucketfmt.write.rows.grouping import GroupedRows, split_rows
 
 __all__ = ["PlacedRows", "place_rows"]
 
-_ROWS_AT_A_TIME = 1 << 17
+_ROWS_AT_A_TIME = 1 << 18
 
 
 @dataclass(frozen=True, eq=False)
