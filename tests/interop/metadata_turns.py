@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -98,7 +99,11 @@ def play_metadata_table(session: HudiSession, folder: Path, kind: str, seed: int
     services = ["clean", "archive"]
     if turns.table.config.table_type == "MERGE_ON_READ":
         services = ["compact", *services]
-    with mock.patch.object(metadata_services, "_DELTA_COMMITS", _COMPACTED_AFTER):
+    with (
+        mock.patch.object(metadata_services, "_DELTA_COMMITS", _COMPACTED_AFTER),
+        warnings.catch_warnings(),
+    ):
+        warnings.filterwarnings("error", "the metadata table is")  # made anew, or removed
         turns.do(hudi, "upsert")
         turns.do(us, "upsert", "delete")
         turns.do(hudi, "upsert", "delete")
