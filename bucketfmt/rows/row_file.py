@@ -59,6 +59,10 @@ class RowFile(Protocol):
     def keys(self) -> RecordedKeys:
         """What the file records of its record keys."""
 
+    @property
+    def bounds_nan(self) -> bool:
+        """Whether `ranges` has no bounds of a column with NaN; else NaN may lie outside of them."""
+
     def check_nullable(self, columns: Sequence[str]) -> None:
         """Check columns of which a commit says otherwise than the file whether they may be null.
 

@@ -82,6 +82,13 @@ def test_decimals_stored_as_integers() -> None:
         )
 
 
+def test_decimals_of_all_digits_are_not_rounded() -> None:
+    values = [-(10**38) + 1, 10**38 - 1]
+    rows = pa.table({"m": pa.array([Decimal(f"{v}E-18") for v in values], pa.decimal128(38, 18))})
+    (group,) = decode_footer(footer_bytes(rows)).ranges(rows.schema)
+    assert [group.columns["m"].low, group.columns["m"].high] == rows["m"].to_pylist()
+
+
 def test_only_the_asked_columns_and_types() -> None:
     footer = decode_footer(footer_bytes(ROWS))
     (group,) = footer.ranges(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from datetime import date, datetime, timezone
 from decimal import Decimal
@@ -12,7 +13,7 @@ import pytest
 
 import bucketfmt as bf
 from bucketfmt.format.metadata.metadata_keys import format_column_stats_key
-from bucketfmt.format.metadata.metadata_records import FilesRecord
+from bucketfmt.format.metadata.metadata_records import ColumnStats, FilesRecord
 from bucketfmt.format.names.layout import METADATA_TABLE
 from bucketfmt.limits import DEFAULT_LIMITS
 from bucketfmt.storage.folder_store import FolderStore
@@ -22,6 +23,7 @@ from bucketfmt.write.metadata import metadata_services
 from bucketfmt.write.metadata.collect_update import load_indexed_columns
 from bucketfmt.write.metadata.file_statistics import FileStatistics
 from bucketfmt.write.metadata.initialise import KEPT_PARTITIONS
+from bucketfmt.write.properties.plan_create import TableType
 from bucketfmt.write.services.plan_archive import Kept
 from tests.write.metadata_records import assert_in_step, records_of
 
@@ -43,6 +45,39 @@ def test_statistics_are_those_that_hudi_wrote(golden_copy: Copy, version: str) -
                 found[format_column_stats_key(stats.column or "", key, name)] = stats
     assert found == records_of(table, "column_stats")
     assert len(found) > 80
+
+
+@pytest.mark.parametrize("kind", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+def test_statistics_cover_values_that_footers_or_python_cannot_tell(
+    tmp_path: Path, kind: TableType
+) -> None:
+    """Arrow leaves NaN out of bounds, and Spark's comparisons do not. Python ends with 9999."""
+    columns = {
+        "f": pa.array([1.0, float("nan"), None]),
+        "day": pa.array([-(10**6), 10**7, None], pa.int32()).cast(pa.date32()),
+        "at": pa.array([-(2**62), 2**62, None], pa.int64()).cast(pa.timestamp("us", "UTC")),
+    }
+    rows = pa.table({"id": ["a", "b", "c"], **columns})
+    table = bf.create(
+        tmp_path / "t",
+        schema=rows.schema,
+        record_key=["id"],
+        index=bf.SimpleBucketIndex(1),
+        table_type=kind,
+    )
+    table.metadata_table.init("column_stats")
+    table.upsert(rows)
+    table.upsert(rows)
+    found: dict[str, list[tuple[object, object]]] = {}
+    for record in records_of(table, "column_stats").values():
+        assert isinstance(record, ColumnStats)
+        if record.column in columns:
+            assert record.minimum is not None
+            assert record.maximum is not None
+            own = found.setdefault(record.column, [])
+            own.append((record.minimum.value, record.maximum.value))
+    assert all(low == 1.0 and math.isnan(high) for low, high in found.pop("f"))
+    assert found == {"day": [(-(10**6), 10**7)] * 2, "at": [(-(2**62), 2**62)] * 2}
 
 
 @pytest.mark.parametrize("version", HUDI_VERSIONS)

@@ -138,6 +138,15 @@ class BaseFileReader:
         number = self._footer.codec
         return None if number is None else CODECS.get(number, "gzip")
 
+    @property
+    def bounds_nan(self) -> bool:
+        """Whether `ranges` has no bounds of a column with NaN. Arrow leaves NaN out instead."""
+        return self._is_of_parquet_mr
+
+    @property
+    def _is_of_parquet_mr(self) -> bool:
+        return self._footer.created_by.startswith(b"parquet-mr")
+
     def check_nullable(self, columns: Sequence[str]) -> None:
         """Check that columns are stored with levels if they are nullable, and without otherwise.
 
@@ -148,7 +157,7 @@ class BaseFileReader:
         Raises:
             CorruptError: a column is stored otherwise; the footer is damaged.
         """
-        if not columns or not self._footer.created_by.startswith(b"parquet-mr"):
+        if not columns or not self._is_of_parquet_mr:
             return
         numbers = {name: number for number, (name, _) in enumerate(self._footer.leaves)}
         for name in columns:

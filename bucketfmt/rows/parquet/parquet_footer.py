@@ -11,7 +11,7 @@ import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta, timezone
-from decimal import Decimal
+from decimal import Context, Decimal
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -142,6 +142,7 @@ def _range_of(statistics: Struct, physical: int, kind: pa.DataType) -> ColumnRan
     )
 
 
+_DECIMALS = Context(prec=80)  # rounds no decimal of Arrow, where the default has 28 digits
 _FORMATS = {_INT32: "<i", _INT64: "<q", _FLOAT: "<f", _DOUBLE: "<d", _BOOLEAN: "<?"}
 
 
@@ -170,7 +171,7 @@ def _value_of_integer(number: int, kind: pa.DataType) -> Any:
     if pa.types.is_signed_integer(kind):
         return number
     if pa.types.is_decimal(kind):
-        return Decimal(number).scaleb(-kind.scale)
+        return Decimal(number).scaleb(-kind.scale, _DECIMALS)
     try:
         if pa.types.is_date32(kind):
             return date(1970, 1, 1) + timedelta(days=number)

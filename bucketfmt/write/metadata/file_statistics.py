@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -107,29 +108,31 @@ class FileStatistics:
     def _values_of_base(self, reader: RowFile) -> Iterator[tuple[str, ColumnValues]]:
         names = self.columns_of(reader.schema)
         groups, sizes = reader.ranges(names), reader.column_sizes()
+        rows = sum(group.num_rows for group in groups)
+        stated: dict[str, ColumnValues] = {}
         for name in names:
-            stored, plain = sizes.get(name, (0, 0))
-            own = [group.columns.get(name) for group in groups]
-            rows = sum(group.num_rows for group in groups)
             kind = reader.schema.field(name).type
+            if pa.types.is_floating(kind) and not reader.bounds_nan:
+                continue
             filled = [
                 (each, group.num_rows)
-                for each, group in zip(own, groups, strict=True)
-                if each is None or each.null_count != group.num_rows
+                for group in groups
+                if (each := group.columns.get(name)) is None or each.null_count != group.num_rows
             ]
             if any(r is None or None in (r.low, r.high, r.null_count) for r, _ in filled):
-                read = _values_of([reader.read([name])[name]])
-                yield (
-                    name,
-                    ColumnValues(read.low, read.high, read.rows, read.nulls, kind, stored, plain),
-                )
                 continue
             bounds = [each for each, _ in filled if each is not None]
-            filled_rows = sum(count for _, count in filled)
-            nulls = rows - filled_rows + sum(each.null_count or 0 for each in bounds)
+            nulls = rows - sum(count for _, count in filled)
+            nulls += sum(each.null_count or 0 for each in bounds)
             low = min((each.low for each in bounds), default=None)
             high = max((each.high for each in bounds), default=None)
-            yield name, ColumnValues(low, high, rows, nulls, kind, stored, plain)
+            stated[name] = ColumnValues(low, high, rows, nulls, kind)
+        unstated = [name for name in names if name not in stated]
+        read = reader.read(unstated) if unstated else None
+        for name in names:
+            values = stated[name] if read is None or name in stated else _values_of([read[name]])
+            stored, plain = sizes.get(name, (0, 0))
+            yield name, replace(values, total_bytes=stored, total_uncompressed_bytes=plain)
 
 
 def block_rows(block: LogBlock, limits: Limits) -> Iterator[pa.Table]:
@@ -155,13 +158,18 @@ def _values_of(pieces: Sequence[pa.ChunkedArray]) -> ColumnValues:
         rows, nulls = rows + len(piece), nulls + piece.null_count
         found = pc.min_max(piece.cast(kind))
         if found["min"].is_valid:
-            lows.append(found["min"].as_py())
-            highs.append(found["max"].as_py())
+            lows.append(_bound_of(found["min"]))
+            highs.append(_bound_of(found["max"]))
         if pa.types.is_floating(kind) and pc.any(pc.is_nan(piece)).as_py():
             highs.append(float("nan"))
     low = min(lows, default=None)
     high = next((value for value in highs if _is_nan(value)), max(highs, default=None))
     return ColumnValues(low, high, rows, nulls, kind)
+
+
+def _bound_of(value: pa.Scalar) -> Any:
+    """Return a bound as `ColumnValues` has it: Python has no moments past the year 9999."""
+    return value.value if pa.types.is_temporal(value.type) else value.as_py()
 
 
 def _is_nan(value: object) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from datetime import date, datetime, timedelta, timezone
+from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from typing import Any
 
@@ -42,7 +42,8 @@ class ColumnValues:
         high: No value is greater; None likewise.
         rows: How many values there are, nulls included.
         nulls: How many of them are null.
-        type: Of the column; the bounds are Python values of it.
+        type: Of the column; the bounds are Python values of it. Those of dates, times and moments
+            may also be numbers in its unit, as Arrow stores them.
         total_bytes: Of the column in the file; 0 of a log file.
         total_uncompressed_bytes: Likewise, before compression.
     """
@@ -235,8 +236,8 @@ def _same(value: Any) -> Any:
     return value
 
 
-def _days(value: date) -> int:
-    return (value - date(1970, 1, 1)).days
+def _days(value: date | int) -> int:
+    return value if isinstance(value, int) else (value - date(1970, 1, 1)).days
 
 
 def _unscaled(scale: int) -> _Convert:
@@ -251,7 +252,9 @@ def _unscaled(scale: int) -> _Convert:
 
 
 def _since_epoch(unit: str) -> _Convert:
-    def convert(value: datetime) -> int:
+    def convert(value: datetime | int) -> int:
+        if isinstance(value, int):
+            return value
         moment = value if value.tzinfo is not None else value.replace(tzinfo=timezone.utc)
         micros = (moment - _EPOCH) // timedelta(microseconds=1)
         return micros * _UNITS[unit] // 1_000_000
@@ -260,7 +263,9 @@ def _since_epoch(unit: str) -> _Convert:
 
 
 def _since_midnight(unit: str) -> _Convert:
-    def convert(value: Any) -> int:
+    def convert(value: time | int) -> int:
+        if isinstance(value, int):
+            return value
         seconds = value.hour * 3600 + value.minute * 60 + value.second
         return int((seconds * 1_000_000 + value.microsecond) * _UNITS[unit] // 1_000_000)
 
