@@ -14,6 +14,7 @@ from bucketfmt.errors import IndexUnknownError, NotFoundError
 from bucketfmt.metadata_table.metadata_partition import MetadataPartition
 from bucketfmt.metadata_table.metadata_table import load_metadata_table
 from bucketfmt.snapshot.state import TableState
+from bucketfmt.timeline.table_properties import load_config
 
 __all__ = ["RECORD_INDEX", "RecordLocations", "load_record_locations"]
 
@@ -75,15 +76,18 @@ def load_record_locations(state: TableState) -> RecordLocations:
         UnsupportedError: the metadata table is of a kind that is not read.
         StorageError: the store failed.
     """
-    if RECORD_INDEX not in state.config.metadata_partitions:
+    config = state.config
+    if RECORD_INDEX not in config.metadata_partitions:
+        config = load_config(state.store, state.limits)  # the index may have been made since
+    if RECORD_INDEX not in config.metadata_partitions:
         raise IndexUnknownError(
             "the table has no record index: hoodie.table.metadata.partitions does not list "
-            f"{RECORD_INDEX}; lookup() finds the rows of keys without it. Build the index, for "
-            "example by Hudi with hoodie.metadata.record.index.enable=true"
+            f"{RECORD_INDEX}; lookup() finds the rows of keys without it. Build the index: "
+            f"metadata_table.init({RECORD_INDEX!r})"
         )
 
     def load() -> MetadataPartition:
-        table = load_metadata_table(state.store, state.config, state.timeline, state.limits)
+        table = load_metadata_table(state.store, config, state.timeline, state.limits)
         if table is None or not table.step.is_in_step:
             why = "" if table is None else f": {table.step}"
             raise IndexUnknownError(

@@ -56,6 +56,11 @@ def test_a_late_delete_leaves_the_key_in_the_index(table_type: Any, version: int
     upsert(("a", 5, False), ("b", 5, False))
     upsert(("a", 1, True), ("b", 7, True))
     assert table.locate(["a", "b"])["file_id"].is_valid().to_pylist() == [True, False]
+    if version == 9:
+        table.metadata_table.drop()
+        with pytest.raises(bf.IndexUnknownError, match="has no record index"):
+            bf.open(table.uri).upsert(table.scan().to_arrow())
+        table.metadata_table.init("record_index")  # which the open table finds
     upsert(("a", 9, False), ("b", 3, False))
     found = table.scan(["id", "ts"]).to_arrow().sort_by("id")
     assert found.to_pydict() == {"id": ["a", "b"], "ts": [9, 3]}
