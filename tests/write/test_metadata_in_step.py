@@ -80,6 +80,31 @@ def test_statistics_cover_values_that_footers_or_python_cannot_tell(
     assert found == {"day": [(-(10**6), 10**7)] * 2, "at": [(-(2**62), 2**62)] * 2}
 
 
+def test_columns_that_lose_their_statistics_hide_no_rows(tmp_path: Path) -> None:
+    """Until table version 8 there are none of wide decimals."""
+    rows = pa.table({"id": ["a"], "price": pa.array([Decimal(1)], pa.decimal128(9, 2))})
+    table = bf.create(
+        tmp_path / "t",
+        schema=rows.schema,
+        record_key=["id"],
+        index=bf.SimpleBucketIndex(1),
+        table_version=8,
+    )
+    table.metadata_table.init("column_stats", "partition_stats")
+    table.upsert(rows)
+    wide = pa.table({"id": ["b"], "price": pa.array([Decimal(10**9)], pa.decimal128(20, 4))})
+    with pytest.warns(UserWarning, match="price has no statistics"):
+        table.upsert(wide, evolve=True)
+    assert [each.name for each in table.metadata_table.list()] == ["files"]
+    assert table.scan(filter=[("price", ">", Decimal(5))]).to_arrow().num_rows == 1
+    table.metadata_table.init("column_stats", "partition_stats")
+    added = pa.table({"id": ["c"], "price": wide["price"], "n": [7]})
+    table.upsert(added, evolve=True)
+    table.upsert(added.set_column(2, "n", pa.array([8])))
+    assert table.scan(filter=[("n", "==", 8)]).to_arrow().num_rows == 1
+    assert_in_step(table)
+
+
 @pytest.mark.parametrize("version", HUDI_VERSIONS)
 def test_every_change_is_in_the_metadata_table(golden_copy: Copy, version: str) -> None:
     table = bf.open(golden_copy(version, "mdt_bucket"), index=bf.SimpleBucketIndex(4))

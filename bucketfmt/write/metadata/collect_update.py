@@ -34,6 +34,7 @@ from bucketfmt.format.timeline.service_metadata import CleanMetadata
 from bucketfmt.limits import Limits
 from bucketfmt.metadata_table.metadata_table import load_metadata_table
 from bucketfmt.process import cached_property
+from bucketfmt.rows.avro.avro_schema import arrow_schema, parse_avro_schema
 from bucketfmt.rows.row_file import open_row_file
 from bucketfmt.snapshot.file_slices import TimelineView, find_file_slices
 from bucketfmt.snapshot.files import DataFile, FileSlice
@@ -85,12 +86,28 @@ class UpdateCollector:
         """
         self._table, self._change = table, change
         self._store, self._config, self._limits = table.store, table.config, table.limits
+        self._indexed = load_indexed_columns(table.store, table.config, table.limits)
         self._statistics = FileStatistics(
-            table.store,
-            table.limits,
-            load_indexed_columns(table.store, table.config, table.limits),
-            table.config.table_version,
+            table.store, table.limits, self._indexed, table.config.table_version
         )
+
+    @property
+    def lost_columns(self) -> list[str]:
+        """The columns recorded as having statistics that the change gives a type without.
+
+        Readers believe that such a column is null in the files of the change, and the statistics
+        of partitions would stay as they were.
+
+        Raises:
+            CorruptError: the schema in the change does not parse.
+        """
+        content = self._change.content
+        text = content.extra_metadata.get("schema") if isinstance(content, CommitMetadata) else None
+        if not text or not self._indexed:
+            return []
+        schema = arrow_schema(parse_avro_schema(text, self._limits))
+        known = {name for name in self._indexed if schema.get_field_index(name) >= 0}
+        return sorted(known - {*self._statistics.columns_of(schema)})
 
     def collect(self, partitions: Iterable[str]) -> MetadataUpdate:
         """Return what changes in these partitions of the metadata table.

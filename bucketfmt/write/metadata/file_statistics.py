@@ -61,7 +61,7 @@ class FileStatistics:
             return known
         own = [name for name in known if name not in META_COLUMNS][:_COLUMNS_MAX]
         if self._columns is not None:
-            recorded = [name for name in self._columns if name not in META_COLUMNS]
+            recorded = [n for n in self._columns if n in known and n not in META_COLUMNS]
             # Hudi's default grows with the columns of the table; a list that somebody chose stays.
             if own[: len(recorded)] != recorded:
                 return [name for name in self._columns if name in known]

@@ -111,7 +111,17 @@ class MetadataKeeper:
         if isinstance(change.content, RestoreMetadata):
             _rebuild(table)
         else:
-            update = UpdateCollector(table, change).collect(listed)
+            collector = UpdateCollector(table, change)
+            lost = collector.lost_columns if "column_stats" in listed else ()
+            if lost:
+                _warn(
+                    f"column_stats of the metadata table are removed, since the new type of "
+                    f"{', '.join(lost)} has no statistics in this table version; make them anew "
+                    "(bucketfmt index init), without these columns"
+                )
+                drop_partitions(table, ["column_stats"])
+                listed = table.config.metadata_partitions
+            update = collector.collect(listed)
         below = table.below(METADATA_TABLE)
         serve_metadata_table(table, below)
         put_delta_commit(below, change.instant.requested_time, update)
