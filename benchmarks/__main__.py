@@ -14,6 +14,7 @@ from .check import measure_check
 from .data import FOLDER_VARIABLE, find_data_folder, make_missing_tables
 from .environment import describe_environment, describe_load
 from .hashing import measure_java_hash, measure_ring
+from .hfile import measure_hfile
 from .keys import measure_locate, measure_lookup
 from .measure import Result
 from .memory import measure_memory
@@ -45,6 +46,7 @@ _BENCHMARKS = {
     "avro_blocks": _Benchmark(measure_avro_blocks, ("log_only",)),
     "java_hash": _Benchmark(measure_java_hash),
     "ring": _Benchmark(measure_ring),
+    "hfile": _Benchmark(measure_hfile),
     "locate": _Benchmark(measure_locate, ("cow", "wide")),
     "lookup": _Benchmark(measure_lookup, ("wide",)),
     "record_index": _Benchmark(measure_record_index),
