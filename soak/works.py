@@ -313,7 +313,13 @@ WORKS = [
         prepare=_savepoint_and_write_on,
         resume=_delete_savepoint,
     ),
-    Work("restore", _restore, prepare=_savepoint_and_write_on, is_stepwise=True),
+    Work(
+        "restore",
+        _restore,
+        prepare=_savepoint_and_write_on,
+        is_stepwise=True,
+        may_leave=f"{_PROPERTIES}.backup",  # the metadata table is dropped
+    ),
     Work(
         "upsert that records the index",
         _upsert,

@@ -459,6 +459,7 @@ def simple_table(version: str, name: str) -> dict[str, Any]:
         "drop_partition_columns": False,
         "base_file_format": "PARQUET",
         "metadata_partitions": (),
+        "metadata_partitions_inflight": (),
         "create_schema": None,
         "timezone": "LOCAL",
         "cdc_enabled": False,
