@@ -64,10 +64,11 @@ def encode_hfile(
         b"hfile.AVG_KEY_LEN": _average(key_bytes, len(entries)),
         b"hfile.AVG_VALUE_LEN": _average(value_bytes, len(entries)),
         b"hfile.CREATE_TIME_TS": created_ms.to_bytes(8, "big"),
-        b"hfile.LASTKEY": b"" if last is None else key_of_row(last),
         b"KEY_VALUE_VERSION": (1).to_bytes(4, "big"),
         b"MAX_MEMSTORE_TS_KEY": bytes(8),
     }
+    if last is not None:  # HBase's reader fails on an empty key
+        own[b"hfile.LASTKEY"] = key_of_row(last)
     file += encode_block(BlockType.FILE_INFO, encode_file_info({**info, **own}), codec)
     trailer = HFileTrailer(
         file_info_offset=file_info_offset,

@@ -125,7 +125,8 @@ public final class HFileReaders {
       try {
         answer = answer(engine, line.split(" "));
       } catch (Throwable error) {
-        answer = "failed " + error.toString().replace('\n', ' ');
+        Throwable cause = error.getCause() == null ? error : error.getCause();
+        answer = "failed " + (error + ": " + cause).replace('\n', ' ');
       }
       System.out.println("answer " + answer);
       System.out.flush();
