@@ -90,7 +90,7 @@ def assert_in_step(table: bf.Table) -> None:
     rolled_back = _rolled_back_logs(table)
     expected = {k: r for k, r in stats.items() if r.file_name not in rolled_back}
     differing = {
-        key
+        key: (filled.get(key), expected.get(key))
         for key in filled.keys() | expected.keys()
         if _normal(filled.get(key)) != _normal(expected.get(key))
     }
