@@ -23,6 +23,11 @@ from bucketfmt.write.metadata import metadata_services
 from bucketfmt.write.metadata.collect_update import load_indexed_columns
 from bucketfmt.write.metadata.file_statistics import FileStatistics
 from bucketfmt.write.metadata.initialise import KEPT_PARTITIONS
+from bucketfmt.write.metadata.statistics_records import (
+    ColumnValues,
+    column_stats,
+    partition_stats,
+)
 from bucketfmt.write.properties.plan_create import TableType
 from bucketfmt.write.services.plan_archive import Kept
 from tests.write.metadata_records import assert_in_step, records_of
@@ -78,6 +83,17 @@ def test_statistics_cover_values_that_footers_or_python_cannot_tell(
             own.append((record.minimum.value, record.maximum.value))
     assert all(low == 1.0 and math.isnan(high) for low, high in found.pop("f"))
     assert found == {"day": [(-(10**6), 10**7)] * 2, "at": [(-(2**62), 2**62)] * 2}
+
+
+def test_text_of_partitions_is_bounded_in_the_order_of_spark() -> None:
+    """In the order of UTF-16, U+10000 is below U+FFEE."""
+    texts = ["\uffee", "\U00010000"]
+    files = [
+        column_stats("f", "s", ColumnValues(text, text, 1, 0, pa.string()), 9) for text in texts
+    ]
+    (record,) = partition_stats("p", [each for each in files if each is not None]).values()
+    assert isinstance(record, ColumnStats)
+    assert [b and b.value for b in (record.minimum, record.maximum)] == texts
 
 
 def test_columns_that_lose_their_statistics_hide_no_rows(tmp_path: Path) -> None:

@@ -158,9 +158,29 @@ def partition_stats(partition_path: str, files: Iterable[ColumnStats]) -> dict[s
             merged = merge_records(merged, stats)
         if isinstance(merged, ColumnStats):
             found[format_partition_stats_key(column, partition_path)] = replace(
-                merged, file_name=partition_path, is_tight=True, of_partition=True
+                _ordered_by_utf8(merged, own),
+                file_name=partition_path,
+                is_tight=True,
+                of_partition=True,
             )
     return found
+
+
+def _ordered_by_utf8(merged: ColumnStats, files: Sequence[ColumnStats]) -> ColumnStats:
+    """Return statistics with bounds of text in the order in which Spark compares text.
+
+    Java merges records in the order of UTF-16, and Spark's filters on the two bounds would leave
+    out partitions with text beyond U+FFFF.
+    """
+    lows = [stats.minimum for stats in files if stats.minimum is not None]
+    highs = [stats.maximum for stats in files if stats.maximum is not None]
+    if not all(isinstance(bound.value, str) for bound in (*lows, *highs)):
+        return merged
+    return replace(
+        merged,
+        minimum=min(lows, key=lambda bound: str(bound.value), default=None),
+        maximum=max(highs, key=lambda bound: str(bound.value), default=None),
+    )
 
 
 def deleted_column_stats(
