@@ -13,7 +13,7 @@ import pytest
 
 import bucketfmt as bf
 from bucketfmt.format.metadata.metadata_keys import format_column_stats_key
-from bucketfmt.format.metadata.metadata_records import ColumnStats, FilesRecord
+from bucketfmt.format.metadata.metadata_records import ColumnStats, FilesRecord, StatValue
 from bucketfmt.format.names.layout import METADATA_TABLE
 from bucketfmt.limits import DEFAULT_LIMITS
 from bucketfmt.storage.folder_store import FolderStore
@@ -59,6 +59,7 @@ def test_statistics_cover_values_that_footers_or_python_cannot_tell(
     """Arrow leaves NaN out of bounds, and Spark's comparisons do not. Python ends with 9999."""
     columns = {
         "f": pa.array([1.0, float("nan"), None]),
+        "zero": pa.array([0.0, -0.0, None]),
         "day": pa.array([-(10**6), 10**7, None], pa.int32()).cast(pa.date32()),
         "at": pa.array([-(2**62), 2**62, None], pa.int64()).cast(pa.timestamp("us", "UTC")),
     }
@@ -82,6 +83,7 @@ def test_statistics_cover_values_that_footers_or_python_cannot_tell(
             own = found.setdefault(record.column, [])
             own.append((record.minimum.value, record.maximum.value))
     assert all(low == 1.0 and math.isnan(high) for low, high in found.pop("f"))
+    assert [str(pair) for pair in found.pop("zero")] == ["(-0.0, 0.0)"] * 2
     assert found == {"day": [(-(10**6), 10**7)] * 2, "at": [(-(2**62), 2**62)] * 2}
 
 
@@ -94,6 +96,24 @@ def test_text_of_partitions_is_bounded_in_the_order_of_spark() -> None:
     (record,) = partition_stats("p", [each for each in files if each is not None]).values()
     assert isinstance(record, ColumnStats)
     assert [b and b.value for b in (record.minimum, record.maximum)] == texts
+
+
+def test_bounds_of_widened_columns_are_of_the_widest_type() -> None:
+    """An int that held a long could not be read."""
+    values = [
+        ColumnValues(2**40, 2**41, 1, 0, pa.int64()),
+        ColumnValues(1, 2, 1, 0, pa.int32()),
+        ColumnValues(Decimal("1E10"), Decimal("1E10"), 1, 0, pa.decimal128(20, 4)),
+        ColumnValues(Decimal("1.00"), Decimal("2.00"), 1, 0, pa.decimal128(9, 2)),
+    ]
+    files = [column_stats("f", "nd"[n // 2], each, 9) for n, each in enumerate(values)]
+    numbers, decimals = partition_stats("p", [e for e in files if e is not None]).values()
+    assert isinstance(numbers, ColumnStats)
+    assert (numbers.minimum, numbers.maximum) == (StatValue("Long", 1), StatValue("Long", 2**41))
+    assert isinstance(decimals, ColumnStats)
+    assert decimals.value_type_info == "20,4"
+    bounds = [b.value for b in (decimals.minimum, decimals.maximum) if b is not None]
+    assert [int.from_bytes(b, "big") for b in bounds if isinstance(b, bytes)] == [10**4, 10**14]
 
 
 def test_columns_that_lose_their_statistics_hide_no_rows(tmp_path: Path) -> None:

@@ -164,6 +164,8 @@ def _values_of(pieces: Sequence[pa.ChunkedArray]) -> ColumnValues:
             highs.append(float("nan"))
     low = min(lows, default=None)
     high = next((value for value in highs if _is_nan(value)), max(highs, default=None))
+    if pa.types.is_floating(kind):  # both zeros are equal, but not to all who compare bounds
+        low, high = (-0.0 if low == 0 else low), (0.0 if high == 0 else high)
     return ColumnValues(low, high, rows, nulls, kind)
 
 

@@ -57,6 +57,7 @@ class ColumnValues:
     total_uncompressed_bytes: int = 0
 
 
+_NUMBERS = ("Int", "Long", "Float", "Double")  # the narrowest first
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _UNITS = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 _OLD_SCALE, _OLD_PRECISION = 15, 30  # of the one decimal type of DecimalWrapper
@@ -152,7 +153,7 @@ def partition_stats(partition_path: str, files: Iterable[ColumnStats]) -> dict[s
             by_column.setdefault(stats.column or "", []).append(stats)
     found: dict[str, MetadataRecord] = {}
     for column, all_of_it in by_column.items():
-        own = [stats for stats in all_of_it if stats.value_count] or all_of_it
+        own = _of_one_type([stats for stats in all_of_it if stats.value_count] or all_of_it)
         merged: MetadataRecord = own[0]
         for stats in own[1:]:
             merged = merge_records(merged, stats)
@@ -164,6 +165,43 @@ def partition_stats(partition_path: str, files: Iterable[ColumnStats]) -> dict[s
                 of_partition=True,
             )
     return found
+
+
+def _of_one_type(files: Sequence[ColumnStats]) -> list[ColumnStats]:
+    """Return statistics of a column that was widened with all bounds in the widest type."""
+    widest = max(files, key=_width)
+    info = widest.value_type_info
+
+    def widened(bound: StatValue | None, own: str | None) -> StatValue | None:
+        value = bound.value if bound is not None else None
+        if bound is None or (bound.wrapper in _NUMBERS and _width(widest)[0] < 0):
+            return bound
+        if bound.wrapper in _NUMBERS:
+            return StatValue(_NUMBERS[_width(widest)[0]], value)
+        if isinstance(value, bytes) and own and info and own != info:
+            digits = int(info.rpartition(",")[2]) - int(own.rpartition(",")[2])
+            number = int.from_bytes(value, "big", signed=True) * 10 ** max(digits, 0)
+            size = (number if number >= 0 else ~number).bit_length() // 8 + 1
+            return StatValue(bound.wrapper, number.to_bytes(size, "big", signed=True))
+        return bound
+
+    return [
+        replace(
+            stats,
+            minimum=widened(stats.minimum, stats.value_type_info),
+            maximum=widened(stats.maximum, stats.value_type_info),
+            value_type=widest.value_type,
+            value_type_info=info,
+        )
+        for stats in files
+    ]
+
+
+def _width(stats: ColumnStats) -> tuple[int, int]:
+    """Return a place of the type of statistics among those that a column may be widened to."""
+    wrapper = stats.minimum.wrapper if stats.minimum is not None else ""
+    number = _NUMBERS.index(wrapper) if wrapper in _NUMBERS else -1
+    return number, int((stats.value_type_info or "0").partition(",")[0])
 
 
 def _ordered_by_utf8(merged: ColumnStats, files: Sequence[ColumnStats]) -> ColumnStats:
