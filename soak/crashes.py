@@ -14,7 +14,7 @@ from typing import NamedTuple
 from soak.corruption import RESULTS
 from soak.covering import cover
 from soak.strikes import FAULTS, Tally, strike_recovery, strike_work
-from soak.works import KINDS, WORKS, Kind, Work
+from soak.works import KINDS, WORKS, Kind, Work, sample_kinds
 
 __all__ = [
     "Piece",
@@ -72,7 +72,9 @@ def plan_pieces() -> list[Piece]:
 
 def sample_pieces(seed: str) -> list[Piece]:
     """Return what `make test` strikes: each kind of table, each work, and each sort of fault."""
-    cases = [Piece(str(kind), work.name, 0, sort) for kind, work in _POSSIBLE for sort in FAULTS]
+    kinds = sample_kinds(seed)
+    possible = [(kind, work) for kind, work in _POSSIBLE if kind in kinds]
+    cases = [Piece(str(kind), work.name, 0, sort) for kind, work in possible for sort in FAULTS]
     return cover(cases, seed, strength=1)
 
 

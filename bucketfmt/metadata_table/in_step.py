@@ -58,8 +58,9 @@ class Step:
 def find_step(data: Timeline, metadata: Timeline, archived: Iterable[Instant] = ()) -> Step:
     """Compare a table with its metadata table.
 
-    Instants that the table archived are taken for known, since archival waits for the metadata
-    table. Instants later than all of `data` are taken for those of writes that began since.
+    Instants that the table archived are taken for known where they are older than its active
+    timeline, since archival waits for the metadata table; `ahead` may name later ones. Instants
+    later than all of `data` are taken for those of writes that began since.
 
     Args:
         data: The active timeline of the table.

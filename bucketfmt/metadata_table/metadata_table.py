@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 
 from bucketfmt.errors import BucketfmtError, CorruptError, UnsupportedError
@@ -140,13 +141,20 @@ class MetadataTable:
     def step(self) -> Step:
         """What the metadata table lacks and has too much, by the two timelines.
 
-        The archived timeline is read where the active one does not reach back far enough.
+        Archived timelines are read where the active ones do not tell: that of the metadata table
+        where its active one does not reach back far enough, and that of the table where an instant
+        may have been archived before older ones were, as commits are before cleans.
         """
         step = find_step(self._data_timeline, self.timeline)
+        if step.ahead:
+            history = load_history(self.store, self._data_config, self.limits)
+            known = {instant.requested_time for instant in history}
+            step = replace(step, ahead=tuple(time for time in step.ahead if time not in known))
         first = self.timeline.first
         if first is not None and any(time < first.requested_time for time in step.missing):
             archived = self._timeline_with_history.history
-            return find_step(self._data_timeline, self.timeline, archived)
+            missing = find_step(self._data_timeline, self.timeline, archived).missing
+            return replace(step, missing=missing)
         return step
 
     # As an `InstantView` of the metadata table's own timeline.

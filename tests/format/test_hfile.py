@@ -341,3 +341,20 @@ def test_every_flipped_bit_is_seen_or_changes_no_entry() -> None:
         except BucketfmtError:
             continue
         assert read == entries, place
+
+
+def test_hudi_states_no_block_in_a_file_without_entries() -> None:
+    """The offsets of the first and the last data block are -1, in 64 bits."""
+    data = encode_hfile(EntryColumns.of([]), {}, created_ms=1)
+    start = len(data) - TRAILER_BYTES
+    size = data[start + 8]
+    message = bytearray(data[start + 9 : start + 9 + size])
+    for field in (9, 10):
+        at = message.index(bytes([field << 3, 0]))
+        message[at : at + 2] = bytes([field << 3]) + b"\xff" * 9 + b"\x01"
+    tail = data[start : start + 8] + bytes([len(message)]) + message
+    changed = data[:start] + tail.ljust(TRAILER_BYTES - 4, b"\0") + data[-4:]
+    file = HFile.of(changed)
+    assert len(file) == 0
+    assert file.trailer.first_data_block_offset == file.trailer.last_data_block_offset == -1
+    assert file.find([b"k"]) == [None]

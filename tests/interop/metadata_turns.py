@@ -74,7 +74,7 @@ class _MetadataTurns(Turns):
             )
             for row in read
         }
-        records: dict[str, Any] = records_of(self.table, "record_index")
+        records: dict[str, Any] = records_of(bf.open(self.table.uri), "record_index")
         found = {key: (own.partition_path, own.file_id) for key, own in records.items()}
         assert found == expected, f"the record index differs after {self.done}"
 

@@ -102,7 +102,12 @@ def assert_in_step(table: bf.Table) -> None:
             of_partitions.update(partition_stats(path, of_partition))
         found = records_of(table, "partition_stats")
         assert found.keys() == of_partitions.keys()
-        assert all(_normal(found[key]) == _normal(of_partitions[key]) for key in found)
+        wrong = {
+            key: (found[key], of_partitions[key])
+            for key in found
+            if _normal(found[key]) != _normal(of_partitions[key])
+        }
+        assert not wrong, wrong
 
 
 def _normal(record: MetadataRecord | None) -> MetadataRecord | None:

@@ -26,6 +26,7 @@ __all__ = [
 TRAILER_BYTES = 4096
 _MAGIC = b'TRABLK"$'
 _VERSION = b"\x00\x00\x00\x03"
+_NO_BLOCK = (1 << 64) - 1  # -1 in 64 bits
 _MAJOR_VERSION = 3
 _COMPARATOR = b"org.apache.hudi.io.storage.HoodieHBaseKVComparator"
 _PROTOBUF_MAGIC = b"PBUF"
@@ -104,6 +105,10 @@ def decode_trailer(tail: Buffer, file_bytes: int, limits: Limits = DEFAULT_LIMIT
             raise CorruptError(f"field {field} of an HFile trailer is no number", offset=start)
         return value
 
+    def data_block(field: int) -> int:
+        """Return an offset; Hudi's own writer states -1 where the file has no entries."""
+        return -1 if fields.get(field, [0])[-1] == _NO_BLOCK else number(field)
+
     if fields.get(_KEY):
         raise UnsupportedError("an encrypted HFile; read the table with Hudi")
     trailer = HFileTrailer(
@@ -113,8 +118,8 @@ def decode_trailer(tail: Buffer, file_bytes: int, limits: Limits = DEFAULT_LIMIT
         meta_index_count=number(_META_INDEX),
         num_entries=number(_ENTRIES),
         num_levels=number(_LEVELS, 1),
-        first_data_block_offset=number(_FIRST_DATA),
-        last_data_block_offset=number(_LAST_DATA),
+        first_data_block_offset=data_block(_FIRST_DATA),
+        last_data_block_offset=data_block(_LAST_DATA),
         uncompressed_bytes=number(_UNCOMPRESSED_BYTES),
         codec=_find_codec(number(_CODEC, Codec.NONE)),
     )
