@@ -99,7 +99,7 @@ class PartitionChecker:
         self, partition_path: str, slices: Sequence[FileSlice], explained: Collection[str]
     ) -> Iterator[Event]:
         lost = list(find_lost_files(slices))
-        if lost and self._has_moved():
+        if lost and self._state.is_outdated():
             why = "the table was written to while it was checked; check again"
             yield NotChecked(lost[0].paths[0], why)
         else:
@@ -142,11 +142,6 @@ class PartitionChecker:
         if any(map(now.contains, finding.instants)):
             return True
         return any(state.store.info(path) is None for path in finding.paths)
-
-    def _has_moved(self) -> bool:
-        state = self._state
-        now = load_timeline(state.store, state.config, state.limits)
-        return now.instants != state.timeline.instants
 
     # -- rings
 

@@ -28,7 +28,7 @@ from bucketfmt.snapshot.files import DataFile, FileSlice
 from bucketfmt.snapshot.written_files import CommitRecord
 from bucketfmt.storage.streams import map_in_threads, waiting_count
 from bucketfmt.timeline.history import load_archived_instants
-from bucketfmt.timeline.load import load_instant_content, load_requested_content, load_timeline
+from bucketfmt.timeline.load import load_instant_content, load_requested_content
 from bucketfmt.timeline.timeline import Instant
 
 __all__ = ["PastFile", "Removals", "find_lost_past", "find_past_files", "load_past_faults"]
@@ -125,8 +125,7 @@ def load_past_faults(
     missing = [file for file in missing if not removals.explain(file)]
     if not missing:
         return
-    now = load_timeline(state.store, state.config, state.limits)
-    if now.instants != state.timeline.instants:
+    if state.is_outdated():
         why = "the table was written to while it was checked; check again"
         yield NotChecked(missing[0].path, why)
         return

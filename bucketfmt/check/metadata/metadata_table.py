@@ -22,15 +22,13 @@ from bucketfmt.format.metadata.metadata_records import FilesRecord
 from bucketfmt.format.names.layout import METADATA_TABLE
 from bucketfmt.format.names.paths import join_path
 from bucketfmt.format.table.table_config import TableConfig
-from bucketfmt.format.timeline.plans import CleanerPlan
 from bucketfmt.metadata_table.in_step import Step
 from bucketfmt.metadata_table.metadata_partition import MetadataPartition
 from bucketfmt.metadata_table.metadata_table import MetadataTable, load_metadata_table
 from bucketfmt.snapshot.files import FileSlice
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.storage.streams import reader_count
-from bucketfmt.timeline.load import load_requested_content, load_timeline
-from bucketfmt.write.services.plan_clean import planned_names
+from bucketfmt.write.services.pending_cleans import load_doomed
 
 __all__ = ["load_metadata_faults"]
 
@@ -68,7 +66,7 @@ def load_metadata_faults(
     if metadata is None:
         return
     faults = list(_find_differences(state, metadata, snapshot, slices, depth))
-    if any(isinstance(fault, Finding) for fault in faults) and _has_moved(state):
+    if any(isinstance(fault, Finding) for fault in faults) and state.is_outdated():
         why = "the table was written to while it was checked; check again"
         yield NotChecked("the metadata table", why)
         return
@@ -137,27 +135,20 @@ def _compare_files(
         if commit.requested_time in behind
         for _, _, path, *_ in commit.files
     }
-    doomed = _load_doomed(state)
+    doomed = load_doomed(state.store, state.config, state.timeline, state.limits)
     committed = {path for commit in state.commits for _, _, path, *_ in commit.files}
     seen = [path for path, own in slices.items() if own]
     yield from find_partition_differences(seen, listed, bool(behind))
     for path, own in slices.items():
         view = PartitionFilesView(path, state.lister.files(path), own, known.get(path))
         yield from find_file_differences(
-            view, committed, state.config.table_version, unknown, doomed.get(path, set())
+            view,
+            committed,
+            state.config.table_version,
+            unknown,
+            {name for partition, name in doomed if partition == path},
         )
         yield Counted("files in the metadata table", len(known.get(path, ())))
-
-
-def _load_doomed(state: ExaminedState) -> dict[str, set[str]]:
-    """Return the names of files that pending cleans may have deleted, by partition path."""
-    doomed: dict[str, set[str]] = {}
-    for instant in state.timeline.pending.of("clean").instants:
-        plan = load_requested_content(state.store, state.config, instant, state.limits)
-        if isinstance(plan, CleanerPlan):
-            for path, names in planned_names(plan).items():
-                doomed.setdefault(path, set()).update(names)
-    return doomed
 
 
 def _compare_record_index(
@@ -178,8 +169,3 @@ def _compare_record_index(
         set(slices) == set(snapshot.partitions),
         reader_count(state.store, size),
     )
-
-
-def _has_moved(state: ExaminedState) -> bool:
-    now = load_timeline(state.store, state.config, state.limits)
-    return now.instants != state.timeline.instants

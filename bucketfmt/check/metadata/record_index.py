@@ -15,13 +15,13 @@ from operator import itemgetter
 import numpy as np
 import pyarrow as pa
 
-from bucketfmt.check.contents.merged_keys import merged_keys
 from bucketfmt.check.report import Counted, Event, Finding
 from bucketfmt.errors import CorruptError
 from bucketfmt.format.keys.hashing_kernels import java_string_hashes, xxhash64s
 from bucketfmt.format.metadata.metadata_records import MetadataRecord, RecordLocation
 from bucketfmt.format.names.names import FileGroupId
 from bucketfmt.metadata_table.metadata_partition import MetadataPartition
+from bucketfmt.slices.merged_keys import merged_keys
 from bucketfmt.snapshot.files import FileSlice
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.storage.streams import map_in_threads

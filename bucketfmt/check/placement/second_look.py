@@ -13,7 +13,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bucketfmt.check.contents.merged_keys import merged_keys, merged_rows
 from bucketfmt.check.placement.index_view import IndexView, infer_buckets
 from bucketfmt.check.placement.keys import (
     KeyTally,
@@ -28,6 +27,7 @@ from bucketfmt.index.layout import BucketLayout
 from bucketfmt.rows.columns.column_paths import find_column
 from bucketfmt.rows.columns.java_text import java_strings
 from bucketfmt.rows.columns.meta_columns import RECORD_KEY
+from bucketfmt.slices.merged_keys import merged_keys, merged_rows
 from bucketfmt.snapshot.files import FileSlice
 from bucketfmt.snapshot.snapshot import Snapshot
 

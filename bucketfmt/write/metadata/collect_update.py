@@ -32,7 +32,7 @@ from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.format.timeline.commit_metadata import CommitMetadata
 from bucketfmt.format.timeline.service_metadata import CleanMetadata
 from bucketfmt.limits import Limits
-from bucketfmt.metadata_table.metadata_table import load_metadata_table
+from bucketfmt.metadata_table.metadata_table import MetadataTable, load_metadata_table
 from bucketfmt.process import cached_property
 from bucketfmt.rows.avro.avro_schema import arrow_schema, parse_avro_schema
 from bucketfmt.rows.row_file import open_row_file
@@ -249,8 +249,8 @@ class UpdateCollector:
             for name in others
             for column in columns
         }
-        table = load_metadata_table(self._store, self._config, self._table.timeline, self._limits)
-        records = table.partition("column_stats").lookup(list(keys)) if table and keys else {}
+        table = self._metadata if keys else None
+        records = {} if table is None else table.partition("column_stats").lookup(list(keys))
         known = set()
         for key, record in records.items():
             if isinstance(record, ColumnStats) and not record.is_deleted:
@@ -272,6 +272,11 @@ class UpdateCollector:
 
     def _files_of(self, partition: str, file_id: str) -> Sequence[DataFile]:
         return self._lister.files(partition).get(file_id, ())
+
+    @cached_property
+    def _metadata(self) -> MetadataTable | None:
+        """The metadata table as it is before the change."""
+        return load_metadata_table(self._store, self._config, self._table.timeline, self._limits)
 
     # -- the table once the change is published
 

@@ -17,11 +17,9 @@ from bucketfmt.format.names.layout import METADATA_TABLE
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.format.timeline.service_metadata import RestoreMetadata, RollbackMetadata
 from bucketfmt.limits import Limits
-from bucketfmt.metadata_table.in_step import find_step
+from bucketfmt.metadata_table.metadata_table import load_metadata_table
 from bucketfmt.storage.folder_store import FolderStore
 from bucketfmt.storage.store import Store
-from bucketfmt.timeline.history import load_history
-from bucketfmt.timeline.load import load_timeline
 from bucketfmt.timeline.table_properties import has_table, load_config
 from bucketfmt.write.commit.locked_table import LockedTable, PendingChange
 from bucketfmt.write.metadata.collect_update import UpdateCollector, load_index_definitions
@@ -177,17 +175,12 @@ def _find_kept(table: LockedTable) -> set[str]:
 
 def _find_gap(table: LockedTable) -> str | None:
     """Return why the metadata table is not in step, in words; None if it is."""
-    store = FolderStore(table.store, METADATA_TABLE)
     try:
-        config = load_config(store, table.limits)
-        timeline = load_timeline(store, config, table.limits)
-        step = find_step(table.timeline, timeline)
-        if step.missing:  # what the metadata table has archived is not missing
-            archived = load_history(store, config, table.limits)
-            step = find_step(table.timeline, timeline, archived)
-    except (TableNotFoundError, CorruptError) as error:
+        metadata = load_metadata_table(table.store, table.config, table.timeline, table.limits)
+        step = None if metadata is None else metadata.step
+    except (TableNotFoundError, CorruptError, UnsupportedError) as error:
         return str(error)
-    return None if step.is_in_step else str(step)
+    return None if step is None or step.is_in_step else str(step)
 
 
 def _rebuild(table: LockedTable) -> None:

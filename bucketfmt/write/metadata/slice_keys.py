@@ -9,9 +9,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from bucketfmt.rows.columns.meta_columns import RECORD_KEY
-from bucketfmt.slices.slice_columns import RowSpec
-from bucketfmt.slices.slice_reader import SliceReader
+from bucketfmt.slices.merged_keys import merged_keys
 from bucketfmt.snapshot.files import FileSlice
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.storage.streams import map_in_threads, waiting_count
@@ -32,12 +30,9 @@ def read_slice_keys(snapshot: Snapshot, slices: Sequence[FileSlice]) -> list[pa.
     """
     if not slices:
         return []
-    output = pa.schema([pa.field(RECORD_KEY, pa.string())])
-    reader = SliceReader(snapshot, RowSpec(table=snapshot.schema, output=output))
 
     def read(file_slice: FileSlice) -> pa.Array:
-        batches = [rows[RECORD_KEY] for rows in reader.read(file_slice, None)]
-        chunks = [chunk.cast(_KEYS) for own in batches for chunk in own.chunks]
-        return pa.chunked_array(chunks, _KEYS).combine_chunks()
+        batches = [keys.cast(_KEYS) for keys in merged_keys(snapshot, file_slice)]
+        return pa.chunked_array(batches, _KEYS).combine_chunks()
 
     return map_in_threads(read, slices, waiting_count(snapshot.state.store))

@@ -18,7 +18,7 @@ from bucketfmt.format.names.paths import join_path
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.format.timeline.commit_metadata import CommitMetadata
 from bucketfmt.format.timeline.instant_content import InstantContent
-from bucketfmt.format.timeline.plans import CleanerPlan, CompactionPlan, RollbackPlan
+from bucketfmt.format.timeline.plans import CompactionPlan, RollbackPlan
 from bucketfmt.limits import Limits
 from bucketfmt.snapshot.committed_logs import without_never_committed
 from bucketfmt.snapshot.listing import StoreLister
@@ -38,7 +38,7 @@ from bucketfmt.timeline.load import (
 )
 from bucketfmt.timeline.markers import load_markers
 from bucketfmt.timeline.timeline import Instant, Timeline
-from bucketfmt.write.services.plan_clean import planned_names
+from bucketfmt.write.services.pending_cleans import load_doomed
 from bucketfmt.write.undo.plan_rollback import (
     Listing,
     PlannedRollback,
@@ -158,7 +158,7 @@ class RollbackPlanner:
             metadata,
             self._load_compaction(timeline, target),
             self._list(target, metadata, ()),
-            self.load_doomed(timeline),
+            load_doomed(self.store, self.config, timeline, self.limits),
         )
 
     def check_writers_dead(self, timeline: Timeline) -> None:
@@ -263,17 +263,6 @@ class RollbackPlanner:
         state = TableState(self.store, self.config, timeline, self.limits, StoreLister(self.store))
         left = without_never_committed(Snapshot(state), plan.operations)
         return msgspec.structs.replace(plan, operations=left)
-
-    def load_doomed(self, timeline: Timeline) -> set[tuple[str, str]]:
-        """Return (partition path, name) of the files that pending cleans will delete."""
-        plans = (self._load_requested(clean) for clean in timeline.pending.of("clean").instants)
-        return {
-            (path, name)
-            for plan in plans
-            if isinstance(plan, CleanerPlan)
-            for path, names in planned_names(plan).items()
-            for name in names
-        }
 
     def _load_requested(self, instant: Instant) -> InstantContent | None:
         """Return what the requested file of an instant holds; None if it is empty or not there."""

@@ -18,6 +18,7 @@ from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.snapshot.state import TableState
 from bucketfmt.timeline.load import load_instant_content
 from bucketfmt.timeline.timeline import Timeline
+from bucketfmt.write.services.pending_cleans import load_doomed
 from bucketfmt.write.undo.plan_savepoint import (
     check_not_cleaned,
     find_completed_write,
@@ -75,7 +76,8 @@ def _plan(
         return instant, None
     check_not_cleaned(timeline, instant, _load_last_clean(planner, timeline))
     slices = _load_slices(planner, timeline, instant)
-    return instant, plan_savepoint(instant, slices, planner.load_doomed(timeline))
+    doomed = load_doomed(planner.store, planner.config, timeline, planner.limits)
+    return instant, plan_savepoint(instant, slices, doomed)
 
 
 def _load_last_clean(planner: RollbackPlanner, timeline: Timeline) -> InstantContent | None:
