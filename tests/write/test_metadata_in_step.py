@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable
 from datetime import date, datetime, timezone
 from decimal import Decimal
@@ -289,6 +290,33 @@ def test_a_metadata_table_that_is_behind_is_made_anew(tmp_path: Path, version: i
         table.upsert(rows(range(3), ts=3))
     assert_in_step(table)
     assert len(table.metadata_table.list()) == len(partitions_of(version))
+
+
+@pytest.mark.parametrize("version", [6, 9])
+def test_commits_that_are_archived_before_an_older_clean_are_not_taken_for_unknown(
+    tmp_path: Path, version: int
+) -> None:
+    table = make(tmp_path / "t", version)
+    table.metadata_table.init(*partitions_of(version))
+    for ts in range(4):
+        table.upsert(rows(range(5), ts))
+    table.clean(policy="KEEP_LATEST_FILE_VERSIONS", retain=1, dry_run=False)
+    folder = tmp_path / "t/.hoodie" / ("timeline" if version > 6 else "")
+    cleans = {path: path.read_bytes() for path in folder.glob("*.clean*")}
+    assert cleans
+    for ts in range(4, 9):
+        table.upsert(rows(range(5), ts))
+    table.archive(min_commits=2, max_commits=3)
+    assert not any(path.exists() for path in cleans)
+    for path, content in cleans.items():
+        path.write_bytes(content)
+    before = table.metadata_table.list()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # that it is made anew would be a warning
+        table.upsert(rows(range(3), ts=10))
+    assert table.metadata_table.list() == before
+    assert_in_step(table)
+    assert bf.open(table.uri).check().findings == ()
 
 
 @pytest.mark.parametrize("version", [6, 9])
