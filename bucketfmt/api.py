@@ -689,6 +689,8 @@ class Table(ReadableTable):
         since: Moment | None = None,
         max_findings: int = 100,
         progress: ProgressCallback | None = None,
+        *,
+        metadata_table_only: bool = False,
     ) -> CheckReport:
         """Check the table as a file-system check does. Reads only.
 
@@ -703,6 +705,7 @@ class Table(ReadableTable):
             since: Open only the files of file groups that were written after this moment.
             max_findings: Keep this many findings, the worst first.
             progress: Called during the check.
+            metadata_table_only: Compare only the metadata table with the table.
 
         Raises:
             ValueError: the depth or a partition is unknown, or the index of `open` contradicts
@@ -719,6 +722,7 @@ class Table(ReadableTable):
             since=self._instant(since),
             max_findings=max_findings,
             progress=progress,
+            metadata_table_only=metadata_table_only,
         )
 
 
@@ -733,6 +737,7 @@ def check_table(
     since: Moment | None = None,
     max_findings: int = 100,
     progress: ProgressCallback | None = None,
+    metadata_table_only: bool = False,
 ) -> CheckReport:
     """Check the table at `uri`, even if `open` refuses the table for damaged properties.
 
@@ -749,7 +754,14 @@ def check_table(
     limits = DEFAULT_LIMITS if limits is None else limits
     store = open_store(uri, storage_options, limits)
     table = Table(store, load_config_to_check(store, limits), limits, index)
-    return table.check(depth, partitions, since, max_findings, progress)
+    return table.check(
+        depth,
+        partitions,
+        since,
+        max_findings,
+        progress,
+        metadata_table_only=metadata_table_only,
+    )
 
 
 def _check_compaction(min_log_files: object, codec: object = None, progress: object = None) -> None:

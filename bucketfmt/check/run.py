@@ -12,7 +12,7 @@ from datetime import datetime, timezone
 from functools import partial
 from typing import TypeVar
 
-from bucketfmt.arguments import check_callable, check_int, check_names
+from bucketfmt.arguments import check_bool, check_callable, check_int, check_names
 from bucketfmt.check.contents.slice_contents import SliceExaminer
 from bucketfmt.check.examined import ExaminedState, event_of_error
 from bucketfmt.check.files.committed_files import find_reused_file_ids
@@ -66,6 +66,7 @@ def check_table(
     since: str | None = None,
     max_findings: int = 100,
     progress: ProgressCallback | None = None,
+    metadata_table_only: bool = False,
     now: datetime | None = None,
 ) -> CheckReport:
     """Check a table. Arguments as in `bucketfmt.Table.check`.
@@ -83,11 +84,15 @@ def check_table(
         partitions = check_names("partitions", partitions)
     if progress is not None:
         check_callable("progress", progress)
+    check_bool("metadata_table_only", metadata_table_only)
     builder = ReportBuilder(depth, max_findings)
     check = _Check(store, config, limits, finder, builder, progress)
     check.now = now or datetime.now(timezone.utc)
     try:
-        check.run(depth, partitions, since)
+        if metadata_table_only:
+            check.run_on_metadata_table(depth, partitions)
+        else:
+            check.run(depth, partitions, since)
     except KeyboardInterrupt:
         builder.interrupted = True
         builder.add(NotChecked(check.left, "the check was stopped"))
@@ -177,6 +182,20 @@ class _Check:
         if depth == "full":
             self.left = "a second look at what seems misplaced"
             self._look_again(snapshot, view, slices, seen)
+
+    def run_on_metadata_table(self, depth: Depth, partitions: Sequence[str] | None) -> None:
+        """Compare only the metadata table."""
+        self._tell("timeline", 0, 1)
+        state = self._load_state()
+        self._tell("timeline", 1, 1)
+        self.left = "the metadata table"
+        if not state.config.metadata_partitions:
+            why = "the table has none"
+            self._builder.add(NotChecked("the metadata table", why, is_gap=False))
+            return
+        snapshot = Snapshot(state)
+        slices = self._find_slices(snapshot, _choose(snapshot.partitions, partitions))
+        self._take(load_metadata_faults(state, snapshot, slices, depth), "the metadata table")
 
     @property
     def has_begun(self) -> bool:

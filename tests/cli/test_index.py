@@ -34,3 +34,23 @@ def test_partitions_of_the_metadata_table(tmp_path: Path, cli: Cli) -> None:
     assert "column_stats" not in cli("index", "drop", root, "column_stats").out
     assert "10 file groups" in cli("index", "list", root).out
     assert "no metadata table" in cli("index", "drop", root).out
+
+
+def test_the_metadata_table_is_checked_alone(tmp_path: Path, cli: Cli) -> None:
+    root = plain_table(tmp_path / "t", bf.SimpleBucketIndex(4))
+    run = cli("index", "check", root)
+    assert (run.code, "the table has none" in run.out) == (0, True)
+    cli("index", "init", root, "record_index")
+    run = cli("index", "check", root, "--output", "json")
+    assert run.code == 0
+    counted = {"files in the metadata table", "entries of the record index"}
+    assert run.json["checked"].keys() == counted
+    timeline = tmp_path / "t/.hoodie/metadata/.hoodie/timeline"
+    kept = set(timeline.glob("*.deltacommit"))
+    table = bf.open(root)
+    table.upsert(table.scan().to_arrow())
+    for path in set(timeline.glob("*.deltacommit")) - kept:
+        path.unlink()
+    run = cli("index", "check", root, "--output", "json")
+    assert run.code == 1
+    assert {found["id"] for found in run.json["findings"]} == {"M004"}

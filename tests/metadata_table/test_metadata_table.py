@@ -138,7 +138,7 @@ def test_records_are_those_that_hudi_reads(table: str) -> None:
         for key, record in metadata.partition(name).scan()
     )
     of_hudis = Counter((row["key"], said_by_hudi(row)) for row in found.to_pylist())
-    assert len(of_hudis) > 50
+    assert len(of_hudis) > 30
     assert of_ours == of_hudis
 
 
@@ -170,12 +170,15 @@ def test_look_ups_find_what_a_scan_finds(table: str) -> None:
         records = dict(partition.scan())
         keys = list(records)
         assert keys == sorted(keys)
-        assert same(partition.lookup([*keys, "", "~"]), records)
+        looked_up = {}
+        for data_partition in partition.groups:
+            looked_up.update(partition.lookup([*keys, "", "~"], data_partition))
+        assert same(looked_up, records)
         assert same(partition.lookup_prefixes([""]), records)
         one = keys[len(keys) // 2]
         begun = {key: record for key, record in records.items() if key.startswith(one[:3])}
         assert same(partition.lookup_prefixes([one[:3], one[:3]]), begun)
-        assert partition.lookup([]) == {}
+        assert partition.lookup([], next(iter(partition.groups))) == {}
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import Annotated
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -21,7 +21,7 @@ from bucketfmt.cli.options import (
 from bucketfmt.cli.progress import shown_progress
 from bucketfmt.cli.render import console, print_json
 
-__all__ = ["check", "print_report"]
+__all__ = ["Depth", "check", "print_report", "run_check"]
 
 app = typer.Typer()
 
@@ -68,18 +68,43 @@ def check(
 
     Exit codes: 0 clean, 1 findings, 2 could not check, 3 met an unsupported feature.
     """
+    run_check(
+        table,
+        Output.JSON if as_json else output,
+        storage_option,
+        parse_index(index) if index else None,
+        depth=depth.value,
+        partitions=partition,
+        since=since,
+        max_findings=max_findings,
+    )
+
+
+def run_check(
+    table: str,
+    output: Output,
+    storage_option: list[str] | None,
+    index: bucketfmt.Index | None = None,
+    **options: Any,
+) -> NoReturn:
+    """Check a table, print the report, and exit with its code.
+
+    Args:
+        table: The URI of the table.
+        output: How to print.
+        storage_option: As given to the command.
+        index: As of `bucketfmt.check_table`.
+        options: More arguments of `bucketfmt.check_table`.
+    """
     with shown_progress("listing") as progress:
         report = bucketfmt.check_table(
             table,
             parse_storage_options(storage_option) or None,
-            parse_index(index) if index else None,
-            depth=depth.value,
-            partitions=partition,
-            since=since,
-            max_findings=max_findings,
+            index,
             progress=progress,
+            **options,
         )
-    if as_json or output is Output.JSON:
+    if output is Output.JSON:
         print_json(report.to_dict())
     else:
         print_report(report)

@@ -1,18 +1,21 @@
-"""Commands about a table's indexes: `bucketfmt index pin`, `list`, `init`, `rebuild`, `drop`."""
+"""Commands about a table's indexes: `bucketfmt index pin`, `list`, `check`, `init` and so on."""
 
 from __future__ import annotations
 
 import json
-from typing import Annotated
+from collections.abc import Callable
+from typing import Annotated, Concatenate
 
 import typer
 
 from bucketfmt.api import Table
+from bucketfmt.cli.commands.check import Depth, run_check
 from bucketfmt.cli.commands.writing import Lock, LockOption, open_to_write
 from bucketfmt.cli.options import IndexOption, Output, OutputOption, StorageOption, TableArgument
 from bucketfmt.cli.render import print_facts
+from bucketfmt.write.metadata.metadata_partitions import MetadataPartitions
 
-__all__ = ["drop", "init", "list_partitions", "pin", "rebuild"]
+__all__ = ["check_partitions", "list_partitions", "pin"]
 
 app = typer.Typer()
 
@@ -62,46 +65,60 @@ def list_partitions(
     _show(open_to_write(table, storage_option, None, Lock.AUTO), output)
 
 
-@index_app.command()
-def init(
+@index_app.command("check")
+def check_partitions(
     table: TableArgument,
-    names: Names = None,
-    lock: LockOption = Lock.AUTO,
+    depth: Annotated[
+        Depth,
+        typer.Option(
+            "--depth",
+            help="quick: the timelines and the partition files. default: also the other partitions "
+            "but indexes of keys. full: also these, against every key of the table.",
+        ),
+    ] = Depth.FULL,
     output: OutputOption = Output.TEXT,
     storage_option: StorageOption = None,
 ) -> None:
-    """Make partitions of the metadata table from the table's files; by default files."""
-    opened = open_to_write(table, storage_option, None, lock)
-    opened.metadata_table.init(*(names or ()))
-    _show(opened, output)
+    """Check the metadata table alone, by findings M001 to M004. Writes nothing.
+
+    Exit codes: 0 clean, 1 findings, 2 could not check, 3 met an unsupported feature.
+    """
+    run_check(table, output, storage_option, depth=depth.value, metadata_table_only=True)
 
 
-@index_app.command()
-def rebuild(
-    table: TableArgument,
-    names: Names = None,
-    lock: LockOption = Lock.AUTO,
-    output: OutputOption = Output.TEXT,
-    storage_option: StorageOption = None,
+def _add_change(
+    name: str, change: Callable[Concatenate[MetadataPartitions, ...], None], help_text: str
 ) -> None:
-    """Make partitions of the metadata table anew; by default all that there are."""
-    opened = open_to_write(table, storage_option, None, lock)
-    opened.metadata_table.rebuild(*(names or ()))
-    _show(opened, output)
+    """Add a command that changes partitions of the metadata table and lists them after."""
+
+    @index_app.command(name, help=help_text)
+    def run(
+        table: TableArgument,
+        names: Names = None,
+        lock: LockOption = Lock.AUTO,
+        output: OutputOption = Output.TEXT,
+        storage_option: StorageOption = None,
+    ) -> None:
+        opened = open_to_write(table, storage_option, None, lock)
+        change(opened.metadata_table, *(names or ()))
+        _show(opened, output)
 
 
-@index_app.command()
-def drop(
-    table: TableArgument,
-    names: Names = None,
-    lock: LockOption = Lock.AUTO,
-    output: OutputOption = Output.TEXT,
-    storage_option: StorageOption = None,
-) -> None:
-    """Remove partitions of the metadata table; by default the whole metadata table."""
-    opened = open_to_write(table, storage_option, None, lock)
-    opened.metadata_table.drop(*(names or ()))
-    _show(opened, output)
+_add_change(
+    "init",
+    MetadataPartitions.init,
+    "Make partitions of the metadata table from the table's files; by default files.",
+)
+_add_change(
+    "rebuild",
+    MetadataPartitions.rebuild,
+    "Make partitions of the metadata table anew; by default all that there are.",
+)
+_add_change(
+    "drop",
+    MetadataPartitions.drop,
+    "Remove partitions of the metadata table; by default the whole metadata table.",
+)
 
 
 def _show(opened: Table, output: Output) -> None:
