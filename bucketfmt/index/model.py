@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from bucketfmt.arguments import check_bool, check_int, check_names, check_text
+from bucketfmt.format.buckets.index_settings import PARTITIONED_RECORD_INDEX
 from bucketfmt.format.buckets.partition_rules import PartitionBucketRules
 from bucketfmt.format.buckets.ring import HashingNode, initial_ring
 from bucketfmt.format.keys.record_keys import KeyDialect
@@ -86,6 +87,14 @@ class Index:
         """Whether a row of another partition than the stored one moves its key there."""
         return False
 
+    def check_creatable(self, table_type: str, table_version: int) -> None:
+        """Refuse kinds of new tables that the index is not for.
+
+        Raises:
+            ValueError: the table type or the table version is such a kind.
+            CorruptError, LimitError, UnsupportedError: as `num_buckets_of`.
+        """
+
     def properties(self, record_key_fields: Sequence[str]) -> dict[str, str]:
         """Return how hoodie.properties state the index: what `find_declared_index` reads."""
         return {}
@@ -158,14 +167,6 @@ class BucketIndex(Index, ABC):
     def with_hash_fields(self, hash_fields: tuple[str, ...] | None) -> BucketIndex:
         """Return the same index by other hash fields."""
         return replace(self, hash_fields=hash_fields)  # type: ignore[type-var]
-
-    def check_creatable(self, table_type: str, table_version: int) -> None:
-        """Refuse kinds of new tables that the index is not for.
-
-        Raises:
-            ValueError: the table type or the table version is such a kind.
-            CorruptError, LimitError, UnsupportedError: as `num_buckets_of`.
-        """
 
     @property
     def number_of_all(self) -> int | None:
@@ -371,21 +372,33 @@ class ConsistentHashingIndex(BucketIndex):
 class RecordIndex(Index):
     """Locations kept key by key in the metadata table. File ids say nothing about keys.
 
-    Whether keys are unique in the table or in each partition follows from the metadata table.
-
     Attributes:
         update_partition_path: A row whose key is stored in another partition moves the key to the
             partition of the row. By default the row is stored where the key is, as Hudi has it
             unless `hoodie.record.index.update.partition.path` is set. Only for keys that are unique
             in the table.
+        partitioned: Of a table that is created: keys are unique in their partition, and not in the
+            table. It takes table version 9, and Hudi 1.1 or later. Of a record index that is there
+            the metadata table tells.
     """
 
     keeps_locations: ClassVar[bool] = True
 
     update_partition_path: bool = False
+    partitioned: bool = False
 
     def __post_init__(self) -> None:
         check_bool("update_partition_path", self.update_partition_path)
+        check_bool("partitioned", self.partitioned)
+
+    def check_creatable(self, table_type: str, table_version: int) -> None:
+        """Refuse a partitioned index before version 9.
+
+        Raises:
+            ValueError: the version.
+        """
+        if self.partitioned and table_version < 9:
+            raise ValueError("a partitioned record index takes table version 9 (Hudi 1.1)")
 
     @property
     def moves_keys(self) -> bool:
@@ -396,7 +409,7 @@ class RecordIndex(Index):
         """Return the index type, and what becomes of keys that move."""
         moves = str(self.update_partition_path).lower()
         return {
-            "hoodie.index.type": "RECORD_INDEX",
+            "hoodie.index.type": PARTITIONED_RECORD_INDEX if self.partitioned else "RECORD_INDEX",
             "hoodie.record.index.update.partition.path": moves,
         }
 

@@ -15,7 +15,11 @@ import numpy as np
 import pyarrow as pa
 
 from bucketfmt.errors import CorruptError, IndexUnknownError, KeyEncodingError
-from bucketfmt.format.buckets.index_settings import IndexSettings
+from bucketfmt.format.buckets.index_settings import (
+    PARTITIONED_RECORD_INDEX,
+    RECORD_INDEXES,
+    IndexSettings,
+)
 from bucketfmt.format.buckets.partition_rules import PartitionBucketRules
 from bucketfmt.index.layout import BucketLayout
 from bucketfmt.index.model import (
@@ -140,8 +144,9 @@ def find_declared_index(
             return ResolvedIndex(index, "properties", f"{stated} and partition rules")
         index = SimpleBucketIndex(settings.num_buckets, hash_fields)
         return ResolvedIndex(index, "properties", stated)
-    if settings.index_type in ("RECORD_INDEX", "GLOBAL_RECORD_LEVEL_INDEX", "RECORD_LEVEL_INDEX"):
-        index = RecordIndex(settings.update_partition_path)
+    if settings.index_type in RECORD_INDEXES:
+        is_partitioned = settings.index_type == PARTITIONED_RECORD_INDEX
+        index = RecordIndex(settings.update_partition_path, is_partitioned)
         return ResolvedIndex(index, "properties", "hoodie.properties states it")
     if settings.index_type in ("BLOOM", "GLOBAL_BLOOM"):
         return ResolvedIndex(BloomIndex(), "properties", "hoodie.properties states it")

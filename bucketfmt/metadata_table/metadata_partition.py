@@ -69,7 +69,7 @@ class MetadataPartition:
     @property
     def is_partitioned(self) -> bool:
         """Whether each partition of the table has file groups of its own here."""
-        return any(data_partition is not None for data_partition in self.groups)
+        return None not in self.groups
 
     @property
     def num_files(self) -> int:

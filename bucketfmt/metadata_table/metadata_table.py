@@ -20,6 +20,7 @@ from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.format.timeline.plans import RollbackPlan
 from bucketfmt.format.timeline.service_metadata import RestoreMetadata, RollbackMetadata
 from bucketfmt.limits import Limits
+from bucketfmt.metadata_table.definitions import load_index_definitions
 from bucketfmt.metadata_table.group_reader import GroupReader
 from bucketfmt.metadata_table.in_step import Step, find_step
 from bucketfmt.metadata_table.metadata_partition import MetadataPartition
@@ -119,7 +120,7 @@ class MetadataTable:
     def _load_partition(self, name: str) -> MetadataPartition:
         folder = join_path(METADATA_TABLE, name)
         slices = find_file_slices(name, self._list_groups(name), self, self._compactions(name))
-        if not slices:
+        if not slices and not self._may_be_empty(name):
             raise CorruptError(
                 f"partition {name} of the metadata table has no file group; rebuild it", path=folder
             )
@@ -136,6 +137,12 @@ class MetadataTable:
             for file_slice in slices
         ]
         return MetadataPartition(name, readers, waiting_count(self.store))
+
+    def _may_be_empty(self, name: str) -> bool:
+        """Whether a partition has no file group until the table has a partition."""
+        definitions = load_index_definitions(self.store, self._data_config, self.limits)
+        definition = definitions.get(name)
+        return definition is not None and definition.is_partitioned
 
     @cached_property
     def step(self) -> Step:

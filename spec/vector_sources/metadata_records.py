@@ -56,6 +56,16 @@ def _nullable(kind: object) -> list[object]:
     return ["null", kind]
 
 
+_FILE_IDS = (
+    ("files", 0, None, "files-0000-0"),
+    ("record_index", 7, None, "record-index-0007-0"),
+    ("secondary_index_by_name", 6, None, "secondary-index-by-name-0006-0"),
+    ("record_index", 1, "region=eu", "record-index-region%3Deu-0001-0"),
+    ("record_index", 0, "", "record-index--0000-0"),
+    ("record_index", 0, "day=2026-01-02/a_b", "record-index-day%3D2026%2D01%2D02%2Fa%5Fb-0000-0"),
+)
+
+
 def _record(name: str, **fields: object) -> dict[str, object]:
     listed = [{"name": field, "type": kind} for field, kind in fields.items()]
     return {"type": "record", "name": name, "fields": listed}
@@ -169,6 +179,9 @@ def vectors() -> Iterator[Vector]:
     given = [{"key": key, "groups": n, "secondary": second} for key, n, second, _ in _GROUPS]
     groups = [group for *_, group in _GROUPS]
     yield Vector("metadata-group.all", ["MDT-2", "MDT-3"], _SEEN, ListOf(given), groups)
+    named = [{"metadata": m, "number": n, "partition": path} for m, n, path, _ in _FILE_IDS]
+    ids = [file_id for *_, file_id in _FILE_IDS]
+    yield Vector("metadata-file-id.all", ["MDT-1", "MDT-21"], _SEEN, ListOf(named), ids)
     parsed = [[value, key] for value, key, _ in _SECONDARY]
     yield Vector(
         "secondary-key.all", ["MDT-7"], _TEXT, ListOf([key for *_, key in _SECONDARY]), parsed

@@ -19,13 +19,14 @@ from bucketfmt.format.metadata.metadata_records import (
 )
 from bucketfmt.format.timeline.service_metadata import RollbackMetadata
 from bucketfmt.limits import DEFAULT_LIMITS
+from bucketfmt.metadata_table.definitions import load_index_definitions
 from bucketfmt.metadata_table.metadata_table import load_metadata_table
 from bucketfmt.rows.columns.meta_columns import PARTITION_PATH, RECORD_KEY
 from bucketfmt.snapshot.files import DataFile
 from bucketfmt.snapshot.listing import StoreLister
 from bucketfmt.timeline.load import load_instant_content
 from bucketfmt.timeline.table_properties import load_config
-from bucketfmt.write.metadata.collect_update import load_indexed_columns
+from bucketfmt.write.metadata.collect_update import find_indexed_columns
 from bucketfmt.write.metadata.file_statistics import FileStatistics
 from bucketfmt.write.metadata.statistics_records import partition_stats
 
@@ -68,7 +69,8 @@ def assert_in_step(table: bf.Table) -> None:
             assert (location.partition_path, location.file_id) in ids
     if "column_stats" not in listed:
         return
-    columns = load_indexed_columns(table.store, table.config, DEFAULT_LIMITS)
+    definitions = load_index_definitions(table.store, table.config, DEFAULT_LIMITS)
+    columns = find_indexed_columns(definitions)
     version = table.config.table_version
     statistics = FileStatistics(table.store, DEFAULT_LIMITS, columns, version)
     stats: dict[str, ColumnStats] = {}

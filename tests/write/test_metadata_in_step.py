@@ -17,11 +17,12 @@ from bucketfmt.format.metadata.metadata_keys import format_column_stats_key
 from bucketfmt.format.metadata.metadata_records import ColumnStats, FilesRecord, StatValue
 from bucketfmt.format.names.layout import METADATA_TABLE
 from bucketfmt.limits import DEFAULT_LIMITS
+from bucketfmt.metadata_table.definitions import load_index_definitions
 from bucketfmt.storage.folder_store import FolderStore
 from bucketfmt.timeline.load import load_timeline
 from bucketfmt.timeline.table_properties import load_config
 from bucketfmt.write.metadata import metadata_services
-from bucketfmt.write.metadata.collect_update import load_indexed_columns
+from bucketfmt.write.metadata.collect_update import find_indexed_columns
 from bucketfmt.write.metadata.file_statistics import FileStatistics
 from bucketfmt.write.metadata.initialise import KEPT_PARTITIONS
 from bucketfmt.write.metadata.statistics_records import (
@@ -40,7 +41,8 @@ HUDI_VERSIONS = ("0.15.0", "1.0.2", "1.2.0")
 @pytest.mark.parametrize("version", HUDI_VERSIONS)
 def test_statistics_are_those_that_hudi_wrote(golden_copy: Copy, version: str) -> None:
     table = bf.open(golden_copy(version, "rli"))
-    columns = load_indexed_columns(table.store, table.config, DEFAULT_LIMITS)
+    definitions = load_index_definitions(table.store, table.config, DEFAULT_LIMITS)
+    columns = find_indexed_columns(definitions)
     version_number = table.config.table_version
     statistics = FileStatistics(table.store, DEFAULT_LIMITS, columns, version_number)
     found = {}

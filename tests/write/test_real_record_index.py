@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import pyarrow as pa
@@ -17,6 +18,64 @@ KINDS = [
     ("COPY_ON_WRITE", 6),
     ("MERGE_ON_READ", 6),
 ]
+
+
+@pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+def test_a_partitioned_index_is_in_step_with_every_write(table_type: Any) -> None:
+    table = bf.create(
+        f"memory://partitioned_record_index/{table_type}",
+        schema=SCHEMA,
+        record_key=["id"],
+        partition_by=["region"],
+        ordering=["ts"],
+        index=bf.RecordIndex(partitioned=True),
+        table_type=table_type,
+    )
+    assert bf.open(table.uri).index == bf.RecordIndex(partitioned=True)
+    stored: dict[tuple[str, str], float] = {}
+
+    def upsert(keys: Iterable[int], ts: int, region: str) -> None:
+        given = rows(keys, ts, price=float(ts))
+        given = given.set_column(4, "region", pa.array([region] * given.num_rows))
+        table.upsert(given)
+        stored.update({(region, row["id"]): row["price"] for row in given.to_pylist()})
+
+    def holds() -> None:
+        found = bf.open(table.uri).scan().to_arrow()
+        assert {(row["region"], row["id"]): row["price"] for row in found.to_pylist()} == stored
+        located = table.locate(found.select(["id", "region"]))
+        assert located["file_id"].null_count == 0
+        report = table.check(depth="full")
+        assert report.status == "clean", report.findings
+        groups = table.metadata_table.list()
+        assert groups[-1].name == "record_index"
+
+    assert table.lookup(["key-000001"]).num_rows == 0
+    upsert(range(20), 1, "eu")
+    upsert(range(10, 30), 2, "a_b-c")  # the same keys in another partition, with an awkward name
+    holds()
+    upsert(range(15, 40), 3, "eu")
+    table.delete(pa.table({"id": ["key-000016", "key-000039"], "region": ["eu", "eu"]}))
+    del stored["eu", "key-000016"], stored["eu", "key-000039"]
+    assert table.lookup(["key-000016"])["region"].to_pylist() == ["a_b-c"]
+    holds()
+    if table_type == "MERGE_ON_READ":
+        assert table.compact().committed
+        holds()
+    table.delete_partitions(["a_b-c"])
+    stored = {key: price for key, price in stored.items() if key[0] == "eu"}
+    holds()
+    upsert(range(3), 4, "a_b-c")
+    table.insert_overwrite(rows([0, 3], ts=5))  # of another region
+    stored.update({("us", row["id"]): row["price"] for row in rows([0, 3], ts=5).to_pylist()})
+    holds()
+    last = table.timeline.writes.completed.instants[-1].requested_time
+    table.rollback(last)
+    stored = {key: price for key, price in stored.items() if key[0] != "us"}
+    holds()
+    table.metadata_table.rebuild()
+    assert [each.file_groups for each in table.metadata_table.list()] == [1, 3]
+    holds()
 
 
 def assert_holds(uri: str, model: Model) -> None:

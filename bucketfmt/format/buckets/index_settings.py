@@ -14,7 +14,13 @@ from typing import ClassVar
 from bucketfmt.errors import CorruptError, IndexUnknownError, UnsupportedError
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
 
-__all__ = ["IndexSettings"]
+__all__ = ["PARTITIONED_RECORD_INDEX", "RECORD_INDEXES", "IndexSettings"]
+
+PARTITIONED_RECORD_INDEX = "RECORD_LEVEL_INDEX"
+"""The index type of a record index with keys that are unique in their partition, since Hudi 1.1."""
+
+RECORD_INDEXES = ("RECORD_INDEX", "GLOBAL_RECORD_LEVEL_INDEX", PARTITIONED_RECORD_INDEX)
+"""The index types of all record indexes."""
 
 _INDEX_TYPE = ("hoodie.index.type",)
 _ENGINE = ("hoodie.index.bucket.engine",)

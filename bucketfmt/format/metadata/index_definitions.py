@@ -35,6 +35,11 @@ class IndexDefinition(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
     index_options: Mapping[str, str] = {}
     version: str | None = None
 
+    @property
+    def is_partitioned(self) -> bool:
+        """Whether a record index has file groups for each partition of the table."""
+        return self.index_options.get("isPartitioned") == "true"
+
 
 class _Definitions(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     index_definitions: Mapping[str, IndexDefinition] = {}

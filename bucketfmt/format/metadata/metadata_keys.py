@@ -12,7 +12,7 @@ import re
 
 from bucketfmt.errors import CorruptError
 from bucketfmt.format.keys.hashing import java_string_hash, xxhash64
-from bucketfmt.format.names.paths import unescape_partition_value
+from bucketfmt.format.names.paths import escape_file_name, unescape_partition_value
 
 __all__ = [
     "ALL_PARTITIONS_KEY",
@@ -61,8 +61,16 @@ def file_id_prefix(metadata_partition: str) -> str | None:
     return _FILE_ID_PREFIXES.get(metadata_partition)
 
 
-def format_metadata_file_id(metadata_partition: str, number: int) -> str:
+def format_metadata_file_id(
+    metadata_partition: str, number: int, data_partition: str | None = None
+) -> str:
     """Return the id of a file group of the metadata table, such as `record-index-0007-0`.
+
+    Args:
+        metadata_partition: Such as `record_index`.
+        number: Of the file group.
+        data_partition: The partition of the table that the file group is for, in a partitioned
+            record index.
 
     Raises:
         ValueError: Hudi has no partition of that name.
@@ -70,7 +78,8 @@ def format_metadata_file_id(metadata_partition: str, number: int) -> str:
     prefix = file_id_prefix(metadata_partition)
     if prefix is None:
         raise ValueError(f"a metadata table has no partition {metadata_partition!r}")
-    return f"{prefix}{number:04}-0"
+    part = "" if data_partition is None else f"{escape_file_name(data_partition)}-"
+    return f"{prefix}{part}{number:04}-0"
 
 
 def parse_metadata_file_id(metadata_partition: str, file_id: str) -> tuple[str | None, int]:

@@ -21,6 +21,7 @@ __all__ = [
     "ambiguous_partition_error",
     "check_partition_path",
     "check_relative_path",
+    "escape_file_name",
     "escape_partition_value",
     "format_partition_path",
     "join_path",
@@ -38,6 +39,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _SEPARATOR = re.compile(r"[/\\]")
 _ESCAPED = re.compile("%([0-9a-fA-F]{2})")
 _TO_ESCAPE = re.compile(r"""[\x00-\x1f"#%'*/:=?\\\x7f{\[\]^]""")
+_TO_ESCAPE_IN_NAMES = re.compile(r"""[\x00-\x1f"#%'*/:=?\\\x7f{\[\]^_-]""")
 
 
 def check_relative_path(text: str, limits: Limits = DEFAULT_LIMITS) -> str:
@@ -135,6 +137,14 @@ def escape_partition_value(text: str | None) -> str:
     if not text:
         return DEFAULT_PARTITION
     return _TO_ESCAPE.sub(lambda found: f"%{ord(found[0]):02X}", text)
+
+
+def escape_file_name(text: str) -> str:
+    """Return `text` as a part of a file id: as in a path, and "-" and "_" as `%XX` too.
+
+    Source: `PartitionPathEncodeUtils.escapeFileName`.
+    """
+    return _TO_ESCAPE_IN_NAMES.sub(lambda found: f"%{ord(found[0]):02X}", text)
 
 
 def unescape_partition_value(text: str) -> str:

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from bucketfmt.errors import BucketfmtError, NotFoundError
+from bucketfmt.errors import BucketfmtError
 from bucketfmt.format.keys.bloom import encode_bloom_filter
-from bucketfmt.format.metadata.index_definitions import IndexDefinition, decode_index_definitions
+from bucketfmt.format.metadata.index_definitions import IndexDefinition
 from bucketfmt.format.metadata.metadata_keys import (
     format_bloom_filter_key,
     format_column_stats_key,
@@ -28,10 +28,10 @@ from bucketfmt.format.metadata.metadata_schemas import metadata_schema
 from bucketfmt.format.names.instants import State, comparable_action
 from bucketfmt.format.names.names import BaseFileName, find_data_file_name
 from bucketfmt.format.names.paths import check_relative_path, join_path
-from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.format.timeline.commit_metadata import CommitMetadata
 from bucketfmt.format.timeline.service_metadata import CleanMetadata
 from bucketfmt.limits import Limits
+from bucketfmt.metadata_table.definitions import load_index_definitions
 from bucketfmt.metadata_table.metadata_table import MetadataTable, load_metadata_table
 from bucketfmt.process import cached_property
 from bucketfmt.rows.avro.avro_schema import arrow_schema, parse_avro_schema
@@ -61,16 +61,14 @@ from bucketfmt.write.metadata.statistics_records import (
     empty_column_stats,
     partition_stats,
 )
-from bucketfmt.write.metadata.update import MetadataUpdate, PartitionUpdate
+from bucketfmt.write.metadata.update import MetadataUpdate, PartitionUpdate, PartUpdates
 
 __all__ = [
     "UpdateCollector",
-    "load_index_definitions",
-    "load_indexed_columns",
+    "find_indexed_columns",
     "read_bloom_filter",
 ]
 
-_DEFINITIONS = "hoodie.table.index.defs.path"
 _Records = dict[str, MetadataRecord]
 
 
@@ -86,7 +84,8 @@ class UpdateCollector:
         """
         self._table, self._change = table, change
         self._store, self._config, self._limits = table.store, table.config, table.limits
-        self._indexed = load_indexed_columns(table.store, table.config, table.limits)
+        self._definitions = load_index_definitions(table.store, table.config, table.limits)
+        self._indexed = find_indexed_columns(self._definitions)
         self._statistics = FileStatistics(
             table.store, table.limits, self._indexed, table.config.table_version
         )
@@ -123,7 +122,7 @@ class UpdateCollector:
             "column_stats": self._column_stats,
             "partition_stats": self._partition_stats,
         }
-        update = {}
+        update: dict[str, PartUpdates] = {}
         for partition in sorted(partitions):
             if partition == "record_index":
                 update[partition] = self._record_index(schema)
@@ -131,7 +130,7 @@ class UpdateCollector:
             found = makers[partition]()
             records = {key: record for key, record in found.items() if record is not None}
             gone = [key for key, record in found.items() if record is None]
-            update[partition] = PartitionUpdate.of(records, schema, gone)
+            update[partition] = {None: PartitionUpdate.of(records, schema, gone)}
         return update
 
     # -- what the change wrote and deleted
@@ -261,14 +260,18 @@ class UpdateCollector:
             found += stats
         return found
 
-    def _record_index(self, schema: MetadataSchema) -> PartitionUpdate:
+    def _record_index(self, schema: MetadataSchema) -> PartUpdates:
         content, config = self._change.content, self._config
         if not isinstance(content, CommitMetadata):
-            return PartitionUpdate.of({}, schema)
+            return {}
         reader = RecordIndexReader(self._store, config, self._limits)
         changes = reader.read_commit(content, self._files_of, Snapshot(self._state))
         instant_ms = instant_milliseconds(self._change.instant.requested_time, config)
-        return plan_record_index(changes, [instant_ms] * len(changes), schema)
+        definition = self._definitions.get("record_index")
+        partitions = None
+        if definition is not None and definition.is_partitioned:
+            partitions = content.partition_to_write_stats
+        return plan_record_index(changes, [instant_ms] * len(changes), schema, partitions)
 
     def _files_of(self, partition: str, file_id: str) -> Sequence[DataFile]:
         return self._lister.files(partition).get(file_id, ())
@@ -373,32 +376,10 @@ def read_bloom_filter(
     return BloomFilterEntry(kind, instant, text.encode(), False)
 
 
-def load_indexed_columns(store: Store, config: TableConfig, limits: Limits) -> Sequence[str] | None:
-    """Return the columns that the table records as those with statistics; None: Hudi's default.
-
-    Errors as of `load_index_definitions`.
-    """
-    definition = load_index_definitions(store, config, limits).get("column_stats")
+def find_indexed_columns(definitions: Mapping[str, IndexDefinition]) -> Sequence[str] | None:
+    """Return the columns that a table records as those with statistics; None: Hudi's default."""
+    definition = definitions.get("column_stats")
     return definition.source_fields if definition is not None else None
-
-
-def load_index_definitions(
-    store: Store, config: TableConfig, limits: Limits
-) -> Mapping[str, IndexDefinition]:
-    """Return the definitions of indexes by partition of the metadata table.
-
-    Raises:
-        CorruptError: the definitions are damaged.
-        StorageError: the store failed.
-    """
-    path = config.properties.get(_DEFINITIONS)
-    if not path:
-        return {}
-    try:
-        data = store.read(check_relative_path(path, limits), limits.properties_bytes_max)
-    except NotFoundError:
-        return {}
-    return decode_index_definitions(data)
 
 
 def _name(path: str) -> object:

@@ -8,15 +8,22 @@ HoodieTableMetadataUtil.getValidInstantTimestamps.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 
 from bucketfmt.errors import CorruptError
 from bucketfmt.format.log.log_block import BlockType, CorruptSpan, HeaderKey, encode_log_block
 from bucketfmt.format.log.log_file import decode_log_file
-from bucketfmt.format.metadata.metadata_files import encode_deletes_block, encode_entries_block
-from bucketfmt.format.metadata.metadata_keys import file_id_prefix
+from bucketfmt.format.metadata.metadata_files import (
+    encode_deletes_block,
+    encode_entries_block,
+    encode_initial_block,
+)
+from bucketfmt.format.metadata.metadata_keys import (
+    format_metadata_file_id,
+    parse_metadata_file_id,
+)
 from bucketfmt.format.metadata.metadata_schemas import metadata_schema
 from bucketfmt.format.names.instants import State, format_instant_file_name
 from bucketfmt.format.names.layout import METADATA_FOLDER, METADATA_TABLE
@@ -31,9 +38,12 @@ from bucketfmt.storage.streams import map_in_threads, waiting_count
 from bucketfmt.timeline.load import load_timeline
 from bucketfmt.timeline.timeline import Instant
 from bucketfmt.write.commit.locked_table import LockedTable
-from bucketfmt.write.metadata.update import MetadataUpdate, PartitionUpdate
+from bucketfmt.write.metadata.update import MetadataUpdate, PartitionUpdate, PartUpdates
 
-__all__ = ["put_delta_commit", "remove_delta_commit"]
+__all__ = ["INITIAL_WRITE_TOKEN", "put_delta_commit", "remove_delta_commit"]
+
+INITIAL_WRITE_TOKEN = "0-0-0"  # noqa: S105
+"""The write token of the log file that a file group begins with (DEFAULT_WRITE_TOKEN)."""
 
 _WRITE_TOKEN = "1-0-1"  # HoodieLogFormat.UNKNOWN_WRITE_TOKEN  # noqa: S105
 _ROLLBACK_BLOCK = "0"  # HoodieCommandBlockTypeEnum
@@ -48,20 +58,28 @@ class _Group:
         file_id: Of the file group.
         start: The instant that the slice began with.
         version: Of the newest log file of the slice; 0 if there is none.
+        is_lasting: Whether the file group is there whatever becomes of pending instants.
     """
 
     file_id: str
     start: str
     version: int
+    is_lasting: bool = True
 
 
-def put_delta_commit(table: LockedTable, time: str, update: MetadataUpdate) -> None:
+def put_delta_commit(
+    table: LockedTable, time: str, update: MetadataUpdate, pending: Collection[str]
+) -> None:
     """Write a delta commit; what an earlier try has left of it is removed first.
+
+    A partition of the table that is new to a partitioned record index gets a file group in it.
 
     Args:
         table: The metadata table, under the lock of the table that it is of.
         time: The instant of the table that the records come from.
         update: The records.
+        pending: The pending instants of the table. A file group that only they have written to may
+            go with them.
 
     Raises:
         CorruptError: a partition lacks file groups.
@@ -72,11 +90,12 @@ def put_delta_commit(table: LockedTable, time: str, update: MetadataUpdate) -> N
     table.load_timeline()
     instant = table.request("deltacommit", time=time)
     table.begin(time, "deltacommit")
-    writer = _GroupWriter(table, time)
+    writer = _GroupWriter(table, time, pending)
     stats: dict[str, list[WriteStat]] = {}
     pieces = [piece for path, own in update.items() for piece in writer.pieces(path, own)]
     for stat in map_in_threads(writer.put, pieces, waiting_count(table.store)):
-        stats.setdefault(stat.partition_path or "", []).append(stat)
+        if stat is not None:
+            stats.setdefault(stat.partition_path or "", []).append(stat)
     table.load_timeline()
     metadata = CommitMetadata(partition_to_write_stats=stats, operation_type=_UPSERT)
     table.publish(instant, metadata)
@@ -167,28 +186,40 @@ def _put_log(
         version += 1
 
 
-_Piece = tuple[str, _Group, PartitionUpdate]
+_Piece = tuple[str, _Group, PartitionUpdate | None]
 
 
 class _GroupWriter:
     """Writes the log files of one delta commit."""
 
-    def __init__(self, table: LockedTable, time: str) -> None:
-        self._table, self._time = table, time
+    def __init__(self, table: LockedTable, time: str, pending: Collection[str]) -> None:
+        self._table, self._time, self._pending = table, time, pending
         self._by_write = table.config.table_version >= 8
 
-    def pieces(self, partition: str, update: PartitionUpdate) -> Iterable[_Piece]:
-        """Yield what changes in each file group of a partition."""
-        if not len(update):
+    def pieces(self, partition: str, updates: PartUpdates) -> Iterable[_Piece]:
+        """Yield what changes in each file group of a partition, and new file groups."""
+        if all(path is None and not len(own) for path, own in updates.items()):
             return
-        groups = self._groups(partition)
-        for number, own in update.by_group(len(groups)):
-            yield partition, groups[number], own
+        every = self._groups(partition, [path for path in updates if path is not None])
+        for data_partition, update in updates.items():
+            groups = every.get(data_partition)
+            if groups is None:
+                raise self._lacks_groups(partition)
+            changes = dict(update.by_group(len(groups)))
+            for number, group in enumerate(groups):
+                own = changes.get(number)
+                if own is not None or not group.is_lasting:
+                    yield partition, group, own
 
-    def put(self, piece: _Piece) -> WriteStat:
-        """Write the next log file of a file group."""
+    def put(self, piece: _Piece) -> WriteStat | None:
+        """Write the next log file of a file group; first the file group, if it is new."""
         partition, group, update = piece
         store = self._table.store
+        if not group.is_lasting:
+            first = LogFileName(group.file_id, self._time, 1, INITIAL_WRITE_TOKEN)
+            store.replace(join_path(partition, str(first)), encode_initial_block(self._time))
+        if update is None:
+            return None
         data = self._encode(partition, update)
         # Until version 6 a log file is named after its slice, later after the write.
         start, number = (self._time, 1) if self._by_write else (group.start, group.version + 1)
@@ -221,27 +252,55 @@ class _GroupWriter:
             blocks.append(encode_deletes_block(keys, partition, schema, self._time))
         return b"".join(blocks)
 
-    def _groups(self, partition: str) -> Sequence[_Group]:
-        """Return the file groups of a partition, in the order of their numbers."""
+    def _groups(
+        self, partition: str, wanted: Iterable[str]
+    ) -> Mapping[str | None, Sequence[_Group]]:
+        """Return the file groups of a partition, in the order of their numbers.
+
+        Args:
+            partition: Of the metadata table.
+            wanted: The partitions of the table that are given a file group if they have none.
+
+        Returns:
+            The file groups by the partition of the table that they are for; None: for all.
+        """
         timeline = self._table.timeline
         found: dict[str, _Group] = {}
         for entry in self._table.store.list(partition):
             name = find_metadata_file_name(entry.name)
             if isinstance(name, LogFileName):
-                group = _Group(name.file_id, name.instant, name.version)
+                is_lasting = not self._by_write or name.instant not in self._pending
+                group = _Group(name.file_id, name.instant, name.version, is_lasting)
             elif name is not None and timeline.is_completed(name.instant):
                 group = _Group(name.file_id, name.instant, 0)
             else:  # the base file of a compaction that failed, or no data file
                 continue
             known = found.get(group.file_id)
-            if known is None or (known.start, known.version) < (group.start, group.version):
+            if known is None:
                 found[group.file_id] = group
-        prefix = file_id_prefix(partition) or ""
-        expected = [f"{prefix}{number:04}-0" for number in range(len(found))]
-        if not found or sorted(found) != expected:
-            raise CorruptError(
-                f"the metadata table has not all file groups of {partition}; rebuild the partition "
-                f"(bucketfmt index rebuild TABLE {partition})",
-                path=join_path(METADATA_TABLE, partition),
-            )
-        return [found[file_id] for file_id in expected]
+                continue
+            newer = max(known, group, key=lambda each: (each.start, each.version))
+            is_lasting = known.is_lasting or group.is_lasting
+            found[group.file_id] = replace(newer, is_lasting=is_lasting)
+        numbered: dict[str | None, dict[int, _Group]] = {}
+        for file_id, group in found.items():
+            data_partition, number = parse_metadata_file_id(partition, file_id)
+            numbered.setdefault(data_partition, {})[number] = group
+        for data_partition in wanted:
+            if data_partition not in numbered and None not in numbered:
+                file_id = format_metadata_file_id(partition, 0, data_partition)
+                numbered[data_partition] = {0: _Group(file_id, self._time, 0, is_lasting=False)}
+        if any(sorted(own) != list(range(len(own))) for own in numbered.values()):
+            raise self._lacks_groups(partition)
+        return {
+            data_partition: [own[number] for number in range(len(own))]
+            for data_partition, own in numbered.items()
+        }
+
+    @staticmethod
+    def _lacks_groups(partition: str) -> CorruptError:
+        return CorruptError(
+            f"the metadata table has not all file groups of {partition}; rebuild the partition "
+            f"(bucketfmt index rebuild TABLE {partition})",
+            path=join_path(METADATA_TABLE, partition),
+        )

@@ -36,11 +36,13 @@ from bucketfmt.format.table.properties import (
 )
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.format.timeline.commit_metadata import NULL_COMMIT, CommitMetadata, WriteStat
+from bucketfmt.metadata_table.definitions import INDEX_DEFINITIONS
 from bucketfmt.storage.folder_store import FolderStore
 from bucketfmt.storage.streams import map_in_threads, waiting_count
 from bucketfmt.timeline.history import load_history
 from bucketfmt.timeline.table_properties import change_properties, has_table, put_properties
 from bucketfmt.write.commit.locked_table import LockedTable
+from bucketfmt.write.metadata.delta_commit import INITIAL_WRITE_TOKEN
 from bucketfmt.write.metadata.table_contents import TableContents
 from bucketfmt.write.metadata.update import PartitionUpdate
 from bucketfmt.write.properties.metadata_table import drop_metadata_table
@@ -52,13 +54,12 @@ KEPT_PARTITIONS = ("files", "column_stats", "bloom_filters", "partition_stats", 
 
 _PARTITIONS = "hoodie.table.metadata.partitions"
 _INFLIGHT = f"{_PARTITIONS}.inflight"
-_DEFINITIONS = "hoodie.table.index.defs.path"
 _DEFINITIONS_PATH = f"{METADATA_FOLDER}/.index_defs/index.json"
 _FILE_GROUPS = {"files": 1, "column_stats": 2, "bloom_filters": 4, "partition_stats": 1}
-_RECORD_GROUPS_MIN, _RECORD_GROUPS_MAX = 10, 10_000
+_GROUPS_OF_TABLE, _GROUPS_OF_PARTITION = (10, 10_000), (1, 10)  # of a record index, by default
 _RECORD_BYTES, _GROUP_BYTES, _GROWTH = 48, 1 << 30, 2
 _FIRST_SUFFIX = 10  # of instants of table version 6
-_WRITE_TOKEN, _INITIAL_TOKEN = "1-0-1", "0-0-0"
+_WRITE_TOKEN = "1-0-1"  # noqa: S105
 _BULK_INSERT = "BULK_INSERT_PREPPED"
 
 
@@ -89,7 +90,7 @@ def initialise_partitions(table: LockedTable, names: Iterable[str]) -> None:
         if name not in wanted:
             continue
         table.store.delete_tree(join_path(METADATA_TABLE, name))  # what a crash has left
-        _put_partition(table, name, contents.read(name))
+        _put_partition(table, name, contents)
         _put_definition(table, name, contents)
         _list(table, partial(_with, name))
 
@@ -184,23 +185,29 @@ def _properties(config: TableConfig) -> dict[str, str]:
 # -- one partition
 
 
-def _put_partition(table: LockedTable, name: str, contents: PartitionUpdate) -> None:
+def _put_partition(table: LockedTable, name: str, contents: TableContents) -> None:
     """Write the file groups of a partition, by a delta commit of the metadata table."""
+    updates = contents.read(name)
     below = table.below(METADATA_TABLE)
     time = _initial_time(table, below)
     instant = below.request("deltacommit", time=time)
     below.begin(time, "deltacommit")
     metafile = encode_partition_metadata(PartitionMetadata(time, 1))
     below.store.put_if_absent(join_path(name, PARTITION_METAFILE), metafile)
-    count = _FILE_GROUPS.get(name) or _record_groups(len(contents))
-    filled = dict(contents.by_group(count))
+    groups: dict[str, PartitionUpdate | None] = {}
+    for data_partition, update in updates.items():
+        is_partitioned = data_partition is not None
+        count = _FILE_GROUPS.get(name) or _record_groups(len(update), is_partitioned)
+        filled = dict(update.by_group(count))
+        for number in range(count):
+            file_id = format_metadata_file_id(name, number, data_partition)
+            groups[file_id] = filled.get(number)
     schema = metadata_schema(below.config.table_version)
 
-    def put(number: int) -> WriteStat | None:
-        file_id = format_metadata_file_id(name, number)
-        log = LogFileName(file_id, time, 1, _INITIAL_TOKEN)
+    def put(file_id: str) -> WriteStat | None:
+        log = LogFileName(file_id, time, 1, INITIAL_WRITE_TOKEN)
         below.store.replace(join_path(name, str(log)), encode_initial_block(time))
-        own = filled.get(number)
+        own = groups[file_id]
         if own is None:
             return None
         created_ms = int(table.machine.now() * 1000)
@@ -218,7 +225,7 @@ def _put_partition(table: LockedTable, name: str, contents: PartitionUpdate) -> 
             partition_path=name,
         )
 
-    stats = map_in_threads(put, range(count), waiting_count(below.store))
+    stats = map_in_threads(put, [*groups], waiting_count(below.store))
     written = [stat for stat in stats if stat is not None]
     below.load_timeline()
     metadata = CommitMetadata(
@@ -227,10 +234,16 @@ def _put_partition(table: LockedTable, name: str, contents: PartitionUpdate) -> 
     below.publish(instant, metadata)
 
 
-def _record_groups(count: int) -> int:
-    """Return how many file groups Hudi gives a record index of so many records."""
+def _record_groups(count: int, is_partitioned: bool) -> int:
+    """Return how many file groups Hudi gives so many records of a record index.
+
+    Args:
+        count: Of the table; of a partition, where the index is partitioned.
+        is_partitioned: Whether the record index has file groups for each partition.
+    """
     estimated = count * _GROWTH // (_GROUP_BYTES // _RECORD_BYTES)
-    return max(_RECORD_GROUPS_MIN, min(_RECORD_GROUPS_MAX, estimated))
+    least, most = _GROUPS_OF_PARTITION if is_partitioned else _GROUPS_OF_TABLE
+    return max(least, min(most, estimated))
 
 
 def _initial_time(table: LockedTable, below: LockedTable) -> str:
@@ -256,24 +269,25 @@ def _put_definition(table: LockedTable, name: str, contents: TableContents) -> N
         return
     if name == "record_index" and version < 9:
         return
-    path = check_relative_path(table.config.properties.get(_DEFINITIONS) or _DEFINITIONS_PATH)
+    path = check_relative_path(table.config.properties.get(INDEX_DEFINITIONS) or _DEFINITIONS_PATH)
     known: dict[str, IndexDefinition] = {}
     if table.store.info(path) is not None:
         known = dict(
             decode_index_definitions(table.store.read(path, table.limits.properties_bytes_max))
         )
     is_columns = name == "column_stats"
+    is_partitioned = str(contents.keeps_keys_by_partition).lower()
     known[name] = IndexDefinition(
         index_name=name,
         index_type=name,
         index_function=name if is_columns else "",
         source_fields=contents.columns if is_columns else [],
-        index_options={} if is_columns else {"isPartitioned": "false"},
+        index_options={} if is_columns else {"isPartitioned": is_partitioned},
         version=None if version < 9 else ("V2" if is_columns else "V1"),
     )
     table.store.replace(path, encode_index_definitions(known))
-    if table.config.properties.get(_DEFINITIONS) is None:
-        entry = {_DEFINITIONS: path}
+    if table.config.properties.get(INDEX_DEFINITIONS) is None:
+        entry = {INDEX_DEFINITIONS: path}
         change_properties(
             table.store, table.limits, table.machine.now(), lambda old: {**old, **entry}
         )

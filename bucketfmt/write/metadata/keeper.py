@@ -17,12 +17,13 @@ from bucketfmt.format.names.layout import METADATA_TABLE
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.format.timeline.service_metadata import RestoreMetadata, RollbackMetadata
 from bucketfmt.limits import Limits
+from bucketfmt.metadata_table.definitions import load_index_definitions
 from bucketfmt.metadata_table.metadata_table import load_metadata_table
 from bucketfmt.storage.folder_store import FolderStore
 from bucketfmt.storage.store import Store
 from bucketfmt.timeline.table_properties import has_table, load_config
 from bucketfmt.write.commit.locked_table import LockedTable, PendingChange
-from bucketfmt.write.metadata.collect_update import UpdateCollector, load_index_definitions
+from bucketfmt.write.metadata.collect_update import UpdateCollector
 from bucketfmt.write.metadata.delta_commit import put_delta_commit, remove_delta_commit
 from bucketfmt.write.metadata.initialise import (
     KEPT_PARTITIONS,
@@ -122,7 +123,8 @@ class MetadataKeeper:
             update = collector.collect(listed)
         below = table.below(METADATA_TABLE)
         serve_metadata_table(table, below)
-        put_delta_commit(below, change.instant.requested_time, update)
+        pending = {instant.requested_time for instant in table.timeline.pending.instants}
+        put_delta_commit(below, change.instant.requested_time, update, pending)
 
     def take_back(self, store: Store, limits: Limits, requested_time: str) -> None:
         """Remove what the metadata table has of an instant that leaves the timeline.
@@ -167,9 +169,6 @@ def _find_kept(table: LockedTable) -> set[str]:
         kept -= {"column_stats"}
     if "column_stats" not in kept:
         kept -= {"partition_stats"}
-    records = definitions.get("record_index")
-    if records is not None and records.index_options.get("isPartitioned") == "true":
-        kept -= {"record_index"}
     return kept if "files" in kept else set()
 
 

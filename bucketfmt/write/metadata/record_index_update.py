@@ -40,7 +40,7 @@ from bucketfmt.storage.store import Store
 from bucketfmt.storage.streams import map_in_threads, waiting_count
 from bucketfmt.write.metadata.file_statistics import block_rows
 from bucketfmt.write.metadata.slice_keys import read_slice_keys
-from bucketfmt.write.metadata.update import PartitionUpdate
+from bucketfmt.write.metadata.update import PartitionUpdate, PartUpdates
 
 __all__ = ["KeyChange", "RecordIndexReader", "instant_milliseconds", "plan_record_index"]
 
@@ -65,8 +65,11 @@ class KeyChange:
 
 
 def plan_record_index(
-    changes: Sequence[KeyChange], instants_ms: Sequence[int], schema: MetadataSchema
-) -> PartitionUpdate:
+    changes: Sequence[KeyChange],
+    instants_ms: Sequence[int],
+    schema: MetadataSchema,
+    partitions: Iterable[str] | None,
+) -> PartUpdates:
     """Return what changes in the record index.
 
     A key that one file group lost and another one has is moved. Of two file groups that both have
@@ -77,7 +80,24 @@ def plan_record_index(
         instants_ms: For each file group the instant of the commit that the keys came with, in
             milliseconds since the epoch.
         schema: By which to encode.
+        partitions: Of a partitioned record index, the partitions of the table that are to have file
+            groups in the index, besides those of the changes. None: the index is global.
     """
+    if partitions is None:
+        return {None: _plan_keys(changes, instants_ms, schema)}
+    own: dict[str, list[tuple[KeyChange, int]]] = {path: [] for path in partitions}
+    for change, instant_ms in zip(changes, instants_ms, strict=True):
+        own.setdefault(change.partition_path, []).append((change, instant_ms))
+    return {
+        path: _plan_keys([change for change, _ in each], [ms for _, ms in each], schema)
+        for path, each in own.items()
+    }
+
+
+def _plan_keys(
+    changes: Sequence[KeyChange], instants_ms: Sequence[int], schema: MetadataSchema
+) -> PartitionUpdate:
+    """Return what changes among keys that are unique."""
     locations = [
         RecordLocation(each.partition_path, each.file_id, instant_ms)
         for each, instant_ms in zip(changes, instants_ms, strict=True)

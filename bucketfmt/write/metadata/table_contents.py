@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import pyarrow as pa
 
+from bucketfmt.format.buckets.index_settings import PARTITIONED_RECORD_INDEX, IndexSettings
 from bucketfmt.format.metadata.metadata_keys import (
     ALL_PARTITIONS_KEY,
     format_bloom_filter_key,
@@ -24,6 +25,7 @@ from bucketfmt.format.metadata.metadata_records import (
 )
 from bucketfmt.format.metadata.metadata_schemas import metadata_schema
 from bucketfmt.format.names.names import BaseFileName
+from bucketfmt.metadata_table.definitions import load_index_definitions
 from bucketfmt.process import cached_property
 from bucketfmt.snapshot.files import DataFile
 from bucketfmt.snapshot.listing import StoreLister
@@ -32,7 +34,7 @@ from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.snapshot.state import TableState
 from bucketfmt.storage.streams import map_in_threads, waiting_count
 from bucketfmt.write.commit.locked_table import LockedTable
-from bucketfmt.write.metadata.collect_update import load_indexed_columns, read_bloom_filter
+from bucketfmt.write.metadata.collect_update import find_indexed_columns, read_bloom_filter
 from bucketfmt.write.metadata.file_statistics import FileStatistics
 from bucketfmt.write.metadata.record_index_update import (
     KeyChange,
@@ -41,7 +43,7 @@ from bucketfmt.write.metadata.record_index_update import (
 )
 from bucketfmt.write.metadata.slice_keys import read_slice_keys
 from bucketfmt.write.metadata.statistics_records import partition_stats
-from bucketfmt.write.metadata.update import PartitionUpdate
+from bucketfmt.write.metadata.update import PartitionUpdate, PartUpdates
 
 __all__ = ["TableContents"]
 
@@ -61,14 +63,15 @@ class TableContents:
             table.store, table.config, table.load_timeline(), table.limits, self._lister
         )
         self._snapshot = Snapshot(self._state)
+        self._definitions = load_index_definitions(table.store, table.config, table.limits)
         self._statistics = FileStatistics(
             table.store,
             table.limits,
-            load_indexed_columns(table.store, table.config, table.limits),
+            find_indexed_columns(self._definitions),
             table.config.table_version,
         )
 
-    def read(self, name: str) -> PartitionUpdate:
+    def read(self, name: str) -> PartUpdates:
         """Return the records of a partition of the metadata table.
 
         Raises:
@@ -84,7 +87,16 @@ class TableContents:
             "bloom_filters": self._bloom_filters,
             "partition_stats": self._partition_stats,
         }
-        return PartitionUpdate.of(makers[name](), schema)
+        return {None: PartitionUpdate.of(makers[name](), schema)}
+
+    @cached_property
+    def keeps_keys_by_partition(self) -> bool:
+        """Whether a record index is partitioned: as its definition says, or else the index type."""
+        definition = self._definitions.get("record_index")
+        if definition is not None:
+            return definition.is_partitioned
+        settings = IndexSettings.from_properties(self._config.properties)
+        return settings.index_type == PARTITIONED_RECORD_INDEX
 
     @cached_property
     def columns(self) -> Sequence[str]:
@@ -165,7 +177,7 @@ class TableContents:
             if found is not None
         }
 
-    def _record_index(self) -> PartitionUpdate:
+    def _record_index(self) -> PartUpdates:
         """Return the index of all records, by their newest file slices, merged."""
         slices = [s for path in self._lister.partitions for s in self._snapshot.slices(path)]
         keys = read_slice_keys(self._snapshot, slices)
@@ -181,4 +193,5 @@ class TableContents:
             for instant, own in by_instant.items()
             for _ in own
         ]
-        return plan_record_index(changes, times, schema)
+        partitions = self._lister.partitions if self.keeps_keys_by_partition else None
+        return plan_record_index(changes, times, schema, partitions)

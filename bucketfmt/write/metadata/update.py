@@ -16,12 +16,12 @@ from bucketfmt.format.keys.hashing_kernels import java_string_hashes
 from bucketfmt.format.metadata.metadata_encoding import encode_metadata_records
 from bucketfmt.format.metadata.metadata_records import MetadataRecord, MetadataSchema
 
-__all__ = ["MetadataUpdate", "PartitionUpdate"]
+__all__ = ["MetadataUpdate", "PartUpdates", "PartitionUpdate"]
 
 
 @dataclass(frozen=True)
 class PartitionUpdate:
-    """What changes in one partition of the metadata table, or in one file group of it.
+    """What changes in file groups of the metadata table that share keys by their hashes.
 
     Attributes:
         entries: The new records, encoded, in the order of their keys.
@@ -52,7 +52,7 @@ class PartitionUpdate:
         """Yield the part of each file group that changes, with the number of the file group.
 
         Args:
-            count: How many file groups the partition has.
+            count: How many file groups there are.
         """
         keys = _groups_of(self.entries.keys.cast(pa.large_string()), count)
         gone = _groups_of(self.deleted, count)
@@ -67,7 +67,11 @@ class PartitionUpdate:
             )
 
 
-MetadataUpdate = Mapping[str, PartitionUpdate]
+PartUpdates = Mapping[str | None, PartitionUpdate]
+"""What changes in one partition of the metadata table: in a partitioned record index by the
+partition of the table, in all others by None."""
+
+MetadataUpdate = Mapping[str, PartUpdates]
 """{partition of the metadata table: what changes in it}."""
 
 

@@ -316,6 +316,7 @@ def _of_index(
     index: Index, table_type: TableType, version: int, record_key: Sequence[str]
 ) -> dict[str, str]:
     if index.keeps_locations:
+        index.check_creatable(table_type, version)
         return index.properties(record_key)
     by_buckets = as_bucket_index(index)
     if by_buckets is None:

@@ -12,8 +12,10 @@ from bucketfmt.format.metadata.metadata_keys import (
     format_bloom_filter_key,
     format_column_stats_key,
     format_files_key,
+    format_metadata_file_id,
     format_partition_stats_key,
     format_secondary_key,
+    parse_metadata_file_id,
     parse_secondary_key,
     secondary_file_group_of_key,
 )
@@ -56,6 +58,15 @@ def metadata_group(question: Json) -> Json:
     """The number of the file group of a key."""
     find = secondary_file_group_of_key if question["secondary"] else file_group_of_key
     return find(question["key"], question["groups"])
+
+
+def metadata_file_id(question: Json) -> Json:
+    """The id of a file group of the metadata table."""
+    given = question["metadata"], question["number"], question["partition"]
+    file_id = format_metadata_file_id(*given)
+    if parse_metadata_file_id(given[0], file_id) != (given[2], given[1]):
+        raise AssertionError(f"{file_id} is parsed as another one")
+    return file_id
 
 
 def metadata_record(question: Json) -> Json:
@@ -168,6 +179,7 @@ def metadata_step(question: Json) -> Json:
 
 FORMATS: dict[str, Callable[[Any], Json]] = {
     "metadata-group": metadata_group,
+    "metadata-file-id": metadata_file_id,
     "metadata-key": metadata_key,
     "metadata-location": metadata_location,
     "metadata-merge": metadata_merge,
