@@ -195,7 +195,8 @@ def _hfile(data: bytes) -> object:
 def _entries(data: bytes) -> object:
     """One entry in each block: blocks of 23 bytes are walked together."""
     blocks = [data[start : start + 23] for start in range(0, len(data), 23)]
-    return stored_entry_kernels.decode_blocks(blocks)
+    entries = stored_entry_kernels.decode_blocks(blocks)
+    return entries.find(entries.keys()), entries.values()
 
 
 def _metadata_records(data: bytes) -> object:

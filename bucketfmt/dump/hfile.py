@@ -74,7 +74,7 @@ def _annotate_blocks(file: HFile, records_max: int, at: int, name: str) -> Itera
         entries = file.entries(number)
         field = f"{name}block[{number}]"
         offset = at + place.offset
-        keys = entries.keys.to_pylist()
+        keys = entries.keys().to_pylist()
         values = entries.values().to_pylist()
         count = len(keys)
         yield Annotation(offset, place.size, field, f"{count} entries", "HFILE-3")

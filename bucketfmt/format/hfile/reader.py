@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -22,7 +23,7 @@ from bucketfmt.format.hfile.block_index import (
     decode_meta_index,
     decode_root_index,
 )
-from bucketfmt.format.hfile.stored_entry_kernels import StoredEntries, decode_blocks
+from bucketfmt.format.hfile.stored_entry_kernels import StoredEntries, decode_blocks, key_words
 from bucketfmt.format.hfile.trailer import TRAILER_BYTES, decode_file_info, decode_trailer
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
 
@@ -34,6 +35,7 @@ Fetch = Callable[[int, int], Buffer]
 _TAIL_BYTES = 1 << 16  # mostly enough for the trailer, the indexes and the file info
 _BATCH_BLOCKS, _BATCH_BYTES = 256, 16 << 20  # decoded together
 _FETCH_BYTES = 8 << 20
+_FEW_KEYS = 64  # are looked for in the index one by one
 _BYTES = pa.large_binary()
 _BRANCHES = (BlockType.INTERMEDIATE_INDEX, BlockType.LEAF_INDEX)
 
@@ -115,27 +117,45 @@ class HFile:
         Args:
             keys: `large_binary` without nulls, in any order.
         """
-        coded = keys.dictionary_encode()
-        sought = coded.dictionary
-        blocks = np.array(
-            [bisect_right(self._firsts, key) - 1 for key in sought.to_pylist()], np.int64
-        )
-        order = np.argsort(blocks, kind="stable")
-        places = np.full(len(sought), -1)  # of each key in what was found
+        if not _ascend(keys):
+            coded = keys.dictionary_encode()
+            sought = coded.dictionary.take(pc.sort_indices(coded.dictionary))
+            return self._find_ascending(sought).take(pc.index_in(keys, value_set=sought))
+        return self._find_ascending(keys)
+
+    def _find_ascending(self, keys: pa.LargeBinaryArray) -> pa.LargeBinaryArray:
+        blocks = self._blocks_of(keys)
+        bounds = np.searchsorted(blocks, np.arange(len(self._firsts) + 1))
+        numbers = np.flatnonzero(np.diff(bounds)).tolist()
+        places = np.full(len(keys), -1)  # of each key in what was found
         values, num_found = [pa.array([], _BYTES)], 0
-        numbers = np.unique(blocks[blocks >= 0]).tolist()
-        for some, entries in self._read(numbers):
-            begin, end = np.searchsorted(blocks[order], [some[0], some[-1] + 1])
-            own = order[begin:end]
-            hits = pc.index_in(entries.keys, value_set=sought.take(pa.array(own)))
-            rows = np.flatnonzero(hits.is_valid().to_numpy(zero_copy_only=False))
-            if len(rows):
-                which = hits.take(pa.array(rows)).to_numpy()
-                places[own[which]] = np.arange(num_found, num_found + len(rows))
-                values.append(entries.values(rows))
-                num_found += len(rows)
-        at = places[coded.indices.to_numpy()]
-        return pa.concat_arrays(values).take(pa.array(at, mask=at < 0))
+        for some, entries in self._read(numbers, _BATCH_BLOCKS):
+            begin, end = bounds[some[0]], bounds[some[-1] + 1]
+            hits, which = entries.find(keys[begin:end])
+            if len(hits):
+                places[begin + which] = np.arange(num_found, num_found + len(hits))
+                values.append(entries.values(hits))
+                num_found += len(hits)
+        found = pa.concat_arrays(values)
+        if num_found == len(keys):  # in the order of the keys
+            return found
+        return found.take(pa.array(places, mask=places < 0))
+
+    def _blocks_of(self, keys: pa.LargeBinaryArray) -> npt.NDArray[np.int64]:
+        """Return the data block that may hold each key; -1: no block may.
+
+        The first eight bytes mostly tell; the other keys are compared one by one.
+        """
+        if len(keys) <= _FEW_KEYS:
+            return np.array([bisect_right(self._firsts, key) - 1 for key in keys.to_pylist()], int)
+        own, firsts = key_words(keys, 0), key_words(pa.array(self._firsts, _BYTES), 0)
+        blocks = np.searchsorted(firsts, own, "right") - 1
+        unsure = np.flatnonzero(firsts[np.maximum(blocks, 0)] == own)
+        for number, key in zip(
+            unsure.tolist(), keys.take(pa.array(unsure)).to_pylist(), strict=True
+        ):
+            blocks[number] = bisect_right(self._firsts, key, hi=int(blocks[number]) + 1) - 1
+        return blocks
 
     def find_prefix(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
         """Yield the keys that begin with a prefix, with their values, in the order of the keys."""
@@ -159,7 +179,7 @@ class HFile:
         first = max(0, bisect_right(self._firsts, start) - 1)
         last = len(self._firsts) if end is None else bisect_left(self._firsts, end)
         for _, entries in self._read(range(first, last)):
-            keys = entries.keys.to_pylist()
+            keys = entries.keys().to_pylist()
             num_entries += len(keys)
             begin = bisect_left(keys, start)
             until = len(keys) if end is None else bisect_left(keys, end)
@@ -177,18 +197,22 @@ class HFile:
         _, entries = next(self._read([number]))
         return entries
 
-    def _read(self, numbers: Sequence[int]) -> Iterator[tuple[Sequence[int], StoredEntries]]:
+    def _read(
+        self, numbers: Sequence[int], count: int = 1
+    ) -> Iterator[tuple[Sequence[int], StoredEntries]]:
         """Yield data blocks, given in ascending order, with their entries.
 
-        A few blocks at first, then more at a time, up to some MiB.
+        `count` blocks at first, then more at a time, up to some MiB.
         """
-        position, count = 0, 1
+        position = 0
         while position < len(numbers):
             some = numbers[position : position + count]
             contents: list[bytes] = []
+            num_bytes = 0
             for block in self._fetch_blocks(some):
                 contents.append(block.content)
-                if sum(map(len, contents)) >= _BATCH_BYTES:
+                num_bytes += len(block.content)
+                if num_bytes >= _BATCH_BYTES:
                     break
             some = some[: len(contents)]
             yield some, self._decode(some, contents)
@@ -208,8 +232,8 @@ class HFile:
             if begin < end:
                 # HBase's writer may shorten the key of the following block, but not to a key before
                 following = self._firsts[number + 1 : number + 2]
-                is_first = entries.keys[begin].as_py() >= place.first
-                if not is_first or (following and entries.keys[end - 1].as_py() >= following[0]):
+                is_first = entries.key(begin) >= place.first
+                if not is_first or (following and entries.key(end - 1) >= following[0]):
                     raise CorruptError(
                         "a block of an HFile has keys that its index does not say",
                         offset=place.offset,
@@ -275,3 +299,7 @@ class HFile:
                 below += decode_branch_index(block.content, self._limits)
             places = below
         return places
+
+
+def _ascend(keys: pa.LargeBinaryArray) -> bool:
+    return len(keys) < 2 or bool(pc.all(pc.greater(keys[1:], keys[:-1])).as_py())

@@ -10,6 +10,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,8 +21,9 @@ from bucketfmt.errors import CorruptError, TruncatedError, UnsupportedError
 from bucketfmt.format.encoding.cursor import Buffer
 from bucketfmt.format.hfile.entries import KEY_OVERHEAD_BYTES, KEY_SUFFIX
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
+from bucketfmt.process import cached_property
 
-__all__ = ["StoredEntries", "decode_blocks"]
+__all__ = ["StoredEntries", "decode_blocks", "key_words"]
 
 _HEADER = np.dtype([("key", ">i4"), ("value", ">i4"), ("row", ">i2")])
 _SUFFIX = np.frombuffer(KEY_SUFFIX, np.uint8)
@@ -30,32 +32,114 @@ _SIZES_BYTES = 9  # the two lengths before a key, and the transaction behind a v
 _PAD = bytes(24)  # lets the header and the suffix of the last entry be read whole
 _LANES_MIN = 16  # fewer blocks are walked one after the other
 _STEPS = 32
+_WORD_BYTES = 8
 _BYTES = pa.large_binary()
+_BOTH_HALVES, _HALF = np.uint64((1 << 32) + 1), np.uint64(32)  # the sum of two lengths of a word
+_SIZES_WORD = np.uint64(_SIZES_BYTES)
 
 _Ints = npt.NDArray[np.int64]
+_Words = npt.NDArray[np.uint64]
 
 
 @dataclass(frozen=True)
 class StoredEntries:
-    """Entries of some data blocks, in the order of their keys.
+    """Entries of some data blocks, in the order of their keys. The lengths of each were checked.
 
     Attributes:
-        keys: The rows: the keys of Hudi's records, `large_binary`.
+        content: The blocks, one after the other.
         begins: For each block the number of its first entry; at the end that of all entries.
-        content: What the values are in.
-        value_starts: Where each value begins in `content`.
+        key_starts: Where each row begins in `content`: the key of Hudi's record.
+        key_ends: Where each row ends.
+        value_starts: Where each value begins.
         value_ends: Where each value ends.
     """
 
-    keys: pa.LargeBinaryArray
-    begins: _Ints
     content: bytes
+    begins: _Ints
+    key_starts: _Ints
+    key_ends: _Ints
     value_starts: _Ints
     value_ends: _Ints
 
+    def __len__(self) -> int:
+        return len(self.key_starts)
+
+    def key(self, number: int) -> bytes:
+        """Return the key of an entry."""
+        return self.content[self.key_starts[number] : self.key_ends[number]]
+
+    def keys(self, numbers: _Ints | slice = slice(None)) -> pa.LargeBinaryArray:
+        """Return the keys of some entries, `large_binary`, or of all."""
+        return _spans(self.content, self.key_starts[numbers], self.key_ends[numbers])
+
     def values(self, numbers: _Ints | slice = slice(None)) -> pa.LargeBinaryArray:
-        """Return the values of some entries, `large_binary`, or of all."""
-        return _spans(self.content, self.value_starts[numbers], self.value_ends[numbers])
+        """Return the values of some entries, `large_binary`, or of all.
+
+        Raises:
+            UnsupportedError: an entry has a column family, a timestamp or a type that Hudi does not
+                write.
+            CorruptError: an entry has a transaction number.
+        """
+        key_ends, starts, ends = (
+            places[numbers] for places in (self.key_ends, self.value_starts, self.value_ends)
+        )
+        suffixes = _windows(self.content, f"V{len(KEY_SUFFIX)}")[key_ends]
+        is_plain = (suffixes.view(np.uint8).reshape(-1, len(KEY_SUFFIX)) == _SUFFIX).all(axis=1)
+        if not is_plain.all():
+            raise _unsupported(int(self.key_starts[numbers][is_plain.argmin()]))
+        transactions = np.frombuffer(self.content, np.uint8)[ends]
+        if transactions.any():
+            offset = int(ends[transactions.argmax()])
+            raise CorruptError("an HFile entry has a transaction number", offset=offset)
+        return _spans(self.content, starts, ends)
+
+    def find(self, sought: pa.LargeBinaryArray) -> tuple[_Ints, _Ints]:
+        """Return the entries that have one of some keys.
+
+        Keys are compared eight bytes at a time, from where the first key and the last begin to
+        differ. Only keys that agree with a sought one in these bytes are compared whole.
+
+        Args:
+            sought: `large_binary`, no key twice.
+
+        Returns:
+            The numbers of the entries, ascending, and the place of the key of each in `sought`.
+        """
+        if not len(self) or not len(sought):
+            return np.empty(0, np.int64), np.empty(0, np.int64)
+        wanted = np.sort(key_words(sought, self._skip))
+        wanted = wanted[np.diff(wanted, prepend=~wanted[:1]) != 0]
+        begins = np.searchsorted(self._words, wanted)
+        counts = np.searchsorted(self._words, wanted, "right") - begins
+        firsts = np.repeat(begins - np.cumsum(counts) + counts, counts)
+        alike = firsts + np.arange(len(firsts))
+        places = pc.index_in(self.keys(alike), value_set=sought)
+        is_hit = places.is_valid().to_numpy(zero_copy_only=False)
+        return alike[is_hit], places.drop_null().to_numpy().astype(np.int64)
+
+    def check_order(self) -> None:
+        """Raise CorruptError: the keys are not in order, or a key is there twice."""
+        if len(self) < 2:
+            return
+        ascend = self._words[1:] > self._words[:-1]
+        if ascend.all():
+            return
+        others = np.flatnonzero(~ascend)
+        if not pc.all(pc.greater(self.keys(others + 1), self.keys(others))).as_py():
+            raise CorruptError("the keys of an HFile are not in order, or a key is there twice")
+
+    @cached_property
+    def _skip(self) -> int:
+        """How many bytes the first key and the last have in common, and so all between have."""
+        first, last = self.key(0), self.key(len(self) - 1)
+        differ = (
+            at for at, (one, other) in enumerate(zip(first, last, strict=False)) if one != other
+        )
+        return next(differ, min(len(first), len(last)))
+
+    @cached_property
+    def _words(self) -> _Words:
+        return _words_at(self.content, self.key_starts + self._skip, self.key_ends)
 
 
 def decode_blocks(contents: Sequence[Buffer], limits: Limits = DEFAULT_LIMITS) -> StoredEntries:
@@ -66,8 +150,7 @@ def decode_blocks(contents: Sequence[Buffer], limits: Limits = DEFAULT_LIMITS) -
     Raises:
         CorruptError: a block is not made of entries, or keys are not in order or are there twice.
         TruncatedError: a block ends inside an entry.
-        UnsupportedError: an entry has a column family, a timestamp or a type that Hudi does not
-            write.
+        UnsupportedError: the key of an entry has more parts than Hudi writes.
         LimitError: a block has more entries than `records_per_block_max`.
     """
     sizes = [len(memoryview(content)) for content in contents]
@@ -77,61 +160,87 @@ def decode_blocks(contents: Sequence[Buffer], limits: Limits = DEFAULT_LIMITS) -
     begins = np.searchsorted(starts, bounds)
     limits.check("records_per_block_max", int(np.diff(begins).max(initial=0)))
 
-    header = _windows(data, _HEADER.itemsize)[starts].view(_HEADER)
+    header = _windows(data, f"V{_HEADER.itemsize}")[starts].view(_HEADER)
     key_bytes, value_bytes, row_bytes = (
         header[name].astype(np.int64) for name in ("key", "value", "row")
     )
-    row_ends = starts + _HEADER.itemsize + row_bytes
-    value_starts = row_ends + len(KEY_SUFFIX)
-    value_ends = value_starts + value_bytes
-    lengths_fit = (row_bytes >= 0) & (value_bytes >= 0)
-    lengths_fit &= key_bytes >= row_bytes + KEY_OVERHEAD_BYTES
-    nexts = starts + _SIZES_BYTES + key_bytes + value_bytes
-    follows = np.append(starts[1:], bounds[-1:])[: len(starts)]
+    nexts = starts + key_bytes
+    nexts += value_bytes
+    nexts += _SIZES_BYTES
     # the walk trusted the lengths: a wrong length shows in where the next entry begins
+    follows = np.append(starts[1:], bounds[-1:])[: len(starts)]
     if not (nexts == follows).all():
         number = int((nexts != follows).argmax())
         raise TruncatedError("an HFile block ends inside an entry", offset=int(starts[number]))
+    own_bytes = key_bytes - KEY_OVERHEAD_BYTES
+    lengths_fit = (row_bytes >= 0) & (value_bytes >= 0) & (own_bytes >= row_bytes)
     if not lengths_fit.all():
         number = int(lengths_fit.argmin())
         raise CorruptError("the lengths of an HFile entry disagree", offset=int(starts[number]))
-    is_plain = key_bytes == row_bytes + KEY_OVERHEAD_BYTES
-    suffixes = _windows(data, len(KEY_SUFFIX))[np.where(is_plain, row_ends, 0)]
-    is_plain &= (suffixes.view(np.uint8).reshape(-1, len(KEY_SUFFIX)) == _SUFFIX).all(axis=1)
+    is_plain = own_bytes == row_bytes
     if not is_plain.all():
-        raise UnsupportedError(
-            "an HFile entry has a column family, a timestamp or a type that Hudi does not write; "
-            "the file is not one of Hudi's, or damaged",
-            offset=int(starts[is_plain.argmin()]),
-        )
-    transactions = np.frombuffer(data, np.uint8)[value_ends]
-    if transactions.any():
-        offset = int(value_ends[transactions.argmax()])
-        raise CorruptError("an HFile entry has a transaction number", offset=offset)
+        raise _unsupported(int(starts[is_plain.argmin()]))
+    key_starts = starts + _HEADER.itemsize
+    key_ends = key_starts + row_bytes
+    value_starts = key_ends + len(KEY_SUFFIX)
+    entries = StoredEntries(
+        data, begins, key_starts, key_ends, value_starts, value_starts + value_bytes
+    )
+    entries.check_order()
+    return entries
 
-    keys = _spans(data, starts + _HEADER.itemsize, row_ends)
-    if len(keys) > 1 and not pc.all(pc.greater(keys[1:], keys[:-1])).as_py():
-        raise CorruptError("the keys of an HFile are not in order, or a key is there twice")
-    return StoredEntries(keys, begins, data, value_starts, value_ends)
+
+def key_words(keys: pa.LargeBinaryArray, skip: int) -> _Words:
+    """Return eight bytes of each key, from byte `skip` on, as numbers that sort as the bytes do.
+
+    A key that ends earlier is continued by zeros.
+    """
+    if not len(keys):
+        return np.empty(0, np.uint64)
+    _, offsets, data = keys.buffers()
+    bounds = np.frombuffer(offsets, np.int64)[keys.offset : keys.offset + len(keys) + 1]
+    first = int(bounds[0])
+    own = b"" if data is None else memoryview(data)[first : bounds[-1]]
+    return _words_at(b"".join([own, _PAD]), bounds[:-1] - first + skip, bounds[1:] - first)
+
+
+def _words_at(data: bytes, starts: _Ints, ends: _Ints) -> _Words:
+    words = _windows(data, "<u8")[np.minimum(starts, ends)]
+    words.byteswap(inplace=True)
+    missing = (starts + (_WORD_BYTES - ends)).clip(0, _WORD_BYTES)  # bytes past the end of the key
+    if missing.any():
+        bits = (8 * missing).astype(np.uint64)
+        words = words >> bits << bits  # NumPy shifts by all 64 bits to 0
+    return words
+
+
+def _unsupported(offset: int) -> UnsupportedError:
+    return UnsupportedError(
+        "an HFile entry has a column family, a timestamp or a type that Hudi does not write; the "
+        "file is not one of Hudi's, or damaged",
+        offset=offset,
+    )
 
 
 def _walk(data: bytes, bounds: _Ints) -> _Ints:
     """Return where entries begin. Past the end of a block no entry is taken, nor byte read."""
     places, ends = bounds[:-1], bounds[1:]
     found = [np.empty(0, np.int64)]
-    windows, last = _windows(data, _LENGTHS.size), len(data) - _LENGTHS.size
+    windows, last = _windows(data, "<u8"), len(data) - _LENGTHS.size
     while True:
         going = places < ends
         places, ends = places[going], ends[going]
         if len(places) < _LANES_MIN:
             break
-        rows = []
-        for _ in range(_STEPS):
-            rows.append(places)
-            lengths = windows[np.minimum(places, last)].view(">u8").astype(np.uint64)
-            places = places + _SIZES_BYTES + (lengths >> np.uint64(32)).view(np.int64)
-            places += (lengths & np.uint64(0xFFFFFFFF)).view(np.int64)
-        steps = np.array(rows)
+        steps = np.empty((_STEPS, len(places)), np.int64)
+        for row in steps:
+            row[:] = places
+            lengths = windows[np.minimum(places, last)]
+            lengths.byteswap(inplace=True)
+            lengths *= _BOTH_HALVES
+            lengths >>= _HALF
+            lengths += _SIZES_WORD
+            places = places + lengths.view(np.int64)
         found.append(steps[steps < ends])
     for start, end in zip(places.tolist(), ends.tolist(), strict=True):
         found.append(np.array(_walk_block(data, start, end), np.int64))
@@ -149,9 +258,10 @@ def _walk_block(data: bytes, place: int, end: int) -> list[int]:
     return starts
 
 
-def _windows(data: bytes, size: int) -> npt.NDArray[np.void]:
-    """Return every run of `size` bytes by where the run begins."""
-    windows: npt.NDArray[np.void] = np.ndarray((len(data) - size + 1,), f"V{size}", data, 0, (1,))
+def _windows(data: bytes, kind: str) -> npt.NDArray[Any]:
+    """Return every run of bytes of the size of a type, by where the run begins."""
+    count = len(data) - np.dtype(kind).itemsize + 1
+    windows: npt.NDArray[Any] = np.ndarray((count,), kind, data, 0, (1,))
     return windows
 
 
