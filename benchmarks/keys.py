@@ -114,7 +114,7 @@ def _count_opened(path: Path, keys: list[str]) -> int:
     """Return how many data files a lookup opens."""
     store = RecordingStore(open_store(path))
     Table(store, load_config(store, DEFAULT_LIMITS), DEFAULT_LIMITS, None).lookup(keys)
-    verbs = ("read", "read_versioned", "read_range", "open_arrow")
+    verbs = ("read", "read_versioned", "read_ranges", "open_arrow")
     return len({opened for opened in store.paths(*verbs) if not opened.startswith(".hoodie")})
 
 

@@ -59,4 +59,4 @@ def read_files(table: str) -> frozenset[str]:
     """Return the files that are opened to answer the question; the others cannot matter."""
     store = RecordingStore(tiny_table(table))
     question_about(table)(open_table_in(store))
-    return frozenset(store.paths("read", "read_range", "open_arrow"))
+    return frozenset(store.paths("read", "read_ranges", "open_arrow"))

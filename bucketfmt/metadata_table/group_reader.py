@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import partial, reduce
 from heapq import merge
 from itertools import groupby
 from operator import itemgetter
@@ -235,11 +235,8 @@ class GroupReader:
             if size <= _WHOLE_BYTES:
                 records = HFile.of(self._store.read(file.path, size), self._limits)
             else:
-                records = HFile(
-                    lambda start, end: self._store.read_range(file.path, start, end - start),
-                    size,
-                    self._limits,
-                )
+                fetch = partial(self._store.read_ranges, file.path)
+                records = HFile(fetch, size, self._limits)
             return self._record_layer(file.path, records, None)
         except BucketfmtError as error:
             raise error.within(path=file.path) from None

@@ -24,9 +24,11 @@ from bucketfmt.format.metadata.metadata_keys import (
 from bucketfmt.format.metadata.metadata_records import MetadataRecord, RecordLocation
 from bucketfmt.format.metadata.record_location_kernels import RecordLocations
 from bucketfmt.metadata_table.group_reader import GroupReader
-from bucketfmt.storage.streams import map_in_threads
+from bucketfmt.storage.streams import map_in_threads, worker_count
 
 __all__ = ["MetadataPartition"]
+
+_MANY_KEYS = 1_000
 
 
 class MetadataPartition:
@@ -132,7 +134,10 @@ class MetadataPartition:
             own = np.flatnonzero(shards == shard)
             return own, groups[shard].locate(data.take(pa.array(own)))
 
-        for own, found in map_in_threads(locate, np.unique(shards).tolist(), self._workers):
+        workers = self._workers
+        if len(keys) >= _MANY_KEYS:  # blocks are decompressed on all processors, even from a disk
+            workers = max(workers, worker_count())
+        for own, found in map_in_threads(locate, np.unique(shards).tolist(), workers):
             numbers[own] = np.where(found.numbers >= 0, found.numbers + len(locations), -1)
             locations += found.locations
         return RecordLocations(locations, numbers)

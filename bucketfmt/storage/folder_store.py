@@ -7,7 +7,7 @@ it lists, and is read and written like any table, through the store of that tabl
 from __future__ import annotations
 
 import builtins
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 
@@ -54,10 +54,10 @@ class FolderStore:
         with self._below(path) as below:
             return self.store.read_versioned(below, limit_bytes)
 
-    def read_range(self, path: str, start: int, length: int) -> bytes:
-        """See `Store.read_range`."""
+    def read_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> builtins.list[bytes]:
+        """See `Store.read_ranges`."""
         with self._below(path) as below:
-            return self.store.read_range(below, start, length)
+            return self.store.read_ranges(below, ranges)
 
     def open_arrow(self, path: str) -> pa.NativeFile:
         """See `Store.open_arrow`."""

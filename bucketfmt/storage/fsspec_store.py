@@ -12,7 +12,7 @@ import errno
 import hashlib
 import inspect
 import io
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from datetime import datetime
 from typing import Any
@@ -134,23 +134,27 @@ class FsspecStore:
             version = self._version(full)
             return self.read(path, limit_bytes), version
 
-    def read_range(self, path: str, start: int, length: int) -> bytes:
-        """Return exactly `length` bytes from `start`, as `Store.read_range` says."""
+    def read_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> builtins.list[bytes]:
+        """Return the bytes of each range, as `Store.read_ranges` says."""
         with self._located(path) as full:
             size = self._size(full)
-            if start < 0 or length < 0 or start + length > size:
-                raise TruncatedError(
-                    f"{length} bytes were requested of a file of {size} bytes", offset=start
-                )
-            if not length:
-                return b""
-            data = bytes(self._fs.cat_file(full, start=start, end=start + length))
-            if len(data) != length:
-                raise TruncatedError(
-                    f"{length} bytes were requested, and the store returned {len(data)}",
-                    offset=start,
-                )
-            return data
+            for start, length in ranges:
+                if start < 0 or length < 0 or start + length > size:
+                    raise TruncatedError(
+                        f"{length} bytes were requested of a file of {size} bytes", offset=start
+                    )
+            wanted = [(start, start + length) for start, length in ranges if length]
+            starts, ends = [start for start, _ in wanted], [end for _, end in wanted]
+            paths = [full] * len(wanted)
+            parts = iter(self._fs.cat_ranges(paths, starts, ends, on_error="raise"))
+            found = [bytes(next(parts)) if length else b"" for _, length in ranges]
+            for (start, length), data in zip(ranges, found, strict=True):
+                if len(data) != length:
+                    raise TruncatedError(
+                        f"{length} bytes were requested, and the store returned {len(data)}",
+                        offset=start,
+                    )
+            return found
 
     def open_arrow(self, path: str) -> pa.NativeFile:
         """Return the file for random reads: each read is a ranged request with some read-ahead."""

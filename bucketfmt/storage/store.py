@@ -8,6 +8,7 @@ table root, with "/" between components and "" for the root. Counterpart of Hudi
 from __future__ import annotations
 
 import builtins
+from collections.abc import Sequence
 from typing import Literal, Protocol, runtime_checkable
 
 import msgspec
@@ -91,11 +92,15 @@ class Store(Protocol):
         """
         ...
 
-    def read_range(self, path: str, start: int, length: int) -> bytes:
-        """Return exactly `length` bytes from offset `start`.
+    def read_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> builtins.list[bytes]:
+        """Return the bytes of each range of one file. The ranges are requested at the same time.
+
+        Args:
+            path: Of the file.
+            ranges: For each its offset and its length, which is the length of what is returned.
 
         Raises:
-            TruncatedError: the file ends before the last byte. No memory was allocated.
+            TruncatedError: the file ends before the last byte of a range. No memory was allocated.
         """
         ...
 

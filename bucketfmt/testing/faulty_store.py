@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import builtins
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import TypeVar
@@ -115,9 +115,9 @@ class FaultyStore:
             "read_versioned", path, lambda: self._store.read_versioned(path, limit_bytes)
         )
 
-    def read_range(self, path: str, start: int, length: int) -> bytes:
-        """See `Store.read_range`."""
-        return self._do("read_range", path, lambda: self._store.read_range(path, start, length))
+    def read_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> builtins.list[bytes]:
+        """See `Store.read_ranges`."""
+        return self._do("read_ranges", path, lambda: self._store.read_ranges(path, ranges))
 
     def open_arrow(self, path: str) -> pa.NativeFile:
         """See `Store.open_arrow`. Reads of the open file are never struck."""

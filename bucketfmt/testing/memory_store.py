@@ -11,7 +11,7 @@ import hashlib
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -94,16 +94,17 @@ class MemoryStore:
         with self._lock:
             return self.read(path, limit_bytes), self._version(path)
 
-    def read_range(self, path: str, start: int, length: int) -> bytes:
-        """See `Store.read_range`."""
+    def read_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> builtins.list[bytes]:
+        """See `Store.read_ranges`."""
         data = self._content(path)
-        if start < 0 or length < 0 or start + length > len(data):
-            raise TruncatedError(
-                f"{length} bytes are asked for, and the file has {len(data)} bytes",
-                path=path,
-                offset=start,
-            )
-        return data[start : start + length]
+        for start, length in ranges:
+            if start < 0 or length < 0 or start + length > len(data):
+                raise TruncatedError(
+                    f"{length} bytes are asked for, and the file has {len(data)} bytes",
+                    path=path,
+                    offset=start,
+                )
+        return [data[start : start + length] for start, length in ranges]
 
     def open_arrow(self, path: str) -> pa.NativeFile:
         """See `Store.open_arrow`."""

@@ -7,6 +7,7 @@ file. Does no I/O of its own.
 from __future__ import annotations
 
 import builtins
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -63,10 +64,10 @@ class RecordingStore:
         self.operations.append(Operation("read_versioned", path))
         return self._store.read_versioned(path, limit_bytes)
 
-    def read_range(self, path: str, start: int, length: int) -> bytes:
-        """See `Store.read_range`."""
-        self.operations.append(Operation("read_range", path))
-        return self._store.read_range(path, start, length)
+    def read_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> builtins.list[bytes]:
+        """See `Store.read_ranges`. Each range is an operation."""
+        self.operations += [Operation("read_ranges", path)] * len(ranges)
+        return self._store.read_ranges(path, ranges)
 
     def open_arrow(self, path: str) -> pa.NativeFile:
         """See `Store.open_arrow`. Reads of the open file are not recorded."""

@@ -62,7 +62,9 @@ def test_check_writes_nothing_and_quick_opens_no_data_file(
     table = bf.Table(store, bf.open(root).config, bf.Limits(), None)
     table.check(depth)
     assert not store.writes
-    read = [p for p in store.paths("read", "read_range", "open_arrow") if not p.startswith(".hood")]
+    read = [
+        p for p in store.paths("read", "read_ranges", "open_arrow") if not p.startswith(".hood")
+    ]
     assert bool(read) == (depth != "quick")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from random import Random
 from struct import unpack_from
@@ -245,15 +245,15 @@ def test_only_the_blocks_that_are_asked_for_are_fetched() -> None:
     data = encode_hfile(EntryColumns.of(entries), {}, created_ms=1, codec=Codec.NONE)
     fetched: list[tuple[int, int]] = []
 
-    def fetch(start: int, end: int) -> bytes:
-        fetched.append((start, end))
-        return data[start:end]
+    def fetch(ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        fetched.extend(ranges)
+        return [data[start : start + length] for start, length in ranges]
 
     file = HFile(fetch, len(data))
-    assert fetched == [(len(data) - (64 << 10), len(data))]
+    assert fetched == [(len(data) - (64 << 10), 64 << 10)]
     fetched.clear()
     assert file.find([b"000001", b"000002", b"001000", b"x"])[3] is None
-    blocks = [(place.offset, place.offset + place.size) for place in file.data_blocks]
+    blocks = [(place.offset, place.size) for place in file.data_blocks]
     assert fetched == [blocks[0], blocks[15]]
     assert len(blocks) > 40
 

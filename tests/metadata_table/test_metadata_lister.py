@@ -141,7 +141,7 @@ def test_many_partitions_are_looked_up_at_once() -> None:
     table, store = opened(table_files("1.2.0/mdt_bucket"))
     lister = table.state.lister
     lister.prepare(lister.partitions)
-    reads = store.paths("read", "read_range")
+    reads = store.paths("read", "read_ranges")
     own = [path for path in reads if path.startswith(".hoodie/metadata/files")]
     assert len(own) == len(set(own)) == 5
     before = len(store.operations)

@@ -257,9 +257,9 @@ def test_only_the_files_that_are_asked_for_are_read() -> None:
     partition = metadata.partition("record_index")
     assert [tuple(o) for o in store.operations] == [("list", ".hoodie/metadata/record_index")]
     partition.lookup(["key-000001"])
-    reads = store.paths("read", "read_range")
+    reads = store.paths("read", "read_ranges")
     (group,) = {path.rpartition("/")[2].removeprefix(".").partition("_")[0] for path in reads}
     assert group.startswith("record-index-000")
     partition.lookup(["key-000001"])
-    assert store.paths("read", "read_range") == reads
+    assert store.paths("read", "read_ranges") == reads
     assert store.writes == []

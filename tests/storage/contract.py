@@ -57,7 +57,7 @@ class StoreContract:
         for path in ("x", "folder/x", "x/y/z", "folder"):
             for attempt in (
                 lambda path=path: store.read(path, 10),
-                lambda path=path: store.read_range(path, 0, 1),
+                lambda path=path: store.read_ranges(path, [(0, 1)]),
                 lambda path=path: store.open_arrow(path),
             ):
                 with pytest.raises(NotFoundError) as caught:
@@ -68,9 +68,14 @@ class StoreContract:
 
     def test_reads_a_range(self, store: Store) -> None:
         store.put_if_absent("f", b"0123456789")
-        assert store.read_range("f", 0, 10) == b"0123456789"
-        assert store.read_range("f", 3, 4) == b"3456"
-        assert store.read_range("f", 10, 0) == b""
+        assert store.read_ranges("f", [(0, 10)]) == [b"0123456789"]
+        assert store.read_ranges("f", [(3, 4), (10, 0), (9, 1), (2, 3)]) == [
+            b"3456",
+            b"",
+            b"9",
+            b"234",
+        ]
+        assert store.read_ranges("f", []) == []
 
     @pytest.mark.parametrize(("start", "length"), [(0, 11), (10, 1), (5, 2**60), (-1, 2), (3, -1)])
     def test_a_range_outside_the_file_is_truncation(
@@ -78,7 +83,7 @@ class StoreContract:
     ) -> None:
         store.put_if_absent("f", b"0123456789")
         with pytest.raises(TruncatedError) as caught:
-            store.read_range("f", start, length)
+            store.read_ranges("f", [(start, length)])
         assert caught.value.path == "f"
 
     def test_opens_for_arrow(self, store: Store) -> None:
@@ -255,7 +260,7 @@ class StoreContract:
     def test_unsafe_paths_are_refused_by_every_verb(self, store: Store, path: str) -> None:
         for attempt in (
             lambda: store.read(path, 10),
-            lambda: store.read_range(path, 0, 1),
+            lambda: store.read_ranges(path, [(0, 1)]),
             lambda: store.open_arrow(path),
             lambda: store.list(path),
             lambda: store.info(path),

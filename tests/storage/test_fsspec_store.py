@@ -57,7 +57,7 @@ def test_whatever_a_backend_raises_is_a_storage_error(
     monkeypatch.setattr(_FailingFileSystem, "error", error)
     for attempt in (
         lambda: failing.read("f", 10),
-        lambda: failing.read_range("f", 0, 1),
+        lambda: failing.read_ranges("f", [(0, 1)]),
         lambda: failing.open_arrow("f"),
         lambda: failing.list("f"),
         lambda: failing.info("f"),

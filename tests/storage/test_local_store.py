@@ -98,7 +98,7 @@ def test_links_must_not_lead_out(tmp_path: pathlib.Path) -> None:
     store = open_store(tmp_path / "table")
     for attempt in (
         lambda: store.read("p/file", 10),
-        lambda: store.read_range("p/file", 0, 1),
+        lambda: store.read_ranges("p/file", [(0, 1)]),
         lambda: store.open_arrow("p/file"),
         lambda: store.info("p/file"),
         lambda: store.list("folder"),
@@ -157,7 +157,7 @@ def test_a_named_pipe_does_not_block(tmp_path: pathlib.Path) -> None:
     store = open_store(tmp_path)
     for attempt in (
         lambda: store.read("pipe", 10),
-        lambda: store.read_range("pipe", 0, 1),
+        lambda: store.read_ranges("pipe", [(0, 1)]),
         lambda: store.open_arrow("pipe"),
     ):
         with pytest.raises(StorageError, match="regular"):

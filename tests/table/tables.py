@@ -31,7 +31,7 @@ def opened_files(store: RecordingStore) -> list[str]:
     """Return the base and log files that were opened, in order."""
     return [
         path
-        for path in store.paths("read", "read_range", "open_arrow")
+        for path in store.paths("read", "read_ranges", "open_arrow")
         if not path.startswith(".hoodie")
     ]
 

@@ -100,7 +100,7 @@ def test_the_dead_do_nothing(fault: Fault) -> None:
     for attempt in (
         lambda: store.read("a", 9),
         lambda: store.read_versioned("a", 9),
-        lambda: store.read_range("a", 0, 1),
+        lambda: store.read_ranges("a", [(0, 1)]),
         lambda: store.open_arrow("a"),
         lambda: store.list(""),
         lambda: store.info("a"),

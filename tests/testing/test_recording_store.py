@@ -26,7 +26,7 @@ def test_every_verb_is_recorded_in_order(tmp_path: pathlib.Path) -> None:
     store.put_if_absent("a", b"1")
     store.replace("b", b"1")
     store.read("a", 1)
-    store.read_range("a", 0, 1)
+    store.read_ranges("a", [(0, 1)])
     store.open_arrow("a").close()
     store.list("")
     store.info("a")
@@ -40,7 +40,7 @@ def test_every_verb_is_recorded_in_order(tmp_path: pathlib.Path) -> None:
         Operation("put_if_absent", "a"),
         Operation("replace", "b"),
         Operation("read", "a"),
-        Operation("read_range", "a"),
+        Operation("read_ranges", "a"),
         Operation("open_arrow", "a"),
         Operation("list", ""),
         Operation("info", "a"),

@@ -41,14 +41,16 @@ def iter_log_spans(
         end = start + _FRONT
         while min(end, size) > base + len(window):
             wanted = min(max(end - start, _WINDOW), size - start)
-            window, base = memoryview(store.read_range(path, start, wanted)), start
+            window, base = memoryview(store.read_ranges(path, [(start, wanted)])[0]), start
         length = int.from_bytes(window[start - base + len(MAGIC) :][:8], "big", signed=True)
         end = min(end + max(length, 0) + len(MAGIC), size)
         if end > base + len(window):
-            window, base = memoryview(store.read_range(path, start, end - start)), start
+            window, base = memoryview(store.read_ranges(path, [(start, end - start)])[0]), start
         block = _try_decode(window, start - base, base + len(window) == size, limits)
         if block is None:
-            for span in decode_log_file(store.read_range(path, start, size - start), limits):
+            for span in decode_log_file(
+                store.read_ranges(path, [(start, size - start)])[0], limits
+            ):
                 yield _moved(span, start)
             return
         yield _moved(block, base)

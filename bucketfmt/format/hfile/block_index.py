@@ -5,6 +5,7 @@ Pure. Source: HFileRootIndexBlock, HFileMetaIndexBlock; HBase's HFileBlockIndex 
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable
 from itertools import pairwise
 from typing import NamedTuple
@@ -27,6 +28,7 @@ __all__ = [
 
 _ROW_LENGTH_BYTES = 2
 _ENTRY_BYTES_MIN = 13  # offset, size, a length of one byte
+_SHORT_ENTRY = struct.Struct(">qibh")  # offset, size, bytes of the key, bytes of the row
 
 
 class BlockPlace(NamedTuple):
@@ -81,13 +83,32 @@ def decode_root_index(
         CorruptError: the content is no root index.
     """
     cursor = Cursor(content, limits=limits)
-    places = []
-    for _ in range(cursor.count(count, _ENTRY_BYTES_MIN, "entries of an HFile's index")):
+    count = cursor.count(count, _ENTRY_BYTES_MIN, "entries of an HFile's index")
+    places, cursor.position = _decode_short(content, count)
+    while len(places) < count:
         offset, size = cursor.i64("offset of a block"), cursor.i32("size of a block")
         places.append(BlockPlace(row_of_key(_take_key(cursor)), offset, size))
     if is_whole:
         cursor.expect_end("HFile index")
     return places
+
+
+def _decode_short(content: Buffer, count: int) -> tuple[list[BlockPlace], int]:
+    """Return the first entries, up to one with a long or damaged key, and where they end.
+
+    A file has thousands of entries, nearly all with keys of up to 127 bytes.
+    """
+    data, position, places = bytes(content), 0, list[BlockPlace]()
+    last = len(data) - _SHORT_ENTRY.size
+    while len(places) < count and position <= last:
+        offset, size, key_bytes, row_bytes = _SHORT_ENTRY.unpack_from(data, position)
+        row = position + _SHORT_ENTRY.size
+        end = row + key_bytes - _ROW_LENGTH_BYTES
+        if not 0 <= row_bytes == key_bytes - _ROW_LENGTH_BYTES - len(KEY_SUFFIX) or end > len(data):
+            break
+        places.append(BlockPlace(data[row : row + row_bytes], offset, size))
+        position = end
+    return places, position
 
 
 def _take_key(cursor: Cursor) -> memoryview:

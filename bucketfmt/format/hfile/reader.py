@@ -29,8 +29,9 @@ from bucketfmt.limits import DEFAULT_LIMITS, Limits
 
 __all__ = ["Fetch", "HFile"]
 
-Fetch = Callable[[int, int], Buffer]
-"""Returns the bytes of a file from an offset to another."""
+Fetch = Callable[[Sequence[tuple[int, int]]], Sequence[Buffer]]
+"""Returns the bytes of ranges of a file, each an offset and a length. They are requested together.
+"""
 
 _TAIL_BYTES = 1 << 16  # mostly enough for the trailer, the indexes and the file info
 _BATCH_BLOCKS, _BATCH_BYTES = 256, 16 << 20  # decoded together
@@ -66,12 +67,12 @@ class HFile:
         self._fetch = fetch
         self._limits = limits
         start = max(0, file_bytes - _TAIL_BYTES)
-        tail = memoryview(fetch(start, file_bytes)).cast("B")
+        (tail,) = _views(fetch([(start, file_bytes - start)]))
         self.trailer = decode_trailer(tail, file_bytes, limits)
         self._end = file_bytes - TRAILER_BYTES
         first = self.trailer.load_on_open_offset
         if first < start:
-            tail, start = memoryview(fetch(first, file_bytes)).cast("B"), first
+            (tail,), start = _views(fetch([(first, file_bytes - first)])), first
         self._loaded, self._loaded_start = tail, start
 
         root = self._block(first, None, BlockType.ROOT_INDEX)
@@ -96,7 +97,11 @@ class HFile:
     def of(cls, data: Buffer, limits: Limits = DEFAULT_LIMITS) -> HFile:
         """Return a file that is in memory, such as the content of a log block."""
         view = memoryview(data).cast("B")
-        return cls(lambda start, end: view[start:end], len(view), limits)
+
+        def fetch(ranges: Sequence[tuple[int, int]]) -> list[Buffer]:
+            return [view[start : start + length] for start, length in ranges]
+
+        return cls(fetch, len(view), limits)
 
     def __len__(self) -> int:
         return self.trailer.num_entries
@@ -241,21 +246,30 @@ class HFile:
         return entries
 
     def _fetch_blocks(self, numbers: Sequence[int]) -> Iterator[HFileBlock]:
-        """Yield data blocks. Blocks that lie together are fetched together, up to some MiB."""
+        """Yield data blocks. Some MiB are fetched together, adjacent blocks in one range."""
         position = 0
         while position < len(numbers):
-            places = [self.data_blocks[numbers[position]]]
-            for number in numbers[position + 1 :]:
-                place, (_, offset, size) = self.data_blocks[number], places[-1]
-                if place.offset != offset + size or place.offset - places[0].offset > _FETCH_BYTES:
-                    break
+            places: list[BlockPlace] = []
+            ranges: list[tuple[int, int]] = []
+            num_bytes = 0
+            while position < len(numbers) and num_bytes < _FETCH_BYTES:
+                place = self.data_blocks[numbers[position]]
+                begin, length = ranges[-1] if ranges else (0, -1)
+                if place.offset == begin + length:
+                    ranges[-1] = begin, length + place.size
+                else:
+                    ranges.append((place.offset, place.size))
                 places.append(place)
-            first, (_, offset, size) = places[0].offset, places[-1]
-            data = self._bytes(first, offset + size)
+                num_bytes += max(place.size, 1)
+                position += 1
+            parts = dict(zip((begin for begin, _ in ranges), self._bytes(ranges), strict=True))
+            part, begin = memoryview(b""), 0
             for place in places:
-                part = memoryview(data)[place.offset - first : place.offset - first + place.size]
-                yield self._decode_block(part, place.offset, BlockType.DATA)
-            position += len(places)
+                if place.offset in parts:
+                    part, begin = parts[place.offset], place.offset
+                at = place.offset - begin
+                own = part[at : at + place.size]
+                yield self._decode_block(own, place.offset, BlockType.DATA)
 
     def meta_block(self, name: str) -> bytes | None:
         """Return the content of a meta block; None where there is none of that name."""
@@ -266,14 +280,22 @@ class HFile:
 
     def _block(self, offset: int, size: int | None, expected: BlockType | None) -> HFileBlock:
         """Return a block; of a size of None, it is one of those that are loaded on open."""
-        data = self._bytes(offset, self._end if size is None else offset + size)
+        (data,) = self._bytes([(offset, self._end - offset if size is None else size)])
         return self._decode_block(data, offset, expected)
 
-    def _bytes(self, start: int, end: int) -> Buffer:
-        if not 0 <= start < end <= self._end:
-            raise CorruptError("a block of an HFile is outside of the file", offset=max(start, 0))
+    def _bytes(self, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:
+        for start, length in ranges:
+            if start < 0 or length <= 0 or start + length > self._end:
+                raise CorruptError(
+                    "a block of an HFile is outside of the file", offset=max(start, 0)
+                )
         base = self._loaded_start
-        return self._loaded[start - base : end - base] if start >= base else self._fetch(start, end)
+        far = [each for each in ranges if each[0] < base]
+        fetched = iter(_views(self._fetch(far)) if far else ())
+        return [
+            next(fetched) if start < base else self._loaded[start - base : start - base + length]
+            for start, length in ranges
+        ]
 
     def _decode_block(self, data: Buffer, offset: int, expected: BlockType | None) -> HFileBlock:
         block = decode_block(data, self.trailer.codec, file_offset=offset, limits=self._limits)
@@ -303,3 +325,7 @@ class HFile:
 
 def _ascend(keys: pa.LargeBinaryArray) -> bool:
     return len(keys) < 2 or bool(pc.all(pc.greater(keys[1:], keys[:-1])).as_py())
+
+
+def _views(parts: Sequence[Buffer]) -> list[memoryview]:
+    return [memoryview(part).cast("B") for part in parts]

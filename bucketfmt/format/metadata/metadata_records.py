@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from enum import IntEnum
+from functools import lru_cache
 from typing import Any, TypeVar
 
 from bucketfmt.errors import CorruptError, UnsupportedError
@@ -195,6 +196,11 @@ def decode_metadata_schema(text: Buffer, limits: Limits = DEFAULT_LIMITS) -> Met
     Raises:
         CorruptError: the text is no Avro schema of a record.
     """
+    return _decode_schema(bytes(text), limits)
+
+
+@lru_cache(maxsize=8)  # all files that one release wrote have the same
+def _decode_schema(text: bytes, limits: Limits) -> MetadataSchema:
     schema = decode_json(text, object, "schema of the metadata table")
     plain = check_writer_schema(_with_named_wrappers(schema), limits)
     if not isinstance(plain, dict) or plain.get("type") != "record":
