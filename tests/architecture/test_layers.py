@@ -38,6 +38,7 @@ ARROW_IN_FORMAT = {
     "record_key_kernels.py",
     "reader.py",  # of HFiles
     "record_location_kernels.py",
+    "secondary_key_kernels.py",
     "stored_entry_kernels.py",
 }
 

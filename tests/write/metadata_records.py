@@ -8,8 +8,12 @@ from typing import Any
 import bucketfmt as bf
 from bucketfmt.format.metadata.metadata_keys import (
     ALL_PARTITIONS_KEY,
+    file_group_of_key,
     format_column_stats_key,
     format_files_key,
+    format_secondary_key,
+    is_secondary_index,
+    secondary_file_group_of_key,
 )
 from bucketfmt.format.metadata.metadata_records import (
     ColumnStats,
@@ -60,16 +64,30 @@ def assert_in_step(table: bf.Table) -> None:
     if "record_index" in listed:
         rows = table.scan([RECORD_KEY, PARTITION_PATH]).to_arrow().to_pylist()
         ids = {(p, i) for p in lister.partitions for i in lister.files(p)}
-        found_keys = records_of(table, "record_index")
-        assert found_keys.keys() == {row[RECORD_KEY] for row in rows}
-        for row in rows:
-            location = found_keys[row[RECORD_KEY]]
+        metadata = load_metadata_table(table.store, table.config, table.timeline, DEFAULT_LIMITS)
+        assert metadata is not None
+        index = metadata.partition("record_index")
+        found_keys = {
+            (data_partition, key.decode()): record
+            for data_partition, groups in index.groups.items()
+            for group in groups
+            for key, record in group.scan()
+        }
+        expected_keys = {
+            (row[PARTITION_PATH] if index.is_partitioned else None, row[RECORD_KEY]): row
+            for row in rows
+        }
+        assert found_keys.keys() == expected_keys.keys()
+        for key, row in expected_keys.items():
+            location = found_keys[key]
             assert isinstance(location, RecordLocation)
             assert location.partition_path == row[PARTITION_PATH]
             assert (location.partition_path, location.file_id) in ids
+    definitions = load_index_definitions(table.store, table.config, DEFAULT_LIMITS)
+    for name in filter(is_secondary_index, listed):
+        _assert_secondary_index(table, name, definitions[name].source_fields[0])
     if "column_stats" not in listed:
         return
-    definitions = load_index_definitions(table.store, table.config, DEFAULT_LIMITS)
     columns = find_indexed_columns(definitions)
     version = table.config.table_version
     statistics = FileStatistics(table.store, DEFAULT_LIMITS, columns, version)
@@ -116,6 +134,25 @@ def assert_in_step(table: bf.Table) -> None:
             if not _covers(_normal(found[key]), _normal(of_partitions[key]))
         }
         assert not wrong, wrong
+
+
+def _assert_secondary_index(table: bf.Table, name: str, column: str) -> None:
+    """Each row has an entry, which look-ups find in its file group, and no entry is left over."""
+    version = table.config.table_version
+    rows = table.scan([RECORD_KEY, column]).to_arrow().to_pylist()
+    expected = {
+        format_secondary_key(None if row[column] is None else str(row[column]), row[RECORD_KEY])
+        for row in rows
+        if row[column] is not None or version >= 9
+    }
+    assert records_of(table, name).keys() == expected
+    found = load_metadata_table(table.store, table.config, table.timeline, DEFAULT_LIMITS)
+    assert found is not None
+    groups = found.partition(name).groups[None]
+    find = secondary_file_group_of_key if version >= 9 else file_group_of_key
+    for number, group in enumerate(groups):
+        for key, _ in group.scan():
+            assert find(key.decode(), len(groups)) == number
 
 
 def _covers(found: Any, expected: Any) -> bool:

@@ -76,6 +76,9 @@ def test_a_partitioned_index_is_in_step_with_every_write(table_type: Any) -> Non
     table.metadata_table.rebuild()
     assert [each.file_groups for each in table.metadata_table.list()] == [1, 3]
     holds()
+    table.metadata_table.drop("record_index")
+    table.metadata_table.init("record_index")
+    assert [each.file_groups for each in table.metadata_table.list()] == [1, 3]
 
 
 def assert_holds(uri: str, model: Model) -> None:

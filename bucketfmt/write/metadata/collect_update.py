@@ -17,6 +17,7 @@ from bucketfmt.format.metadata.index_definitions import IndexDefinition
 from bucketfmt.format.metadata.metadata_keys import (
     format_bloom_filter_key,
     format_column_stats_key,
+    is_secondary_index,
 )
 from bucketfmt.format.metadata.metadata_records import (
     BloomFilterEntry,
@@ -30,6 +31,7 @@ from bucketfmt.format.names.names import BaseFileName, find_data_file_name
 from bucketfmt.format.names.paths import check_relative_path, join_path
 from bucketfmt.format.timeline.commit_metadata import CommitMetadata
 from bucketfmt.format.timeline.service_metadata import CleanMetadata
+from bucketfmt.format.timeline.write_operation import WriteOperation
 from bucketfmt.limits import Limits
 from bucketfmt.metadata_table.definitions import load_index_definitions
 from bucketfmt.metadata_table.metadata_table import MetadataTable, load_metadata_table
@@ -39,9 +41,10 @@ from bucketfmt.rows.row_file import open_row_file
 from bucketfmt.snapshot.file_slices import TimelineView, find_file_slices
 from bucketfmt.snapshot.files import DataFile, FileSlice
 from bucketfmt.snapshot.listing import StoreLister
-from bucketfmt.snapshot.schema import find_stated_schema
+from bucketfmt.snapshot.schema import TableSchema, find_stated_schema
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.snapshot.state import TableState
+from bucketfmt.snapshot.written_files import CommitRecord
 from bucketfmt.storage.store import Store
 from bucketfmt.storage.streams import map_in_threads, waiting_count
 from bucketfmt.timeline.clock import known_times
@@ -54,6 +57,11 @@ from bucketfmt.write.metadata.record_index_update import (
     RecordIndexReader,
     instant_milliseconds,
     plan_record_index,
+)
+from bucketfmt.write.metadata.secondary_index import (
+    find_secondary_columns,
+    plan_secondary_index,
+    read_secondary_keys,
 )
 from bucketfmt.write.metadata.statistics_records import (
     deleted_column_stats,
@@ -126,6 +134,9 @@ class UpdateCollector:
         for partition in sorted(partitions):
             if partition == "record_index":
                 update[partition] = self._record_index(schema)
+                continue
+            if partition in self._secondary_columns:
+                update[partition] = self._secondary_index(partition, schema)
                 continue
             found = makers[partition]()
             records = {key: record for key, record in found.items() if record is not None}
@@ -273,6 +284,50 @@ class UpdateCollector:
             partitions = content.partition_to_write_stats
         return plan_record_index(changes, [instant_ms] * len(changes), schema, partitions)
 
+    @cached_property
+    def _secondary_columns(self) -> Mapping[str, str]:
+        """The column of each secondary index that is kept in step with the change."""
+        names = self._config.metadata_partitions
+        if not any(map(is_secondary_index, names)):
+            return {}
+        return find_secondary_columns(names, self._definitions, self._schema_after)
+
+    @property
+    def lost_indexes(self) -> list[str]:
+        """The secondary indexes that are not kept in step, since the change gives their column
+        another type.
+
+        Raises:
+            CorruptError: the schema in the change does not parse.
+        """
+        listed = filter(is_secondary_index, self._config.metadata_partitions)
+        return sorted(set(listed) - self._secondary_columns.keys())
+
+    def _secondary_index(self, name: str, schema: MetadataSchema) -> PartUpdates:
+        column, columns = self._secondary_columns[name], self._schema_after
+        if columns is None or not self._touched_groups:
+            return {}
+        snapshot, before, after = Snapshot(self._state), [], []
+        for path, file_ids in self._touched_groups.items():
+            before += snapshot.slices_where(path, file_ids.__contains__)
+            after += [s for s in self._newest_slices(path) if s.file_id in file_ids]
+        old, new = (read_secondary_keys(snapshot, columns, own, column) for own in (before, after))
+        return {None: plan_secondary_index(old, new, schema, self._definitions[name])}
+
+    @cached_property
+    def _touched_groups(self) -> Mapping[str, set[str]]:
+        """The file groups whose rows the change changes, by partition path."""
+        content = self._change.content
+        if not isinstance(content, CommitMetadata):
+            return {}
+        operation = WriteOperation.find(content.operation_type)
+        if operation is not None and (operation.compacts or operation is WriteOperation.CLUSTER):
+            return {}
+        found = {path: set(ids) for path, ids in content.partition_to_replace_file_ids.items()}
+        for path, stats in content.partition_to_write_stats.items():
+            found.setdefault(path, set()).update(s.file_id for s in stats if s.file_id)
+        return found
+
     def _files_of(self, partition: str, file_id: str) -> Sequence[DataFile]:
         return self._lister.files(partition).get(file_id, ())
 
@@ -289,6 +344,16 @@ class UpdateCollector:
         commits = self._state.commits
         schema = find_stated_schema(commits, self._config, self._limits)
         return [] if schema is None else self._statistics.columns_of(schema.with_meta)
+
+    @cached_property
+    def _schema_after(self) -> TableSchema | None:
+        """The columns of the table once the change is published."""
+        commits, content = self._state.commits, self._change.content
+        if isinstance(content, CommitMetadata):
+            time = self._change.instant.requested_time
+            own = CommitRecord.from_metadata(time, time, content, self._limits)
+            commits = (*commits, own)
+        return find_stated_schema(commits, self._config, self._limits)
 
     @cached_property
     def _lister(self) -> StoreLister:

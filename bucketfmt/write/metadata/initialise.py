@@ -9,14 +9,13 @@ generateUniqueInstantTime) and its subclass for table version 6, HoodieTableMeta
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timezone
 from functools import partial
 
 from bucketfmt.errors import UnsupportedError
 from bucketfmt.format.metadata.index_definitions import (
     IndexDefinition,
-    decode_index_definitions,
     encode_index_definitions,
 )
 from bucketfmt.format.metadata.metadata_files import (
@@ -36,7 +35,7 @@ from bucketfmt.format.table.properties import (
 )
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.format.timeline.commit_metadata import NULL_COMMIT, CommitMetadata, WriteStat
-from bucketfmt.metadata_table.definitions import INDEX_DEFINITIONS
+from bucketfmt.metadata_table.definitions import INDEX_DEFINITIONS, load_index_definitions
 from bucketfmt.storage.folder_store import FolderStore
 from bucketfmt.storage.streams import map_in_threads, waiting_count
 from bucketfmt.timeline.history import load_history
@@ -47,7 +46,12 @@ from bucketfmt.write.metadata.table_contents import TableContents
 from bucketfmt.write.metadata.update import PartitionUpdate
 from bucketfmt.write.properties.metadata_table import drop_metadata_table
 
-__all__ = ["KEPT_PARTITIONS", "drop_partitions", "initialise_partitions"]
+__all__ = [
+    "KEPT_PARTITIONS",
+    "drop_partitions",
+    "forget_definitions",
+    "initialise_partitions",
+]
 
 KEPT_PARTITIONS = ("files", "column_stats", "bloom_filters", "partition_stats", "record_index")
 """The partitions that are made and kept in step here, in the order in which they are made."""
@@ -78,15 +82,16 @@ def initialise_partitions(table: LockedTable, names: Iterable[str]) -> None:
     """
     listed = table.config.metadata_partitions
     wanted = {*names} | ({"files"} - {*listed})
-    _check_names(wanted, table.config)
+    contents = TableContents(table)
+    made = (*KEPT_PARTITIONS, *contents.secondary_columns)
+    _check_names(wanted, made, table.config)
     drop_partitions(table, [name for name in listed if name in wanted])
     below_store = FolderStore(table.store, METADATA_TABLE)
     now = table.machine.now()
     if not has_table(below_store):
         moment = datetime.fromtimestamp(now, timezone.utc)
         put_properties(below_store, _properties(table.config), moment)
-    contents = TableContents(table)
-    for name in KEPT_PARTITIONS:
+    for name in made:
         if name not in wanted:
             continue
         table.store.delete_tree(join_path(METADATA_TABLE, name))  # what a crash has left
@@ -115,12 +120,26 @@ def drop_partitions(table: LockedTable, names: Sequence[str]) -> None:
         table.store.delete_tree(join_path(METADATA_TABLE, name))
 
 
-def _check_names(names: Iterable[str], config: TableConfig) -> None:
+def forget_definitions(table: LockedTable, names: Collection[str]) -> None:
+    """Remove the definitions of indexes, without which Hudi does not make the indexes anew.
+
+    Raises:
+        CorruptError: the definitions are damaged.
+        StorageError: the store failed.
+    """
+    known = load_index_definitions(table.store, table.config, table.limits)
+    left = {name: own for name, own in known.items() if name not in names}
+    if len(left) < len(known):
+        path = check_relative_path(table.config.properties[INDEX_DEFINITIONS], table.limits)
+        table.store.replace(path, encode_index_definitions(left))
+
+
+def _check_names(names: Iterable[str], made: Sequence[str], config: TableConfig) -> None:
     for name in names:
-        if name not in KEPT_PARTITIONS:
+        if name not in made:
             raise UnsupportedError(
                 f"partition {name!r} of the metadata table is not made here, only "
-                f"{', '.join(KEPT_PARTITIONS)}; have Hudi make it"
+                f"{', '.join(made)}; have Hudi make it"
             )
         if name == "partition_stats" and config.table_version < 8:
             raise UnsupportedError("partition_stats begin with table version 8")
@@ -270,11 +289,7 @@ def _put_definition(table: LockedTable, name: str, contents: TableContents) -> N
     if name == "record_index" and version < 9:
         return
     path = check_relative_path(table.config.properties.get(INDEX_DEFINITIONS) or _DEFINITIONS_PATH)
-    known: dict[str, IndexDefinition] = {}
-    if table.store.info(path) is not None:
-        known = dict(
-            decode_index_definitions(table.store.read(path, table.limits.properties_bytes_max))
-        )
+    known = dict(load_index_definitions(table.store, table.config, table.limits))
     is_columns = name == "column_stats"
     is_partitioned = str(contents.keeps_keys_by_partition).lower()
     known[name] = IndexDefinition(

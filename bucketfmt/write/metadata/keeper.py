@@ -10,15 +10,20 @@ from __future__ import annotations
 
 import time
 import warnings
+from collections.abc import Sequence
 from typing import Literal
 
 from bucketfmt.errors import CorruptError, TableNotFoundError, UnsupportedError
+from bucketfmt.format.metadata.metadata_keys import is_secondary_index
 from bucketfmt.format.names.layout import METADATA_TABLE
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.format.timeline.service_metadata import RestoreMetadata, RollbackMetadata
 from bucketfmt.limits import Limits
 from bucketfmt.metadata_table.definitions import load_index_definitions
 from bucketfmt.metadata_table.metadata_table import load_metadata_table
+from bucketfmt.snapshot.listing import StoreLister
+from bucketfmt.snapshot.schema import find_stated_schema
+from bucketfmt.snapshot.state import TableState
 from bucketfmt.storage.folder_store import FolderStore
 from bucketfmt.storage.store import Store
 from bucketfmt.timeline.table_properties import has_table, load_config
@@ -31,6 +36,7 @@ from bucketfmt.write.metadata.initialise import (
     initialise_partitions,
 )
 from bucketfmt.write.metadata.metadata_services import serve_metadata_table
+from bucketfmt.write.metadata.secondary_index import find_secondary_columns
 from bucketfmt.write.metadata.update import MetadataUpdate
 from bucketfmt.write.properties.metadata_table import drop_metadata_table
 
@@ -77,11 +83,7 @@ class MetadataKeeper:
             return
         lost = sorted(listed - _find_kept(table))
         if lost:
-            _warn(
-                f"{', '.join(lost)} of the metadata table cannot be kept in step, and "
-                f"{'is' if len(lost) == 1 else 'are'} removed; Hudi makes "
-                f"{'it' if len(lost) == 1 else 'them'} anew"
-            )
+            _warn_of_removed(lost)
             drop_partitions(table, lost)
         if table.config.metadata_partitions:
             why = _find_gap(table)
@@ -119,6 +121,10 @@ class MetadataKeeper:
                     "(bucketfmt index init), without these columns"
                 )
                 drop_partitions(table, ["column_stats"])
+                listed = table.config.metadata_partitions
+            if collector.lost_indexes:
+                _warn_of_removed(collector.lost_indexes)
+                drop_partitions(table, collector.lost_indexes)
                 listed = table.config.metadata_partitions
             update = collector.collect(listed)
         below = table.below(METADATA_TABLE)
@@ -162,8 +168,14 @@ def _listed(config: TableConfig) -> set[str]:
 
 def _find_kept(table: LockedTable) -> set[str]:
     """Return the listed partitions that can be kept in step."""
-    kept = {*table.config.metadata_partitions} & {*KEPT_PARTITIONS}
+    listed = table.config.metadata_partitions
+    kept = {*listed} & {*KEPT_PARTITIONS}
     definitions = load_index_definitions(table.store, table.config, table.limits)
+    if any(map(is_secondary_index, listed)):
+        lister = StoreLister(table.store)
+        state = TableState(table.store, table.config, table.timeline, table.limits, lister)
+        schema = find_stated_schema(state.commits, table.config, table.limits)
+        kept |= find_secondary_columns(listed, definitions, schema).keys()
     columns = definitions.get("column_stats")
     if columns is not None and any("." in column for column in columns.source_fields):
         kept -= {"column_stats"}
@@ -188,5 +200,13 @@ def _rebuild(table: LockedTable) -> None:
     table.load_timeline()
 
 
+def _warn_of_removed(names: Sequence[str]) -> None:
+    _warn(
+        f"{', '.join(names)} of the metadata table cannot be kept in step, and "
+        f"{'is' if len(names) == 1 else 'are'} removed; Hudi makes "
+        f"{'it' if len(names) == 1 else 'them'} anew"
+    )
+
+
 def _warn(message: str) -> None:
-    warnings.warn(message, stacklevel=4)
+    warnings.warn(message, stacklevel=5)

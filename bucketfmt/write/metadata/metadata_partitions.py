@@ -16,7 +16,11 @@ from bucketfmt.timeline.load import load_timeline
 from bucketfmt.timeline.table_properties import load_config
 from bucketfmt.write.commit.locked_table import LockedTable
 from bucketfmt.write.commit.transactions import Transactions
-from bucketfmt.write.metadata.initialise import drop_partitions, initialise_partitions
+from bucketfmt.write.metadata.initialise import (
+    drop_partitions,
+    forget_definitions,
+    initialise_partitions,
+)
 from bucketfmt.write.undo.recovery import recover
 from bucketfmt.write.undo.rollback import Rollbacks
 
@@ -106,6 +110,8 @@ class MetadataPartitions:
     def drop(self, *names: str) -> None:
         """Remove partitions; all of the metadata table where no names, or `files`, are given.
 
+        The definitions of the partitions that are named go too: Hudi does not make them anew.
+
         Args:
             names: Of partitions.
 
@@ -118,6 +124,7 @@ class MetadataPartitions:
             listed = table.config.metadata_partitions
             _check_listed(names, listed)
             drop_partitions(table, names or listed)
+            forget_definitions(table, names)
 
     @contextmanager
     def _held(self, names: Sequence[str]) -> Iterator[LockedTable]:

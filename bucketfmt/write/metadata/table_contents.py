@@ -16,6 +16,7 @@ from bucketfmt.format.metadata.metadata_keys import (
     format_bloom_filter_key,
     format_column_stats_key,
     format_files_key,
+    is_secondary_index,
 )
 from bucketfmt.format.metadata.metadata_records import (
     ColumnStats,
@@ -27,7 +28,7 @@ from bucketfmt.format.metadata.metadata_schemas import metadata_schema
 from bucketfmt.format.names.names import BaseFileName
 from bucketfmt.metadata_table.definitions import load_index_definitions
 from bucketfmt.process import cached_property
-from bucketfmt.snapshot.files import DataFile
+from bucketfmt.snapshot.files import DataFile, FileSlice
 from bucketfmt.snapshot.listing import StoreLister
 from bucketfmt.snapshot.schema import find_stated_schema
 from bucketfmt.snapshot.snapshot import Snapshot
@@ -40,6 +41,11 @@ from bucketfmt.write.metadata.record_index_update import (
     KeyChange,
     instant_milliseconds,
     plan_record_index,
+)
+from bucketfmt.write.metadata.secondary_index import (
+    find_secondary_columns,
+    plan_secondary_index,
+    read_secondary_keys,
 )
 from bucketfmt.write.metadata.slice_keys import read_slice_keys
 from bucketfmt.write.metadata.statistics_records import partition_stats
@@ -81,6 +87,8 @@ class TableContents:
         schema = metadata_schema(self._config.table_version)
         if name == "record_index":
             return self._record_index()
+        if name in self.secondary_columns:
+            return self._secondary_index(name)
         makers: Mapping[str, Callable[[], Mapping[str, MetadataRecord]]] = {
             "files": self._files,
             "column_stats": self._column_stats,
@@ -97,6 +105,13 @@ class TableContents:
             return definition.is_partitioned
         settings = IndexSettings.from_properties(self._config.properties)
         return settings.index_type == PARTITIONED_RECORD_INDEX
+
+    @cached_property
+    def secondary_columns(self) -> Mapping[str, str]:
+        """The column of each secondary index that is made here, by partition."""
+        names = filter(is_secondary_index, self._definitions)
+        schema = find_stated_schema(self._state.commits, self._config, self._limits)
+        return find_secondary_columns(["record_index", *names], self._definitions, schema)
 
     @cached_property
     def columns(self) -> Sequence[str]:
@@ -177,9 +192,20 @@ class TableContents:
             if found is not None
         }
 
+    @cached_property
+    def _slices(self) -> Sequence[FileSlice]:
+        return [s for path in self._lister.partitions for s in self._snapshot.slices(path)]
+
+    def _secondary_index(self, name: str) -> PartUpdates:
+        schema, column = self._snapshot.schema, self.secondary_columns[name]
+        keys = read_secondary_keys(self._snapshot, schema, self._slices, column)
+        none = pa.array([], keys.type)
+        own = metadata_schema(self._config.table_version)
+        return {None: plan_secondary_index(none, keys, own, self._definitions[name])}
+
     def _record_index(self) -> PartUpdates:
         """Return the index of all records, by their newest file slices, merged."""
-        slices = [s for path in self._lister.partitions for s in self._snapshot.slices(path)]
+        slices = self._slices
         keys = read_slice_keys(self._snapshot, slices)
         none = pa.array([], pa.large_string())
         schema = metadata_schema(self._config.table_version)

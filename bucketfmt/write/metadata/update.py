@@ -9,12 +9,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from bucketfmt.format.hfile.entry_kernels import EntryColumns
 from bucketfmt.format.keys.hashing_kernels import java_string_hashes
 from bucketfmt.format.metadata.metadata_encoding import encode_metadata_records
 from bucketfmt.format.metadata.metadata_records import MetadataRecord, MetadataSchema
+from bucketfmt.format.metadata.secondary_key_kernels import find_value_parts
 
 __all__ = ["MetadataUpdate", "PartUpdates", "PartitionUpdate"]
 
@@ -26,10 +28,13 @@ class PartitionUpdate:
     Attributes:
         entries: The new records, encoded, in the order of their keys.
         deleted: The keys that go, as text. A key is not in both.
+        is_by_value: Whether the file group of a key follows from its value part alone, as in
+            secondary indexes since table version 9.
     """
 
     entries: EntryColumns
     deleted: pa.Array
+    is_by_value: bool = False
 
     @classmethod
     def of(
@@ -54,8 +59,8 @@ class PartitionUpdate:
         Args:
             count: How many file groups there are.
         """
-        keys = _groups_of(self.entries.keys.cast(pa.large_string()), count)
-        gone = _groups_of(self.deleted, count)
+        keys = self._groups_of(self.entries.keys, count)
+        gone = self._groups_of(self.deleted, count)
         for number in np.unique(np.concatenate([keys, gone])).tolist():
             own = pa.array(np.flatnonzero(keys == number))
             yield (
@@ -66,6 +71,13 @@ class PartitionUpdate:
                 ),
             )
 
+    def _groups_of(self, keys: pa.Array, count: int) -> npt.NDArray[np.int64]:
+        if not len(keys):
+            return np.empty(0, np.int64)
+        texts = keys.cast(pa.large_string())
+        hashed = find_value_parts(texts) if self.is_by_value else texts
+        return np.abs(java_string_hashes(hashed.cast(pa.string())).astype(np.int64)) % count
+
 
 PartUpdates = Mapping[str | None, PartitionUpdate]
 """What changes in one partition of the metadata table: in a partitioned record index by the
@@ -73,10 +85,3 @@ partition of the table, in all others by None."""
 
 MetadataUpdate = Mapping[str, PartUpdates]
 """{partition of the metadata table: what changes in it}."""
-
-
-def _groups_of(keys: pa.Array, count: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    if not len(keys):
-        return np.empty(0, np.int64)
-    hashes = java_string_hashes(keys.cast(pa.string())).astype(np.int64)
-    return np.abs(hashes) % count

@@ -1,0 +1,45 @@
+"""Keys of secondary indexes in columns.
+
+Pure: a column kernel; `metadata_keys` has the same key by key. Source: SecondaryIndexKeyUtils.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+__all__ = ["find_value_parts", "format_secondary_keys"]
+
+_TEXT = pa.large_string()
+_NULL = "\0"
+_VALUE_PART = r"(?s)^(?P<part>(?:[^\\$]|\\.)*\$)"
+
+
+def format_secondary_keys(values: pa.Array, record_keys: pa.Array, table_version: int) -> pa.Array:
+    """Return the keys of the entries of some records.
+
+    Args:
+        values: Of the indexed column, as text.
+        record_keys: Text without nulls.
+        table_version: 8 or 9. Before 9 there are no entries of null, and NUL is not escaped.
+
+    Returns:
+        `large_string`, in the order of the records that have an entry.
+    """
+    values, record_keys = values.cast(_TEXT), record_keys.cast(_TEXT)
+    if table_version < 9:
+        is_valid = values.is_valid()
+        values, record_keys = values.filter(is_valid), record_keys.filter(is_valid)
+    escaped = pc.fill_null(_escaped(values, table_version), _NULL)
+    separator = pa.scalar("$", _TEXT)
+    return pc.binary_join_element_wise(escaped, _escaped(record_keys, table_version), separator)
+
+
+def find_value_parts(keys: pa.Array) -> pa.Array:
+    """Return of each key the escaped value and the separator; null where there is no separator."""
+    return pc.struct_field(pc.extract_regex(keys, _VALUE_PART), "part")
+
+
+def _escaped(texts: pa.Array, table_version: int) -> pa.Array:
+    special = r"[\\$\x00]" if table_version >= 9 else r"[\\$]"
+    return pc.replace_substring_regex(texts, special, r"\\\0")
