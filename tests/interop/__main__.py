@@ -1,10 +1,13 @@
 """The judge by hand, and for as long as one likes.
 
 usage: python -m tests.interop replay VERSION SEED        one table again; its folder is kept
-       python -m tests.interop turns VERSION KIND SEED    writing in turns again; likewise
-       python -m tests.interop matrix [VERSION] SEED...   all plays of all kinds of tables
+       python -m tests.interop turns VERSION KIND SEED [METADATA]     writing in turns again
+       python -m tests.interop matrix [VERSION] [METADATA] SEED...    all plays of all kinds
        python -m tests.interop flink SEED...              tables that Flink writes in turns with us
        python -m tests.interop soak MINUTES [SEED]        tables of all versions, from SEED on
+
+METADATA is metadata=on or metadata=off: whether the tables have a metadata table. Without it,
+matrix plays both.
 """
 
 from __future__ import annotations
@@ -28,6 +31,7 @@ from tests.interop.plans import VERSIONS, Plan, make_plan
 
 _TABLES_PER_JVM = 24
 _JVMS = 2
+_METADATA = {"metadata=off": False, "metadata=on": True}
 
 
 def replay(version: str, seed: int) -> int:
@@ -41,16 +45,27 @@ def replay(version: str, seed: int) -> int:
     return _tell(plan, judge_table(plan, folder))
 
 
-def turns(version: str, kind: str, seed: int) -> int:
+def turns(version: str, kind: str, seed: int, has_metadata_table: bool) -> int:
     """Write in turns again."""
     folder = Path(tempfile.mkdtemp(prefix=f"turns-{version}-{kind}-{seed}-"))
     with closing(HudiSession(version, folder / "hudi")) as session:
-        return int(any(one.tally is None for one in play_kind(session, kind, seed, folder)))
+        ended = play_kind(session, kind, seed, folder, has_metadata_table)
+        return int(any(one.tally is None for one in ended))
 
 
-def matrix(versions: Sequence[str], seeds: list[int]) -> int:
-    """Write every kind of table in turns, and say how it went."""
-    ended = play_matrix(versions, seeds, Path(tempfile.mkdtemp(prefix="judge-matrix-")))
+def matrix(arguments: list[str]) -> int:
+    """Write every kind of table in turns, and say how it went.
+
+    Args:
+        arguments: Versions, METADATA and seeds; without a version or METADATA: all.
+    """
+    versions = [word for word in arguments if word in VERSIONS]
+    metadata_tables = [_METADATA[word] for word in arguments if word in _METADATA]
+    seeds = [int(word) for word in arguments if word not in (*VERSIONS, *_METADATA)]
+    folder = Path(tempfile.mkdtemp(prefix="judge-matrix-"))
+    ended = play_matrix(
+        versions or VERSIONS, seeds, folder, metadata_tables or list(_METADATA.values())
+    )
     print(format_matrix(ended))
     return int(any(one.tally is None for one in ended))
 
@@ -80,7 +95,9 @@ def soak(minutes: float, seed: int) -> int:
             session = HudiSession(version, folder / "turns" / version)
             for kind in all_kinds_of(version):
                 if time.monotonic() < ends or not played[version]:
-                    ended = play_kind(session, kind, seed, folder / f"{version}-{kind}")
+                    own = folder / f"{version}-{kind}"
+                    is_odd = (seed // _TABLES_PER_JVM + played[version]) % 2 == 1
+                    ended = play_kind(session, kind, seed, own, has_metadata_table=is_odd)
                     failed += sum(one.tally is None for one in ended)
                     played[version] += 1
             session.close()
@@ -119,11 +136,11 @@ def main(arguments: list[str]) -> int:
         case ["replay", version, seed]:
             return replay(version, int(seed))
         case ["turns", version, kind, seed]:
-            return turns(version, kind, int(seed))
-        case ["matrix", version, seed, *seeds] if version in VERSIONS:
-            return matrix([version], [int(seed), *map(int, seeds)])
-        case ["matrix", seed, *seeds]:
-            return matrix(VERSIONS, [int(seed), *map(int, seeds)])
+            return turns(version, kind, int(seed), has_metadata_table=False)
+        case ["turns", version, kind, seed, metadata] if metadata in _METADATA:
+            return turns(version, kind, int(seed), _METADATA[metadata])
+        case ["matrix", *given] if given and given[-1].isdecimal():
+            return matrix(given)
         case ["flink", seed, *seeds]:
             return flink([int(seed), *map(int, seeds)])
         case ["soak", minutes, *seed]:

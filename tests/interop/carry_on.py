@@ -17,7 +17,16 @@ from bucketfmt.write.services.plan_clean import CleanPolicy
 from tests.interop.hudi_session import HudiSession
 from tests.interop.sides import Bucketfmt, Hudi, Side
 
-__all__ = ["SCHEMA", "TABLE_VERSIONS", "Tally", "Turns", "as_table", "index_of", "kinds_of"]
+__all__ = [
+    "RECORD_KINDS",
+    "SCHEMA",
+    "TABLE_VERSIONS",
+    "Tally",
+    "Turns",
+    "as_table",
+    "index_of",
+    "kinds_of",
+]
 __all__ += ["play_at_random", "play_in_order", "start_turns"]
 
 _KEYS = 60
@@ -39,14 +48,21 @@ _KINDS: Mapping[str, tuple[str, bf.Index]] = {
     "mor-ring": ("MERGE_ON_READ", bf.ConsistentHashingIndex(3)),
     "cow-rules": ("COPY_ON_WRITE", bf.PartitionBucketIndex(2, "us,4")),
     "mor-rules": ("MERGE_ON_READ", bf.PartitionBucketIndex(2, "us,4")),
+    "cow-records": ("COPY_ON_WRITE", bf.RecordIndex()),
+    "mor-records": ("MERGE_ON_READ", bf.RecordIndex()),
 }
+RECORD_KINDS = ("cow-records", "mor-records")
+"""The kinds without buckets, whose keys the record index has; keys are unique in such a table."""
 TABLE_VERSIONS = {"0.15.0": 6, "1.0.2": 8, "1.2.0": 9}
 """The version of the tables that a version of Hudi makes."""
 
 
 def kinds_of(version: str) -> list[str]:
-    """Return the kinds of tables a version of Hudi has: bucket rules by partition from 1.1 on."""
-    return [kind for kind in _KINDS if version == "1.2.0" or not kind.endswith("rules")]
+    """Return the kinds of tables with buckets that a version of Hudi has: bucket rules by
+    partition from 1.1 on.
+    """
+    with_buckets = [kind for kind in _KINDS if kind not in RECORD_KINDS]
+    return [kind for kind in with_buckets if version == "1.2.0" or not kind.endswith("rules")]
 
 
 def index_of(kind: str) -> tuple[str, bf.Index]:

@@ -23,11 +23,13 @@ class HudiSession:
     Attributes:
         version: Of Hudi.
         folder: Where the planned tables are, and what Hudi reads of them; see `hudi_writer.py`.
+        has_metadata_table: Whether the tables that are written in turns have a metadata table.
     """
 
     def __init__(self, version: str, folder: Path) -> None:
         self.version = version
         self.folder = folder
+        self.has_metadata_table = False
         script = ROOT / "tests/interop/hudi_server.py"
         command = [str(find_python()), str(script), version, str(folder)]
         self._process = AnsweringProcess(command, folder)

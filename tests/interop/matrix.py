@@ -8,7 +8,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.interop.carry_on import TABLE_VERSIONS, Tally, kinds_of, play_at_random, play_in_order
+from tests.interop.carry_on import (
+    RECORD_KINDS,
+    TABLE_VERSIONS,
+    Tally,
+    kinds_of,
+    play_at_random,
+    play_in_order,
+)
 from tests.interop.deletes import play_deletes
 from tests.interop.hudi_session import HudiSession
 from tests.interop.many_rows import play_many_rows
@@ -17,7 +24,7 @@ from tests.interop.overlapping import play_overlapping
 from tests.interop.pinned_index import play_pinned_index
 from tests.interop.shapes import play_shape, shapes_of
 from tests.interop.side_by_side import play_side_by_side
-from tests.interop.sides import copying
+from tests.interop.sides import copying, serving_metadata_soon
 from tests.interop.values import play_values
 
 __all__ = [
@@ -56,24 +63,38 @@ class Ended:
     """How a play ended.
 
     Attributes:
+        has_metadata_table: Whether the table had a metadata table that both kept in step.
         tally: What it came to; None if there was a disagreement.
     """
 
     version: str
     kind: str
+    has_metadata_table: bool
     play: str
     tally: Tally | None
 
 
 def all_kinds_of(version: str) -> list[str]:
     """Return the kinds of tables that are written in turns, and the shapes."""
-    return [*kinds_of(version), *shapes_of(version)]
+    return [*kinds_of(version), *RECORD_KINDS, *shapes_of(version)]
 
 
-def plays_of(version: str, kind: str) -> list[str]:
-    """Return the plays of a kind: Hudi has non-blocking writes from 1.0 on, simple buckets only."""
+def plays_of(version: str, kind: str, has_metadata_table: bool = False) -> list[str]:
+    """Return the plays of a kind: Hudi has non-blocking writes from 1.0 on, simple buckets only.
+
+    Args:
+        version: Of Hudi.
+        kind: Of the table.
+        has_metadata_table: Whether the table has a metadata table that both keep in step. Plays
+            that begin with another metadata table are left out then.
+    """
+    if has_metadata_table:
+        own = {"metadata table", *(["shapes"] if kind.endswith("metadata-table") else [])}
+        return [play for play in plays_of(version, kind) if play not in own]
     if kind in shapes_of(version):
         return ["shapes"]
+    if kind in RECORD_KINDS:
+        return ["metadata table"]
     overlaps = version != "0.15.0" and kind in ("mor-simple", "mor-rules")
     return [
         "in order",
@@ -86,33 +107,45 @@ def plays_of(version: str, kind: str) -> list[str]:
     ]
 
 
-def play_kind(session: HudiSession, kind: str, seed: int, folder: Path) -> list[Ended]:
+def play_kind(
+    session: HudiSession, kind: str, seed: int, folder: Path, has_metadata_table: bool
+) -> list[Ended]:
     """Play all there is of a kind of table; disagreements are told, and their folders kept."""
     ended = []
-    for name in plays_of(session.version, kind):
+    session.has_metadata_table = has_metadata_table
+    for name in plays_of(session.version, kind, has_metadata_table):
         tally, own = None, folder / name.replace(" ", "-")
         try:
-            with copying():
+            with copying(), serving_metadata_soon():
                 tally = PLAYS[name](session, own, kind, seed)
         except Exception as error:
             told = f"{error}\nthe table is in {own}"
         else:
             told = str(tally)
             shutil.rmtree(own)
-        print(f"{session.version} {kind} {seed} {name}: {told}", file=sys.stderr, flush=True)
-        ended.append(Ended(session.version, kind, name, tally))
+        how = "with a metadata table" if has_metadata_table else "without"
+        where = f"{session.version} {kind} {seed} {how}, {name}"
+        print(f"{where}: {told}", file=sys.stderr, flush=True)
+        ended.append(Ended(session.version, kind, has_metadata_table, name, tally))
     return ended
 
 
-def play_matrix(versions: Sequence[str], seeds: Sequence[int], folder: Path) -> list[Ended]:
-    """Play everything, with one Hudi after the other."""
+def play_matrix(
+    versions: Sequence[str],
+    seeds: Sequence[int],
+    folder: Path,
+    metadata_tables: Sequence[bool],
+) -> list[Ended]:
+    """Play everything, with one Hudi after the other, without a metadata table and with one."""
     ended: list[Ended] = []
     for version in versions:
         session = HudiSession(version, folder / version)
         for kind in all_kinds_of(version):
             # Nothing of a shape is random.
             for seed in seeds[:1] if kind in shapes_of(version) else seeds:
-                ended += play_kind(session, kind, seed, folder / f"{version}-{kind}-{seed}")
+                for has_one in metadata_tables:
+                    own = folder / f"{version}-{kind}-{seed}-{'with' if has_one else 'without'}"
+                    ended += play_kind(session, kind, seed, own, has_one)
         session.close()
     return ended
 
@@ -122,14 +155,16 @@ def format_matrix(ended: Sequence[Ended]) -> str:
 
     The shapes are one row, copy-on-write and merge-on-read.
     """
-    rows = [["table version", "Hudi", "kind", *PLAYS, "by bucketfmt", "by Hudi", "disagreements"]]
-    rows.append(["--:", "---", "---", *("--:" for _ in rows[0][3:])])
-    groups: dict[tuple[str, str], list[Ended]] = {}
+    rows = [["table version", "Hudi", "kind", "metadata table", *PLAYS]]
+    rows[0] += ["by bucketfmt", "by Hudi", "disagreements"]
+    rows.append(["--:", "---", "---", "---", *("--:" for _ in rows[0][4:])])
+    groups: dict[tuple[str, str, str], list[Ended]] = {}
     for one in ended:
         kind = f"{one.kind[:3]}, other shapes" if one.play == "shapes" else one.kind
-        groups.setdefault((one.version, kind), []).append(one)
-    for (version, kind), own in groups.items():
-        row = [str(TABLE_VERSIONS[version]), version, kind]
+        has_one = "yes" if one.has_metadata_table or one.play == "metadata table" else ""
+        groups.setdefault((one.version, kind, has_one), []).append(one)
+    for (version, kind, has_one), own in groups.items():
+        row = [str(TABLE_VERSIONS[version]), version, kind, has_one]
         for play in PLAYS:
             rounds = [one.tally.rounds for one in own if one.play == play and one.tally]
             row.append(str(sum(rounds)) if rounds else "")

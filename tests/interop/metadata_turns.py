@@ -6,34 +6,22 @@ import warnings
 from datetime import date
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import bucketfmt as bf
 from bucketfmt.format.names.names import find_data_file_name
-from bucketfmt.write.metadata import metadata_services
-from tests.interop.carry_on import Tally, Turns, start_turns
+from tests.interop.carry_on import RECORD_KINDS, Tally, Turns, start_turns
 from tests.interop.hudi_session import HudiSession
-from tests.interop.sides import Side
+from tests.interop.sides import Side, metadata_options, serving_metadata_soon
 from tests.write.metadata_records import assert_in_step, records_of
 
 __all__ = ["play_metadata_table"]
 
 _WRITER = bf.WriterConfig(lock="filesystem")
-_COMPACTED_AFTER = 3
 
 
 def _options(has_record_index: bool) -> dict[str, str]:
-    """Return the options of Hudi's writers: all partitions, and compactions soon."""
-    on = str(has_record_index).lower()
     return {
-        "hoodie.metadata.enable": "true",
-        "hoodie.metadata.index.column.stats.enable": "true",
-        "hoodie.metadata.index.partition.stats.enable": "true",
-        "hoodie.metadata.index.bloom.filter.enable": "true",
-        "hoodie.metadata.record.index.enable": on,
-        "hoodie.metadata.global.record.level.index.enable": on,
-        "hoodie.metadata.record.index.min.filegroup.count": "2",
-        "hoodie.metadata.compact.max.delta.commits": str(_COMPACTED_AFTER + 1),
+        **metadata_options(has_record_index),
         "hoodie.cleaner.policy.failed.writes": "LAZY",
         "hoodie.write.concurrency.mode": "optimistic_concurrency_control",
         "hoodie.write.lock.provider": (
@@ -50,16 +38,16 @@ class _MetadataTurns(Turns):
         self.compare_ours()
         assert_in_step(self.table)
         by_metadata = {"hoodie__metadata__enable": "true", "hoodie__enable__data__skipping": "true"}
-        for options in ({"hoodie__metadata__enable": "false"}, by_metadata):
-            self.compare_hudis(**options)
-            for where, keep in (
-                ("price > 0.5", lambda row: row["price"] > 0.5),
-                ("name = 'ä𝄞'", lambda row: row["name"] == "ä𝄞"),
-                ("region = 'eu' and price < 0.3", _is_cheap),
-            ):
-                found = self.hudi.read(where=where, **options).num_rows
-                expected = sum(1 for row in self._expected if keep(row))
-                assert found == expected, f"{where} by {options} after {self.done}"
+        self.compare_hudis(hoodie__metadata__enable="false")
+        self.compare_hudis(**by_metadata)
+        for where, keep in (
+            ("price > 0.5", lambda row: row["price"] > 0.5),
+            ("name = 'ä𝄞'", lambda row: row["name"] == "ä𝄞"),
+            ("region = 'eu' and price < 0.3", _is_cheap),
+        ):
+            found = self.hudi.read(where=where, **by_metadata).num_rows
+            expected = sum(1 for row in self._expected if keep(row))
+            assert found == expected, f"{where} after {self.done}"
         if "record_index" in bf.open(self.table.uri).config.metadata_partitions:
             self._compare_record_index()
         self.rounds += 1
@@ -94,18 +82,20 @@ class _MetadataTurns(Turns):
 def play_metadata_table(session: HudiSession, folder: Path, kind: str, seed: int) -> Tally:
     """Hudi makes the metadata table; both write, serve it, and it is rebuilt by bucketfmt.
 
-    Hudi 0.15 leaves keys out of the record index that it adds to a bucket, and no release takes
-    one with rows that are new in a log.
+    Tables without buckets are located by the record index. In a table with buckets, Hudi 0.15
+    leaves keys out of the record index that it adds to a bucket, and no release takes one with
+    rows that are new in a log.
     """
-    has_record_index = kind.startswith("cow") and session.version != "0.15.0"
-    options = _options(has_record_index)
+    options = _options(kind.startswith("cow") and session.version != "0.15.0")
+    if kind in RECORD_KINDS:
+        options = {**_options(has_record_index=True), "hoodie.index.type": "RECORD_INDEX"}
     turns = start_turns(session, folder, kind, seed, _WRITER, options, _MetadataTurns)
     us, hudi = turns.us, turns.hudi
     services = ["clean", "archive"]
     if turns.table.config.table_type == "MERGE_ON_READ":
         services = ["compact", *services]
     with (
-        mock.patch.object(metadata_services, "_DELTA_COMMITS", _COMPACTED_AFTER),
+        serving_metadata_soon(),
         warnings.catch_warnings(),
     ):
         warnings.filterwarnings("error", "the metadata table is")  # made anew, or removed

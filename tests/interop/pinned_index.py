@@ -29,7 +29,7 @@ def play_pinned_index(session: HudiSession, folder: Path, kind: str, seed: int) 
     uri, random, held = str(folder / "pinned"), Random(seed), {}
     plain = {
         "hoodie.table.name": "pinned",
-        "hoodie.metadata.enable": "false",
+        "hoodie.metadata.enable": str(session.has_metadata_table).lower(),
         "hoodie.compact.inline": "false",
         "hoodie.datasource.write.operation": "upsert",
         "hoodie.datasource.write.table.type": (

@@ -11,11 +11,12 @@ import pyarrow as pa
 
 import bucketfmt as bf
 from bucketfmt.rows.log_writer import DataFormat
+from bucketfmt.write.metadata import metadata_services
 from bucketfmt.write.services.compaction import Compactor
 from bucketfmt.write.services.plan_clean import CleanPolicy
 from tests.interop.hudi_session import HudiSession
 
-__all__ = ["Bucketfmt", "Hudi", "Side", "copying"]
+__all__ = ["Bucketfmt", "Hudi", "Side", "copying", "metadata_options", "serving_metadata_soon"]
 
 _RETAINED, _KEPT_MIN, _KEPT_MAX = (
     1,
@@ -24,9 +25,36 @@ _RETAINED, _KEPT_MIN, _KEPT_MAX = (
 )  # commits or versions, so few that services find something to do
 
 
+_METADATA_COMPACTED_AFTER = 3  # delta commits
+
+
+def metadata_options(has_record_index: bool) -> dict[str, str]:
+    """Return the options of Hudi's writers: all partitions, and compactions soon."""
+    on = str(has_record_index).lower()
+    return {
+        "hoodie.metadata.enable": "true",
+        "hoodie.metadata.index.column.stats.enable": "true",
+        "hoodie.metadata.index.partition.stats.enable": "true",
+        "hoodie.metadata.index.bloom.filter.enable": "true",
+        "hoodie.metadata.record.index.enable": on,
+        "hoodie.metadata.global.record.level.index.enable": on,
+        "hoodie.metadata.record.index.min.filegroup.count": "2",
+        "hoodie.metadata.compact.max.delta.commits": str(_METADATA_COMPACTED_AFTER + 1),
+    }
+
+
+def serving_metadata_soon() -> AbstractContextManager[object]:
+    """Have metadata tables compacted, cleaned and archived by bucketfmt after few commits."""
+    return mock.patch.object(metadata_services, "_DELTA_COMMITS", _METADATA_COMPACTED_AFTER)
+
+
 def copying() -> AbstractContextManager[object]:
     """Have columns copied of files of any size: the tables here are small."""
     return mock.patch("bucketfmt.rows.parquet.copying._COPIED_BYTES", 0)
+
+
+_WITHOUT_METADATA = {"hoodie.metadata.enable": "false"}
+_BY_METADATA = {"hoodie.metadata.enable": "true", "hoodie.enable.data.skipping": "true"}
 
 
 class Side(Protocol):
@@ -95,7 +123,11 @@ class Bucketfmt:
 
 
 class Hudi:
-    """Hudi on Spark: rows by its data source, services by its write client."""
+    """Hudi on Spark: rows by its data source, services by its write client.
+
+    Where the session says so, bucketfmt makes the metadata table of the empty table, and both keep
+    it in step.
+    """
 
     name = "Hudi"
 
@@ -103,10 +135,16 @@ class Hudi:
         self, session: HudiSession, table: bf.Table, more: Mapping[str, str] | None = None
     ) -> None:
         self._session, self._uri = session, table.uri
+        self._has_metadata_table = session.has_metadata_table
+        metadata = {"hoodie.metadata.enable": "false"}
+        if session.has_metadata_table:
+            metadata = metadata_options(has_record_index=False)
+            of_partitions = ["partition_stats"] if table.config.table_version >= 8 else []
+            table.metadata_table.init("column_stats", "bloom_filters", *of_partitions)
         config = table.config
         self._manual = {
             "hoodie.table.name": config.name,
-            "hoodie.metadata.enable": "false",
+            **metadata,
             "hoodie.clean.automatic": "false",
             "hoodie.archive.automatic": "false",
             "hoodie.compact.inline": "false",
@@ -133,10 +171,16 @@ class Hudi:
     def read(self, where: str | None = None, **options: str) -> pa.Table:
         """Return the table as Hudi reads it, or the rows for which a condition of SQL holds.
 
-        Options have `__` for dots.
+        With a metadata table, Hudi reads the same without it. Options have `__` for dots.
         """
         settings = {key.replace("__", "."): value for key, value in options.items()}
-        return self._session.read(self._uri, settings, where)
+        if not self._has_metadata_table:
+            return self._session.read(self._uri, settings, where)
+        without = self._session.read(self._uri, {**settings, **_WITHOUT_METADATA}, where)
+        found = self._session.read(self._uri, {**settings, **_BY_METADATA}, where)
+        rows, expected = (sorted(map(str, read.to_pylist())) for read in (found, without))
+        assert rows == expected, f"by the metadata table Hudi reads {rows}, without {expected}"
+        return found
 
     def upsert(self, rows: pa.Table) -> None:
         self._write("upsert", rows)
