@@ -22,7 +22,8 @@ from bucketfmt.format.metadata.metadata_records import (
 
 __all__ = ["merge_records"]
 
-_NUMBERS = frozenset({"Int", "Long", "Float", "Double"})  # a column may have been widened
+# A column may have been widened, and until table version 8 Hudi has its dates as ints too.
+_NUMBERS = frozenset({"Int", "Long", "Float", "Double", "Date"})
 _DECIMAL_ORDINAL = 10
 _SIGN = 0x80  # Java's bytes have one
 

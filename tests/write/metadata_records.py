@@ -20,6 +20,7 @@ from bucketfmt.format.metadata.metadata_records import (
     FilesRecord,
     MetadataRecord,
     RecordLocation,
+    StatValue,
 )
 from bucketfmt.format.timeline.service_metadata import RollbackMetadata
 from bucketfmt.limits import DEFAULT_LIMITS
@@ -162,19 +163,31 @@ def _covers(found: Any, expected: Any) -> bool:
     """
     if found == expected:
         return True
+    counted = found.value_count >= expected.value_count and found.null_count >= expected.null_count
+    if expected.minimum is None and expected.maximum is None:  # all are null
+        return bool(counted)
     same = (found.minimum, found.maximum, expected.minimum, expected.maximum)
     if any(bound is None for bound in same) or len({bound.wrapper for bound in same}) > 1:
         return False
     least, greatest, wanted_least, wanted_greatest = (bound.value for bound in same)
-    counted = found.value_count >= expected.value_count and found.null_count >= expected.null_count
     return bool(least <= wanted_least and wanted_greatest <= greatest and counted)
 
 
 def _normal(record: MetadataRecord | None) -> MetadataRecord | None:
-    """Return statistics without bounds where all values are null: Hudi states 0 for numbers."""
-    if isinstance(record, ColumnStats) and record.value_count == record.null_count:
+    """Return statistics in one form for what Hudi says in several.
+
+    Where all values are null, Hudi states 0 for numbers. Until table version 8 a compaction by
+    Hudi makes plain ints of dates.
+    """
+    if not isinstance(record, ColumnStats):
+        return record
+    if record.value_count == record.null_count:
         return replace(record, minimum=None, maximum=None)
-    return record
+    return replace(record, minimum=_as_int(record.minimum), maximum=_as_int(record.maximum))
+
+
+def _as_int(bound: StatValue | None) -> StatValue | None:
+    return replace(bound, wrapper="Int") if bound and bound.wrapper == "Date" else bound
 
 
 def _rolled_back_logs(table: bf.Table) -> set[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import date, datetime, timezone
 from decimal import Decimal
 from pathlib import Path
@@ -117,6 +118,25 @@ def test_bounds_of_widened_columns_are_of_the_widest_type() -> None:
     assert decimals.value_type_info == "20,4"
     bounds = [b.value for b in (decimals.minimum, decimals.maximum) if b is not None]
     assert [int.from_bytes(b, "big") for b in bounds if isinstance(b, bytes)] == [10**4, 10**14]
+
+
+@pytest.mark.parametrize("newer", ["Int", "Date"])
+def test_dates_that_hudi_made_ints_of_count_in_the_statistics_of_their_partition(
+    newer: str,
+) -> None:
+    """Hudi's compactions of metadata tables do so until version 8. Rows without bounds are lost."""
+    files = [
+        column_stats("f", "day", ColumnValues(day, day, 1, 0, pa.date32()), 8) for day in (5, 7)
+    ]
+    older = "Date" if newer == "Int" else "Int"
+    said = [
+        replace(each, minimum=StatValue(kind, day), maximum=StatValue(kind, day))
+        for each, kind, day in zip(files, (older, newer), (5, 7), strict=True)
+        if each is not None
+    ]
+    (record,) = partition_stats("p", said).values()
+    assert isinstance(record, ColumnStats)
+    assert (record.minimum, record.maximum) == (StatValue(newer, 5), StatValue(newer, 7))
 
 
 def test_columns_that_lose_their_statistics_hide_no_rows(tmp_path: Path) -> None:
