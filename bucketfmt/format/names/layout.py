@@ -34,6 +34,7 @@ __all__ = [
     "PROPERTIES_BACKUP",
     "PROPERTIES_CHECKSUMS",
     "SCHEMA_FOLDER",
+    "UNKNOWN_WRITE_TOKEN",
     "find_archive_number",
     "find_manifest_version",
     "format_archive_name",
@@ -64,6 +65,10 @@ METADATA_TABLE = f"{METADATA_FOLDER}/metadata"
 
 SCHEMA_FOLDER = f"{METADATA_FOLDER}/.schema"
 """Holds the schemas with column ids, one file for each change of the schema."""
+
+
+UNKNOWN_WRITE_TOKEN = "1-0-1"  # noqa: S105
+"""The write token of a file that no task writes (HoodieLogFormat.UNKNOWN_WRITE_TOKEN)."""
 
 
 def is_metadata_path(path: str) -> bool:
@@ -132,7 +137,7 @@ def find_manifest_version(name: str) -> int | None:
 
 def format_archive_name(number: int) -> str:
     """Return the name of the archive file of layout 1 with this number."""
-    return f".commits_.archive.{number}_1-0-1"
+    return f".commits_.archive.{number}_{UNKNOWN_WRITE_TOKEN}"
 
 
 def find_archive_number(name: str) -> int | None:

@@ -22,7 +22,20 @@ from bucketfmt.format.names.layout import (
 from bucketfmt.format.names.paths import check_relative_path, join_path
 from bucketfmt.format.table.properties import check_table_checksum
 
-__all__ = ["KeyGenerator", "MergeMode", "PartialUpdateMode", "TableConfig"]
+__all__ = [
+    "METADATA_PARTITIONS",
+    "METADATA_PARTITIONS_INFLIGHT",
+    "KeyGenerator",
+    "MergeMode",
+    "PartialUpdateMode",
+    "TableConfig",
+]
+
+METADATA_PARTITIONS = "hoodie.table.metadata.partitions"
+"""The property that lists the partitions of the metadata table that are ready for use."""
+
+METADATA_PARTITIONS_INFLIGHT = f"{METADATA_PARTITIONS}.inflight"
+"""The property that lists the partitions of the metadata table that are being made."""
 
 
 class KeyGenerator(str, Enum):
@@ -228,10 +241,8 @@ class TableConfig:
                 properties, "hoodie.datasource.write.drop.partition.columns"
             ),
             base_file_format=properties.get("hoodie.table.base.file.format") or "PARQUET",
-            metadata_partitions=_fields(properties, "hoodie.table.metadata.partitions"),
-            metadata_partitions_inflight=_fields(
-                properties, "hoodie.table.metadata.partitions.inflight"
-            ),
+            metadata_partitions=_fields(properties, METADATA_PARTITIONS),
+            metadata_partitions_inflight=_fields(properties, METADATA_PARTITIONS_INFLIGHT),
             create_schema=properties.get("hoodie.table.create.schema") or None,
             timezone=_one_of(properties, "hoodie.table.timeline.timezone", ("LOCAL", "UTC")),
             cdc_enabled=_flag(properties, "hoodie.table.cdc.enabled"),

@@ -26,7 +26,7 @@ from bucketfmt.format.metadata.metadata_keys import (
 )
 from bucketfmt.format.metadata.metadata_schemas import metadata_schema
 from bucketfmt.format.names.instants import State, format_instant_file_name
-from bucketfmt.format.names.layout import METADATA_FOLDER, METADATA_TABLE
+from bucketfmt.format.names.layout import METADATA_FOLDER, METADATA_TABLE, UNKNOWN_WRITE_TOKEN
 from bucketfmt.format.names.names import LogFileName, find_metadata_file_name
 from bucketfmt.format.names.paths import join_path
 from bucketfmt.format.table.table_config import TableConfig
@@ -45,7 +45,6 @@ __all__ = ["INITIAL_WRITE_TOKEN", "put_delta_commit", "remove_delta_commit"]
 INITIAL_WRITE_TOKEN = "0-0-0"  # noqa: S105
 """The write token of the log file that a file group begins with (DEFAULT_WRITE_TOKEN)."""
 
-_WRITE_TOKEN = "1-0-1"  # HoodieLogFormat.UNKNOWN_WRITE_TOKEN  # noqa: S105
 _ROLLBACK_BLOCK = "0"  # HoodieCommandBlockTypeEnum
 _UPSERT = "UPSERT_PREPPED"
 
@@ -180,7 +179,7 @@ def _put_log(
 ) -> LogFileName:
     """Create a log file of a slice with the first version that is free."""
     while True:
-        name = LogFileName(file_id, start, version, _WRITE_TOKEN)
+        name = LogFileName(file_id, start, version, UNKNOWN_WRITE_TOKEN)
         if store.put_if_absent(join_path(folder, str(name)), data):
             return name
         version += 1

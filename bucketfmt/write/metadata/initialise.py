@@ -25,7 +25,12 @@ from bucketfmt.format.metadata.metadata_files import (
 from bucketfmt.format.metadata.metadata_keys import format_metadata_file_id
 from bucketfmt.format.metadata.metadata_schemas import metadata_schema
 from bucketfmt.format.names.instants import INIT_INSTANT
-from bucketfmt.format.names.layout import METADATA_FOLDER, METADATA_TABLE, PARTITION_METAFILE
+from bucketfmt.format.names.layout import (
+    METADATA_FOLDER,
+    METADATA_TABLE,
+    PARTITION_METAFILE,
+    UNKNOWN_WRITE_TOKEN,
+)
 from bucketfmt.format.names.names import BaseFileName, LogFileName
 from bucketfmt.format.names.paths import check_relative_path, join_path
 from bucketfmt.format.table.properties import (
@@ -33,7 +38,11 @@ from bucketfmt.format.table.properties import (
     encode_partition_metadata,
     table_checksum,
 )
-from bucketfmt.format.table.table_config import TableConfig
+from bucketfmt.format.table.table_config import (
+    METADATA_PARTITIONS,
+    METADATA_PARTITIONS_INFLIGHT,
+    TableConfig,
+)
 from bucketfmt.format.timeline.commit_metadata import NULL_COMMIT, CommitMetadata, WriteStat
 from bucketfmt.metadata_table.definitions import INDEX_DEFINITIONS, load_index_definitions
 from bucketfmt.storage.folder_store import FolderStore
@@ -56,14 +65,11 @@ __all__ = [
 KEPT_PARTITIONS = ("files", "column_stats", "bloom_filters", "partition_stats", "record_index")
 """The partitions that are made and kept in step here, in the order in which they are made."""
 
-_PARTITIONS = "hoodie.table.metadata.partitions"
-_INFLIGHT = f"{_PARTITIONS}.inflight"
 _DEFINITIONS_PATH = f"{METADATA_FOLDER}/.index_defs/index.json"
 _FILE_GROUPS = {"files": 1, "column_stats": 2, "bloom_filters": 4, "partition_stats": 1}
 _GROUPS_OF_TABLE, _GROUPS_OF_PARTITION = (10, 10_000), (1, 10)  # of a record index, by default
 _RECORD_BYTES, _GROUP_BYTES, _GROWTH = 48, 1 << 30, 2
 _FIRST_SUFFIX = 10  # of instants of table version 6
-_WRITE_TOKEN = "1-0-1"  # noqa: S105
 _BULK_INSERT = "BULK_INSERT_PREPPED"
 
 
@@ -155,9 +161,13 @@ def _list(table: LockedTable, change: Callable[[Sequence[str]], Sequence[str]]) 
     """Change which partitions the table lists."""
 
     def changed(properties: Mapping[str, str]) -> Mapping[str, str]:
-        known = [name.strip() for name in properties.get(_PARTITIONS, "").split(",")]
+        known = [name.strip() for name in properties.get(METADATA_PARTITIONS, "").split(",")]
         listed = sorted(set(change([name for name in known if name])))
-        return {**properties, _PARTITIONS: ",".join(listed), _INFLIGHT: ""}
+        return {
+            **properties,
+            METADATA_PARTITIONS: ",".join(listed),
+            METADATA_PARTITIONS_INFLIGHT: "",
+        }
 
     change_properties(table.store, table.limits, table.machine.now(), changed)
     table.load_config()
@@ -231,7 +241,7 @@ def _put_partition(table: LockedTable, name: str, contents: TableContents) -> No
             return None
         created_ms = int(table.machine.now() * 1000)
         data = encode_metadata_base_file(own.entries, schema, created_ms=created_ms)
-        path = join_path(name, str(BaseFileName(file_id, _WRITE_TOKEN, time, "hfile")))
+        path = join_path(name, str(BaseFileName(file_id, UNKNOWN_WRITE_TOKEN, time, "hfile")))
         below.store.replace(path, data)
         return WriteStat(
             file_id=file_id,

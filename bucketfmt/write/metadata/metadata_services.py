@@ -14,11 +14,11 @@ from bucketfmt.format.metadata.metadata_files import encode_metadata_base_file
 from bucketfmt.format.metadata.metadata_records import BloomFilterEntry, ColumnStats
 from bucketfmt.format.metadata.metadata_schemas import metadata_schema
 from bucketfmt.format.names.instants import State
+from bucketfmt.format.names.layout import UNKNOWN_WRITE_TOKEN
 from bucketfmt.format.names.names import BaseFileName
 from bucketfmt.format.names.paths import join_path
 from bucketfmt.format.timeline.commit_metadata import CommitMetadata, WriteStat
 from bucketfmt.format.timeline.plans import CleanerPlan, CleanFileInfo, CompactionOperation
-from bucketfmt.format.timeline.service_metadata import CleanMetadata, CleanPartitionMetadata
 from bucketfmt.format.timeline.write_operation import WriteOperation
 from bucketfmt.metadata_table.group_reader import GroupReader
 from bucketfmt.metadata_table.metadata_table import (
@@ -32,14 +32,13 @@ from bucketfmt.timeline.load import load_compaction_plan, load_requested_content
 from bucketfmt.timeline.timeline import Instant, Timeline
 from bucketfmt.write.commit.locked_table import LockedTable
 from bucketfmt.write.services.plan_archive import ArchiveBasis, Kept, plan_archive
-from bucketfmt.write.services.plan_clean import parse_clean_plan
+from bucketfmt.write.services.plan_clean import cleaned, parse_clean_plan
 from bucketfmt.write.services.plan_compaction import plan_compaction
 
 __all__ = ["serve_metadata_table"]
 
 _DELTA_COMMITS = 10  # hoodie.metadata.compact.max.delta.commits
 _COMPACTION_SUFFIX, _CLEAN_SUFFIX = "001", "002"  # of instants until table version 6
-_WRITE_TOKEN = "1-0-1"  # noqa: S105
 _SLICES_KEPT = 2
 _KEPT = Kept()
 _POLICY = "KEEP_LATEST_FILE_VERSIONS"
@@ -159,7 +158,7 @@ def _put_base_file(
         created_ms=int(below.machine.now() * 1000),
     )
     partition, file_id = operation.partition_path or "", operation.file_id or ""
-    name = str(BaseFileName(file_id, _WRITE_TOKEN, time, "hfile"))
+    name = str(BaseFileName(file_id, UNKNOWN_WRITE_TOKEN, time, "hfile"))
     path = join_path(partition, name)
     below.store.replace(path, data)  # an earlier try may have left it
     return WriteStat(
@@ -215,22 +214,7 @@ def _execute_clean(below: LockedTable, instant: Instant, plan: CleanerPlan) -> N
         for name in names:
             below.store.delete(join_path(partition, name))
     below.load_timeline()
-    metadata = CleanMetadata(
-        start_clean_time=instant.requested_time,
-        time_taken_in_millis=0,
-        total_files_deleted=sum(map(len, deleted.values())),
-        earliest_commit_to_retain="",
-        partition_metadata={
-            partition: CleanPartitionMetadata(
-                partition_path=partition,
-                policy=plan.policy,
-                delete_path_patterns=names,
-                success_delete_files=names,
-                failed_delete_files=[],
-            )
-            for partition, names in deleted.items()
-        },
-    )
+    metadata = cleaned(instant.requested_time, plan, deleted, 0)
     below.publish(instant, metadata)
     below.load_timeline()
 

@@ -7,13 +7,15 @@ Source: HoodieTableMetadataUtil.deleteMetadataTable, HoodieTableConfig.clearMeta
 from __future__ import annotations
 
 from bucketfmt.format.names.layout import METADATA_TABLE
+from bucketfmt.format.table.table_config import (
+    METADATA_PARTITIONS,
+    METADATA_PARTITIONS_INFLIGHT,
+)
 from bucketfmt.limits import Limits
 from bucketfmt.storage.store import Store
 from bucketfmt.timeline.table_properties import change_properties
 
 __all__ = ["drop_metadata_table"]
-
-_PARTITIONS = "hoodie.table.metadata.partitions"
 
 
 def drop_metadata_table(store: Store, limits: Limits, now: float) -> None:
@@ -27,6 +29,6 @@ def drop_metadata_table(store: Store, limits: Limits, now: float) -> None:
     Raises:
         StorageError: the store failed. The table reads as before; do it again.
     """
-    none = {_PARTITIONS: "", f"{_PARTITIONS}.inflight": ""}
+    none = {METADATA_PARTITIONS: "", METADATA_PARTITIONS_INFLIGHT: ""}
     change_properties(store, limits, now, lambda properties: {**properties, **none})
     store.delete_tree(METADATA_TABLE)

@@ -24,7 +24,7 @@ from bucketfmt.format.names.layout import (
     HISTORY_FOLDER_NAME,
 )
 from bucketfmt.format.table.properties import table_checksum
-from bucketfmt.format.table.table_config import MergeMode, TableConfig
+from bucketfmt.format.table.table_config import METADATA_PARTITIONS, MergeMode, TableConfig
 from bucketfmt.index.model import Index, as_bucket_index
 from bucketfmt.rows.avro.avro_schema_json import avro_schema_json
 from bucketfmt.rows.columns.column_paths import find_column
@@ -149,7 +149,7 @@ _OF_ARGUMENTS = frozenset(
         "hoodie.table.checksum",
         "hoodie.table.type",
         "hoodie.table.keygenerator.class",
-        "hoodie.table.metadata.partitions",
+        METADATA_PARTITIONS,
     }
 )
 _CHOICES = frozenset(

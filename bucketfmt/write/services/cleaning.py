@@ -24,8 +24,6 @@ from bucketfmt.format.names.paths import join_path
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.format.timeline.plans import CleanerPlan, CompactionPlan
 from bucketfmt.format.timeline.service_metadata import (
-    CleanMetadata,
-    CleanPartitionMetadata,
     SavepointMetadata,
 )
 from bucketfmt.progress import ProgressCallback, Steps
@@ -48,6 +46,7 @@ from bucketfmt.write.rows.basis import check_writable
 from bucketfmt.write.services.plan_clean import (
     CleanBasis,
     Retention,
+    cleaned,
     earliest_retained,
     find_compacted_names,
     find_savepointed_names,
@@ -191,7 +190,8 @@ class Cleaner:
                 deleted.append(path)
                 size += info.size if info is not None else 0
                 steps.step()
-        metadata = _metadata_of(instant, plan, to_delete, owner.machine.monotonic() - began)
+        seconds = owner.machine.monotonic() - began
+        metadata = cleaned(instant.requested_time, plan, to_delete, seconds)
         with owner.locked() as table:
             if instant.requested_time not in {
                 i.requested_time for i in table.timeline.completed.of("clean").instants
@@ -253,26 +253,3 @@ def _load_compactions(state: TableState) -> list[CompactionPlan]:
         load_compaction_plan(state.store, state.config, instant, state.limits)
         for instant in state.timeline.pending.of("compaction", "logcompaction").instants
     ]
-
-
-def _metadata_of(
-    instant: Instant, plan: CleanerPlan, deleted: Mapping[str, Sequence[str]], seconds: float
-) -> CleanMetadata:
-    return CleanMetadata(
-        start_clean_time=instant.requested_time,
-        time_taken_in_millis=int(seconds * 1000),
-        total_files_deleted=sum(map(len, deleted.values())),
-        earliest_commit_to_retain=earliest_retained(plan) or "",
-        last_completed_commit_timestamp=plan.last_completed_commit_timestamp,
-        partition_metadata={
-            path: CleanPartitionMetadata(
-                partition_path=path,
-                policy=plan.policy,
-                delete_path_patterns=names,
-                success_delete_files=names,
-                failed_delete_files=[],
-            )
-            for path, names in deleted.items()
-        },
-        extra_metadata=plan.extra_metadata,
-    )

@@ -20,7 +20,11 @@ from bucketfmt.format.timeline.plans import (
     CleanFileInfo,
     CompactionPlan,
 )
-from bucketfmt.format.timeline.service_metadata import SavepointMetadata
+from bucketfmt.format.timeline.service_metadata import (
+    CleanMetadata,
+    CleanPartitionMetadata,
+    SavepointMetadata,
+)
 from bucketfmt.limits import Limits
 from bucketfmt.snapshot.file_slices import InstantView, TimelineView, find_slice_history
 from bucketfmt.snapshot.files import DataFile, FileSlice
@@ -30,6 +34,7 @@ __all__ = [
     "CleanBasis",
     "CleanPolicy",
     "Retention",
+    "cleaned",
     "earliest_retained",
     "find_compacted_names",
     "find_earliest_retained",
@@ -287,3 +292,37 @@ def earliest_retained(plan: CleanerPlan | None) -> str | None:
     if plan is None or plan.earliest_instant_to_retain is None:
         return None
     return plan.earliest_instant_to_retain.timestamp
+
+
+def cleaned(
+    requested_time: str,
+    plan: CleanerPlan,
+    deleted: Mapping[str, Sequence[str]],
+    seconds: float,
+) -> CleanMetadata:
+    """Return what the completed file of a clean holds.
+
+    Args:
+        requested_time: Of the clean.
+        plan: That was executed.
+        deleted: The names of the files that are gone, by partition path.
+        seconds: How long deleting them took.
+    """
+    return CleanMetadata(
+        start_clean_time=requested_time,
+        time_taken_in_millis=int(seconds * 1000),
+        total_files_deleted=sum(map(len, deleted.values())),
+        earliest_commit_to_retain=earliest_retained(plan) or "",
+        last_completed_commit_timestamp=plan.last_completed_commit_timestamp,
+        partition_metadata={
+            path: CleanPartitionMetadata(
+                partition_path=path,
+                policy=plan.policy,
+                delete_path_patterns=names,
+                success_delete_files=names,
+                failed_delete_files=[],
+            )
+            for path, names in deleted.items()
+        },
+        extra_metadata=plan.extra_metadata,
+    )

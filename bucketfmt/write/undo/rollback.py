@@ -20,6 +20,7 @@ from bucketfmt.format.names.instants import (
     find_instant_file,
     format_instant_file_name,
 )
+from bucketfmt.format.names.layout import UNKNOWN_WRITE_TOKEN
 from bucketfmt.format.names.names import (
     IoType,
     LogFileName,
@@ -40,7 +41,6 @@ from bucketfmt.write.undo.rollback_planner import RollbackPlanner
 __all__ = ["Rollbacks"]
 
 _ROLLBACK_BLOCK = "0"  # HoodieCommandBlockTypeEnum
-_WRITE_TOKEN = "1-0-1"  # HoodieLogFormat.UNKNOWN_WRITE_TOKEN  # noqa: S105
 _STATES_TO_REMOVE = (State.INFLIGHT, State.REQUESTED)
 _NAMES_MAX = 100
 
@@ -183,7 +183,7 @@ class Rollbacks:
                 versions.append(found.version)
         first = max(versions) + 1
         for version in range(first, first + _NAMES_MAX):
-            name = LogFileName(*group, version, _WRITE_TOKEN)
+            name = LogFileName(*group, version, UNKNOWN_WRITE_TOKEN)
             put_marker(self._store, rollback_instant, MarkerName(path, str(name), IoType.APPEND))
             if self._store.put_if_absent(join_path(path, str(name)), block):
                 return name
