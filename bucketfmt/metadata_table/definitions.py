@@ -5,7 +5,7 @@ I/O, read only. Source: HoodieTableMetaClient.loadIndexDefForTable, HoodieRecord
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from bucketfmt.errors import NotFoundError
 from bucketfmt.format.metadata.index_definitions import IndexDefinition, decode_index_definitions
@@ -14,7 +14,7 @@ from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.limits import Limits
 from bucketfmt.storage.store import Store
 
-__all__ = ["INDEX_DEFINITIONS", "load_index_definitions"]
+__all__ = ["INDEX_DEFINITIONS", "find_indexed_columns", "load_index_definitions"]
 
 INDEX_DEFINITIONS = "hoodie.table.index.defs.path"
 """The property that says where the definitions are."""
@@ -37,3 +37,9 @@ def load_index_definitions(
     except NotFoundError:
         return {}
     return decode_index_definitions(data)
+
+
+def find_indexed_columns(definitions: Mapping[str, IndexDefinition]) -> Sequence[str] | None:
+    """Return the columns that a table records as those with statistics; None: Hudi's default."""
+    definition = definitions.get("column_stats")
+    return definition.source_fields if definition is not None else None

@@ -24,15 +24,14 @@ from bucketfmt.format.metadata.metadata_records import (
 )
 from bucketfmt.format.timeline.service_metadata import RollbackMetadata
 from bucketfmt.limits import DEFAULT_LIMITS
-from bucketfmt.metadata_table.definitions import load_index_definitions
+from bucketfmt.metadata_table.definitions import find_indexed_columns, load_index_definitions
 from bucketfmt.metadata_table.metadata_table import load_metadata_table
 from bucketfmt.rows.columns.meta_columns import PARTITION_PATH, RECORD_KEY
 from bucketfmt.snapshot.files import DataFile
 from bucketfmt.snapshot.listing import StoreLister
 from bucketfmt.timeline.load import load_instant_content
 from bucketfmt.timeline.table_properties import load_config
-from bucketfmt.write.metadata.collect_update import find_indexed_columns
-from bucketfmt.write.metadata.file_statistics import FileStatistics
+from bucketfmt.write.metadata.file_statistics import ColumnStatistics, FileStatistics
 from bucketfmt.write.metadata.statistics_records import partition_stats
 
 __all__ = ["assert_in_step", "records_of"]
@@ -91,7 +90,8 @@ def assert_in_step(table: bf.Table) -> None:
         return
     columns = find_indexed_columns(definitions)
     version = table.config.table_version
-    statistics = FileStatistics(table.store, DEFAULT_LIMITS, columns, version)
+    taken = ColumnStatistics(DEFAULT_LIMITS, columns, version)
+    statistics = FileStatistics(table.store, taken)
     stats: dict[str, ColumnStats] = {}
     by_partition: dict[str, list[ColumnStats]] = {}
     newest = {

@@ -18,13 +18,14 @@ from bucketfmt.format.metadata.metadata_keys import format_column_stats_key
 from bucketfmt.format.metadata.metadata_records import ColumnStats, FilesRecord, StatValue
 from bucketfmt.format.names.layout import METADATA_TABLE
 from bucketfmt.limits import DEFAULT_LIMITS
-from bucketfmt.metadata_table.definitions import load_index_definitions
+from bucketfmt.metadata_table.definitions import find_indexed_columns, load_index_definitions
 from bucketfmt.storage.folder_store import FolderStore
+from bucketfmt.storage.open import open_store
+from bucketfmt.testing.recording_store import RecordingStore
 from bucketfmt.timeline.load import load_timeline
 from bucketfmt.timeline.table_properties import load_config
 from bucketfmt.write.metadata import metadata_services
-from bucketfmt.write.metadata.collect_update import find_indexed_columns
-from bucketfmt.write.metadata.file_statistics import FileStatistics
+from bucketfmt.write.metadata.file_statistics import ColumnStatistics, FileStatistics
 from bucketfmt.write.metadata.initialise import KEPT_PARTITIONS
 from bucketfmt.write.metadata.statistics_records import (
     ColumnValues,
@@ -45,7 +46,8 @@ def test_statistics_are_those_that_hudi_wrote(golden_copy: Copy, version: str) -
     definitions = load_index_definitions(table.store, table.config, DEFAULT_LIMITS)
     columns = find_indexed_columns(definitions)
     version_number = table.config.table_version
-    statistics = FileStatistics(table.store, DEFAULT_LIMITS, columns, version_number)
+    taken = ColumnStatistics(DEFAULT_LIMITS, columns, version_number)
+    statistics = FileStatistics(table.store, taken)
     found = {}
     for key, record in records_of(table, "files").items():
         assert isinstance(record, FilesRecord)
@@ -369,3 +371,32 @@ def test_partitions_that_cannot_be_kept_are_removed(golden_copy: Copy) -> None:
     left = [each.name for each in table.metadata_table.list()]
     assert left == ["column_stats", "files", "partition_stats"]
     assert_in_step(table)
+
+
+@pytest.mark.parametrize("kind", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+def test_files_that_a_write_made_are_not_read_again(tmp_path: Path, kind: TableType) -> None:
+    """Receipts tell of their columns and keys, also where a key is in a file twice."""
+    rows = pa.table({"id": ["a", "b", "b", "c"], "n": [1.0, 2.0, 3.0, 4.0]})
+    path = tmp_path / "t"
+    made = bf.create(
+        path,
+        schema=rows.schema,
+        record_key=["id"],
+        index=bf.SimpleBucketIndex(1),
+        table_type=kind,
+    )
+    made.metadata_table.init("column_stats", "partition_stats", "record_index")
+    store = RecordingStore(open_store(path))
+    table = bf.Table(store, load_config(store, DEFAULT_LIMITS), DEFAULT_LIMITS, None)
+    two = pa.table({"id": ["c", "d"], "n": [0.25, 0.5]})
+    gone = pa.table({"id": ["a", "b" if kind == "COPY_ON_WRITE" else "c"]})
+    for write in (
+        lambda: table.bulk_insert(rows),
+        lambda: table.upsert(two),
+        lambda: table.delete(gone),
+    ):
+        store.operations.clear()
+        written = {*write().files}
+        assert written
+        assert not written & {*store.paths("read", "read_range", "open_arrow")}
+        assert_in_step(bf.open(path))

@@ -8,9 +8,9 @@ BaseHoodieClient.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.format.timeline.instant_content import InstantContent
@@ -25,6 +25,7 @@ from bucketfmt.timeline.machine import Machine
 from bucketfmt.timeline.table_properties import load_config
 from bucketfmt.timeline.timeline import Instant, Timeline
 from bucketfmt.timeline.transitions import put_completed, put_inflight, put_requested
+from bucketfmt.write.commit.receipts import RowReport
 
 __all__ = ["LockedTable", "PendingChange", "PublishHook", "RemovalHook", "WritableTable"]
 
@@ -36,10 +37,12 @@ class PendingChange:
     Attributes:
         instant: The instant, inflight.
         content: What the completed file of the instant will hold.
+        reports: What is known of the rows of its files, by path.
     """
 
     instant: Instant
     content: InstantContent
+    reports: Mapping[str, RowReport] = field(default_factory=dict)
 
     @property
     def moves_files(self) -> bool:
@@ -162,7 +165,11 @@ class LockedTable:
         return put_inflight(self.store, self.config, requested_time, action, content)
 
     def publish(
-        self, instant: Instant, content: InstantContent, heartbeat: Heartbeat | None = None
+        self,
+        instant: Instant,
+        content: InstantContent,
+        heartbeat: Heartbeat | None = None,
+        reports: Mapping[str, RowReport] | None = None,
     ) -> Instant:
         """Complete an inflight instant: from now on readers see what it did.
 
@@ -172,6 +179,7 @@ class LockedTable:
             instant: The instant, inflight on `timeline`.
             content: What it did.
             heartbeat: Of the instant, where it has one.
+            reports: What is known of the rows of its files, by path.
 
         Returns:
             The completed instant.
@@ -186,7 +194,7 @@ class LockedTable:
 
         def prepare() -> None:
             for hook in self._publish_hooks:
-                hook(self, PendingChange(instant, content))
+                hook(self, PendingChange(instant, content, reports or {}))
 
         def may_publish() -> bool:
             return self.lock.holds() and not (heartbeat is not None and heartbeat.is_lost())

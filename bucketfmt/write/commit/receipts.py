@@ -19,7 +19,30 @@ from bucketfmt.format.names.paths import check_relative_path, join_path
 from bucketfmt.format.timeline.commit_metadata import WriteStat
 from bucketfmt.limits import Limits
 
-__all__ = ["Receipt", "decode_receipts", "encode_receipt", "find_winners", "stats_by_partition"]
+__all__ = [
+    "Receipt",
+    "RowReport",
+    "decode_receipts",
+    "encode_receipt",
+    "find_winners",
+    "reports_by_path",
+    "stats_by_partition",
+]
+
+
+class RowReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """What the writer of a file knows of its rows and the metadata table is to know.
+
+    Whoever commits reads of the file what the report leaves out.
+
+    Attributes:
+        column_stats: The records of `column_stats`, encoded; None: they were not taken.
+        keys: The keys that came to the file group and those that went, as two Arrow streams; None:
+            they were not taken, or are too many.
+    """
+
+    column_stats: tuple[bytes, ...] | None = None
+    keys: tuple[bytes, bytes] | None = None
 
 
 class Receipt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
@@ -30,12 +53,14 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, ren
         file_id: Its file group.
         write_token: Of the attempt.
         stat: The file; None where the rows came to nothing.
+        report: Of the rows of the file; None where no metadata table wants it.
     """
 
     partition_path: str
     file_id: str
     write_token: str
     stat: WriteStat | None = None
+    report: RowReport | None = None
 
 
 class _Sent(Receipt, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
@@ -61,6 +86,7 @@ def encode_receipt(receipt: Receipt) -> bytes:
             file_id=receipt.file_id,
             write_token=receipt.write_token,
             stat=stat,
+            report=receipt.report,
         )
     )
 
@@ -132,3 +158,12 @@ def stats_by_partition(receipts: Iterable[Receipt]) -> dict[str, list[WriteStat]
         if receipt.stat is not None:
             found.setdefault(receipt.partition_path, []).append(receipt.stat)
     return found
+
+
+def reports_by_path(receipts: Iterable[Receipt]) -> dict[str, RowReport]:
+    """Return what the receipts tell of rows, by the paths of the files."""
+    return {
+        receipt.stat.path: receipt.report
+        for receipt in receipts
+        if receipt.stat is not None and receipt.stat.path and receipt.report is not None
+    }

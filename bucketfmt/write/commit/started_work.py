@@ -20,7 +20,13 @@ from bucketfmt.timeline.heartbeat import Heartbeat
 from bucketfmt.timeline.markers import delete_announced_files, delete_markers
 from bucketfmt.timeline.timeline import Instant
 from bucketfmt.write.commit.locked_table import LockedTable, WritableTable
-from bucketfmt.write.commit.receipts import Receipt, decode_receipts, find_winners
+from bucketfmt.write.commit.receipts import (
+    Receipt,
+    RowReport,
+    decode_receipts,
+    find_winners,
+    reports_by_path,
+)
 from bucketfmt.write.commit.result import CommitResult
 
 __all__ = ["PendingInstant", "StartedWork"]
@@ -53,6 +59,7 @@ class PendingInstant:
         self._instant = instant
         self.heartbeat = heartbeat
         self._process = this_process()
+        self._reports: Mapping[str, RowReport] = {}
 
     @property
     def is_own(self) -> bool:
@@ -75,13 +82,17 @@ class PendingInstant:
     def find_winners(self, receipts: Iterable[bytes]) -> Sequence[Receipt]:
         """Return one receipt for each file group, whatever attempts there were.
 
+        What they report of rows goes to the metadata table with `complete`.
+
         Raises:
             CorruptError: a receipt does not decode, or tells of a file that is not this instant's.
             ValueError: different tasks had rows of one file group.
             UnsupportedError: this is a forked child.
         """
         self.check_own()
-        return find_winners(decode_receipts(receipts, self.instant, self.table.limits))
+        found = find_winners(decode_receipts(receipts, self.instant, self.table.limits))
+        self._reports = reports_by_path(found)
+        return found
 
     def delete_other_files(self, written: Mapping[str, Sequence[WriteStat]]) -> None:
         """Delete what tasks announced, and possibly wrote, and is not among the files to commit.
@@ -99,7 +110,7 @@ class PendingInstant:
 
     def complete(self, table: LockedTable, metadata: CommitMetadata) -> Instant:
         """Publish the instant, while its heartbeat is kept. Errors as of `LockedTable.publish`."""
-        return table.publish(self._instant, metadata, self.heartbeat)
+        return table.publish(self._instant, metadata, self.heartbeat, self._reports)
 
     def end(self) -> None:
         """Delete what nobody needs once the instant is completed."""

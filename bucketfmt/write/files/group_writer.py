@@ -51,13 +51,17 @@ from bucketfmt.slices.slice_reader import SliceReader
 from bucketfmt.snapshot.files import FileSlice
 from bucketfmt.snapshot.schema import TableSchema
 from bucketfmt.snapshot.snapshot import Snapshot
+from bucketfmt.write.commit.receipts import RowReport
 from bucketfmt.write.files.data_file import put_data_file
 from bucketfmt.write.files.merged_base import encode_merged_base
 from bucketfmt.write.files.plan_write import GroupWrite, Target
+from bucketfmt.write.files.row_report import load_reporter
 from bucketfmt.write.files.table_codec import DEFAULT_CODEC, find_codec
 from bucketfmt.write.properties.stated_codec import stated_codec
 
-__all__ = ["Deletes", "GroupWriter", "RowNumbering", "WriteSettings"]
+__all__ = ["Deletes", "GroupWriter", "RowNumbering", "WriteSettings", "WrittenFile"]
+
+_NO_KEYS = pa.chunked_array([], pa.string())
 
 
 @dataclass(frozen=True)
@@ -73,6 +77,7 @@ class WriteSettings:
         codec: Of base files and parquet blocks; None: as the table's files have it.
         log_format: Of data blocks.
         is_non_blocking: Others may log to the same buckets, so that no slice is rewritten.
+        reports_keys: The metadata table is told keys, which are many.
     """
 
     instant: str
@@ -83,6 +88,7 @@ class WriteSettings:
     codec: Codec | None = None
     log_format: DataFormat = "avro"
     is_non_blocking: bool = False
+    reports_keys: bool = True
 
 
 @dataclass(frozen=True)
@@ -110,6 +116,18 @@ class RowNumbering(NamedTuple):
     first_row: int = 0
 
 
+class WrittenFile(NamedTuple):
+    """A file of one write.
+
+    Attributes:
+        stat: What the commit says of the file.
+        report: What the metadata table is told of its rows; None if there is no metadata table.
+    """
+
+    stat: WriteStat
+    report: RowReport | None
+
+
 class GroupWriter:
     """Writes files of one write. Safe to use from several threads."""
 
@@ -119,6 +137,12 @@ class GroupWriter:
         self._settings = settings
         self._config = snapshot.state.config
         self._found_codec: Codec | None = None
+        self._reporter = load_reporter(
+            self._state.store,
+            self._config,
+            self._state.limits,
+            takes_keys=settings.reports_keys,
+        )
         self._partitions: set[str] = set()  # those known to have their metadata file
 
     def write(
@@ -127,8 +151,8 @@ class GroupWriter:
         numbering: RowNumbering,
         given: pa.Table | Deletes,
         deletes: Deletes | None = None,
-    ) -> WriteStat | None:
-        """Write one file; return what the commit says of it, or None if there is nothing to write.
+    ) -> WrittenFile | None:
+        """Write one file; return what is known of it, or None if there is nothing to write.
 
         Args:
             plan: Which file.
@@ -208,7 +232,7 @@ class GroupWriter:
 
     def _write_new_base(
         self, plan: GroupWrite, numbering: RowNumbering, given: pa.Table | Deletes
-    ) -> WriteStat | None:
+    ) -> WrittenFile | None:
         if isinstance(given, Deletes):
             return None
         settings = self._settings
@@ -218,6 +242,7 @@ class GroupWriter:
             given = given.filter(pa.array(~marked))
         if not given.num_rows:
             return None
+        keys = given.column(RECORD_KEY)
         rows, constants, footer = self._written(numbering, given), self._constants(plan), None
         if self._config.populate_meta_fields:
             rows, footer = rows.drop_columns([COMMIT_TIME]), KeyFooter()
@@ -227,12 +252,13 @@ class GroupWriter:
         data = encode_base_file(
             rows, settings.avro_schema, footer, self._new_codec(plan), constants=constants
         )
-        return msgspec.structs.replace(
+        stat = msgspec.structs.replace(
             self._put(plan, data),
             prev_commit=NULL_COMMIT,
             num_writes=rows.num_rows,
             num_inserts=rows.num_rows,
         )
+        return WrittenFile(stat, self._report(plan, data, keys, _NO_KEYS))
 
     def _rewrite_base(
         self,
@@ -241,7 +267,7 @@ class GroupWriter:
         given: pa.Table | Deletes,
         deletes: Deletes | None,
         file_slice: FileSlice,
-    ) -> WriteStat | None:
+    ) -> WrittenFile | None:
         settings, working = self._settings, self._working_schema
         runs: list[Run] = []
         if isinstance(given, Deletes):
@@ -267,7 +293,21 @@ class GroupWriter:
         if not log.num_matched and not merged.num_inserts:
             return None
         stat = self._put(plan, merged.data)
-        return merged.complete(stat, file_slice.base_file, self._config.table_version)
+        stat = merged.complete(stat, file_slice.base_file, self._config.table_version)
+        report = self._report(plan, merged.data, merged.written_keys, merged.removed_keys)
+        return WrittenFile(stat, report)
+
+    def _report(
+        self,
+        plan: GroupWrite,
+        data: pa.Buffer,
+        written: pa.ChunkedArray,
+        removed: pa.ChunkedArray,
+    ) -> RowReport | None:
+        """Return what is told of a base file."""
+        if self._reporter is None:
+            return None
+        return self._reporter.of_base_file(str(plan.name), data, written, removed)
 
     @property
     def _working_schema(self) -> pa.Schema:
@@ -294,10 +334,10 @@ class GroupWriter:
         numbering: RowNumbering,
         given: pa.Table | Deletes,
         others: Deletes | None,
-    ) -> WriteStat | None:
+    ) -> WrittenFile | None:
         settings = self._settings
         deletes: DeleteBlock | None = None
-        rows = meta_schema(settings.schema.data).empty_table()
+        rows, written = meta_schema(settings.schema.data).empty_table(), _NO_KEYS
         if isinstance(given, Deletes):
             deletes = self._delete_block(plan, given.record_keys, given.rows)
         else:
@@ -308,7 +348,7 @@ class GroupWriter:
                 gone = self._without_late(plan.file_slice, given.filter(mask))
                 deletes = self._delete_block(plan, gone.column(RECORD_KEY), gone)
                 given = given.filter(pc.invert(mask))
-            rows = self._logged(plan, numbering, given)
+            rows, written = self._logged(plan, numbering, given), given.column(RECORD_KEY)
         if others is not None:
             more = self._delete_block(plan, others.record_keys, others.rows)
             deletes = more if deletes is None else deletes.joined_with(more)
@@ -329,7 +369,7 @@ class GroupWriter:
         base_file, log_files = "", [str(name)]
         if version < 8:
             base_file, log_files = _of_slice(plan)
-        return msgspec.structs.replace(
+        stat = msgspec.structs.replace(
             self._put(plan, b"".join(blocks)),
             prev_commit=name.instant,
             num_writes=rows.num_rows,
@@ -340,6 +380,12 @@ class GroupWriter:
             base_file=base_file,
             log_files=log_files,
         )
+        if self._reporter is None:
+            return WrittenFile(stat, None)
+        gone = [] if deletes is None else [key for key in deletes.record_keys if key is not None]
+        removed = pa.chunked_array([pa.array(gone, pa.string())])
+        report = self._reporter.of_log_file(str(name), rows, written, removed)
+        return WrittenFile(stat, report)
 
     def _without_late(self, file_slice: FileSlice | None, marked: pa.Table) -> pa.Table:
         """Return the rows marked as deleted, but for those older than the stored row.

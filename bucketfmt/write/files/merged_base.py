@@ -10,10 +10,14 @@ from dataclasses import dataclass, field
 from itertools import chain, islice
 
 import msgspec
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from bucketfmt.format.timeline.commit_metadata import NULL_COMMIT, WriteStat
+from bucketfmt.rows.columns.meta_columns import RECORD_KEY
 from bucketfmt.rows.merging.merge import MergedLog
+from bucketfmt.rows.merging.ordering import Indexes
 from bucketfmt.rows.parquet.base_file_writer import ROW_GROUP_BYTES, BaseFileWriter
 from bucketfmt.rows.parquet.key_footer import KeyFooter
 from bucketfmt.rows.parquet.parquet_chunks import Codec
@@ -34,6 +38,8 @@ class MergedBase:
         num_updates: How many of them replaced an older row of their key.
         num_inserts: How many have a key that the file before had not.
         num_deletes: Rows of the file before whose key has no row in it.
+        written_keys: The keys that the file before had not.
+        removed_keys: The keys that only the file before had.
     """
 
     data: pa.Buffer = field(repr=False)
@@ -41,6 +47,8 @@ class MergedBase:
     num_updates: int
     num_inserts: int
     num_deletes: int
+    written_keys: pa.ChunkedArray = field(repr=False)
+    removed_keys: pa.ChunkedArray = field(repr=False)
 
     def complete(self, stat: WriteStat, base: DataFile | None, table_version: int) -> WriteStat:
         """Return the stat of the file with what became of the rows of the one before.
@@ -106,12 +114,13 @@ def encode_merged_base(
             writer.write(piece.rows, are_keys_new=known is None)
 
     before = after = 0
+    removed = _RemovedKeys(log)
     last: BasePiece | None = None
     for piece in pieces:
         if last is not None:
             write(last)
             last = None
-        standing = _standing(log, piece, names)
+        standing = _standing(log, piece, names, removed)
         before, after = before + piece.rows.num_rows, after + standing.rows.num_rows
         if standing.rows.nbytes < ROW_GROUP_BYTES // 2:
             last = standing  # it takes the inserts, if nothing follows
@@ -129,12 +138,44 @@ def encode_merged_base(
         log.num_updates,
         inserts.num_rows,
         before - after,
+        inserts.column(RECORD_KEY),
+        removed.keys,
     )
 
 
-def _standing(log: MergedLog, piece: BasePiece, names: list[str]) -> BasePiece:
+class _RemovedKeys:
+    """Collects the keys of which no row is left."""
+
+    def __init__(self, log: MergedLog) -> None:
+        self._deleted = log.deleted_keys
+        self._gone: list[pa.Array] = []
+        self._left: list[pa.Array] = []  # of a key that was there twice
+
+    def add(self, rows: pa.Table, gone: Indexes) -> None:
+        """Take the rows of a piece, and the places of those that go."""
+        if not len(self._deleted):
+            return
+        keys = rows.column(RECORD_KEY).cast(self._deleted.type)
+        stays = np.ones(rows.num_rows, np.bool_)
+        stays[gone] = False
+        left = keys.filter(pa.array(stays))
+        self._gone += keys.filter(pa.array(~stays)).chunks
+        self._left += left.filter(pc.is_in(left, self._deleted)).chunks
+
+    @property
+    def keys(self) -> pa.ChunkedArray:
+        """Those of all pieces so far."""
+        kind = self._deleted.type
+        gone, left = (pa.chunked_array(own, kind) for own in (self._gone, self._left))
+        return gone.filter(pc.invert(pc.is_in(gone, left)))
+
+
+def _standing(
+    log: MergedLog, piece: BasePiece, names: list[str], removed: _RemovedKeys
+) -> BasePiece:
     """Return the rows that are left of a piece, and what is stored of them already."""
     replacements = log.find_replacements(piece.rows)
+    removed.add(piece.rows, replacements.gone)
     if not piece.stored or len(replacements.gone):
         return BasePiece(replacements.apply(piece.rows).select(names))
     changed = replacements.find_changed_columns(piece.rows)

@@ -11,9 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from bucketfmt.errors import BucketfmtError
-from bucketfmt.format.keys.bloom import encode_bloom_filter
-from bucketfmt.format.metadata.index_definitions import IndexDefinition
+import pyarrow as pa
+
 from bucketfmt.format.metadata.metadata_keys import (
     format_bloom_filter_key,
     format_column_stats_key,
@@ -32,12 +31,11 @@ from bucketfmt.format.names.paths import check_relative_path, join_path
 from bucketfmt.format.timeline.commit_metadata import CommitMetadata
 from bucketfmt.format.timeline.service_metadata import CleanMetadata
 from bucketfmt.format.timeline.write_operation import WriteOperation
-from bucketfmt.limits import Limits
-from bucketfmt.metadata_table.definitions import load_index_definitions
+from bucketfmt.metadata_table.definitions import find_indexed_columns, load_index_definitions
 from bucketfmt.metadata_table.metadata_table import MetadataTable, load_metadata_table
 from bucketfmt.process import cached_property
 from bucketfmt.rows.avro.avro_schema import arrow_schema, parse_avro_schema
-from bucketfmt.rows.row_file import open_row_file
+from bucketfmt.rows.columns.meta_rows import meta_schema
 from bucketfmt.snapshot.file_slices import TimelineView, find_file_slices
 from bucketfmt.snapshot.files import DataFile, FileSlice
 from bucketfmt.snapshot.listing import StoreLister
@@ -45,13 +43,14 @@ from bucketfmt.snapshot.schema import TableSchema, find_stated_schema
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.snapshot.state import TableState
 from bucketfmt.snapshot.written_files import CommitRecord
-from bucketfmt.storage.store import Store
 from bucketfmt.storage.streams import map_in_threads, waiting_count
 from bucketfmt.timeline.clock import known_times
 from bucketfmt.timeline.load import load_pending_compactions, load_replaced_file_groups
 from bucketfmt.timeline.timeline import Instant, Timeline
 from bucketfmt.write.commit.locked_table import LockedTable, PendingChange
-from bucketfmt.write.metadata.file_statistics import FileStatistics
+from bucketfmt.write.files.row_report import decode_reported_stats
+from bucketfmt.write.metadata.file_bloom_filter import read_bloom_filter
+from bucketfmt.write.metadata.file_statistics import ColumnStatistics, FileStatistics
 from bucketfmt.write.metadata.plan_files import plan_files
 from bucketfmt.write.metadata.record_index_update import (
     RecordIndexReader,
@@ -71,11 +70,7 @@ from bucketfmt.write.metadata.statistics_records import (
 )
 from bucketfmt.write.metadata.update import MetadataUpdate, PartitionUpdate, PartUpdates
 
-__all__ = [
-    "UpdateCollector",
-    "find_indexed_columns",
-    "read_bloom_filter",
-]
+__all__ = ["UpdateCollector"]
 
 _Records = dict[str, MetadataRecord]
 
@@ -94,9 +89,7 @@ class UpdateCollector:
         self._store, self._config, self._limits = table.store, table.config, table.limits
         self._definitions = load_index_definitions(table.store, table.config, table.limits)
         self._indexed = find_indexed_columns(self._definitions)
-        self._statistics = FileStatistics(
-            table.store, table.limits, self._indexed, table.config.table_version
-        )
+        self._statistics = ColumnStatistics(table.limits, self._indexed, table.config.table_version)
 
     @property
     def lost_columns(self) -> list[str]:
@@ -108,11 +101,9 @@ class UpdateCollector:
         Raises:
             CorruptError: the schema in the change does not parse.
         """
-        content = self._change.content
-        text = content.extra_metadata.get("schema") if isinstance(content, CommitMetadata) else None
-        if not text or not self._indexed:
+        schema = self._written_schema
+        if schema is None or not self._indexed:
             return []
-        schema = arrow_schema(parse_avro_schema(text, self._limits))
         known = {name for name in self._indexed if schema.get_field_index(name) >= 0}
         return sorted(known - {*self._statistics.columns_of(schema)})
 
@@ -173,13 +164,41 @@ class UpdateCollector:
         ]
 
     @cached_property
+    def _written_schema(self) -> pa.Schema | None:
+        """The user's columns of the files that the change wrote, as the change states them."""
+        content = self._change.content
+        text = content.extra_metadata.get("schema") if isinstance(content, CommitMetadata) else None
+        return arrow_schema(parse_avro_schema(text, self._limits)) if text else None
+
+    @cached_property
+    def _written_columns(self) -> list[str]:
+        """The columns of the files that the change wrote that have statistics."""
+        schema = self._written_schema
+        return [] if schema is None else self._statistics.columns_of(meta_schema(schema))
+
+    @cached_property
     def _written_stats(self) -> Mapping[str, Sequence[ColumnStats]]:
         """The statistics of each file that the change wrote, by path."""
-        paths = [path for _, path in self._written]
-        return dict(zip(paths, self._read_statistics(paths), strict=True))
+        reported = self._reported_stats()
+        unreported = [path for _, path in self._written if path not in reported]
+        read = dict(zip(unreported, self._read_statistics(unreported), strict=True))
+        return {path: read.get(path) or reported[path] for _, path in self._written}
+
+    def _reported_stats(self) -> Mapping[str, Sequence[ColumnStats]]:
+        """Return the statistics that writers of files took, by path.
+
+        Those of other columns than the table has now with statistics are left out.
+        """
+        columns, found = {*self._written_columns}, {}
+        for path, report in self._change.reports.items():
+            stats = decode_reported_stats(report, self._config.table_version)
+            if stats is not None and (not stats or {each.column for each in stats} == columns):
+                found[path] = stats or self._empty_stats(path)
+        return found
 
     def _read_statistics(self, paths: Sequence[str]) -> list[list[ColumnStats]]:
-        found = map_in_threads(self._statistics.read, paths, waiting_count(self._store))
+        files = FileStatistics(self._store, self._statistics)
+        found = map_in_threads(files.read, paths, waiting_count(self._store))
         return [own or self._empty_stats(path) for path, own in zip(paths, found, strict=True)]
 
     def _empty_stats(self, path: str) -> list[ColumnStats]:
@@ -276,7 +295,9 @@ class UpdateCollector:
         if not isinstance(content, CommitMetadata):
             return {}
         reader = RecordIndexReader(self._store, config, self._limits)
-        changes = reader.read_commit(content, self._files_of, Snapshot(self._state))
+        changes = reader.read_commit(
+            content, self._files_of, Snapshot(self._state), self._change.reports
+        )
         instant_ms = instant_milliseconds(self._change.instant.requested_time, config)
         definition = self._definitions.get("record_index")
         partitions = None
@@ -418,33 +439,6 @@ class UpdateCollector:
     def _compactions(self) -> Mapping[tuple[str, str], Instant]:
         table = self._table
         return load_pending_compactions(table.store, table.config, table.timeline, table.limits)
-
-
-def read_bloom_filter(
-    store: Store, path: str, instant: str, limits: Limits
-) -> BloomFilterEntry | None:
-    """Return the bloom filter in the footer of a base file; None if it has none.
-
-    Raises:
-        CorruptError: the file is damaged.
-        StorageError: the store failed.
-    """
-    try:
-        with store.open_arrow(path) as source:
-            reader = open_row_file(source, path.rpartition(".")[2], limits)
-            bloom_filter = reader.keys.bloom_filter
-    except BucketfmtError as error:
-        raise error.within(path=path) from None
-    if bloom_filter is None:
-        return None
-    kind, text = bloom_filter.filter_type.value, encode_bloom_filter(bloom_filter)
-    return BloomFilterEntry(kind, instant, text.encode(), False)
-
-
-def find_indexed_columns(definitions: Mapping[str, IndexDefinition]) -> Sequence[str] | None:
-    """Return the columns that a table records as those with statistics; None: Hudi's default."""
-    definition = definitions.get("column_stats")
-    return definition.source_fields if definition is not None else None
 
 
 def _name(path: str) -> object:

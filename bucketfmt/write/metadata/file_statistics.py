@@ -7,8 +7,8 @@ HoodieTableMetadataUtil.getLogFileColumnRangeMetadata.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -27,28 +27,25 @@ from bucketfmt.rows.row_file import ROW_FILE_BLOCKS, RowFile, open_row_block, op
 from bucketfmt.storage.store import Store
 from bucketfmt.write.metadata.statistics_records import ColumnValues, column_stats, has_statistics
 
-__all__ = ["FileStatistics", "block_rows"]
+__all__ = ["ColumnStatistics", "FileStatistics", "block_rows"]
 
 _COLUMNS_MAX = 32  # hoodie.metadata.index.column.stats.max.columns.to.index
 _KEPT_META_COLUMNS = ("_hoodie_commit_time", "_hoodie_partition_path", "_hoodie_record_key")
 
 
-class FileStatistics:
-    """Reads the statistics of files. Safe to use from several threads."""
+@dataclass(frozen=True)
+class ColumnStatistics:
+    """Takes the statistics of columns, of a file whose rows or footer are at hand.
 
-    def __init__(
-        self, store: Store, limits: Limits, columns: Sequence[str] | None, table_version: int
-    ) -> None:
-        """Set up.
+    Attributes:
+        limits: Bounds on what is read.
+        columns: Those that the table records as having statistics; None: it records none.
+        table_version: Of the table.
+    """
 
-        Args:
-            store: The files of the table.
-            limits: Bounds on what is read.
-            columns: Those that the table records as having statistics; None: it records none.
-            table_version: Of the table.
-        """
-        self._store, self._limits = store, limits
-        self._columns, self._version = columns, table_version
+    limits: Limits
+    columns: Sequence[str] | None
+    table_version: int
 
     def columns_of(self, schema: pa.Schema) -> list[str]:
         """Return the columns of a file, or of the table, that have statistics.
@@ -56,56 +53,23 @@ class FileStatistics:
         Args:
             schema: The columns, Hudi's included.
         """
-        known = [field.name for field in schema if has_statistics(field.type, self._version)]
-        if self._version < 8:
+        known = [field.name for field in schema if has_statistics(field.type, self.table_version)]
+        if self.table_version < 8:
             return known
         own = [name for name in known if name not in META_COLUMNS][:_COLUMNS_MAX]
-        if self._columns is not None:
-            recorded = [n for n in self._columns if n in known and n not in META_COLUMNS]
+        if self.columns is not None:
+            recorded = [n for n in self.columns if n in known and n not in META_COLUMNS]
             # Hudi's default grows with the columns of the table; a list that somebody chose stays.
             if own[: len(recorded)] != recorded:
-                return [name for name in self._columns if name in known]
+                return [name for name in self.columns if name in known]
         return [name for name in _KEPT_META_COLUMNS if name in known] + own
 
-    def read(self, path: str) -> list[ColumnStats]:
-        """Return the statistics of the columns of a file.
-
-        Args:
-            path: Of a base file or a log file, relative to the table.
+    def of_row_file(self, file_name: str, reader: RowFile) -> list[ColumnStats]:
+        """Return the statistics of a base file, mostly by what its footer states.
 
         Raises:
             CorruptError: the file is damaged.
-            UnsupportedError: its format is not read.
-            StorageError: the store failed.
         """
-        file_name = path.rpartition("/")[2]
-        try:
-            found = self._values(path, find_data_file_name(file_name))
-            stats = [column_stats(file_name, name, own, self._version) for name, own in found]
-        except BucketfmtError as error:
-            raise error.within(path=path) from None
-        return [each for each in stats if each is not None]
-
-    def _values(self, path: str, name: object) -> Iterator[tuple[str, ColumnValues]]:
-        if isinstance(name, BaseFileName):
-            with self._store.open_arrow(path) as source:
-                reader = open_row_file(source, name.extension, self._limits)
-                yield from self._values_of_base(reader)
-            return
-        by_column: dict[str, list[pa.ChunkedArray]] = {}
-        for rows in self._log_rows(path):
-            for column in self.columns_of(rows.schema):
-                by_column.setdefault(column, []).append(rows[column])
-        for column, pieces in by_column.items():
-            yield column, _values_of(pieces)
-
-    def _log_rows(self, path: str) -> Iterator[pa.Table]:
-        limits = self._limits
-        for span in decode_log_file(self._store.read(path, limits.log_file_bytes_max), limits):
-            if not isinstance(span, CorruptSpan) and len(span.content):
-                yield from block_rows(span, limits)
-
-    def _values_of_base(self, reader: RowFile) -> Iterator[tuple[str, ColumnValues]]:
         names = self.columns_of(reader.schema)
         groups, sizes = reader.ranges(names), reader.column_sizes()
         rows = sum(group.num_rows for group in groups)
@@ -129,10 +93,68 @@ class FileStatistics:
             stated[name] = ColumnValues(low, high, rows, nulls, kind)
         unstated = [name for name in names if name not in stated]
         read = reader.read(unstated) if unstated else None
+        found = {}
         for name in names:
             values = stated[name] if read is None or name in stated else _values_of([read[name]])
             stored, plain = sizes.get(name, (0, 0))
-            yield name, replace(values, total_bytes=stored, total_uncompressed_bytes=plain)
+            found[name] = replace(values, total_bytes=stored, total_uncompressed_bytes=plain)
+        return self._records(file_name, found)
+
+    def of_rows(self, file_name: str, pieces: Iterable[pa.Table]) -> list[ColumnStats]:
+        """Return the statistics of a log file, by its rows."""
+        by_column: dict[str, list[pa.ChunkedArray]] = {}
+        for rows in pieces:
+            for column in self.columns_of(rows.schema):
+                by_column.setdefault(column, []).append(rows[column])
+        found = {column: _values_of(own) for column, own in by_column.items()}
+        return self._records(file_name, found)
+
+    def _records(self, file_name: str, found: Mapping[str, ColumnValues]) -> list[ColumnStats]:
+        stats = [
+            column_stats(file_name, name, own, self.table_version) for name, own in found.items()
+        ]
+        return [each for each in stats if each is not None]
+
+
+class FileStatistics:
+    """Reads the statistics of files. Safe to use from several threads."""
+
+    def __init__(self, store: Store, statistics: ColumnStatistics) -> None:
+        """Set up.
+
+        Args:
+            store: The files of the table.
+            statistics: What is to be known of the files.
+        """
+        self._store, self._statistics = store, statistics
+
+    def read(self, path: str) -> list[ColumnStats]:
+        """Return the statistics of the columns of a file.
+
+        Args:
+            path: Of a base file or a log file, relative to the table.
+
+        Raises:
+            CorruptError: the file is damaged.
+            UnsupportedError: its format is not read.
+            StorageError: the store failed.
+        """
+        file_name = path.rpartition("/")[2]
+        name = find_data_file_name(file_name)
+        try:
+            if not isinstance(name, BaseFileName):
+                return self._statistics.of_rows(file_name, self._log_rows(path))
+            with self._store.open_arrow(path) as source:
+                reader = open_row_file(source, name.extension, self._statistics.limits)
+                return self._statistics.of_row_file(file_name, reader)
+        except BucketfmtError as error:
+            raise error.within(path=path) from None
+
+    def _log_rows(self, path: str) -> Iterator[pa.Table]:
+        limits = self._statistics.limits
+        for span in decode_log_file(self._store.read(path, limits.log_file_bytes_max), limits):
+            if not isinstance(span, CorruptSpan) and len(span.content):
+                yield from block_rows(span, limits)
 
 
 def block_rows(block: LogBlock, limits: Limits) -> Iterator[pa.Table]:

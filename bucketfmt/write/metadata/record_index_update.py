@@ -7,7 +7,7 @@ HoodieBackedTableMetadataWriter.getRecordIndexAdditionalUpserts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timezone
 
@@ -38,6 +38,8 @@ from bucketfmt.snapshot.files import DataFile
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.storage.store import Store
 from bucketfmt.storage.streams import map_in_threads, waiting_count
+from bucketfmt.write.commit.receipts import RowReport
+from bucketfmt.write.files.row_report import decode_reported_keys
 from bucketfmt.write.metadata.file_statistics import block_rows
 from bucketfmt.write.metadata.slice_keys import read_slice_keys
 from bucketfmt.write.metadata.update import PartitionUpdate, PartUpdates
@@ -140,6 +142,7 @@ class RecordIndexReader:
         metadata: CommitMetadata,
         files_of: Callable[[str, str], Iterable[DataFile]],
         snapshot: Snapshot,
+        reports: Mapping[str, RowReport],
     ) -> list[KeyChange]:
         """Return the keys that a commit wrote and removed, by file group.
 
@@ -147,6 +150,7 @@ class RecordIndexReader:
             metadata: What the commit says.
             files_of: Returns the files of a file group, by partition path and file id.
             snapshot: The table before the commit.
+            reports: What the writers of files tell of their rows, by path.
 
         Raises:
             CorruptError: a file is damaged.
@@ -164,6 +168,11 @@ class RecordIndexReader:
         waiting = waiting_count(self._store)
 
         def read(given: tuple[str, WriteStat]) -> KeyChange:
+            partition, stat = given
+            report = reports.get(stat.path or "")
+            keys = None if report is None else decode_reported_keys(report)
+            if keys is not None:
+                return KeyChange(partition, stat.file_id or "", *keys)
             return self._read_stat(*given, files_of)
 
         changes = map_in_threads(read, stats, waiting)

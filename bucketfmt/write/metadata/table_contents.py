@@ -26,7 +26,7 @@ from bucketfmt.format.metadata.metadata_records import (
 )
 from bucketfmt.format.metadata.metadata_schemas import metadata_schema
 from bucketfmt.format.names.names import BaseFileName
-from bucketfmt.metadata_table.definitions import load_index_definitions
+from bucketfmt.metadata_table.definitions import find_indexed_columns, load_index_definitions
 from bucketfmt.process import cached_property
 from bucketfmt.snapshot.files import DataFile, FileSlice
 from bucketfmt.snapshot.listing import StoreLister
@@ -35,8 +35,8 @@ from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.snapshot.state import TableState
 from bucketfmt.storage.streams import map_in_threads, waiting_count
 from bucketfmt.write.commit.locked_table import LockedTable
-from bucketfmt.write.metadata.collect_update import find_indexed_columns, read_bloom_filter
-from bucketfmt.write.metadata.file_statistics import FileStatistics
+from bucketfmt.write.metadata.file_bloom_filter import read_bloom_filter
+from bucketfmt.write.metadata.file_statistics import ColumnStatistics, FileStatistics
 from bucketfmt.write.metadata.record_index_update import (
     KeyChange,
     instant_milliseconds,
@@ -70,11 +70,8 @@ class TableContents:
         )
         self._snapshot = Snapshot(self._state)
         self._definitions = load_index_definitions(table.store, table.config, table.limits)
-        self._statistics = FileStatistics(
-            table.store,
-            table.limits,
-            find_indexed_columns(self._definitions),
-            table.config.table_version,
+        self._statistics = ColumnStatistics(
+            table.limits, find_indexed_columns(self._definitions), table.config.table_version
         )
 
     def read(self, name: str) -> PartUpdates:
@@ -155,7 +152,8 @@ class TableContents:
     def _stats(self) -> Mapping[str, Sequence[ColumnStats]]:
         """The statistics of each committed file, by path."""
         paths = [file.path for _, file in self._committed]
-        read = map_in_threads(self._statistics.read, paths, waiting_count(self._store))
+        files = FileStatistics(self._store, self._statistics)
+        read = map_in_threads(files.read, paths, waiting_count(self._store))
         return dict(zip(paths, read, strict=True))
 
     def _column_stats(self) -> dict[str, MetadataRecord]:

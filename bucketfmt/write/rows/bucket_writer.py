@@ -83,6 +83,8 @@ class BucketWriter:
         instant: str,
         formats: FileFormats,
         concurrency: Concurrency = "optimistic",
+        *,
+        reports_keys: bool = True,
     ) -> None:
         self._is_non_blocking = concurrency == "non_blocking"
         self.locator = basis.locator
@@ -98,6 +100,7 @@ class BucketWriter:
             codec=formats.codec,
             log_format=formats.log_format,
             is_non_blocking=self._is_non_blocking,
+            reports_keys=reports_keys,
         )
         self._writer = GroupWriter(basis.snapshot, settings)
 
@@ -192,11 +195,13 @@ class BucketWriter:
             given = self._deletes(plan, rows)
         else:
             given = self._completed(plan, self._keyed(rows))
+        written = self._writer.write(plan, numbering, given, deletes)
         receipt = Receipt(
             partition_path=plan.group.partition_path,
             file_id=plan.file_id,
             write_token=plan.name.write_token or "",
-            stat=self._writer.write(plan, numbering, given, deletes),
+            stat=None if written is None else written.stat,
+            report=None if written is None else written.report,
         )
         return encode_receipt(receipt)
 

@@ -111,8 +111,14 @@ class WriteTask:
 
     @cached_property
     def _writer(self) -> BucketWriter:
+        # All receipts come to one process: keys would make them many times as large.
         return BucketWriter(
-            self._basis, self.operation, self.instant, self.formats, self.concurrency
+            self._basis,
+            self.operation,
+            self.instant,
+            self.formats,
+            self.concurrency,
+            reports_keys=False,
         )
 
     def __getstate__(self) -> dict[str, Any]:

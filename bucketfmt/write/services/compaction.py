@@ -53,6 +53,7 @@ from bucketfmt.write.commit.receipts import stats_by_partition
 from bucketfmt.write.commit.result import CommitResult, result_of
 from bucketfmt.write.commit.started_work import PendingInstant, StartedWork
 from bucketfmt.write.commit.transactions import Transactions
+from bucketfmt.write.files.row_report import load_reporter
 from bucketfmt.write.files.table_codec import DEFAULT_CODEC, find_codec
 from bucketfmt.write.properties.stated_codec import stated_codec
 from bucketfmt.write.rows.basis import check_operations_are_not_kept, check_writable
@@ -261,8 +262,15 @@ class StartedCompaction(StartedWork):
         """What rewrites the slices, anywhere: send it there."""
         began = self._began
         codec = self._codec or stated_codec(began.state.config)
+        state = began.state
         return CompactionTask(
-            began.basis, began.schema, _avro_schema(began), self.instant, codec, self._new_codec
+            began.basis,
+            began.schema,
+            _avro_schema(began),
+            self.instant,
+            codec,
+            self._new_codec,
+            load_reporter(state.store, state.config, state.limits, takes_keys=False),
         )
 
     def publish(self, receipts: Iterable[bytes]) -> CommitResult:

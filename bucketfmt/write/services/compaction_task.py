@@ -21,9 +21,10 @@ from bucketfmt.slices.slice_reader import SliceReader
 from bucketfmt.snapshot.files import FileSlice
 from bucketfmt.snapshot.read_basis import ReadBasis
 from bucketfmt.snapshot.schema import TableSchema
-from bucketfmt.write.commit.receipts import Receipt, encode_receipt
+from bucketfmt.write.commit.receipts import Receipt, RowReport, encode_receipt
 from bucketfmt.write.files.data_file import put_data_file
 from bucketfmt.write.files.merged_base import encode_merged_base
+from bucketfmt.write.files.row_report import RowReporter
 
 __all__ = ["CompactionTask"]
 
@@ -41,6 +42,7 @@ class CompactionTask:
         instant: The compaction's requested time.
         codec: Of parquet; None: of the base file before.
         new_codec: Of parquet where there is no base file before.
+        reporter: Reports the rows of the files; None if no metadata table wants it.
     """
 
     basis: ReadBasis
@@ -49,6 +51,7 @@ class CompactionTask:
     instant: str
     codec: Codec | None
     new_codec: Codec
+    reporter: RowReporter | None
 
     def compact(self, payload: bytes, write_token: str) -> bytes:
         """Write the next base file of one file group, and return the receipt.
@@ -67,17 +70,20 @@ class CompactionTask:
         """
         parse_write_token(write_token)
         file_slice = decode_slice(payload)
-        stat = self._rewrite(file_slice, write_token)
+        stat, report = self._rewrite(file_slice, write_token)
         return encode_receipt(
             Receipt(
                 partition_path=file_slice.partition_path,
                 file_id=file_slice.file_id,
                 write_token=write_token,
                 stat=stat,
+                report=report,
             )
         )
 
-    def _rewrite(self, file_slice: FileSlice, write_token: str) -> WriteStat:
+    def _rewrite(
+        self, file_slice: FileSlice, write_token: str
+    ) -> tuple[WriteStat, RowReport | None]:
         store, populated = self.basis.store, self.basis.config.populate_meta_fields
         output = merge_schema(self.schema.data, is_populated=populated)
         name = str(BaseFileName(file_slice.file_id, write_token, self.instant, "parquet"))
@@ -100,7 +106,11 @@ class CompactionTask:
         io_type = IoType.CREATE if base is None else IoType.MERGE
         marker = MarkerName(file_slice.partition_path, name, io_type)
         stat = put_data_file(store, self.instant, marker, file_slice.file_id, merged.data)
-        return msgspec.structs.replace(
+        report = None
+        if self.reporter is not None:
+            keys = merged.written_keys, merged.removed_keys
+            report = self.reporter.of_base_file(name, merged.data, *keys)
+        stat = msgspec.structs.replace(
             merged.complete(stat, base, self.basis.config.table_version),
             num_deletes=merged.num_deletes + deleted_before,
             num_update_writes=log.num_matched - merged.num_deletes,
@@ -110,3 +120,4 @@ class CompactionTask:
             total_log_files_compacted=len(file_slice.log_files),
             total_log_size_compacted=sum(file.size or 0 for file in file_slice.log_files),
         )
+        return stat, report
