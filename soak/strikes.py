@@ -16,6 +16,7 @@ from bucketfmt.testing.crashes import (
     Ending,
     Looks,
     SimulatedProcess,
+    kill_everywhere,
     strike_everywhere,
 )
 from bucketfmt.testing.faulty_store import Fault
@@ -73,7 +74,7 @@ def count_points(kind: Kind, work: Work, faults: Collection[str] = FAULTS) -> Po
     writes = sum(operation.verb in WRITE_VERBS for operation in operations)
     return Points(
         2 * len(operations) + writes if "crashes" in faults else 0,
-        3 * len(operations) + writes if "errors" in faults else 0,
+        2 * (len(operations) + writes) if "errors" in faults else 0,
     )
 
 
@@ -103,12 +104,10 @@ def strike_recovery(kind: Kind, work: Work, stride: int = 1) -> Tally:
     done = read_rows(_done(base, kind, work, _WORKER))
     left = Looks(lambda aftermath: None)
     dead = []
-    for aftermath in strike_everywhere(
-        base, work.act, [Fault.KILL_AFTER], verbs=WRITE_VERBS, process=_WORKER, writer=kind.writer
-    ):
+    for aftermath in kill_everywhere(base, work.act, process=_WORKER, writer=kind.writer):
         known = left.states
         left(aftermath)
-        if left.states > known:
+        if left.states > known and aftermath.plan.fault is not Fault.KILL_TORN:
             dead.append(aftermath.store)
     crashes = errors = states = 0
     bad: list[str] = []
@@ -155,17 +154,14 @@ def _strike(
 
     looks = Looks(look)
     if "crashes" in faults:
-        for aftermath in strike(Fault.KILL_BEFORE):
-            looks(aftermath)
-        for aftermath in strike(Fault.KILL_AFTER):
-            looks(aftermath)
-        for aftermath in strike(Fault.KILL_TORN, writes=True):
+        for aftermath in kill_everywhere(base, act, process=process, writer=kind.writer):
             looks(aftermath)
     crashes = looks.points
     if "errors" in faults:
         for aftermath in strike(Fault.FAIL_BEFORE):
             looks(aftermath)
-        for aftermath in strike(Fault.FAIL_AFTER):
+        # A read that fails has no effect: it fails as if before.
+        for aftermath in strike(Fault.FAIL_AFTER, writes=True):
             looks(aftermath)
         for aftermath in strike(Fault.FAIL_BEFORE, lasting=True):
             looks(aftermath)

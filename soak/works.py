@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from random import Random
 
 import pyarrow as pa
 
@@ -36,7 +35,6 @@ __all__ = [
     "newest_write",
     "read_rows",
     "rows",
-    "sample_kinds",
     "schedule",
 ]
 
@@ -91,13 +89,6 @@ KINDS += [
     Kind(8, True, _SIMPLE, _LOCKS[8], (*_METADATA, "partition_stats")),
     Kind(9, False, _SIMPLE, _LOCKS[9], (*_METADATA, "partition_stats", "bloom_filters")),
 ]
-
-
-def sample_kinds(seed: str) -> list[Kind]:
-    """Return the kinds that `make test` takes: all without a metadata table, and one with."""
-    with_metadata = [kind for kind in KINDS if kind.metadata]
-    chosen = Random(seed).choice(with_metadata)  # noqa: S311  (a choice, no secret)
-    return [kind for kind in KINDS if not kind.metadata or kind is chosen]
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,14 @@ def pytest_configure() -> None:
             os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_MEMORY))
 
 
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Fail where xdist was to group tests and has not: every process would start every JVM."""
+    is_grouped = item.get_closest_marker("xdist_group") is None or "@" in item.nodeid
+    if getattr(item.config.option, "loadgroup", False) and not is_grouped:
+        told = f"xdist does not group tests with pytest {pytest.__version__}: run `make setup`"
+        pytest.fail(told, pytrace=False)
+
+
 @pytest.fixture(scope="session")
 def golden(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str], Path]:
     """Return the folder of a table real Hudi wrote. Shared by all tests: read only."""

@@ -63,6 +63,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             own, strength = "", 1
             if marker.args:
                 own, (strength,) = item.nodeid.split("[")[0], marker.args
+            if "each" in marker.kwargs:
+                own += f" {dict(zip(names, case, strict=True))[marker.kwargs['each'] + '0']}"
             groups.setdefault((own or item.path, names, strength), {})[case] = item
     left_out: set[pytest.Item] = set()
     for (own, _, strength), group in groups.items():

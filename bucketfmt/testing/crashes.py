@@ -14,12 +14,15 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import count
+from typing import TypeVar
 
 from bucketfmt.api import Table
 from bucketfmt.errors import BucketfmtError, CommitUnknownError
 from bucketfmt.limits import DEFAULT_LIMITS
+from bucketfmt.storage.store import WRITE_VERBS
 from bucketfmt.testing.faulty_store import Fault, FaultPlan, FaultyStore, Killed
 from bucketfmt.testing.memory_store import MemoryStore
+from bucketfmt.testing.recording_store import Operation
 from bucketfmt.testing.simulated_machine import SimulatedMachine
 from bucketfmt.timeline.table_properties import load_config
 from bucketfmt.write.commit.open import WriterConfig
@@ -31,12 +34,15 @@ __all__ = [
     "Ending",
     "Looks",
     "SimulatedProcess",
+    "kill_everywhere",
     "strike",
     "strike_everywhere",
 ]
 
 CRASHES = (Fault.KILL_BEFORE, Fault.KILL_AFTER, Fault.KILL_TORN)
 FAILURES = (Fault.FAIL_BEFORE, Fault.FAIL_AFTER, Fault.FAIL_LATE)
+
+_T = TypeVar("_T")
 
 _FIRST_PROCESS_S = 1_700_000_000.0
 _HOUR_S = 3_600.0
@@ -214,3 +220,67 @@ def strike_everywhere(
             if aftermath is None:
                 break
             yield aftermath
+
+
+def kill_everywhere(
+    files: MemoryStore,
+    act: Callable[[Table], object],
+    *,
+    process: int = 1,
+    writer: WriterConfig = _DEFAULT,
+) -> list[Aftermath]:
+    """Return the state after each kill of `CRASHES` at each operation of some work, done once.
+
+    A kill leaves the files as they are between two operations of the work, or amid an operation:
+    nothing that the work does afterwards has an effect. So the states are those that
+    `strike_everywhere` finds by doing the work again for each kill.
+
+    Args:
+        files: The files at the beginning; they are copied.
+        act: The work.
+        process: Number of the process that does the work.
+        writer: The writer's configuration.
+    """
+    running = _MortalStore(files.copy())
+    act(SimulatedProcess(running.files, process, writer, store=running).open())
+    return running.left
+
+
+class _MortalStore(FaultyStore):
+    """Keeps the files as a kill before, amid and after each operation would leave them.
+
+    Attributes:
+        files: The files.
+        left: What the kills would leave.
+    """
+
+    def __init__(self, files: MemoryStore) -> None:
+        super().__init__(files)
+        self.files = files
+        self.left: list[Aftermath] = []
+
+    def _do(
+        self,
+        verb: str,
+        path: str,
+        act: Callable[[], _T],
+        tear: Callable[[], None] = lambda: None,
+    ) -> _T:
+        operation = Operation(verb, path)
+        self._count(operation)
+        self._keep(operation, Fault.KILL_BEFORE)
+        if verb in WRITE_VERBS:
+            whole = self._store
+            self._store = self._keep(operation, Fault.KILL_TORN)
+            tear()
+            self._store = whole
+        try:
+            return act()
+        finally:
+            self._keep(operation, Fault.KILL_AFTER)
+
+    def _keep(self, operation: Operation, fault: Fault) -> MemoryStore:
+        store, plan = self.files.copy(), FaultPlan(len(self.operations), fault)
+        text = f"{operation.verb} {operation.path}"
+        self.left.append(Aftermath(store, plan, text, Killed(f"{text} {fault.value}")))
+        return store

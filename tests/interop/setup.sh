@@ -13,6 +13,9 @@ venv="$root/.venv-hudi"
 
 command -v java >/dev/null || { echo "setup.sh: no java on the path; install a JVM 17" >&2; exit 1; }
 [ -x "$venv/bin/python" ] || "${1:-python3}" -m venv "$venv"
-"$venv/bin/pip" install --quiet --constraint "$root/tests/interop/constraints.txt" \
+"$venv/bin/python" -m pip install --quiet --disable-pip-version-check --upgrade \
+    --constraint "$root/constraints.txt" pip
+"$venv/bin/pip" install --quiet --disable-pip-version-check --no-compile \
+    --constraint "$root/tests/interop/constraints.txt" \
     pyspark pyarrow pandas fastavro fsspec msgspec pyroaring
 "$venv/bin/python" -c 'import pyspark; print("pyspark", pyspark.__version__)'

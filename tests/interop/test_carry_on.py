@@ -10,42 +10,62 @@ import pytest
 
 import bucketfmt as bf
 from soak.covering import cover
-from tests.interop.carry_on import as_table, doubled_buckets, kinds_of, start_turns
+from tests.interop.carry_on import as_table, doubled_buckets, start_turns
 from tests.interop.hudi_session import HudiSession
-from tests.interop.matrix import PLAYS, plays_of
+from tests.interop.matrix import PLAYS, all_kinds_of, plays_of
 from tests.interop.plans import VERSIONS
-from tests.interop.shapes import shapes_of
-from tests.interop.sides import Hudi, copying
+from tests.interop.sides import Hudi, copying, serving_metadata_soon
 from tests.rotation import seed
 
 SEED = int(os.environ.get("JUDGE_SEED", "0"))
-TURNS = [
-    (version, kind, play)
+Turn = tuple[str, str, str, str]
+TURNS: list[Turn] = [
+    (version, kind, play, "with a metadata table" if has_metadata_table else "without")
     for version in VERSIONS
-    for kind in kinds_of(version)
-    for play in plays_of(version, kind)
+    for kind in all_kinds_of(version)
+    for has_metadata_table in (False, True)
+    for play in plays_of(version, kind, has_metadata_table)
 ]
-# Every play, kind and version once, and a shape: other ones with each commit.
-# `python -m tests.interop matrix` plays all in all.
-_SHAPES = [(version, shape, "shapes") for version in VERSIONS for shape in shapes_of(version)]
-CHOSEN = [*cover(TURNS, seed(), strength=1), *cover(_SHAPES, seed(), strength=0)]
+
+
+def choose(seed: str) -> list[Turn]:
+    """Return the plays of a run: of each version one in order and another one, and a shape.
+
+    To play in order is to do everything. Others are chosen with each commit;
+    `python -m tests.interop matrix` plays all in all.
+    """
+    in_order = [turn for turn in TURNS if turn[2:] == ("in order", "without")]
+    shapes = [turn for turn in TURNS if turn[2] == "shapes"]
+    others = [turn for turn in TURNS if turn not in in_order and turn not in shapes]
+    chosen = cover(shapes, seed, strength=0)
+    for version in VERSIONS:
+        for turns in (in_order, others):
+            own = [turn for turn in turns if turn[0] == version]
+            chosen += cover(own, f"{seed} {version}", strength=0)
+    return chosen
+
 
 pytestmark = pytest.mark.judge
 
 
-@pytest.mark.parametrize(("version", "kind", "play"), CHOSEN)
+@pytest.mark.parametrize(("version", "kind", "play", "metadata"), choose(seed()))
 def test_writing_in_turns(
-    hudi: Callable[[str], HudiSession], tmp_path: Path, version: str, kind: str, play: str
+    hudi: Callable[[str], HudiSession],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    version: str,
+    kind: str,
+    play: str,
+    metadata: str,
 ) -> None:
-    with copying():
-        PLAYS[play](hudi(version), tmp_path, kind, SEED)
+    session = hudi(version)
+    monkeypatch.setattr(session, "has_metadata_table", metadata != "without")
+    with copying(), serving_metadata_soon():
+        PLAYS[play](session, tmp_path, kind, SEED)
 
 
-def test_every_version_kind_and_play_is_among_those_chosen() -> None:
-    versions, kinds, plays = (set(names) for names in zip(*CHOSEN, strict=True))
-    assert versions == set(VERSIONS)
-    assert kinds >= {kind for version in VERSIONS for kind in kinds_of(version)}
-    assert plays == PLAYS.keys()
+def test_every_turn_comes_with_some_seed() -> None:
+    assert {turn for number in range(1000) for turn in choose(str(number))} == set(TURNS)
 
 
 @pytest.mark.parametrize("version", ["1.2.0"])

@@ -20,10 +20,16 @@ from tests.interop.hfile_session import (
     write_keys,
 )
 from tests.interop.hudi_session import HudiSession
+from tests.interop.plans import VERSIONS
 
 pytestmark = pytest.mark.judge
 
-ENGINES = {"0.15.0": "HBaseEngine", "1.0.2": "NativeEngine", "1.2.0": "NativeEngine"}
+READERS = [
+    ("0.15.0", "HBaseEngine"),
+    *((version, "NativeEngine") for version in VERSIONS[1:]),
+]
+if find_bundle("1.1.1"):
+    READERS.append(("1.1.1", "NativeEngine"))
 OVERHEAD = 21  # of an entry
 BLOCK = 64 << 10
 
@@ -58,16 +64,15 @@ def asked_of(entries: Entries) -> list[bytes]:
     return sorted({*keys, b"!", *(key[:-1] + b"~" for key in keys), b"~~"})
 
 
-@pytest.mark.parametrize("version", [*ENGINES, "1.1.1"])
+@pytest.mark.rotated(0, each="engine")
+@pytest.mark.parametrize(("version", "engine"), READERS)
 def test_every_reader_finds_every_entry(
-    request: pytest.FixtureRequest, tmp_path: Path, version: str
+    request: pytest.FixtureRequest, tmp_path: Path, version: str, engine: str
 ) -> None:
     if find_bundle(version) is None:
-        if version not in ENGINES:
-            pytest.skip(f"Hudi {version} was not downloaded")
         serve: Callable[[str], HudiSession] = request.getfixturevalue("hudi")
         serve(version)  # Spark downloads it
-    session = HFileSession(version, ENGINES.get(version, "NativeEngine"), tmp_path)
+    session = HFileSession(version, engine, tmp_path)
     questions: list[tuple[str | Path, ...]] = []
     expected: list[tuple[str, int, str]] = []
     for (name, entries, block_bytes), codec in product(files(), Codec):

@@ -33,10 +33,11 @@ def run_set(python: Path | str, kind: str, golden: Callable[[str, str], Path], i
     return done.stdout.splitlines()[-1]
 
 
-def test_spark_connect(golden: Callable[[str, str], Path], tmp_path: Path) -> None:
-    assert run_set(sys.executable, "connect", golden, tmp_path / "t").startswith("spark 4.")
-
-
-@pytest.mark.judge
-def test_spark_3_5(golden: Callable[[str, str], Path], tmp_path: Path) -> None:
-    assert run_set(find_python(), "classic", golden, tmp_path / "t").startswith("spark 3.5.")
+@pytest.mark.rotated(0)
+@pytest.mark.parametrize("kind", [pytest.param("classic", marks=pytest.mark.judge), "connect"])
+def test_all_that_has_to_work(
+    golden: Callable[[str, str], Path], tmp_path: Path, kind: str
+) -> None:
+    """Spark 3.5 is in the environment of the judge."""
+    python, version = (find_python(), "3.5") if kind == "classic" else (sys.executable, "4")
+    assert run_set(python, kind, golden, tmp_path / "t").startswith(f"spark {version}.")

@@ -12,12 +12,13 @@ from bucketfmt.testing.crashes import (
     Ending,
     Looks,
     SimulatedProcess,
+    kill_everywhere,
     strike,
     strike_everywhere,
 )
 from bucketfmt.testing.faulty_store import Fault, FaultPlan, Killed
 from bucketfmt.testing.memory_store import MemoryStore
-from soak.works import KINDS, WORKS, make, rows
+from soak.works import KINDS, WORKS, Kind, Work, make, rows
 
 FILES = make(KINDS[3], WORKS[0])
 
@@ -105,6 +106,35 @@ def test_a_state_is_looked_at_once() -> None:
     for aftermath in strike_everywhere(FILES, put_two, [Fault.FAIL_BEFORE]):
         looks(aftermath)
     assert looks.states == 5, "the same files, and it is known what became of the work"
+
+
+@pytest.mark.rotated(0)
+@pytest.mark.parametrize(
+    ("kind", "work"),
+    [(kind, work) for kind in KINDS for work in WORKS if work.is_possible(kind)],
+    ids=lambda value: str(getattr(value, "name", value)),
+)
+def test_kills_of_one_run_leave_what_kills_of_many_runs_leave(kind: Kind, work: Work) -> None:
+    files = make(kind, work)
+    left: list[set[object]] = []
+    points = []
+    struck = [
+        aftermath
+        for fault in CRASHES
+        for aftermath in strike_everywhere(
+            files,
+            work.act,
+            [fault],
+            verbs=WRITE_VERBS if fault is Fault.KILL_TORN else None,
+            process=2,
+            writer=kind.writer,
+        )
+    ]
+    for aftermaths in (struck, kill_everywhere(files, work.act, process=2, writer=kind.writer)):
+        left.append({(a.ending, a.operation, a.plan.fault, a.store.state) for a in aftermaths})
+        points.append(len(aftermaths))
+    assert left[0] == left[1]
+    assert points[0] == points[1] > 10
 
 
 def test_what_was_wrong_is_looked_at_again() -> None:
