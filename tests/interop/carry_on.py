@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import date
 from pathlib import Path
 from random import Random
 from typing import Any, get_args
@@ -289,6 +290,7 @@ class Turns:
     def draw(self, regions: Sequence[str] = _REGIONS, side: Side | None = None) -> _Rows:
         """Draw rows for a side to write; None: for either."""
         drawn: _Rows = {}
+        day = None if self.hudi.writes_null_dates else date(2020, 1, 1 + self.time % 28)
         is_ours = side is self.us and not self.is_non_blocking
         for _ in range(self.random.randrange(1, 25)):
             key = f"kéy-{self.random.randrange(_KEYS):03d}"
@@ -303,7 +305,7 @@ class Turns:
                 "id": key,
                 "name": self.random.choice([None, "", "ä𝄞", f"n{self.time}"]),
                 "price": self.random.random(),
-                "day": None,
+                "day": day,
                 "ts": time,
                 "region": region,
             }

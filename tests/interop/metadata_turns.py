@@ -108,6 +108,11 @@ def play_metadata_table(session: HudiSession, folder: Path, kind: str, seed: int
         turns.table.metadata_table.rebuild()
         turns.do(hudi, "upsert")
         turns.do(us, "upsert")
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "the metadata table is")  # as a restore has it
+        turns.do(us, "savepoint", "delete", "restore", "upsert")
+        turns.do(hudi, "savepoint", "delete", "restore")
+        turns.do(us, "upsert")
     return turns.tally()
 
 

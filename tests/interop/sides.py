@@ -136,6 +136,8 @@ class Hudi:
     ) -> None:
         self._session, self._uri = session, table.uri
         self._has_metadata_table = session.has_metadata_table
+        # Hudi 1.0 fails to log a null date where column statistics are on.
+        self.writes_null_dates = not (session.has_metadata_table and session.version == "1.0.2")
         metadata = {"hoodie.metadata.enable": "false"}
         if session.has_metadata_table:
             metadata = metadata_options(has_record_index=False)

@@ -109,17 +109,18 @@ def assert_in_step(table: bf.Table) -> None:
     found = records_of(table, "column_stats")
     # Files without rows, and logs of deletes, have empty records, or none.
     filled = {k: r for k, r in found.items() if not isinstance(r, ColumnStats) or r.value_count}
-    # Until version 6 the log files of what was rolled back stay, without their statistics.
-    rolled_back = _rolled_back_logs(table)
-    expected = {k: r for k, r in stats.items() if r.value_count and r.file_name not in rolled_back}
-    gone = {
+    # Statistics that no reader asks for: of files that are not listed, and until version 6 of the
+    # log files of what was rolled back, which stay and may lack statistics.
+    asked = {name for _, name in files} - _rolled_back_logs(table)
+    unasked = {
         key
-        for key, own in filled.items()
-        if isinstance(own, ColumnStats) and own.file_name not in {name for _, name in files}
-    }  # statistics that no reader asks for, since their files are not listed
+        for key, own in (*filled.items(), *stats.items())
+        if isinstance(own, ColumnStats) and own.file_name not in asked
+    }
+    expected = {key: own for key, own in stats.items() if own.value_count}
     differing = {
         key: (filled.get(key), expected.get(key))
-        for key in (filled.keys() | expected.keys()) - gone
+        for key in (filled.keys() | expected.keys()) - unasked
         if _normal(filled.get(key)) != _normal(expected.get(key))
     }
     assert not differing, differing
