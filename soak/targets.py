@@ -41,7 +41,7 @@ from bucketfmt.format.log import (
     log_file,
     record_positions,
 )
-from bucketfmt.format.log.log_block import HeaderKey
+from bucketfmt.format.log.log_block import BlockType, HeaderKey, LogBlock, encode_log_block
 from bucketfmt.format.metadata import (
     index_definitions,
     metadata_keys,
@@ -64,6 +64,7 @@ from bucketfmt.format.timeline import (
 )
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
 from bucketfmt.rows.avro import avro_decode, avro_schema
+from bucketfmt.rows.avro import row_blocks as avro_row_blocks
 from bucketfmt.rows.columns import date_formats
 from bucketfmt.rows.columns.time_partitions import TimePartitions
 from bucketfmt.rows.parquet import parquet_chunks, parquet_footer
@@ -143,6 +144,19 @@ def _avro_blocks(data: bytes) -> object:
     parsed = avro_schema.parse_avro_schema(_text(schema))
     avro_schema.arrow_schema(parsed)
     rows = avro_decode.decode_avro_blocks([content], parsed, _LIMITS)
+    rows.validate(full=True)
+    return rows
+
+
+def _hfile_rows(data: bytes) -> object:
+    schema, content = _parts(data)
+    parsed = avro_schema.parse_avro_schema(_text(schema))
+    header: dict[int, str] = {HeaderKey.INSTANT_TIME: "1"}
+    encoded = encode_log_block(BlockType.HFILE_DATA, header, content)
+    (read,) = log_file.decode_log_file(encoded)
+    if not isinstance(read, LogBlock):
+        raise TypeError("the block is not read as it was written")
+    rows = avro_row_blocks.decode_row_blocks([read], parsed, _LIMITS)
     rows.validate(full=True)
     return rows
 
@@ -457,6 +471,9 @@ TARGETS: dict[str, Target] = {
     "record_positions.decode_record_positions": Target(
         lambda data: record_positions.decode_record_positions(_text(data)),
         lambda: log_headers(HeaderKey.RECORD_POSITIONS),
+    ),
+    "row_blocks.decode_row_blocks": Target(
+        _hfile_rows, lambda: vector_pairs("hfile-data-block", "schema", "content")
     ),
     "stored_entry_kernels.decode_blocks": Target(_entries, lambda: [_ENTRIES]),
     "table_lock.decode_table_lease": Target(

@@ -15,6 +15,7 @@ import pyarrow as pa
 from bucketfmt.errors import CorruptError
 from bucketfmt.format.log.log_block import HeaderKey, LogBlock
 from bucketfmt.limits import Limits
+from bucketfmt.rows.avro.row_blocks import count_avro_rows
 from bucketfmt.rows.columns.meta_columns import META_COLUMNS, OPERATION
 from bucketfmt.rows.row_file import ROW_FILE_BLOCKS, open_row_block
 from bucketfmt.snapshot.files import FileSlice
@@ -29,7 +30,6 @@ __all__ = [
 ]
 
 _OWN_COLUMNS = frozenset({*META_COLUMNS, OPERATION})
-_RECORD_COUNT = slice(4, 8)  # of an Avro data block's content
 
 
 def count_rows(block: LogBlock, limits: Limits) -> int:
@@ -40,7 +40,7 @@ def count_rows(block: LogBlock, limits: Limits) -> int:
     """
     if block.block_type in ROW_FILE_BLOCKS:
         return open_row_block(block, limits).num_rows
-    return int.from_bytes(block.content[_RECORD_COUNT], "big")
+    return count_avro_rows(block, limits)
 
 
 def check_counts(

@@ -14,8 +14,8 @@ import pyarrow as pa
 from bucketfmt.errors import BucketfmtError, UnsupportedError
 from bucketfmt.format.log.delete_records import decode_delete_block
 from bucketfmt.format.log.log_block import BlockType, HeaderKey, LogBlock
-from bucketfmt.rows.avro.avro_decode import decode_avro_blocks
 from bucketfmt.rows.avro.avro_schema import arrow_schema, parse_avro_schema
+from bucketfmt.rows.avro.row_blocks import AVRO_ROW_BLOCKS, decode_row_blocks
 from bucketfmt.rows.columns.conform import conform
 from bucketfmt.rows.columns.meta_columns import OPERATION
 from bucketfmt.rows.merging.log_entries import DeleteRun, RowRun, Run
@@ -139,12 +139,12 @@ class SliceLog:
     def _decode_rows(self, blocks: Sequence[LogBlock], working: pa.Schema) -> Iterator[pa.Table]:
         limits, first = self._basis.limits, blocks[0]
         renames = self._columns.renames(first.instant_time)
-        if first.block_type is BlockType.AVRO_DATA:
+        if first.block_type in AVRO_ROW_BLOCKS:
             written = parse_avro_schema(first.schema, limits)
             stored = arrow_schema(written)
             self._columns.check_columns(stored, blocks)
             names = stored_names(working, stored, renames)
-            rows = decode_avro_blocks([b.content for b in blocks], written, limits, names)
+            rows = decode_row_blocks(blocks, written, limits, names)
             yield conform(rows, working, renames)
         elif first.block_type in ROW_FILE_BLOCKS:
             for block in blocks:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import json
 import struct
 from collections.abc import Iterator, Sequence
 
-from spec.vector_sources.vector import Vector, golden
+from spec.vector_sources.vector import ListOf, Vector, golden
 
 __all__ = ["vectors"]
 
@@ -124,8 +125,26 @@ def _found(rows: Sequence[tuple[bytes, bytes]]) -> dict[str, object]:
     }
 
 
+def _rows_of_a_log() -> Iterator[Vector]:
+    """Rows `{id, key}`: texts in Avro are behind their length, twice."""
+    fields = [{"name": name, "type": "string"} for name in ("id", "key")]
+    schema = json.dumps({"type": "record", "name": "row", "fields": fields})
+    rows = [(b"r1", b"\x02a\x00"), (b"r2", b"\x00\x06own")]
+    good = {"content": _file([rows], codec=_GZ).hex(), "schema": schema}
+    expected = [{"id": "a", "key": "r1"}, {"id": "", "key": "own"}]
+    yield Vector("hfile-data-block.key", ["LOG-26"], _TEXT, good, expected)
+    bad = ListOf(
+        [
+            {"content": _file([[(b"r", value)]]).hex(), "schema": schema}
+            for value in (b"\x02a", b"\x02a\x00\x00")
+        ]
+    )
+    yield Vector("hfile-data-block.another-length", ["LOG-26"], _TEXT, bad, error="corrupt")
+
+
 def vectors() -> Iterator[Vector]:
     """Yield them."""
+    yield from _rows_of_a_log()
     both = [row for rows in _TWO_BLOCKS for row in rows]
     read = ["HFILE-1", "HFILE-2", "HFILE-3", "HFILE-6", "HFILE-9", "HFILE-14", "HFILE-15"]
     yield Vector("hfile.plain", read, _TEXT, _file([_ROWS]), _found(_ROWS))

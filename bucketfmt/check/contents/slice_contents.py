@@ -33,9 +33,9 @@ from bucketfmt.format.log.log_block import BlockType, CorruptSpan, HeaderKey, Lo
 from bucketfmt.format.log.log_file import check_block_header
 from bucketfmt.format.names.names import BaseFileName
 from bucketfmt.limits import Limits
-from bucketfmt.rows.avro.avro_decode import decode_avro_blocks
 from bucketfmt.rows.avro.avro_schema import arrow_schema, parse_avro_schema
 from bucketfmt.rows.avro.avro_types import AvroRecord
+from bucketfmt.rows.avro.row_blocks import AVRO_ROW_BLOCKS, decode_row_blocks
 from bucketfmt.rows.columns.meta_columns import PARTITION_PATH, RECORD_KEY
 from bucketfmt.rows.columns.virtual_keys import record_keys
 from bucketfmt.rows.parquet.base_file import BaseFileReader
@@ -199,13 +199,11 @@ class SliceExaminer:
             if self._with_keys:
                 tally.add(pa.array(deletes.record_keys, pa.string()))
                 yield from find_displaced_deletes(file, tally.file_slice.partition_path, deletes)
-        elif kind is BlockType.AVRO_DATA:
+        elif kind in AVRO_ROW_BLOCKS:
             written, stored = self._parse_schema(block.schema)
             check_block_columns(stored, stated)
             if self._with_keys:
-                rows = decode_avro_blocks(
-                    [block.content], written, limits, self._place_columns(stored)
-                )
+                rows = decode_row_blocks([block], written, limits, self._place_columns(stored))
                 self._add_keys(rows, tally)
                 yield from find_displaced_rows(file, tally.file_slice.partition_path, rows)
             counts.rows[instant] += count_rows(block, limits)

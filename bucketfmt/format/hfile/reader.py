@@ -23,6 +23,7 @@ from bucketfmt.format.hfile.block_index import (
     decode_meta_index,
     decode_root_index,
 )
+from bucketfmt.format.hfile.entry_kernels import EntryColumns
 from bucketfmt.format.hfile.stored_entry_kernels import StoredEntries, decode_blocks, key_words
 from bucketfmt.format.hfile.trailer import TRAILER_BYTES, decode_file_info, decode_trailer
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
@@ -190,8 +191,29 @@ class HFile:
             until = len(keys) if end is None else bisect_left(keys, end)
             values = entries.values(slice(begin, until)).to_pylist()
             yield from zip(keys[begin:until], values, strict=True)
-        if not start and end is None and num_entries != len(self):
+        if not start and end is None:
+            self._check_count(num_entries)
+
+    def _check_count(self, num_entries: int) -> None:
+        if num_entries != len(self):
             raise CorruptError(f"an HFile has {num_entries} entries and says {len(self)}")
+
+    def columns(self) -> EntryColumns:
+        """Return all keys and values, in the order of the keys.
+
+        Raises:
+            CorruptError: as `scan`.
+            LimitError: the blocks have more bytes than `log_rows_bytes_max`.
+        """
+        keys, values, num_bytes = [pa.array([], _BYTES)], [pa.array([], _BYTES)], 0
+        for _, entries in self._read(range(len(self.data_blocks)), _BATCH_BLOCKS):
+            num_bytes += len(entries.content)
+            self._limits.check("log_rows_bytes_max", num_bytes)
+            keys.append(entries.keys())
+            values.append(entries.values())
+        found = EntryColumns(pa.concat_arrays(keys), pa.concat_arrays(values))
+        self._check_count(len(found))
+        return found
 
     def entries(self, number: int) -> StoredEntries:
         """Return the entries of a data block, given its place in `data_blocks`.

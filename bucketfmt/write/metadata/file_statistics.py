@@ -15,13 +15,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bucketfmt.errors import BucketfmtError
-from bucketfmt.format.log.log_block import BlockType, CorruptSpan, LogBlock
+from bucketfmt.format.log.log_block import CorruptSpan, LogBlock
 from bucketfmt.format.log.log_file import decode_log_file
 from bucketfmt.format.metadata.metadata_records import ColumnStats
 from bucketfmt.format.names.names import BaseFileName, find_data_file_name
 from bucketfmt.limits import Limits
-from bucketfmt.rows.avro.avro_decode import decode_avro_blocks
 from bucketfmt.rows.avro.avro_schema import parse_avro_schema
+from bucketfmt.rows.avro.row_blocks import AVRO_ROW_BLOCKS, decode_row_blocks
 from bucketfmt.rows.columns.meta_columns import META_COLUMNS
 from bucketfmt.rows.row_file import ROW_FILE_BLOCKS, RowFile, open_row_block, open_row_file
 from bucketfmt.storage.store import Store
@@ -164,8 +164,8 @@ def block_rows(block: LogBlock, limits: Limits) -> Iterator[pa.Table]:
         CorruptError: the block is damaged.
         UnsupportedError: its rows are not read.
     """
-    if block.block_type is BlockType.AVRO_DATA:
-        yield decode_avro_blocks([block.content], parse_avro_schema(block.schema, limits), limits)
+    if block.block_type in AVRO_ROW_BLOCKS:
+        yield decode_row_blocks([block], parse_avro_schema(block.schema, limits), limits)
     elif block.block_type in ROW_FILE_BLOCKS:
         yield open_row_block(block, limits).read()
 

@@ -188,6 +188,21 @@ def parquet_log(lab: Lab, name: str) -> None:
 
 
 @recipe()
+@recipe("hfile_log_key", has_key_column=True)
+def hfile_log(lab: Lab, name: str, *, has_key_column: bool = False) -> None:
+    """Hudi's HFiles leave a column named `key` out."""
+    options = {**MOR, "hoodie.logfile.data.block.format": "hfile"}
+    for rows, operation in (
+        (lab.rows(0, 300, 1), "upsert"),
+        (lab.rows(100, 200, 2, "u"), "upsert"),
+        (lab.rows(0, 20, 3), "delete"),
+    ):
+        own = rows.selectExpr("*", "concat('own-', id) as key") if has_key_column else rows
+        lab.write(own, name, operation, options)
+    lab.expect(name)
+
+
+@recipe()
 def cleaned(lab: Lab, name: str) -> None:
     services = {
         "hoodie.clean.automatic": "true",

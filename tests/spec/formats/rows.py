@@ -18,7 +18,13 @@ from bucketfmt.format.keys.hashing import (
     murmur2_hudi,
 )
 from bucketfmt.format.log.delete_records import DeleteBlock, DeleteRecord, decode_delete_block
-from bucketfmt.format.log.log_block import BlockType, CorruptSpan, LogBlock, encode_log_block
+from bucketfmt.format.log.log_block import (
+    BlockType,
+    CorruptSpan,
+    HeaderKey,
+    LogBlock,
+    encode_log_block,
+)
 from bucketfmt.format.log.log_file import covers_file, decode_log_file, select_blocks
 from bucketfmt.format.log.ordering_values import OrderingKind, OrderingValue
 from bucketfmt.format.log.record_positions import decode_record_positions, encode_record_positions
@@ -27,6 +33,7 @@ from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
 from bucketfmt.rows.avro.avro_decode import decode_avro_blocks
 from bucketfmt.rows.avro.avro_schema import parse_avro_schema
+from bucketfmt.rows.avro.row_blocks import decode_row_blocks
 from bucketfmt.rows.merging.log_entries import DeleteRun, RowRun
 from bucketfmt.rows.merging.merge import merge_log
 from bucketfmt.rows.merging.merge_rules import find_merge_rules
@@ -79,6 +86,14 @@ def log_selection(question: Json) -> Json:
 def avro_data_block(question: Json) -> Json:
     schema = parse_avro_schema(question["schema"])
     return decode_avro_blocks([bytes.fromhex(question["content"])], schema).to_pylist()
+
+
+def hfile_data_block(question: Json) -> Json:
+    content = bytes.fromhex(question["content"])
+    header: dict[int, str] = {HeaderKey.INSTANT_TIME: "1"}
+    (block,) = decode_log_file(encode_log_block(BlockType.HFILE_DATA, header, content))
+    assert isinstance(block, LogBlock)
+    return decode_row_blocks([block], parse_avro_schema(question["schema"])).to_pylist()
 
 
 def delete_block(data: bytes) -> Json:
@@ -261,6 +276,7 @@ def _rows(rows: Json, kind: str) -> pa.Table:
 
 FORMATS: dict[str, Callable[[Any], Json]] = {
     "avro-data-block": avro_data_block,
+    "hfile-data-block": hfile_data_block,
     "bloom-filter": bloom_filter,
     "bloom-bits": bloom_bits,
     "bloom-size": bloom_size,
