@@ -21,6 +21,7 @@ from bucketfmt.limits import Limits
 from bucketfmt.process import cached_property
 from bucketfmt.snapshot.listing import FileLister
 from bucketfmt.snapshot.overtaken import find_what_overtook
+from bucketfmt.snapshot.schema import find_stating_commit
 from bucketfmt.snapshot.written_files import CommitRecord
 from bucketfmt.storage.store import Store
 from bucketfmt.storage.streams import map_in_threads, waiting_count
@@ -70,6 +71,21 @@ class TableState:
                 waiting_count(self.store),
             )
         )
+
+    @cached_property
+    def stating_commits(self) -> tuple[CommitRecord, ...]:
+        """The newest commit that states the table's columns, and those after it.
+
+        Fewer are read than all `commits`: mostly one.
+        """
+        if "commits" in vars(self):
+            return self.commits
+        found: list[CommitRecord] = []
+        for instant in reversed(self.timeline.writes.completed.instants):
+            found.insert(0, self._load_commit(instant))
+            if find_stating_commit(found) is not None:
+                break
+        return tuple(found)
 
     def listed_by(self, lister: FileLister) -> TableState:
         """Return this state with another lister; what was read of the timeline stays read."""

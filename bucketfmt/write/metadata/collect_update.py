@@ -26,7 +26,7 @@ from bucketfmt.format.metadata.metadata_records import (
 )
 from bucketfmt.format.metadata.metadata_schemas import metadata_schema
 from bucketfmt.format.names.instants import State, comparable_action
-from bucketfmt.format.names.names import BaseFileName, find_data_file_name
+from bucketfmt.format.names.names import BaseFileName, LogFileName, find_data_file_name
 from bucketfmt.format.names.paths import check_relative_path, join_path
 from bucketfmt.format.timeline.commit_metadata import CommitMetadata
 from bucketfmt.format.timeline.service_metadata import CleanMetadata
@@ -362,14 +362,14 @@ class UpdateCollector:
     @cached_property
     def _table_columns(self) -> list[str]:
         """The columns of the table that have statistics."""
-        commits = self._state.commits
+        commits = self._state.stating_commits
         schema = find_stated_schema(commits, self._config, self._limits)
         return [] if schema is None else self._statistics.columns_of(schema.with_meta)
 
     @cached_property
     def _schema_after(self) -> TableSchema | None:
         """The columns of the table once the change is published."""
-        commits, content = self._state.commits, self._change.content
+        commits, content = self._state.stating_commits, self._change.content
         if isinstance(content, CommitMetadata):
             time = self._change.instant.requested_time
             own = CommitRecord.from_metadata(time, time, content, self._limits)
@@ -426,7 +426,9 @@ class UpdateCollector:
         return find_file_slices(partition, groups, view, compactions)
 
     def _needs_history(self, groups: Mapping[str, Sequence[DataFile]]) -> bool:
-        times = {file.name.instant for files in groups.values() for file in files}
+        """Whether the archive has to tell which file slices log files are of."""
+        names = (file.name for files in groups.values() for file in files)
+        times = {name.instant for name in names if isinstance(name, LogFileName)}
         timeline = self._timeline_after
         return any(timeline.is_completed(t) and timeline.needs_history(t) for t in times)
 
