@@ -90,7 +90,8 @@ soak-interop: setup interop-setup
 
 # Every play of every kind of table with every version of Hudi, and with Flink: about half an hour.
 judge-matrix: setup interop-setup flink-setup
-	$(BIN)/python -m pytest -n 2 --dist loadgroup --every-case tests/interop/test_judge.py
+	$(BIN)/python -m pytest -n 2 --dist loadgroup --every-case tests/spark/test_other_sessions.py \
+	  tests/interop/test_judge.py tests/interop/test_hfiles.py tests/interop/test_spark_adapter.py
 	$(BIN)/python -m tests.interop matrix $(SEEDS)
 	$(BIN)/python -m tests.interop flink $(SEEDS)
 

@@ -12,7 +12,7 @@ from itertools import combinations
 from random import Random
 from typing import TypeVar
 
-__all__ = ["cover", "values_of"]
+__all__ = ["Case", "cover", "values_of"]
 
 Case = TypeVar("Case", bound=Sequence[Hashable])
 Values = frozenset[tuple[int, Hashable]]

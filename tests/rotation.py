@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
+from random import Random
 
 import pytest
 from hypothesis import settings
 
-from soak.covering import cover
+from soak.covering import Case, cover
 
 _ROOT = Path(__file__).parents[1]
 
@@ -37,6 +39,11 @@ def examples(number: int) -> int:
     return max(1, number * settings().max_examples // 100)
 
 
+def thin(cases: Sequence[Case], drawn: str, one_of: int) -> list[Case]:
+    """Return one of so many cases: which ones, the seed says."""
+    return list(cases[Random(drawn).randrange(min(one_of, len(cases))) :: one_of])
+
+
 def pytest_configure(config: pytest.Config) -> None:
     # A busy machine is no failure.
     settings.register_profile("some", deadline=None, max_examples=25)
@@ -55,7 +62,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if config.getoption("--every-case") or any("[" in argument for argument in config.args):
         return
-    groups: dict[tuple[object, tuple[str, ...], int], dict[tuple[str, ...], pytest.Item]] = {}
+    groups: dict[tuple[object, tuple[str, ...], int, int], dict[tuple[str, ...], pytest.Item]] = {}
     for item in items:
         marker = item.get_closest_marker("rotated")
         if marker is not None:
@@ -65,10 +72,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
                 own, (strength,) = item.nodeid.split("[")[0], marker.args
             if "each" in marker.kwargs:
                 own += f" {dict(zip(names, case, strict=True))[marker.kwargs['each'] + '0']}"
-            groups.setdefault((own or item.path, names, strength), {})[case] = item
+            one_of = marker.kwargs.get("one_of", 1)
+            groups.setdefault((own or item.path, names, strength, one_of), {})[case] = item
     left_out: set[pytest.Item] = set()
-    for (own, _, strength), group in groups.items():
-        taken = cover(list(group), f"{seed()} {own}", strength)
+    for (own, _, strength, one_of), group in groups.items():
+        taken = thin(cover(list(group), f"{seed()} {own}", strength), f"{seed()} {own}", one_of)
         left_out |= {group[case] for case in group.keys() - set(taken)}
     if left_out:
         config.hook.pytest_deselected(items=list(left_out))

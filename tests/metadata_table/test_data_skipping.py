@@ -85,6 +85,7 @@ def filters(table: str, number: int) -> Iterator[Filter]:
 
 
 @pytest.mark.rule("MDT-19", "MDT-20")
+@pytest.mark.rotated(1, one_of=4)
 @pytest.mark.parametrize("table", [t for t in TABLES if "keys_by_partition" not in t])
 def test_no_row_that_passes_is_left_out(table: str) -> None:
     snapshot, metadata, rows = read(table)

@@ -46,6 +46,7 @@ def folders_listed(store: RecordingStore) -> list[str]:
     return [path for path in store.paths("list") if not path.startswith(".hoodie")]
 
 
+@pytest.mark.rotated(1, one_of=3)
 @pytest.mark.parametrize("table", TABLES)
 def test_reads_list_no_folder_and_give_the_same(table: str) -> None:
     files = table_files(table)

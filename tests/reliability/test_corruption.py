@@ -59,6 +59,7 @@ def _spread(table: str, cases: int) -> dict[str, list[int]]:
     return spread
 
 
+@pytest.mark.rotated(1, one_of=2)
 @pytest.mark.parametrize("table", TABLES)
 def test_flipped_bits(table: str) -> None:
     for path, offsets in _spread(table, _FLIPS).items():
@@ -66,6 +67,7 @@ def test_flipped_bits(table: str) -> None:
             _check_flips(table, path, flip_bits(table_files(table)[path], 1, offsets))
 
 
+@pytest.mark.rotated(1, one_of=2)
 @pytest.mark.parametrize("table", TABLES)
 def test_cut_files(table: str) -> None:
     for path, sizes in _spread(table, _CUTS).items():

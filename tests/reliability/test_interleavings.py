@@ -5,15 +5,13 @@ Two processes, and two threads that share one `Table`. `python -m soak interleav
 
 from __future__ import annotations
 
-from random import Random
-
 import pytest
 
 import bucketfmt as bf
 from soak.covering import cover
 from soak.interleavings import FIRSTS, MEETINGS, SECONDS, Meeting, interleave
 from soak.works import KINDS, rows
-from tests.rotation import seed
+from tests.rotation import seed, thin
 
 PLAIN = {str(kind) for kind in KINDS if not kind.metadata}
 
@@ -25,7 +23,7 @@ def choose(seed: str) -> list[Meeting]:
     """
     covering = cover([one for one in MEETINGS if one.kind in PLAIN], seed, strength=1)
     others = cover([one for one in MEETINGS if one.kind not in PLAIN], seed, strength=0)
-    return covering[Random(seed).randrange(2) :: 2] + others
+    return thin(covering, seed, 2) + others
 
 
 SAMPLE = choose(seed())

@@ -1,4 +1,4 @@
-"""Whatever may be done to a table, in whatever order: a few tables of each kind."""
+"""Whatever may be done to a table, in whatever order: a few tables of every second kind."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ import bucketfmt as bf
 from bucketfmt.testing.faulty_store import Fault
 from soak.machine import MACHINES, Crash
 from soak.machine_runs import run_machine
+from tests.rotation import seed, thin
 
 TABLES, STEPS = 2, 25
 
 
 def test_tables_are_what_their_models_are() -> None:
-    runs = [run_machine(kind, TABLES, STEPS, repeatable=True) for kind in MACHINES]
+    kinds = thin(list(MACHINES), seed(), 2)
+    runs = [run_machine(kind, TABLES, STEPS, repeatable=True) for kind in kinds]
     for run in runs:
         assert not run.bad, f"{run.kind}: {run.bad}"
         assert run.runs >= TABLES

@@ -25,6 +25,7 @@ def rows_as_of(table: bf.Table) -> dict[str, list[tuple]]:
     return found
 
 
+@pytest.mark.rotated(0)
 @pytest.mark.parametrize("kind", [KINDS[0], KINDS[4], KINDS[6], KINDS[8]], ids=str)
 def test_whatever_a_clean_has_done_so_far(kind: Kind) -> None:
     base = make(kind, CLEAN)

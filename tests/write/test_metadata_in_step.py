@@ -166,6 +166,7 @@ def test_columns_that_lose_their_statistics_hide_no_rows(tmp_path: Path) -> None
     assert_in_step(table)
 
 
+@pytest.mark.rotated(0)
 @pytest.mark.parametrize("version", HUDI_VERSIONS)
 def test_every_change_is_in_the_metadata_table(golden_copy: Copy, version: str) -> None:
     table = bf.open(golden_copy(version, "mdt_bucket"), index=bf.SimpleBucketIndex(4))
@@ -196,6 +197,7 @@ def test_every_change_is_in_the_metadata_table(golden_copy: Copy, version: str) 
     assert bf.open(table.uri).config.metadata_partitions == listed
 
 
+@pytest.mark.rotated(0)
 @pytest.mark.parametrize("version", HUDI_VERSIONS)
 def test_the_metadata_table_does_not_grow(
     golden_copy: Copy, version: str, monkeypatch: pytest.MonkeyPatch
@@ -267,6 +269,7 @@ def partitions_of(version: int) -> list[str]:
     return [name for name in KEPT_PARTITIONS if version >= 8 or name != "partition_stats"]
 
 
+@pytest.mark.rotated(1, one_of=2)
 @pytest.mark.parametrize("kind", ["COPY_ON_WRITE", "MERGE_ON_READ"])
 @pytest.mark.parametrize("version", [6, 8, 9])
 def test_partitions_are_made_from_the_files(tmp_path: Path, version: int, kind: str) -> None:
@@ -301,6 +304,7 @@ def test_partitions_are_made_from_the_files(tmp_path: Path, version: int, kind: 
     table.upsert(rows(range(8), ts=7))
 
 
+@pytest.mark.rotated(0)
 @pytest.mark.parametrize("version", [6, 9])
 def test_a_metadata_table_that_is_behind_is_made_anew(tmp_path: Path, version: int) -> None:
     table = make(tmp_path / "t", version)
@@ -316,6 +320,7 @@ def test_a_metadata_table_that_is_behind_is_made_anew(tmp_path: Path, version: i
     assert len(table.metadata_table.list()) == len(partitions_of(version))
 
 
+@pytest.mark.rotated(0)
 @pytest.mark.parametrize("version", [6, 9])
 def test_commits_that_are_archived_before_an_older_clean_are_not_taken_for_unknown(
     tmp_path: Path, version: int
@@ -343,6 +348,7 @@ def test_commits_that_are_archived_before_an_older_clean_are_not_taken_for_unkno
     assert bf.open(table.uri).check().findings == ()
 
 
+@pytest.mark.rotated(0)
 @pytest.mark.parametrize("version", [6, 9])
 def test_a_restore_makes_it_anew(tmp_path: Path, version: int) -> None:
     table = make(tmp_path / "t", version)

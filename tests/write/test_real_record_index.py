@@ -96,6 +96,7 @@ def assert_holds(uri: str, model: Model) -> None:
     assert report.status == "clean", report.findings
 
 
+@pytest.mark.rotated(1, one_of=2)
 @pytest.mark.parametrize(("table_type", "version"), KINDS)
 def test_a_late_delete_leaves_the_key_in_the_index(table_type: Any, version: int) -> None:
     schema = pa.schema(
@@ -129,6 +130,7 @@ def test_a_late_delete_leaves_the_key_in_the_index(table_type: Any, version: int
     assert table.check(depth="full").status == "clean"
 
 
+@pytest.mark.rotated(1, one_of=2)
 @pytest.mark.parametrize(("table_type", "version"), KINDS)
 def test_the_index_is_in_step_with_every_write(table_type: Any, version: int) -> None:
     uri = f"memory://real_record_index/{table_type}{version}"

@@ -8,7 +8,8 @@ import os
 import signal
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -143,7 +144,7 @@ def _count_up(uri: str, options: Options, times: int, number: int) -> None:
         done += 1
 
 
-def test_processes_counting_up_lose_no_count(s3_options: Options, uri: str) -> None:
+def count_up_together(s3_options: Options, uri: str) -> None:
     """By the lock that Hudi has for S3: a lease that is replaced on condition only."""
     table = create(uri, s3_options)
     start = {"id": "counter", "name": "n", "price": 0.0, "ts": 0, "region": "us"}
@@ -166,8 +167,8 @@ def test_processes_counting_up_lose_no_count(s3_options: Options, uri: str) -> N
     assert lease["expired"] is True  # given back
 
 
-def _upsert_and_die(uri: str, options: Options, what: str, is_after: bool) -> None:
-    """Be killed where the first data file, or the completed instant, is created."""
+def _upsert_and_die(uri: str, options: Options, what: str) -> None:
+    """Be killed once the first data file, or the completed instant, is created."""
     put = FsspecStore.put_if_absent
 
     def put_and_die(store: FsspecStore, path: str, data: bytes) -> bool:
@@ -175,8 +176,7 @@ def _upsert_and_die(uri: str, options: Options, what: str, is_after: bool) -> No
         kind = "data" if name.endswith(".parquet") else folder
         if kind != what or "_" not in name:
             return put(store, path, data)
-        if is_after:
-            put(store, path, data)
+        put(store, path, data)
         os.kill(os.getpid(), signal.SIGKILL)
         return False
 
@@ -184,25 +184,19 @@ def _upsert_and_die(uri: str, options: Options, what: str, is_after: bool) -> No
     bf.open(uri, options).upsert(us_rows(10, ts=2, price=2.0))
 
 
-@pytest.mark.rotated(0)
-@pytest.mark.parametrize(
-    ("what", "is_after"),
-    [("data", True), (".hoodie/timeline", True)],
-    ids=["with a data file", "after its commit"],
-)
-def test_a_writer_that_is_killed(s3_options: Options, uri: str, what: str, is_after: bool) -> None:
+def die_and_be_followed(s3_options: Options, uri: str, what: str) -> None:
     """Where it dies with its commit, it has the table lock."""
     table, model = create(uri, s3_options), Model()
     given = us_rows(5, ts=1)
     table.upsert(given)
     model.upsert(given)
     writer = multiprocessing.get_context("spawn").Process(
-        target=_upsert_and_die, args=(uri, s3_options, what, is_after)
+        target=_upsert_and_die, args=(uri, s3_options, what)
     )
     writer.start()
     writer.join(120)
     assert writer.exitcode == -signal.SIGKILL
-    if what == ".hoodie/timeline" and is_after:
+    if what == ".hoodie/timeline":
         model.upsert(us_rows(10, ts=2, price=2.0))
     assert read(bf.open(uri, fresh(s3_options))) == model.rows
 
@@ -213,6 +207,19 @@ def test_a_writer_that_is_killed(s3_options: Options, uri: str, what: str, is_af
     model.upsert(more)
     assert_holds(uri, s3_options, model)
     assert not bf.open(uri, fresh(s3_options)).timeline.pending.instants
+
+
+@pytest.mark.rotated(0)
+@pytest.mark.parametrize(
+    "play",
+    [
+        pytest.param(count_up_together, id="count up together"),
+        pytest.param(partial(die_and_be_followed, what="data"), id="die with a data file"),
+        pytest.param(partial(die_and_be_followed, what=".hoodie/timeline"), id="die committed"),
+    ],
+)
+def test_processes(s3_options: Options, uri: str, play: Callable[[Options, str], None]) -> None:
+    play(s3_options, uri)
 
 
 class TestNoAccess:
