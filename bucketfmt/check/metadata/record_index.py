@@ -8,11 +8,12 @@ whose pairs differ are read again, to name keys. Source: HoodieMetadataTableVali
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from operator import itemgetter
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from bucketfmt.check.report import Counted, Event, Finding
@@ -31,6 +32,7 @@ __all__ = ["Fingerprint", "find_record_index_faults"]
 _BATCH = 65_536
 _SHOWN = 3
 _KEYS_MAX = 200_000  # of one file group that are looked up at a time
+_KEYS_OF_A_SCAN = 1 << 24  # of differing file groups, which one scan of the index explains
 
 
 @dataclass(frozen=True)
@@ -102,13 +104,18 @@ def find_record_index_faults(
         return sum(map(Fingerprint.of, merged_keys(snapshot, file_slice)), Fingerprint())
 
     found = map_in_threads(read, wanted, workers)
-    differing = []
+    differing: list[FileSlice] = []
+    num_keys = 0
     for file_slice, fingerprint in zip(wanted, found, strict=True):
         known = indexed.pop((file_slice.partition_path, file_slice.file_id), Fingerprint())
         if known != fingerprint:
             differing.append(file_slice)
-    for file_slice in differing:
-        yield from _explain(partition, snapshot, file_slice)
+            num_keys += fingerprint.count
+            if num_keys >= _KEYS_OF_A_SCAN:
+                yield from _explain(partition, snapshot, differing)
+                differing, num_keys = [], 0
+    if differing:
+        yield from _explain(partition, snapshot, differing)
     for (path, file_id), stale in sorted(indexed.items(), key=itemgetter(0)):
         if not is_whole and path not in slices:
             continue
@@ -121,44 +128,77 @@ def find_record_index_faults(
         )
 
 
+@dataclass
+class _Differences:
+    """What is wrong with the entries of one file group: some keys of each kind, and how many.
+
+    Attributes:
+        hashes: Of the keys that readers see.
+    """
+
+    hashes: npt.NDArray[np.uint64]
+    missing: list[str] = field(default_factory=list)
+    elsewhere: list[str] = field(default_factory=list)
+    stale: list[str] = field(default_factory=list)
+    num_missing: int = 0
+    num_elsewhere: int = 0
+    num_stale: int = 0
+
+
 def _explain(
-    partition: MetadataPartition, snapshot: Snapshot, file_slice: FileSlice
+    partition: MetadataPartition, snapshot: Snapshot, slices: Sequence[FileSlice]
 ) -> Iterator[Finding]:
-    """Yield what is wrong with the entries of one file group."""
+    """Yield what is wrong with the entries of some file groups. The index is scanned once."""
+    found = {(own.partition_path, own.file_id): own for own in slices}
+    differences = [_look_up_keys(partition, snapshot, own) for own in found.values()]
+    numbers = {own: number for number, own in enumerate(found)}
+    for group in (group for groups in partition.groups.values() for group in groups):
+        for keys, locations in _batches(group.scan()):
+            places = np.fromiter((numbers.get(own, -1) for own in locations), np.int64, len(keys))
+            for number in np.unique(places[places >= 0]).tolist():
+                own, known = keys.filter(pa.array(places == number)), differences[number]
+                stale = own.filter(pa.array(~np.isin(xxhash64s(own, 0), known.hashes)))
+                known.num_stale += len(stale)
+                known.stale += stale[:_SHOWN].to_pylist()
+    for file_slice, known in zip(found.values(), differences, strict=True):
+        for count, example, what in (
+            (known.num_missing, known.missing, "keys are not in the record index: a writer that "
+             "goes by it adds them a second time"),
+            (known.num_elsewhere, known.elsewhere, "keys are in another file group by the record "
+             "index"),
+            (known.num_stale, known.stale, "entries of the record index are of keys that are not "
+             "there"),
+        ):  # fmt: skip
+            if count:
+                yield Finding.of(
+                    "M003",
+                    f"file group {file_slice.file_id}: {count} {what}: {_few(example)}",
+                    partition=file_slice.partition_path,
+                    slices=[file_slice],
+                )
+
+
+def _look_up_keys(
+    partition: MetadataPartition, snapshot: Snapshot, file_slice: FileSlice
+) -> _Differences:
+    """Return what is wrong with the entries of the keys that a file slice has."""
     own = (file_slice.partition_path, file_slice.file_id)
     data_partition = file_slice.partition_path if partition.is_partitioned else None
-    missing: list[str] = []
-    elsewhere: list[str] = []
-    keys_there: set[str] = set()
-    num_missing = num_elsewhere = 0
+    differences, hashes = _Differences(np.empty(0, np.uint64)), [np.empty(0, np.uint64)]
     for batch in merged_keys(snapshot, file_slice):
         for start in range(0, len(batch), _KEYS_MAX):
-            keys = batch.slice(start, _KEYS_MAX).to_pylist()
-            keys_there.update(keys)
-            entries = partition.lookup(keys, data_partition)
-            lost = [key for key in keys if key not in entries]
-            moved = [key for key in keys if key in entries and _group_of(entries[key]) != own]
-            num_missing, num_elsewhere = num_missing + len(lost), num_elsewhere + len(moved)
-            missing += lost[:_SHOWN]
-            elsewhere += moved[:_SHOWN]
-    stale = [
-        key
-        for key, entry in partition.scan()
-        if key not in keys_there and _group_of(entry) == own
-    ]  # fmt: skip
-    for number, example, what in (
-        (num_missing, missing, "keys are not in the record index: a writer that goes by it adds "
-         "them a second time"),
-        (num_elsewhere, elsewhere, "keys are in another file group by the record index"),
-        (len(stale), stale, "entries of the record index are of keys that are not there"),
-    ):  # fmt: skip
-        if number:
-            yield Finding.of(
-                "M003",
-                f"file group {file_slice.file_id}: {number} {what}: {_few(example)}",
-                partition=file_slice.partition_path,
-                slices=[file_slice],
-            )
+            keys = batch.slice(start, _KEYS_MAX)
+            hashes.append(xxhash64s(keys, 0))
+            found = partition.locate(keys, data_partition)
+            is_own = np.array([_group_of(each) == own for each in found.locations] + [False])
+            lost = keys.filter(pa.array(found.numbers < 0))
+            moved = keys.filter(pa.array((found.numbers >= 0) & ~is_own[found.numbers]))
+            differences.num_missing += len(lost)
+            differences.num_elsewhere += len(moved)
+            differences.missing += lost[:_SHOWN].to_pylist()
+            differences.elsewhere += moved[:_SHOWN].to_pylist()
+    differences.hashes = np.concatenate(hashes)
+    return differences
 
 
 def _batches(
