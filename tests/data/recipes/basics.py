@@ -190,7 +190,7 @@ def parquet_log(lab: Lab, name: str) -> None:
 @recipe()
 @recipe("hfile_log_key", has_key_column=True)
 def hfile_log(lab: Lab, name: str, *, has_key_column: bool = False) -> None:
-    """Hudi's HFiles leave a column named `key` out."""
+    """Hudi's HFiles leave a column named `key` out. The reader of Hudi 1.2.0 in Spark fails."""
     options = {**MOR, "hoodie.logfile.data.block.format": "hfile"}
     for rows, operation in (
         (lab.rows(0, 300, 1), "upsert"),
@@ -199,7 +199,7 @@ def hfile_log(lab: Lab, name: str, *, has_key_column: bool = False) -> None:
     ):
         own = rows.selectExpr("*", "concat('own-', id) as key") if has_key_column else rows
         lab.write(own, name, operation, options)
-    lab.expect(name)
+    lab.refused("the snapshot", lambda: lab.expect(name))
 
 
 @recipe()
