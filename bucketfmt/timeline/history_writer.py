@@ -27,6 +27,7 @@ from bucketfmt.format.names.instants import (
 )
 from bucketfmt.format.names.layout import (
     HISTORY_VERSION_NAME,
+    checksum_path,
     find_archive_number,
     find_manifest_version,
     format_archive_name,
@@ -188,9 +189,9 @@ def _put_file(
 
 
 def _replace(store: Store, config: TableConfig, name: str, data: Buffer) -> None:
-    # Hadoop would check what it finds there by the checksum that it wrote for another content.
-    store.delete(join_path(config.history_path, f".{name}.crc"))
-    store.replace(join_path(config.history_path, name), data)
+    path = join_path(config.history_path, name)
+    store.delete(checksum_path(path))
+    store.replace(path, data)
 
 
 def _remove_old_files(store: Store, config: TableConfig, limits: Limits) -> None:

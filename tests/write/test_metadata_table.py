@@ -38,3 +38,21 @@ def test_rewritten_properties_have_no_sidecar_of_the_file_before(
     }
     assert not after["hoodie.table.metadata.partitions"]
     assert bf.open(table).scan().count() == rows
+
+
+@pytest.mark.rule("PROP-18")
+def test_rewritten_definitions_of_indexes_have_no_sidecar_of_the_file_before(
+    golden_copy: Callable[[str, str], Path],
+) -> None:
+    """Hudi took the definitions for none, and failed on reads by conditions."""
+    root = golden_copy("1.2.0", "mdt_bucket")
+    table = bf.open(root, index=bf.SimpleBucketIndex(4))
+    definitions = root / table.config.properties["hoodie.table.index.defs.path"]
+    sidecar = definitions.with_name(f".{definitions.name}.crc")
+    sidecar.write_bytes(b"crc\0")
+    definitions.write_text(definitions.read_text() + "\n")
+
+    table.metadata_table.rebuild("column_stats", "partition_stats")
+
+    assert not sidecar.exists()
+    assert "column_stats" in definitions.read_text()

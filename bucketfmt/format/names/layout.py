@@ -35,6 +35,7 @@ __all__ = [
     "PROPERTIES_CHECKSUMS",
     "SCHEMA_FOLDER",
     "UNKNOWN_WRITE_TOKEN",
+    "checksum_path",
     "find_archive_number",
     "find_manifest_version",
     "format_archive_name",
@@ -76,6 +77,16 @@ def is_metadata_path(path: str) -> bool:
     return path.partition("/")[0] == METADATA_FOLDER
 
 
+def checksum_path(path: str) -> str:
+    """Return the path of the checksum file that Hadoop keeps of a file on a disk.
+
+    Whoever replaces a file removes it first: Hadoop refuses to read a file by the checksum of the
+    one before.
+    """
+    folder, slash, name = path.rpartition("/")
+    return f"{folder}{slash}.{name}.crc"
+
+
 # --- hoodie.properties
 
 _PROPERTIES_NAME = "hoodie.properties"
@@ -83,10 +94,7 @@ PROPERTIES = f"{METADATA_FOLDER}/{_PROPERTIES_NAME}"
 PROPERTIES_BACKUP = f"{PROPERTIES}.backup"
 """A copy of the properties, there while an update replaces them."""
 
-PROPERTIES_CHECKSUMS = (
-    f"{METADATA_FOLDER}/.{_PROPERTIES_NAME}.crc",
-    f"{METADATA_FOLDER}/.{_PROPERTIES_NAME}.backup.crc",
-)
+PROPERTIES_CHECKSUMS = (checksum_path(PROPERTIES), checksum_path(PROPERTIES_BACKUP))
 """Hadoop's checksum files of both, on a disk."""
 
 

@@ -30,6 +30,7 @@ from bucketfmt.format.names.layout import (
     METADATA_TABLE,
     PARTITION_METAFILE,
     UNKNOWN_WRITE_TOKEN,
+    checksum_path,
 )
 from bucketfmt.format.names.names import BaseFileName, LogFileName
 from bucketfmt.format.names.paths import check_relative_path, join_path
@@ -137,7 +138,7 @@ def forget_definitions(table: LockedTable, names: Collection[str]) -> None:
     left = {name: own for name, own in known.items() if name not in names}
     if len(left) < len(known):
         path = check_relative_path(table.config.properties[INDEX_DEFINITIONS], table.limits)
-        table.store.replace(path, encode_index_definitions(left))
+        _put_definitions(table, path, left)
 
 
 def _check_names(names: Iterable[str], made: Sequence[str], config: TableConfig) -> None:
@@ -310,10 +311,18 @@ def _put_definition(table: LockedTable, name: str, contents: TableContents) -> N
         index_options={} if is_columns else {"isPartitioned": is_partitioned},
         version=None if version < 9 else ("V2" if is_columns else "V1"),
     )
-    table.store.replace(path, encode_index_definitions(known))
+    _put_definitions(table, path, known)
     if table.config.properties.get(INDEX_DEFINITIONS) is None:
         entry = {INDEX_DEFINITIONS: path}
         change_properties(
             table.store, table.limits, table.machine.now(), lambda old: {**old, **entry}
         )
         table.load_config()
+
+
+def _put_definitions(
+    table: LockedTable, path: str, definitions: Mapping[str, IndexDefinition]
+) -> None:
+    """Replace the definitions of indexes: those that Hudi cannot read, it takes for none."""
+    table.store.delete(checksum_path(path))
+    table.store.replace(path, encode_index_definitions(definitions))
