@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_args
 
@@ -26,15 +26,17 @@ from bucketfmt.arguments import (
 from bucketfmt.check import run as checking
 from bucketfmt.check.report import CheckReport, Depth
 from bucketfmt.check.salvage import load_config_to_check
-from bucketfmt.errors import ConflictError, NotFoundError
+from bucketfmt.errors import BucketfmtError, ConflictError, NotFoundError
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.format.timeline.write_operation import WriteOperation
-from bucketfmt.index.model import Index
+from bucketfmt.index.model import Index, SimpleBucketIndex
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
 from bucketfmt.location.key_encoding import find_key_encoding
 from bucketfmt.location.record_locations import RECORD_INDEX
 from bucketfmt.process import cached_property
 from bucketfmt.progress import ProgressCallback
+from bucketfmt.resize.plan_rehash import RehashPreview
+from bucketfmt.resize.rehash import Rehasher, StartedRehash
 from bucketfmt.rows.columns.virtual_keys import partition_paths, record_keys
 from bucketfmt.rows.filters import FilterLike
 from bucketfmt.rows.log_writer import DataFormat
@@ -486,6 +488,70 @@ class Table(ReadableTable):
         compactor = Compactor(self._listed_snapshot, self._transactions)
         return compactor.start(min_log_files, codec)
 
+    def rehash(
+        self,
+        num_buckets: int,
+        *,
+        codec: Codec | None = None,
+        progress: ProgressCallback | None = None,
+    ) -> CommitResult | None:
+        """Give every partition another number of buckets, in one replacecommit.
+
+        The rows stay as they are, with their commit times. Readers see the old file groups until
+        the commit is completed, and `as_of` finds them until they are cleaned. Writers of this
+        package go on meanwhile, also in other processes: what they change is divided again, and a
+        write that is under way at the end is routed by the new buckets. Writers of Hudi have the
+        number of buckets in their options: stop them, and start them with the new number.
+
+        From N to a multiple of N a bucket is divided locally, and back some are joined; other
+        numbers bring whole partitions together, in temporary files where they are large.
+
+        Args:
+            num_buckets: The new number.
+            codec: Of parquet; by default that of the table's files.
+            progress: Called as pieces of the table are done.
+
+        Returns:
+            The commit; None if the table has this number of buckets already.
+
+        Raises:
+            ValueError: there is no such number of buckets.
+            UnsupportedError: the table has no simple bucket index.
+            ConflictError: a compaction or a clustering is pending, or other writers changed the
+                table faster than it could be divided again. Nothing was published.
+            CorruptError: a file is missing or damaged, or has keys of other buckets.
+            LockTimeoutError: the table lock could not be acquired.
+        """
+        SimpleBucketIndex(num_buckets)  # checks the number
+        _check_compaction(1, codec, progress)
+        done = self._rehasher().run(num_buckets, codec, progress)
+        if done is not None:
+            self._index_finder.forget_argument()
+            with suppress(BucketfmtError):  # readers know by the commit; the next write records it
+                self.pin_index()
+        return done
+
+    def preview_rehash(self, num_buckets: int) -> RehashPreview:
+        """Return what `rehash` would do now. Reads only; raises the errors of its planning."""
+        SimpleBucketIndex(num_buckets)
+        return self._rehasher().preview(num_buckets)
+
+    def start_rehash(self, num_buckets: int, *, codec: Codec | None = None) -> StartedRehash | None:
+        """Begin a rehash whose files other processes write. Otherwise as `rehash`.
+
+        >>> with t.start_rehash(16) as started:
+        ...     receipts = []
+        ...     for number, payload in enumerate(started.payloads):
+        ...         receipts += started.task.rehash(payload, f"{number}-0-0")
+        ...     started.publish(receipts)
+        """
+        SimpleBucketIndex(num_buckets)
+        _check_compaction(1, codec)
+        return self._rehasher().start(num_buckets, codec)
+
+    def _rehasher(self) -> Rehasher:
+        return Rehasher(self._listed_snapshot, self._index_finder, self._transactions)
+
     def clean(
         self,
         *,
@@ -662,10 +728,11 @@ class Table(ReadableTable):
         """
         for attempts_left in (2, 1, 0):
             self._adopt(load_config(self.store, self.limits))
-            if is_recorded(self.config):
+            snapshot = self._listed_snapshot()
+            if is_recorded(self.config, snapshot):
                 return False
             try:
-                config = pin_index(self._listed_snapshot(), self._index_finder, self._transactions)
+                config = pin_index(snapshot, self._index_finder, self._transactions)
             except ConflictError:
                 if not attempts_left:
                     raise

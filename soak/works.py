@@ -39,6 +39,7 @@ __all__ = [
 ]
 
 _PROPERTIES = ".hoodie/hoodie.properties"
+_BACKUP = f"{_PROPERTIES}.backup"
 
 Row = tuple[str, int, str]
 Act = Callable[[bf.Table], object]
@@ -273,6 +274,10 @@ def _is_logged(kind: Kind) -> bool:
     return kind.is_logged
 
 
+def _is_simple(kind: Kind) -> bool:
+    return isinstance(kind.index, bf.SimpleBucketIndex)
+
+
 def _may_replace(kind: Kind) -> bool:
     return not kind.is_ring
 
@@ -318,16 +323,23 @@ WORKS = [
         _restore,
         prepare=_savepoint_and_write_on,
         is_stepwise=True,
-        may_leave=f"{_PROPERTIES}.backup",  # the metadata table is dropped
+        may_leave=_BACKUP,  # the metadata table is dropped
     ),
     Work(
         "upsert that records the index",
         _upsert,
         prepare=_forget_index,
-        is_possible=lambda kind: isinstance(
-            kind.index, bf.SimpleBucketIndex
-        ),  # index files state others
-        may_leave=f"{_PROPERTIES}.backup",
+        is_possible=_is_simple,  # index files state others
+        may_leave=_BACKUP,
+    ),
+    Work("rehash", lambda t: t.rehash(3), is_possible=_is_simple, may_leave=_BACKUP),
+    Work(
+        "roll back a rehash",
+        lambda t: t.rollback(newest_write(t)),
+        prepare=lambda t: t.rehash(4),
+        is_stepwise=True,
+        is_possible=_is_simple,
+        may_leave=_BACKUP,
     ),
     Work(
         "rebuild the metadata table",

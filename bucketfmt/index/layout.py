@@ -16,7 +16,7 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from bucketfmt.errors import CorruptError
+from bucketfmt.errors import CorruptError, UnsupportedError
 from bucketfmt.format.buckets.ring import HashingNode, find_node_indexes
 from bucketfmt.format.keys.hashing_kernels import bucket_ids, xxhash32s
 from bucketfmt.format.keys.record_key_kernels import hash_value_columns
@@ -96,6 +96,14 @@ class BucketLayout(ABC):
 
         Of several such layouts the one with most buckets; None where the hashes differ.
         """
+
+    def rehashed(self, num_buckets: int) -> BucketLayout:
+        """Return the layout that divides the same hashes into another number of buckets.
+
+        Raises:
+            UnsupportedError: buckets are not numbered.
+        """
+        raise UnsupportedError("another number of buckets where buckets are ranges of a ring")
 
     @property
     def ring_values(self) -> tuple[int, ...] | None:
@@ -181,6 +189,10 @@ class FixedBuckets(BucketLayout):
     def hashed_by(self, hash_fields: tuple[str, ...], dialect: KeyDialect) -> FixedBuckets:
         """Return the same number of buckets."""
         return FixedBuckets(self.num_buckets, hash_fields, dialect)
+
+    def rehashed(self, num_buckets: int) -> FixedBuckets:
+        """Return the same hash fields with another number."""
+        return replace(self, num_buckets=num_buckets)
 
     def meet(self, other: BucketLayout) -> BucketLayout | None:
         """Return the layout of the greatest common divisor of both numbers."""

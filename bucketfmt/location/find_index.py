@@ -29,6 +29,7 @@ from bucketfmt.location.record_locations import (
     RecordLocations,
     load_record_locations,
 )
+from bucketfmt.location.rehashed_number import RehashedNumber, find_rehashed_number
 from bucketfmt.location.rule_files import load_rules
 from bucketfmt.location.sample_keys import load_key_sample
 from bucketfmt.snapshot.snapshot import Snapshot
@@ -52,7 +53,7 @@ class IndexFinder:
         self._config = config
         self._limits = limits
         self.argument = argument
-        self._declared: tuple[TableState, ResolvedIndex] | None = None
+        self._declared: tuple[TableState, RehashedNumber | None, ResolvedIndex] | None = None
         self._inferred: tuple[TableState, ResolvedIndex] | None = None
         self._layouts = Layouts(config, limits)
         self._record_locations: tuple[TableState, RecordLocations] | None = None
@@ -60,6 +61,11 @@ class IndexFinder:
         self._dialect = dialect_for_table_version(config.table_version)
         if argument is not None:
             check_hash_fields(argument, config.record_key_fields)
+
+    def forget_argument(self) -> None:
+        """Go by what the table states from here on, since its buckets were changed."""
+        self.argument = None
+        self._declared = None
 
     def declared(self, snapshot: Snapshot) -> ResolvedIndex:
         """Return the index that somebody stated: it may prune. Reads index files only.
@@ -71,8 +77,9 @@ class IndexFinder:
             CorruptError: what states the index is damaged.
         """
         declared = self._declared
-        if declared is None or declared[0] is not snapshot.state:
-            stated = self._load_stated(snapshot)
+        rehashed = find_rehashed_number(snapshot, snapshot.state.config)
+        if declared is None or declared[0] is not snapshot.state or declared[1] != rehashed:
+            stated = self._load_stated(snapshot, rehashed)
             if self.argument is not None:
                 given = check_index_argument(self.argument, stated)
                 stated = replace(given, is_recorded=self._records(stated, given))
@@ -80,10 +87,11 @@ class IndexFinder:
                 stated = replace(stated, lacks_hash_fields=True)
             else:
                 stated = replace(stated, is_recorded=stated.index is not None)
-            declared = self._declared = snapshot.state, stated  # one assignment: threads may race
-        return declared[1]
+            # One assignment: threads may race.
+            declared = self._declared = snapshot.state, rehashed, stated
+        return declared[2]
 
-    def _load_stated(self, snapshot: Snapshot) -> ResolvedIndex:
+    def _load_stated(self, snapshot: Snapshot, rehashed: RehashedNumber | None) -> ResolvedIndex:
         state, config = snapshot.state, snapshot.state.config
         try:
             settings = IndexSettings.from_properties(config.properties, self._limits)
@@ -91,6 +99,8 @@ class IndexFinder:
             if self.argument is None:
                 raise
             return ResolvedIndex(None, "unknown", "hoodie.properties contradicts itself")
+        if rehashed is not None:
+            settings = replace(settings, num_buckets=rehashed.number)
         has_rings = has_hashing_metadata(state)
         if has_rings and settings.num_buckets is None and self._initial_num_buckets is None:
             self._initial_num_buckets = find_initial_num_buckets(state)

@@ -231,7 +231,9 @@ def _check_file_ids(
     snapshot: Snapshot, resolved: ResolvedIndex, partition_path: str, layout: BucketLayout
 ) -> None:
     if layout.number_to_prove is not None:
-        stray = find_stray_file_group(layout, sorted(snapshot.file_ids(partition_path)))
+        # Not those that a change of the buckets writes, which is under way or has failed.
+        found = snapshot.slices_where(partition_path, lambda id_: layout.bucket_of(id_) is None)
+        stray = find_stray_file_group(layout, [file_slice.file_id for file_slice in found])
         if stray is not None:
             raise resolved.contradiction(stray, partition_path)
         return

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from bucketfmt.format.buckets.rehashes import Rehash
 from bucketfmt.format.names.names import BaseFileName, LogFileName, find_data_file_name
 from bucketfmt.format.names.paths import check_relative_path
 from bucketfmt.format.timeline.commit_metadata import CommitMetadata
@@ -41,6 +42,7 @@ class CommitRecord:
 
     `files` holds (partition path, file id, path, parsed name, offset, size, rows, deletes).
     `replaced` holds the (partition path, file id) this instant replaced.
+    `rehash` is how it changed the number of buckets, if it did.
     """
 
     requested_time: str
@@ -50,6 +52,7 @@ class CommitRecord:
     latest_schema: str | None
     files: tuple[_NamedFile, ...] = field(repr=False)
     replaced: tuple[tuple[str, str], ...] = field(repr=False, default=())
+    rehash: Rehash | None = None
 
     @classmethod
     def from_metadata(
@@ -63,6 +66,7 @@ class CommitRecord:
 
         Raises:
             UnsafePathError: a file path in it would leave the table.
+            CorruptError: it has a malformed entry about its rehash.
         """
         files = []
         for partition_path, stats in metadata.partition_to_write_stats.items():
@@ -91,6 +95,7 @@ class CommitRecord:
             latest_schema=extra.get("latest_schema") or None,
             files=tuple(files),
             replaced=tuple(replaced),
+            rehash=Rehash.find(extra, limits),
         )
 
 

@@ -19,6 +19,7 @@ from bucketfmt.index.resolve import ResolvedIndex
 from bucketfmt.limits import Limits
 from bucketfmt.location.find_index import IndexFinder
 from bucketfmt.location.key_encoding import find_key_encoding
+from bucketfmt.location.rehashed_number import may_be_rehashed
 from bucketfmt.metadata_table.metadata_lister import find_lister
 from bucketfmt.process import Mutex
 from bucketfmt.rows.filters import FilterLike, parse_filter
@@ -32,6 +33,7 @@ from bucketfmt.table.lookup import KeyLocator, locate_keys, lookup_rows, plan_lo
 from bucketfmt.table.pinned import PinnedTable
 from bucketfmt.table.scan import Scan, plan_changes, plan_scan
 from bucketfmt.timeline.load import load_timeline
+from bucketfmt.timeline.table_properties import load_config
 from bucketfmt.timeline.timeline import Timeline
 
 __all__ = ["Moment", "Table"]
@@ -77,8 +79,12 @@ class Table:
         for attempts_left in (2, 1, 0):
             timeline = load_timeline(self.store, self.config, self.limits)
             with self._lock:
-                if self._state is not None and self._state.timeline.instants == timeline.instants:
-                    return self._state
+                known = self._state
+            if known is not None:
+                if known.timeline.instants == timeline.instants:
+                    return known
+                if may_be_rehashed(Snapshot(known), timeline):
+                    self._adopt(load_config(self.store, self.limits))
             lister = find_lister(self.store, self.config, timeline, self.limits)
             state = TableState(self.store, self.config, timeline, self.limits, lister)
             try:

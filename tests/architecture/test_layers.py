@@ -22,6 +22,7 @@ LAYERS = [
     {"location"},
     {"table"},
     {"write"},
+    {"resize"},
     {"check", "dump"},
     {"api"},
     {"testing", "__init__"},

@@ -6,7 +6,8 @@ Pure. Source: `TransactionUtils.resolveWriteConflictIfAny`, `ConcurrentOperation
 
 The unit of conflict is (partition, bucket); on a table whose file ids carry no bucket id it
 is the file group. Beyond Hudi's rules, a write conflicts with a rollback or a restore that
-takes it back, and with a rescaling of the buckets of a partition it writes to.
+takes it back, with a rescaling of the buckets of a partition it writes to, and with a rehash,
+which changes the buckets of all partitions.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from bucketfmt.errors import ConflictError
+from bucketfmt.format.buckets.rehashes import REHASH
 from bucketfmt.format.names.instants import comparable_action
 from bucketfmt.format.names.names import FileGroupId
 from bucketfmt.format.table.table_config import TableConfig
@@ -56,6 +58,7 @@ class ConcurrentOperation:
         gained: The partitions to which it wrote new keys.
         schema: The table's columns as a write states them, as Avro JSON.
         latest_schema: The same with column ids, where the table keeps them.
+        rehashes: Whether it changes the buckets of all partitions, also of new ones.
     """
 
     requested_time: str
@@ -67,6 +70,7 @@ class ConcurrentOperation:
     gained: frozenset[str] = frozenset()
     schema: str | None = None
     latest_schema: str | None = None
+    rehashes: bool = False
 
     @property
     def operation(self) -> WriteOperation | None:
@@ -166,9 +170,11 @@ def concurrent_operation(instant: Instant, content: InstantContent | None) -> Co
     rolled_back: frozenset[str] = frozenset()
     gained: frozenset[str] = frozenset()
     schema = latest_schema = None
+    rehashes = False
     match content:
         case CommitMetadata():
             operation_type = content.operation_type
+            rehashes = REHASH in content.extra_metadata
             if operation_type not in SERVICE_OPERATIONS:
                 schema = content.extra_metadata.get("schema")
                 latest_schema = content.extra_metadata.get("latest_schema")
@@ -204,6 +210,7 @@ def concurrent_operation(instant: Instant, content: InstantContent | None) -> Co
         gained,
         schema,
         latest_schema,
+        rehashes,
     )
 
 
@@ -230,6 +237,9 @@ def find_conflicts(
     for other in others:
         if ours.requested_time in other.rolled_back:
             conflicts.append(Conflict(other))
+        elif other.rehashes or (ours.rehashes and not _is_harmless(ours, other)):
+            touched = partitions if other.rehashes else {path for path, _ in other.file_groups}
+            conflicts += [Conflict(other, path) for path in sorted(touched)[:1]]
         elif other.operation is WriteOperation.BUCKET_RESCALE and other.is_completed:
             touched = {partition for partition, _ in other.file_groups}
             conflicts += [Conflict(other, path) for path in partitions if path in touched]

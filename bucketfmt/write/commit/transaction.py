@@ -292,6 +292,11 @@ class Transaction(PendingInstant):
         return msgspec.structs.replace(metadata, extra_metadata={**kept, **stated})
 
     @property
+    def was_tried(self) -> bool:
+        """Whether it was tried to publish the commit: not where a conflict was found before."""
+        return self._is_tried
+
+    @property
     def leaves_nothing(self) -> bool:
         """Whether `abort` leaves nothing, and leaves nothing to the next write either."""
         return self.table.store.failures_are_final or not self._is_resumed

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from bucketfmt.errors import ConflictError, IndexUnknownError, UnsupportedError
 from bucketfmt.format.buckets.index_settings import IndexSettings
+from bucketfmt.format.buckets.rehashes import REHASH
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.index.resolve import find_declared_index
 from bucketfmt.location.find_index import IndexFinder
+from bucketfmt.location.rehashed_number import find_rehashed_number
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.timeline.table_properties import change_properties
 from bucketfmt.write.commit.transactions import Transactions
@@ -18,11 +20,17 @@ from bucketfmt.write.commit.transactions import Transactions
 __all__ = ["is_recorded", "pin_index"]
 
 
-def is_recorded(config: TableConfig) -> bool:
-    """Whether hoodie.properties states the index. Pure."""
+def is_recorded(config: TableConfig, snapshot: Snapshot) -> bool:
+    """Whether hoodie.properties states the index as it is in a snapshot. Pure.
+
+    After a rehash, or once it was taken back, the number of buckets is to be recorded anew.
+    """
     try:
         settings = IndexSettings.from_properties(config.properties)
+        rehashed = find_rehashed_number(snapshot, config)
     except IndexUnknownError:  # contradicts itself
+        return False
+    if rehashed is not None and rehashed.number != rehashed.stated:
         return False
     return find_declared_index(settings, None, has_hashing_metadata=False).index is not None
 
@@ -69,14 +77,18 @@ def pin_index(
         now, then = table.timeline.writes.completed, state.timeline.writes.completed
         if now.instants != then.instants:
             raise ConflictError("another writer has written while the index was proved; try again")
-        if is_recorded(table.config):
+        if is_recorded(table.config, snapshot):
             return table.config
+        rehashed = find_rehashed_number(snapshot, table.config)
+        if rehashed is not None and rehashed.newest is not None:
+            recorded.update(rehashed.newest.entry())
+        changed = {*IndexSettings.KEYS, REHASH}
         return change_properties(
             state.store,
             state.limits,
             table.machine.now(),
             lambda properties: {
-                **{k: v for k, v in properties.items() if k not in IndexSettings.KEYS},
+                **{k: v for k, v in properties.items() if k not in changed},
                 **recorded,
             },
         )

@@ -23,7 +23,7 @@ from bucketfmt.table.keys import KeySet
 from bucketfmt.write.rows.basis import Basis
 from bucketfmt.write.rows.grouping import GroupedRows, route_rows
 
-__all__ = ["gather_keys", "gather_rows"]
+__all__ = ["gather_again", "gather_keys", "gather_rows"]
 
 _FOLDER_BYTES_MAX = 255
 
@@ -62,6 +62,27 @@ def gather_keys(basis: Basis, keys: KeySet, grouped: GroupedRows) -> None:
     rows = pa.table({RECORD_KEY: keys.record_keys})
     for route, own in route_rows(rows, keys.record_keys, keys.partition_paths, basis.locator):
         grouped.add(route, own)
+
+
+def gather_again(basis: Basis, before: GroupedRows, grouped: GroupedRows) -> None:
+    """Sort rows, or keys, by the routes of another basis: after the buckets were changed.
+
+    Args:
+        basis: What the write stands on now, with the columns of the basis before.
+        before: The rows by the routes of that basis.
+        grouped: Where they go.
+
+    Raises:
+        KeyEncodingError: a key on which Hudi never returns.
+    """
+    config = basis.snapshot.state.config
+    for route in before.routes:
+        rows = before.rows([route])
+        is_keys = RECORD_KEY in rows.column_names
+        keys = rows.column(RECORD_KEY) if is_keys else record_keys(rows, config, basis.key_encoding)
+        paths = pa.chunked_array([pa.repeat(pa.scalar(route.partition_path), rows.num_rows)])
+        for again, own in route_rows(rows, keys, paths, basis.locator):
+            grouped.add(again, own)
 
 
 def _route(basis: Basis, given: pa.Table) -> list[tuple[Route, pa.Table]]:

@@ -8,7 +8,7 @@ Source: BaseHoodieWriteClient, BaseCommitActionExecutor.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 
 import pyarrow as pa
@@ -36,7 +36,7 @@ from bucketfmt.write.files.group_writer import RowNumbering
 from bucketfmt.write.files.plan_write import GroupWrite
 from bucketfmt.write.properties.pin_index import is_recorded, pin_index
 from bucketfmt.write.rows.basis import Basis
-from bucketfmt.write.rows.gathering import gather_keys, gather_rows
+from bucketfmt.write.rows.gathering import gather_again, gather_keys, gather_rows
 from bucketfmt.write.rows.grouping import GroupedRows
 from bucketfmt.write.rows.incoming import DataLike, IncomingRows
 from bucketfmt.write.rows.started_write import StartedWrite, WriteOptions
@@ -163,15 +163,20 @@ class TableWriter:
         dropped: Sequence[str] = (),
     ) -> CommitResult:
         left = options.allowed_retries
-        basis = self._pinned(basis, grouped.routes)
-        while True:
-            try:
-                return self._attempt(operation, basis, grouped, options, dropped)
-            except ConflictError:  # noqa: PERF203  (a try is a whole write)
-                if not left:
-                    raise
-                left -= 1
-                basis = self._renewed(basis, grouped.routes)
+        with ExitStack() as gathered:
+            while True:
+                try:
+                    return self._attempt(operation, basis, grouped, options, dropped)
+                except ConflictError:  # noqa: PERF203  (a try is a whole write)
+                    if not left:
+                        raise
+                    left -= 1
+                    renewed = self._with_same_columns(basis)
+                    if _has_other_routes(basis, renewed, grouped.routes):
+                        again = gathered.enter_context(GroupedRows())
+                        gather_again(renewed, grouped, again)
+                        grouped = again
+                    basis = renewed
 
     def _attempt(
         self,
@@ -181,6 +186,7 @@ class TableWriter:
         options: WriteOptions,
         dropped: Sequence[str],
     ) -> CommitResult:
+        basis = self._pinned(basis, grouped.routes)
         try:
             with self._start(operation, basis, grouped.routes, options, dropped) as started:
                 return started.publish(self._write(started, grouped, options.progress))
@@ -221,7 +227,9 @@ class TableWriter:
         """
         snapshot = basis.snapshot
         is_without_buckets = basis.index.keeps_locations
-        if not self._pin_index or is_without_buckets or is_recorded(snapshot.state.config):
+        if not self._pin_index or is_without_buckets:
+            return basis
+        if is_recorded(snapshot.state.config, snapshot):
             return basis
         if len(snapshot.partitions) > _PARTITIONS_PROVED_MAX:
             return basis
@@ -238,13 +246,20 @@ class TableWriter:
         Raises:
             ConflictError: they would be routed, or stored, differently now.
         """
+        renewed = self._with_same_columns(basis)
+        if _has_other_routes(basis, renewed, routed):
+            raise ConflictError("another writer has changed the table's buckets; write again")
+        return renewed
+
+    def _with_same_columns(self, basis: Basis) -> Basis:
+        """Return the basis as of now.
+
+        Raises:
+            ConflictError: the rows would be stored differently now.
+        """
         renewed = Basis(self._snapshot(), self._finder, basis.incoming)
-        if renewed.avro_schema != basis.avro_schema or any(
-            renewed.locator.routing(path) != basis.locator.routing(path) for path, _ in routed
-        ):
-            raise ConflictError(
-                "another writer has changed the table's columns or buckets; write again"
-            )
+        if renewed.avro_schema != basis.avro_schema:
+            raise ConflictError("another writer has changed the table's columns; write again")
         return renewed
 
     def _write(
@@ -270,3 +285,8 @@ class TableWriter:
                 return receipt
 
             return map_in_threads(write, list(enumerate(plans)), self._workers)
+
+
+def _has_other_routes(before: Basis, now: Basis, routed: Iterable[Route]) -> bool:
+    """Whether keys of the partitions of these routes have other routes now."""
+    return any(now.locator.routing(p) != before.locator.routing(p) for p in {r[0] for r in routed})

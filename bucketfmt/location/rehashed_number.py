@@ -1,0 +1,75 @@
+"""How many buckets a table has that was rehashed, at the moment of a snapshot.
+
+Pure: the commits of the snapshot's state and hoodie.properties in, a number out.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from bucketfmt.format.buckets.index_settings import IndexSettings
+from bucketfmt.format.buckets.rehashes import Rehash, find_num_buckets
+from bucketfmt.format.table.table_config import TableConfig
+from bucketfmt.snapshot.snapshot import Snapshot
+from bucketfmt.timeline.timeline import Timeline
+
+__all__ = ["RehashedNumber", "find_rehashed_number", "may_be_rehashed"]
+
+
+class RehashedNumber(NamedTuple):
+    """What rehashes say about a snapshot.
+
+    Attributes:
+        stated: The number of buckets in hoodie.properties; None if there is none.
+        number: The number of buckets that holds; None if there is none.
+        newest: The rehash since which that is so; None where no rehash was completed.
+    """
+
+    stated: int | None
+    number: int | None
+    newest: Rehash | None
+
+
+def find_rehashed_number(snapshot: Snapshot, config: TableConfig) -> RehashedNumber | None:
+    """Return what is known of rehashes; None if nothing is, so that only properties tell.
+
+    Args:
+        snapshot: The table at some moment.
+        config: The properties, which may be newer than those of the snapshot.
+
+    Raises:
+        CorruptError: an entry about a rehash is malformed.
+        IndexUnknownError: the properties contradict themselves.
+    """
+    limits = snapshot.state.limits
+    recorded = Rehash.find(config.properties, limits)
+    rehashes = [c.rehash for c in snapshot.state.commits if c.rehash is not None]
+    if recorded is not None:
+        rehashes.append(recorded)
+    if not rehashes:
+        return None
+    stated = IndexSettings.from_properties(config.properties, limits).num_buckets
+    seen = [each for each in rehashes if snapshot.is_visible(each.instant)]
+    newest = max(seen, key=lambda each: each.instant, default=None)
+    number = find_num_buckets(stated, rehashes, snapshot.is_visible)
+    return RehashedNumber(stated, number, newest)
+
+
+def may_be_rehashed(before: Snapshot, now: Timeline) -> bool:
+    """Whether the properties may state another number of buckets than when they were read.
+
+    A rehash is a replacecommit, and its number is recorded at once or by a later write. Until then
+    its commit tells, and once the commit is archived nothing else does.
+
+    Args:
+        before: The table as it was read last, by the same properties.
+        now: The timeline of now.
+    """
+    rehashed = find_rehashed_number(before, before.state.config)
+    if rehashed is not None and rehashed.number != rehashed.stated:
+        return True
+    known = {instant.requested_time for instant in before.state.timeline.completed.instants}
+    completed = now.completed
+    if any(i.requested_time not in known for i in completed.of("replacecommit").instants):
+        return True
+    return bool(known) and known.isdisjoint(i.requested_time for i in completed.instants)

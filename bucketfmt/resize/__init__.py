@@ -1,0 +1,1 @@
+"""Changes of the buckets of a table that has rows."""
