@@ -44,6 +44,9 @@ if TYPE_CHECKING:
         SimpleBucketIndex,
     )
     from bucketfmt.limits import Limits
+    from bucketfmt.resize.plan_rehash import RehashPreview
+    from bucketfmt.resize.rehash import StartedRehash
+    from bucketfmt.resize.rehash_task import RehashTask
     from bucketfmt.table.bucket_groups import BucketGroups
     from bucketfmt.table.lookup import KeyLocator
     from bucketfmt.table.pinned import PinnedTable
@@ -92,6 +95,8 @@ __all__ = [
     "PinnedTable",
     "ReadTask",
     "RecordIndex",
+    "RehashPreview",
+    "RehashTask",
     "RestoreResult",
     "RollbackResult",
     "Scan",
@@ -99,6 +104,7 @@ __all__ = [
     "SchemaError",
     "SimpleBucketIndex",
     "StartedCompaction",
+    "StartedRehash",
     "StartedWrite",
     "StorageError",
     "Table",
@@ -153,7 +159,10 @@ _MODULES = {
     "ScanPlan": "bucketfmt.table.plan_read",
     "SchemaError": "bucketfmt.errors",
     "SimpleBucketIndex": "bucketfmt.index.model",
+    "RehashPreview": "bucketfmt.resize.plan_rehash",
+    "RehashTask": "bucketfmt.resize.rehash_task",
     "StartedCompaction": "bucketfmt.write.services.compaction",
+    "StartedRehash": "bucketfmt.resize.rehash",
     "StartedWrite": "bucketfmt.write.rows.started_write",
     "StorageError": "bucketfmt.errors",
     "Table": "bucketfmt.api",

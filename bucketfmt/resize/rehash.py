@@ -178,7 +178,7 @@ class StartedRehash(StartedWork):
         self._transaction = transaction
         self._snapshot = snapshot
         self._finder = finder
-        self._rehash = Rehash(self.instant, before, after)
+        self._before, self._after = before, after
         self._codec = codec
         self.catch_up()
 
@@ -191,10 +191,10 @@ class StartedRehash(StartedWork):
             CorruptError: what states the index is damaged.
         """
         basis = Basis(self._snapshot(), self._finder)
-        snapshot, before = basis.snapshot, self._rehash.before
+        snapshot, before = basis.snapshot, self._before
         if _find_number(basis) != before:
             raise ConflictError(f"the table no longer has {before} buckets; plan the rehash again")
-        steps, layout = _plan(basis, self._rehash.after)
+        steps, layout = _plan(basis, self._after)
         if self._codec is None and steps:
             self._codec = find_codec(snapshot, steps[0].partition_path)
         self._basis = basis
@@ -235,7 +235,10 @@ class StartedRehash(StartedWork):
         if sorted((r.partition_path, r.file_id) for r in found) != planned:
             raise ValueError("a rehash is published with the receipts of each of its steps")
         basis, config = self._basis, self._basis.snapshot.state.config
-        extra: dict[str, str | None] = {"schema": basis.avro_schema, **self._rehash.entry()}
+        last = basis.snapshot.state.timeline.writes.completed.last
+        last_read = self.instant if last is None else last.requested_time
+        rehash = Rehash(self.instant, self._before, self._after, last_read)
+        extra: dict[str, str | None] = {"schema": basis.avro_schema, **rehash.entry()}
         if basis.latest_schema is not None:
             extra["latest_schema"] = basis.latest_schema
         # Releases before 1.1 fail on the type of the operation that they do not know.

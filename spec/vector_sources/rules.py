@@ -305,3 +305,43 @@ def _settings() -> Iterator[Vector]:
         ListOf([{"hoodie.bucket.index.num.buckets": text} for text in ("0", "-4", "x", "4.0")]),
         error="corrupt",
     )
+    first, second = (
+        "20260101000000001,4,8,20260101000000009",
+        "20260102000000002,8,3,20260102000000002",
+    )
+    one, two = first[:17], second[:17]
+    numbers = [
+        (4, [], [], 4),
+        (4, [first], [], 4),  # under way, failed, or later than the moment that is read
+        (4, [first], [one], 8),  # completed, and not recorded yet
+        (8, [first], [one], 8),
+        (8, [first], [], 4),  # rolled back once it was recorded
+        (3, [second, first], [one, two], 3),
+        (3, [second, first], [one], 8),
+        (3, [second, first], [], 4),
+        (8, [first, second], [one, two], 3),
+        (3, [second], [two], 3),  # the commit of the first is archived
+        (None, [first], [one], 8),
+        (5, [first, second], [one, two], 5),  # somebody else has stated it
+    ]
+    yield Vector(
+        "rehashed-number.moments",
+        ["REHASH-1", "REHASH-3", "REHASH-4"],
+        "an extension of bucketfmt; worked out by hand",
+        ListOf(
+            [
+                {"stated": stated, "entries": entries, "completed": completed}
+                for stated, entries, completed, _ in numbers
+            ]
+        ),
+        [number for *_, number in numbers],
+    )
+    malformed = ["4,8", "x,4,8,20260101000000009", first[:-18], first + ",1"]
+    malformed += [first.replace(",4,", ",0,"), first.replace(",4,", ",-4,"), first[1:13]]
+    yield Vector(
+        "rehashed-number.malformed",
+        ["REHASH-1"],
+        "an extension of bucketfmt",
+        ListOf([{"stated": 4, "entries": [text], "completed": []} for text in malformed]),
+        error="corrupt",
+    )

@@ -104,6 +104,27 @@ class TestCompact:
         assert succeeds(cli("compact", made.uri, "--output", "json")).json is None
 
 
+class TestRehash:
+    def test_what_it_does(self, cli: Cli, table: bf.Table) -> None:
+        before = table.scan().to_arrow().sort_by("id")
+        found = succeeds(cli("rehash", table.uri, "3", "--dry-run", "--output", "json")).json
+        assert (found["before"], found["after"]) == (table.index.num_buckets, 3)
+        assert "-> 3" in succeeds(cli("rehash", table.uri, "3", "--dry-run")).out
+        run = succeeds(cli("rehash", table.uri, "3", "--output", "json"))
+        assert run.json["action"] == "replacecommit"
+        assert run.json["file_groups_replaced"] == found["file_groups"]
+        again = bf.open(table.uri)
+        assert again.index.num_buckets == 3
+        assert again.scan().to_arrow().sort_by("id").equals(before)
+        assert "3 buckets already" in succeeds(cli("rehash", table.uri, "3")).out
+        assert succeeds(cli("rehash", table.uri, "3", "--output", "json")).json is None
+
+    def test_what_it_refuses(self, cli: Cli, table: bf.Table) -> None:
+        assert cli("rehash", table.uri, "0").code == 64
+        assert cli("rehash", table.uri, "100000000").code == 64
+        assert cli("rehash", table.uri).code == 64
+
+
 class TestClean:
     @pytest.mark.parametrize("policy", ["KEEP_LATEST_COMMITS", "KEEP_LATEST_FILE_VERSIONS"])
     def test_what_it_does(self, cli: Cli, tmp_path: Path, policy: str) -> None:
@@ -219,6 +240,7 @@ EACH = [
     ["delete", "k1"],
     ["delete", "-f", "ts = 1", "--dry-run"],
     ["compact"],
+    ["rehash", "8"],
     ["clean"],
     ["archive"],
     ["rollback", "1"],

@@ -22,6 +22,7 @@ from tests.interop.many_rows import play_many_rows
 from tests.interop.metadata_turns import play_metadata_table
 from tests.interop.overlapping import play_overlapping
 from tests.interop.pinned_index import play_pinned_index
+from tests.interop.rehashed import play_rehashed
 from tests.interop.shapes import play_shape, shapes_of
 from tests.interop.side_by_side import play_side_by_side
 from tests.interop.sides import copying, serving_metadata_soon
@@ -48,6 +49,7 @@ PLAYS: dict[str, Play] = {
     "side by side": play_side_by_side,
     "deletes": play_deletes,
     "pinned index": play_pinned_index,
+    "rehashed": play_rehashed,
     "values": play_values,
     "metadata table": play_metadata_table,
     "many rows": play_many_rows,
@@ -102,7 +104,11 @@ def plays_of(version: str, kind: str, has_metadata_table: bool = False) -> list[
         *(["overlapping"] if overlaps else []),
         "side by side",
         "deletes",
-        *(["pinned index", "values", "metadata table"] if kind.endswith("simple") else []),
+        *(
+            ["pinned index", "rehashed", "values", "metadata table"]
+            if kind.endswith("simple")
+            else []
+        ),
         *(["many rows"] if (version, kind) in _MANY_ROWS else []),
     ]
 

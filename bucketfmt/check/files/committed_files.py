@@ -268,7 +268,13 @@ def find_reused_file_ids(commits: Sequence[CommitRecord]) -> Iterator[Finding]:
 
 
 def _ran_meanwhile(commit: CommitRecord, replacing: CommitRecord) -> bool:
-    """Whether a clustering was running: then a write goes to old and new file groups alike."""
+    """Whether the rows of the commit are in the new file groups as well.
+
+    While a clustering runs, a write goes to old and new file groups alike. A rehash divides what
+    was written meanwhile.
+    """
+    if replacing.rehash is not None and replacing is not commit:
+        return commit.requested_time <= replacing.rehash.last_read
     operation = WriteOperation.find(replacing.operation_type)
     is_clustering = operation is WriteOperation.CLUSTER and replacing is not commit
     return is_clustering and replacing.completion_time >= commit.requested_time

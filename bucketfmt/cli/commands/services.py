@@ -1,4 +1,4 @@
-"""Commands that maintain a table: compact, clean, archive, rollback, savepoint, restore."""
+"""Commands that maintain a table: compact, clean, archive, rehash, rollback, savepoint, restore."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from bucketfmt.cli.options import IndexOption, Output, OutputOption, StorageOpti
 from bucketfmt.cli.progress import shown_progress
 from bucketfmt.cli.render import console, print_facts, size_text
 
-__all__ = ["archive", "clean", "compact", "restore", "rollback", "savepoint"]
+__all__ = ["archive", "clean", "compact", "rehash", "restore", "rollback", "savepoint"]
 
 app = typer.Typer()
 
@@ -133,6 +133,47 @@ def archive(
     times = [instant.requested_time for instant in moved]
     what = "instants to archive" if dry_run else "instants archived"
     _print({"instants": times}, {what: len(times)}, output, dry_run)
+
+
+@app.command()
+def rehash(
+    table: TableArgument,
+    num_buckets: Annotated[
+        int, typer.Argument(metavar="NUMBER", min=1, help="Buckets of each partition from then on.")
+    ],
+    codec: CodecOption = None,
+    dry_run: DryRun = False,
+    lock: LockOption = Lock.AUTO,
+    output: OutputOption = Output.TEXT,
+    storage_option: StorageOption = None,
+    index: IndexOption = None,
+) -> None:
+    """Give every partition another number of buckets.
+
+    Others read and write meanwhile. Stop the writers of Hudi, whose options have the number.
+    """
+    opened = open_to_write(table, storage_option, index, lock)
+    if dry_run:
+        found = opened.preview_rehash(num_buckets)
+        facts = {
+            "buckets": f"{found.before} -> {found.after}",
+            "partitions": found.partitions,
+            "file groups": found.file_groups,
+            "bytes to read": size_text(found.bytes),
+            "independent pieces": found.steps,
+        }
+        _print(asdict(found), facts, output, dry_run)
+        return
+    with shown_progress("planning") as progress:
+        result = opened.rehash(
+            num_buckets, codec=None if codec is None else codec.value, progress=progress
+        )
+    if result is not None:
+        print_result(result, output)
+    elif output is Output.JSON:
+        print("null")
+    else:
+        console().print(f"the table has {num_buckets} buckets already")
 
 
 @app.command()

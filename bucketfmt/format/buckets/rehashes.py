@@ -19,7 +19,8 @@ __all__ = ["REHASH", "Rehash", "find_num_buckets"]
 REHASH = "bucketfmt.rehash"
 """The key of the entry, in `extraMetadata` and in hoodie.properties."""
 
-_INSTANT_DIGITS = range(14, 21)
+_INSTANT_DIGITS, _NUMBER_DIGITS = range(14, 21), range(1, 11)
+_PART_DIGITS = (_INSTANT_DIGITS, _NUMBER_DIGITS, _NUMBER_DIGITS, _INSTANT_DIGITS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +31,14 @@ class Rehash:
         instant: The requested time of the replacecommit. The change holds if it completed.
         before: The number of buckets until then.
         after: The number of buckets from then on.
+        last_read: The requested time of the newest write whose rows were divided anew. It may be
+            later than `instant`: what other writers change meanwhile is divided as well.
     """
 
     instant: str
     before: int
     after: int
+    last_read: str
 
     @classmethod
     def find(
@@ -43,22 +47,28 @@ class Rehash:
         """Return the change that properties or extra metadata state; None if they state none.
 
         Raises:
-            CorruptError: the entry is not `<instant>,<before>,<after>`.
+            CorruptError: the entry is not `<instant>,<before>,<after>,<last read>`.
             LimitError: a number of buckets is too large.
         """
         text = entries.get(REHASH)
         if not text:
             return None
-        instant, *numbers = text.split(",")
-        is_sound = len(numbers) == 2 and len(instant) in _INSTANT_DIGITS
-        if not is_sound or not all(_is_number(part) for part in (instant, *numbers)):
-            raise CorruptError(f"{REHASH}: {text[:80]!r} is not `<instant>,<before>,<after>`")
+        parts = text.split(",")
+        is_sound = len(parts) == len(_PART_DIGITS) and all(
+            part.isascii() and part.isdigit() and len(part) in digits and int(part) > 0
+            for part, digits in zip(parts, _PART_DIGITS, strict=True)
+        )
+        if not is_sound:
+            raise CorruptError(
+                f"{REHASH}: {text[:80]!r} is not `<instant>,<before>,<after>,<last read>`"
+            )
+        instant, *numbers, last_read = parts
         before, after = (limits.check("num_buckets_max", int(number)) for number in numbers)
-        return cls(instant, before, after)
+        return cls(instant, before, after, last_read)
 
     def entry(self) -> dict[str, str]:
         """Return what states the change."""
-        return {REHASH: f"{self.instant},{self.before},{self.after}"}
+        return {REHASH: f"{self.instant},{self.before},{self.after},{self.last_read}"}
 
 
 def find_num_buckets(
@@ -81,7 +91,3 @@ def find_num_buckets(
         return stated
     seen = [each for each in known if is_visible(each.instant)]
     return seen[-1].after if seen else known[0].before
-
-
-def _is_number(text: str) -> bool:
-    return text.isascii() and text.isdigit() and len(text) <= _INSTANT_DIGITS.stop and int(text) > 0

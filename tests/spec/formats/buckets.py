@@ -24,6 +24,7 @@ from bucketfmt.format.buckets.partition_rules import (
     decode_hashing_config,
     encode_hashing_config,
 )
+from bucketfmt.format.buckets.rehashes import REHASH, Rehash, find_num_buckets
 from bucketfmt.format.buckets.ring import (
     HashingNode,
     apply_children,
@@ -228,6 +229,12 @@ def hashing_metadata_choice(question: Json) -> Json:
     )
 
 
+def rehashed_number(question: Json) -> Json:
+    found = [Rehash.find({REHASH: text}) for text in question["entries"]]
+    rehashes = [rehash for rehash in found if rehash is not None]
+    return find_num_buckets(question["stated"], rehashes, set(question["completed"]).__contains__)
+
+
 FORMATS: dict[str, Callable[[Any], Json]] = {
     "bucket-id": bucket_id,
     "hash-values": hash_values,
@@ -246,6 +253,7 @@ FORMATS: dict[str, Callable[[Any], Json]] = {
     "key-dialect": lambda version: dialect_for_table_version(version).value,
     "partition-buckets": partition_buckets,
     "record-key": record_key,
+    "rehashed-number": rehashed_number,
     "resize": resize,
     "ring-apply": ring_apply,
     "ring-hash": ring_hash,

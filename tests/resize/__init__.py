@@ -1,0 +1,1 @@
+"""Changes of the buckets of tables that have rows."""
