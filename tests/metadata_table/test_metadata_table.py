@@ -24,6 +24,7 @@ from bucketfmt.format.metadata.metadata_records import (
     FilesRecord,
     MetadataRecord,
     RecordLocation,
+    SecondaryEntry,
     StatValue,
 )
 from bucketfmt.limits import DEFAULT_LIMITS
@@ -94,6 +95,8 @@ def said_by_hudi(row: Mapping[str, Any]) -> tuple[object, ...]:
     if row["BloomFilterMetadata"] is not None:
         own = row["BloomFilterMetadata"]
         return own["type"], own["timestamp"], bytes(own["bloomFilter"]), own["isDeleted"]
+    if row.get("SecondaryIndexMetadata") is not None:
+        return (row["SecondaryIndexMetadata"]["isDeleted"],)
     location = row["recordIndexMetadata"]
     high, low = (location[f"fileId{half}Bits"] & (1 << 64) - 1 for half in ("High", "Low"))
     file_id = f"{uuid.UUID(int=high << 64 | low)}-{location['fileIndex']}"
@@ -121,6 +124,8 @@ def said_by_us(record: MetadataRecord, bytes_for_decimals: bool) -> tuple[object
         )
     if isinstance(record, BloomFilterEntry):
         return record.type_code, record.instant, bytes(record.text), record.is_deleted
+    if isinstance(record, SecondaryEntry):
+        return (record.is_deleted,)
     assert isinstance(record, RecordLocation)
     return record.partition_path, record.file_id, record.instant_ms
 

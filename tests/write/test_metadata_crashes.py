@@ -10,7 +10,7 @@ import pytest
 
 import bucketfmt as bf
 from bucketfmt.testing.faulty_store import Fault
-from bucketfmt.write.metadata import metadata_services
+from bucketfmt.write.metadata import initialise, metadata_services
 from bucketfmt.write.metadata.initialise import KEPT_PARTITIONS
 from tests.write.crashes import crashes
 from tests.write.metadata_records import assert_in_step
@@ -19,30 +19,35 @@ SCHEMA = pa.schema([("id", pa.string()), ("part", pa.string()), ("ts", pa.int64(
 
 
 def rows(*keys: int, ts: int) -> pa.Table:
-    given = [{"id": f"{key}", "part": "ab"[key % 2], "ts": ts} for key in keys]
+    given = [{"id": f"{key}", "part": "abc"[key // 8 * 2 or key % 2], "ts": ts} for key in keys]
     return pa.Table.from_pylist(given, SCHEMA)
 
 
-def make(path: Path, version: int, kind: str) -> bf.Table:
+BUCKETS = bf.SimpleBucketIndex(1)
+KEYS, KEYS_BY_PARTITION = bf.RecordIndex(), bf.RecordIndex(partitioned=True)
+
+
+def make(path: Path, version: int, kind: str, index: bf.Index) -> bf.Table:
     table = bf.create(
         path,
         schema=SCHEMA,
         record_key=["id"],
         partition_by=["part"],
         ordering=["ts"],
-        index=bf.SimpleBucketIndex(1),
+        index=index,
         table_type=kind,  # type: ignore[arg-type]
         table_version=version,
     )
     table.upsert(rows(0, 1, 2, ts=1))
     names = [name for name in KEPT_PARTITIONS if version >= 8 or name != "partition_stats"]
-    table.metadata_table.init(*names)
+    if index is BUCKETS:
+        table.metadata_table.init(*names)
     table.upsert(rows(2, 3, ts=2))
     return table
 
 
 def _upsert(table: bf.Table) -> object:
-    return table.upsert(rows(1, 4, ts=3))
+    return table.upsert(rows(1, 4, 8, ts=3))  # the last begins a partition
 
 
 def _roll_back(table: bf.Table) -> object:
@@ -64,14 +69,19 @@ def read(table: bf.Table) -> set[tuple[object, ...]]:
 @pytest.mark.filterwarnings("ignore:the metadata table is made anew")
 @pytest.mark.rotated(0)
 @pytest.mark.parametrize(
-    ("version", "kind", "act"),
+    ("version", "kind", "act", "index"),
     [
-        (6, "MERGE_ON_READ", _upsert),
-        (9, "COPY_ON_WRITE", _upsert),
-        (6, "COPY_ON_WRITE", _roll_back),
-        (9, "MERGE_ON_READ", _roll_back),
-        (9, "COPY_ON_WRITE", _clean),
-        (8, "MERGE_ON_READ", _compact),
+        (6, "MERGE_ON_READ", _upsert, BUCKETS),
+        (9, "COPY_ON_WRITE", _upsert, BUCKETS),
+        (6, "COPY_ON_WRITE", _roll_back, BUCKETS),
+        (9, "MERGE_ON_READ", _roll_back, BUCKETS),
+        (9, "COPY_ON_WRITE", _clean, BUCKETS),
+        (8, "MERGE_ON_READ", _compact, BUCKETS),
+        (6, "COPY_ON_WRITE", _upsert, KEYS),
+        (6, "MERGE_ON_READ", _upsert, KEYS),
+        (9, "COPY_ON_WRITE", _upsert, KEYS),
+        (9, "MERGE_ON_READ", _upsert, KEYS_BY_PARTITION),
+        (9, "COPY_ON_WRITE", _roll_back, KEYS_BY_PARTITION),
     ],
 )
 def test_killed_anywhere_both_agree_after_the_next_write(
@@ -80,8 +90,10 @@ def test_killed_anywhere_both_agree_after_the_next_write(
     version: int,
     kind: str,
     act: Callable[[bf.Table], object],
+    index: bf.Index,
 ) -> None:
-    table = make(tmp_path / "t", version, kind)
+    monkeypatch.setattr(initialise, "_GROUPS_OF_TABLE", (2, 2))  # each costs files, and time
+    table = make(tmp_path / "t", version, kind, index)
     monkeypatch.setattr(metadata_services, "_DELTA_COMMITS", 1)
     before = read(table)
     listed = set(table.metadata_table.list())
@@ -89,12 +101,16 @@ def test_killed_anywhere_both_agree_after_the_next_write(
     for left, broken in crashes(table, act, Fault.KILL_AFTER):
         struck.add(broken.struck.path if broken.struck else "")
         found = read(left)  # by the metadata table, where that is in step
-        assert act is not _upsert or found - before <= {("1", "b", 3), ("4", "a", 3)}
+        assert act is not _upsert or found - before <= {("1", "b", 3), ("4", "a", 3), ("8", "c", 3)}
         left.upsert(rows(5, ts=9))
         if act is _clean:
             act(left)  # the rest of a clean is done by the next clean
         assert_in_step(left)
         assert read(left) >= {("5", "b", 9)}
         assert {each.name for each in left.metadata_table.list()} == {e.name for e in listed}
+        if index is not BUCKETS:
+            left.upsert(rows(1, 8, ts=10))
+            found = left.scan(["id"]).to_arrow()["id"].to_pylist()
+            assert len(found) == len(set(found))
     assert any(path.startswith(".hoodie/metadata/files/") for path in struck)
     assert len(struck) > 10

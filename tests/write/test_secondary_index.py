@@ -17,6 +17,7 @@ from bucketfmt.format.metadata.index_definitions import (
 )
 from bucketfmt.format.metadata.metadata_keys import format_secondary_key
 from bucketfmt.format.metadata.secondary_key_kernels import find_value_parts, format_secondary_keys
+from soak.tables import table_files
 from tests.write.metadata_records import assert_in_step, records_of
 
 SCHEMA = pa.schema(
@@ -105,6 +106,22 @@ def test_every_change_is_in_the_index(tmp_path: Path, table_type: Any, version: 
     assert_in_step(table)
     assert len(records_of(table, "secondary_index_by_size")) > 0
     table.metadata_table.rebuild()
+    assert_in_step(table)
+
+
+@pytest.mark.filterwarnings("error:.*cannot be kept in step")
+@pytest.mark.parametrize("name", ["1.2.0/mdt_secondary", "1.0.2/mdt_secondary_mor"])
+def test_entries_are_those_that_hudi_writes(tmp_path: Path, name: str) -> None:
+    files = table_files(f"metadata/{name}")
+    for path, data in files.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_bytes(data)
+    table = bf.open(tmp_path)
+    assert_in_step(table)
+    some = table.scan(limit=9).to_arrow()
+    words = pa.array(["z", "\\$", ""] * 3)
+    table.upsert(some.set_column(some.schema.get_field_index("name"), "name", words))
+    table.delete(some["id"].slice(0, 2))
     assert_in_step(table)
 
 

@@ -15,7 +15,7 @@ from bucketfmt.format.metadata.metadata_records import BloomFilterEntry, ColumnS
 from bucketfmt.format.metadata.metadata_schemas import metadata_schema
 from bucketfmt.format.names.instants import State
 from bucketfmt.format.names.layout import UNKNOWN_WRITE_TOKEN
-from bucketfmt.format.names.names import BaseFileName
+from bucketfmt.format.names.names import BaseFileName, find_metadata_file_name
 from bucketfmt.format.names.paths import join_path
 from bucketfmt.format.timeline.commit_metadata import CommitMetadata, WriteStat
 from bucketfmt.format.timeline.plans import CleanerPlan, CleanFileInfo, CompactionOperation
@@ -209,7 +209,7 @@ def _execute_clean(below: LockedTable, instant: Instant, plan: CleanerPlan) -> N
     """Delete the files of a plan, and complete the clean."""
     if instant.state is State.REQUESTED:
         below.begin(instant.requested_time, "clean", plan)
-    deleted = parse_clean_plan(plan, below.limits)
+    deleted = parse_clean_plan(plan, below.limits, find_metadata_file_name)
     for partition, names in deleted.items():
         for name in names:
             below.store.delete(join_path(partition, name))

@@ -5,7 +5,7 @@ Pure. Source: CleanPlanner, CleanPlanActionExecutor.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -262,10 +262,20 @@ def planned_names(plan: CleanerPlan) -> dict[str, list[str]]:
     return {path: [text.rpartition("/")[2] for text in texts] for path, texts in planned.items()}
 
 
-def parse_clean_plan(plan: CleanerPlan, limits: Limits) -> dict[str, list[str]]:
+def parse_clean_plan(
+    plan: CleanerPlan,
+    limits: Limits,
+    find_name: Callable[[str], object | None] = find_data_file_name,
+) -> dict[str, list[str]]:
     """Return the names of the data files a plan deletes, by partition path.
 
     The plan may be another writer's.
+
+    Args:
+        plan: What to delete.
+        limits: Bounds on paths.
+        find_name: Returns the parts of the name of a data file; None for other files. That of
+            metadata tables is `find_metadata_file_name`.
 
     Raises:
         CorruptError: the plan would delete something else.
@@ -282,7 +292,7 @@ def parse_clean_plan(plan: CleanerPlan, limits: Limits) -> dict[str, list[str]]:
         if is_metadata_path(path):
             raise CorruptError(f"a clean that deletes in {path[:200]!r}; remove its instant")
         for name in names:
-            if find_data_file_name(name) is None:
+            if find_name(name) is None:
                 raise CorruptError(f"a clean that deletes {name[:200]!r}; remove its instant")
     return found
 
