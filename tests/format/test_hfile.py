@@ -423,3 +423,9 @@ def test_hudi_states_no_block_in_a_file_without_entries() -> None:
     assert len(file) == 0
     assert file.trailer.first_data_block_offset == file.trailer.last_data_block_offset == -1
     assert file.find([b"k"]) == [None]
+
+
+@given(st.lists(st.binary(max_size=12).map(lambda key: b"same" + key), unique=True))
+def test_entries_are_sorted_by_unsigned_bytes(keys: list[bytes]) -> None:
+    found = EntryColumns.of([(key, key) for key in keys]).sort()
+    assert found.keys.to_pylist() == found.values.to_pylist() == sorted(keys)

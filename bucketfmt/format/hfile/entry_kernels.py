@@ -22,6 +22,7 @@ from bucketfmt.format.hfile.entries import (
     ROW_BYTES_MAX,
     TRANSACTION,
 )
+from bucketfmt.format.hfile.stored_entry_kernels import common_length, key_words
 
 __all__ = ["EntryColumns"]
 
@@ -65,7 +66,7 @@ class EntryColumns:
 
     def sort(self) -> EntryColumns:
         """Return the entries in the order of their keys, by unsigned bytes."""
-        order = pc.sort_indices(self.keys)
+        order = pa.array(_sorted_places(self.keys))
         return EntryColumns(self.keys.take(order), self.values.take(order))
 
     def check_order(self) -> None:
@@ -139,6 +140,26 @@ class EntryColumns:
     def _dictionary(self) -> pa.LargeBinaryArray:
         is_dictionary = isinstance(self.values, pa.DictionaryArray)
         return self.values.dictionary if is_dictionary else self.values
+
+
+def _sorted_places(keys: pa.LargeBinaryArray) -> npt.NDArray[np.int64]:
+    """Return the places of the keys in their order.
+
+    Eight bytes of each key are compared as a number, and whole keys only where these are equal.
+    """
+    if not len(keys):
+        return np.empty(0, np.int64)
+    bounds = pc.min_max(keys)
+    skip = common_length(bounds["min"].as_py(), bounds["max"].as_py())
+    words = key_words(keys, skip)
+    order = np.argsort(words)
+    words = words[order]
+    ties = words[1:] == words[:-1]
+    tied = np.flatnonzero(np.append(ties, False) | np.insert(ties, 0, False))
+    if len(tied):
+        rows = order[tied]
+        order[tied] = rows[pc.sort_indices(keys.take(pa.array(rows))).to_numpy()]
+    return order
 
 
 def _lengths(column: pa.LargeBinaryArray) -> npt.NDArray[np.int64]:

@@ -23,7 +23,7 @@ from bucketfmt.format.hfile.entries import KEY_OVERHEAD_BYTES, KEY_SUFFIX
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
 from bucketfmt.process import cached_property
 
-__all__ = ["StoredEntries", "decode_blocks", "key_words"]
+__all__ = ["StoredEntries", "common_length", "decode_blocks", "key_words"]
 
 _HEADER = np.dtype([("key", ">i4"), ("value", ">i4"), ("row", ">i2")])
 _SUFFIX = np.frombuffer(KEY_SUFFIX, np.uint8)
@@ -131,11 +131,7 @@ class StoredEntries:
     @cached_property
     def _skip(self) -> int:
         """How many bytes the first key and the last have in common, and so all between have."""
-        first, last = self.key(0), self.key(len(self) - 1)
-        differ = (
-            at for at, (one, other) in enumerate(zip(first, last, strict=False)) if one != other
-        )
-        return next(differ, min(len(first), len(last)))
+        return common_length(self.key(0), self.key(len(self) - 1))
 
     @cached_property
     def _words(self) -> _Words:
@@ -188,6 +184,12 @@ def decode_blocks(contents: Sequence[Buffer], limits: Limits = DEFAULT_LIMITS) -
     )
     entries.check_order()
     return entries
+
+
+def common_length(first: bytes, last: bytes) -> int:
+    """Return how many bytes two keys begin with in common."""
+    differ = (at for at, (one, other) in enumerate(zip(first, last, strict=False)) if one != other)
+    return next(differ, min(len(first), len(last)))
 
 
 def key_words(keys: pa.LargeBinaryArray, skip: int) -> _Words:

@@ -108,12 +108,16 @@ def _plan_keys(
     sizes = [len(each.written) for each in changes]
     numbers = np.repeat(np.arange(len(changes), dtype=np.int32), sizes)
     removed = pa.chunked_array([each.removed for each in changes], _KEYS).combine_chunks()
-    gone = pc.unique(removed.filter(pc.invert(pc.is_in(removed, keys))))
-    if pc.count_distinct(keys).as_py() < len(keys):
+    gone = pc.unique(removed)
+    if len(gone):  # few, mostly: hashing the keys that were written would take longer
+        moved = keys.filter(pc.is_in(keys, gone))
+        gone = gone.filter(pc.invert(pc.is_in(gone, moved)))
+    entries = encode_record_locations(keys, RecordLocations(locations, numbers), schema)
+    if pc.any(pc.equal(entries.keys[1:], entries.keys[:-1])).as_py():
         last = pa.table({"key": keys, "row": np.arange(len(keys))}).group_by("key")
         rows = last.aggregate([("row", "max")])["row_max"].combine_chunks()
-        keys, numbers = keys.take(rows), numbers[rows.to_numpy()]
-    entries = encode_record_locations(keys, RecordLocations(locations, numbers), schema)
+        found = RecordLocations(locations, numbers[rows.to_numpy()])
+        entries = encode_record_locations(keys.take(rows), found, schema)
     return PartitionUpdate(entries, gone.cast(pa.string()))
 
 
