@@ -171,7 +171,11 @@ def block_rows(block: LogBlock, limits: Limits) -> Iterator[pa.Table]:
 
 
 def _values_of(pieces: Sequence[pa.ChunkedArray]) -> ColumnValues:
-    """Return the values of a column in several pieces, which may be of several types."""
+    """Return the values of a column in several pieces, which may be of several types.
+
+    NaN counts as infinity. Spark has NaN above all numbers, but Hudi leaves a file out for
+    `> 100` if its upper bound is NaN.
+    """
     kind = pieces[-1].type
     lows: list[Any] = []
     highs: list[Any] = []
@@ -183,9 +187,10 @@ def _values_of(pieces: Sequence[pa.ChunkedArray]) -> ColumnValues:
             lows.append(_bound_of(found["min"]))
             highs.append(_bound_of(found["max"]))
         if pa.types.is_floating(kind) and pc.any(pc.is_nan(piece)).as_py():
-            highs.append(float("nan"))
-    low = min(lows, default=None)
-    high = next((value for value in highs if _is_nan(value)), max(highs, default=None))
+            highs.append(math.inf)
+    if pa.types.is_floating(kind):
+        lows, highs = ([math.inf if math.isnan(v) else v for v in own] for own in (lows, highs))
+    low, high = min(lows, default=None), max(highs, default=None)
     if pa.types.is_floating(kind):  # both zeros are equal, but not to all who compare bounds
         low, high = (-0.0 if low == 0 else low), (0.0 if high == 0 else high)
     return ColumnValues(low, high, rows, nulls, kind)
@@ -194,7 +199,3 @@ def _values_of(pieces: Sequence[pa.ChunkedArray]) -> ColumnValues:
 def _bound_of(value: pa.Scalar) -> Any:
     """Return a bound as `ColumnValues` has it: Python has no moments past the year 9999."""
     return value.value if pa.types.is_temporal(value.type) else value.as_py()
-
-
-def _is_nan(value: object) -> bool:
-    return isinstance(value, float) and math.isnan(value)
