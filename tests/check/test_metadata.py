@@ -15,6 +15,8 @@ from bucketfmt.format.metadata.metadata_keys import file_group_of_key
 from tests.check.metadata_planting import Change, edit_records, metadata_files
 from tests.check.planting import Patient, check_soon
 
+pytestmark = pytest.mark.rotated
+
 Copy = Callable[[str, str], Path]
 VERSIONS = ["0.15.0", "1.0.2", "1.2.0"]
 

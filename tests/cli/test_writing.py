@@ -21,6 +21,8 @@ from bucketfmt.format.table.properties import decode_properties
 from bucketfmt.timeline.load import load_commit_metadata
 from tests.cli.conftest import Cli, Run
 
+pytestmark = pytest.mark.rotated
+
 Golden = Callable[[str, str], Path]
 
 TRIPS = pa.table(

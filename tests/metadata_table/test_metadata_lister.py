@@ -17,6 +17,8 @@ from bucketfmt.timeline.table_properties import load_config
 from soak.tables import table_files
 from tests.metadata_table.tables import TABLES, VERSIONS
 
+pytestmark = pytest.mark.rotated
+
 Files = dict[str, bytes]
 
 

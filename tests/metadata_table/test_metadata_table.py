@@ -37,6 +37,8 @@ from bucketfmt.timeline.table_properties import load_config
 from soak.tables import table_files
 from tests.metadata_table.tables import OF_METADATA, TABLES, VERSIONS, loaded, recorded
 
+pytestmark = pytest.mark.rotated
+
 
 def metadata_table_of(table: str) -> MetadataTable:
     return loaded(MemoryStore(table_files(table)))

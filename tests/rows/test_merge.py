@@ -18,6 +18,8 @@ from bucketfmt.rows.merging.merge_rules import MergeRules
 from tests.rotation import examples
 from tests.rows import merge_model as model
 
+pytestmark = pytest.mark.rotated
+
 NEWEST = MergeRules((), False, False)
 EVENT_TIME = MergeRules(("ts",), True, True)
 EVENT_TIME_UNORDERED = MergeRules((), True, True)

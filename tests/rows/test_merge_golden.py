@@ -24,6 +24,8 @@ from bucketfmt.rows.merging.merge_rules import find_merge_rules
 from bucketfmt.rows.parquet.base_file import BaseFileReader
 from tests.golden import GOLDEN
 
+pytestmark = pytest.mark.rotated
+
 # Tables that were never compacted: one base file per file group, and all its log files.
 TABLES = {
     "ch_init",

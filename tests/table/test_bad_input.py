@@ -21,6 +21,8 @@ from tests.check.planting import Patient
 from tests.same_rows import canonical
 from tests.table.tables import state_properties
 
+pytestmark = pytest.mark.rotated
+
 Golden = Callable[[str, str], Path]
 
 VERSIONS = ("0.15.0", "1.0.2", "1.2.0")

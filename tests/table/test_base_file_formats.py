@@ -12,6 +12,8 @@ import bucketfmt as bf
 from bucketfmt.cli.commands.tables import describe_facts
 from tests.check.planting import check_soon
 
+pytestmark = pytest.mark.rotated
+
 Copy = Callable[[str, str], Path]
 
 FORMATS = ("lance", "orc", "hfile", "vortex")

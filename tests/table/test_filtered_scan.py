@@ -20,6 +20,8 @@ from bucketfmt.rows.filters import parse_filter
 from tests.index.test_assign import index_of
 from tests.rotation import examples
 
+pytestmark = pytest.mark.rotated
+
 Golden = Callable[[str, str], Path]
 
 # One of each kind of partitioning, key and index; a merge-on-read table where rows move by merging.

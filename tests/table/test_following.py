@@ -13,6 +13,8 @@ import bucketfmt as bf
 from tests.same_rows import assert_same
 from tests.table.tables import open_recorded
 
+pytestmark = pytest.mark.rotated
+
 Golden = Callable[[str, str], Path]
 
 

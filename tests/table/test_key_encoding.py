@@ -13,7 +13,7 @@ from bucketfmt.format.keys.record_keys import KeyEncoding
 from bucketfmt.location.key_encoding import find_key_encoding
 
 ROWS = pa.table({"id": [1, 2], "a": ["x", "y"], "b": ["z", "z"], "n": [1, 1]})
-pytestmark = pytest.mark.rule("KEY-3")
+pytestmark = [pytest.mark.rotated, pytest.mark.rule("KEY-3")]
 
 
 def make(tmp_path: Path, version: int, table_type: str = "COPY_ON_WRITE") -> bf.Table:

@@ -15,6 +15,8 @@ from tests.golden import GOLDEN
 from tests.index.test_assign import NO_BUCKETS, index_of
 from tests.table.tables import open_recorded, opened_files, state_buckets, state_index
 
+pytestmark = pytest.mark.rotated
+
 Golden = Callable[[str, str], Path]
 
 

@@ -18,6 +18,8 @@ from bucketfmt.storage.store import FileInfo
 from bucketfmt.timeline.timeline import Instant, Timeline
 from tests.write.models import SCHEMA, rows
 
+pytestmark = pytest.mark.rotated
+
 KEYS = [f"key-{number:06d}" for number in range(6)]
 
 

@@ -15,6 +15,8 @@ import pytest
 import bucketfmt as bf
 from tests.golden import GOLDEN
 
+pytestmark = pytest.mark.rotated
+
 Golden = Callable[[str, str], Path]
 META = [
     "_hoodie_commit_time",

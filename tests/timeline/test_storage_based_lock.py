@@ -20,6 +20,8 @@ from bucketfmt.timeline.lock import Waiting
 from bucketfmt.timeline.storage_based_lock import StorageBasedLock
 from tests.timeline.counting import COUNTER, count, count_in_processes
 
+pytestmark = pytest.mark.rotated
+
 FILE = ".hoodie/.locks/table_lock.json"
 NOT_AT_ALL = Waiting(timeout_s=0)
 AT_ONCE = Waiting(timeout_s=60, sleep=lambda _: None)

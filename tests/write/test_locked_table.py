@@ -17,6 +17,8 @@ from bucketfmt.timeline.table_properties import change_properties
 from bucketfmt.write.commit.locked_table import LockedTable, PendingChange
 from tests.write.models import SCHEMA, Model, assert_reads_as, rows
 
+pytestmark = pytest.mark.rotated
+
 _METADATA = "hoodie.table.metadata.partitions"
 
 

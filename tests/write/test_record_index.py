@@ -15,6 +15,8 @@ from bucketfmt.snapshot.state import TableState
 from bucketfmt.table.scan import plan_scan
 from tests.write.models import SCHEMA, rows
 
+pytestmark = pytest.mark.rotated
+
 TYPES = ("COPY_ON_WRITE", "MERGE_ON_READ")
 
 

@@ -9,6 +9,8 @@ import pytest
 
 import bucketfmt as bf
 
+pytestmark = pytest.mark.rotated
+
 VERSIONS = [6, 8, 9]
 TABLE_TYPES = ["COPY_ON_WRITE", "MERGE_ON_READ"]
 

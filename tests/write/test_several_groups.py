@@ -18,6 +18,8 @@ import bucketfmt as bf
 from bucketfmt.index.layout import BucketLayout, FixedBuckets
 from tests.write.models import SCHEMA, rows
 
+pytestmark = pytest.mark.rotated
+
 N = 2
 
 

@@ -12,6 +12,8 @@ import bucketfmt as bf
 from bucketfmt.rows.parquet.base_file import BaseFileReader
 from bucketfmt.write.rows.bucket_writer import FileFormats
 
+pytestmark = pytest.mark.rotated
+
 KINDS = ["COPY_ON_WRITE", "MERGE_ON_READ"]
 
 
