@@ -13,6 +13,7 @@ from functools import partial, reduce
 from heapq import merge
 from itertools import groupby
 from operator import itemgetter
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -20,10 +21,12 @@ import pyarrow.compute as pc
 
 from bucketfmt.errors import BucketfmtError, CorruptError, UnsupportedError
 from bucketfmt.format.encoding.cursor import Buffer
+from bucketfmt.format.hfile.entry_kernels import EntryColumns, sorted_places
 from bucketfmt.format.hfile.reader import HFile
 from bucketfmt.format.log.delete_records import decode_delete_block
 from bucketfmt.format.log.log_block import BlockType, CorruptSpan, HeaderKey, LogBlock
 from bucketfmt.format.log.log_file import select_blocks
+from bucketfmt.format.metadata.metadata_encoding import encode_metadata_record
 from bucketfmt.format.metadata.metadata_records import (
     MetadataRecord,
     MetadataSchema,
@@ -46,6 +49,8 @@ __all__ = ["GroupReader"]
 
 _WHOLE_BYTES = 8 << 20  # a file up to this size is read in one request
 _SCHEMA = b"schema"
+_BYTES = pa.large_binary()
+_CODED = pa.dictionary(pa.int32(), _BYTES)
 
 
 @dataclass(frozen=True)
@@ -75,6 +80,18 @@ class _Layer:
         if self.schema is None:
             raise CorruptError("an HFile of the metadata table without schema", path=self.path)
         return decode_record_locations(values, self.schema)
+
+
+class _Columns(NamedTuple):
+    """Keys of records, in any order, and their encoded values.
+
+    Attributes:
+        keys: `large_binary`.
+        values: A dictionary of `large_binary`; null where the record is deleted.
+    """
+
+    keys: pa.LargeBinaryArray
+    values: pa.DictionaryArray
 
 
 class GroupReader:
@@ -195,6 +212,64 @@ class GroupReader:
                     record = merge_records(record, newer)
             if record is not None:
                 yield key, record
+
+    def scan_columns(self, schema: MetadataSchema) -> EntryColumns:
+        """Return all records, encoded, in the order of their keys.
+
+        Records that no log file has a key of are passed on as they are stored. Where records of a
+        key add up, those whose key is in a log file are merged, and left out if they say that they
+        are deleted.
+
+        Args:
+            schema: By which to encode.
+
+        Raises:
+            CorruptError, UnsupportedError, StorageError: as `scan`.
+        """
+        num_bases = int(self.file_slice.base_file is not None)
+        layers = self._layers
+        if self._replaces:
+            parts = [part for layer in layers for part in self._columns_of(layer, schema)]
+        else:
+            parts = [part for own in layers[:num_bases] for part in self._columns_of(own, schema)]
+            logged = [
+                part.keys for own in layers[num_bases:] for part in self._columns_of(own, schema)
+            ]
+            parts.append(self._merged(pa.chunked_array(logged, _BYTES).unique(), schema))
+        keys = pa.concat_arrays([pa.array([], _BYTES), *(part.keys for part in parts)])
+        values = pa.chunked_array([part.values for part in parts], _CODED).unify_dictionaries()
+        order = sorted_places(keys)
+        keys = keys.take(pa.array(order))
+        values = values.combine_chunks().take(pa.array(order))
+        is_newest = np.ones(len(keys), np.bool_)
+        is_newest[:-1] = pc.not_equal(keys[1:], keys[:-1]).to_numpy(zero_copy_only=False)
+        stays = pc.and_(values.is_valid(), pa.array(is_newest))
+        return EntryColumns(keys.filter(stays), values.filter(stays))
+
+    def _columns_of(self, layer: _Layer, schema: MetadataSchema) -> Iterator[_Columns]:
+        """Yield the keys of a layer, and their values by a schema."""
+        if layer.records is None:
+            gone = pa.array(layer.deleted, _BYTES)
+            yield _Columns(gone, pa.nulls(len(gone), _BYTES).dictionary_encode())
+            return
+        with self._reading(layer):
+            for batch in layer.records.batches():
+                coded = batch.values.dictionary_encode()
+                if layer.schema != schema:
+                    found = [layer.decode(value) for value in coded.dictionary.to_pylist()]
+                    values = [encode_metadata_record(record, schema) for record in found]
+                    coded = pa.DictionaryArray.from_arrays(coded.indices, pa.array(values, _BYTES))
+                yield _Columns(batch.keys, coded)
+
+    def _merged(self, keys: pa.LargeBinaryArray, schema: MetadataSchema) -> _Columns:
+        """Return the records of keys, what is stored of each added up; null for those deleted."""
+        values = [
+            None
+            if record is None or getattr(record, "is_deleted", False)
+            else encode_metadata_record(record, schema)
+            for record in self.lookup(keys.to_pylist())
+        ]
+        return _Columns(keys, pa.array(values, _BYTES).dictionary_encode())
 
     def _entries(
         self, number: int, layer: _Layer, prefix: bytes

@@ -24,7 +24,7 @@ from bucketfmt.format.hfile.entries import (
 )
 from bucketfmt.format.hfile.stored_entry_kernels import common_length, key_words
 
-__all__ = ["EntryColumns"]
+__all__ = ["EntryColumns", "sorted_places"]
 
 _HEADER = np.dtype([("key", ">i4"), ("value", ">i4"), ("row", ">i2")])
 _STEP_BYTES = 4 << 20
@@ -66,7 +66,7 @@ class EntryColumns:
 
     def sort(self) -> EntryColumns:
         """Return the entries in the order of their keys, by unsigned bytes."""
-        order = pa.array(_sorted_places(self.keys))
+        order = pa.array(sorted_places(self.keys))
         return EntryColumns(self.keys.take(order), self.values.take(order))
 
     def check_order(self) -> None:
@@ -142,8 +142,8 @@ class EntryColumns:
         return self.values.dictionary if is_dictionary else self.values
 
 
-def _sorted_places(keys: pa.LargeBinaryArray) -> npt.NDArray[np.int64]:
-    """Return the places of the keys in their order.
+def sorted_places(keys: pa.LargeBinaryArray) -> npt.NDArray[np.int64]:
+    """Return the places of keys in the order of the keys; equal keys stay in the order given.
 
     Eight bytes of each key are compared as a number, and whole keys only where these are equal.
     """
@@ -157,7 +157,7 @@ def _sorted_places(keys: pa.LargeBinaryArray) -> npt.NDArray[np.int64]:
     ties = words[1:] == words[:-1]
     tied = np.flatnonzero(np.append(ties, False) | np.insert(ties, 0, False))
     if len(tied):
-        rows = order[tied]
+        rows = np.sort(order[tied])
         order[tied] = rows[pc.sort_indices(keys.take(pa.array(rows))).to_numpy()]
     return order
 

@@ -206,14 +206,24 @@ class HFile:
             LimitError: the blocks have more bytes than `log_rows_bytes_max`.
         """
         keys, values, num_bytes = [pa.array([], _BYTES)], [pa.array([], _BYTES)], 0
-        for _, entries in self._read(range(len(self.data_blocks)), _BATCH_BLOCKS):
-            num_bytes += len(entries.content)
+        for batch in self.batches():
+            num_bytes += batch.keys.nbytes + batch.values.nbytes
             self._limits.check("log_rows_bytes_max", num_bytes)
-            keys.append(entries.keys())
-            values.append(entries.values())
-        found = EntryColumns(pa.concat_arrays(keys), pa.concat_arrays(values))
-        self._check_count(len(found))
-        return found
+            keys.append(batch.keys)
+            values.append(batch.values)
+        return EntryColumns(pa.concat_arrays(keys), pa.concat_arrays(values))
+
+    def batches(self) -> Iterator[EntryColumns]:
+        """Yield all keys and values, in the order of the keys, some MiB at a time.
+
+        Raises:
+            CorruptError: as `scan`.
+        """
+        num_entries = 0
+        for _, entries in self._read(range(len(self.data_blocks)), _BATCH_BLOCKS):
+            num_entries += len(entries)
+            yield EntryColumns(entries.keys(), entries.values())
+        self._check_count(num_entries)
 
     def entries(self, number: int) -> StoredEntries:
         """Return the entries of a data block, given its place in `data_blocks`.

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from bucketfmt.format.metadata.metadata_encoding import encode_metadata_records
 from bucketfmt.format.metadata.metadata_files import encode_metadata_base_file
-from bucketfmt.format.metadata.metadata_records import BloomFilterEntry, ColumnStats
 from bucketfmt.format.metadata.metadata_schemas import metadata_schema
 from bucketfmt.format.names.instants import State
 from bucketfmt.format.names.layout import UNKNOWN_WRITE_TOKEN
@@ -147,16 +145,9 @@ def _put_base_file(
     below: LockedTable, reader: GroupReader, operation: CompactionOperation, time: str
 ) -> WriteStat:
     schema = metadata_schema(below.config.table_version)
-    records = {
-        key.decode(): record
-        for key, record in reader.scan()
-        if not (isinstance(record, ColumnStats | BloomFilterEntry) and record.is_deleted)
-    }
-    data = encode_metadata_base_file(
-        encode_metadata_records(records, schema),
-        schema,
-        created_ms=int(below.machine.now() * 1000),
-    )
+    entries = reader.scan_columns(schema)
+    created_ms = int(below.machine.now() * 1000)
+    data = encode_metadata_base_file(entries, schema, created_ms=created_ms)
     partition, file_id = operation.partition_path or "", operation.file_id or ""
     name = str(BaseFileName(file_id, UNKNOWN_WRITE_TOKEN, time, "hfile"))
     path = join_path(partition, name)
@@ -165,8 +156,8 @@ def _put_base_file(
         file_id=file_id,
         path=path,
         prev_commit=operation.base_instant_time,
-        num_writes=len(records),
-        num_update_writes=len(records),
+        num_writes=len(entries),
+        num_update_writes=len(entries),
         total_write_bytes=len(data),
         file_size_in_bytes=len(data),
         partition_path=partition,
