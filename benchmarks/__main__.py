@@ -19,6 +19,7 @@ from .keys import measure_locate, measure_lookup
 from .measure import Result
 from .memory import measure_memory
 from .metadata_listing import measure_metadata_listing
+from .metadata_writing import measure_metadata_cost, measure_metadata_writing
 from .reading import measure_cow, measure_log_only, measure_mor
 from .record_index import measure_record_index
 from .report import encode_run, format_figures, format_results, write_report
@@ -60,6 +61,8 @@ _BENCHMARKS = {
     ),
     "startup": _Benchmark(measure_startup),
     "metadata_listing": _Benchmark(measure_metadata_listing),
+    "metadata_cost": _Benchmark(measure_metadata_cost, ("cow",)),
+    "metadata_writing": _Benchmark(measure_metadata_writing, ("cow",)),
 }
 
 

@@ -2,9 +2,11 @@
 
 usage: hudi_writes.py ROWS.parquet UPDATES.parquet    (where pyspark 3.5 is; needs Java 17)
 
-Each line of the input is a JSON object with `work` (load, upsert or compact), `path`, `table_type`
-and `codec`; each is answered by a line with `wall`. The rows are in Spark's memory beforehand, and
-a small table was written, so neither reading them nor the start of the JVM is timed.
+Each line of the input is a JSON object with `work` (load, upsert, compact, or index to make a
+record index), `path`, `table_type`, `codec`, and `metadata` for a metadata table ("statistics", or
+"record index" with that too); each is answered by a line with `wall`. The rows are in Spark's
+memory beforehand, and a small table was written, so neither reading them nor the start of the JVM
+is timed.
 """
 
 from __future__ import annotations
@@ -20,11 +22,25 @@ from make_data import MERGE_ON_READ, session, write
 from pyspark.sql import DataFrame, SparkSession
 
 _TYPES = {"COPY_ON_WRITE": {}, "MERGE_ON_READ": MERGE_ON_READ}
+_STATISTICS = {
+    "hoodie.metadata.enable": "true",
+    "hoodie.metadata.index.column.stats.enable": "true",
+    "hoodie.metadata.index.partition.stats.enable": "true",
+}
+_RECORD_INDEX = {
+    "hoodie.metadata.record.index.enable": "true",
+    "hoodie.metadata.global.record.level.index.enable": "true",
+}
+_METADATA = {"statistics": _STATISTICS, "record index": {**_STATISTICS, **_RECORD_INDEX}}
 
 
 def _options(order: dict[str, str]) -> dict[str, str]:
     codec = {"hoodie.parquet.compression.codec": order["codec"]}
-    return {**_TYPES[order["table_type"]], **codec}
+    return {
+        **_TYPES[order["table_type"]],
+        **codec,
+        **_METADATA.get(order.get("metadata", ""), {}),
+    }
 
 
 def _compact(spark: SparkSession, path: Path, order: dict[str, str]) -> None:
@@ -40,10 +56,21 @@ def _compact(spark: SparkSession, path: Path, order: dict[str, str]) -> None:
     ).collect()
 
 
+def _index(spark: SparkSession, path: Path) -> None:
+    name = f"t{abs(hash(str(path)))}"
+    spark.sql(f"create table {name} using hudi location '{path}'")
+    for key, value in _METADATA["record index"].items():
+        spark.sql(f"set {key}={value}")
+    spark.sql(f"create index record_index on {name} (id)")
+    spark.sql(f"drop table {name}")
+
+
 def _run(spark: SparkSession, frames: dict[str, DataFrame], order: dict[str, str]) -> None:
     path = Path(order["path"])
     if order["work"] == "compact":
         _compact(spark, path, order)
+    elif order["work"] == "index":
+        _index(spark, path)
     else:
         operation = "bulk_insert" if order["work"] == "load" else "upsert"
         write(frames[order["work"]], path, operation, _options(order))

@@ -28,11 +28,20 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 import bucketfmt as bf
+import bucketfmt.api
 
 from .measure import Figure, Result, Timing, ratio
 from .memory import peak_bytes
 
-__all__ = ["measure_write_memory", "measure_writing"]
+__all__ = [
+    "COW",
+    "check_alike",
+    "measure_write_memory",
+    "measure_writing",
+    "run_hudi",
+    "run_writing",
+    "write_input",
+]
 
 _HERE = Path(__file__).resolve().parent
 _HUDI_PYTHON = _HERE.parent / ".venv-hudi" / "bin" / "python"
@@ -53,7 +62,7 @@ _ZSTD = (
     "key filters. Beside other work Hudi loses more than bucketfmt does, and the ratio is higher."
 )
 _HUDI, _HUDI_DEFAULT = "Hudi 1.2.0, zstd", "Hudi 1.2.0, gzip (its default)"
-_COW, _MOR = "COPY_ON_WRITE", "MERGE_ON_READ"
+COW, _MOR = "COPY_ON_WRITE", "MERGE_ON_READ"
 _CHANGES: dict[str, Callable[[pa.Array], pa.Array]] = {
     "name": lambda names: pc.binary_join_element_wise(names, "changed", "-"),
     "price": lambda prices: pc.add(prices, 0.5),
@@ -97,8 +106,18 @@ def _copy_with_pyarrow(path: str) -> None:
         list(pool.map(copy, files))
 
 
+def _read_keys_with_pyarrow(path: str) -> None:
+    for file in sorted(Path(path).glob("*.parquet")):
+        pq.read_table(file, columns=["_hoodie_record_key"])
+
+
 _WORK = {
-    "load COPY_ON_WRITE": lambda path, rows: _load(path, rows, _COW),
+    "make statistics": lambda path, _: bf.open(path).metadata_table.init(
+        "column_stats", "partition_stats"
+    ),
+    "make record index": lambda path, _: bf.open(path).metadata_table.init("record_index"),
+    "read keys": lambda path, _: _read_keys_with_pyarrow(path),
+    "load COPY_ON_WRITE": lambda path, rows: _load(path, rows, COW),
     "load MERGE_ON_READ": lambda path, rows: _load(path, rows, _MOR),
     "upsert": _upsert,
     "compact": lambda path, _: bf.open(path).compact(),
@@ -127,7 +146,7 @@ def _limit_processors() -> None:
     os.sched_setaffinity(0, there[:: max(1, len(there) // _PROCESSORS)][:_PROCESSORS])
 
 
-def _run(
+def run_writing(
     timing: Timing, work: str, path: Path, rows: Path | None = None, source: str = _IN_MEMORY
 ) -> None:
     """Do one thing in a process of its own, and add to the timing what it reports."""
@@ -180,7 +199,7 @@ class _Hudi:
 
 
 @contextmanager
-def _hudi(rows: Path, updates: Path) -> Iterator[_Hudi]:
+def run_hudi(rows: Path, updates: Path) -> Iterator[_Hudi]:
     command = [str(_HUDI_PYTHON), str(_HERE / "hudi_writes.py"), str(rows), str(updates)]
     pipe = subprocess.PIPE
     with subprocess.Popen(
@@ -201,7 +220,7 @@ def _hudi(rows: Path, updates: Path) -> Iterator[_Hudi]:
 # ---------------------------------------------------------------------------- the data
 
 
-def _write_input(table: Path, folder: Path, *, with_parquet: bool) -> tuple[Path, Path, Path]:
+def write_input(table: Path, folder: Path, *, with_parquet: bool) -> tuple[Path, Path, Path]:
     """Write the rows of a table, and every tenth of them changed in several columns and in one.
 
     As streams, and the first two as parquet.
@@ -240,7 +259,7 @@ def _fingerprint(path: Path) -> tuple[object, ...]:
     return rows.num_rows, *of_texts, *of_numbers
 
 
-def _check_alike(*tables: Path) -> None:
+def check_alike(*tables: Path) -> None:
     found = {str(path): _fingerprint(path) for path in tables}
     if len(set(found.values())) != 1:
         raise SystemExit(f"the peers disagree: {found}")
@@ -261,8 +280,8 @@ def measure_writing(data: Path) -> list[Result]:
     }
     with tempfile.TemporaryDirectory(prefix="bucketfmt-bench-") as temporary:
         folder = Path(temporary)
-        rows, updates, updates_of_one = _write_input(data / "cow", folder, with_parquet=True)
-        with _hudi(rows.with_suffix(".parquet"), updates.with_suffix(".parquet")) as hudi:
+        rows, updates, updates_of_one = write_input(data / "cow", folder, with_parquet=True)
+        with run_hudi(rows.with_suffix(".parquet"), updates.with_suffix(".parquet")) as hudi:
             for _ in range(_ROUNDS):
                 _race(timings, hudi, folder, rows, updates, updates_of_one)
     for own in timings.values():
@@ -297,33 +316,33 @@ def _race(
     ours, theirs, default = (folder / name for name in ("ours", "theirs", "default"))
     copied, ours_of_one = folder / "copied", folder / "ours of one"
     try:
-        _run(timings["load"][_US], f"load {_COW}", ours, rows)
+        run_writing(timings["load"][_US], f"load {COW}", ours, rows)
         for peer, path, codec in ((_HUDI, theirs, "zstd"), (_HUDI_DEFAULT, default, "gzip")):
-            order = {"path": str(path), "table_type": _COW, "codec": codec}
+            order = {"path": str(path), "table_type": COW, "codec": codec}
             hudi.run(timings["load"][peer], work="load", **order)
-        _check_alike(ours, theirs, default)
+        check_alike(ours, theirs, default)
         shutil.copytree(ours, copied)
         shutil.copytree(ours, ours_of_one)
-        _run(timings["COW"][_FLOOR], "copy", copied)
-        _run(timings["COW"][_US], "upsert", ours, updates)
-        _run(timings["COW"][_US_ONE], "upsert", ours_of_one, updates_of_one)
+        run_writing(timings["COW"][_FLOOR], "copy", copied)
+        run_writing(timings["COW"][_US], "upsert", ours, updates)
+        run_writing(timings["COW"][_US_ONE], "upsert", ours_of_one, updates_of_one)
         for peer, path, codec in ((_HUDI, theirs, "zstd"), (_HUDI_DEFAULT, default, "gzip")):
-            order = {"path": str(path), "table_type": _COW, "codec": codec}
+            order = {"path": str(path), "table_type": COW, "codec": codec}
             hudi.run(timings["COW"][peer], work="upsert", **order)
-        _check_alike(ours, theirs, default)
+        check_alike(ours, theirs, default)
         for path in (ours, theirs, default):
             shutil.rmtree(path)
 
         ignored = Timing("", [], [])
-        _run(ignored, f"load {_MOR}", ours, rows)
+        run_writing(ignored, f"load {_MOR}", ours, rows)
         order = {"path": str(theirs), "table_type": _MOR, "codec": "zstd"}
         hudi.run(ignored, work="load", **order)
-        _run(timings["MOR"][_US], "upsert", ours, updates)
+        run_writing(timings["MOR"][_US], "upsert", ours, updates)
         hudi.run(timings["MOR"][_HUDI], work="upsert", **order)
-        _check_alike(ours, theirs)
-        _run(timings["compact"][_US], "compact", ours)
+        check_alike(ours, theirs)
+        run_writing(timings["compact"][_US], "compact", ours)
         hudi.run(timings["compact"][_HUDI], work="compact", **order)
-        _check_alike(ours, theirs)
+        check_alike(ours, theirs)
         for path in (ours, theirs):
             if any(file_slice.log_files for file_slice in bf.open(path).scan().plan().slices):
                 raise SystemExit(f"{path} is not compacted")
@@ -364,11 +383,11 @@ def measure_write_memory(data: Path) -> list[Result]:
         load, upsert = (Timing(name, [], [], []) for name in ("load", "upsert of a tenth"))
         with tempfile.TemporaryDirectory(prefix="bucketfmt-bench-") as temporary:
             folder = Path(temporary)
-            rows, updates, _ = _write_input(data / table, folder, with_parquet=False)
+            rows, updates, _ = write_input(data / table, folder, with_parquet=False)
             for turn in range(_ROUNDS):
                 path = folder / f"t{turn}"
-                _run(load, f"load {_COW}", path, rows, _STREAM)
-                _run(upsert, "upsert", path, updates, _STREAM)
+                run_writing(load, f"load {COW}", path, rows, _STREAM)
+                run_writing(upsert, "upsert", path, updates, _STREAM)
                 shutil.rmtree(path)
         title = f"Peak memory of writing, COW, {million_rows:.0f} M rows"
         figures = [
