@@ -96,9 +96,11 @@ def play_shape(session: HudiSession, folder: Path, kind: str, seed: int) -> Tall
         table_type="MERGE_ON_READ" if is_logged else "COPY_ON_WRITE",
         table_version=TABLE_VERSIONS[session.version],
         properties=shape.properties,
-        writer=bf.WriterConfig(metadata_table="drop" if shape.has_metadata_table else "refuse"),
+        writer=bf.WriterConfig(metadata_table="drop" if shape.has_metadata_table else "sync"),
     )
     metadata = {"hoodie.metadata.enable": str(shape.has_metadata_table).lower()}
+    if session.has_metadata_table:
+        metadata = {}  # as of the session
     us, hudi = Bucketfmt(table, shape.log_format), Hudi(session, table, metadata)
     game = _Game(table, hudi, metadata)
     game.upsert(us, range(20), 1 + seed)
