@@ -19,7 +19,6 @@ from tests.interop.hudi_session import HudiSession
 from tests.interop.sides import Bucketfmt, Hudi, Side
 
 __all__ = [
-    "RECORD_KINDS",
     "SCHEMA",
     "TABLE_VERSIONS",
     "Tally",
@@ -27,6 +26,7 @@ __all__ = [
     "as_table",
     "index_of",
     "kinds_of",
+    "record_kinds_of",
 ]
 __all__ += ["play_at_random", "play_in_order", "start_turns"]
 
@@ -51,9 +51,9 @@ _KINDS: Mapping[str, tuple[str, bf.Index]] = {
     "mor-rules": ("MERGE_ON_READ", bf.PartitionBucketIndex(2, "us,4")),
     "cow-records": ("COPY_ON_WRITE", bf.RecordIndex()),
     "mor-records": ("MERGE_ON_READ", bf.RecordIndex()),
+    "cow-records-by-partition": ("COPY_ON_WRITE", bf.RecordIndex(partitioned=True)),
+    "mor-records-by-partition": ("MERGE_ON_READ", bf.RecordIndex(partitioned=True)),
 }
-RECORD_KINDS = ("cow-records", "mor-records")
-"""The kinds without buckets, whose keys the record index has; keys are unique in such a table."""
 TABLE_VERSIONS = {"0.15.0": 6, "1.0.2": 8, "1.2.0": 9}
 """The version of the tables that a version of Hudi makes."""
 
@@ -62,8 +62,16 @@ def kinds_of(version: str) -> list[str]:
     """Return the kinds of tables with buckets that a version of Hudi has: bucket rules by
     partition from 1.1 on.
     """
-    with_buckets = [kind for kind in _KINDS if kind not in RECORD_KINDS]
+    with_buckets = [kind for kind in _KINDS if "records" not in kind]
     return [kind for kind in with_buckets if version == "1.2.0" or not kind.endswith("rules")]
+
+
+def record_kinds_of(version: str) -> list[str]:
+    """Return the kinds of tables without buckets, whose keys the record index has: keys that are
+    unique in the table, or from 1.1 on in a partition.
+    """
+    records = [kind for kind in _KINDS if "records" in kind]
+    return [kind for kind in records if version == "1.2.0" or not kind.endswith("partition")]
 
 
 def index_of(kind: str) -> tuple[str, bf.Index]:

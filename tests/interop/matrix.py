@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.interop.carry_on import (
-    RECORD_KINDS,
     TABLE_VERSIONS,
     Tally,
     kinds_of,
     play_at_random,
     play_in_order,
+    record_kinds_of,
 )
 from tests.interop.deletes import play_deletes
 from tests.interop.hudi_session import HudiSession
@@ -78,7 +78,7 @@ class Ended:
 
 def all_kinds_of(version: str) -> list[str]:
     """Return the kinds of tables that are written in turns, and the shapes."""
-    return [*kinds_of(version), *RECORD_KINDS, *shapes_of(version)]
+    return [*kinds_of(version), *record_kinds_of(version), *shapes_of(version)]
 
 
 def plays_of(version: str, kind: str, has_metadata_table: bool = False) -> list[str]:
@@ -95,7 +95,7 @@ def plays_of(version: str, kind: str, has_metadata_table: bool = False) -> list[
         return [play for play in plays_of(version, kind) if play not in own]
     if kind in shapes_of(version):
         return ["shapes"]
-    if kind in RECORD_KINDS:
+    if kind in record_kinds_of(version):
         return ["metadata table"]
     overlaps = version != "0.15.0" and kind in ("mor-simple", "mor-rules")
     return [

@@ -9,10 +9,10 @@ from typing import Any
 
 import bucketfmt as bf
 from bucketfmt.format.names.names import find_data_file_name
-from tests.interop.carry_on import RECORD_KINDS, Tally, Turns, start_turns
+from tests.interop.carry_on import Tally, Turns, start_turns
 from tests.interop.hudi_session import HudiSession
 from tests.interop.sides import Side, metadata_options, serving_metadata_soon
-from tests.write.metadata_records import assert_in_step, records_of
+from tests.write.metadata_records import assert_in_step
 
 __all__ = ["play_metadata_table"]
 
@@ -28,6 +28,13 @@ def _options(has_record_index: bool) -> dict[str, str]:
             "org.apache.hudi.client.transaction.lock.FileSystemBasedLockProvider"
         ),
     }
+
+
+_BY_PARTITION = {
+    "hoodie.index.type": "RECORD_LEVEL_INDEX",
+    "hoodie.metadata.record.level.index.enable": "true",
+    "hoodie.metadata.record.level.index.min.filegroup.count": "2",
+}
 
 
 class _MetadataTurns(Turns):
@@ -55,24 +62,32 @@ class _MetadataTurns(Turns):
     def _compare_record_index(self) -> None:
         """Each key is where Hudi reads it, and no other key is in the index."""
         read = self.hudi.read(hoodie__metadata__enable="false").to_pylist()
-        expected = {
-            row["_hoodie_record_key"]: (
+        expected = sorted(
+            (
+                row["_hoodie_record_key"],
                 row["_hoodie_partition_path"],
                 _file_id(row["_hoodie_file_name"]),
             )
             for row in read
-        }
-        records: dict[str, Any] = records_of(bf.open(self.table.uri), "record_index")
-        found = {key: (own.partition_path, own.file_id) for key, own in records.items()}
+        )
+        entries = bf.open(self.table.uri).inspect.metadata_entries("record_index")
+        names = ["record_key", "partition_path", "file_id"]
+        found = sorted(tuple(row[name] for name in names) for row in entries.to_pylist())
         assert found == expected, f"the record index differs after {self.done}"
 
     def draw(self, regions: Any = None, side: Side | None = None) -> Any:
-        """Draw rows whose keys are unique in the table, as a record index has them.
+        """Draw rows whose keys are unique in the table, as a global record index has them.
 
         Hudi 1.0 fails to log a null date where column statistics are on, so all dates are given.
         """
         drawn = super().draw(side=side) if regions is None else super().draw(regions, side)
         day = date(2020, 1, 1 + self.time % 28)
+        if getattr(self.table.index, "partitioned", False):
+            # Hudi 1.2 joins the keys of a write with their places by the key alone, so that one
+            # write may not have a key in two partitions.
+            once = {key: region for region, key in drawn}
+            kept = {(region, key): drawn[region, key] for key, region in once.items()}
+            return {place: {**row, "day": day} for place, row in kept.items()}
         return {
             (region, f"{key}-{region}"): {**row, "id": f"{key}-{region}", "day": day}
             for (region, key), row in drawn.items()
@@ -87,8 +102,10 @@ def play_metadata_table(session: HudiSession, folder: Path, kind: str, seed: int
     rows that are new in a log.
     """
     options = _options(kind.startswith("cow") and session.version != "0.15.0")
-    if kind in RECORD_KINDS:
+    if kind.endswith("records"):
         options = {**_options(has_record_index=True), "hoodie.index.type": "RECORD_INDEX"}
+    elif "records" in kind:
+        options = {**_options(has_record_index=False), **_BY_PARTITION}
     turns = start_turns(session, folder, kind, seed, _WRITER, options, _MetadataTurns)
     us, hudi = turns.us, turns.hudi
     services = ["clean", "archive"]
@@ -111,7 +128,10 @@ def play_metadata_table(session: HudiSession, folder: Path, kind: str, seed: int
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "the metadata table is")  # as a restore has it
         turns.do(us, "savepoint", "delete", "restore", "upsert")
-        turns.do(hudi, "savepoint", "delete", "restore")
+        if not kind.endswith("partition"):
+            # There Hudi's restore makes the record index anew, for which its client, unlike its
+            # data source, is to be told the schema.
+            turns.do(hudi, "savepoint", "delete", "restore")
         turns.do(us, "upsert")
     return turns.tally()
 
