@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tarfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,20 +12,20 @@ import pyarrow as pa
 import bucketfmt as bf
 from bucketfmt.format.log.log_block import BlockType, LogBlock
 from bucketfmt.format.log.log_file import decode_log_file
-from tests.golden import DATA
+from tests.golden import DATA, expected
 
 COLUMNS = ["id", "name", "price", "qty", "ts", "region"]
 
 
-def unpack(name: str, into: Path) -> Path:
-    """Unpack a table that Hudi 1.2.0 wrote and cannot read."""
-    with tarfile.open(DATA / "1.2.0" / "unread" / f"{name}.tar.xz") as archive:
+def unpack(version: str, name: str, into: Path) -> Path:
+    """Unpack a table; of Hudi 1.2.0 without expectation, since it fails to read the table."""
+    with tarfile.open(DATA / version / "apart" / f"{name}.tar.xz") as archive:
         archive.extractall(into, filter="fully_trusted")  # this repository made it
     return into / name
 
 
-def rows_of(table: pa.Table) -> list[dict[str, Any]]:
-    return table.select(COLUMNS).sort_by("id").to_pylist()
+def rows_of(table: pa.Table, columns: Sequence[str] = COLUMNS) -> list[dict[str, Any]]:
+    return table.select(columns).sort_by("id").to_pylist()
 
 
 def kinds_of_blocks(root: Path) -> set[BlockType]:
@@ -42,21 +42,27 @@ def test_rows_are_those_of_the_same_writes_in_parquet(
     golden_expected: Callable[..., pa.Table], tmp_path: Path
 ) -> None:
     """Hudi reads the table whose log blocks are parquet; the writes are the same."""
-    expected = rows_of(golden_expected("1.2.0", "parquet_log"))
-    root = unpack("hfile_log", tmp_path)
+    written = rows_of(golden_expected("1.2.0", "parquet_log"))
+    root = unpack("1.2.0", "hfile_log", tmp_path)
     assert kinds_of_blocks(root) == {BlockType.HFILE_DATA, BlockType.DELETE}
     t = bf.open(root)
-    assert rows_of(t.scan().to_arrow()) == expected
+    assert rows_of(t.scan().to_arrow()) == written
     found = rows_of(t.lookup(["key-000150", "key-000010"]))  # updated, deleted
-    assert found == [row for row in expected if row["id"] == "key-000150"]
+    assert found == [row for row in written if row["id"] == "key-000150"]
     assert t.check(depth="full").findings == ()
     t.compact()
-    assert rows_of(bf.open(root).scan(read_optimized=True).to_arrow()) == expected
+    assert rows_of(bf.open(root).scan(read_optimized=True).to_arrow()) == written
+
+
+def test_rows_are_those_that_hudi_reads(tmp_path: Path) -> None:
+    for name, columns in (("hfile_log", COLUMNS), ("hfile_log_key", [*COLUMNS, "key"])):
+        found = bf.open(unpack("0.15.0", name, tmp_path)).scan().to_arrow()
+        assert rows_of(found, columns) == rows_of(expected(tmp_path, name), columns)
 
 
 def test_a_column_that_is_called_key_is_the_record_key(tmp_path: Path) -> None:
     """Hudi writes an empty string for the column into the blocks, and `own-` into base files."""
-    rows = bf.open(unpack("hfile_log_key", tmp_path)).scan().to_arrow().to_pylist()
+    rows = bf.open(unpack("1.2.0", "hfile_log_key", tmp_path)).scan().to_arrow().to_pylist()
     updated = [row for row in rows if row["name"].endswith("u")]
     assert len(updated) == 100
     assert all(row["key"] == row["id"] for row in updated)
