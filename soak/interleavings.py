@@ -94,6 +94,7 @@ SECONDS: Mapping[str, Act] = {
     "upsert of others": lambda t: t.upsert(rows(("m", 6, "c"))),
     "delete by filter": lambda t: t.delete(filter=[("v", ">", 3), ("v", "<", 6)]),
     "insert_overwrite": lambda t: t.insert_overwrite(rows(("n", 7, "a"))),
+    "rehash": lambda t: t.rehash(3),
     "roll back": _roll_back,
     "compact": lambda t: t.compact(),
     "schedule a compaction": schedule,  # and die: whoever comes next executes the plan
