@@ -43,6 +43,7 @@ from bucketfmt.write.commit.result import CommitResult
 from bucketfmt.write.commit.started_work import StartedWork
 from bucketfmt.write.commit.transaction import Transaction
 from bucketfmt.write.commit.transactions import Transactions
+from bucketfmt.write.files.row_report import load_reporter
 from bucketfmt.write.files.table_codec import DEFAULT_CODEC, find_codec
 from bucketfmt.write.properties.pin_index import pin_index
 from bucketfmt.write.rows.basis import Basis
@@ -192,6 +193,7 @@ class StartedRehash(StartedWork):
         """
         basis = Basis(self._snapshot(), self._finder)
         snapshot, before = basis.snapshot, self._before
+        state = snapshot.state
         if _find_number(basis) != before:
             raise ConflictError(f"the table no longer has {before} buckets; plan the rehash again")
         steps, layout = _plan(basis, self._after)
@@ -207,6 +209,7 @@ class StartedRehash(StartedWork):
             self.instant,
             layout,
             self._codec or DEFAULT_CODEC,
+            load_reporter(state.store, state.config, state.limits, takes_keys=False),
         )
 
     def may_catch_up(self, error: BucketfmtError) -> bool:

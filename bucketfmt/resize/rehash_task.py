@@ -23,7 +23,7 @@ from bucketfmt.format.names.names import (
     MarkerName,
     parse_write_token,
 )
-from bucketfmt.format.timeline.commit_metadata import NULL_COMMIT, WriteStat
+from bucketfmt.format.timeline.commit_metadata import NULL_COMMIT
 from bucketfmt.index.layout import BucketLayout
 from bucketfmt.location.routes import Route
 from bucketfmt.resize.plan_rehash import RehashStep
@@ -39,6 +39,7 @@ from bucketfmt.snapshot.read_basis import ReadBasis
 from bucketfmt.snapshot.schema import TableSchema
 from bucketfmt.write.commit.receipts import Receipt, encode_receipt
 from bucketfmt.write.files.data_file import put_data_file
+from bucketfmt.write.files.row_report import RowReporter
 from bucketfmt.write.rows.grouping import GroupedRows, split_rows
 
 __all__ = ["RehashTask", "encode_step", "groups_of"]
@@ -109,6 +110,7 @@ class RehashTask:
         instant: The requested time of the rehash.
         layout: The new buckets, the same in all partitions.
         codec: Of parquet.
+        reporter: Reports the rows of the files; None if no metadata table wants it.
     """
 
     basis: ReadBasis
@@ -117,6 +119,7 @@ class RehashTask:
     instant: str
     layout: BucketLayout
     codec: Codec
+    reporter: RowReporter | None
 
     def rehash(self, payload: bytes, write_token: str) -> list[bytes]:
         """Write the rows of a step to their new file groups, and return a receipt for each.
@@ -151,14 +154,7 @@ class RehashTask:
                         )
                     grouped.add(route, own)
             return [
-                encode_receipt(
-                    Receipt(
-                        partition_path=path,
-                        file_id=file_id,
-                        write_token=write_token,
-                        stat=self._write(path, file_id, write_token, grouped, bucket),
-                    )
-                )
+                encode_receipt(self._write(path, file_id, write_token, grouped, bucket))
                 for bucket, file_id in step.file_ids.items()
             ]
 
@@ -171,10 +167,11 @@ class RehashTask:
 
     def _write(
         self, path: str, file_id: str, write_token: str, grouped: GroupedRows, bucket: int
-    ) -> WriteStat | None:
+    ) -> Receipt:
         route = Route(path, bucket)
+        receipt = Receipt(partition_path=path, file_id=file_id, write_token=write_token)
         if not grouped.num_rows([route]):
-            return None
+            return receipt
         rows, populated = grouped.rows([route]), self.basis.config.populate_meta_fields
         name = str(BaseFileName(file_id, write_token, self.instant, "parquet"))
         data = encode_base_file(
@@ -186,6 +183,11 @@ class RehashTask:
         )
         marker = MarkerName(path, name, IoType.CREATE)
         stat = put_data_file(self.basis.store, self.instant, marker, file_id, data)
-        return msgspec.structs.replace(
+        report = None
+        if self.reporter is not None:
+            no_keys = pa.chunked_array([], pa.string())
+            report = self.reporter.of_base_file(name, data, rows.column(RECORD_KEY), no_keys)
+        stat = msgspec.structs.replace(
             stat, prev_commit=NULL_COMMIT, num_writes=rows.num_rows, num_inserts=rows.num_rows
         )
+        return msgspec.structs.replace(receipt, stat=stat, report=report)
