@@ -22,6 +22,7 @@ from .metadata_listing import measure_metadata_listing
 from .metadata_writing import measure_metadata_cost, measure_metadata_writing
 from .reading import measure_cow, measure_log_only, measure_mor
 from .record_index import measure_record_index
+from .rehash import measure_rehash
 from .report import encode_run, format_figures, format_results, write_report
 from .spark_reading import measure_spark_reading
 from .spark_writing import measure_spark_writing
@@ -53,6 +54,7 @@ _BENCHMARKS = {
     "record_index": _Benchmark(measure_record_index),
     "check": _Benchmark(measure_check, ("cow_5x",)),
     "writing": _Benchmark(measure_writing, ("cow",)),
+    "rehash": _Benchmark(measure_rehash, ("cow", "cow_5x")),
     "write_memory": _Benchmark(measure_write_memory, ("cow", "cow_5x")),
     "spark_reading": _Benchmark(measure_spark_reading),
     "spark_writing": _Benchmark(measure_spark_writing),

@@ -121,6 +121,8 @@ _WORK = {
     "load MERGE_ON_READ": lambda path, rows: _load(path, rows, _MOR),
     "upsert": _upsert,
     "compact": lambda path, _: bf.open(path).compact(),
+    "rehash": lambda path, _: bf.open(path).rehash(2 * _BUCKETS),
+    "rehash back": lambda path, _: bf.open(path).rehash(_BUCKETS),
     "copy": lambda path, _: _copy_with_pyarrow(path),
 }
 
