@@ -31,6 +31,7 @@ _RECORD_INDEX = {
     "hoodie.metadata.record.index.enable": "true",
     "hoodie.metadata.global.record.level.index.enable": "true",
 }
+_LOCK_OF_ONE_PROCESS = "org.apache.hudi.client.transaction.lock.InProcessLockProvider"
 _METADATA = {"statistics": _STATISTICS, "record index": {**_STATISTICS, **_RECORD_INDEX}}
 
 
@@ -59,7 +60,8 @@ def _compact(spark: SparkSession, path: Path, order: dict[str, str]) -> None:
 def _index(spark: SparkSession, path: Path) -> None:
     name = f"t{abs(hash(str(path)))}"
     spark.sql(f"create table {name} using hudi location '{path}'")
-    for key, value in _METADATA["record index"].items():
+    lock = {"hoodie.write.lock.provider": _LOCK_OF_ONE_PROCESS}  # Hudi asks for one
+    for key, value in {**_METADATA["record index"], **lock}.items():
         spark.sql(f"set {key}={value}")
     spark.sql(f"create index record_index on {name} (id)")
     spark.sql(f"drop table {name}")
