@@ -55,16 +55,19 @@ def find_rehashed_number(snapshot: Snapshot, config: TableConfig) -> RehashedNum
     return RehashedNumber(stated, number, newest)
 
 
-def may_be_rehashed(before: Snapshot, now: Timeline) -> bool:
+def may_be_rehashed(config: TableConfig, before: Snapshot | None, now: Timeline) -> bool:
     """Whether the properties may state another number of buckets than when they were read.
 
     A rehash is a replacecommit, and its number is recorded at once or by a later write. Until then
     its commit tells, and once the commit is archived nothing else does.
 
     Args:
-        before: The table as it was read last, by the same properties.
+        config: The properties as they were read.
+        before: The table as it was read last, by these properties; None: it was not read yet.
         now: The timeline of now.
     """
+    if before is None:
+        return not IndexSettings.KEYS.isdisjoint(config.properties)
     rehashed = find_rehashed_number(before, before.state.config)
     if rehashed is not None and rehashed.number != rehashed.stated:
         return True

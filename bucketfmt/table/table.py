@@ -80,11 +80,11 @@ class Table:
             timeline = load_timeline(self.store, self.config, self.limits)
             with self._lock:
                 known = self._state
-            if known is not None:
-                if known.timeline.instants == timeline.instants:
-                    return known
-                if may_be_rehashed(Snapshot(known), timeline):
-                    self._adopt(load_config(self.store, self.limits))
+            if known is not None and known.timeline.instants == timeline.instants:
+                return known
+            before = None if known is None else Snapshot(known)
+            if may_be_rehashed(self.config, before, timeline):
+                self._adopt(load_config(self.store, self.limits))
             lister = find_lister(self.store, self.config, timeline, self.limits)
             state = TableState(self.store, self.config, timeline, self.limits, lister)
             try:
