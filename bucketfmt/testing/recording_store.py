@@ -66,7 +66,8 @@ class RecordingStore:
 
     def read_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> builtins.list[bytes]:
         """See `Store.read_ranges`. Each range is an operation."""
-        self.operations += [Operation("read_ranges", path)] * len(ranges)
+        for _ in ranges:
+            self.operations.append(Operation("read_ranges", path))
         return self._store.read_ranges(path, ranges)
 
     def open_arrow(self, path: str) -> pa.NativeFile:
