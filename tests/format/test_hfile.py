@@ -429,3 +429,9 @@ def test_hudi_states_no_block_in_a_file_without_entries() -> None:
 def test_entries_are_sorted_by_unsigned_bytes(keys: list[bytes]) -> None:
     found = EntryColumns.of([(key, key) for key in keys]).sort()
     assert found.keys.to_pylist() == found.values.to_pylist() == sorted(keys)
+
+
+def test_many_keys_are_not_in_a_file_without_entries() -> None:
+    file = HFile.of(encode_hfile(EntryColumns.of([]), {}, created_ms=1))
+    keys = [b"key-%04d" % number for number in range(1_000)]
+    assert file.find(keys) == [None] * len(keys)

@@ -152,7 +152,7 @@ class HFile:
 
         The first eight bytes mostly tell; the other keys are compared one by one.
         """
-        if len(keys) <= _FEW_KEYS:
+        if len(keys) <= _FEW_KEYS or not self._firsts:
             return np.array([bisect_right(self._firsts, key) - 1 for key in keys.to_pylist()], int)
         own, firsts = key_words(keys, 0), key_words(pa.array(self._firsts, _BYTES), 0)
         blocks = np.searchsorted(firsts, own, "right") - 1
