@@ -43,7 +43,7 @@ def find_rehashed_number(snapshot: Snapshot, config: TableConfig) -> RehashedNum
     """
     limits = snapshot.state.limits
     recorded = Rehash.find(config.properties, limits)
-    rehashes = [c.rehash for c in snapshot.state.commits if c.rehash is not None]
+    rehashes = [*snapshot.state.rehashes]
     if recorded is not None:
         rehashes.append(recorded)
     if not rehashes:

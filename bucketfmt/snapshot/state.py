@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from bucketfmt.errors import BucketfmtError, CorruptError, NotFoundError
+from bucketfmt.format.buckets.rehashes import Rehash
 from bucketfmt.format.names.instants import State, find_instant_file
 from bucketfmt.format.names.layout import SCHEMA_FOLDER
 from bucketfmt.format.names.names import FileGroupId
@@ -86,6 +87,11 @@ class TableState:
             if find_stating_commit(found) is not None:
                 break
         return tuple(found)
+
+    @cached_property
+    def rehashes(self) -> tuple[Rehash, ...]:
+        """The changes of the number of buckets that these instants made."""
+        return tuple(commit.rehash for commit in self.commits if commit.rehash is not None)
 
     def listed_by(self, lister: FileLister) -> TableState:
         """Return this state with another lister; what was read of the timeline stays read."""

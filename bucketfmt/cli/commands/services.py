@@ -20,6 +20,7 @@ from bucketfmt.cli.commands.writing import (
 from bucketfmt.cli.options import IndexOption, Output, OutputOption, StorageOption, TableArgument
 from bucketfmt.cli.progress import shown_progress
 from bucketfmt.cli.render import console, print_facts, size_text
+from bucketfmt.write.commit.result import CommitResult
 
 __all__ = ["archive", "clean", "compact", "rehash", "restore", "rollback", "savepoint"]
 
@@ -69,12 +70,7 @@ def compact(
             codec=None if codec is None else codec.value,
             progress=progress,
         )
-    if result is not None:
-        print_result(result, output)
-    elif output is Output.JSON:
-        print("null")
-    else:
-        console().print("nothing to compact")
+    _print_done(result, "nothing to compact", output)
 
 
 @app.command()
@@ -168,12 +164,7 @@ def rehash(
         result = opened.rehash(
             num_buckets, codec=None if codec is None else codec.value, progress=progress
         )
-    if result is not None:
-        print_result(result, output)
-    elif output is Output.JSON:
-        print("null")
-    else:
-        console().print(f"the table has {num_buckets} buckets already")
+    _print_done(result, f"the table has {num_buckets} buckets already", output)
 
 
 @app.command()
@@ -245,6 +236,16 @@ def restore(
         found = opened.restore(instant, dry_run=dry_run)
     instants = ", ".join(each.instant for each in found.rollbacks) or "none"
     _print(asdict(found), {"restored to": found.savepoint, "taken back": instants}, output, dry_run)
+
+
+def _print_done(result: CommitResult | None, why_not: str, output: Output) -> None:
+    """Print the commit of a service, or why there is none."""
+    if result is not None:
+        print_result(result, output)
+    elif output is Output.JSON:
+        print("null")
+    else:
+        console().print(why_not)
 
 
 def _print(
