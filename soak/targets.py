@@ -18,7 +18,7 @@ import pyarrow as pa
 
 import bucketfmt.format
 import bucketfmt.rows
-from bucketfmt.format.buckets import hashing_metadata, java_regex, partition_rules
+from bucketfmt.format.buckets import child_nodes, hashing_metadata, java_regex, partition_rules
 from bucketfmt.format.buckets.index_settings import IndexSettings
 from bucketfmt.format.encoding import avro_container, json_text
 from bucketfmt.format.encoding.cursor import Cursor
@@ -175,6 +175,11 @@ def _first_schema(data: bytes) -> bytes:
     return json.dumps(json.loads(data)["schemas"][0]).encode()
 
 
+def _ring_changes(data: bytes) -> object:
+    plan = plans.decode_requested_replace_metadata(data).clustering_plan
+    return plan and child_nodes.find_ring_changes(plan, "20240102030405678")
+
+
 def _properties(data: bytes) -> dict[str, str]:
     return properties.decode_properties(data)
 
@@ -326,6 +331,14 @@ TARGETS: dict[str, Target] = {
         lambda data: block_index.decode_root_index(data, 2), lambda: [_ROOT_INDEX]
     ),
     "bloom.decode_bloom_filter": Target(_bloom_filter, bloom_filters),
+    "child_nodes.parse_child_nodes": Target(
+        lambda data: child_nodes.parse_child_nodes(_text(data)),
+        lambda: [
+            b'[{"value":1073741823,"fileIdPrefix":"a-b","tag":"REPLACE"},'
+            b'{"value":7,"fileIdPrefix":null,"tag":"DELETE"}]'
+        ],
+    ),
+    "child_nodes.find_ring_changes": Target(_ring_changes, _vectors("timeline-file")),
     "commit_metadata.decode_commit_metadata": Target(
         commit_metadata.decode_commit_metadata, _files("commit")
     ),
@@ -336,10 +349,6 @@ TARGETS: dict[str, Target] = {
     "delete_records.decode_delete_block": Target(_delete_block, _vectors("delete-block")),
     "hashing_metadata.decode_hashing_metadata": Target(
         hashing_metadata.decode_hashing_metadata, _files("hashing_meta")
-    ),
-    "hashing_metadata.parse_child_nodes": Target(
-        lambda data: hashing_metadata.parse_child_nodes(_text(data)),
-        lambda: [b'[{"value":1073741823,"fileIdPrefix":"a-b","tag":"NORMAL"}]'],
     ),
     "index_definitions.decode_index_definitions": Target(
         index_definitions.decode_index_definitions,

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from bucketfmt.errors import BucketfmtError, CorruptError, NotFoundError
+from bucketfmt.format.buckets.child_nodes import RingChange
 from bucketfmt.format.buckets.rehashes import Rehash
 from bucketfmt.format.names.instants import State, find_instant_file
 from bucketfmt.format.names.layout import SCHEMA_FOLDER
@@ -30,6 +31,7 @@ from bucketfmt.timeline.history import load_history
 from bucketfmt.timeline.load import (
     load_commit_metadata,
     load_pending_compactions,
+    load_pending_ring_changes,
     load_timeline,
 )
 from bucketfmt.timeline.timeline import Instant, Timeline
@@ -156,6 +158,11 @@ class TableState:
     def pending_compactions(self) -> Mapping[FileGroupId, Instant]:
         """The pending compaction of each file group that has one."""
         return load_pending_compactions(self.store, self.config, self.timeline, self.limits)
+
+    @cached_property
+    def pending_ring_changes(self) -> Mapping[str, RingChange]:
+        """What pending clusterings will do to the rings of partitions, by partition path."""
+        return load_pending_ring_changes(self.store, self.config, self.timeline, self.limits)
 
     @cached_property
     def _timeline_with_history(self) -> Timeline:

@@ -16,6 +16,7 @@ from datetime import timezone
 from typing import TypeVar
 
 from bucketfmt.errors import BucketfmtError, CorruptError
+from bucketfmt.format.buckets.child_nodes import RingChange, find_ring_changes
 from bucketfmt.format.names.instants import State, format_instant_file_name
 from bucketfmt.format.names.names import FileGroupId
 from bucketfmt.format.names.paths import join_path
@@ -42,6 +43,7 @@ __all__ = [
     "load_instant_content",
     "load_pending_clusterings",
     "load_pending_compactions",
+    "load_pending_ring_changes",
     "load_replaced_file_groups",
     "load_requested_content",
     "load_timeline",
@@ -199,18 +201,50 @@ def load_pending_clusterings(
         CorruptError: two plans cluster the same file group.
     """
     planned: dict[FileGroupId, Instant] = {}
-    for instant, plan in _load_each(
-        store,
-        timeline.pending.of("clustering", "replacecommit").instants,
-        lambda instant: load_clustering_plan(store, config, instant, limits),
-    ):
-        groups = plan.input_groups if plan is not None else ()
-        for file_slice in (file_slice for group in groups for file_slice in group.slices):
+    for instant, plan in _load_clustering_plans(store, config, timeline, limits):
+        for file_slice in (
+            file_slice for group in plan.input_groups for file_slice in group.slices
+        ):
             group_id = (file_slice.partition_path or "", file_slice.file_id or "")
             if group_id in planned:
                 raise _planned_twice(group_id, planned[group_id], instant)
             planned[group_id] = instant
     return planned
+
+
+def load_pending_ring_changes(
+    store: Store, config: TableConfig, timeline: Timeline, limits: Limits = DEFAULT_LIMITS
+) -> dict[str, RingChange]:
+    """Return what pending clusterings will do to the rings of partitions, by partition path.
+
+    Raises:
+        CorruptError: two plans resize the same partition, or a plan is damaged.
+        LimitError: a plan has too many nodes.
+        NotFoundError: a plan is gone.
+        UnsafePathError: the partition path in a plan leaves the table.
+    """
+    found: dict[str, RingChange] = {}
+    for instant, plan in _load_clustering_plans(store, config, timeline, limits):
+        for path, change in find_ring_changes(plan, instant.requested_time, limits).items():
+            if path in found:
+                raise CorruptError(
+                    f"the ring is changed by the plans of both {found[path].instant} and "
+                    f"{change.instant}; roll back the later plan",
+                    partition=path,
+                )
+            found[path] = change
+    return found
+
+
+def _load_clustering_plans(
+    store: Store, config: TableConfig, timeline: Timeline, limits: Limits
+) -> list[tuple[Instant, ClusteringPlan]]:
+    loaded = _load_each(
+        store,
+        timeline.pending.of("clustering", "replacecommit").instants,
+        lambda instant: load_clustering_plan(store, config, instant, limits),
+    )
+    return [(instant, plan) for instant, plan in loaded if plan is not None]
 
 
 def _decode_requested_replace(data: bytes, limits: Limits) -> RequestedReplaceMetadata:

@@ -156,6 +156,7 @@ def vectors() -> Iterator[Vector]:
     )
     yield from _resizing()
     yield from _metadata()
+    yield from _resizes()
     yield from _choices()
 
 
@@ -230,6 +231,48 @@ def _resizing() -> Iterator[Vector]:
                 {"nodes": _ring(100), "children": [_node(100, None, "REPLACE")]},
             ]
         ),
+        error="corrupt",
+    )
+
+
+def _resizes() -> Iterator[Vector]:
+    def group(children: list[dict[str, object]], **other: str) -> dict[str, object]:
+        return {
+            "clustering.group.partition": "us",
+            "clustering.group.child.node": json.dumps(children),
+            "clustering.group.sequence.no": "0",
+            **{f"clustering.group.{name.replace('_', '.')}": text for name, text in other.items()},
+        }
+
+    metadata = json.loads(_document(json.dumps(_ring(100, 200, 300))))
+    split = [_node(50, "a", "REPLACE"), _node(100, "b", "REPLACE")]
+    merge = [_node(200, None, "DELETE"), _node(300, "c", "REPLACE")]
+    yield Vector(
+        "resize.several-groups",
+        ["RING-21", "RING-22", "RING-27"],
+        _TEXT,
+        {"metadata": metadata, "groups": [group(split), group(merge)]},
+        [_node(50, "a"), _node(100, "b"), _node(300, "c")],
+    )
+    lacking = group(split)
+    del lacking["clustering.group.child.node"]
+    bad: list[list[dict[str, object]]] = [
+        [group(split), group(split)],
+        [group(split), group(merge, sequence_no="1")],
+        [group(split, sequence_no="")],
+        [group(split, sequence_no="-1")],
+        [group(split, sequence_no="9" * 10)],
+        [group(split), lacking],
+        [group([_node(50, "a"), *split[1:]])],
+        [group([_node(50, "../a", "REPLACE")])],
+        [group([_node(50, None, "REPLACE")])],
+        [group(split, child_node="{}")],
+    ]
+    yield Vector(
+        "resize.corrupt",
+        ["RING-27"],
+        _TEXT,
+        ListOf([{"metadata": metadata, "groups": groups} for groups in bad]),
         error="corrupt",
     )
 

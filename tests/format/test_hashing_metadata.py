@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-import fastavro
 import msgspec
 import pytest
 from hypothesis import given
@@ -19,11 +17,9 @@ from bucketfmt.format.buckets.hashing_metadata import (
     choose_hashing_metadata,
     decode_hashing_metadata,
     encode_hashing_metadata,
-    format_child_nodes,
     initial_hashing_metadata,
-    parse_child_nodes,
 )
-from bucketfmt.format.buckets.ring import HashingNode, apply_children
+from bucketfmt.format.buckets.ring import HashingNode
 from bucketfmt.limits import Limits
 from tests.golden import GOLDEN
 
@@ -70,39 +66,8 @@ def test_every_file_hudi_wrote_reencodes_to_the_byte(
             assert initial == metadata
 
 
-@pytest.mark.rule("RING-18", "RING-20", "RING-21")
-@pytest.mark.parametrize("version", ["0.15.0", "1.0.2", "1.2.0"])
-def test_the_children_in_hudis_plans_make_the_rings_hudi_wrote_next(
-    version: str, golden: Callable[[str, str], Path]
-) -> None:
-    table = golden(version, "ch_split")
-    rings = {(m.partition_path, m.instant): m for m in map(load, metadata_files(table))}
-    plans = [*table.rglob("*.clustering.requested"), *table.rglob("*.replacecommit.requested")]
-    current = {path: ring for (path, instant), ring in rings.items() if instant == INIT}
-    for plan in sorted(plans):
-        children: dict[str, list[HashingNode]] = {}
-        for group in read_groups(plan):
-            text = group["clustering.group.child.node"]
-            nodes = parse_child_nodes(text)
-            assert format_child_nodes(nodes) == text
-            children.setdefault(group["clustering.group.partition"], []).extend(nodes)
-        for partition_path, nodes in children.items():
-            before = current[partition_path]
-            after = rings[partition_path, plan.name.split(".")[0]]
-            assert apply_children(before.nodes, nodes) == after.nodes
-            assert (after.num_buckets, after.seq_no) == (before.num_buckets, before.seq_no + 1)
-            current[partition_path] = after
-    assert {ring.seq_no for ring in current.values()} == {2}
-
-
 def load(path: Path) -> HashingMetadata:
     return decode_hashing_metadata(path.read_bytes())
-
-
-def read_groups(plan: Path) -> list[dict[str, str]]:
-    with plan.open("rb") as file:
-        record: Any = next(fastavro.reader(file))
-    return [group["extraMetadata"] for group in record["clusteringPlan"]["inputGroups"]]
 
 
 def test_the_file_as_the_document_shows_it() -> None:
@@ -195,10 +160,6 @@ def test_limits_hold() -> None:
         decode_hashing_metadata(EXAMPLE, Limits(ring_nodes_max=1))
     with pytest.raises(LimitError, match="hashing_metadata_bytes_max"):
         decode_hashing_metadata(EXAMPLE, Limits(hashing_metadata_bytes_max=100))
-    children = format_child_nodes([HashingNode(1, "a", "REPLACE"), HashingNode(2, None, "DELETE")])
-    assert '"fileIdPrefix" : null' in children
-    with pytest.raises(LimitError, match="ring_nodes_max"):
-        parse_child_nodes(children, Limits(ring_nodes_max=1))
 
 
 METADATA = st.builds(

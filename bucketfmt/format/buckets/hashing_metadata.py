@@ -7,16 +7,19 @@ Sources: `HoodieConsistentHashingMetadata`, `ConsistentBucketIndexUtils.loadMeta
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Collection, Iterable
-from typing import Annotated, Any
+from collections.abc import Callable, Collection
+from typing import Annotated
 
 import msgspec
 
 from bucketfmt.errors import CorruptError
 from bucketfmt.format.buckets.ring import HashingNode, check_ring, initial_ring
 from bucketfmt.format.encoding.cursor import Buffer
-from bucketfmt.format.encoding.json_text import decode_json, encode_jackson_json
+from bucketfmt.format.encoding.json_text import (
+    check_no_duplicate_properties,
+    decode_json,
+    encode_jackson_json,
+)
 from bucketfmt.format.encoding.struct_types import prepare_to_decode
 from bucketfmt.format.names.instants import INIT_INSTANT
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
@@ -26,9 +29,7 @@ __all__ = [
     "choose_hashing_metadata",
     "decode_hashing_metadata",
     "encode_hashing_metadata",
-    "format_child_nodes",
     "initial_hashing_metadata",
-    "parse_child_nodes",
 ]
 
 _Int32 = Annotated[int, msgspec.Meta(ge=0, le=0x7FFFFFFF)]
@@ -88,7 +89,7 @@ def decode_hashing_metadata(data: Buffer, limits: Limits = DEFAULT_LIMITS) -> Ha
             0,
             tuple(HashingNode(m.hash_value, m.file_group) for m in document.bucket_mappings),
         )
-    _check_no_duplicates(data, what)
+    check_no_duplicate_properties(data, what)
     limits.check("ring_nodes_max", len(metadata.nodes))
     check_ring(metadata.nodes)
     return metadata
@@ -107,26 +108,6 @@ def initial_hashing_metadata(partition_path: str, num_buckets: int) -> HashingMe
     """
     nodes = initial_ring(partition_path, num_buckets)
     return HashingMetadata(0, partition_path, INIT_INSTANT, num_buckets, 0, nodes)
-
-
-def parse_child_nodes(text: str, limits: Limits = DEFAULT_LIMITS) -> tuple[HashingNode, ...]:
-    """Return the children of a resize, from `clustering.group.child.node` of a plan's group.
-
-    Raises:
-        CorruptError: the text is not such JSON.
-        LimitError: there are too many nodes.
-    """
-    what = "child nodes"
-    limits.check("hashing_metadata_bytes_max", len(text))
-    nodes = decode_json(text, tuple[HashingNode, ...], what)
-    _check_no_duplicates(text.encode(), what)
-    limits.check("ring_nodes_max", len(nodes))
-    return nodes
-
-
-def format_child_nodes(nodes: Iterable[HashingNode]) -> str:
-    """Return the text Hudi puts into `clustering.group.child.node`, to the byte."""
-    return encode_jackson_json(msgspec.to_builtins(list(nodes))).decode()
 
 
 def choose_hashing_metadata(
@@ -162,17 +143,3 @@ def choose_hashing_metadata(
         if is_committed or (instant not in pending_instants and has_base_file_of(instant)):
             return instant
     return None
-
-
-def _check_no_duplicates(data: Buffer, what: str) -> None:
-    """Refuse a property that is given twice, because readers disagree about which one counts."""
-
-    def check(members: list[tuple[str, Any]]) -> None:
-        names = [name for name, _ in members]
-        if len(set(names)) != len(names):
-            raise CorruptError(f"{what}: a property is given twice, among {names[:8]}")
-
-    try:
-        json.loads(bytes(data), object_pairs_hook=check)
-    except (ValueError, RecursionError) as error:
-        raise CorruptError(f"{what}: {error}") from error

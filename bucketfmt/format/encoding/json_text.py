@@ -6,14 +6,15 @@ same layout makes files written here comparable with Hudi's by eye and by byte.
 
 from __future__ import annotations
 
-from typing import TypeVar
+import json
+from typing import Any, TypeVar
 
 import msgspec
 
 from bucketfmt.errors import CorruptError
 from bucketfmt.format.encoding.cursor import Buffer
 
-__all__ = ["decode_json", "encode_jackson_json"]
+__all__ = ["check_no_duplicate_properties", "decode_json", "encode_jackson_json"]
 
 T = TypeVar("T")
 
@@ -39,6 +40,24 @@ def decode_json(data: Buffer | str, kind: type[T], what: str) -> T:
         return msgspec.json.decode(data, type=kind)
     except (ValueError, RecursionError, OverflowError, MemoryError) as error:
         # msgspec's own errors and UnicodeDecodeError are ValueErrors
+        raise CorruptError(f"{what}: {error}") from error
+
+
+def check_no_duplicate_properties(data: Buffer, what: str) -> None:
+    """Refuse a property that is given twice, because readers disagree about which one counts.
+
+    Raises:
+        CorruptError: an object has a property twice, or the bytes are not JSON.
+    """
+
+    def check(members: list[tuple[str, Any]]) -> None:
+        if len(members) != len({name for name, _ in members}):
+            names = [name for name, _ in members[:8]]
+            raise CorruptError(f"{what}: a property is given twice, among {names}")
+
+    try:
+        json.loads(bytes(data), object_pairs_hook=check)
+    except (ValueError, RecursionError) as error:
         raise CorruptError(f"{what}: {error}") from error
 
 

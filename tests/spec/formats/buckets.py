@@ -10,13 +10,13 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
+from bucketfmt.format.buckets.child_nodes import find_ring_changes
 from bucketfmt.format.buckets.hashing_metadata import (
     HashingMetadata,
     choose_hashing_metadata,
     decode_hashing_metadata,
     encode_hashing_metadata,
     initial_hashing_metadata,
-    parse_child_nodes,
 )
 from bucketfmt.format.buckets.partition_rules import (
     PartitionBucketRules,
@@ -50,6 +50,7 @@ from bucketfmt.format.keys.record_keys import (
     format_record_key,
 )
 from bucketfmt.format.table.table_config import KeyGenerator
+from bucketfmt.format.timeline.plans import ClusteringGroup, ClusteringPlan
 from bucketfmt.index.infer import infer_num_buckets
 from bucketfmt.index.layout import FixedBuckets, RingBuckets
 from bucketfmt.rows.columns.java_text import java_strings
@@ -199,11 +200,12 @@ def ring_apply(question: Json) -> Json:
 
 def resize(question: Json) -> Json:
     metadata = msgspec.convert(question["metadata"], HashingMetadata)
-    children: list[HashingNode] = []
-    for group in question["groups"]:
-        assert int(group["clustering.group.sequence.no"]) == metadata.seq_no
-        children += parse_child_nodes(group["clustering.group.child.node"])
-    return _nodes(apply_children(metadata.nodes, children))
+    groups = [ClusteringGroup(extra_metadata=group) for group in question["groups"]]
+    instant = "20240102030405678"
+    (change,) = find_ring_changes(ClusteringPlan(input_groups=groups), instant).values()
+    after = change.apply(metadata)
+    assert (after.instant, after.seq_no) == (instant, metadata.seq_no + 1)
+    return _nodes(after.nodes)
 
 
 def hashing_metadata(data: bytes | str) -> Json:
