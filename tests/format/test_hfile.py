@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from importlib.util import find_spec, module_from_spec
 from random import Random
 from struct import unpack_from
 
@@ -21,6 +23,7 @@ from bucketfmt.errors import (
     UnsupportedError,
 )
 from bucketfmt.format.encoding.cursor import Cursor
+from bucketfmt.format.hfile import block as hfile_block
 from bucketfmt.format.hfile.block import BlockType, Codec, decode_block, encode_block
 from bucketfmt.format.hfile.block_index import BlockPlace, decode_root_index, encode_index
 from bucketfmt.format.hfile.entries import KEY_SUFFIX
@@ -392,6 +395,29 @@ def test_files_that_are_not_read() -> None:
         decode_blocks([entry.replace(b"\x04", b"\x08")]).values()
     with pytest.raises(CorruptError, match="too few"):
         HFile.of(b"PAR1")
+
+
+def test_machines_without_isa_l_write_and_read_the_same_content(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pytest.importorskip("isal", reason="ISA-L has no wheel for this kind of machine")
+    monkeypatch.setitem(sys.modules, "isal", None)
+    spec = find_spec(hfile_block.__name__)
+    assert spec is not None
+    assert spec.loader is not None
+    other = module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, hfile_block.__name__, other)
+    spec.loader.exec_module(other)
+    assert other.zlib is zlib
+    assert hfile_block.zlib.__name__ == "isal.isal_zlib"
+    content = b"".join(b"a key of a record, %d" % number for number in range(5000))
+    for writer, reader in ((other, hfile_block), (hfile_block, other)):
+        data = writer.encode_block(writer.BlockType.DATA, content, writer.Codec.GZ)
+        assert reader.decode_block(data, reader.Codec.GZ).content == content
+        damaged = bytearray(data)
+        damaged[len(data) // 2] ^= 1
+        with pytest.raises(CorruptError):
+            reader.decode_block(bytes(damaged), reader.Codec.GZ)
 
 
 def test_every_flipped_bit_is_seen_or_changes_no_entry() -> None:

@@ -6,13 +6,22 @@ Pure. Source: HFileBlock, HFileBlockType; HBase's HFileBlock.
 from __future__ import annotations
 
 import struct
-import zlib
 from dataclasses import dataclass
 from enum import Enum, IntEnum
+from typing import cast
 
 from bucketfmt.errors import ChecksumError, CorruptError, TruncatedError, UnsupportedError
 from bucketfmt.format.encoding.cursor import Buffer, Cursor
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
+
+try:
+    from isal import isal_zlib as zlib
+
+    _LEVEL = 2
+except ImportError:  # ISA-L has no wheel for this kind of machine, and zlib reads the same bytes
+    import zlib  # type: ignore[no-redef]
+
+    _LEVEL = 3
 
 __all__ = ["HEADER_BYTES", "BlockType", "Codec", "HFileBlock", "decode_block", "encode_block"]
 
@@ -21,9 +30,9 @@ _BYTES_PER_CHECKSUM = 16_384
 _CHECKSUM_BYTES = 4
 _HEADER = struct.Struct(">8siiqbii")
 _GZIP_WBITS = 31  # a gzip member: header, deflate, CRC-32, length
-_LEVEL = 3
 _GZIP_SYSTEM, _UNKNOWN_SYSTEM = 9, b"\xff"  # as Java names the operating system
 _NO_PREVIOUS = -1
+_GzipError = cast("type[Exception]", zlib.error)  # ISA-L's stub calls the class an instance
 
 
 class BlockType(Enum):
@@ -151,7 +160,7 @@ def _decompress(payload: memoryview, codec: Codec, size: int, at: int) -> bytes:
     engine = zlib.decompressobj(_GZIP_WBITS)
     try:
         content = engine.decompress(payload, size + 1)
-    except zlib.error as error:
+    except _GzipError as error:
         raise ChecksumError(
             f"the payload of an HFile block does not decompress ({error}); restore the file",
             offset=at,
@@ -168,8 +177,9 @@ def _decompress(payload: memoryview, codec: Codec, size: int, at: int) -> bytes:
 def encode_block(block_type: BlockType, content: Buffer, codec: Codec) -> bytes:
     """Return a block as Hudi's own writer lays it out: checksums of type NULL, all zero.
 
-    The level of the compression is 3. Against zlib's default of 6, which Hudi takes, records of a
-    record index compress in half the time, are a tenth larger, and decompress as fast.
+    ISA-L at level 2 compresses records of a record index in a tenth of the time of zlib at its
+    default of 6, which Hudi takes, to as many bytes. Without ISA-L, zlib's level of 3 takes two
+    thirds of that time for a twentieth more bytes.
     """
     payload = bytes(content)
     if codec is Codec.GZ:
