@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     )
     from bucketfmt.limits import Limits
     from bucketfmt.resize.plan_rehash import RehashPreview
-    from bucketfmt.resize.rehash import StartedRehash
-    from bucketfmt.resize.rehash_task import RehashTask
+    from bucketfmt.resize.rewrite import StartedRewrite
+    from bucketfmt.resize.rewrite_task import RewriteTask
     from bucketfmt.table.bucket_groups import BucketGroups
     from bucketfmt.table.lookup import KeyLocator
     from bucketfmt.table.pinned import PinnedTable
@@ -96,15 +96,15 @@ __all__ = [
     "ReadTask",
     "RecordIndex",
     "RehashPreview",
-    "RehashTask",
     "RestoreResult",
+    "RewriteTask",
     "RollbackResult",
     "Scan",
     "ScanPlan",
     "SchemaError",
     "SimpleBucketIndex",
     "StartedCompaction",
-    "StartedRehash",
+    "StartedRewrite",
     "StartedWrite",
     "StorageError",
     "Table",
@@ -153,16 +153,16 @@ _MODULES = {
     "PinnedTable": "bucketfmt.table.pinned",
     "ReadTask": "bucketfmt.table.read_tasks",
     "RecordIndex": "bucketfmt.index.model",
+    "RehashPreview": "bucketfmt.resize.plan_rehash",
     "RestoreResult": "bucketfmt.write.undo.restore",
+    "RewriteTask": "bucketfmt.resize.rewrite_task",
     "RollbackResult": "bucketfmt.write.undo.plan_rollback",
     "Scan": "bucketfmt.table.scan",
     "ScanPlan": "bucketfmt.table.plan_read",
     "SchemaError": "bucketfmt.errors",
     "SimpleBucketIndex": "bucketfmt.index.model",
-    "RehashPreview": "bucketfmt.resize.plan_rehash",
-    "RehashTask": "bucketfmt.resize.rehash_task",
     "StartedCompaction": "bucketfmt.write.services.compaction",
-    "StartedRehash": "bucketfmt.resize.rehash",
+    "StartedRewrite": "bucketfmt.resize.rewrite",
     "StartedWrite": "bucketfmt.write.rows.started_write",
     "StorageError": "bucketfmt.errors",
     "Table": "bucketfmt.api",

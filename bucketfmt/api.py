@@ -36,7 +36,8 @@ from bucketfmt.location.record_locations import RECORD_INDEX
 from bucketfmt.process import cached_property
 from bucketfmt.progress import ProgressCallback
 from bucketfmt.resize.plan_rehash import RehashPreview
-from bucketfmt.resize.rehash import Rehasher, StartedRehash
+from bucketfmt.resize.rehash import Rehasher
+from bucketfmt.resize.rewrite import StartedRewrite
 from bucketfmt.rows.columns.virtual_keys import partition_paths, record_keys
 from bucketfmt.rows.filters import FilterLike
 from bucketfmt.rows.log_writer import DataFormat
@@ -536,13 +537,15 @@ class Table(ReadableTable):
         SimpleBucketIndex(num_buckets)
         return self._rehasher().preview(num_buckets)
 
-    def start_rehash(self, num_buckets: int, *, codec: Codec | None = None) -> StartedRehash | None:
+    def start_rehash(
+        self, num_buckets: int, *, codec: Codec | None = None
+    ) -> StartedRewrite | None:
         """Begin a rehash whose files other processes write. Otherwise as `rehash`.
 
         >>> with t.start_rehash(16) as started:
         ...     receipts = []
         ...     for number, payload in enumerate(started.payloads):
-        ...         receipts += started.task.rehash(payload, f"{number}-0-0")
+        ...         receipts += started.task.rewrite(payload, f"{number}-0-0")
         ...     started.publish(receipts)
         """
         SimpleBucketIndex(num_buckets)

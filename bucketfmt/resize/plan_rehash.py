@@ -1,4 +1,4 @@
-"""Which file groups are divided anew when a table gets another number of buckets.
+"""Which file groups are divided anew when partitions get another number of buckets.
 
 Pure. A hash goes to bucket `hash mod N`. So the rows of the buckets that are congruent modulo the
 greatest common divisor of the old and the new number go to the new buckets of the same residue, and
@@ -10,28 +10,14 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from bucketfmt.index.layout import BucketLayout
+from bucketfmt.resize.plan_rewrite import RewriteStep
 from bucketfmt.snapshot.files import FileSlice
 
-__all__ = ["RehashPreview", "RehashStep", "plan_rehash", "preview_rehash"]
-
-
-@dataclass(frozen=True, slots=True)
-class RehashStep:
-    """File groups whose rows go to new file groups, and nowhere else.
-
-    Attributes:
-        partition_path: The partition.
-        slices: What is read of the file groups, in the order of their buckets.
-        buckets: The new buckets that may take rows.
-    """
-
-    partition_path: str
-    slices: tuple[FileSlice, ...]
-    buckets: tuple[int, ...]
+__all__ = ["RehashPreview", "plan_rehash", "preview_rehash"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,33 +42,37 @@ class RehashPreview:
 
 
 def plan_rehash(
-    slices: Iterable[FileSlice], layout: BucketLayout, before: int, after: int
-) -> list[RehashStep]:
+    slices: Iterable[FileSlice],
+    before: Callable[[str], BucketLayout],
+    after: Callable[[str], BucketLayout],
+) -> list[RewriteStep]:
     """Return the steps that divide these file slices anew, by partition and residue.
 
     Args:
-        slices: What is read of each file group of the table.
-        layout: Of `before` buckets; each of the file groups is in one of them.
-        before: The number of buckets now.
-        after: The number of buckets then.
+        slices: What is read of each file group of the partitions that change.
+        before: Returns the numbered buckets of a partition now. Each file group is in one of them.
+        after: Returns the numbered buckets of a partition then.
     """
-    divisor = math.gcd(before, after)
     found: dict[tuple[str, int], list[tuple[int, FileSlice]]] = defaultdict(list)
     for file_slice in slices:
+        path = file_slice.partition_path
+        layout = before(path)
         bucket = layout.bucket_of(file_slice.file_id)
         if bucket is not None:
-            found[file_slice.partition_path, bucket % divisor].append((bucket, file_slice))
-    return [
-        RehashStep(
-            path,
-            tuple(own for _, own in sorted(numbered, key=lambda pair: (pair[0], pair[1].file_id))),
-            tuple(range(residue, after, divisor)),
-        )
-        for (path, residue), numbered in sorted(found.items())
-    ]
+            divisor = math.gcd(len(layout.bucket_ids), len(after(path).bucket_ids))
+            found[path, bucket % divisor].append((bucket, file_slice))
+    steps = []
+    for (path, residue), numbered in sorted(found.items()):
+        ordered = sorted(numbered, key=lambda pair: (pair[0], pair[1].file_id))
+        layout = after(path)
+        number = len(layout.bucket_ids)
+        divisor = math.gcd(len(before(path).bucket_ids), number)
+        buckets = tuple(range(residue, number, divisor))
+        steps.append(RewriteStep(path, tuple(own for _, own in ordered), layout, buckets))
+    return steps
 
 
-def preview_rehash(steps: Sequence[RehashStep], before: int, after: int) -> RehashPreview:
+def preview_rehash(steps: Sequence[RewriteStep], before: int, after: int) -> RehashPreview:
     """Return the steps in numbers."""
     slices = [file_slice for step in steps for file_slice in step.slices]
     return RehashPreview(

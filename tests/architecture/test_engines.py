@@ -21,7 +21,7 @@ ENGINES = {
     "SimpleBucketIndex",
 }
 LAYOUTS = {"FixedBuckets", "RingBuckets"}
-ASK_ENGINES = {"index/layout.py", "index/model.py", "index/resolve.py"}
+ASK_ENGINES = {"index/layout.py", "index/layout_codec.py", "index/model.py", "index/resolve.py"}
 UNPROVED = {
     "check/partition.py",  # compares keys with what is stated, proved or not
     "check/placement/index_view.py",

@@ -66,13 +66,13 @@ def number_of(table: bf.Table) -> int:
 
 @given(st.integers(1, 40), st.integers(1, 40), st.integers(0, 1 << 31))
 def test_a_hash_goes_to_a_new_bucket_of_its_step(before: int, after: int, value: int) -> None:
-    layout = FixedBuckets(before, ("id",), dialect_for_table_version(9))
+    old, new = (FixedBuckets(n, ("id",), dialect_for_table_version(9)) for n in (before, after))
     own = value % before
     slices = [
         FileSlice("p", format_bucket_file_id(bucket, _UUID), "1", None, ())
         for bucket in range(before)
     ]
-    steps = plan_rehash(slices, layout, before, after)
+    steps = plan_rehash(slices, lambda _: old, lambda _: new)
     assert sorted(s.file_id for step in steps for s in step.slices) == [s.file_id for s in slices]
     assert sorted(bucket for step in steps for bucket in step.buckets) == list(range(after))
     (step,) = [step for step in steps if slices[own] in step.slices]
@@ -263,10 +263,10 @@ def test_a_write_that_is_under_way_routes_its_rows_anew(
     assert table.check(depth="full").findings == ()
 
 
-def rehash(started: bf.StartedRehash, payload: bytes, number: int) -> list[bytes]:
+def rehash(started: bf.StartedRewrite, payload: bytes, number: int) -> list[bytes]:
     task = pickle.loads(pickle.dumps(started.task))
-    assert isinstance(task, bf.RehashTask)
-    return task.rehash(payload, f"{number}-0-0")
+    assert isinstance(task, bf.RewriteTask)
+    return task.rewrite(payload, f"{number}-0-0")
 
 
 def test_what_others_change_meanwhile_is_done_again(tmp_path: Path) -> None:

@@ -264,13 +264,13 @@ class StartedCompaction(StartedWork):
         codec = self._codec or stated_codec(began.state.config)
         state = began.state
         return CompactionTask(
-            began.basis,
-            began.schema,
-            _avro_schema(began),
-            self.instant,
-            codec,
-            self._new_codec,
-            load_reporter(state.store, state.config, state.limits, takes_keys=False),
+            basis=began.basis,
+            schema=began.schema,
+            avro_schema=_avro_schema(began),
+            instant=self.instant,
+            reporter=load_reporter(state.store, state.config, state.limits, takes_keys=False),
+            codec=codec,
+            new_codec=self._new_codec,
         )
 
     def publish(self, receipts: Iterable[bytes]) -> CommitResult:

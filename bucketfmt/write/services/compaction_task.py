@@ -10,48 +10,31 @@ from dataclasses import dataclass
 
 import msgspec
 
-from bucketfmt.format.names.names import BaseFileName, IoType, MarkerName, parse_write_token
+from bucketfmt.format.names.names import IoType, MarkerName, parse_write_token
 from bucketfmt.format.timeline.commit_metadata import WriteStat
-from bucketfmt.rows.columns.meta_rows import add_meta_fields, file_constants, merge_schema
+from bucketfmt.rows.columns.meta_rows import add_meta_fields
 from bucketfmt.rows.parquet.copying import find_codec_of
 from bucketfmt.rows.parquet.parquet_chunks import Codec
 from bucketfmt.slices.slice_codec import decode_slice
-from bucketfmt.slices.slice_columns import RowSpec
-from bucketfmt.slices.slice_reader import SliceReader
 from bucketfmt.snapshot.files import FileSlice
-from bucketfmt.snapshot.read_basis import ReadBasis
-from bucketfmt.snapshot.schema import TableSchema
 from bucketfmt.write.commit.receipts import Receipt, RowReport, encode_receipt
-from bucketfmt.write.files.data_file import put_data_file
+from bucketfmt.write.files.base_file_task import BaseFileTask
 from bucketfmt.write.files.merged_base import encode_merged_base
-from bucketfmt.write.files.row_report import RowReporter
 
 __all__ = ["CompactionTask"]
 
 
-@dataclass(frozen=True, eq=False)
-class CompactionTask:
-    """Rewrites slices for a compaction that was begun elsewhere.
-
-    Pickles; holds the store's options, secrets among them. Safe to use from several threads.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class CompactionTask(BaseFileTask):
+    """Rewrites slices for a compaction that was begun elsewhere. As `BaseFileTask`.
 
     Attributes:
-        basis: What reading a slice needs to know.
-        schema: The table's columns.
-        avro_schema: The same as Avro JSON, without Hudi's own.
-        instant: The compaction's requested time.
         codec: Of parquet; None: of the base file before.
         new_codec: Of parquet where there is no base file before.
-        reporter: Reports the rows of the files; None if no metadata table wants it.
     """
 
-    basis: ReadBasis
-    schema: TableSchema
-    avro_schema: str
-    instant: str
     codec: Codec | None
     new_codec: Codec
-    reporter: RowReporter | None
 
     def compact(self, payload: bytes, write_token: str) -> bytes:
         """Write the next base file of one file group, and return the receipt.
@@ -84,10 +67,9 @@ class CompactionTask:
     def _rewrite(
         self, file_slice: FileSlice, write_token: str
     ) -> tuple[WriteStat, RowReport | None]:
-        store, populated = self.basis.store, self.basis.config.populate_meta_fields
-        output = merge_schema(self.schema.data, is_populated=populated)
-        name = str(BaseFileName(file_slice.file_id, write_token, self.instant, "parquet"))
-        reader = SliceReader(self.basis, RowSpec(self.schema, output), side_by_side=True)
+        path, file_id = file_slice.partition_path, file_slice.file_id
+        name = self.name(file_id, write_token)
+        reader = self.reader()
         log, num_blocks, pieces = reader.merge(file_slice)
         with reader.opened_base(file_slice) as replaced:
             merged = encode_merged_base(
@@ -95,21 +77,18 @@ class CompactionTask:
                 pieces,
                 replaced,
                 add_meta_fields(self.avro_schema),
-                file_constants(file_slice.partition_path, name, is_populated=populated),
-                with_key_footer=populated,
+                self.constants(path, name),
+                with_key_footer=self.is_populated,
                 codec=self.codec or find_codec_of(replaced) or self.new_codec,
             )
 
         # Of keys that no base row had: what was logged and deleted again.
         deleted_before = len(log.record_keys) - log.num_matched - merged.num_inserts
         base = file_slice.base_file
-        io_type = IoType.CREATE if base is None else IoType.MERGE
-        marker = MarkerName(file_slice.partition_path, name, io_type)
-        stat = put_data_file(store, self.instant, marker, file_slice.file_id, merged.data)
-        report = None
-        if self.reporter is not None:
-            keys = merged.written_keys, merged.removed_keys
-            report = self.reporter.of_base_file(name, merged.data, *keys)
+        marker = MarkerName(path, name, IoType.CREATE if base is None else IoType.MERGE)
+        stat, report = self.put(
+            marker, file_id, merged.data, merged.written_keys, merged.removed_keys
+        )
         stat = msgspec.structs.replace(
             merged.complete(stat, base, self.basis.config.table_version),
             num_deletes=merged.num_deletes + deleted_before,

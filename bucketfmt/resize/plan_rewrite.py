@@ -1,0 +1,42 @@
+"""What a change of buckets rewrites: file slices of a partition, and the buckets of their rows.
+
+Pure. A step stands for itself: it may be executed anywhere, in any order, and again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bucketfmt.format.timeline.write_operation import WriteOperation
+from bucketfmt.index.layout import BucketLayout
+from bucketfmt.snapshot.files import FileSlice
+
+__all__ = ["RewriteStep", "rescale_operation"]
+
+
+@dataclass(frozen=True, slots=True)
+class RewriteStep:
+    """File groups whose rows go to new file groups, and nowhere else.
+
+    Attributes:
+        partition_path: The partition.
+        slices: What is read of the file groups.
+        layout: The buckets of the partition from then on. A ring may lack nodes that border on
+            none of `buckets`.
+        buckets: The new buckets that may take rows; each gets one new file group.
+    """
+
+    partition_path: str
+    slices: tuple[FileSlice, ...]
+    layout: BucketLayout
+    buckets: tuple[int, ...]
+
+
+def rescale_operation(table_version: int) -> WriteOperation:
+    """Return what the commit of a change of buckets says that it is.
+
+    Releases before 1.1 fail on the type of the operation that they do not know.
+    """
+    if table_version >= 9:
+        return WriteOperation.BUCKET_RESCALE
+    return WriteOperation.INSERT_OVERWRITE_TABLE

@@ -1,0 +1,224 @@
+"""A change of buckets under way: planned, executed, and published while others read and write.
+
+I/O. A `StartedRewrite` has the steps of a plan executed, by `RewriteTask` and anywhere, and
+publishes one replacecommit that hides the old file groups and shows the new ones. Readers see the
+old buckets until then. Writers go on: what they changed since a step was executed is executed
+again before the commit is published. Source: DatasetBucketRescaleCommitActionExecutor for what the
+commit says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from bucketfmt.errors import BucketfmtError, ConflictError, CorruptError, NotFoundError
+from bucketfmt.format.names.names import format_write_token
+from bucketfmt.format.timeline.commit_metadata import CommitMetadata
+from bucketfmt.format.timeline.write_operation import WriteOperation
+from bucketfmt.progress import ProgressCallback, Steps
+from bucketfmt.resize.plan_rewrite import RewriteStep
+from bucketfmt.resize.rewrite_task import RewriteTask, encode_step, groups_of
+from bucketfmt.rows.parquet.parquet_chunks import Codec
+from bucketfmt.snapshot.state import TableState
+from bucketfmt.storage.streams import map_in_threads, worker_count
+from bucketfmt.timeline.load import load_pending_clusterings
+from bucketfmt.write.commit.receipts import stats_by_partition
+from bucketfmt.write.commit.result import CommitResult
+from bucketfmt.write.commit.started_work import StartedWork
+from bucketfmt.write.commit.transaction import Transaction
+from bucketfmt.write.files.row_report import load_reporter
+from bucketfmt.write.files.table_codec import DEFAULT_CODEC, find_codec
+from bucketfmt.write.rows.basis import Basis
+
+__all__ = ["RewritePlan", "StartedRewrite", "check_nothing_pending"]
+
+_TOKEN_ATTEMPT_BITS = 31
+_ROUNDS_MAX = 8
+"""How often changes of other writers are caught up with before a rewrite gives up."""
+
+
+@dataclass(frozen=True)
+class RewritePlan:
+    """A change of buckets, as it was planned on a table at one moment.
+
+    Attributes:
+        basis: The table.
+        steps: All file groups of the steps are hidden by the commit.
+        operation: What the commit says that it is.
+        extra_metadata: What the commit says beside the schema.
+    """
+
+    basis: Basis
+    steps: Sequence[RewriteStep]
+    operation: WriteOperation
+    extra_metadata: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def replaced(self) -> dict[str, list[str]]:
+        """The file groups that the commit hides, by partition path."""
+        found: dict[str, list[str]] = {}
+        for step in self.steps:
+            own = found.setdefault(step.partition_path, [])
+            own += [file_slice.file_id for file_slice in step.slices]
+        return found
+
+
+class StartedRewrite(StartedWork):
+    """A change of buckets under way. A context: left without `publish`, nothing of it remains.
+
+    Attributes:
+        instant: Its requested time.
+        payloads: The steps, for `RewriteTask.rewrite`; opaque.
+        task: What executes the steps, anywhere: send it there.
+    """
+
+    def __init__(
+        self,
+        transaction: Transaction,
+        plan: Callable[[str], RewritePlan],
+        codec: Codec | None = None,
+    ) -> None:
+        """Plan the steps on the table as it is now.
+
+        Args:
+            transaction: A replacecommit.
+            plan: Returns the plan for an instant, on the table as it is now.
+            codec: Of parquet; None: as the table's files have it.
+        """
+        super().__init__(transaction)
+        self._transaction = transaction
+        self._plan_now = plan
+        self._codec = codec
+        self.catch_up()
+
+    def catch_up(self) -> None:
+        """Plan on the table as it is now. Steps whose file groups did not change stay the same.
+
+        Raises:
+            ConflictError: the buckets were changed by somebody else, or a compaction or a
+                clustering is pending.
+            CorruptError: what states the index is damaged.
+        """
+        plan = self._plan = self._plan_now(self.instant)
+        basis, snapshot = plan.basis, plan.basis.snapshot
+        state = snapshot.state
+        if self._codec is None and plan.steps:
+            self._codec = find_codec(snapshot, plan.steps[0].partition_path)
+        self.payloads = tuple(encode_step(step, self.instant) for step in plan.steps)
+        self.task = RewriteTask(
+            basis=snapshot.basis,
+            schema=basis.schema,
+            avro_schema=basis.avro_schema,
+            instant=self.instant,
+            reporter=load_reporter(state.store, state.config, state.limits, takes_keys=False),
+            codec=self._codec or DEFAULT_CODEC,
+        )
+
+    def run(
+        self, doing: str, workers: int | None = None, progress: ProgressCallback | None = None
+    ) -> CommitResult:
+        """Execute the steps on the threads of this process, and publish.
+
+        What other writers change meanwhile is executed again, some rounds at most.
+
+        Args:
+            doing: What is done, for `progress`: for example `rehashing`.
+            workers: Steps to execute at a time.
+            progress: Called as steps are done.
+
+        Raises:
+            ConflictError: as `publish`, in the last round.
+            CorruptError, StorageError, UnsupportedError: as `RewriteTask.rewrite`.
+            CommitUnknownError: as `publish`.
+        """
+        workers = workers or self._transaction.table.machine.processors or worker_count()
+        done: dict[bytes, list[bytes]] = {}
+        for rounds_left in reversed(range(_ROUNDS_MAX)):
+            try:
+                self._work_off(done, doing, workers, progress)
+                return self.publish(r for payload in self.payloads for r in done[payload])
+            except (ConflictError, CorruptError, NotFoundError) as error:  # noqa: PERF203
+                if not rounds_left or not self.may_catch_up(error):
+                    raise
+                self.catch_up()
+        raise AssertionError("the last round returns or raises")
+
+    def _work_off(
+        self,
+        done: dict[bytes, list[bytes]],
+        doing: str,
+        workers: int,
+        progress: ProgressCallback | None,
+    ) -> None:
+        """Execute the steps that are not done as they are now."""
+        task = self.task
+        attempt = self._transaction.table.machine.randbits(_TOKEN_ATTEMPT_BITS)
+        left = [payload for payload in self.payloads if payload not in done]
+        steps = Steps(progress, doing, len(left))
+
+        def rewrite(numbered: tuple[int, bytes]) -> None:
+            number, payload = numbered
+            done[payload] = task.rewrite(payload, format_write_token(number, 0, attempt))
+            steps.step()
+
+        map_in_threads(rewrite, list(enumerate(left)), workers)
+
+    def may_catch_up(self, error: BucketfmtError) -> bool:
+        """Whether `catch_up` may help: others changed the table, and nothing was published."""
+        if self._transaction.was_tried:
+            return False
+        if isinstance(error, ConflictError):
+            return True
+        return self._plan.basis.snapshot.state.load_what_overtook() is not None
+
+    def publish(self, receipts: Iterable[bytes]) -> CommitResult:
+        """Hide the old file groups and show the new ones, whatever attempts there were.
+
+        Args:
+            receipts: What the tasks returned for each of `payloads`.
+
+        Raises:
+            ConflictError: others have written since the steps were planned: `catch_up`, execute
+                the steps that are new, and publish again. Nothing was published.
+            CommitUnknownError: the store does not tell whether it took effect.
+            CorruptError: a receipt does not decode, or tells of a file that is not this one's.
+            ValueError: there is no receipt for one of the steps, or for an outdated one.
+        """
+        found = self._transaction.find_winners(receipts)
+        planned = sorted(group for payload in self.payloads for group in groups_of(payload))
+        if sorted((r.partition_path, r.file_id) for r in found) != planned:
+            raise ValueError(
+                "a change of buckets is published with the receipts of each of its steps"
+            )
+        plan, basis = self._plan, self._plan.basis
+        extra: dict[str, str | None] = {"schema": basis.avro_schema, **plan.extra_metadata}
+        if basis.latest_schema is not None:
+            extra["latest_schema"] = basis.latest_schema
+        metadata = CommitMetadata(
+            partition_to_write_stats=stats_by_partition(found),
+            extra_metadata=extra,
+            operation_type=plan.operation.operation_type,
+            partition_to_replace_file_ids=plan.replaced,
+        )
+        return self._transaction.publish(metadata, basis, basis.snapshot.state.timeline)
+
+    def _leave(self, error: BaseException | None) -> None:
+        self._transaction.leave(error)
+
+
+def check_nothing_pending(state: TableState) -> None:
+    """Refuse a table with file groups that a pending service is to rewrite.
+
+    Raises:
+        ConflictError: a compaction, a log compaction or a clustering is pending.
+    """
+    clusterings = load_pending_clusterings(state.store, state.config, state.timeline, state.limits)
+    pending = [*state.pending_compactions.values(), *clusterings.values()]
+    pending += state.timeline.pending.of("logcompaction").instants
+    if pending:
+        first = min(pending, key=lambda instant: instant.requested_time)
+        raise ConflictError(
+            f"{first.action} {first.requested_time} is pending; have it executed (bucketfmt "
+            "compact, or Hudi), then change the buckets"
+        )
