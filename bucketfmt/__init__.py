@@ -44,6 +44,7 @@ if TYPE_CHECKING:
         SimpleBucketIndex,
     )
     from bucketfmt.limits import Limits
+    from bucketfmt.resize.advice import BucketAdvice, PartitionAdvice, Recommendation
     from bucketfmt.resize.plan_rehash import RehashPreview
     from bucketfmt.resize.rewrite import StartedRewrite
     from bucketfmt.resize.rewrite_task import RewriteTask
@@ -68,6 +69,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "BloomIndex",
+    "BucketAdvice",
     "BucketGroups",
     "BucketfmtError",
     "CheckReport",
@@ -91,9 +93,11 @@ __all__ = [
     "LockLostError",
     "LockTimeoutError",
     "NotFoundError",
+    "PartitionAdvice",
     "PartitionBucketIndex",
     "PinnedTable",
     "ReadTask",
+    "Recommendation",
     "RecordIndex",
     "RehashPreview",
     "RestoreResult",
@@ -126,6 +130,7 @@ __all__ = [
 
 _MODULES = {
     "BloomIndex": "bucketfmt.index.model",
+    "BucketAdvice": "bucketfmt.resize.advice",
     "BucketGroups": "bucketfmt.table.bucket_groups",
     "BucketfmtError": "bucketfmt.errors",
     "CheckReport": "bucketfmt.check.report",
@@ -149,9 +154,11 @@ _MODULES = {
     "LockLostError": "bucketfmt.errors",
     "LockTimeoutError": "bucketfmt.errors",
     "NotFoundError": "bucketfmt.errors",
+    "PartitionAdvice": "bucketfmt.resize.advice",
     "PartitionBucketIndex": "bucketfmt.index.model",
     "PinnedTable": "bucketfmt.table.pinned",
     "ReadTask": "bucketfmt.table.read_tasks",
+    "Recommendation": "bucketfmt.resize.advice",
     "RecordIndex": "bucketfmt.index.model",
     "RehashPreview": "bucketfmt.resize.plan_rehash",
     "RestoreResult": "bucketfmt.write.undo.restore",

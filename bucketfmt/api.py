@@ -35,6 +35,13 @@ from bucketfmt.location.key_encoding import find_key_encoding
 from bucketfmt.location.record_locations import RECORD_INDEX
 from bucketfmt.process import cached_property
 from bucketfmt.progress import ProgressCallback
+from bucketfmt.resize.advice import (
+    HORIZON_DAYS,
+    TARGET_BYTES,
+    BucketAdvice,
+    load_figures,
+    plan_advice,
+)
 from bucketfmt.resize.plan_rehash import RehashPreview
 from bucketfmt.resize.rehash import Rehasher
 from bucketfmt.resize.rewrite import StartedRewrite
@@ -488,6 +495,28 @@ class Table(ReadableTable):
         _check_compaction(min_log_files, codec)
         compactor = Compactor(self._listed_snapshot, self._transactions)
         return compactor.start(min_log_files, codec)
+
+    def advise_buckets(
+        self, *, target_bytes: int = TARGET_BYTES, horizon_days: int = HORIZON_DAYS
+    ) -> BucketAdvice:
+        """Return which number of buckets and which engine suit the table, and what to do next.
+
+        Goes by the sizes of its files and by what the commits of the active timeline tell of
+        growth. Opens no data file, unless keys have to prove the index. Writes nothing.
+
+        Args:
+            target_bytes: How large the base file of a bucket may grow; by default as large as Hudi
+                makes base files (`hoodie.parquet.max.file.size`).
+            horizon_days: For how long, if the table goes on growing as it did.
+
+        Raises:
+            ValueError: an argument is not positive.
+            CorruptError: the timeline, or what states the index, is damaged.
+        """
+        target_bytes = check_int("target_bytes", target_bytes, 1)
+        horizon_days = check_int("horizon_days", horizon_days, 0)
+        figures = load_figures(self._listed_snapshot(), self._index_finder, self.uri)
+        return plan_advice(figures, target_bytes, horizon_days)
 
     def rehash(
         self,

@@ -124,6 +124,19 @@ class TestBuckets:
         run = cli("buckets", golden("1.2.0", "nonpart"))
         assert run.out.startswith("table\n")
 
+    def test_advice_says_what_to_run(self, golden_copy: Golden, cli: Cli) -> None:
+        root = state_buckets(golden_copy("0.15.0", "mor"), 4)
+        advice = cli("buckets", root, "--advise", "--output", "json").json
+        assert (advice["engine"], advice["target_bytes"]) == ("simple", 120 << 20)
+        assert [each["partition_path"] for each in advice["partitions"]] == ["ap", "eu", "us"]
+        assert {each["num_buckets"] for each in advice["partitions"]} == {4}
+        (first, *_) = advice["recommendations"]
+        shown = cli("buckets", root, "--advise").out
+        assert "suggested: simple, 1 buckets" in shown
+        assert first["command"] == f"bucketfmt rehash {root} 1 --dry-run"
+        assert first["command"] in shown
+        assert cli("buckets", root, "--advise", "--partition", "eu").code == 64
+
     def test_empty_buckets_are_drawn(self, golden: Golden, cli: Cli) -> None:
         run = cli("buckets", golden("1.2.0", "tiny_mor"), "--index", "simple:1")
         assert run.out.splitlines()[1].startswith("00000000  █")

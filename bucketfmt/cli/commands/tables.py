@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import asdict
 from typing import Annotated, Any
 
 import pyarrow as pa
@@ -27,12 +28,15 @@ from bucketfmt.cli.render import (
 )
 from bucketfmt.index.skew import Skew, measure_skew
 from bucketfmt.metadata_table.metadata_lister import metadata_behind
+from bucketfmt.resize.advice import TARGET_BYTES, BucketAdvice
 from bucketfmt.table.inspect import Inspect
 from bucketfmt.table.table import Table
 
 __all__ = ["buckets", "describe", "files", "history"]
 
 app = typer.Typer()
+
+_PARTITIONS_SHOWN = 20
 
 PartitionOption = Annotated[
     str | None, typer.Option("--partition", metavar="PATH", help="Only this partition.")
@@ -156,11 +160,25 @@ def buckets(
     table: TableArgument,
     output: OutputOption = Output.TEXT,
     partition: PartitionOption = None,
+    advise: Annotated[
+        bool,
+        typer.Option("--advise", help="Print which buckets suit the table, and what to run next."),
+    ] = False,
+    target_mib: Annotated[
+        int,
+        typer.Option("--target-mib", min=1, help="With --advise: MiB of a bucket's base file."),
+    ] = TARGET_BYTES >> 20,
     storage_option: StorageOption = None,
     index: IndexOption = None,
 ) -> None:
     """Draw the size of each bucket, and print how even the sizes are."""
-    inspect = open_table(table, storage_option, index).inspect
+    opened = open_table(table, storage_option, index)
+    if advise:
+        if partition is not None:
+            raise typer.BadParameter("--advise is about all partitions; leave out --partition")
+        print_advice(opened.advise_buckets(target_bytes=target_mib << 20), output)
+        return
+    inspect = opened.inspect
     sizes = _of_partition(inspect.buckets(), inspect, partition)
     rows: dict[str, list[dict[str, Any]]] = {}
     for row in sizes.to_pylist():
@@ -180,6 +198,44 @@ def buckets(
     largest = max((row["size"] for row in sizes.to_pylist()), default=0)
     for path, bucket_rows in rows.items():
         draw_buckets(path, bucket_rows, skews[path], largest)
+
+
+def print_advice(advice: BucketAdvice, output: Output) -> None:
+    """Print the numbers of partitions, the largest first, and what to do."""
+    if output is Output.JSON:
+        print_json(asdict(advice))
+        return
+    by_size = sorted(advice.partitions, key=lambda each: -each.expected_bytes)
+    shown = [
+        {
+            "partition": each.partition_path or "(table)",
+            "buckets": each.num_buckets,
+            "file groups": each.file_groups,
+            "size": size_text(each.bytes),
+            "logs": size_text(each.log_bytes),
+            "largest / median": f"{each.largest_to_median:.1f}",
+            "a day": "-" if each.bytes_per_day is None else size_text(each.bytes_per_day),
+            f"in {advice.horizon_days} days": size_text(each.expected_bytes),
+            "suggested": each.suggested,
+        }
+        for each in by_size[:_PARTITIONS_SHOWN]
+    ]
+    if shown:
+        print_table(pa.Table.from_pylist(shown))
+    if len(by_size) > len(shown):
+        console().print(f"and {len(by_size) - len(shown)} smaller partitions", style="dim")
+    measured = advice.measured_days
+    console().print(
+        f"suggested: {advice.engine}, {advice.num_buckets} buckets"
+        f"{f', rules {advice.rules}' if advice.rules else ''}, for base files of at most "
+        f"{size_text(advice.target_bytes)}; growth "
+        f"{'unknown' if measured is None else f'as over {measured:.0f} days'}",
+        markup=False,
+    )
+    for each in advice.recommendations:
+        console().print(f"{each.action}: {each.reason}", markup=False)
+        if each.command is not None:
+            console().print(f"  {each.command}", markup=False, soft_wrap=True)
 
 
 def draw_buckets(partition_path: str, rows: list[dict[str, Any]], skew: Skew, largest: int) -> None:
