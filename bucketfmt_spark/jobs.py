@@ -1,4 +1,4 @@
-"""Jobs for spark-submit: `upsert`, `compact`, `check` and `lookup`, as commands.
+"""Jobs for spark-submit: `upsert`, `compact`, `rehash`, `check` and `lookup`, as commands.
 
 The exit code is 0 for success, 1 where a check has findings, 2 for an error, and 64 for wrong
 usage, as for the command `bucketfmt`. Results are JSON on standard output.
@@ -16,6 +16,7 @@ from typing import Any, NoReturn, get_args
 from pyspark.sql import DataFrame, SparkSession
 
 import bucketfmt as bf
+from bucketfmt_spark.buckets import rehash
 from bucketfmt_spark.checks import check
 from bucketfmt_spark.compaction import compact
 from bucketfmt_spark.engine.failures import typed_errors
@@ -62,6 +63,10 @@ def _parser() -> argparse.ArgumentParser:
     upsert.add_argument("--num-tasks", type=int, help="how many tasks write")
     compaction = _command(commands, "compact", _compact, "make base files of what was logged")
     compaction.add_argument("--min-log-files", type=int, default=1)
+    rehashing = _command(
+        commands, "rehash", _rehash, "give all partitions another number of buckets"
+    )
+    rehashing.add_argument("num_buckets", type=int, help="how many buckets a partition gets")
     checking = _command(commands, "check", _check, "look for damage")
     checking.add_argument("--depth", choices=_DEPTHS, default="default")
     finding = _command(commands, "lookup", _lookup, "write the rows of keys to files")
@@ -103,6 +108,12 @@ def _upsert(spark: SparkSession, given: argparse.Namespace) -> int:
 def _compact(spark: SparkSession, given: argparse.Namespace) -> int:
     options = _pairs(given.storage)
     result = compact(spark, given.table, min_log_files=given.min_log_files, storage_options=options)
+    _print(None if result is None else _summary(result))
+    return 0
+
+
+def _rehash(spark: SparkSession, given: argparse.Namespace) -> int:
+    result = rehash(spark, given.table, given.num_buckets, storage_options=_pairs(given.storage))
     _print(None if result is None else _summary(result))
     return 0
 

@@ -91,7 +91,7 @@ class Rehasher:
         if started is None:
             return None
         with started:
-            return started.run("rehashing", self._workers, progress)
+            return started.run_in_threads("rehashing", self._workers, progress)
 
     def _plan(self, before: int, after: int, instant: str) -> RewritePlan:
         """Return the plan on the table as it is now.

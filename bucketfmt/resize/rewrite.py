@@ -9,7 +9,7 @@ commit says.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from bucketfmt.errors import BucketfmtError, ConflictError, CorruptError, NotFoundError
@@ -21,7 +21,7 @@ from bucketfmt.resize.plan_rewrite import RewriteStep
 from bucketfmt.resize.rewrite_task import RewriteTask, encode_step, groups_of
 from bucketfmt.rows.parquet.parquet_chunks import Codec
 from bucketfmt.snapshot.state import TableState
-from bucketfmt.storage.streams import map_in_threads, worker_count
+from bucketfmt.storage.streams import map_in_order, worker_count
 from bucketfmt.timeline.load import load_pending_clusterings
 from bucketfmt.write.commit.receipts import stats_by_partition
 from bucketfmt.write.commit.result import CommitResult
@@ -32,6 +32,9 @@ from bucketfmt.write.files.table_codec import DEFAULT_CODEC, find_codec
 from bucketfmt.write.rows.basis import Basis
 
 __all__ = ["RewritePlan", "StartedRewrite", "check_nothing_pending"]
+
+Execute = Callable[[RewriteTask, Sequence[bytes]], Iterable[list[bytes]]]
+"""Executes steps by a task, and returns the receipts of each step in the same order."""
 
 _TOKEN_ATTEMPT_BITS = 31
 _ROUNDS_MAX = 8
@@ -115,28 +118,24 @@ class StartedRewrite(StartedWork):
             codec=self._codec or DEFAULT_CODEC,
         )
 
-    def run(
-        self, doing: str, workers: int | None = None, progress: ProgressCallback | None = None
-    ) -> CommitResult:
-        """Execute the steps on the threads of this process, and publish.
+    def run(self, execute: Execute) -> CommitResult:
+        """Have the steps executed, and publish.
 
         What other writers change meanwhile is executed again, some rounds at most.
 
         Args:
-            doing: What is done, for `progress`: for example `rehashing`.
-            workers: Steps to execute at a time.
-            progress: Called as steps are done.
+            execute: Executes some steps by `task`, and returns the receipts of each.
 
         Raises:
             ConflictError: as `publish`, in the last round.
             CorruptError, StorageError, UnsupportedError: as `RewriteTask.rewrite`.
             CommitUnknownError: as `publish`.
         """
-        workers = workers or self._transaction.table.machine.processors or worker_count()
         done: dict[bytes, list[bytes]] = {}
         for rounds_left in reversed(range(_ROUNDS_MAX)):
             try:
-                self._work_off(done, doing, workers, progress)
+                left = [payload for payload in self.payloads if payload not in done]
+                done |= zip(left, execute(self.task, left), strict=True)
                 return self.publish(r for payload in self.payloads for r in done[payload])
             except (ConflictError, CorruptError, NotFoundError) as error:  # noqa: PERF203
                 if not rounds_left or not self.may_catch_up(error):
@@ -144,25 +143,32 @@ class StartedRewrite(StartedWork):
                 self.catch_up()
         raise AssertionError("the last round returns or raises")
 
-    def _work_off(
-        self,
-        done: dict[bytes, list[bytes]],
-        doing: str,
-        workers: int,
-        progress: ProgressCallback | None,
-    ) -> None:
-        """Execute the steps that are not done as they are now."""
-        task = self.task
-        attempt = self._transaction.table.machine.randbits(_TOKEN_ATTEMPT_BITS)
-        left = [payload for payload in self.payloads if payload not in done]
-        steps = Steps(progress, doing, len(left))
+    def run_in_threads(
+        self, doing: str, workers: int | None = None, progress: ProgressCallback | None = None
+    ) -> CommitResult:
+        """Execute the steps on the threads of this process, and publish. As `run`.
 
-        def rewrite(numbered: tuple[int, bytes]) -> None:
-            number, payload = numbered
-            done[payload] = task.rewrite(payload, format_write_token(number, 0, attempt))
-            steps.step()
+        Args:
+            doing: What is done, for `progress`: for example `rehashing`.
+            workers: Steps to execute at a time.
+            progress: Called as steps are done.
+        """
+        machine = self._transaction.table.machine
 
-        map_in_threads(rewrite, list(enumerate(left)), workers)
+        def execute(task: RewriteTask, payloads: Sequence[bytes]) -> Iterator[list[bytes]]:
+            attempt = machine.randbits(_TOKEN_ATTEMPT_BITS)
+            steps = Steps(progress, doing, len(payloads))
+
+            def rewrite(numbered: tuple[int, bytes]) -> list[bytes]:
+                number, payload = numbered
+                receipts = task.rewrite(payload, format_write_token(number, 0, attempt))
+                steps.step()
+                return receipts
+
+            at_a_time = workers or machine.processors or worker_count()
+            return map_in_order(rewrite, enumerate(payloads), at_a_time)
+
+        return self.run(execute)
 
     def may_catch_up(self, error: BucketfmtError) -> bool:
         """Whether `catch_up` may help: others changed the table, and nothing was published."""

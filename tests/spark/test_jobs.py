@@ -8,6 +8,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+import bucketfmt as bf
 from bucketfmt_spark.jobs import main
 from tests.spark.test_writing import make
 from tests.write.models import Model, assert_reads_as, rows
@@ -29,6 +30,9 @@ def test_the_jobs_one_after_the_other(tmp_path: Path, capsys: pytest.CaptureFixt
     assert json.loads(capsys.readouterr().out)["operation"] == "COMPACT"
     assert main(["compact", table.uri]) == 0
     assert capsys.readouterr().out == "null\n"
+    assert main(["rehash", table.uri, "8"]) == 0
+    assert json.loads(capsys.readouterr().out)["file_groups_replaced"] == 12
+    assert bf.open(table.uri).index == bf.SimpleBucketIndex(8, ("id",))
     assert_reads_as(table.uri, model)
 
     keys, into = str(tmp_path / "keys.parquet"), tmp_path / "found"

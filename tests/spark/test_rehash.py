@@ -1,0 +1,63 @@
+"""Another number of buckets on executors, while others write, and when a task fails."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+import bucketfmt as bf
+import bucketfmt_spark as bs
+from bucketfmt_spark import buckets
+from tests.spark.test_writing import make
+from tests.write.models import Model, assert_reads_as, rows
+
+
+def test_what_others_write_meanwhile_is_executed_again(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, model = make(tmp_path, "mor"), Model()
+    model.upsert(given := rows(range(60), ts=1))
+    table.upsert(given)
+    rounds = []
+    execute = buckets._execute
+
+    def execute_and_write(
+        session: SparkSession, task: bf.RewriteTask, payloads: list[bytes]
+    ) -> list[list[bytes]]:
+        receipts = execute(session, task, payloads)
+        if not rounds:
+            model.upsert(given := rows([7, 1000], ts=2, price=5.0))
+            bf.open(table.uri).upsert(given)
+        rounds.append(len(payloads))
+        return receipts
+
+    monkeypatch.setattr(buckets, "_execute", execute_and_write)
+    result = bs.rehash(spark, table.uri, 8)
+    assert result is not None
+    assert result.file_groups_replaced == 12
+    assert rounds[0] == 12
+    assert len(rounds) == 2
+    assert 1 <= rounds[1] <= 2  # the buckets of the two rows
+    assert_reads_as(table.uri, model)
+    assert bf.open(table.uri).index == bf.SimpleBucketIndex(8, ("id",))
+    assert bf.open(table.uri).check(depth="full").status == "clean"
+    assert bs.rehash(spark, table.uri, 8) is None
+
+
+def test_a_rehash_whose_task_fails_leaves_the_table_as_it_was(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    table, model = make(tmp_path, "cow"), Model()
+    model.upsert(given := rows(range(60), ts=1))
+    table.upsert(given)
+    file = next(Path(table.uri).glob("us/*.parquet"))
+    whole = file.read_bytes()
+    file.write_bytes(whole[:20] + bytes(200) + whole[220:])
+    with pytest.raises(bf.CorruptError, match="us/"):
+        bs.rehash(spark, table.uri, 8)
+    file.write_bytes(whole)
+    assert not bf.open(table.uri).timeline.pending.instants
+    assert bf.open(table.uri).index == bf.SimpleBucketIndex(4, ("id",))
+    assert_reads_as(table.uri, model)
