@@ -13,7 +13,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from bucketfmt.api import Table, WriteArguments, check_table, create, open  # noqa: A004
+    from bucketfmt.api import (
+        ResizeArguments,
+        Table,
+        WriteArguments,
+        check_table,
+        create,
+        open,  # noqa: A004
+    )
     from bucketfmt.check.report import CheckReport, Finding, merge_reports
     from bucketfmt.errors import (
         BucketfmtError,
@@ -46,8 +53,11 @@ if TYPE_CHECKING:
     from bucketfmt.limits import Limits
     from bucketfmt.resize.advice import BucketAdvice, PartitionAdvice, Recommendation
     from bucketfmt.resize.plan_rehash import RehashPreview
+    from bucketfmt.resize.plan_ring import ResizePreview
     from bucketfmt.resize.rewrite import StartedRewrite
     from bucketfmt.resize.rewrite_task import RewriteTask
+    from bucketfmt.resize.split_policies import EvenSplit, MiddleSplit, SplitPolicy
+    from bucketfmt.resize.started_resize import StartedResize
     from bucketfmt.table.bucket_groups import BucketGroups
     from bucketfmt.table.lookup import KeyLocator
     from bucketfmt.table.pinned import PinnedTable
@@ -83,6 +93,7 @@ __all__ = [
     "ConflictError",
     "ConsistentHashingIndex",
     "CorruptError",
+    "EvenSplit",
     "Finding",
     "Index",
     "IndexUnknownError",
@@ -92,6 +103,7 @@ __all__ = [
     "Limits",
     "LockLostError",
     "LockTimeoutError",
+    "MiddleSplit",
     "NotFoundError",
     "PartitionAdvice",
     "PartitionBucketIndex",
@@ -100,6 +112,8 @@ __all__ = [
     "Recommendation",
     "RecordIndex",
     "RehashPreview",
+    "ResizeArguments",
+    "ResizePreview",
     "RestoreResult",
     "RewriteTask",
     "RollbackResult",
@@ -107,7 +121,9 @@ __all__ = [
     "ScanPlan",
     "SchemaError",
     "SimpleBucketIndex",
+    "SplitPolicy",
     "StartedCompaction",
+    "StartedResize",
     "StartedRewrite",
     "StartedWrite",
     "StorageError",
@@ -144,6 +160,7 @@ _MODULES = {
     "ConflictError": "bucketfmt.errors",
     "ConsistentHashingIndex": "bucketfmt.index.model",
     "CorruptError": "bucketfmt.errors",
+    "EvenSplit": "bucketfmt.resize.split_policies",
     "Finding": "bucketfmt.check.report",
     "Index": "bucketfmt.index.model",
     "IndexUnknownError": "bucketfmt.errors",
@@ -153,6 +170,7 @@ _MODULES = {
     "Limits": "bucketfmt.limits",
     "LockLostError": "bucketfmt.errors",
     "LockTimeoutError": "bucketfmt.errors",
+    "MiddleSplit": "bucketfmt.resize.split_policies",
     "NotFoundError": "bucketfmt.errors",
     "PartitionAdvice": "bucketfmt.resize.advice",
     "PartitionBucketIndex": "bucketfmt.index.model",
@@ -161,6 +179,8 @@ _MODULES = {
     "Recommendation": "bucketfmt.resize.advice",
     "RecordIndex": "bucketfmt.index.model",
     "RehashPreview": "bucketfmt.resize.plan_rehash",
+    "ResizeArguments": "bucketfmt.api",
+    "ResizePreview": "bucketfmt.resize.plan_ring",
     "RestoreResult": "bucketfmt.write.undo.restore",
     "RewriteTask": "bucketfmt.resize.rewrite_task",
     "RollbackResult": "bucketfmt.write.undo.plan_rollback",
@@ -168,7 +188,9 @@ _MODULES = {
     "ScanPlan": "bucketfmt.table.plan_read",
     "SchemaError": "bucketfmt.errors",
     "SimpleBucketIndex": "bucketfmt.index.model",
+    "SplitPolicy": "bucketfmt.resize.split_policies",
     "StartedCompaction": "bucketfmt.write.services.compaction",
+    "StartedResize": "bucketfmt.resize.started_resize",
     "StartedRewrite": "bucketfmt.resize.rewrite",
     "StartedWrite": "bucketfmt.write.rows.started_write",
     "StorageError": "bucketfmt.errors",

@@ -43,8 +43,12 @@ from bucketfmt.resize.advice import (
     plan_advice,
 )
 from bucketfmt.resize.plan_rehash import RehashPreview
+from bucketfmt.resize.plan_ring import ResizeLimits, ResizePreview
 from bucketfmt.resize.rehash import Rehasher
 from bucketfmt.resize.rewrite import StartedRewrite
+from bucketfmt.resize.ring import RingResizer
+from bucketfmt.resize.split_policies import SplitPolicy, parse_split_policy
+from bucketfmt.resize.started_resize import StartedResize
 from bucketfmt.rows.columns.virtual_keys import partition_paths, record_keys
 from bucketfmt.rows.filters import FilterLike
 from bucketfmt.rows.log_writer import DataFormat
@@ -87,7 +91,15 @@ from bucketfmt.write.undo.savepoints import (
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-__all__ = ["StartedOperation", "Table", "WriteArguments", "check_table", "create", "open"]
+__all__ = [
+    "ResizeArguments",
+    "StartedOperation",
+    "Table",
+    "WriteArguments",
+    "check_table",
+    "create",
+    "open",
+]
 
 StartedOperation = Literal[
     "upsert", "insert", "bulk_insert", "insert_overwrite", "insert_overwrite_table", "delete"
@@ -584,6 +596,74 @@ class Table(ReadableTable):
     def _rehasher(self) -> Rehasher:
         return Rehasher(self._listed_snapshot, self._index_finder, self._transactions)
 
+    def resize(
+        self,
+        *,
+        codec: Codec | None = None,
+        progress: ProgressCallback | None = None,
+        **options: Unpack[ResizeArguments],
+    ) -> CommitResult | None:
+        """Split buckets of consistent hashing rings that are too large, and merge small ones.
+
+        A resize that is pending, planned here or by Hudi, is executed; otherwise one is planned.
+        Only the buckets concerned are read and written, and the rows stay as they are, with their
+        commit times. Readers see the old file groups until the commit is completed. Writers that
+        begin meanwhile, of this package or of Hudi, write to the old and to the new file groups.
+
+        Left before it is completed, a resize stays pending: call `resize` again, have Hudi execute
+        it, or take it back by `rollback`.
+
+        Args:
+            codec: Of parquet; by default that of the table's files.
+            progress: Called as buckets are rewritten.
+            **options: See `ResizeArguments`.
+
+        Returns:
+            The commit; None if no bucket is too large or too small.
+
+        Raises:
+            ValueError: options contradict one another.
+            UnsupportedError: the table has no consistent hashing index, or is of a kind that is not
+                written.
+            ConflictError: a write is under way that does not know of the resize; one of
+                `partitions` is being resized already; or somebody took the resize back.
+            CorruptError: a file is missing or damaged, or a ring is.
+            LockTimeoutError: the table lock could not be acquired.
+        """
+        _check_compaction(1, codec, progress)
+        limits, partitions = _resize_limits(options)
+        return self._resizer().run(limits, partitions, codec, progress)
+
+    def preview_resize(self, **options: Unpack[ResizeArguments]) -> ResizePreview:
+        """Return what `resize` would do now. Reads only; raises the errors of its planning."""
+        return self._resizer().preview(*_resize_limits(options))
+
+    def start_resize(
+        self, *, codec: Codec | None = None, **options: Unpack[ResizeArguments]
+    ) -> StartedResize | None:
+        """Begin a resize whose files other processes write. Otherwise as `resize`.
+
+        Each of its `payloads` is a task, as in the example of `start_rehash`.
+        """
+        _check_compaction(1, codec)
+        limits, partitions = _resize_limits(options)
+        return self._resizer().start(limits, partitions, codec)
+
+    def schedule_resize(self, **options: Unpack[ResizeArguments]) -> str | None:
+        """Put a resize on the timeline for anyone to execute: `resize`, or Hudi.
+
+        Returns:
+            The instant; None if no bucket is too large or too small.
+
+        Raises:
+            ConflictError, CorruptError, LockTimeoutError, UnsupportedError, ValueError: as
+                `resize`.
+        """
+        return self._resizer().schedule(*_resize_limits(options))
+
+    def _resizer(self) -> RingResizer:
+        return RingResizer(self._listed_snapshot, self._index_finder, self._transactions)
+
     def clean(
         self,
         *,
@@ -869,6 +949,56 @@ def _check_compaction(min_log_files: object, codec: object = None, progress: obj
         check_choice("codec", codec, get_args(Codec))
     if progress is not None:
         check_callable("progress", progress)
+
+
+class ResizeArguments(TypedDict, total=False):
+    """Keyword arguments of all resizes.
+
+    Attributes:
+        min_buckets: A partition keeps at least so many buckets. By default what the table states
+            (`hoodie.bucket.index.min.num.buckets`), or the number of buckets that partitions begin
+            with.
+        max_buckets: A partition gets at most so many buckets. By default what the table states
+            (`hoodie.bucket.index.max.num.buckets`), or any number.
+        max_file_size: Bytes of a base file, as the writers of the table have it; by default 120
+            MiB. Buckets of more than twice as much are split, and neighbours of at most a fifth are
+            merged.
+        split: Where buckets are divided: `"middle"`, as Hudi has it, halves the range of hashes.
+            `"even"` reads the keys, and finds where parts get as many rows each.
+        sort_by: Columns to sort rows by; then all other buckets are sorted as well.
+        partitions: Only these partition paths; by default all that are not being resized.
+        max_bytes: Bytes that one resize reads; by default 2 GiB. One bucket at least.
+        max_groups: Buckets, or groups of neighbours, of one resize.
+        max_partitions: Partitions of one resize.
+    """
+
+    min_buckets: int
+    max_buckets: int
+    max_file_size: int
+    split: Literal["middle", "even"] | SplitPolicy
+    sort_by: Sequence[str]
+    partitions: Sequence[str]
+    max_bytes: int
+    max_groups: int
+    max_partitions: int
+
+
+def _resize_limits(options: ResizeArguments) -> tuple[ResizeLimits, Sequence[str] | None]:
+    given = dict(options)
+    unknown = sorted(set(given) - ResizeArguments.__annotations__.keys())
+    if unknown:
+        raise TypeError(f"resize has no argument {unknown[0]!r}")
+    partitions = given.pop("partitions", None)
+    if partitions is not None:
+        partitions = check_names("partitions", partitions)
+    split = given.pop("split", "middle")
+    policy = parse_split_policy(split) if isinstance(split, str) else split
+    if not isinstance(policy, SplitPolicy):
+        raise TypeError(f'split is "middle", "even" or a value such as EvenSplit(), not {split!r}')
+    sort_by = given.pop("sort_by", None)
+    columns = () if sort_by is None else tuple(check_names("sort_by", sort_by))
+    numbers = {name: check_int(name, value, 1) for name, value in given.items()}
+    return ResizeLimits(split=policy, sort_by=columns, **numbers), partitions
 
 
 class WriteArguments(TypedDict, total=False):

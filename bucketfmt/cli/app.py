@@ -69,6 +69,10 @@ COMMANDS = {
     "clean": (f"{_ROOM}.services", "Delete files that only reads of past commits need."),
     "archive": (f"{_ROOM}.services", "Move old instants from the active timeline to the archive."),
     "rehash": (f"{_ROOM}.services", "Give every partition another number of buckets."),
+    "resize": (
+        f"{_ROOM}.services",
+        "Split large buckets of consistent hashing rings, and merge small neighbours.",
+    ),
     "rollback": (f"{_ROOM}.services", "Take back the newest write, or a failed write."),
     "savepoint": (f"{_ROOM}.services", "Keep the table as it is now, for a later restore."),
     "restore": (

@@ -110,6 +110,23 @@ class BucketLayout(ABC):
         """The largest hash value of each bucket, ascending; None where buckets are no ranges."""
         return None
 
+    def with_nodes(self, nodes: Sequence[HashingNode]) -> BucketLayout:
+        """Return the layout that divides the same hashes among other nodes of a ring.
+
+        Raises:
+            UnsupportedError: buckets are not ranges of a ring.
+        """
+        raise UnsupportedError("nodes of a ring where buckets are numbered")
+
+    def ring_hashes(self, record_keys: pa.Array | pa.ChunkedArray) -> np.ndarray:
+        """Return where on the ring each key lies, uint32 below 2**31.
+
+        Raises:
+            UnsupportedError: buckets are not ranges of a ring.
+            KeyEncodingError: as `assign`.
+        """
+        raise UnsupportedError("places on a ring where buckets are numbered")
+
     def assign(self, record_keys: pa.Array | pa.ChunkedArray) -> np.ndarray:
         """Return the bucket id of each key, int32.
 
@@ -222,8 +239,17 @@ class RingBuckets(BucketLayout):
 
     def assign_values(self, values: Sequence[pa.Array]) -> np.ndarray:
         """Return the ring value for each row of hash values, int32; one column a hash field."""
-        hashes = xxhash32s(values) & np.uint32(_HASH_VALUE_MASK)
-        return self._values[find_node_indexes(self._values, hashes)].astype(np.int32)
+        return self._values[find_node_indexes(self._values, xxhash32s(values))].astype(np.int32)
+
+    def with_nodes(self, nodes: Sequence[HashingNode]) -> RingBuckets:
+        """Return the same hash fields with other nodes."""
+        return replace(self, nodes=tuple(nodes))
+
+    def ring_hashes(self, record_keys: pa.Array | pa.ChunkedArray) -> np.ndarray:
+        """Return the hash values of the keys."""
+        columns = hash_value_columns(record_keys, self.hash_fields, self.dialect)
+        hashes: np.ndarray = xxhash32s(columns) & np.uint32(_HASH_VALUE_MASK)
+        return hashes
 
     @property
     def bucket_ids(self) -> Sequence[int]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from bucketfmt.arguments import check_bool, check_int, check_names, check_text
+from bucketfmt.errors import UnsupportedError
 from bucketfmt.format.buckets.index_settings import PARTITIONED_RECORD_INDEX
 from bucketfmt.format.buckets.partition_rules import PartitionBucketRules
 from bucketfmt.format.buckets.ring import HashingNode, initial_ring
@@ -119,6 +120,17 @@ class BucketIndex(Index, ABC):
 
     has_rings: ClassVar[bool] = False
     """Whether the table holds a ring of buckets for each partition, in its hashing metadata."""
+
+    def resize_bounds(self, limits: Limits = DEFAULT_LIMITS) -> tuple[int, int]:
+        """Return how many buckets a partition keeps at least, and gets at most, when it is resized.
+
+        Raises:
+            UnsupportedError: the buckets are no nodes of rings.
+        """
+        raise UnsupportedError(
+            f"a resize of a table with {self}; it is for consistent hashing, and a rehash for a "
+            "simple bucket index"
+        )
 
     @property
     @abstractmethod
@@ -349,6 +361,13 @@ class ConsistentHashingIndex(BucketIndex):
         """Return the ring; that of a new partition follows from its path and the number."""
         nodes = initial_ring(partition_path, self.num_buckets) if ring is None else tuple(ring)
         return RingBuckets(nodes, self.hash_fields or hash_fields, dialect)
+
+    def resize_bounds(self, limits: Limits = DEFAULT_LIMITS) -> tuple[int, int]:
+        """Return the bounds that are given; by default the initial number, and any number.
+
+        By default Hudi has the initial number for both, and so never resizes.
+        """
+        return self.min_buckets or self.num_buckets, self.max_buckets or limits.ring_nodes_max
 
     def properties(self, record_key_fields: Sequence[str]) -> dict[str, str]:
         """Return the engine, the hash fields and the numbers that are given."""

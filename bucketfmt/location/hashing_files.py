@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from bucketfmt.errors import BucketfmtError
+from bucketfmt.errors import BucketfmtError, ConflictError
 from bucketfmt.format.buckets.hashing_metadata import (
     HashingMetadata,
     choose_hashing_metadata,
@@ -44,6 +44,8 @@ __all__ = [
     "list_hashing_files",
     "load_hashing_metadata",
     "put_initial_ring",
+    "put_ring",
+    "put_ring_marker",
     "read_hashing_file",
 ]
 
@@ -197,6 +199,38 @@ def put_initial_ring(store: Store, partition_path: str, num_buckets: int) -> boo
     path = join_path(folder, format_hashing_metadata_name(INIT_INSTANT))
     metadata = initial_hashing_metadata(partition_path, num_buckets)
     return store.put_if_absent(path, encode_hashing_metadata(metadata))
+
+
+def put_ring(store: Store, metadata: HashingMetadata) -> None:
+    """Write the ring that a resize gives a partition. No reader takes the ring before it completed.
+
+    Raises:
+        ConflictError: there is another ring of this instant.
+        StorageError: the store failed.
+    """
+    folder = hashing_metadata_folder(HASHING_METADATA_FOLDERS[0], metadata.partition_path)
+    path = join_path(folder, format_hashing_metadata_name(metadata.instant))
+    data = encode_hashing_metadata(metadata)
+    if store.put_if_absent(path, data) or store.read(path, len(data) + 1) == data:
+        return
+    raise ConflictError(
+        f"the clustering of {metadata.instant} has another ring already than its plan makes of the "
+        "ring in force; roll the clustering back",
+        path=path,
+        partition=metadata.partition_path,
+    )
+
+
+def put_ring_marker(store: Store, partition_path: str, instant: str) -> None:
+    """Mark the ring of a completed resize as committed, which readers go by once it is archived.
+
+    The marker is where all releases look for it: Hudi 0.15 writes its own among the data files.
+
+    Raises:
+        StorageError: the store failed.
+    """
+    folder = hashing_metadata_folder(HASHING_METADATA_FOLDERS[0], partition_path)
+    store.put_if_absent(join_path(folder, format_hashing_marker_name(instant)), b"")
 
 
 def delete_hashing_files(store: Store, partition_path: str, instant: str) -> None:

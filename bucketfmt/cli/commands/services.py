@@ -1,14 +1,15 @@
-"""Commands that maintain a table: compact, clean, archive, rehash, rollback, savepoint, restore."""
+"""Commands that maintain a table: services, changes of its buckets, and undo."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import asdict
 from enum import Enum
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import typer
 
+from bucketfmt.api import ResizeArguments
 from bucketfmt.cli.commands.writing import (
     CodecOption,
     DryRun,
@@ -22,7 +23,7 @@ from bucketfmt.cli.progress import shown_progress
 from bucketfmt.cli.render import console, print_facts, size_text
 from bucketfmt.write.commit.result import CommitResult
 
-__all__ = ["archive", "clean", "compact", "rehash", "restore", "rollback", "savepoint"]
+__all__ = ["archive", "clean", "compact", "rehash", "resize", "restore", "rollback", "savepoint"]
 
 app = typer.Typer()
 
@@ -32,6 +33,13 @@ class Policy(str, Enum):
 
     KEEP_LATEST_COMMITS = "KEEP_LATEST_COMMITS"
     KEEP_LATEST_FILE_VERSIONS = "KEEP_LATEST_FILE_VERSIONS"
+
+
+class Split(str, Enum):
+    """Where buckets are divided."""
+
+    MIDDLE = "middle"
+    EVEN = "even"
 
 
 Instant = Annotated[
@@ -165,6 +173,73 @@ def rehash(
             num_buckets, codec=None if codec is None else codec.value, progress=progress
         )
     _print_done(result, f"the table has {num_buckets} buckets already", output)
+
+
+@app.command()
+def resize(
+    table: TableArgument,
+    min_buckets: Annotated[
+        int | None, typer.Option(min=1, help="A partition keeps at least so many buckets.")
+    ] = None,
+    max_buckets: Annotated[
+        int | None, typer.Option(min=1, help="A partition gets at most so many buckets.")
+    ] = None,
+    max_file_size: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="BYTES", help="Of base files; by default 120 MiB."),
+    ] = None,
+    split: Annotated[
+        Split, typer.Option(help="Halve ranges of hashes, or read keys and halve the rows.")
+    ] = Split.MIDDLE,
+    partition: Annotated[
+        list[str] | None, typer.Option(help="Only this partition path. Repeatable.")
+    ] = None,
+    max_bytes: Annotated[
+        int | None, typer.Option(min=1, help="Bytes to read at most; by default 2 GiB.")
+    ] = None,
+    codec: CodecOption = None,
+    dry_run: DryRun = False,
+    lock: LockOption = Lock.AUTO,
+    output: OutputOption = Output.TEXT,
+    storage_option: StorageOption = None,
+    index: IndexOption = None,
+) -> None:
+    """Split large buckets of consistent hashing rings, and merge small neighbours.
+
+    A resize that is pending, of Hudi too, is executed. Others read and write meanwhile.
+    """
+    opened = open_to_write(table, storage_option, index, lock)
+    given = {
+        "min_buckets": min_buckets,
+        "max_buckets": max_buckets,
+        "max_file_size": max_file_size,
+        "max_bytes": max_bytes,
+        "partitions": partition,
+    }
+    options = cast(
+        "ResizeArguments",
+        {
+            "split": split.value,
+            **{name: value for name, value in given.items() if value is not None},
+        },
+    )
+    if dry_run:
+        found = opened.preview_resize(**options)
+        facts = {
+            "pending": found.pending or "-",
+            "partitions": found.partitions,
+            "splits": found.splits,
+            "merges": found.merges,
+            "file groups": f"{found.file_groups} -> {found.new_file_groups}",
+            "bytes to read": size_text(found.bytes),
+        }
+        _print(asdict(found), facts, output, dry_run)
+        return
+    with shown_progress("planning") as progress:
+        result = opened.resize(
+            codec=None if codec is None else codec.value, progress=progress, **options
+        )
+    _print_done(result, "no bucket is too large or too small", output)
 
 
 @app.command()

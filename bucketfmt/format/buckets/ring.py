@@ -26,6 +26,8 @@ __all__ = [
     "HashingNode",
     "apply_children",
     "check_ring",
+    "find_former_value",
+    "find_middle",
     "find_node",
     "find_node_indexes",
     "initial_ring",
@@ -117,6 +119,28 @@ def initial_ring(partition_path: str, num_buckets: int) -> tuple[HashingNode, ..
     return tuple(nodes)
 
 
+def find_former_value(nodes: Sequence[HashingNode], value: int) -> int:
+    """Return the value of the node before the node of a value; of the first node: the last.
+
+    Raises:
+        ValueError: no node has that value.
+    """
+    return nodes[_position_of(nodes, value) - 1].value
+
+
+def find_middle(former: int, value: int) -> int | None:
+    """Return the value that halves the range of a node; None if the range is too narrow.
+
+    Args:
+        former: The value of the node before. The range begins above `former`, and may go over the
+            end of the ring.
+        value: The value of the node, at which the range ends.
+    """
+    total = former + value + (0 if former < value else HASH_VALUE_MASK + 1)
+    middle = (total >> 1) & HASH_VALUE_MASK
+    return None if middle in {former, value} else middle
+
+
 def split_node(
     nodes: Sequence[HashingNode], value: int, new_prefixes: tuple[str, str]
 ) -> tuple[HashingNode, HashingNode] | None:
@@ -127,11 +151,8 @@ def split_node(
     Raises:
         ValueError: no node has that value.
     """
-    position = _position_of(nodes, value)
-    former = nodes[position - 1].value  # of the first node: the last one
-    total = former + value + (0 if former < value else HASH_VALUE_MASK + 1)
-    middle = (total >> 1) & HASH_VALUE_MASK
-    if middle in {former, value}:
+    middle = find_middle(find_former_value(nodes, value), value)
+    if middle is None:
         return None
     lower, upper = new_prefixes
     return HashingNode(middle, lower, "REPLACE"), HashingNode(value, upper, "REPLACE")

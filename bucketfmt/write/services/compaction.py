@@ -18,28 +18,23 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from bucketfmt.errors import (
     CommitUnknownError,
     ConflictError,
-    CorruptError,
-    UnsupportedError,
 )
 from bucketfmt.format.names.instants import State
 from bucketfmt.format.names.names import (
     BaseFileName,
-    LogFileName,
     find_data_file_name,
     format_write_token,
 )
-from bucketfmt.format.names.paths import check_relative_path, join_path
 from bucketfmt.format.timeline.commit_metadata import CommitMetadata, WriteStat
 from bucketfmt.format.timeline.plans import CompactionOperation, CompactionPlan
 from bucketfmt.format.timeline.write_operation import WriteOperation
-from bucketfmt.limits import Limits
 from bucketfmt.progress import ProgressCallback, Steps
 from bucketfmt.rows.avro.avro_schema_json import avro_schema_json
 from bucketfmt.rows.merging.merge_rules import find_merge_rules
 from bucketfmt.rows.parquet.parquet_chunks import Codec
 from bucketfmt.slices.slice_codec import encode_slice
-from bucketfmt.snapshot.committed_logs import without_never_committed, without_uncommitted_logs
-from bucketfmt.snapshot.files import DataFile, FileSlice
+from bucketfmt.snapshot.committed_logs import without_uncommitted_logs
+from bucketfmt.snapshot.files import FileSlice
 from bucketfmt.snapshot.schema import find_stated_text
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.storage.streams import map_in_threads, worker_count
@@ -63,6 +58,7 @@ from bucketfmt.write.services.plan_compaction import (
     plan_compaction,
     preview_slices,
 )
+from bucketfmt.write.services.planned_slices import check_operation, load_planned_slices
 
 __all__ = ["Compactor", "StartedCompaction"]
 
@@ -100,8 +96,8 @@ class Compactor:
         else:
             plan = load_compaction_plan(state.store, state.config, found, state.limits)
         operations = plan.operations if plan is not None else []
-        checked = [_checked(each, state.limits) for each in operations]
-        slices = _planned_slices(snapshot, checked)
+        checked = [check_operation(each, state.limits) for each in operations]
+        slices = load_planned_slices(snapshot, checked)
         return preview_slices(slices, found.requested_time if found is not None else None)
 
     def schedule(self, min_log_files: int = 1) -> str | None:
@@ -143,7 +139,9 @@ class Compactor:
             instant = found.requested_time
             plan = load_compaction_plan(table.store, table.config, found, table.limits)
             check_writable(table.config)
-            operations = tuple(_checked(operation, owner.limits) for operation in plan.operations)
+            operations = tuple(
+                check_operation(operation, owner.limits) for operation in plan.operations
+            )
             heartbeat = owner.heartbeats.start(instant)
             with heartbeat.stopped_on_error():
                 if found.state is State.REQUESTED:
@@ -252,7 +250,7 @@ class StartedCompaction(StartedWork):
         self._snapshot = snapshot
         self._codec = codec
         self._began = snapshot()
-        slices = _planned_slices(self._began, operations)
+        slices = load_planned_slices(self._began, operations)
         self._new_codec = _new_codec(self._began, slices, codec)
         self._groups = sorted((s.partition_path, s.file_id) for s in slices)
         self.payloads = tuple(map(encode_slice, slices))
@@ -306,59 +304,12 @@ class StartedCompaction(StartedWork):
             self.abandon()
 
 
-def _planned_slices(
-    snapshot: Snapshot, operations: Sequence[CompactionOperation]
-) -> list[FileSlice]:
-    """Return the slices as they were planned, whatever was logged since.
-
-    Without what was never committed and is gone. A slice of which nothing is left has no rows,
-    and what was logged since the plan needs no base file.
-    """
-    left = without_never_committed(snapshot, operations)
-    slices = [_planned_slice(snapshot, operation) for operation in left]
-    return [file_slice for file_slice in slices if file_slice.files]
-
-
-def _planned_slice(snapshot: Snapshot, operation: CompactionOperation) -> FileSlice:
-    partition_path, file_id = operation.partition_path or "", operation.file_id or ""
-    files = {str(file.name): file for file in snapshot.files_of(partition_path, file_id)}
-
-    def file_of(planned: str) -> DataFile:
-        name = planned.rpartition("/")[2]  # plans of version 1 have paths
-        if name not in files:
-            raise CorruptError(
-                "a completed write, or the plan of a pending compaction, names this file and it is "
-                "not there; restore the file, and compact again",
-                path=join_path(partition_path, name),
-            )
-        return files[name]
-
-    base = file_of(operation.data_file_path) if operation.data_file_path else None
-    logs = {f.name: f for f in map(file_of, operation.delta_file_paths)}
-    names = sorted((n for n in logs if isinstance(n, LogFileName)), key=lambda n: n.sort_key)
-    base_instant = operation.base_instant_time or ""
-    return FileSlice(partition_path, file_id, base_instant, base, tuple(logs[n] for n in names))
-
-
 def _new_codec(snapshot: Snapshot, slices: Iterable[FileSlice], told: Codec | None) -> Codec:
     """Return the codec of base files that take the place of none, if there will be such."""
     first = next((each for each in slices if each.base_file is None), None)
     if told is not None or first is None:
         return told or DEFAULT_CODEC
     return find_codec(snapshot, first.partition_path)
-
-
-def _checked(operation: CompactionOperation, limits: Limits) -> CompactionOperation:
-    """Return an operation whose names lead nowhere but into its partition."""
-    if operation.bootstrap_file_path:
-        raise UnsupportedError("compacting a bootstrapped file; let Hudi execute the compaction")
-    partition_path = operation.partition_path or ""
-    if partition_path:
-        check_relative_path(partition_path, limits)
-    for path in (operation.data_file_path, *operation.delta_file_paths):
-        if path and find_data_file_name(path.rpartition("/")[2]) is None:
-            raise CorruptError(f"a compaction plan names {path[:200]!r}, which is no data file")
-    return operation
 
 
 def _avro_schema(snapshot: Snapshot) -> str:

@@ -1,0 +1,331 @@
+"""Resize of consistent hashing rings: nodes are split and merged while others read and write.
+
+I/O. `RingResizer` schedules and begins under the table lock, and `StartedResize` executes. The plan
+is a clustering plan as Hudi makes and executes it. A resize that was begun and not completed, by
+Hudi or here, is executed again from its plan: writers that know of the plan write their rows to the
+old file groups and to the new ones, so that nothing of what they write is lost. Source:
+BaseConsistentHashingBucketClusteringPlanStrategy, ScheduleClusteringActionExecutor.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import numpy as np
+
+from bucketfmt.errors import (
+    ConflictError,
+    UnsupportedError,
+)
+from bucketfmt.format.buckets.child_nodes import RingChange, find_ring_changes
+from bucketfmt.format.names.instants import State
+from bucketfmt.format.names.names import (
+    BaseFileName,
+    FileGroupId,
+    find_data_file_name,
+)
+from bucketfmt.format.timeline.plans import ClusteringPlan, RequestedReplaceMetadata
+from bucketfmt.format.timeline.write_operation import WriteOperation
+from bucketfmt.index.model import as_bucket_index
+from bucketfmt.location.find_index import IndexFinder
+from bucketfmt.location.hashing_files import load_hashing_metadata
+from bucketfmt.progress import ProgressCallback
+from bucketfmt.resize.plan_ring import (
+    ResizeLimits,
+    ResizePreview,
+    RingGroup,
+    RingOfPartition,
+    plan_resize,
+    preview_resize,
+    to_clustering_plan,
+)
+from bucketfmt.resize.started_resize import StartedResize, load_slices
+from bucketfmt.rows.parquet.parquet_chunks import Codec
+from bucketfmt.slices.merged_keys import merged_keys
+from bucketfmt.snapshot.committed_logs import without_uncommitted_logs
+from bucketfmt.snapshot.files import FileSlice
+from bucketfmt.snapshot.snapshot import Snapshot
+from bucketfmt.snapshot.state import TableState
+from bucketfmt.storage.streams import map_in_threads, waiting_count, worker_count
+from bucketfmt.timeline.load import load_clustering_plan, load_pending_clusterings
+from bucketfmt.timeline.markers import delete_markers
+from bucketfmt.timeline.timeline import Instant, Timeline
+from bucketfmt.write.commit.locked_table import LockedTable
+from bucketfmt.write.commit.result import CommitResult
+from bucketfmt.write.commit.started_work import PendingInstant
+from bucketfmt.write.commit.transactions import Transactions
+from bucketfmt.write.rows.basis import Basis
+
+__all__ = ["RingResizer"]
+
+
+class RingResizer:
+    """Resizes the rings of one table."""
+
+    def __init__(
+        self,
+        snapshot: Callable[[], Snapshot],
+        finder: IndexFinder,
+        transactions: Transactions,
+        workers: int | None = None,
+    ) -> None:
+        """Set up.
+
+        Args:
+            snapshot: Returns the table as it is now.
+            finder: Its index.
+            transactions: How the table is written to.
+            workers: Groups to rewrite at a time.
+        """
+        self._snapshot = snapshot
+        self._finder = finder
+        self._owner = transactions
+        self._workers = workers or transactions.machine.processors or worker_count()
+
+    def preview(
+        self, limits: ResizeLimits, partitions: Sequence[str] | None = None
+    ) -> ResizePreview:
+        """Return what `run` would do now. Reads only, and no keys; errors as of `schedule`."""
+        basis = self._basis()
+        state = basis.snapshot.state
+        pending = self._find_pending(state, state.timeline)
+        if pending is None:
+            return preview_resize(self._plan(basis, limits, partitions))
+        instant, plan, changes = pending
+        slices = load_slices(basis.snapshot, plan)
+        return _preview_plan(changes, slices, instant.requested_time)
+
+    def schedule(self, limits: ResizeLimits, partitions: Sequence[str] | None = None) -> str | None:
+        """Put a resize on the timeline; return its instant, or None if there is none to make.
+
+        Args:
+            limits: What to aim at.
+            partitions: Only these; by default all that no clustering is pending for.
+
+        Raises:
+            ConflictError: a write is under way, since writers that know of a resize write to the
+                new file groups too; or one of `partitions` is being resized.
+            UnsupportedError: the table has no rings, or is of a kind that is not written.
+            CorruptError: a ring is damaged, or a file slice is on no node.
+            LockTimeoutError: the table lock could not be acquired.
+        """
+        basis = self._basis()
+        groups = self._plan(basis, limits, partitions)  # lists and reads, while others may write
+        if not groups:
+            return None
+        values = _find_split_values(basis, groups, limits)
+        owner = self._owner
+        with owner.recovered() as table:
+            _check_no_writers(table.timeline)
+            # What begins from here on sees the plan; so the plan has to see all before.
+            basis = self._basis()
+            rings = {group.partition_path: group.metadata for group in groups}
+            groups = [
+                group
+                for group in self._plan(basis, limits, partitions)
+                if rings.get(group.partition_path) == group.metadata
+            ]
+            plan = to_clustering_plan(
+                groups, values, limits, table.store.uri, lambda: _random_uuid(owner)
+            )
+            if plan is None:
+                return None
+            content = RequestedReplaceMetadata(
+                operation_type=WriteOperation.CLUSTER.operation_type, clustering_plan=plan
+            )
+            return table.request("clustering", content).requested_time
+
+    def begin(self, codec: Codec | None = None) -> StartedResize | None:
+        """Take on the oldest pending resize that nobody is at; None if none is pending.
+
+        What is left of an earlier attempt at it is removed. A heartbeat tells others of this
+        package that it is being executed, until it is published or abandoned.
+
+        Raises:
+            UnsupportedError: the plan is of a kind that is not executed here.
+            CorruptError: the plan is damaged, or a file that it names is missing.
+            LockTimeoutError: the table lock could not be acquired.
+        """
+        owner = self._owner
+        with owner.recovered() as table:
+            found = self._find_pending(table, table.timeline)
+            if found is None:
+                return None
+            instant, plan, changes = found
+            time = instant.requested_time
+            heartbeat = owner.heartbeats.start(time)
+            with heartbeat.stopped_on_error():
+                if instant.state is State.REQUESTED:
+                    table.begin(time, "clustering")
+                else:
+                    self._remove_earlier_attempt(time, changes)
+        with heartbeat.stopped_on_error():
+            pending = PendingInstant(owner, instant, heartbeat)
+            return StartedResize(pending, self._basis, plan, changes, codec, self._workers)
+
+    def start(
+        self,
+        limits: ResizeLimits,
+        partitions: Sequence[str] | None = None,
+        codec: Codec | None = None,
+    ) -> StartedResize | None:
+        """Begin the oldest pending resize; if there is none, schedule one and begin it."""
+        self._basis()  # refuses before anything is written
+        started = self.begin(codec)
+        if started is None and self.schedule(limits, partitions) is not None:
+            started = self.begin(codec)  # None: another process was faster
+        return started
+
+    def run(
+        self,
+        limits: ResizeLimits,
+        partitions: Sequence[str] | None = None,
+        codec: Codec | None = None,
+        progress: ProgressCallback | None = None,
+    ) -> CommitResult | None:
+        """Execute the oldest pending resize; if there is none, schedule one and execute it."""
+        started = self.start(limits, partitions, codec)
+        if started is None:
+            return None
+        with started:
+            return started.run(progress)
+
+    def _basis(self) -> Basis:
+        """Return the table as it is now.
+
+        Raises:
+            UnsupportedError: the table has no rings, or is copy-on-write.
+        """
+        basis = Basis(self._snapshot(), self._finder)
+        _bounds(basis)
+        if basis.snapshot.state.config.table_type != "MERGE_ON_READ":
+            raise UnsupportedError(
+                "a resize of a copy-on-write table: consistent hashing takes a merge-on-read table"
+            )
+        return basis
+
+    def _plan(
+        self, basis: Basis, limits: ResizeLimits, partitions: Sequence[str] | None
+    ) -> list[RingGroup]:
+        snapshot = basis.snapshot
+        state = snapshot.state
+        limits = limits.within(_bounds(basis))
+        if state.timeline.pending.of("logcompaction").instants:
+            raise ConflictError("a log compaction is pending; let Hudi finish it, then try again")
+        clusterings = load_pending_clusterings(
+            state.store, state.config, state.timeline, state.limits
+        )
+        resized = {path: instant for (path, _), instant in clusterings.items()}
+        paths = sorted(snapshot.partitions if partitions is None else partitions)
+        if partitions is not None:
+            for path in paths:
+                if path not in snapshot.partitions:
+                    raise ValueError(f"the table has no partition {path!r}")
+                if path in resized:
+                    raise ConflictError(
+                        f"the partition is in the plan of {resized[path].requested_time} already; "
+                        "have that executed (bucketfmt resize, or Hudi), or roll it back",
+                        partition=path,
+                    )
+
+        def load(path: str) -> RingOfPartition | None:
+            basis.finder.layout(snapshot, path)  # proves it
+            metadata = load_hashing_metadata(state, path)
+            if metadata is None:
+                return None
+            slices = [
+                without_uncommitted_logs(snapshot, file_slice)
+                for file_slice in snapshot.slices(path)
+                if (path, file_slice.file_id) not in state.pending_compactions
+            ]
+            return RingOfPartition(metadata, tuple(slices))
+
+        free = [path for path in paths if path not in resized]
+        rings = map_in_threads(load, free, waiting_count(state.store))
+        return plan_resize([ring for ring in rings if ring is not None], limits)
+
+    def _find_pending(
+        self, table: TableState | LockedTable, timeline: Timeline
+    ) -> tuple[Instant, ClusteringPlan, dict[str, RingChange]] | None:
+        """Return the oldest pending resize that nobody is at; None if there is none."""
+        for instant in timeline.pending.of("clustering", "replacecommit").instants:
+            time = instant.requested_time
+            if instant.state is not State.REQUESTED and not self._owner.heartbeats.is_expired(time):
+                continue
+            plan = load_clustering_plan(table.store, table.config, instant, table.limits)
+            changes = {} if plan is None else find_ring_changes(plan, time, table.limits)
+            if plan is not None and changes:
+                return instant, plan, changes
+        return None
+
+    def _remove_earlier_attempt(self, instant: str, changes: Mapping[str, RingChange]) -> None:
+        """Remove the base files of this instant, announced or not, then what announced them.
+
+        Log files of this instant are of writers that write to the new file groups too.
+        """
+        store = self._owner.store
+        for path in sorted(changes):
+            for info in store.list(path):
+                name = None if info.is_dir else find_data_file_name(info.name)
+                if isinstance(name, BaseFileName) and name.instant == instant:
+                    store.delete(info.path)
+        delete_markers(store, instant)
+
+
+def _bounds(basis: Basis) -> tuple[int, int]:
+    index, limits = as_bucket_index(basis.index), basis.snapshot.state.limits
+    if index is None:
+        raise UnsupportedError(f"a resize of a table with {basis.index}, which has no buckets")
+    return index.resize_bounds(limits)
+
+
+def _find_split_values(
+    basis: Basis, groups: Iterable[RingGroup], limits: ResizeLimits
+) -> dict[FileGroupId, Sequence[int]]:
+    """Return where the policy divides each node that is to be split; reads keys if it needs to."""
+    policy, snapshot = limits.split, basis.snapshot
+
+    def find(group: RingGroup) -> tuple[FileGroupId, Sequence[int]]:
+        hashes = None
+        if policy.needs_hashes:
+            layout = basis.finder.layout(snapshot, group.partition_path)
+            read = [layout.ring_hashes(keys) for keys in merged_keys(snapshot, group.slices[0])]
+            hashes = np.concatenate([np.empty(0, np.uint32), *read])
+        (value,) = group.values
+        values = policy.find_values(group.former_value, value, group.num_parts, hashes)
+        return group.file_group, values
+
+    splits = [group for group in groups if group.kind == "split"]
+    return dict(map_in_threads(find, splits, waiting_count(snapshot.state.store)))
+
+
+def _preview_plan(
+    changes: Mapping[str, RingChange], slices: Iterable[FileSlice], instant: str
+) -> ResizePreview:
+    """Return a plan that is pending in numbers."""
+    groups = [group for change in changes.values() for group in change.groups]
+    sizes = [(len(group.file_ids), len(group.new_nodes)) for group in groups]
+    return ResizePreview(
+        pending=instant,
+        partitions=len(changes),
+        splits=sum(after > before for before, after in sizes),
+        merges=sum(after < before for before, after in sizes),
+        sorts=sum(after == before for before, after in sizes),
+        file_groups=sum(before for before, _ in sizes),
+        new_file_groups=sum(after for _, after in sizes),
+        bytes=sum(file_slice.size for file_slice in slices),
+    )
+
+
+def _check_no_writers(timeline: Timeline) -> None:
+    pending = timeline.pending.of("deltacommit").instants
+    if pending:
+        raise ConflictError(
+            f"deltacommit {pending[0].requested_time} is under way, and its writer does not know "
+            "of a resize; try again when it is done"
+        )
+
+
+def _random_uuid(owner: Transactions) -> str:
+    return str(uuid.UUID(int=owner.machine.randbits(128), version=4))

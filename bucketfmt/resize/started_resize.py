@@ -1,0 +1,211 @@
+"""A resize of rings under way: groups are rewritten anywhere, and one replacecommit publishes it.
+
+I/O. Source: HoodieSparkConsistentBucketIndex.updateLocation,
+SparkConsistentBucketClusteringExecutionStrategy.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+
+from bucketfmt.errors import (
+    BucketfmtError,
+    CommitUnknownError,
+    CorruptError,
+)
+from bucketfmt.format.buckets.child_nodes import RingChange
+from bucketfmt.format.buckets.hashing_metadata import HashingMetadata
+from bucketfmt.format.buckets.ring import HashingNode
+from bucketfmt.format.names.names import (
+    format_write_token,
+)
+from bucketfmt.format.timeline.commit_metadata import CommitMetadata, WriteStat
+from bucketfmt.format.timeline.plans import ClusteringPlan
+from bucketfmt.format.timeline.write_operation import WriteOperation
+from bucketfmt.location.hashing_files import load_hashing_metadata, put_ring, put_ring_marker
+from bucketfmt.progress import ProgressCallback, Steps
+from bucketfmt.resize.plan_rewrite import RewriteStep
+from bucketfmt.resize.rewrite_task import RewriteTask, encode_step, groups_of
+from bucketfmt.rows.parquet.parquet_chunks import Codec
+from bucketfmt.snapshot.files import FileSlice
+from bucketfmt.snapshot.snapshot import Snapshot
+from bucketfmt.snapshot.state import TableState
+from bucketfmt.storage.store import Store
+from bucketfmt.storage.streams import map_in_threads
+from bucketfmt.write.commit.receipts import stats_by_partition
+from bucketfmt.write.commit.result import CommitResult, result_of
+from bucketfmt.write.commit.started_work import PendingInstant, StartedWork
+from bucketfmt.write.files.row_report import load_reporter
+from bucketfmt.write.files.table_codec import DEFAULT_CODEC, find_codec
+from bucketfmt.write.rows.basis import Basis
+from bucketfmt.write.services.planned_slices import (
+    check_operation,
+    load_planned_slices,
+    to_operation,
+)
+
+__all__ = ["StartedResize", "load_slices"]
+
+_TOKEN_ATTEMPT_BITS = 31
+
+
+class StartedResize(StartedWork):
+    """A resize under way. A context: left without `publish`, it is for anyone to begin again.
+
+    Attributes:
+        instant: Its requested time.
+        payloads: The groups to rewrite, for `RewriteTask.rewrite`; opaque.
+        task: What rewrites the groups, anywhere: send it there.
+    """
+
+    def __init__(
+        self,
+        pending: PendingInstant,
+        basis: Callable[[], Basis],
+        plan: ClusteringPlan,
+        changes: Mapping[str, RingChange],
+        codec: Codec | None,
+        workers: int,
+    ) -> None:
+        """Find the files of the plan, and the new rings, in the table as it is now."""
+        super().__init__(pending)
+        self._pending = pending
+        self._basis = basis
+        self._changes = changes
+        self._workers = workers
+        began = basis()
+        snapshot, state = began.snapshot, began.snapshot.state
+        steps = _load_steps(began, plan, changes)
+        self.payloads = tuple(encode_step(step, self.instant) for step in steps)
+        self.task = RewriteTask(
+            basis=snapshot.basis,
+            schema=began.schema,
+            avro_schema=began.avro_schema,
+            instant=self.instant,
+            reporter=load_reporter(state.store, state.config, state.limits, takes_keys=False),
+            codec=codec or (find_codec(snapshot, min(changes)) if changes else DEFAULT_CODEC),
+        )
+
+    def run(self, progress: ProgressCallback | None = None) -> CommitResult:
+        """Rewrite all groups on the threads of this process, and publish."""
+        attempt = self._pending.table.machine.randbits(_TOKEN_ATTEMPT_BITS)
+        steps = Steps(progress, "resizing", len(self.payloads))
+
+        def rewrite(numbered: tuple[int, bytes]) -> list[bytes]:
+            number, payload = numbered
+            receipts = self.task.rewrite(payload, format_write_token(number, 0, attempt))
+            steps.step()
+            return receipts
+
+        done = map_in_threads(rewrite, list(enumerate(self.payloads)), self._workers)
+        return self.publish(receipt for receipts in done for receipt in receipts)
+
+    def publish(self, receipts: Iterable[bytes]) -> CommitResult:
+        """Give the partitions their new rings, hide the old file groups and show the new ones.
+
+        Args:
+            receipts: What the tasks returned for each of `payloads`, whatever attempts there were.
+
+        Raises:
+            ConflictError: somebody else completed the resize, or took it back, or changed the ring.
+                Nothing was published.
+            CommitUnknownError: the store does not tell whether it took effect.
+            CorruptError: a receipt does not decode, or tells of a file that is not this one's.
+            ValueError: there is no receipt for one of the groups.
+            UnsupportedError: this is a forked child, and the parent began the resize.
+        """
+        found = self._pending.find_winners(receipts)
+        planned = sorted(group for payload in self.payloads for group in groups_of(payload))
+        if sorted((r.partition_path, r.file_id) for r in found) != planned:
+            raise ValueError("a resize is published with the receipts of each of its groups")
+        written = stats_by_partition(found)
+        self._pending.delete_other_files(written)
+        with self._pending.table.locked() as table:
+            table.load_timeline()
+            basis = self._basis()  # with the columns of now
+            for path, change in sorted(self._changes.items()):
+                put_ring(table.store, change.apply(_load_ring(basis.snapshot.state, path)))
+            metadata = self._metadata(basis, written)
+            done = self._pending.complete(table, metadata)
+        for path in sorted(self._changes):
+            _mark_committed(self._pending.table.store, path, self.instant)
+        self._pending.end()
+        return result_of(done, metadata)
+
+    def _metadata(self, basis: Basis, written: Mapping[str, Sequence[WriteStat]]) -> CommitMetadata:
+        extra: dict[str, str | None] = {"schema": basis.avro_schema}
+        if basis.latest_schema is not None:
+            extra["latest_schema"] = basis.latest_schema
+        return CommitMetadata(
+            partition_to_write_stats=written,
+            extra_metadata=extra,
+            operation_type=WriteOperation.CLUSTER.operation_type,
+            partition_to_replace_file_ids={
+                path: sorted(change.file_ids) for path, change in sorted(self._changes.items())
+            },
+        )
+
+    def abandon(self) -> None:
+        """Leave it pending, for anyone to begin again. Nothing happens once it is published."""
+        self._pending.heartbeat.stop()
+
+    def _leave(self, error: BaseException | None) -> None:
+        # While it may be published yet, nobody may begin it again.
+        if not isinstance(error, CommitUnknownError):
+            self.abandon()
+
+
+def _load_ring(state: TableState, partition_path: str) -> HashingMetadata:
+    metadata = load_hashing_metadata(state, partition_path)
+    if metadata is None:
+        raise CorruptError(
+            "a clustering is to change the ring of a partition without hashing metadata; roll the "
+            "clustering back",
+            partition=partition_path,
+        )
+    return metadata
+
+
+def load_slices(snapshot: Snapshot, plan: ClusteringPlan) -> list[FileSlice]:
+    """Return the slices of a plan as they were planned, without those that have no file."""
+    operations = [
+        check_operation(to_operation(planned), snapshot.state.limits)
+        for group in plan.input_groups
+        for planned in group.slices
+    ]
+    return load_planned_slices(snapshot, operations)
+
+
+def _load_steps(
+    basis: Basis, plan: ClusteringPlan, changes: Mapping[str, RingChange]
+) -> list[RewriteStep]:
+    """Return the groups of a plan as steps."""
+    snapshot, state = basis.snapshot, basis.snapshot.state
+    found = load_slices(snapshot, plan)
+    slices = {(each.partition_path, each.file_id): each for each in found}
+    steps = []
+    for path, change in sorted(changes.items()):
+        nodes = change.apply(_load_ring(state, path)).nodes
+        layout = basis.finder.layout(snapshot, path)
+        for group in change.groups:
+            own = [slices[path, file_id] for file_id in group.file_ids if (path, file_id) in slices]
+            buckets = tuple(node.value for node in group.new_nodes)
+            part = layout.with_nodes(_with_former_nodes(nodes, buckets))
+            steps.append(RewriteStep(path, tuple(own), part, buckets))
+    return steps
+
+
+def _with_former_nodes(
+    nodes: Sequence[HashingNode], values: Iterable[int]
+) -> tuple[HashingNode, ...]:
+    """Return the nodes of these values, each with the node before: where their ranges begin."""
+    places = [bisect_left(nodes, value, key=lambda node: node.value) for value in values]
+    kept = {*places, *((place - 1) % len(nodes) for place in places)}
+    return tuple(nodes[place] for place in sorted(kept))
+
+
+def _mark_committed(store: Store, partition_path: str, instant: str) -> None:
+    with suppress(BucketfmtError):  # readers know by the timeline as long as it has the instant
+        put_ring_marker(store, partition_path, instant)
