@@ -417,6 +417,18 @@ _KINDS = (
         True,
         "apache/hudi#5811",
     ),
+    FindingKind(
+        "M005",
+        "Secondary index that does not fit the rows",
+        "error",
+        "A writer that does not keep the secondary index committed to the table, or a writer lost "
+        "entries. Hudi reads by the index where a query compares the column with a value, and does "
+        "not see rows without an entry.",
+        "How many rows have no entry, how many entries have no row, and three of each.",
+        "Rebuild the partition: `bucketfmt index rebuild TABLE PARTITION`.",
+        True,
+        "apache/hudi#14090",
+    ),
 )
 
 CATALOGUE: Mapping[str, FindingKind] = {kind.id: kind for kind in _KINDS}

@@ -1,4 +1,4 @@
-"""M001 to M004: the metadata table against the table."""
+"""M001 to M005: the metadata table against the table."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pytest
 import bucketfmt as bf
 from bucketfmt.check.report import Finding
 from bucketfmt.format.metadata.metadata_keys import file_group_of_key
+from soak.tables import table_files
 from tests.check.metadata_planting import Change, edit_records, metadata_files
 from tests.check.planting import Patient, check_soon
 
@@ -233,3 +234,31 @@ def test_m004_initialisation_that_has_begun(golden_copy: Copy) -> None:
     finding = only_finding(root, "quick", "full")
     assert (finding.id, finding.severity) == ("M004", "info")
     assert "initialisation of column_stats is under way" in finding.evidence
+
+
+@pytest.mark.parametrize("name", ["1.2.0/mdt_secondary", "1.0.2/mdt_secondary_mor"])
+def test_m005_rows_without_entries_and_entries_without_rows(tmp_path: Path, name: str) -> None:
+    for path, data in table_files(f"metadata/{name}").items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_bytes(data)
+    assert not check_soon(tmp_path, "full").findings
+    listed = bf.open(tmp_path).config.metadata_partitions
+    partition = next(p for p in listed if p.startswith("secondary_index"))
+    keys: list[str] = []
+
+    def change(key: str, fields: dict[str, Any]) -> dict[str, dict[str, Any]]:
+        keys.append(key)
+        return {key + "x": fields} if key == keys[0] else {key: fields}
+
+    edit_records(tmp_path, partition, change)
+    assert not check_soon(tmp_path, "default").findings
+    findings = check_soon(tmp_path, "full").findings
+    assert {(f.id, f.severity, f.data_loss) for f in findings} == {("M005", "error", True)}
+    missing, stale = sorted((f.evidence for f in findings), key=lambda text: "no row" in text)
+    assert (
+        f"1 rows have no entry there, and readers that go by the index do not see them: {keys[0]!r}"
+        in missing
+    )
+    assert f"1 entries are of no row, or belong into another file group: {keys[0] + 'x'!r}" in stale
+    bf.open(tmp_path).metadata_table.rebuild(partition)
+    assert not check_soon(tmp_path, "full").findings

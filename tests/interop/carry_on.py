@@ -165,7 +165,8 @@ class Turns:
         """Hudi reads what the model holds, and no bucket has two groups."""
         hudis = self.hudi.read(**options)
         own = _sorted(hudis.select(SCHEMA.names).cast(SCHEMA))
-        assert own == self._expected, f"Hudi reads something else by {options} after {self.done}"
+        differs = self._difference(own)
+        assert not differs, f"Hudi reads {differs} by {options} after {self.done}"
         assert not doubled_buckets(hudis), f"{doubled_buckets(hudis)} after {self.done}"
 
     def tally(self) -> Tally:
@@ -180,7 +181,8 @@ class Turns:
         """We read what the model holds, and the check is clean."""
         table = bf.open(self.table.uri)
         rows = _sorted(table.scan().to_arrow())
-        assert rows == self._expected, f"we misread after {self.done}"
+        differs = self._difference(rows)
+        assert not differs, f"we read {differs} after {self.done}"
         report = table.check(depth="full")
         findings = [finding for finding in report.findings if finding.severity != "info"]
         assert not findings, f"{findings} after {self.done}"
@@ -207,7 +209,7 @@ class Turns:
         self.merge(given, side)
 
     def _delete(self, side: Side) -> None:
-        given = self.draw()
+        given = self.draw_deletes(side)
         for row in given.values():  # above what any row has
             row["ts"] = self.time * 10 + 9
         side.delete(as_table(given))
@@ -286,6 +288,15 @@ class Turns:
     def _expected(self) -> list[dict[str, Any]]:
         return [self.rows[key] for key in sorted(self.rows)]
 
+    def _difference(self, found: list[dict[str, Any]]) -> str:
+        """Return in words which rows are too many and which are missing; "" if none are."""
+        expected = self._expected
+        if found == expected:
+            return ""
+        more = [row for row in found if row not in expected]
+        less = [row for row in expected if row not in found]
+        return f"{len(found)} of {len(expected)} rows, {more} for {less}"
+
     def _files(self) -> set[Path]:
         return {path for path in Path(self.table.uri).glob("*/*") if find_data_file_name(path.name)}
 
@@ -318,6 +329,10 @@ class Turns:
                 "region": region,
             }
         return drawn or self.draw(regions, side)
+
+    def draw_deletes(self, side: Side) -> _Rows:
+        """Draw rows whose keys a side deletes."""
+        return self.draw()
 
     def merge(self, given: _Rows, side: Side | None = None) -> None:
         for key, row in given.items():

@@ -15,25 +15,32 @@ from bucketfmt.check.metadata.files_partition import (
     find_partition_differences,
 )
 from bucketfmt.check.metadata.record_index import find_record_index_faults
+from bucketfmt.check.metadata.secondary_index import find_secondary_index_faults
 from bucketfmt.check.report import Counted, Depth, Event, Finding, NotChecked
 from bucketfmt.errors import BucketfmtError, TableNotFoundError
-from bucketfmt.format.metadata.metadata_keys import ALL_PARTITIONS_KEY, parse_files_key
+from bucketfmt.format.metadata.metadata_keys import (
+    ALL_PARTITIONS_KEY,
+    is_secondary_index,
+    parse_files_key,
+)
 from bucketfmt.format.metadata.metadata_records import FilesRecord
 from bucketfmt.format.names.layout import METADATA_TABLE
 from bucketfmt.format.names.paths import join_path
 from bucketfmt.format.table.table_config import TableConfig
+from bucketfmt.metadata_table.definitions import load_index_definitions
 from bucketfmt.metadata_table.in_step import Step
 from bucketfmt.metadata_table.metadata_partition import MetadataPartition
 from bucketfmt.metadata_table.metadata_table import MetadataTable, load_metadata_table
 from bucketfmt.snapshot.files import FileSlice
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.storage.streams import reader_count
+from bucketfmt.write.metadata.secondary_index import find_secondary_columns
 from bucketfmt.write.services.pending_cleans import load_doomed
 
 __all__ = ["load_metadata_faults"]
 
 _FILES, _RECORD_INDEX = "files", "record_index"
-_LARGE = (_RECORD_INDEX, "secondary_index_")  # an entry for each record of the table
+_NO_KEYS = "the table does not store record keys"
 
 
 def load_metadata_faults(
@@ -42,7 +49,7 @@ def load_metadata_faults(
     slices: Mapping[str, Sequence[FileSlice]],
     depth: Depth,
 ) -> Iterator[Event]:
-    """Yield M001 to M004.
+    """Yield M001 to M005.
 
     Every depth reads the partition `files`. Depth default reads the other partitions but those
     that have an entry for each record, which depth full compares with the keys of the table.
@@ -83,11 +90,12 @@ def _find_differences(
     step = metadata.step
     yield from _find_step_faults(step, state.config)
     for name in metadata.partition_names:
-        if name.startswith(_LARGE) and depth != "full":
+        has_every_record = name == _RECORD_INDEX or is_secondary_index(name)
+        if has_every_record and depth != "full":
             why = f"depth {depth} does not read what has an entry for each record"
             yield NotChecked(f"partition {name} of the metadata table", why, is_gap=False)
-        elif name == _RECORD_INDEX and not step.is_in_step:
-            yield NotChecked("the record index", "it is not in step, as M004 tells", is_gap=False)
+        elif has_every_record and not step.is_in_step:
+            yield NotChecked(_words(name), "it is not in step, as M004 tells", is_gap=False)
         elif name == _FILES or depth != "quick":
             try:
                 partition = metadata.partition(name)
@@ -95,6 +103,8 @@ def _find_differences(
                     yield from _compare_files(state, partition, slices, set(step.missing))
                 elif name == _RECORD_INDEX:
                     yield from _compare_record_index(state, partition, snapshot, slices)
+                elif is_secondary_index(name):
+                    yield from _compare_secondary_index(state, partition, snapshot, slices)
                 else:
                     yield Counted("entries of the metadata table", sum(1 for _ in partition.scan()))
             except BucketfmtError as error:
@@ -158,14 +168,44 @@ def _compare_record_index(
     slices: Mapping[str, Sequence[FileSlice]],
 ) -> Iterator[Event]:
     if not state.config.populate_meta_fields:
-        why = "the table does not store record keys"
-        yield NotChecked("the record index", why, is_gap=False)
+        yield NotChecked(_words(partition.name), _NO_KEYS, is_gap=False)
         return
-    size = sum(file_slice.size for own in slices.values() for file_slice in own)
     yield from find_record_index_faults(
         partition,
         snapshot,
         slices,
         set(slices) == set(snapshot.partitions),
-        reader_count(state.store, size),
+        _workers(state, slices),
     )
+
+
+def _compare_secondary_index(
+    state: ExaminedState,
+    partition: MetadataPartition,
+    snapshot: Snapshot,
+    slices: Mapping[str, Sequence[FileSlice]],
+) -> Iterator[Event]:
+    name = partition.name
+    definitions = load_index_definitions(state.store, state.config, state.limits)
+    names = state.config.metadata_partitions
+    column = find_secondary_columns(names, definitions, snapshot.schema).get(name)
+    if not state.config.populate_meta_fields:
+        yield NotChecked(_words(name), _NO_KEYS, is_gap=False)
+    elif set(slices) != set(snapshot.partitions):
+        why = "its entries do not say of which partition they are; check the whole table"
+        yield NotChecked(_words(name), why, is_gap=False)
+    elif column is None:
+        yield NotChecked(_words(name), "its keys are made in a way that only Hudi knows")
+    else:
+        yield from find_secondary_index_faults(
+            partition, column, definitions[name], snapshot, _workers(state, slices)
+        )
+
+
+def _workers(state: ExaminedState, slices: Mapping[str, Sequence[FileSlice]]) -> int:
+    size = sum(file_slice.size for own in slices.values() for file_slice in own)
+    return reader_count(state.store, size)
+
+
+def _words(name: str) -> str:
+    return "the record index" if name == _RECORD_INDEX else f"the index {name}"

@@ -7,7 +7,7 @@ whose pairs differ are read again, to name keys. Source: HoodieMetadataTableVali
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from operator import itemgetter
@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from bucketfmt.check.metadata.fingerprint import SHOWN, Fingerprint, few
 from bucketfmt.check.report import Counted, Event, Finding
 from bucketfmt.errors import CorruptError
 from bucketfmt.format.keys.hashing_kernels import java_string_hashes, xxhash64s
@@ -27,34 +28,11 @@ from bucketfmt.snapshot.files import FileSlice
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.storage.streams import map_in_threads
 
-__all__ = ["Fingerprint", "find_record_index_faults"]
+__all__ = ["find_record_index_faults"]
 
 _BATCH = 65_536
-_SHOWN = 3
 _KEYS_MAX = 200_000  # of one file group that are looked up at a time
 _KEYS_OF_A_SCAN = 1 << 24  # of differing file groups, which one scan of the index explains
-
-
-@dataclass(frozen=True)
-class Fingerprint:
-    """A set of keys, in short.
-
-    Attributes:
-        count: How many keys.
-        digest: The sum of their 64-bit hashes, modulo 2^64.
-    """
-
-    count: int = 0
-    digest: int = 0
-
-    @classmethod
-    def of(cls, keys: pa.Array) -> Fingerprint:
-        """Return the fingerprint of distinct keys."""
-        hashes = xxhash64s(keys, 0)
-        return cls(len(keys), int(hashes.sum(dtype=np.uint64)))
-
-    def __add__(self, other: Fingerprint) -> Fingerprint:
-        return Fingerprint(self.count + other.count, (self.digest + other.digest) % (1 << 64))
 
 
 def find_record_index_faults(
@@ -83,7 +61,7 @@ def find_record_index_faults(
             for keys, locations in _batches(group.scan()):
                 hashes = np.abs(java_string_hashes(keys).astype(np.int64))
                 wrong = keys.filter(pa.array(hashes % len(groups) != number))
-                misplaced += wrong.slice(0, _SHOWN).to_pylist()
+                misplaced += wrong.slice(0, SHOWN).to_pylist()
                 for place, members in _by_group(keys, locations).items():
                     indexed[place] = indexed.get(place, Fingerprint()) + members
                     if data_partition is not None and place[0] != data_partition:
@@ -94,7 +72,7 @@ def find_record_index_faults(
                     "M003",
                     f"file group {group.file_slice.file_id} of the record index has keys that "
                     f"belong into another of its file groups, and look-ups miss them: "
-                    f"{_few(misplaced)}",
+                    f"{few(misplaced)}",
                     paths=[file.path for file in group.file_slice.files],
                 )
 
@@ -159,7 +137,7 @@ def _explain(
                 own, known = keys.filter(pa.array(places == number)), differences[number]
                 stale = own.filter(pa.array(~np.isin(xxhash64s(own, 0), known.hashes)))
                 known.num_stale += len(stale)
-                known.stale += stale[:_SHOWN].to_pylist()
+                known.stale += stale[:SHOWN].to_pylist()
     for file_slice, known in zip(found.values(), differences, strict=True):
         for count, example, what in (
             (known.num_missing, known.missing, "keys are not in the record index: a writer that "
@@ -172,7 +150,7 @@ def _explain(
             if count:
                 yield Finding.of(
                     "M003",
-                    f"file group {file_slice.file_id}: {count} {what}: {_few(example)}",
+                    f"file group {file_slice.file_id}: {count} {what}: {few(example)}",
                     partition=file_slice.partition_path,
                     slices=[file_slice],
                 )
@@ -195,8 +173,8 @@ def _look_up_keys(
             moved = keys.filter(pa.array((found.numbers >= 0) & ~is_own[found.numbers]))
             differences.num_missing += len(lost)
             differences.num_elsewhere += len(moved)
-            differences.missing += lost[:_SHOWN].to_pylist()
-            differences.elsewhere += moved[:_SHOWN].to_pylist()
+            differences.missing += lost[:SHOWN].to_pylist()
+            differences.elsewhere += moved[:SHOWN].to_pylist()
     differences.hashes = np.concatenate(hashes)
     return differences
 
@@ -231,8 +209,3 @@ def _by_group(keys: pa.Array, locations: Sequence[FileGroupId]) -> dict[FileGrou
         group: Fingerprint(int(counts[number]), int(digests[number]))
         for group, number in numbers.items()
     }
-
-
-def _few(keys: Collection[str]) -> str:
-    shown = ", ".join(repr(key[:80]) for key in islice(keys, _SHOWN))
-    return shown + (", ..." if len(keys) > _SHOWN else "")

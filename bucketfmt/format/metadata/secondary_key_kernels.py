@@ -5,10 +5,14 @@ Pure: a column kernel; `metadata_keys` has the same key by key. Source: Secondar
 
 from __future__ import annotations
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["find_value_parts", "format_secondary_keys"]
+from bucketfmt.format.keys.hashing_kernels import java_string_hashes
+
+__all__ = ["find_file_groups", "find_value_parts", "format_secondary_keys"]
 
 _TEXT = pa.large_string()
 _NULL = "\0"
@@ -38,6 +42,23 @@ def format_secondary_keys(values: pa.Array, record_keys: pa.Array, table_version
 def find_value_parts(keys: pa.Array) -> pa.Array:
     """Return of each key the escaped value and the separator; null where there is no separator."""
     return pc.struct_field(pc.extract_regex(keys, _VALUE_PART), "part")
+
+
+def find_file_groups(
+    keys: pa.Array, count: int, *, by_value: bool = False
+) -> npt.NDArray[np.int64]:
+    """Return the file group of the metadata table that has each key.
+
+    Args:
+        keys: Text or binary without nulls, of an index on columns or any other partition.
+        count: How many file groups there are.
+        by_value: Whether the value part alone tells, as in secondary indexes since version 9.
+    """
+    if not len(keys):
+        return np.empty(0, np.int64)
+    texts = keys.cast(_TEXT)
+    hashed = pc.coalesce(find_value_parts(texts), texts) if by_value else texts
+    return np.abs(java_string_hashes(hashed.cast(pa.string())).astype(np.int64)) % count
 
 
 def _escaped(texts: pa.Array, table_version: int) -> pa.Array:

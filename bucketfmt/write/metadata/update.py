@@ -9,14 +9,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from bucketfmt.format.hfile.entry_kernels import EntryColumns
-from bucketfmt.format.keys.hashing_kernels import java_string_hashes
 from bucketfmt.format.metadata.metadata_encoding import encode_metadata_records
 from bucketfmt.format.metadata.metadata_records import MetadataRecord, MetadataSchema
-from bucketfmt.format.metadata.secondary_key_kernels import find_value_parts
+from bucketfmt.format.metadata.secondary_key_kernels import find_file_groups
 
 __all__ = ["MetadataUpdate", "PartUpdates", "PartitionUpdate"]
 
@@ -59,8 +57,8 @@ class PartitionUpdate:
         Args:
             count: How many file groups there are.
         """
-        keys = self._groups_of(self.entries.keys, count)
-        gone = self._groups_of(self.deleted, count)
+        keys = find_file_groups(self.entries.keys, count, by_value=self.is_by_value)
+        gone = find_file_groups(self.deleted, count, by_value=self.is_by_value)
         for number in np.unique(np.concatenate([keys, gone])).tolist():
             own = pa.array(np.flatnonzero(keys == number))
             yield (
@@ -70,13 +68,6 @@ class PartitionUpdate:
                     self.deleted.take(pa.array(np.flatnonzero(gone == number))),
                 ),
             )
-
-    def _groups_of(self, keys: pa.Array, count: int) -> npt.NDArray[np.int64]:
-        if not len(keys):
-            return np.empty(0, np.int64)
-        texts = keys.cast(pa.large_string())
-        hashed = find_value_parts(texts) if self.is_by_value else texts
-        return np.abs(java_string_hashes(hashed.cast(pa.string())).astype(np.int64)) % count
 
 
 PartUpdates = Mapping[str | None, PartitionUpdate]
