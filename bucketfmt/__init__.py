@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from bucketfmt.index.model import (
         BloomIndex,
         ConsistentHashingIndex,
+        ExtendibleHashingIndex,
         Index,
         PartitionBucketIndex,
         RecordIndex,
@@ -94,6 +95,7 @@ __all__ = [
     "ConsistentHashingIndex",
     "CorruptError",
     "EvenSplit",
+    "ExtendibleHashingIndex",
     "Finding",
     "Index",
     "IndexUnknownError",
@@ -159,6 +161,7 @@ _MODULES = {
     "CompactionTask": "bucketfmt.write.services.compaction_task",
     "ConflictError": "bucketfmt.errors",
     "ConsistentHashingIndex": "bucketfmt.index.model",
+    "ExtendibleHashingIndex": "bucketfmt.index.model",
     "CorruptError": "bucketfmt.errors",
     "EvenSplit": "bucketfmt.resize.split_policies",
     "Finding": "bucketfmt.check.report",

@@ -54,6 +54,7 @@ class Limits:
 
     # index and timeline
     ring_nodes_max: int = 1_000_000
+    directory_depth_max: int = 20  # of extendible hashing: 2^20 entries
     num_buckets_max: int = 99_999_999  # a bucket id is eight decimal digits
     partition_rules_max: int = 10_000
     path_bytes_max: int = 4 * _KIB

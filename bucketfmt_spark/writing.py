@@ -236,7 +236,9 @@ def _collect(
 
 def _num_buckets(index: bf.Index | None) -> int:
     """Return the number of buckets of a partition, or an estimate."""
-    if isinstance(index, bf.SimpleBucketIndex | bf.ConsistentHashingIndex):
+    if isinstance(
+        index, bf.SimpleBucketIndex | bf.ConsistentHashingIndex | bf.ExtendibleHashingIndex
+    ):
         return index.num_buckets
     return index.default if isinstance(index, bf.PartitionBucketIndex) else 1
 

@@ -122,6 +122,7 @@ FORGERS: dict[str, tuple[_Unwrap, Forger]] = {
     "base_file.BaseFileReader": (_plain, _both),
     "bloom.decode_bloom_filter": (_second_part_base64, _integers),
     "commit_metadata.decode_commit_metadata": (_plain, _varints),
+    "extendible_metadata.decode_extendible_metadata": (_plain, _numbers),
     "hashing_metadata.decode_hashing_metadata": (_plain, _numbers),
     "index_settings.IndexSettings": (_plain, _numbers),
     "instant_content.decode_instant_content": (_plain, _varints),

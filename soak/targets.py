@@ -18,7 +18,13 @@ import pyarrow as pa
 
 import bucketfmt.format
 import bucketfmt.rows
-from bucketfmt.format.buckets import child_nodes, hashing_metadata, java_regex, partition_rules
+from bucketfmt.format.buckets import (
+    child_nodes,
+    extendible_metadata,
+    hashing_metadata,
+    java_regex,
+    partition_rules,
+)
 from bucketfmt.format.buckets.index_settings import IndexSettings
 from bucketfmt.format.encoding import avro_container, json_text
 from bucketfmt.format.encoding.cursor import Cursor
@@ -347,6 +353,9 @@ TARGETS: dict[str, Target] = {
         lambda: [b"UTC", b"GMT+8:00", b"+05:30", b"Asia/Singapore"],
     ),
     "delete_records.decode_delete_block": Target(_delete_block, _vectors("delete-block")),
+    "extendible_metadata.decode_extendible_metadata": Target(
+        extendible_metadata.decode_extendible_metadata, _vectors("extendible-metadata")
+    ),
     "hashing_metadata.decode_hashing_metadata": Target(
         hashing_metadata.decode_hashing_metadata, _files("hashing_meta")
     ),

@@ -173,12 +173,12 @@ _KINDS = (
         "C001",
         "Hashing metadata missing or damaged",
         "error",
-        "The ring of the partition was lost: deleted, cut, or forgotten when the resize that "
-        "made it left the timeline. Hudi then falls back to the initial ring and writes "
-        "duplicates.",
+        "The ring or directory of the partition was lost: deleted, cut, or forgotten when the "
+        "resize that made it left the timeline. Hudi then falls back to the initial ring and "
+        "writes duplicates.",
         "That there is no metadata, no bytes, or why they do not decode; or that only the "
         "initial ring is left while its file groups were replaced.",
-        "Stop the writers and restore the file; else rebuild the ring from the live file groups.",
+        "Stop the writers and restore the file; else rebuild it from the live file groups.",
         True,
         "apache/hudi#8479, #8503",
     ),
@@ -187,33 +187,34 @@ _KINDS = (
         "Resize without proof that it was committed",
         "error",
         "Hudi marks a committed ring with a .commit file only when somebody next reads it; "
-        "until then the timeline is the only proof, and it is archived.",
+        "until then the timeline is the only proof, and it is archived. A directory is left by a "
+        "resize that another program rolled back.",
         "The instant of the resize, and what of it is there: a pending instant without a "
         "plan, base files on its ring, or none.",
         "If the resize is in the archived timeline, create the empty marker file "
-        "<instant>.commit beside the metadata; else delete the metadata file.",
+        "<instant>.commit beside the metadata of a ring; else delete the metadata file.",
         True,
         "apache/hudi#8479, #8503",
     ),
     FindingKind(
         "C003",
-        "Hashing ring that contradicts itself",
+        "Hashing metadata that contradict themselves",
         "error",
         "The metadata was edited, or written by a faulty tool: nodes out of order, a hash value "
         "no node owns, or the wrong instant, partition or sequence number.",
         "What contradicts what: the order of the nodes, their tags and file groups, the "
         "instant, the partition, the sequence number.",
-        "Restore the file; else rebuild the ring from the live file groups.",
+        "Restore the file; else rebuild it from the live file groups.",
         True,
         "apache/hudi#6698",
     ),
     FindingKind(
         "C004",
-        "File group outside the hashing ring",
+        "File group outside the hashing metadata",
         "error",
-        "The file group is live, but no node of the ring in force leads to it: a writer with "
-        "another index, or one that used an older ring.",
-        "The file group, and the instant of the ring that does not lead to it.",
+        "The file group is live, but the ring or directory in force does not lead to it: a writer "
+        "with another index, or one that used an older ring.",
+        "The file group, and the instant of the metadata that do not lead to it.",
         "Stop the writers and write its rows again; then replace the file group.",
         True,
         "apache/hudi#6698, #9679, #10407",

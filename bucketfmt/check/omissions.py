@@ -54,10 +54,10 @@ def find_omissions(
         yield by_design("what is in data files", "depth quick opens none")
     elif depth == "default":
         yield by_design("keys and pages", "depth default reads footers, frames and headers")
-    elif len(slices) > 1 and (view.is_ring or view.has_buckets):
+    elif len(slices) > 1 and (view.has_stored_buckets or view.has_buckets):
         why = "a bucket index keeps keys unique within each partition only"
         yield by_design("keys that are in several partitions", why)
-    if not (view.is_ring or view.has_buckets):
+    if not (view.has_stored_buckets or view.has_buckets):
         index = view.index
         why = f"the index is {index}" if index else "nothing states an index, and file ids hold no"
         yield by_design("buckets", why if index else f"{why} bucket numbers")

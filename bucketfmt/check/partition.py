@@ -26,6 +26,7 @@ from bucketfmt.check.placement.buckets import (
     find_groups_beyond,
     find_skew,
 )
+from bucketfmt.check.placement.directories import DirectoryCheck
 from bucketfmt.check.placement.index_view import IndexView
 from bucketfmt.check.placement.rings import (
     Ring,
@@ -60,6 +61,7 @@ class PartitionChecker:
         self._view = view
         self._names_only = names_only
         self._rings: dict[str, Ring] = {}
+        self._directories: dict[str, DirectoryCheck] = {}
         self._groups = sum(map(len, slices.values()))
         self._ledger = WriteLedger.of(
             self._state.timeline, self._state.config.table_version, self._state.commits
@@ -76,6 +78,11 @@ class PartitionChecker:
         explained: set[str] = set()
         if view.is_ring:
             yield from self._check_ring(partition_path, slices)
+        elif view.has_directories:
+            directory = DirectoryCheck(state, partition_path, slices)
+            self._directories[partition_path] = directory
+            resized = self._replaced(partition_path)
+            yield from directory.find_faults(resized, names_only=self._names_only)
         elif view.has_buckets:
             for duplicate in find_duplicate_groups(slices, self._ledger):
                 explained.update(stray.file_id for stray in duplicate.strays)
@@ -83,9 +90,9 @@ class PartitionChecker:
             num_buckets = view.num_buckets(partition_path)
             if num_buckets is not None and not view.is_contradicted:
                 yield from find_groups_beyond(slices, num_buckets, view.has_rules)
-        if not view.is_ring:
+        if not view.has_stored_buckets:
             yield from find_foreign_groups(slices, view.has_buckets, self._groups)
-        if view.is_ring or view.has_buckets:
+        if view.has_stored_buckets or view.has_buckets:
             yield from find_skew(partition_path, slices)
         yield from self._check_files(partition_path, slices, explained)
 
@@ -93,7 +100,9 @@ class PartitionChecker:
         """Return the layout to compare keys with; None where nobody can tell."""
         ring = self._rings.get(partition_path)
         nodes = ring.metadata.nodes if ring is not None and ring.metadata is not None else None
-        return self._view.unproved_layout(partition_path, nodes)
+        directory = self._directories.get(partition_path)
+        buckets = None if directory is None else directory.buckets
+        return self._view.unproved_layout(partition_path, nodes, buckets)
 
     def _check_files(
         self, partition_path: str, slices: Sequence[FileSlice], explained: Collection[str]

@@ -262,7 +262,7 @@ class _Check:
     ) -> None:
         streams = [partial(_guarded, checker.check, path, path) for path in chosen]
         workers = (
-            waiting_count(self._store) if view.is_ring else 1
+            waiting_count(self._store) if view.has_stored_buckets else 1
         )  # else there is nothing to wait for
         done = 0
         for event in merge_streams(streams, workers, buffered=256):

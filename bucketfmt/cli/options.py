@@ -36,7 +36,8 @@ IndexOption = Annotated[
     typer.Option(
         "--index",
         metavar="INDEX",
-        help="Index, where none is recorded: simple:N[:FIELDS], partition:N:RULES, consistent:N.",
+        help="Index, where none is recorded: simple:N[:FIELDS], partition:N:RULES, consistent:N, "
+        "extendible:N.",
     ),
 ]
 
@@ -57,10 +58,13 @@ def parse_index(text: str) -> bucketfmt.Index:
             return bucketfmt.PartitionBucketIndex(int(number), detail)
         if kind == "consistent":
             return bucketfmt.ConsistentHashingIndex(int(number))
+        if kind == "extendible":
+            return bucketfmt.ExtendibleHashingIndex(int(number))
     except ValueError as error:
         raise typer.BadParameter(f"--index {text}: {error}") from error
     raise typer.BadParameter(
-        f"--index {text}: give simple:N[:FIELD,FIELD], partition:N:REGEX,N;..., or consistent:N"
+        f"--index {text}: give simple:N[:FIELD,FIELD], partition:N:REGEX,N;..., "
+        "consistent:N, or extendible:N"
     )
 
 

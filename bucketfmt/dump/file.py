@@ -35,6 +35,14 @@ _HASHING_METADATA_RULES = {
     "bucket_mappings": "RING-11",
     **dict.fromkeys(("version", "partitionPath", "instant"), "RING-7"),
 }
+_DIRECTORY_RULES = {
+    "bucketId": "EXT-2",
+    "localDepth": "EXT-2",
+    "globalDepth": "EXT-2",
+    "fileIdPrefix": "EXT-4",
+    **dict.fromkeys(("numBuckets", "seqNo"), "EXT-7"),
+    **dict.fromkeys(("version", "partitionPath", "instant", "buckets"), "EXT-6"),
+}
 _COMMIT_RULES = {
     "path": "META-5",
     "prevCommit": "META-6",
@@ -75,7 +83,9 @@ def annotate_file(
     elif head.startswith(b"PAR1") or name.endswith(".parquet"):
         yield from annotate_base_file(data, limits)
     elif is_hashing_metadata_name(name):
-        yield from annotate_json(data, limits, _HASHING_METADATA_RULES)
+        is_directory = b'"globalDepth"' in bytes(data)
+        rules = _DIRECTORY_RULES if is_directory else _HASHING_METADATA_RULES
+        yield from annotate_json(data, limits, rules)
     elif head.lstrip()[:1] in (b"{", b"["):
         yield from annotate_json(data, limits, _COMMIT_RULES)
     elif name.endswith(".hfile"):

@@ -3,7 +3,8 @@
 Keys that are equal have one hash. Two divisions of the hashes into buckets therefore have a
 coarsest common one: rows that can be equal are in one of its buckets on either side, whole, and
 are joined or grouped there without being moved. For numbers of buckets it is their greatest
-common divisor (RFC-29: 8 and 4), for rings the nodes that stand in all of them. Pure.
+common divisor (RFC-29: 8 and 4), for rings the nodes that stand in all of them, for directories the
+buckets that are not divided in any of them. Pure.
 """
 
 from __future__ import annotations
@@ -17,9 +18,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bucketfmt.errors import KeyEncodingError, SchemaError, UnsupportedError
-from bucketfmt.format.buckets.ring import find_node_indexes
-from bucketfmt.format.keys.hashing import HASH_VALUE_MASK
-from bucketfmt.format.keys.hashing_kernels import java_list_hashes, xxhash32s
 from bucketfmt.format.keys.record_key_kernels import hash_value_columns
 from bucketfmt.format.keys.record_keys import EMPTY_PLACEHOLDER, NULL_PLACEHOLDER, KeyDialect
 from bucketfmt.index.layout import BucketLayout
@@ -68,22 +66,23 @@ class CommonBuckets:
 
     Attributes:
         columns: What is hashed.
-        num_buckets: How many there are.
-        ring: The largest hash value of each bucket; None where buckets are hash modulo number.
+        layout: The division, which need not be that of a partition.
         values_tell_all: Whether columns' values determine the hash. Where keys are not made
             alike on all sides, or have fields besides, they do only without `,` and `:`.
     """
 
     columns: HashedColumns
-    num_buckets: int
-    ring: tuple[int, ...] | None
+    layout: BucketLayout
     values_tell_all: bool = True
 
-    def bucket_of(self, layout: BucketLayout, bucket_id: int) -> int:
+    @property
+    def num_buckets(self) -> int:
+        """How many buckets there are."""
+        return len(self.layout.bucket_ids)
+
+    def bucket_of(self, bucket_id: int) -> int:
         """Return the common bucket that a bucket of one of the partitions lies in."""
-        if self.ring is None:
-            return bucket_id % self.num_buckets
-        return int(find_node_indexes(np.array(self.ring), np.array([bucket_id]))[0])
+        return int(self._buckets_of(np.array([bucket_id]))[0])
 
     def assign_keys(self, record_keys: pa.Array | pa.ChunkedArray) -> _Ids:
         """Return the bucket of each record key.
@@ -92,7 +91,7 @@ class CommonBuckets:
             KeyEncodingError: a key on which Hudi itself never returns.
         """
         texts = hash_value_columns(record_keys, self.columns.fields, self.columns.dialect)
-        return self._buckets_of(self._hashes(texts))
+        return self._buckets_of(self.layout.hash_rows(texts))
 
     def assign_rows(self, values: Sequence[pa.Array | pa.ChunkedArray]) -> _Ids:
         """Return the bucket of each row, by the columns that are hashed. Null has one like any.
@@ -101,15 +100,15 @@ class CommonBuckets:
             SchemaError: a column is not of the table's type, nor can be made so.
             KeyEncodingError: values that do not tell how the table's keys were hashed.
         """
-        return self._buckets_of(self._hashes(self._texts(values)))
+        return self._buckets_of(self.layout.hash_rows(self._texts(values)))
 
     def assign_parts(self, values: Sequence[pa.Array | pa.ChunkedArray], num_parts: int) -> _Ids:
         """Return which part of its bucket each row is in, where a bucket is too large for memory.
 
         Equal values are in one part: the hash is divided on, as by more buckets.
         """
-        hashes = self._hashes(self._texts(values))
-        return (hashes if self.ring is not None else hashes // self.num_buckets) % num_parts
+        hashes = self.layout.hash_rows(self._texts(values)).astype(np.int64)
+        return self.layout.divide_further(hashes, num_parts)
 
     def check_rows_tell(self) -> None:
         """Refuse to assign rows by their columns where record keys are written either way.
@@ -142,14 +141,9 @@ class CommonBuckets:
                     "Spark's own join or groupBy"
                 )
 
-    def _hashes(self, texts: Sequence[pa.Array | pa.ChunkedArray]) -> _Ids:
-        hashes = java_list_hashes(texts) if self.ring is None else xxhash32s(texts)
-        return hashes.astype(np.int64) & HASH_VALUE_MASK
-
     def _buckets_of(self, hashes: _Ids) -> _Ids:
-        if self.ring is None:
-            return hashes % self.num_buckets
-        return find_node_indexes(np.array(self.ring), hashes).astype(np.int64)
+        found = self.layout.buckets_of_hashes(hashes)
+        return np.searchsorted(np.array(self.layout.bucket_ids), found).astype(np.int64)
 
     def _texts(self, values: Sequence[pa.Array | pa.ChunkedArray]) -> Sequence[pa.Array]:
         self.check_values(values)
@@ -190,8 +184,8 @@ def find_common_buckets(
         common = None if common is None else common.meet(layout)
     if common is None:
         raise UnsupportedError(
-            "one table is hashed on a ring and the other by a number of buckets, so that no "
-            "bucket of one is a bucket of the other; read() both and join the DataFrames"
+            "the tables have bucket indexes of different engines, so that no bucket of one is a "
+            "bucket of the other; read() both and join the DataFrames"
         )
     alike = all((c.key_fields, c.dialect) == (first.key_fields, first.dialect) for c in columns)
     tells = alike and first.key_fields == first.fields
@@ -202,7 +196,7 @@ def find_common_buckets(
             "use numbers of buckets of which one divides the other, or read() both and join the "
             "DataFrames"
         )
-    return CommonBuckets(first, found, common.ring_values, tells)
+    return CommonBuckets(first, common, tells)
 
 
 def _check_alike(one: HashedColumns, other: HashedColumns) -> None:

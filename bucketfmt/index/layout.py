@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from bisect import bisect_left
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
@@ -17,8 +18,14 @@ import numpy as np
 import pyarrow as pa
 
 from bucketfmt.errors import CorruptError, UnsupportedError
+from bucketfmt.format.buckets.extendible_directory import DirectoryBucket, directory_entries
 from bucketfmt.format.buckets.ring import HashingNode, find_node_indexes
-from bucketfmt.format.keys.hashing_kernels import bucket_ids, xxhash32s
+from bucketfmt.format.keys.hashing import HASH_VALUE_MASK
+from bucketfmt.format.keys.hashing_kernels import (
+    buckets_of_list_hashes,
+    java_list_hashes,
+    xxhash32s,
+)
 from bucketfmt.format.keys.record_key_kernels import hash_value_columns
 from bucketfmt.format.keys.record_keys import KeyDialect
 from bucketfmt.format.names.names import (
@@ -28,9 +35,7 @@ from bucketfmt.format.names.names import (
     format_nbcc_file_id,
 )
 
-__all__ = ["BucketLayout", "FixedBuckets", "RingBuckets"]
-
-_HASH_VALUE_MASK = 0x7FFFFFFF
+__all__ = ["BucketLayout", "DirectoryBuckets", "FixedBuckets", "RingBuckets"]
 
 
 class BucketLayout(ABC):
@@ -61,8 +66,16 @@ class BucketLayout(ABC):
         """The id of every bucket, in ascending order."""
 
     @abstractmethod
-    def assign_values(self, values: Sequence[pa.Array]) -> np.ndarray:
-        """Return the bucket id of each row of hash values, int32; one column a hash field."""
+    def hash_rows(self, values: Sequence[pa.Array]) -> np.ndarray:
+        """Return the hash of each row of hash values, 0..2^31-1; one column a hash field."""
+
+    @abstractmethod
+    def buckets_of_hashes(self, hashes: np.ndarray) -> np.ndarray:
+        """Return the bucket id of each hash, int32. A bucket has the hash that is its own id."""
+
+    @abstractmethod
+    def divide_further(self, hashes: np.ndarray, num_parts: int) -> np.ndarray:
+        """Return the part, from 0, of each hash if each bucket is divided into `num_parts`."""
 
     @abstractmethod
     def bucket_of(self, file_id: str) -> int | None:
@@ -103,12 +116,11 @@ class BucketLayout(ABC):
         Raises:
             UnsupportedError: buckets are not numbered.
         """
-        raise UnsupportedError("another number of buckets where buckets are ranges of a ring")
+        raise UnsupportedError("another number of buckets where buckets are not numbered")
 
-    @property
-    def ring_values(self) -> tuple[int, ...] | None:
-        """The largest hash value of each bucket, ascending; None where buckets are no ranges."""
-        return None
+    def assign_values(self, values: Sequence[pa.Array]) -> np.ndarray:
+        """Return the bucket id of each row of hash values, int32; one column a hash field."""
+        return self.buckets_of_hashes(self.hash_rows(values))
 
     def with_nodes(self, nodes: Sequence[HashingNode]) -> BucketLayout:
         """Return the layout that divides the same hashes among other nodes of a ring.
@@ -118,14 +130,13 @@ class BucketLayout(ABC):
         """
         raise UnsupportedError("nodes of a ring where buckets are numbered")
 
-    def ring_hashes(self, record_keys: pa.Array | pa.ChunkedArray) -> np.ndarray:
-        """Return where on the ring each key lies, uint32 below 2**31.
+    def hash_keys(self, record_keys: pa.Array | pa.ChunkedArray) -> np.ndarray:
+        """Return the hash of each key, 0..2^31-1.
 
         Raises:
-            UnsupportedError: buckets are not ranges of a ring.
             KeyEncodingError: as `assign`.
         """
-        raise UnsupportedError("places on a ring where buckets are numbered")
+        return self.hash_rows(hash_value_columns(record_keys, self.hash_fields, self.dialect))
 
     def assign(self, record_keys: pa.Array | pa.ChunkedArray) -> np.ndarray:
         """Return the bucket id of each key, int32.
@@ -178,9 +189,18 @@ class FixedBuckets(BucketLayout):
     hash_fields: tuple[str, ...]
     dialect: KeyDialect
 
-    def assign_values(self, values: Sequence[pa.Array]) -> np.ndarray:
-        """Return the bucket id of each row of hash values, int32; one column a hash field."""
-        return bucket_ids(values, self.num_buckets)
+    def hash_rows(self, values: Sequence[pa.Array]) -> np.ndarray:
+        """Return Java's hash of the list of the values of each row. As `BucketLayout.hash_rows`."""
+        hashes: np.ndarray = java_list_hashes(values) & np.int32(HASH_VALUE_MASK)
+        return hashes
+
+    def buckets_of_hashes(self, hashes: np.ndarray) -> np.ndarray:
+        """Return each hash modulo the number of buckets, int32."""
+        return buckets_of_list_hashes(hashes.astype(np.int32, copy=False), self.num_buckets)
+
+    def divide_further(self, hashes: np.ndarray, num_parts: int) -> np.ndarray:
+        """Return the parts as `num_parts` times as many buckets make them."""
+        return hashes // self.num_buckets % num_parts
 
     @property
     def bucket_ids(self) -> Sequence[int]:
@@ -237,27 +257,25 @@ class RingBuckets(BucketLayout):
         }
         object.__setattr__(self, "_bucket_of", by_file_id)
 
-    def assign_values(self, values: Sequence[pa.Array]) -> np.ndarray:
-        """Return the ring value for each row of hash values, int32; one column a hash field."""
-        return self._values[find_node_indexes(self._values, xxhash32s(values))].astype(np.int32)
-
     def with_nodes(self, nodes: Sequence[HashingNode]) -> RingBuckets:
         """Return the same hash fields with other nodes."""
         return replace(self, nodes=tuple(nodes))
 
-    def ring_hashes(self, record_keys: pa.Array | pa.ChunkedArray) -> np.ndarray:
-        """Return the hash values of the keys."""
-        columns = hash_value_columns(record_keys, self.hash_fields, self.dialect)
-        hashes: np.ndarray = xxhash32s(columns) & np.uint32(_HASH_VALUE_MASK)
+    def hash_rows(self, values: Sequence[pa.Array]) -> np.ndarray:
+        """Return xxHash32 of the values of each row. As `BucketLayout.hash_rows`."""
+        hashes: np.ndarray = xxhash32s(values) & np.uint32(HASH_VALUE_MASK)
         return hashes
+
+    def buckets_of_hashes(self, hashes: np.ndarray) -> np.ndarray:
+        """Return the value of each hash's node, int32."""
+        return self._values[find_node_indexes(self._values, hashes)].astype(np.int32)
+
+    def divide_further(self, hashes: np.ndarray, num_parts: int) -> np.ndarray:
+        """Return the parts by the low bits, which no range of hashes shares."""
+        return hashes % num_parts
 
     @property
     def bucket_ids(self) -> Sequence[int]:
-        """The ring value of every node."""
-        return self.ring_values
-
-    @property
-    def ring_values(self) -> tuple[int, ...]:
         """The ring value of every node."""
         return tuple(node.value for node in self.nodes)
 
@@ -290,3 +308,79 @@ class RingBuckets(BucketLayout):
             return None
         shared = {node.value for node in other.nodes}
         return replace(self, nodes=tuple(node for node in self.nodes if node.value in shared))
+
+
+@dataclass(frozen=True, slots=True)
+class DirectoryBuckets(BucketLayout):
+    """A partition with an extendible directory. The id of a bucket is its lowest entry.
+
+    Buckets may be left out, as of a plan that is about some of them: -1 is assigned to their keys.
+
+    Raises:
+        CorruptError: two buckets have the same hashes.
+    """
+
+    buckets: tuple[DirectoryBucket, ...]
+    hash_fields: tuple[str, ...]
+    dialect: KeyDialect
+    _entries: np.ndarray = field(init=False, repr=False, compare=False)
+    _prefixes: Mapping[int, str] = field(init=False, repr=False, compare=False)
+    _bucket_of: Mapping[str, int] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_entries", directory_entries(self.buckets, is_whole=False))
+        prefixes = {bucket.bucket_id: bucket.file_id_prefix for bucket in self.buckets}
+        object.__setattr__(self, "_prefixes", prefixes)
+        by_file_id = {format_consistent_file_id(text): number for number, text in prefixes.items()}
+        object.__setattr__(self, "_bucket_of", by_file_id)
+
+    def hash_rows(self, values: Sequence[pa.Array]) -> np.ndarray:
+        """Return xxHash32 of the values of each row, as of rings: all its bits are good."""
+        hashes: np.ndarray = xxhash32s(values) & np.uint32(HASH_VALUE_MASK)
+        return hashes
+
+    def buckets_of_hashes(self, hashes: np.ndarray) -> np.ndarray:
+        """Return what the directory leads to, int32."""
+        found: np.ndarray = self._entries[hashes & hashes.dtype.type(len(self._entries) - 1)]
+        return found
+
+    def divide_further(self, hashes: np.ndarray, num_parts: int) -> np.ndarray:
+        """Return the parts by the bits that the directory does not use."""
+        return hashes // len(self._entries) % num_parts
+
+    @property
+    def bucket_ids(self) -> Sequence[int]:
+        """The lowest entry of every bucket."""
+        return tuple(self._prefixes)
+
+    def bucket_of(self, file_id: str) -> int | None:
+        """Return the bucket that a file group belongs to; None outside of the directory."""
+        return self._bucket_of.get(file_id)
+
+    def new_file_id(self, bucket_id: int, uuid: str, *, is_shared: bool = False) -> str:
+        """Return the id that the directory states for the bucket."""
+        return format_consistent_file_id(self._prefixes[bucket_id])
+
+    @property
+    def number_to_prove(self) -> None:
+        """None: the table's hashing metadata hold the directory."""
+
+    def hashed_by(self, hash_fields: tuple[str, ...], dialect: KeyDialect) -> DirectoryBuckets:
+        """Return the same directory."""
+        return replace(self, hash_fields=hash_fields, dialect=dialect)
+
+    def meet(self, other: BucketLayout) -> BucketLayout | None:
+        """Return the buckets of either that no bucket of the other is larger than."""
+        if not isinstance(other, DirectoryBuckets):
+            return None
+        found: dict[int, DirectoryBucket] = {}
+        for one, another in ((self, other), (other, self)):
+            for bucket in one.buckets:
+                rival = another._bucket_at(bucket.bucket_id)
+                if rival.local_depth >= bucket.local_depth:
+                    found.setdefault(bucket.bucket_id, bucket)
+        return replace(self, buckets=tuple(found[number] for number in sorted(found)))
+
+    def _bucket_at(self, hash_value: int) -> DirectoryBucket:
+        number = int(self._entries[hash_value & (len(self._entries) - 1)])
+        return self.buckets[bisect_left(self.buckets, number, key=lambda b: b.bucket_id)]

@@ -8,9 +8,10 @@ from __future__ import annotations
 import msgspec
 
 from bucketfmt.errors import CorruptError
+from bucketfmt.format.buckets.extendible_directory import DirectoryBucket
 from bucketfmt.format.buckets.ring import HashingNode
 from bucketfmt.format.keys.record_keys import KeyDialect
-from bucketfmt.index.layout import BucketLayout, FixedBuckets, RingBuckets
+from bucketfmt.index.layout import BucketLayout, DirectoryBuckets, FixedBuckets, RingBuckets
 
 __all__ = ["decode_layout", "encode_layout"]
 
@@ -27,8 +28,16 @@ class _Ring(msgspec.Struct, frozen=True, array_like=True, tag="ring"):
     dialect: KeyDialect
 
 
+class _Directory(msgspec.Struct, frozen=True, array_like=True, tag="directory"):
+    buckets: tuple[DirectoryBucket, ...]
+    hash_fields: tuple[str, ...]
+    dialect: KeyDialect
+
+
 _ENCODER = msgspec.msgpack.Encoder()
-_DECODER: msgspec.msgpack.Decoder[_Fixed | _Ring] = msgspec.msgpack.Decoder(_Fixed | _Ring)
+_DECODER: msgspec.msgpack.Decoder[_Fixed | _Ring | _Directory] = msgspec.msgpack.Decoder(
+    _Fixed | _Ring | _Directory
+)
 
 
 def encode_layout(layout: BucketLayout) -> bytes:
@@ -43,6 +52,8 @@ def encode_layout(layout: BucketLayout) -> bytes:
         case RingBuckets(nodes, hash_fields, dialect):
             sent = tuple((node.value, node.file_id_prefix) for node in nodes)
             return _ENCODER.encode(_Ring(sent, hash_fields, dialect))
+        case DirectoryBuckets(buckets, hash_fields, dialect):
+            return _ENCODER.encode(_Directory(buckets, hash_fields, dialect))
     raise TypeError(f"{type(layout).__name__} is a layout that is not sent")
 
 
@@ -64,3 +75,5 @@ def decode_layout(data: bytes) -> BucketLayout:
         case _Ring(nodes, hash_fields, dialect):
             ring = tuple(HashingNode(value, prefix) for value, prefix in nodes)
             return RingBuckets(ring, hash_fields, dialect)
+        case _Directory(buckets, hash_fields, dialect):
+            return DirectoryBuckets(buckets, hash_fields, dialect)

@@ -14,18 +14,20 @@ from typing import ClassVar
 
 from bucketfmt.arguments import check_bool, check_int, check_names, check_text
 from bucketfmt.errors import UnsupportedError
-from bucketfmt.format.buckets.index_settings import PARTITIONED_RECORD_INDEX
+from bucketfmt.format.buckets.extendible_directory import DirectoryBucket, initial_directory
+from bucketfmt.format.buckets.index_settings import EXTENDIBLE_HASHING, PARTITIONED_RECORD_INDEX
 from bucketfmt.format.buckets.partition_rules import PartitionBucketRules
 from bucketfmt.format.buckets.ring import HashingNode, initial_ring
 from bucketfmt.format.keys.record_keys import KeyDialect
 from bucketfmt.format.names.names import find_bucket_id
-from bucketfmt.index.layout import BucketLayout, FixedBuckets, RingBuckets
+from bucketfmt.index.layout import BucketLayout, DirectoryBuckets, FixedBuckets, RingBuckets
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
 
 __all__ = [
     "BloomIndex",
     "BucketIndex",
     "ConsistentHashingIndex",
+    "ExtendibleHashingIndex",
     "Index",
     "PartitionBucketIndex",
     "RecordIndex",
@@ -121,6 +123,9 @@ class BucketIndex(Index, ABC):
     has_rings: ClassVar[bool] = False
     """Whether the table holds a ring of buckets for each partition, in its hashing metadata."""
 
+    has_directories: ClassVar[bool] = False
+    """Whether the table holds a directory of buckets for each partition, in such metadata."""
+
     def resize_bounds(self, limits: Limits = DEFAULT_LIMITS) -> tuple[int, int]:
         """Return how many buckets a partition keeps at least, and gets at most, when it is resized.
 
@@ -155,6 +160,7 @@ class BucketIndex(Index, ABC):
         dialect: KeyDialect,
         limits: Limits = DEFAULT_LIMITS,
         ring: Sequence[HashingNode] | None = None,
+        directory: Sequence[DirectoryBucket] | None = None,
     ) -> BucketLayout:
         """Return the layout of a partition if the index is right, which nothing here proves.
 
@@ -167,6 +173,7 @@ class BucketIndex(Index, ABC):
             limits: Bounds on rules.
             ring: The nodes that the hashing metadata of the partition hold; None for a partition
                 without hashing metadata.
+            directory: The same of the buckets of a directory.
 
         Raises:
             CorruptError, LimitError, UnsupportedError: as `num_buckets_of`.
@@ -234,6 +241,7 @@ class SimpleBucketIndex(BucketIndex):
         dialect: KeyDialect,
         limits: Limits = DEFAULT_LIMITS,
         ring: Sequence[HashingNode] | None = None,
+        directory: Sequence[DirectoryBucket] | None = None,
     ) -> BucketLayout:
         """Return the fixed buckets. As `BucketIndex.unproved_layout`."""
         return FixedBuckets(self.num_buckets, self.hash_fields or hash_fields, dialect)
@@ -284,6 +292,7 @@ class PartitionBucketIndex(BucketIndex):
         dialect: KeyDialect,
         limits: Limits = DEFAULT_LIMITS,
         ring: Sequence[HashingNode] | None = None,
+        directory: Sequence[DirectoryBucket] | None = None,
     ) -> BucketLayout:
         """Return the fixed buckets that the rules give. As `BucketIndex.unproved_layout`."""
         num_buckets = self.num_buckets_of(partition_path, limits)
@@ -357,6 +366,7 @@ class ConsistentHashingIndex(BucketIndex):
         dialect: KeyDialect,
         limits: Limits = DEFAULT_LIMITS,
         ring: Sequence[HashingNode] | None = None,
+        directory: Sequence[DirectoryBucket] | None = None,
     ) -> BucketLayout:
         """Return the ring; that of a new partition follows from its path and the number."""
         nodes = initial_ring(partition_path, self.num_buckets) if ring is None else tuple(ring)
@@ -385,6 +395,62 @@ class ConsistentHashingIndex(BucketIndex):
         """
         if table_type != "MERGE_ON_READ":
             raise ValueError("consistent hashing takes table_type='MERGE_ON_READ'")
+
+
+@dataclass(frozen=True, slots=True)
+class ExtendibleHashingIndex(BucketIndex):
+    """A directory of buckets by partition, of which a split touches one. Not an index of Hudi.
+
+    Hudi reads such a table, and only bucketfmt may write it: create states an engine that writers
+    of Hudi do not know. `num_buckets` is the number that a partition begins with, a power of two;
+    the directory in force stands in the table's hashing metadata (RFC-29, RFC-42).
+    """
+
+    has_directories: ClassVar[bool] = True
+    keeps_file_ids: ClassVar[bool] = True
+
+    num_buckets: int
+    hash_fields: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        _settle(self, "num_buckets")
+        if self.num_buckets & (self.num_buckets - 1):
+            raise ValueError(f"num_buckets is a power of two, not {self.num_buckets}")
+
+    def num_buckets_of(self, partition_path: str, limits: Limits = DEFAULT_LIMITS) -> int:
+        """Return the initial number.
+
+        Raises:
+            LimitError: a directory of that many entries is too large.
+        """
+        limits.check("directory_depth_max", self.num_buckets.bit_length() - 1)
+        return self.num_buckets
+
+    def unproved_layout(
+        self,
+        partition_path: str,
+        hash_fields: tuple[str, ...],
+        dialect: KeyDialect,
+        limits: Limits = DEFAULT_LIMITS,
+        ring: Sequence[HashingNode] | None = None,
+        directory: Sequence[DirectoryBucket] | None = None,
+    ) -> BucketLayout:
+        """Return the directory; that of a new partition follows from its path and the number."""
+        number = self.num_buckets_of(partition_path, limits)
+        buckets = directory or initial_directory(partition_path, number)
+        return DirectoryBuckets(tuple(buckets), self.hash_fields or hash_fields, dialect)
+
+    def properties(self, record_key_fields: Sequence[str]) -> dict[str, str]:
+        """Return the engine, the hash fields and the number."""
+        return self._properties(EXTENDIBLE_HASHING, self.num_buckets, record_key_fields)
+
+    def check_creatable(self, table_type: str, table_version: int) -> None:
+        """Refuse too large a directory.
+
+        Raises:
+            LimitError: the number.
+        """
+        self.num_buckets_of("")
 
 
 @dataclass(frozen=True, slots=True)

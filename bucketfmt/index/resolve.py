@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from bucketfmt.errors import CorruptError, IndexUnknownError, KeyEncodingError
 from bucketfmt.format.buckets.index_settings import (
+    EXTENDIBLE_HASHING,
     PARTITIONED_RECORD_INDEX,
     RECORD_INDEXES,
     IndexSettings,
@@ -26,6 +27,7 @@ from bucketfmt.index.model import (
     BloomIndex,
     BucketIndex,
     ConsistentHashingIndex,
+    ExtendibleHashingIndex,
     Index,
     PartitionBucketIndex,
     RecordIndex,
@@ -116,7 +118,8 @@ def find_declared_index(
             partition gets where `settings` do not say a number.
 
     Raises:
-        CorruptError: the default of the rules is no number of buckets.
+        CorruptError: the default of the rules is no number of buckets, or an extendible directory
+            cannot begin with the number that is stated.
     """
     hash_fields = settings.hash_fields
     if rules is not None:
@@ -135,6 +138,15 @@ def find_declared_index(
         source: IndexSource = "index files" if has_hashing_metadata else "properties"
         found = "consistent hashing metadata" if has_hashing_metadata else "hoodie.properties"
         return ResolvedIndex(index, source, f"the table has {found}")
+    if settings.engine == EXTENDIBLE_HASHING:
+        if settings.num_buckets is None:
+            why = "hoodie.properties state extendible hashing, and no number of buckets"
+            return ResolvedIndex(None, "unknown", why)
+        try:
+            index = ExtendibleHashingIndex(settings.num_buckets, hash_fields)
+        except ValueError as error:
+            raise CorruptError(f"hoodie.properties: {error}") from None
+        return ResolvedIndex(index, "properties", "hoodie.properties states it")
     if settings.index_type == "BUCKET" and settings.num_buckets is not None:
         stated = f"hoodie.properties states {settings.num_buckets} buckets"
         if settings.partition_expressions:

@@ -23,6 +23,7 @@ from bucketfmt.index.layout import BucketLayout
 from bucketfmt.index.model import BucketIndex, Index
 from bucketfmt.index.resolve import ResolvedIndex, find_stray_file_group, find_stray_key
 from bucketfmt.limits import Limits
+from bucketfmt.location.directory_files import load_directory
 from bucketfmt.location.hashing_files import has_hashing_metadata, load_hashing_metadata
 from bucketfmt.location.sample_keys import KeySample, load_key_sample
 from bucketfmt.snapshot.snapshot import Snapshot
@@ -82,15 +83,15 @@ class Layouts:
         Raises:
             CorruptError: what states the index, or the partition's ring, is damaged.
         """
-        metadata = (
-            load_hashing_metadata(snapshot.state, partition_path) if index.has_rings else None
-        )
+        ring = load_hashing_metadata(snapshot.state, partition_path) if index.has_rings else None
+        directory = load_directory(snapshot, partition_path) if index.has_directories else None
         return index.unproved_layout(
             partition_path,
             self._config.record_key_fields,
             self._dialect,
             self._limits,
-            metadata.nodes if metadata else None,
+            ring.nodes if ring else None,
+            directory.buckets if directory else None,
         )
 
     def prove(

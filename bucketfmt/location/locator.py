@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from bucketfmt.errors import ConflictError, CorruptError, IndexUnknownError
 from bucketfmt.index.layout import BucketLayout
+from bucketfmt.location.directory_files import load_directory, put_initial_directory
 from bucketfmt.location.find_index import IndexFinder
 from bucketfmt.location.hashing_files import load_hashing_metadata, put_initial_ring
 from bucketfmt.location.located import LateRoutes, Located, keys_by_partition
@@ -234,15 +235,20 @@ class BucketLocator:
         return layout.new_file_id(group.bucket_id or 0, uuid, is_shared=is_shared)
 
     def put_metadata(self, partition_paths: Iterable[str]) -> None:
-        """Write down the rings of new partitions, as Hudi does before the first write to them.
+        """Write down the rings or directories of new partitions, as Hudi does before a first write.
 
-        The ring of a new partition follows from the partition's path and the number of buckets.
+        Those of a new partition follow from the partition's path and the number of buckets.
 
         Raises:
             ConflictError: the partition has another ring than the ring that rows were routed by:
                 another writer wrote a ring of another number of buckets meanwhile.
         """
         index, state = self._index_finder.resolve(self._snapshot).bucket_index, self._snapshot.state
+        if index is not None and index.has_directories:
+            for partition_path in sorted(set(partition_paths)):
+                if load_directory(self._snapshot, partition_path) is None:
+                    num_buckets = index.num_buckets_of(partition_path)
+                    put_initial_directory(state.store, partition_path, num_buckets)
         if index is None or not index.has_rings:
             return
         for partition_path in sorted(set(partition_paths)):

@@ -290,7 +290,7 @@ def _find_split_values(
         hashes = None
         if policy.needs_hashes:
             layout = basis.finder.layout(snapshot, group.partition_path)
-            read = [layout.ring_hashes(keys) for keys in merged_keys(snapshot, group.slices[0])]
+            read = [layout.hash_keys(keys) for keys in merged_keys(snapshot, group.slices[0])]
             hashes = np.concatenate([np.empty(0, np.uint32), *read])
         (value,) = group.values
         values = policy.find_values(group.former_value, value, group.num_parts, hashes)

@@ -132,8 +132,7 @@ def plan_groups(scans: Sequence[BucketedScan]) -> BucketGroups:
     for scan in scans:
         groups: list[list[tuple[str, ReadTask]]] = [[] for _ in range(common.num_buckets)]
         for file_slice, bucket_id in scan.slices:
-            path = file_slice.partition_path
-            group = groups[common.bucket_of(scan.layouts[path], bucket_id)]
-            group.append((path, ReadTask.of(file_slice)))
+            group = groups[common.bucket_of(bucket_id)]
+            group.append((file_slice.partition_path, ReadTask.of(file_slice)))
         tasks.append(tuple(tuple(group) for group in groups))
     return BucketGroups(common, tuple(tasks))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from spec.vector_sources import (
     commits,
     deletes,
+    directories,
     footers,
     hashing,
     hfiles,
@@ -34,6 +35,7 @@ SOURCES = (
     hashing.vectors,
     rules.vectors,
     rings.vectors,
+    directories.vectors,
     logs.vectors,
     deletes.vectors,
     footers.vectors,

@@ -295,7 +295,7 @@ def _settings() -> Iterator[Vector]:
         "index-settings.engines",
         ["DEV-5"],
         "HoodieIndex.BucketIndexEngineType has SIMPLE and CONSISTENT_HASHING only",
-        ListOf([{**new, "hoodie.index.bucket.engine": "EXTENDIBLE_HASHING"}]),
+        ListOf([{**new, "hoodie.index.bucket.engine": "LINEAR_HASHING"}]),
         error="unsupported",
     )
     yield Vector(

@@ -13,6 +13,8 @@ ENGINES = {
     "BucketIndex",
     "BucketLayout",
     "ConsistentHashingIndex",
+    "DirectoryBuckets",
+    "ExtendibleHashingIndex",
     "FixedBuckets",
     "Index",
     "PartitionBucketIndex",
@@ -20,7 +22,7 @@ ENGINES = {
     "RingBuckets",
     "SimpleBucketIndex",
 }
-LAYOUTS = {"FixedBuckets", "RingBuckets"}
+LAYOUTS = {"DirectoryBuckets", "FixedBuckets", "RingBuckets"}
 ASK_ENGINES = {"index/layout.py", "index/layout_codec.py", "index/model.py", "index/resolve.py"}
 UNPROVED = {
     "check/partition.py",  # compares keys with what is stated, proved or not

@@ -50,7 +50,7 @@ def test_the_names_of_the_rfcs() -> None:
     )
 
 
-@pytest.mark.parametrize("engine", ["EXTENDIBLE_HASHING", "LINEAR", "simple hashing"])
+@pytest.mark.parametrize("engine", ["DYNAMIC_HASHING", "LINEAR", "simple hashing"])
 def test_unknown_engines_are_refused_where_they_count(engine: str) -> None:
     properties = {"hoodie.index.bucket.engine": engine}
     for index_type in ({}, {"hoodie.index.type": "bucket"}):

@@ -18,6 +18,7 @@ from bucketfmt.check.placement.keys import is_misplaced
 from bucketfmt.check.placement.partition_rules import find_unusable_rules
 from bucketfmt.check.report import Event, Finding, NotChecked
 from bucketfmt.errors import BucketfmtError, CorruptError, IndexUnknownError, KeyEncodingError
+from bucketfmt.format.buckets.extendible_directory import DirectoryBucket
 from bucketfmt.format.buckets.ring import HashingNode
 from bucketfmt.format.keys.hashing_kernels import java_list_hashes
 from bucketfmt.format.keys.record_key_kernels import hash_value_columns
@@ -72,6 +73,17 @@ class IndexView:
         return index is not None and index.has_rings
 
     @property
+    def has_directories(self) -> bool:
+        """Whether partitions have extendible directories."""
+        index = as_bucket_index(self.index)
+        return index is not None and index.has_directories
+
+    @property
+    def has_stored_buckets(self) -> bool:
+        """Whether the table holds the buckets of each partition in a file."""
+        return self.is_ring or self.has_directories
+
+    @property
     def has_rules(self) -> bool:
         """Whether a rule gives each partition its number of buckets."""
         index = as_bucket_index(self.index)
@@ -88,7 +100,10 @@ class IndexView:
             return None  # P001 tells
 
     def unproved_layout(
-        self, partition_path: str, ring: Sequence[HashingNode] | None
+        self,
+        partition_path: str,
+        ring: Sequence[HashingNode] | None,
+        directory: Sequence[DirectoryBucket] | None,
     ) -> BucketLayout | None:
         """Return the layout that keys of a partition are to be compared with.
 
@@ -97,15 +112,16 @@ class IndexView:
         Args:
             partition_path: The partition.
             ring: The nodes in force; None for a partition without a sound ring.
+            directory: The buckets in force; None for a partition without a sound directory.
         """
         index = self._index_of(partition_path)
         if index is None or self.is_contradicted or self.lacks_hash_fields:
             return None
-        if index.has_rings and ring is None:
+        if (index.has_rings and ring is None) or (index.has_directories and directory is None):
             return None
         try:
             return index.unproved_layout(
-                partition_path, self.hash_fields, self.dialect, self.limits, ring
+                partition_path, self.hash_fields, self.dialect, self.limits, ring, directory
             )
         except BucketfmtError:
             return None  # P001 tells

@@ -43,7 +43,10 @@ def create(
     key: Annotated[str, typer.Option("--key", metavar="A,B", help="Record key columns.")],
     index: Annotated[
         str,
-        typer.Option("--index", help="simple:N[:FIELDS], partition:N:RULES, or consistent:N."),
+        typer.Option(
+            "--index",
+            help="simple:N[:FIELDS], partition:N:RULES, consistent:N, or extendible:N.",
+        ),
     ],
     partition_by: Annotated[
         str | None, typer.Option("--partition-by", metavar="A,B", help="Partition columns.")

@@ -14,10 +14,18 @@ from typing import ClassVar
 from bucketfmt.errors import CorruptError, IndexUnknownError, UnsupportedError
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
 
-__all__ = ["PARTITIONED_RECORD_INDEX", "RECORD_INDEXES", "IndexSettings"]
+__all__ = [
+    "EXTENDIBLE_HASHING",
+    "PARTITIONED_RECORD_INDEX",
+    "RECORD_INDEXES",
+    "IndexSettings",
+]
 
 PARTITIONED_RECORD_INDEX = "RECORD_LEVEL_INDEX"
 """The index type of a record index with keys that are unique in their partition, since Hudi 1.1."""
+
+EXTENDIBLE_HASHING = "EXTENDIBLE_HASHING"
+"""The bucket engine that only this package knows. Writers of Hudi fail on the name."""
 
 RECORD_INDEXES = ("RECORD_INDEX", "GLOBAL_RECORD_LEVEL_INDEX", PARTITIONED_RECORD_INDEX)
 """The index types of all record indexes."""
@@ -37,6 +45,7 @@ _ENGINES = {
     "SIMPLE": "SIMPLE",
     "SIMPLE_HASHING": "SIMPLE",
     "CONSISTENT_HASHING": "CONSISTENT_HASHING",
+    EXTENDIBLE_HASHING: EXTENDIBLE_HASHING,
 }
 
 
@@ -62,8 +71,8 @@ class IndexSettings:
         )
     )
     index_type: str | None = None  # HoodieIndex.IndexType: BUCKET, BLOOM, RECORD_INDEX, ...
-    engine: str | None = None  # SIMPLE or CONSISTENT_HASHING
-    num_buckets: int | None = None  # of consistent hashing: at first
+    engine: str | None = None  # SIMPLE, CONSISTENT_HASHING or EXTENDIBLE_HASHING
+    num_buckets: int | None = None  # of consistent and extendible hashing: at first
     min_num_buckets: int | None = None
     max_num_buckets: int | None = None
     hash_fields: tuple[str, ...] | None = None  # as written: Hudi does not trim them
@@ -84,7 +93,7 @@ class IndexSettings:
             CorruptError: a number of buckets is not a positive number.
             IndexUnknownError: a setting is given under two names with different values.
             LimitError: a number of buckets is too large.
-            UnsupportedError: the bucket engine is unknown, or EXTENDIBLE_HASHING.
+            UnsupportedError: the bucket engine is unknown.
         """
         index_type = _find(properties, _INDEX_TYPE)
         if index_type is not None:
@@ -94,7 +103,7 @@ class IndexSettings:
             if engine.upper() not in _ENGINES:
                 raise UnsupportedError(
                     f"bucket index engine {engine!r} (in {_ENGINE[0]}); "
-                    f"{' and '.join(sorted(set(_ENGINES.values())))} are supported"
+                    f"{', '.join(sorted(set(_ENGINES.values())))} are supported"
                 )
             engine = _ENGINES[engine.upper()]
         hash_fields = _find(properties, _HASH_FIELDS)

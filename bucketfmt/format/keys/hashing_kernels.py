@@ -35,6 +35,7 @@ from bucketfmt.format.keys.lock_step import (
 
 __all__ = [
     "bucket_ids",
+    "buckets_of_list_hashes",
     "java_list_hashes",
     "java_string_hashes",
     "murmur2_hudi_hashes",
@@ -100,9 +101,20 @@ def bucket_ids(
         ValueError: `num_buckets` is not a positive int32, there is no column, or the lengths of the
             columns differ.
     """
+    return buckets_of_list_hashes(java_list_hashes(columns), num_buckets)
+
+
+def buckets_of_list_hashes(
+    list_hashes: npt.NDArray[np.int32], num_buckets: int
+) -> npt.NDArray[np.int32]:
+    """Return the bucket id of every hash that `java_list_hashes` made, as int32.
+
+    Raises:
+        ValueError: `num_buckets` is not a positive int32.
+    """
     if not 1 <= num_buckets <= HASH_VALUE_MASK:
         raise ValueError(f"num_buckets must be 1..{HASH_VALUE_MASK}, not {num_buckets}")
-    hashes = java_list_hashes(columns) & np.int32(HASH_VALUE_MASK)
+    hashes = list_hashes & np.int32(HASH_VALUE_MASK)
     divisor = np.int32(num_buckets)
     result: npt.NDArray[np.int32] = hashes - hashes // divisor * divisor  # faster than %
     return result

@@ -18,6 +18,7 @@ __all__ = [
     "ACTIVE_FOLDER_NAME",
     "ARCHIVE_FOLDER_NAME",
     "ARCHIVE_MERGE_PLAN_NAME",
+    "DIRECTORIES_FOLDER",
     "EMPTY_FILE_NAME",
     "FILE_LOCK",
     "HASHING_CONFIG_FOLDER",
@@ -198,6 +199,9 @@ HASHING_METADATA_FOLDERS = (
 )
 """The folders that consistent hashing metadata can be in; writers use the first."""
 
+DIRECTORIES_FOLDER = f"{_BUCKET_INDEX}/extendible_hashing_metadata"
+"""The folder of the directories of extendible hashing, which only this package knows."""
+
 PARTITION_RULES_FOLDER = f"{_BUCKET_INDEX}/partition_bucket_index_meta"
 """Is there where partitions have numbers of buckets by rules."""
 
@@ -208,7 +212,12 @@ _HASHING_METADATA, _HASHING_MARKER, _HASHING_CONFIG = ".hashing_meta", ".commit"
 
 
 def hashing_metadata_folder(root: str, partition_path: str) -> str:
-    """Return the folder of a partition's rings below one of `HASHING_METADATA_FOLDERS`."""
+    """Return the folder of a partition's hashing metadata.
+
+    Args:
+        root: One of `HASHING_METADATA_FOLDERS`, or `DIRECTORIES_FOLDER`.
+        partition_path: The partition.
+    """
     return f"{root}/{partition_path}" if partition_path else root
 
 

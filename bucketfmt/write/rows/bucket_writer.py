@@ -140,7 +140,7 @@ class BucketWriter:
             )
         if operation.overwrites and basis.index.keeps_file_ids:
             raise UnsupportedError(
-                "overwriting under consistent hashing, where file ids belong to the ring; "
+                "overwriting where the table's hashing metadata state the file ids of buckets; "
                 "delete the rows and insert others"
             )
         file_id = group.file_id or self._new_file_id(group)

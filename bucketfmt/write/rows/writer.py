@@ -112,8 +112,8 @@ class TableWriter:
         basis = Basis(self._snapshot(), self._finder)
         if basis.index.keeps_file_ids:
             raise UnsupportedError(
-                "dropping partitions under consistent hashing, where file ids belong to the "
-                "ring; delete the rows with a filter"
+                "dropping partitions where the table's hashing metadata state the file ids of "
+                "buckets; delete the rows with a filter"
             )
         unknown = sorted(set(paths) - set(basis.snapshot.partitions))
         if unknown:

@@ -11,6 +11,20 @@ import numpy as np
 import pyarrow as pa
 
 from bucketfmt.format.buckets.child_nodes import find_ring_changes
+from bucketfmt.format.buckets.extendible_directory import (
+    DirectoryBucket,
+    buddy_of,
+    directory_entries,
+    merge_bucket,
+    split_bucket,
+)
+from bucketfmt.format.buckets.extendible_metadata import (
+    ExtendibleMetadata,
+    choose_extendible_metadata,
+    decode_extendible_metadata,
+    encode_extendible_metadata,
+    initial_extendible_metadata,
+)
 from bucketfmt.format.buckets.hashing_metadata import (
     HashingMetadata,
     choose_hashing_metadata,
@@ -52,7 +66,7 @@ from bucketfmt.format.keys.record_keys import (
 from bucketfmt.format.table.table_config import KeyGenerator
 from bucketfmt.format.timeline.plans import ClusteringGroup, ClusteringPlan
 from bucketfmt.index.infer import infer_num_buckets
-from bucketfmt.index.layout import FixedBuckets, RingBuckets
+from bucketfmt.index.layout import DirectoryBuckets, FixedBuckets, RingBuckets
 from bucketfmt.rows.columns.java_text import java_strings
 from tests.spec.formats.values import Json, as_bytes
 
@@ -231,6 +245,44 @@ def hashing_metadata_choice(question: Json) -> Json:
     )
 
 
+def _buckets(values: Json) -> list[DirectoryBucket]:
+    return msgspec.convert(values, list[DirectoryBucket])
+
+
+def directory_bucket_of_key(question: Json) -> Json:
+    buckets = DirectoryBuckets(
+        tuple(_buckets(question["buckets"])),
+        tuple(question["fields"]),
+        KeyDialect(question["dialect"]),
+    )
+    return buckets.assign(pa.array([question["key"]])).tolist()[0]
+
+
+def directory_split(question: Json) -> Json:
+    low, high = question["prefixes"]
+    return _nodes(split_bucket(_buckets(question["buckets"]), question["bucket_id"], (low, high)))
+
+
+def directory_merge(question: Json) -> Json:
+    buckets, bucket_id = _buckets(question["buckets"]), question["bucket_id"]
+    if buddy_of(buckets, bucket_id) is None:
+        return None
+    return _nodes(merge_bucket(buckets, bucket_id, question["prefix"]))
+
+
+def initial_directory(question: Json) -> Json:
+    metadata = initial_extendible_metadata(question["partition_path"], question["num_buckets"])
+    return msgspec.to_builtins(metadata)
+
+
+def extendible_metadata_text(value: Json) -> Json:
+    return encode_extendible_metadata(msgspec.convert(value, ExtendibleMetadata)).decode()
+
+
+def extendible_metadata_choice(question: Json) -> Json:
+    return choose_extendible_metadata(question["instants"], question["visible"].__contains__)
+
+
 def rehashed_number(question: Json) -> Json:
     found = [Rehash.find({REHASH: text}) for text in question["entries"]]
     rehashes = [rehash for rehash in found if rehash is not None]
@@ -239,6 +291,15 @@ def rehashed_number(question: Json) -> Json:
 
 FORMATS: dict[str, Callable[[Any], Json]] = {
     "bucket-id": bucket_id,
+    "directory-bucket-of-key": directory_bucket_of_key,
+    "directory-entries": lambda q: directory_entries(_buckets(q)).tolist(),
+    "directory-merge": directory_merge,
+    "directory-split": directory_split,
+    "extendible-metadata": lambda data: msgspec.to_builtins(
+        decode_extendible_metadata(as_bytes(data))
+    ),
+    "extendible-metadata-choice": extendible_metadata_choice,
+    "extendible-metadata-text": extendible_metadata_text,
     "hash-values": hash_values,
     "hashing-config": hashing_config,
     "hashing-config-choice": hashing_config_choice,
@@ -247,6 +308,7 @@ FORMATS: dict[str, Callable[[Any], Json]] = {
     "hashing-metadata-choice": hashing_metadata_choice,
     "hashing-metadata-text": hashing_metadata_text,
     "infer-num-buckets": infer,
+    "initial-extendible-metadata": initial_directory,
     "initial-hashing-metadata": initial_metadata,
     "initial-ring": lambda q: _nodes(initial_ring(q["partition_path"], q["num_buckets"])),
     "java-list-hash": java_list_hash_of,

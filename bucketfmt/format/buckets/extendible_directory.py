@@ -1,0 +1,198 @@
+"""The directory of a partition with an extendible hashing index: look-up, split and merge.
+
+Pure. A directory of global depth g has 2^g entries. The low g bits of a hash are the entry of the
+hash, which leads to a bucket. A bucket of local depth d has all hashes that agree in their low d
+bits, so 2^(g - d) entries lead to the bucket, and the lowest of them is the id of the bucket. The
+global depth is the largest local depth. Low bits, so that a directory is doubled by repeating it.
+No release of Hudi has this index: RFC-29 and RFC-42 name it. Source: spec EXT; Fagin et al.,
+Extendible hashing (1979).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+from collections.abc import Iterator, Sequence
+from typing import Annotated
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from bucketfmt.errors import CorruptError
+from bucketfmt.format.keys.hashing import HASH_VALUE_MASK
+
+__all__ = [
+    "HASH_BITS",
+    "DirectoryBucket",
+    "buddy_of",
+    "directory_entries",
+    "format_directory_prefix",
+    "global_depth_of",
+    "initial_directory",
+    "merge_bucket",
+    "split_bucket",
+]
+
+HASH_BITS = HASH_VALUE_MASK.bit_length()
+"""How many bits a hash value has, and so the largest local depth."""
+
+_FIRST_DIGIT = "e"
+_PREFIX = rf"\A{_FIRST_DIGIT}[0-9a-f]{{7}}(-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}}\Z"
+
+
+class DirectoryBucket(msgspec.Struct, frozen=True, rename="camel"):
+    """One bucket: the hashes that it has, and the file group that it stands for.
+
+    The fields in their order are the JSON object. The file id prefix is a UUID whose first digit is
+    `e`: no file id begins with eight decimal digits, as a writer of numbered buckets expects.
+    """
+
+    bucket_id: Annotated[int, msgspec.Meta(ge=0, le=HASH_VALUE_MASK)]  # its low local_depth bits
+    local_depth: Annotated[int, msgspec.Meta(ge=0, le=HASH_BITS)]
+    file_id_prefix: Annotated[str, msgspec.Meta(pattern=_PREFIX)]
+
+
+def global_depth_of(buckets: Sequence[DirectoryBucket]) -> int:
+    """Return the global depth of a directory: the largest local depth.
+
+    Raises:
+        CorruptError: there is no bucket.
+    """
+    if not buckets:
+        raise CorruptError("a directory needs at least one bucket")
+    return max(bucket.local_depth for bucket in buckets)
+
+
+def directory_entries(
+    buckets: Sequence[DirectoryBucket], *, is_whole: bool = True
+) -> npt.NDArray[np.int32]:
+    """Return the bucket id that each entry leads to, int32, 2^(global depth) of them.
+
+    Whoever decodes buckets checks the depth against `limits.directory_depth_max` before.
+
+    Args:
+        buckets: The buckets.
+        is_whole: They are of one partition: each entry has to lead to a bucket. Otherwise -1
+            stands for no bucket, and the file groups may be any.
+
+    Raises:
+        CorruptError: the buckets do not have each hash once, are not in ascending order of their
+            ids, or share a file group.
+    """
+    free = -1
+    entries = np.full(1 << global_depth_of(buckets), free, np.int32)
+    previous = free
+    for bucket in buckets:
+        number, step = bucket.bucket_id, 1 << bucket.local_depth
+        if not previous < number < step:
+            raise CorruptError(
+                f"bucket ids ascend and have at most local depth bits, but {number} with "
+                f"{bucket.local_depth} bits follows {previous}"
+            )
+        own = entries[number::step]
+        if (own != free).any():
+            raise CorruptError(f"directory entries of bucket {number} lead to another bucket too")
+        own[:] = number
+        previous = number
+    if is_whole and (entries == free).any():
+        raise CorruptError(f"directory entry {int(np.argmin(entries))} leads to no bucket")
+    if is_whole and len({bucket.file_id_prefix for bucket in buckets}) < len(buckets):
+        raise CorruptError("two buckets of a directory share a file group")
+    return entries
+
+
+def initial_directory(partition_path: str, num_buckets: int) -> tuple[DirectoryBucket, ...]:
+    """Return the directory every writer gives a partition at first: derived names, equal depths.
+
+    Raises:
+        ValueError: `num_buckets` is not a power of two, or has more bits than a hash value.
+    """
+    depth = num_buckets.bit_length() - 1
+    if num_buckets < 1 or num_buckets != 1 << depth or depth > HASH_BITS:
+        raise ValueError(
+            f"a directory begins with 1, 2, 4, ... 2^{HASH_BITS} buckets, not {num_buckets}"
+        )
+    path = partition_path.encode()
+    buckets = []
+    for number in range(num_buckets):
+        name = depth.to_bytes(8, "big") + number.to_bytes(8, "big") + path
+        digest = hashlib.md5(name, usedforsecurity=False).digest()
+        prefix = format_directory_prefix(str(uuid.UUID(bytes=digest, version=3)))
+        buckets.append(DirectoryBucket(number, depth, prefix))
+    return tuple(buckets)
+
+
+def format_directory_prefix(uuid_text: str) -> str:
+    """Return the file id prefix that is made of a UUID."""
+    return _FIRST_DIGIT + uuid_text[1:]
+
+
+def split_bucket(
+    buckets: Sequence[DirectoryBucket], bucket_id: int, prefixes: tuple[str, str]
+) -> tuple[DirectoryBucket, ...] | None:
+    """Return the directory with one bucket split by its next bit; None where no bit is left.
+
+    Both halves are new file groups: the first prefix gets the hashes whose next bit is 0. The
+    directory is twice as large if the bucket had its depth.
+
+    Raises:
+        ValueError: there is no such bucket.
+    """
+    bucket = _find(buckets, bucket_id)
+    depth = bucket.local_depth
+    if depth == HASH_BITS:
+        return None
+    low, high = prefixes
+    return _sorted(
+        *(other for other in buckets if other is not bucket),
+        DirectoryBucket(bucket_id, depth + 1, low),
+        DirectoryBucket(bucket_id + (1 << depth), depth + 1, high),
+    )
+
+
+def buddy_of(buckets: Sequence[DirectoryBucket], bucket_id: int) -> DirectoryBucket | None:
+    """Return the bucket that differs in the last of its bits only.
+
+    None where that half of the hashes is divided further, or the bucket has all hashes.
+
+    Raises:
+        ValueError: there is no such bucket.
+    """
+    bucket = _find(buckets, bucket_id)
+    if not bucket.local_depth:
+        return None
+    other = bucket_id ^ (1 << (bucket.local_depth - 1))
+    for found in buckets:
+        if (found.bucket_id, found.local_depth) == (other, bucket.local_depth):
+            return found
+    return None
+
+
+def merge_bucket(
+    buckets: Sequence[DirectoryBucket], bucket_id: int, prefix: str
+) -> tuple[DirectoryBucket, ...]:
+    """Return the directory with a bucket and its buddy merged into a new file group.
+
+    The directory is half as large if no other bucket has its depth.
+
+    Raises:
+        ValueError: there is no such bucket, or the bucket has no buddy.
+    """
+    bucket, buddy = _find(buckets, bucket_id), buddy_of(buckets, bucket_id)
+    if buddy is None:
+        raise ValueError(f"bucket {bucket_id} has no buddy of its depth, {bucket.local_depth}")
+    merged = DirectoryBucket(min(bucket_id, buddy.bucket_id), bucket.local_depth - 1, prefix)
+    return _sorted(*(other for other in buckets if other not in (bucket, buddy)), merged)
+
+
+def _sorted(*buckets: DirectoryBucket) -> tuple[DirectoryBucket, ...]:
+    return tuple(sorted(buckets, key=lambda bucket: bucket.bucket_id))
+
+
+def _find(buckets: Sequence[DirectoryBucket], bucket_id: int) -> DirectoryBucket:
+    found: Iterator[DirectoryBucket] = (b for b in buckets if b.bucket_id == bucket_id)
+    bucket = next(found, None)
+    if bucket is None:
+        raise ValueError(f"the directory has no bucket {bucket_id}")
+    return bucket
