@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     )
     from bucketfmt.limits import Limits
     from bucketfmt.resize.advice import BucketAdvice, PartitionAdvice, Recommendation
+    from bucketfmt.resize.plan_migrate import MigratePreview, MigrateResult
     from bucketfmt.resize.plan_rehash import RehashPreview
     from bucketfmt.resize.plan_ring import ResizePreview
     from bucketfmt.resize.rewrite import StartedRewrite
@@ -106,6 +107,8 @@ __all__ = [
     "LockLostError",
     "LockTimeoutError",
     "MiddleSplit",
+    "MigratePreview",
+    "MigrateResult",
     "NotFoundError",
     "PartitionAdvice",
     "PartitionBucketIndex",
@@ -174,6 +177,8 @@ _MODULES = {
     "LockLostError": "bucketfmt.errors",
     "LockTimeoutError": "bucketfmt.errors",
     "MiddleSplit": "bucketfmt.resize.split_policies",
+    "MigratePreview": "bucketfmt.resize.plan_migrate",
+    "MigrateResult": "bucketfmt.resize.plan_migrate",
     "NotFoundError": "bucketfmt.errors",
     "PartitionAdvice": "bucketfmt.resize.advice",
     "PartitionBucketIndex": "bucketfmt.index.model",

@@ -27,9 +27,10 @@ from bucketfmt.check import run as checking
 from bucketfmt.check.report import CheckReport, Depth
 from bucketfmt.check.salvage import load_config_to_check
 from bucketfmt.errors import BucketfmtError, ConflictError, NotFoundError
+from bucketfmt.format.keys.record_keys import KeyEncoding
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.format.timeline.write_operation import WriteOperation
-from bucketfmt.index.model import Index, SimpleBucketIndex
+from bucketfmt.index.model import BucketIndex, Index, SimpleBucketIndex
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
 from bucketfmt.location.key_encoding import find_key_encoding
 from bucketfmt.location.record_locations import RECORD_INDEX
@@ -41,6 +42,13 @@ from bucketfmt.resize.advice import (
     BucketAdvice,
     load_figures,
     plan_advice,
+)
+from bucketfmt.resize.migrate import Migrator
+from bucketfmt.resize.plan_migrate import (
+    PARTITIONS_PER_COMMIT,
+    MigratePreview,
+    MigrateResult,
+    Migration,
 )
 from bucketfmt.resize.plan_rehash import RehashPreview
 from bucketfmt.resize.plan_ring import ResizeLimits, ResizePreview
@@ -104,6 +112,9 @@ __all__ = [
 StartedOperation = Literal[
     "upsert", "insert", "bulk_insert", "insert_overwrite", "insert_overwrite_table", "delete"
 ]
+
+KeyForm = Literal["value", "named"]
+Duplicates = Literal["refuse", "latest"]
 
 
 def open(  # noqa: A001  (bucketfmt.open)
@@ -663,6 +674,94 @@ class Table(ReadableTable):
 
     def _resizer(self) -> RingResizer:
         return RingResizer(self._listed_snapshot, self._index_finder, self._transactions)
+
+    def migrate(
+        self,
+        index: BucketIndex | None = None,
+        *,
+        keys: KeyForm | None = None,
+        duplicates: Duplicates = "refuse",
+        partitions_per_commit: int = PARTITIONS_PER_COMMIT,
+        codec: Codec | None = None,
+        progress: ProgressCallback | None = None,
+    ) -> MigrateResult | None:
+        """Give a table with another index, or without one, a bucket index.
+
+        Each replacecommit moves some partitions. Readers go on, `as_of` reads the table as it was
+        before until its files are cleaned, and rows keep their commit times. The table has its old
+        index, and may be written by it, until the last step, which states the new index. A
+        partition that others wrote to since it was moved is moved again. After a crash or an error
+        a call with the same arguments goes on with the partitions that are left.
+
+        Args:
+            index: The bucket index; rules take table version 9, and rings a merge-on-read table.
+                None, with `keys`, leaves a table its numbered buckets.
+            keys: How complex keys of one field are written anew, where Hudi releases have written
+                some as `7` (`value`) and some as `id:7` (`named`). Of two rows of one record the
+                row stays that the ordering fields, or the commit times, say is later.
+            duplicates: What to do where several rows of a partition have one key, as tables have
+                that were appended to: `refuse`, or keep the `latest`.
+            partitions_per_commit: How many partitions a replacecommit moves.
+            codec: Of parquet; by default that of the table's files.
+            progress: Called as partitions are done.
+
+        Returns:
+            What was done; None if the table has the index already.
+
+        Raises:
+            ValueError: the index is not for such a table; or `keys` is for none such.
+            UnsupportedError: the table has other buckets already; keys have several rows, or are
+                written in several ways; or the table is of a kind that is not written.
+            ConflictError: a compaction or a clustering is pending, or others are writing by the old
+                index all the time. Partitions that were moved stay moved.
+            LockTimeoutError: the table lock could not be acquired.
+        """
+        migration = self._migration(index, keys, duplicates)
+        number = check_int("partitions_per_commit", partitions_per_commit, 1)
+        _check_compaction(1, codec, progress)
+        done = self._migrator().run(migration, number, codec, progress)
+        if done is not None:
+            self._index_finder.forget_argument()
+            self._adopt(load_config(self.store, self.limits))
+        return done
+
+    def preview_migrate(
+        self,
+        index: BucketIndex | None = None,
+        *,
+        keys: KeyForm | None = None,
+        duplicates: Duplicates = "refuse",
+        partitions_per_commit: int = PARTITIONS_PER_COMMIT,
+    ) -> MigratePreview:
+        """Return what `migrate` would do now. Reads only; raises the errors of its planning.
+
+        Whether keys have several rows is found when they are moved.
+        """
+        migration = self._migration(index, keys, duplicates)
+        number = check_int("partitions_per_commit", partitions_per_commit, 1)
+        return self._migrator().preview(migration, number)
+
+    def _migration(
+        self, index: BucketIndex | None, keys: KeyForm | None, duplicates: Duplicates
+    ) -> Migration:
+        check_choice("duplicates", duplicates, get_args(Duplicates))
+        encoding = None
+        if keys is not None:
+            check_choice("keys", keys, get_args(KeyForm))
+            encoding = KeyEncoding[keys.upper()]
+        if index is None:
+            index = self._index_finder.resolve(self._listed_snapshot()).bucket_index
+            if index is None or encoding is None:
+                raise ValueError(
+                    "migrate takes the index that the table is to have, such as "
+                    "SimpleBucketIndex(16); only keys are written anew without it, in a table that "
+                    "has buckets"
+                )
+        check_kind("index", index, BucketIndex, "a bucket index such as SimpleBucketIndex(16)")
+        return Migration(index, encoding, keeps_latest=duplicates == "latest")
+
+    def _migrator(self) -> Migrator:
+        return Migrator(self._listed_snapshot, self._index_finder, self._transactions)
 
     def clean(
         self,

@@ -63,6 +63,13 @@ class PartitionChecker:
         self._rings: dict[str, Ring] = {}
         self._directories: dict[str, DirectoryCheck] = {}
         self._groups = sum(map(len, slices.values()))
+        # A migration that did not end has moved some partitions to buckets.
+        self._moved = {
+            (path, file_id)
+            for commit in state.commits
+            if commit.migration is not None
+            for path, file_id, *_ in commit.files
+        }
         self._ledger = WriteLedger.of(
             self._state.timeline, self._state.config.table_version, self._state.commits
         )
@@ -91,7 +98,8 @@ class PartitionChecker:
             if num_buckets is not None and not view.is_contradicted:
                 yield from find_groups_beyond(slices, num_buckets, view.has_rules)
         if not view.has_stored_buckets:
-            yield from find_foreign_groups(slices, view.has_buckets, self._groups)
+            others = [own for own in slices if (partition_path, own.file_id) not in self._moved]
+            yield from find_foreign_groups(others, view.has_buckets, self._groups)
         if view.has_stored_buckets or view.has_buckets:
             yield from find_skew(partition_path, slices)
         yield from self._check_files(partition_path, slices, explained)

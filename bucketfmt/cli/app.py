@@ -73,6 +73,10 @@ COMMANDS = {
         f"{_ROOM}.services",
         "Split large buckets of consistent hashing rings, and merge small neighbours.",
     ),
+    "migrate": (
+        f"{_ROOM}.services",
+        "Give a table with another index, or without one, a bucket index.",
+    ),
     "rollback": (f"{_ROOM}.services", "Take back the newest write, or a failed write."),
     "savepoint": (f"{_ROOM}.services", "Keep the table as it is now, for a later restore."),
     "restore": (

@@ -56,10 +56,11 @@ def find_rehashed_number(snapshot: Snapshot, config: TableConfig) -> RehashedNum
 
 
 def may_be_rehashed(config: TableConfig, before: Snapshot | None, now: Timeline) -> bool:
-    """Whether the properties may state another number of buckets than when they were read.
+    """Whether the properties may state other buckets than when they were read.
 
     A rehash is a replacecommit, and its number is recorded at once or by a later write. Until then
-    its commit tells, and once the commit is archived nothing else does.
+    its commit tells, and once the commit is archived nothing else does. A migration records the
+    index after its last replacecommit.
 
     Args:
         config: The properties as they were read.
@@ -68,6 +69,8 @@ def may_be_rehashed(config: TableConfig, before: Snapshot | None, now: Timeline)
     """
     if before is None:
         return not IndexSettings.KEYS.isdisjoint(config.properties)
+    if before.state.has_migrations and "hoodie.bucket.index.num.buckets" not in config.properties:
+        return True
     rehashed = find_rehashed_number(before, before.state.config)
     if rehashed is not None and rehashed.number != rehashed.stated:
         return True

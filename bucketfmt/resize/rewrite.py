@@ -19,6 +19,7 @@ from bucketfmt.format.timeline.write_operation import WriteOperation
 from bucketfmt.progress import ProgressCallback, Steps
 from bucketfmt.resize.plan_rewrite import RewriteStep
 from bucketfmt.resize.rewrite_task import RewriteTask, encode_step, groups_of
+from bucketfmt.resize.settle_keys import KeySettling
 from bucketfmt.rows.parquet.parquet_chunks import Codec
 from bucketfmt.snapshot.state import TableState
 from bucketfmt.storage.streams import map_in_order, worker_count
@@ -50,12 +51,14 @@ class RewritePlan:
         steps: All file groups of the steps are hidden by the commit.
         operation: What the commit says that it is.
         extra_metadata: What the commit says beside the schema.
+        settling: What becomes of keys; None if they stay, and each has one row.
     """
 
     basis: Basis
     steps: Sequence[RewriteStep]
     operation: WriteOperation
     extra_metadata: Mapping[str, str] = field(default_factory=dict)
+    settling: KeySettling | None = None
 
     @property
     def replaced(self) -> dict[str, list[str]]:
@@ -116,6 +119,7 @@ class StartedRewrite(StartedWork):
             instant=self.instant,
             reporter=load_reporter(state.store, state.config, state.limits, takes_keys=False),
             codec=self._codec or DEFAULT_CODEC,
+            settling=plan.settling,
         )
 
     def run(self, execute: Execute) -> CommitResult:

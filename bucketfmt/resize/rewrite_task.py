@@ -21,6 +21,7 @@ from bucketfmt.format.timeline.commit_metadata import NULL_COMMIT
 from bucketfmt.index.layout_codec import decode_layout, encode_layout
 from bucketfmt.location.routes import Route
 from bucketfmt.resize.plan_rewrite import RewriteStep
+from bucketfmt.resize.settle_keys import KeySettling, SettledRows
 from bucketfmt.rows.columns.meta_columns import RECORD_KEY
 from bucketfmt.rows.columns.meta_rows import add_meta_fields
 from bucketfmt.rows.parquet.base_file_writer import encode_base_file
@@ -96,9 +97,11 @@ class RewriteTask(BaseFileTask):
 
     Attributes:
         codec: Of parquet.
+        settling: What becomes of keys; None if they stay, and each has one row.
     """
 
     codec: Codec
+    settling: KeySettling | None = None
 
     def rewrite(self, payload: bytes, write_token: str) -> list[bytes]:
         """Write the rows of a step to their new file groups, and return a receipt for each.
@@ -112,7 +115,8 @@ class RewriteTask(BaseFileTask):
 
         Raises:
             CorruptError: a file is missing or damaged, or has keys of other buckets.
-            UnsupportedError: blocks that are not read here; let Hudi compact the table.
+            UnsupportedError: blocks that are not read here; let Hudi compact the table. Or keys
+                are not as `settling` has them.
             ConflictError: the commit has ended meanwhile.
             StorageError: the store failed.
         """
@@ -120,7 +124,10 @@ class RewriteTask(BaseFileTask):
         step = _decode(payload)
         path, layout = step.partition_path, decode_layout(step.layout)
         with GroupedRows() as grouped:
-            for rows in self._read(step):
+            for read in self._read(step):
+                rows = read
+                if self.settling is not None:
+                    rows = self.settling.name_keys(read, path)
                 numbers = layout.assign(rows.column(RECORD_KEY))
                 paths = pa.chunked_array([pa.repeat(pa.scalar(path), rows.num_rows)])
                 for route, own in split_rows(rows, paths, numbers):
@@ -149,7 +156,10 @@ class RewriteTask(BaseFileTask):
         receipt = Receipt(partition_path=path, file_id=file_id, write_token=write_token)
         if not grouped.num_rows([route]):
             return receipt
-        rows, name = grouped.rows([route]), self.name(file_id, write_token)
+        settled = SettledRows(grouped.rows([route]), 0, 0)
+        if self.settling is not None:
+            settled = self.settling.settle(settled.rows, path)
+        rows, name = settled.rows, self.name(file_id, write_token)
         data = encode_base_file(
             rows if self.is_populated else rows.drop_columns([RECORD_KEY]),
             add_meta_fields(self.avro_schema),
@@ -160,6 +170,11 @@ class RewriteTask(BaseFileTask):
         marker = MarkerName(path, name, IoType.CREATE)
         stat, report = self.put(marker, file_id, data, rows.column(RECORD_KEY))
         stat = msgspec.structs.replace(
-            stat, prev_commit=NULL_COMMIT, num_writes=rows.num_rows, num_inserts=rows.num_rows
+            stat,
+            prev_commit=NULL_COMMIT,
+            num_writes=rows.num_rows,
+            num_inserts=rows.num_rows - settled.renamed,
+            num_update_writes=settled.renamed,
+            num_deletes=settled.dropped,
         )
         return msgspec.structs.replace(receipt, stat=stat, report=report)

@@ -95,6 +95,11 @@ class TableState:
         """The changes of the number of buckets that these instants made."""
         return tuple(commit.rehash for commit in self.commits if commit.rehash is not None)
 
+    @cached_property
+    def has_migrations(self) -> bool:
+        """Whether one of these instants moved partitions to a bucket index."""
+        return any(commit.migration is not None for commit in self.commits)
+
     def listed_by(self, lister: FileLister) -> TableState:
         """Return this state with another lister; what was read of the timeline stays read."""
         if lister is self.lister:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from bucketfmt.format.buckets.migrations import MIGRATION
 from bucketfmt.format.buckets.rehashes import Rehash
 from bucketfmt.format.names.names import BaseFileName, LogFileName, find_data_file_name
 from bucketfmt.format.names.paths import check_relative_path
@@ -42,7 +43,8 @@ class CommitRecord:
 
     `files` holds (partition path, file id, path, parsed name, offset, size, rows, deletes).
     `replaced` holds the (partition path, file id) this instant replaced.
-    `rehash` is how it changed the number of buckets, if it did.
+    `rehash` is how it changed the number of buckets, if it did; `migration` is what it says of the
+    bucket index that it moved partitions to.
     """
 
     requested_time: str
@@ -53,6 +55,7 @@ class CommitRecord:
     files: tuple[_NamedFile, ...] = field(repr=False)
     replaced: tuple[tuple[str, str], ...] = field(repr=False, default=())
     rehash: Rehash | None = None
+    migration: str | None = None
 
     @classmethod
     def from_metadata(
@@ -96,6 +99,7 @@ class CommitRecord:
             files=tuple(files),
             replaced=tuple(replaced),
             rehash=Rehash.find(extra, limits),
+            migration=extra.get(MIGRATION) or None,
         )
 
 

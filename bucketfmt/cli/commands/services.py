@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from enum import Enum
 from typing import Annotated, Any, cast
@@ -21,9 +22,17 @@ from bucketfmt.cli.commands.writing import (
 from bucketfmt.cli.options import IndexOption, Output, OutputOption, StorageOption, TableArgument
 from bucketfmt.cli.progress import shown_progress
 from bucketfmt.cli.render import console, print_facts, size_text
+from bucketfmt.index.model import (
+    BucketIndex,
+    ConsistentHashingIndex,
+    PartitionBucketIndex,
+    SimpleBucketIndex,
+)
+from bucketfmt.resize.plan_migrate import PARTITIONS_PER_COMMIT
 from bucketfmt.write.commit.result import CommitResult
 
-__all__ = ["archive", "clean", "compact", "rehash", "resize", "restore", "rollback", "savepoint"]
+__all__ = ["archive", "clean", "compact", "migrate", "rehash", "resize", "restore"]
+__all__ += ["rollback", "savepoint"]
 
 app = typer.Typer()
 
@@ -173,6 +182,128 @@ def rehash(
             num_buckets, codec=None if codec is None else codec.value, progress=progress
         )
     _print_done(result, f"the table has {num_buckets} buckets already", output)
+
+
+class Keys(str, Enum):
+    """How complex keys of one field are written."""
+
+    VALUE = "value"
+    NAMED = "named"
+
+
+class Duplicates(str, Enum):
+    """What to do where several rows have one key."""
+
+    REFUSE = "refuse"
+    LATEST = "latest"
+
+
+@app.command()
+def migrate(
+    table: TableArgument,
+    buckets: Annotated[
+        int | None,
+        typer.Option("--buckets", min=1, help="Buckets of each partition; the default of rules."),
+    ] = None,
+    rules: Annotated[
+        str | None,
+        typer.Option("--rules", metavar="REGEX,N;...", help="Numbers of some partitions."),
+    ] = None,
+    ring: Annotated[
+        int | None,
+        typer.Option("--ring", min=1, help="Consistent hashing, with this many buckets at first."),
+    ] = None,
+    hash_fields: Annotated[
+        str | None,
+        typer.Option("--hash-fields", metavar="FIELD,...", help="By default all key fields."),
+    ] = None,
+    keys: Annotated[
+        Keys | None,
+        typer.Option("--keys", help="Write all complex keys of one field as `7` or as `id:7`."),
+    ] = None,
+    duplicates: Annotated[
+        Duplicates, typer.Option("--duplicates", help="Where several rows have one key.")
+    ] = Duplicates.REFUSE,
+    partitions_per_commit: Annotated[
+        int, typer.Option("--partitions-per-commit", min=1, help="Moved by a commit.")
+    ] = PARTITIONS_PER_COMMIT,
+    codec: CodecOption = None,
+    dry_run: DryRun = False,
+    lock: LockOption = Lock.AUTO,
+    output: OutputOption = Output.TEXT,
+    storage_option: StorageOption = None,
+) -> None:
+    """Give a table with another index, or without one, a bucket index.
+
+    Others read and write meanwhile. After an error or a crash, run it again: it goes on.
+    """
+    index = _bucket_index(buckets, rules, ring, hash_fields, is_needed=keys is None)
+    opened = open_to_write(table, storage_option, None, lock)
+    if dry_run:
+        found = opened.preview_migrate(
+            index,
+            keys=None if keys is None else keys.value,
+            duplicates=duplicates.value,
+            partitions_per_commit=partitions_per_commit,
+        )
+        done = f" ({found.partitions_done} are done)" if found.partitions_done else ""
+        facts: dict[str, Any] = {
+            "index": found.index,
+            "partitions": f"{found.partitions}{done}",
+            "file groups": found.file_groups,
+            "bytes to read": size_text(found.bytes),
+            "commits": found.commits,
+            "about": f"{found.seconds:.0f} s, at {found.rate}",
+        }
+        _print(asdict(found), facts | _notes(found.notes), output, dry_run)
+        return
+    with shown_progress("planning") as progress:
+        result = opened.migrate(
+            index,
+            keys=None if keys is None else keys.value,
+            duplicates=duplicates.value,
+            partitions_per_commit=partitions_per_commit,
+            codec=None if codec is None else codec.value,
+            progress=progress,
+        )
+    if result is None:
+        _print_done(None, "the table has this index already", output)
+        return
+    facts = {
+        "index": result.index,
+        "commits": ", ".join(result.instants) or "-",
+        "partitions": result.partitions,
+        "rows": result.rows,
+        "keys renamed": result.keys_renamed,
+        "rows dropped": result.rows_dropped,
+    }
+    _print(asdict(result), facts | _notes(result.notes), output)
+
+
+def _bucket_index(
+    buckets: int | None,
+    rules: str | None,
+    ring: int | None,
+    hash_fields: str | None,
+    *,
+    is_needed: bool,
+) -> BucketIndex | None:
+    fields = tuple(hash_fields.split(",")) if hash_fields else None
+    if ring is not None:
+        if buckets is not None or rules is not None:
+            raise typer.BadParameter("--ring goes with neither --buckets nor --rules")
+        return ConsistentHashingIndex(ring, hash_fields=fields)
+    if buckets is None:
+        if is_needed or rules is not None or fields is not None:
+            raise typer.BadParameter("give --buckets N, with --rules or without, or --ring N")
+        return None
+    if rules is not None:
+        return PartitionBucketIndex(buckets, rules, fields)
+    return SimpleBucketIndex(buckets, fields)
+
+
+def _notes(notes: Sequence[str]) -> dict[str, str]:
+    return {"note": "\n".join(notes)} if notes else {}
 
 
 @app.command()

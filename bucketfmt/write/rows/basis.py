@@ -54,7 +54,11 @@ class Basis:
     """
 
     def __init__(
-        self, snapshot: Snapshot, finder: IndexFinder, incoming: GivenColumns | None = None
+        self,
+        snapshot: Snapshot,
+        finder: IndexFinder,
+        incoming: GivenColumns | None = None,
+        index: Index | None = None,
     ) -> None:
         """Read what a write needs to know.
 
@@ -63,17 +67,20 @@ class Basis:
             finder: Its index.
             incoming: The columns of the rows to write, and what they may change; None for a
                 write without rows.
+            index: The index that the table is given by work which rewrites all of its rows, and
+                which therefore needs neither to know the present index nor how keys are written;
+                None: the table keeps its index.
 
         Raises:
             IndexUnknownError: nothing tells how keys map to buckets.
             UnsupportedError: a kind of table that this release does not write.
             SchemaError: the rows do not fit the table.
         """
-        self.key_encoding = find_key_encoding(snapshot)
+        self.key_encoding = find_key_encoding(snapshot) if index is None else None
         self.snapshot = snapshot
         self.incoming = incoming
         self.finder = finder
-        self.index: Index = _writable_index(finder.resolve(snapshot))
+        self.index: Index = _writable_index(finder.resolve(snapshot)) if index is None else index
         self._config = snapshot.state.config
         check_writable(snapshot.state.config)
         check_operations_are_not_kept(snapshot)

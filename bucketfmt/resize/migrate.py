@@ -1,0 +1,373 @@
+"""Migration: a table with another index, or without one, becomes a table with a bucket index.
+
+I/O. Each replacecommit moves the rows of some partitions to buckets. The table has its old index
+until all partitions are moved and nobody is writing: then, under the table lock, hoodie.properties
+state the new index, and its rings or rules are put. Decision 26.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+
+from bucketfmt.errors import ConflictError, IndexUnknownError, UnsupportedError
+from bucketfmt.format.buckets.hashing_metadata import encode_hashing_metadata
+from bucketfmt.format.buckets.index_settings import IndexSettings
+from bucketfmt.format.buckets.migrations import MIGRATION
+from bucketfmt.format.buckets.rehashes import REHASH
+from bucketfmt.format.keys.record_keys import KeyEncoding, dialect_for_table_version
+from bucketfmt.format.names.instants import INIT_INSTANT
+from bucketfmt.format.names.layout import (
+    HASHING_METADATA_FOLDERS,
+    format_hashing_metadata_name,
+    hashing_metadata_folder,
+)
+from bucketfmt.format.names.paths import join_path
+from bucketfmt.format.table.table_config import KeyGenerator, TableConfig
+from bucketfmt.index.resolve import check_hash_fields, find_stray_file_group
+from bucketfmt.location.find_index import IndexFinder
+from bucketfmt.location.key_encoding import find_key_encoding
+from bucketfmt.location.rule_files import load_rules, put_initial_rules
+from bucketfmt.progress import ProgressCallback
+from bucketfmt.resize.growth import estimate_duration
+from bucketfmt.resize.plan_migrate import (
+    MigratePreview,
+    MigrateResult,
+    Migration,
+    find_migrating,
+    find_ring,
+    find_what_changes,
+    is_migrated,
+    plan_layout,
+    plan_steps,
+    preview_migration,
+)
+from bucketfmt.resize.plan_rewrite import rescale_operation
+from bucketfmt.resize.rehash import slices_to_divide
+from bucketfmt.resize.rewrite import RewritePlan, StartedRewrite, check_nothing_pending
+from bucketfmt.resize.settle_keys import KeySettling
+from bucketfmt.rows.parquet.parquet_chunks import Codec
+from bucketfmt.snapshot.snapshot import Snapshot
+from bucketfmt.timeline.table_properties import change_properties
+from bucketfmt.write.commit.locked_table import LockedTable
+from bucketfmt.write.commit.result import CommitResult
+from bucketfmt.write.commit.transactions import Transactions
+from bucketfmt.write.rows.basis import Basis
+
+__all__ = ["Migrator"]
+
+_ROUNDS_MAX = 8
+"""How often partitions that others write to meanwhile are moved again, before it gives up."""
+
+
+class Migrator:
+    """Moves one table to a bucket index."""
+
+    def __init__(
+        self,
+        snapshot: Callable[[], Snapshot],
+        finder: IndexFinder,
+        transactions: Transactions,
+        workers: int | None = None,
+    ) -> None:
+        """Set up.
+
+        Args:
+            snapshot: Returns the table as it is now.
+            finder: Its index.
+            transactions: How the table is written to.
+            workers: Partitions to move at a time.
+        """
+        self._snapshot = snapshot
+        self._finder = finder
+        self._owner = transactions
+        self._workers = workers
+
+    def preview(self, migration: Migration, partitions_per_commit: int) -> MigratePreview:
+        """Return what `run` would do now. Reads only; raises the errors of its planning."""
+        snapshot = self._snapshot()
+        self._check(snapshot, migration)
+        left = self._find_left(snapshot, migration)
+        slices = slices_to_divide(snapshot, left)
+        size = sum(each.size for each in slices)
+        return preview_migration(
+            migration,
+            slices,
+            len(snapshot.partitions) - len(left),
+            partitions_per_commit,
+            estimate_duration(size, snapshot.commits),
+            self._notes(snapshot.state.config, migration),
+        )
+
+    def run(
+        self,
+        migration: Migration,
+        partitions_per_commit: int,
+        codec: Codec | None = None,
+        progress: ProgressCallback | None = None,
+    ) -> MigrateResult | None:
+        """Move the partitions that are left, and record the index; None if there is nothing to do.
+
+        Raises:
+            UnsupportedError: the table has other buckets already, or is of a kind that is not
+                written; or keys have several rows, or several encodings.
+            ConflictError: a compaction or a clustering is pending; others write faster than
+                partitions can be moved, or are writing when the index is to be recorded. What was
+                moved stays moved: a later call goes on.
+            LockTimeoutError: the table lock could not be acquired.
+        """
+        snapshot = self._snapshot()
+        self._check(snapshot, migration)
+        notes = self._notes(snapshot.state.config, migration)
+        done: list[CommitResult] = []
+        partitions, has_recorded = 0, False
+        for _ in range(_ROUNDS_MAX):
+            left = self._find_left(snapshot, migration)
+            for paths in _batches(left, partitions_per_commit):
+                commit = self._move(migration, paths, codec, progress)
+                done += [] if commit is None else [commit]
+                partitions += len(paths)
+            if left:
+                snapshot = self._snapshot()
+                left = self._find_left(snapshot, migration)
+            if not left:
+                is_whole = not (done and migration.index.has_rings)
+                if is_whole and self._is_recorded(snapshot.state.config, migration):
+                    break
+                has_recorded = self._record(snapshot, migration)
+                if has_recorded:
+                    break
+            snapshot = self._snapshot()
+        else:
+            raise ConflictError(
+                "others write to the table faster than its partitions can be moved; stop them, "
+                "and migrate again: partitions that are moved are not moved again"
+            )
+        if not done and not has_recorded:
+            return None
+        return MigrateResult(
+            str(migration.index),
+            tuple(commit.instant for commit in done),
+            partitions,
+            sum(commit.rows_inserted + commit.rows_updated for commit in done),
+            sum(commit.rows_updated for commit in done),
+            sum(commit.rows_deleted for commit in done),
+            notes,
+        )
+
+    # -- decisions
+
+    def _check(self, snapshot: Snapshot, migration: Migration) -> None:
+        """Refuse what cannot be migrated, before anything is written.
+
+        Raises:
+            ValueError: the index is not for such a table.
+            UnsupportedError: the table has other buckets already, or no record key.
+            ConflictError: a compaction or a clustering is pending.
+        """
+        state, index = snapshot.state, migration.index
+        config = state.config
+        if not config.record_key_fields:
+            raise UnsupportedError(
+                "a bucket index for a table whose record keys Hudi generates: there is no column "
+                "to hash. Write the rows to a new table with a record key"
+            )
+        check_hash_fields(index, config.record_key_fields)
+        index.check_creatable(config.table_type, config.table_version)
+        if index.has_directories:
+            raise ValueError("extendible hashing is for new tables; give another index")
+        if migration.key_encoding is not None:
+            _check_key_encoding(config, migration)
+        Basis(snapshot, self._finder, index=index)
+        self._find_encoding(snapshot, migration)
+        check_nothing_pending(state)
+        try:
+            present = self._finder.resolve(snapshot).bucket_index
+        except IndexUnknownError:  # hoodie.properties contradict themselves
+            present = None
+        if present is None or self._is_recorded(config, migration):
+            return
+        renames = migration.key_encoding is not None and present.agrees_with(index)
+        entry = migration.entry(config.record_key_fields)
+        is_begun = bool(find_migrating(snapshot.commits, entry))
+        is_stated = "hoodie.bucket.index.num.buckets" in config.properties
+        if not (renames or (is_begun and not is_stated)):
+            raise UnsupportedError(
+                f"the table has {present} already: bucketfmt rehash gives it another number of "
+                "buckets, rescale other rules, resize splits and merges the buckets of rings, and "
+                "index pin records its index"
+            )
+
+    def _find_left(self, snapshot: Snapshot, migration: Migration) -> tuple[str, ...]:
+        """Return the partitions that are to be moved, or moved again."""
+        config = snapshot.state.config
+        own = find_migrating(snapshot.commits, migration.entry(config.record_key_fields))
+        snapshot.slices_of(snapshot.partitions)  # lists them side by side
+        left = [p for p in snapshot.partitions if not is_migrated(snapshot.slices(p), own)]
+        if migration.key_encoding is None and self._is_recorded(config, migration):
+            # Migrated before, and written to since; unless it was restored to before.
+            left = [path for path in left if not self._has_layout(snapshot, path)]
+        return tuple(left)
+
+    def _has_layout(self, snapshot: Snapshot, partition_path: str) -> bool:
+        try:
+            layout = self._finder.layout(snapshot, partition_path)
+        except IndexUnknownError:
+            return False
+        return find_stray_file_group(layout, snapshot.file_ids(partition_path)) is None
+
+    def _is_recorded(self, config: TableConfig, migration: Migration) -> bool:
+        """Whether hoodie.properties state the index."""
+        stated = migration.index.properties(config.record_key_fields)
+        return stated.items() <= config.properties.items()
+
+    def _find_encoding(self, snapshot: Snapshot, migration: Migration) -> KeyEncoding | None:
+        """Return how all keys have to be written; None where keys have one form only.
+
+        Raises:
+            UnsupportedError: keys are written in several ways.
+        """
+        config = snapshot.state.config
+        if not _has_encodings(config):
+            return None
+        if migration.key_encoding is not None:
+            return migration.key_encoding
+        return KeyEncoding.NAMED if config.table_version >= 9 else find_key_encoding(snapshot)
+
+    def _notes(self, config: TableConfig, migration: Migration) -> tuple[str, ...]:
+        if self._is_recorded(config, migration):
+            return ()
+        stated = config.properties.get("hoodie.index.type")
+        return find_what_changes(config, stated, config.metadata_partitions)
+
+    # -- effects
+
+    def _move(
+        self,
+        migration: Migration,
+        paths: Sequence[str],
+        codec: Codec | None,
+        progress: ProgressCallback | None,
+    ) -> CommitResult | None:
+        """Move the rows of some partitions to buckets, as one commit; None if they are gone."""
+        transaction = self._owner.begin("replacecommit")
+        with transaction.aborted_on_error():
+            started = StartedRewrite(transaction, partial(self._plan, migration, paths), codec)
+        with started:
+            if not started.payloads:
+                return None
+            return started.run_in_threads("migrating", self._workers, progress)
+
+    def _plan(self, migration: Migration, paths: Sequence[str], instant: str) -> RewritePlan:
+        """Return the plan for some partitions on the table as it is now.
+
+        Raises:
+            ConflictError: a compaction or a clustering is pending.
+        """
+        snapshot, index = self._snapshot(), migration.index
+        state = snapshot.state
+        config = state.config
+        check_nothing_pending(state)
+        there = tuple(path for path in paths if path in set(snapshot.partitions))
+        dialect = dialect_for_table_version(config.table_version)
+        layouts = {
+            path: plan_layout(index, path, config, dialect, state.limits, instant) for path in there
+        }
+        settling = KeySettling(
+            config,
+            self._find_encoding(snapshot, migration),
+            renames=migration.key_encoding is not None,
+            keeps_latest=migration.keeps_latest or migration.key_encoding is not None,
+        )
+        return RewritePlan(
+            Basis(snapshot, self._finder, index=index),
+            list(plan_steps(slices_to_divide(snapshot, there), layouts)),
+            rescale_operation(config.table_version),
+            {MIGRATION: migration.entry(config.record_key_fields)},
+            settling,
+        )
+
+    def _record(self, snapshot: Snapshot, migration: Migration) -> bool:
+        """State the index, if the table is as it was found and nobody is writing.
+
+        Returns:
+            Whether it is stated; False if others have written since, so that partitions may be
+            left.
+
+        Raises:
+            ConflictError: others are writing by the old index.
+            LockTimeoutError: the table lock could not be acquired.
+        """
+        index = migration.index
+        with self._owner.recovered() as table:
+            writes = table.load_timeline().writes
+            if writes.completed.instants != snapshot.state.timeline.writes.completed.instants:
+                return False
+            pending = writes.pending.instants
+            if pending:
+                raise ConflictError(
+                    f"all partitions are moved, but {pending[0].action} "
+                    f"{pending[0].requested_time} is under way, by the old index. Once it has "
+                    "ended, migrate again, which records the new index"
+                )
+            _put_index_files(table, snapshot, migration)
+            stated = index.properties(table.config.record_key_fields)
+            gone = {*IndexSettings.KEYS, REHASH}
+            change_properties(
+                table.store,
+                table.limits,
+                table.machine.now(),
+                lambda old: {**{k: v for k, v in old.items() if k not in gone}, **stated},
+            )
+        return True
+
+
+def _put_index_files(table: LockedTable, snapshot: Snapshot, migration: Migration) -> None:
+    """Put the rules or the rings of the index; nobody goes by them before the index is stated."""
+    index = migration.index
+    if index.hashing_config is not None:
+        put_initial_rules(table.store, index.hashing_config)
+        if load_rules(snapshot.state) != index.hashing_config:
+            raise UnsupportedError(
+                "the table has bucket rules of an index that it does not have; remove the files "
+                "below .hoodie/.bucket_index/partition_bucket_index_meta, and migrate again"
+            )
+    if not index.has_rings:
+        return
+    for path in snapshot.partitions:
+        ring = find_ring(path, index.num_buckets_of(path), snapshot.slices(path))
+        if ring is not None:
+            folder = hashing_metadata_folder(HASHING_METADATA_FOLDERS[0], path)
+            name = join_path(folder, format_hashing_metadata_name(INIT_INSTANT))
+            # A migration that died here may have put the ring of file groups that are gone.
+            table.store.replace(name, encode_hashing_metadata(ring))
+
+
+def _has_encodings(config: TableConfig) -> bool:
+    """Whether Hudi releases have differed in how they write the table's keys."""
+    is_single = len(config.record_key_fields) == 1
+    is_complex = config.key_generator is KeyGenerator.COMPLEX
+    return is_single and is_complex and config.populate_meta_fields
+
+
+def _check_key_encoding(config: TableConfig, migration: Migration) -> None:
+    """Refuse an encoding that the table's keys cannot have.
+
+    Raises:
+        ValueError: it is such an encoding.
+        UnsupportedError: the table has rings.
+    """
+    if not _has_encodings(config):
+        raise ValueError(
+            "keys are written anew only where they are stored, and are complex keys of one field: "
+            "of other keys there is one encoding"
+        )
+    if migration.index.has_rings:
+        raise UnsupportedError("writing keys anew in a table with rings, whose buckets they leave")
+    if migration.key_encoding is KeyEncoding.VALUE and config.table_version >= 9:
+        raise ValueError("Hudi writes the keys of table version 9 with their field's name: named")
+
+
+def _batches(paths: Sequence[str], number: int) -> Iterator[Sequence[str]]:
+    for start in range(0, len(paths), number):
+        yield paths[start : start + number]

@@ -1,0 +1,145 @@
+"""The keys of rows that are moved to buckets: one encoding for all, and one row for each.
+
+Pure. Where complex keys of one field are written as `7` and as `id:7`, one record has two keys, and
+may have two rows. Source: KeyGenUtils.encodeSingleKeyFieldNameForComplexKeyGen, HUDI-7001.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from bucketfmt.errors import UnsupportedError
+from bucketfmt.format.keys.record_keys import KeyEncoding
+from bucketfmt.format.table.table_config import TableConfig
+from bucketfmt.rows.columns.meta_columns import COMMIT_TIME, RECORD_KEY
+from bucketfmt.rows.columns.virtual_keys import record_keys
+from bucketfmt.rows.merging.combine import find_standing_rows
+from bucketfmt.rows.merging.merge_rules import find_merge_rules
+
+__all__ = ["KeySettling", "SettledRows"]
+
+_RENAMED = "_bucketfmt_renamed"
+_KEYS_SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class SettledRows:
+    """The rows of a bucket, one for each key.
+
+    Attributes:
+        rows: The rows.
+        renamed: How many of them have another key than before.
+        dropped: How many rows of keys of theirs were left out.
+    """
+
+    rows: pa.Table
+    renamed: int
+    dropped: int
+
+
+@dataclass(frozen=True, slots=True)
+class KeySettling:
+    """What becomes of the keys of rows. Pickles.
+
+    Attributes:
+        config: The table.
+        encoding: How keys are to be written; None to take them as they are.
+        renames: Whether keys in another encoding are written anew. Otherwise they are refused.
+        keeps_latest: Whether of several rows with one key, in one encoding, the latest is kept.
+            Otherwise they are refused.
+    """
+
+    config: TableConfig
+    encoding: KeyEncoding | None
+    renames: bool
+    keeps_latest: bool
+
+    def name_keys(self, rows: pa.Table, partition_path: str) -> pa.Table:
+        """Return rows with their keys in one encoding, for `settle`.
+
+        Raises:
+            UnsupportedError: keys are in another encoding, and are not to be written anew.
+            KeyEncodingError, SchemaError: keys do not follow from the columns.
+        """
+        if self.encoding is None or not rows.num_rows:
+            return rows
+        stored = rows.column(RECORD_KEY)
+        wanted = record_keys(rows, self.config, self.encoding, are_stored=True)
+        differs = pc.not_equal(stored, wanted)
+        number = pc.sum(differs).as_py() or 0
+        if number and not self.renames:
+            (field,) = self.config.record_key_fields
+            raise UnsupportedError(
+                f"{number} of {rows.num_rows} rows that were read have keys such as "
+                f"{stored.filter(differs)[0].as_py()!r} where others have them as "
+                f"{self.encoding.value.replace('id', field)!r}; Hudi releases differ in it. Say "
+                "how keys are to be written (--keys value, or --keys named): rows get such keys, "
+                "and of two rows of one record the latest stays",
+                partition=partition_path,
+            )
+        if number:
+            other = next(each for each in KeyEncoding if each is not self.encoding)
+            expected = record_keys(rows, self.config, other, are_stored=True)
+            if not pc.all(pc.equal(stored.filter(differs), expected.filter(differs))).as_py():
+                raise UnsupportedError(
+                    f"keys such as {stored.filter(differs)[0].as_py()!r} do not follow from the "
+                    "record key field, so that they cannot be written anew",
+                    partition=partition_path,
+                )
+        place = rows.schema.get_field_index(RECORD_KEY)
+        named = rows.set_column(place, rows.schema.field(place), wanted.cast(stored.type))
+        return named.append_column(_RENAMED, differs)
+
+    def settle(self, rows: pa.Table, partition_path: str) -> SettledRows:
+        """Return the rows of a bucket as they are written.
+
+        Args:
+            rows: What `name_keys` returned of all of them, in any order.
+            partition_path: The partition, for errors.
+
+        Raises:
+            UnsupportedError: several rows have one key, and the latest is not asked for.
+            SchemaError: an ordering field that decides is null.
+        """
+        keys, flags = rows.column(RECORD_KEY), None
+        if _RENAMED in rows.column_names:
+            flags = rows.column(_RENAMED)
+        if pc.count_distinct(keys, mode="all").as_py() == rows.num_rows:
+            return self._settled(rows, 0)
+        if not self.keeps_latest:
+            _refuse_doubles(keys, flags, partition_path)
+        if COMMIT_TIME in rows.column_names:
+            order = pc.sort_indices(rows.column(COMMIT_TIME))  # stable
+            rows = rows.take(order)
+        standing = find_standing_rows(rows, rows.column(RECORD_KEY), find_merge_rules(self.config))
+        return self._settled(rows.take(pa.array(standing)), rows.num_rows - len(standing))
+
+    def _settled(self, rows: pa.Table, dropped: int) -> SettledRows:
+        if _RENAMED not in rows.column_names:
+            return SettledRows(rows, 0, dropped)
+        renamed = pc.sum(rows.column(_RENAMED)).as_py() or 0
+        return SettledRows(rows.drop_columns([_RENAMED]), renamed, dropped)
+
+
+def _refuse_doubles(
+    keys: pa.ChunkedArray, flags: pa.ChunkedArray | None, partition_path: str
+) -> None:
+    """Refuse rows with one key that had one key before, too."""
+    columns = {"key": keys}
+    if flags is not None:
+        columns["flag"] = flags
+    counted = pa.table(columns).group_by(list(columns)).aggregate([([], "count_all")])
+    doubled = counted.filter(pc.greater(counted.column("count_all"), 1))
+    if not doubled.num_rows:
+        return
+    more = pc.sum(doubled.column("count_all")).as_py() - doubled.num_rows
+    shown = ", ".join(repr(key) for key in doubled.column("key")[:_KEYS_SHOWN].to_pylist())
+    raise UnsupportedError(
+        f"{doubled.num_rows} keys have several rows, {more} rows too many, in one bucket alone: "
+        f"{shown}. A bucket index has one row for each key of a partition. bucketfmt lookup shows "
+        "the rows of a key; with --duplicates latest the latest row of each key is kept",
+        partition=partition_path,
+    )
