@@ -7,17 +7,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import pyarrow as pa
+
 from bucketfmt.errors import NotFoundError
 from bucketfmt.format.metadata.index_definitions import IndexDefinition, decode_index_definitions
+from bucketfmt.format.metadata.metadata_keys import is_secondary_index
 from bucketfmt.format.names.paths import check_relative_path
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.limits import Limits
+from bucketfmt.snapshot.schema import TableSchema
 from bucketfmt.storage.store import Store
 
-__all__ = ["INDEX_DEFINITIONS", "find_indexed_columns", "load_index_definitions"]
+__all__ = [
+    "INDEX_DEFINITIONS",
+    "find_indexed_columns",
+    "find_secondary_columns",
+    "load_index_definitions",
+]
 
 INDEX_DEFINITIONS = "hoodie.table.index.defs.path"
 """The property that says where the definitions are."""
+_FUNCTIONS = (None, "", "identity")
 
 
 def load_index_definitions(
@@ -43,3 +53,35 @@ def find_indexed_columns(definitions: Mapping[str, IndexDefinition]) -> Sequence
     """Return the columns that a table records as those with statistics; None: Hudi's default."""
     definition = definitions.get("column_stats")
     return definition.source_fields if definition is not None else None
+
+
+def find_secondary_columns(
+    names: Sequence[str],
+    definitions: Mapping[str, IndexDefinition],
+    schema: TableSchema | None,
+) -> dict[str, str]:
+    """Return the column of each secondary index that is kept in step, by partition. Pure.
+
+    The index has to be on one column of text or of integers, whose texts are the same in all
+    releases, and the keys of the table have to be unique in it, as a global record index has them.
+
+    Args:
+        names: The partitions of the metadata table.
+        definitions: The definitions of indexes.
+        schema: The columns of the table; None: nothing states them.
+    """
+    records = definitions.get("record_index")
+    is_global = "record_index" in names and not (records is not None and records.is_partitioned)
+    if schema is None or not is_global:
+        return {}
+    found = {}
+    for name in names:
+        definition = definitions.get(name) if is_secondary_index(name) else None
+        if definition is None or definition.index_function not in _FUNCTIONS:
+            continue
+        columns = definition.source_fields
+        if len(columns) == 1 and columns[0] in schema.data.names:
+            kind = schema.data.field(columns[0]).type
+            if pa.types.is_string(kind) or pa.types.is_int32(kind) or pa.types.is_int64(kind):
+                found[name] = columns[0]
+    return found

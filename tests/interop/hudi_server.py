@@ -7,6 +7,7 @@ Each line of standard input is a JSON object, and is answered by one on standard
 
     read      table, into, options: keeps a view as parquet
     write     table, rows, options: writes the rows of a parquet file
+    index     table, column, options: makes a secondary index, by Spark SQL
     service   table, service, instant, options: a table service, by Hudi's write client
     make      plan: writes and reads the planned table of that name, as `hudi_writer.py` says
     hash_keys cases: the bucket and the ring value of each record key, by Hudi's own classes
@@ -53,6 +54,18 @@ class Session:
         rows = self.spark.read.parquet(asked["rows"])
         write = rows.write.format("hudi").options(**asked["options"]).mode("append")
         write.save(asked["table"])
+
+    def index(self, asked: dict[str, Any]) -> None:
+        for key, value in asked["options"].items():
+            self.spark.conf.set(key, value)
+        try:
+            self.spark.sql(f"create table judged using hudi location '{asked['table']}'")
+            made = f"create index {asked['column']} on judged ({asked['column']})"
+            self.spark.sql(made).collect()
+        finally:
+            self.spark.sql("drop table if exists judged")
+            for key in asked["options"]:
+                self.spark.conf.unset(key)
 
     def service(self, asked: dict[str, Any]) -> str | None:
         jvm = self.spark._jvm

@@ -57,6 +57,14 @@ class HudiSession:
         self._process.ask(do="read", table=table, into=into, options=given, where=where)
         return ds.dataset(into, format="parquet").to_table()
 
+    def make_index(self, table: str, column: str, options: Mapping[str, str]) -> None:
+        """Have a secondary index made, by `create index`.
+
+        Raises:
+            HudiRefusesError: it was not made.
+        """
+        self._process.ask(do="index", table=table, column=column, options={**options})
+
     def service(
         self, table: str, service: str, instant: str | None, options: Mapping[str, str]
     ) -> str | None:

@@ -19,7 +19,7 @@ from tests.interop.carry_on import (
 from tests.interop.deletes import play_deletes
 from tests.interop.hudi_session import HudiSession
 from tests.interop.many_rows import play_many_rows
-from tests.interop.metadata_turns import play_metadata_table
+from tests.interop.metadata_turns import play_metadata_table, play_secondary_index
 from tests.interop.overlapping import play_overlapping
 from tests.interop.pinned_index import play_pinned_index
 from tests.interop.rehashed import play_rehashed
@@ -52,10 +52,13 @@ PLAYS: dict[str, Play] = {
     "rehashed": play_rehashed,
     "values": play_values,
     "metadata table": play_metadata_table,
+    "secondary index": play_secondary_index,
     "many rows": play_many_rows,
     "shapes": play_shape,
 }
 
+
+_WITH_METADATA_TABLE = ("metadata table", "secondary index")  # of their own
 
 _MANY_ROWS = {("0.15.0", "cow-simple"), ("1.0.2", "mor-simple"), ("1.2.0", "cow-simple")}
 
@@ -91,12 +94,14 @@ def plays_of(version: str, kind: str, has_metadata_table: bool = False) -> list[
             that begin with another metadata table are left out then.
     """
     if has_metadata_table:
-        own = {"metadata table", *(["shapes"] if kind.endswith("metadata-table") else [])}
+        own = {*_WITH_METADATA_TABLE}
+        own |= {"shapes"} if kind.endswith("metadata-table") else set()
         return [play for play in plays_of(version, kind) if play not in own]
     if kind in shapes_of(version):
         return ["shapes"]
     if kind in record_kinds_of(version):
-        return ["metadata table"]
+        has_secondary = version != "0.15.0" and not kind.endswith("partition")
+        return ["metadata table", *(["secondary index"] if has_secondary else [])]
     overlaps = version != "0.15.0" and kind in ("mor-simple", "mor-rules")
     return [
         "in order",
@@ -167,7 +172,7 @@ def format_matrix(ended: Sequence[Ended]) -> str:
     groups: dict[tuple[str, str, str], list[Ended]] = {}
     for one in ended:
         kind = f"{one.kind[:3]}, other shapes" if one.play == "shapes" else one.kind
-        has_one = "yes" if one.has_metadata_table or one.play == "metadata table" else ""
+        has_one = "yes" if one.has_metadata_table or one.play in _WITH_METADATA_TABLE else ""
         groups.setdefault((one.version, kind, has_one), []).append(one)
     for (version, kind, has_one), own in groups.items():
         row = [str(TABLE_VERSIONS[version]), version, kind, has_one]

@@ -226,6 +226,10 @@ class Hudi:
     def restore(self, instant: str) -> None:
         self._service("restore", instant)
 
+    def make_index(self, column: str) -> None:
+        """Make a secondary index of a column."""
+        self._session.make_index(self._uri, column, self._manual)
+
     def _write(self, operation: str, rows: pa.Table, more: dict[str, str] | None = None) -> None:
         options = {"hoodie.datasource.write.operation": operation, **self._manual, **(more or {})}
         self._session.write(self._uri, rows, options)

@@ -28,25 +28,15 @@ TURNS: list[Turn] = [
 ]
 
 
-def is_settled(turn: Turn) -> bool:
-    """Whether a play has ended in agreement with every version and kind it is for.
-
-    Those with a metadata table have not (docs/reliability.md): `make judge-matrix` plays them.
-    """
-    _, _, play, metadata = turn
-    return metadata == "without" and play != "metadata table"
-
-
 def choose(seed: str) -> list[Turn]:
     """Return the plays of a run: of each version one in order and another one, and a shape.
 
     To play in order is to do everything. Others are chosen with each commit;
     `python -m tests.interop matrix` plays all in all.
     """
-    settled = [turn for turn in TURNS if is_settled(turn)]
-    in_order = [turn for turn in settled if turn[2] == "in order"]
-    shapes = [turn for turn in settled if turn[2] == "shapes"]
-    others = [turn for turn in settled if turn not in in_order and turn not in shapes]
+    in_order = [turn for turn in TURNS if turn[2:] == ("in order", "without")]
+    shapes = [turn for turn in TURNS if turn[2] == "shapes"]
+    others = [turn for turn in TURNS if turn not in in_order and turn not in shapes]
     chosen = cover(shapes, seed, strength=0)
     for version in VERSIONS:
         for turns in (in_order, others):
@@ -75,9 +65,7 @@ def test_writing_in_turns(
 
 
 def test_every_turn_comes_with_some_seed() -> None:
-    assert {turn for number in range(1000) for turn in choose(str(number))} == {
-        turn for turn in TURNS if is_settled(turn)
-    }
+    assert {turn for number in range(1000) for turn in choose(str(number))} == {*TURNS}
 
 
 @pytest.mark.parametrize("version", ["1.2.0"])

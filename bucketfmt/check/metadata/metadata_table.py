@@ -27,14 +27,13 @@ from bucketfmt.format.metadata.metadata_records import FilesRecord
 from bucketfmt.format.names.layout import METADATA_TABLE
 from bucketfmt.format.names.paths import join_path
 from bucketfmt.format.table.table_config import TableConfig
-from bucketfmt.metadata_table.definitions import load_index_definitions
+from bucketfmt.metadata_table.definitions import find_secondary_columns, load_index_definitions
 from bucketfmt.metadata_table.in_step import Step
 from bucketfmt.metadata_table.metadata_partition import MetadataPartition
 from bucketfmt.metadata_table.metadata_table import MetadataTable, load_metadata_table
 from bucketfmt.snapshot.files import FileSlice
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.storage.streams import reader_count
-from bucketfmt.write.metadata.secondary_index import find_secondary_columns
 from bucketfmt.write.services.pending_cleans import load_doomed
 
 __all__ = ["load_metadata_faults"]

@@ -31,7 +31,11 @@ from bucketfmt.format.names.paths import check_relative_path, join_path
 from bucketfmt.format.timeline.commit_metadata import CommitMetadata
 from bucketfmt.format.timeline.service_metadata import CleanMetadata
 from bucketfmt.format.timeline.write_operation import WriteOperation
-from bucketfmt.metadata_table.definitions import find_indexed_columns, load_index_definitions
+from bucketfmt.metadata_table.definitions import (
+    find_indexed_columns,
+    find_secondary_columns,
+    load_index_definitions,
+)
 from bucketfmt.metadata_table.metadata_table import MetadataTable, load_metadata_table
 from bucketfmt.process import cached_property
 from bucketfmt.rows.avro.avro_schema import arrow_schema, parse_avro_schema
@@ -58,7 +62,6 @@ from bucketfmt.write.metadata.record_index_update import (
     plan_record_index,
 )
 from bucketfmt.write.metadata.secondary_index import (
-    find_secondary_columns,
     plan_secondary_index,
     read_secondary_keys,
 )

@@ -19,7 +19,7 @@ from bucketfmt.format.names.layout import METADATA_TABLE
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.format.timeline.service_metadata import RestoreMetadata, RollbackMetadata
 from bucketfmt.limits import Limits
-from bucketfmt.metadata_table.definitions import load_index_definitions
+from bucketfmt.metadata_table.definitions import find_secondary_columns, load_index_definitions
 from bucketfmt.metadata_table.metadata_table import load_metadata_table
 from bucketfmt.snapshot.listing import StoreLister
 from bucketfmt.snapshot.schema import find_stated_schema
@@ -36,7 +36,6 @@ from bucketfmt.write.metadata.initialise import (
     initialise_partitions,
 )
 from bucketfmt.write.metadata.metadata_services import serve_metadata_table
-from bucketfmt.write.metadata.secondary_index import find_secondary_columns
 from bucketfmt.write.metadata.update import MetadataUpdate
 from bucketfmt.write.properties.metadata_table import drop_metadata_table
 

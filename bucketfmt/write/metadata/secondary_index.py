@@ -7,7 +7,7 @@ and as they will be. Source: SecondaryIndexRecordGenerationUtils, HoodieBackedTa
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +16,6 @@ import pyarrow.compute as pc
 from bucketfmt.format.hfile.entry_kernels import EntryColumns
 from bucketfmt.format.metadata.index_definitions import IndexDefinition
 from bucketfmt.format.metadata.metadata_encoding import encode_metadata_record
-from bucketfmt.format.metadata.metadata_keys import is_secondary_index
 from bucketfmt.format.metadata.metadata_records import MetadataSchema, SecondaryEntry
 from bucketfmt.format.metadata.secondary_key_kernels import format_secondary_keys
 from bucketfmt.rows.columns.meta_columns import RECORD_KEY
@@ -28,43 +27,10 @@ from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.storage.streams import map_in_threads, waiting_count
 from bucketfmt.write.metadata.update import PartitionUpdate
 
-__all__ = ["find_secondary_columns", "plan_secondary_index", "read_secondary_keys"]
+__all__ = ["plan_secondary_index", "read_secondary_keys"]
 
 _TEXT = pa.large_string()
 _BATCH_ROWS = 131_072
-_FUNCTIONS = (None, "", "identity")
-
-
-def find_secondary_columns(
-    names: Sequence[str],
-    definitions: Mapping[str, IndexDefinition],
-    schema: TableSchema | None,
-) -> dict[str, str]:
-    """Return the column of each secondary index that is kept in step, by partition. Pure.
-
-    The index has to be on one column of text or of integers, whose texts are the same in all
-    releases, and the keys of the table have to be unique in it, as a global record index has them.
-
-    Args:
-        names: The partitions of the metadata table.
-        definitions: The definitions of indexes.
-        schema: The columns of the table; None: nothing states them.
-    """
-    records = definitions.get("record_index")
-    is_global = "record_index" in names and not (records is not None and records.is_partitioned)
-    if schema is None or not is_global:
-        return {}
-    found = {}
-    for name in names:
-        definition = definitions.get(name) if is_secondary_index(name) else None
-        if definition is None or definition.index_function not in _FUNCTIONS:
-            continue
-        columns = definition.source_fields
-        if len(columns) == 1 and columns[0] in schema.data.names:
-            kind = schema.data.field(columns[0]).type
-            if pa.types.is_string(kind) or pa.types.is_int32(kind) or pa.types.is_int64(kind):
-                found[name] = columns[0]
-    return found
 
 
 def read_secondary_keys(

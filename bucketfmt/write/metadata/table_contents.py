@@ -26,7 +26,11 @@ from bucketfmt.format.metadata.metadata_records import (
 )
 from bucketfmt.format.metadata.metadata_schemas import metadata_schema
 from bucketfmt.format.names.names import BaseFileName
-from bucketfmt.metadata_table.definitions import find_indexed_columns, load_index_definitions
+from bucketfmt.metadata_table.definitions import (
+    find_indexed_columns,
+    find_secondary_columns,
+    load_index_definitions,
+)
 from bucketfmt.process import cached_property
 from bucketfmt.snapshot.files import DataFile, FileSlice
 from bucketfmt.snapshot.listing import StoreLister
@@ -43,7 +47,6 @@ from bucketfmt.write.metadata.record_index_update import (
     plan_record_index,
 )
 from bucketfmt.write.metadata.secondary_index import (
-    find_secondary_columns,
     plan_secondary_index,
     read_secondary_keys,
 )
