@@ -257,6 +257,10 @@ def schedule(t: bf.Table) -> object:
     return Compactor(t._snapshot, t._transactions).schedule()
 
 
+def _resize(t: bf.Table) -> object:
+    return t.resize(max_file_size=1, max_buckets=4)
+
+
 def _restore(t: bf.Table) -> object:
     return t.restore(_newest_savepoint(t))
 
@@ -276,6 +280,10 @@ def _is_logged(kind: Kind) -> bool:
 
 def _is_simple(kind: Kind) -> bool:
     return isinstance(kind.index, bf.SimpleBucketIndex)
+
+
+def _is_ring(kind: Kind) -> bool:
+    return kind.is_ring
 
 
 def _may_replace(kind: Kind) -> bool:
@@ -340,6 +348,13 @@ WORKS = [
         is_stepwise=True,
         is_possible=_is_simple,
         may_leave=_BACKUP,
+    ),
+    Work(
+        "roll back a resize",
+        lambda t: t.rollback(newest_write(t)),
+        prepare=_resize,
+        is_stepwise=True,
+        is_possible=_is_ring,
     ),
     Work(
         "rebuild the metadata table",

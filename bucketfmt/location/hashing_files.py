@@ -38,7 +38,8 @@ from bucketfmt.storage.store import FileInfo, Store
 __all__ = [
     "HashingFiles",
     "choose_hashing_instant",
-    "delete_hashing_files",
+    "delete_ring",
+    "delete_ring_markers",
     "find_initial_num_buckets",
     "has_hashing_metadata",
     "list_hashing_files",
@@ -144,12 +145,15 @@ def choose_hashing_instant(
 
     Arguments and errors are those of `choose_hashing_metadata`.
     """
+    # An instant that is not on the timeline, and could not be archived yet, was rolled back. Hudi
+    # leaves the ring of such an instant behind.
+    commits = state.timeline.commits
     return choose_hashing_metadata(
         sorted(instants),
         markers,
-        {i.requested_time for i in state.timeline.commits.completed.instants},
+        {i.requested_time for i in commits.completed.instants},
         {i.requested_time for i in state.timeline.pending.instants},
-        has_base_file_of,
+        lambda instant: commits.is_before_start(instant) and has_base_file_of(instant),
     )
 
 
@@ -233,15 +237,24 @@ def put_ring_marker(store: Store, partition_path: str, instant: str) -> None:
     store.put_if_absent(join_path(folder, format_hashing_marker_name(instant)), b"")
 
 
-def delete_hashing_files(store: Store, partition_path: str, instant: str) -> None:
-    """Remove the ring that an instant gave a partition, and its markers.
+def delete_ring_markers(store: Store, partition_path: str, instant: str) -> None:
+    """Remove what marks the ring of an instant as committed; the timeline tells from here on.
 
     Raises:
-        StorageError: the store failed; some files may be left.
+        StorageError: the store failed; some markers may be left.
     """
     marker = format_hashing_marker_name(instant)
     for root in HASHING_METADATA_FOLDERS:
-        folder = hashing_metadata_folder(root, partition_path)
-        store.delete(join_path(folder, marker))
-        store.delete(join_path(folder, format_hashing_metadata_name(instant)))
+        store.delete(join_path(hashing_metadata_folder(root, partition_path), marker))
     store.delete(join_path(partition_path, marker))  # where Hudi 0.15 puts it
+
+
+def delete_ring(store: Store, partition_path: str, instant: str) -> None:
+    """Remove the ring that an instant gave a partition, once no marker names the instant.
+
+    Raises:
+        StorageError: the store failed.
+    """
+    name = format_hashing_metadata_name(instant)
+    for root in HASHING_METADATA_FOLDERS:
+        store.delete(join_path(hashing_metadata_folder(root, partition_path), name))

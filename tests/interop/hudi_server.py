@@ -93,6 +93,16 @@ class Session:
     def run_pending_compactions(self, client: Any, _: str | None) -> None:
         client.runAnyPendingCompactions()
 
+    def schedule_clustering(self, client: Any, _: str | None) -> str | None:
+        """Return the instant of a clustering; None if there is nothing to cluster."""
+        found = client.scheduleClustering(
+            self.spark._jvm.org.apache.hudi.common.util.Option.empty()
+        )
+        return found.get() if found.isPresent() else None
+
+    def cluster(self, client: Any, instant: str | None) -> None:
+        client.cluster(instant, True)
+
     def clean(self, client: Any, _: str | None) -> None:
         client.clean()
 

@@ -23,6 +23,7 @@ from tests.interop.metadata_turns import play_metadata_table, play_secondary_ind
 from tests.interop.overlapping import play_overlapping
 from tests.interop.pinned_index import play_pinned_index
 from tests.interop.rehashed import play_rehashed
+from tests.interop.resized import play_resized
 from tests.interop.shapes import play_shape, shapes_of
 from tests.interop.side_by_side import play_side_by_side
 from tests.interop.sides import copying, serving_metadata_soon
@@ -50,6 +51,7 @@ PLAYS: dict[str, Play] = {
     "deletes": play_deletes,
     "pinned index": play_pinned_index,
     "rehashed": play_rehashed,
+    "resized": play_resized,
     "values": play_values,
     "metadata table": play_metadata_table,
     "secondary index": play_secondary_index,
@@ -114,6 +116,7 @@ def plays_of(version: str, kind: str, has_metadata_table: bool = False) -> list[
             if kind.endswith("simple")
             else []
         ),
+        *(["resized"] if kind.endswith("ring") else []),
         *(["many rows"] if (version, kind) in _MANY_ROWS else []),
     ]
 

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import pickle
+from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import bucketfmt as bf
+from bucketfmt.format.buckets.hashing_metadata import HashingMetadata
+from bucketfmt.format.buckets.ring import HashingNode
+from bucketfmt.format.names.names import BaseFileName
 from bucketfmt.location.hashing_files import load_hashing_metadata
+from bucketfmt.resize.plan_ring import ResizeLimits, RingOfPartition, plan_resize
+from bucketfmt.resize.split_policies import EvenSplit
+from bucketfmt.snapshot.files import DataFile, FileSlice
 from tests.write.metadata_records import assert_in_step
 from tests.write.models import SCHEMA, Model, assert_reads_as, rows
 
@@ -33,9 +46,9 @@ def make(path: Path, version: int = 9, n: int = 4, **index: int) -> bf.Table:
 def filled(path: Path, version: int = 9, n: int = 4) -> tuple[bf.Table, Model]:
     """Return a table with rows in base files and logs, and its model."""
     table, model = make(path, version, n), Model()
-    for given in (rows(range(60), 1), rows(range(20, 40), 2, 3.0)):
-        table.upsert(given)
-        model.upsert(given)
+    for given_rows in (rows(range(60), 1), rows(range(20, 40), 2, 3.0)):
+        table.upsert(given_rows)
+        model.upsert(given_rows)
     table.delete(rows(range(5), 3))
     model.delete([f"key-{i:06d}" for i in range(5)])
     return table, model
@@ -70,3 +83,254 @@ def test_rows_stay_and_rings_change(tmp_path: Path, version: int) -> None:
     table.upsert(more)
     model.upsert(more)
     assert_reads_as(table.uri, model)
+
+
+def small_file(value: int, size: int, path: str = "p") -> FileSlice:
+    name = BaseFileName(f"f{value}-0", "0-0-0", "1", "parquet")
+    return FileSlice(path, f"f{value}-0", "1", DataFile(f"{path}/x", name, size), ())
+
+
+def plan(sizes: dict[int, int], **limits: object) -> list[tuple[str, tuple[int, ...]]]:
+    """Plan a ring whose nodes have these sizes; None of a node without a file."""
+    nodes = tuple(HashingNode(value, f"f{value}") for value in sorted(sizes))
+    metadata = HashingMetadata(0, "p", "0" * 14, len(nodes), 0, nodes)
+    slices = tuple(small_file(value, size) for value, size in sizes.items() if size >= 0)
+    given = ResizeLimits(**{"min_buckets": 1, "max_buckets": 99, "max_file_size": 100, **limits})  # type: ignore[arg-type]
+    return [(g.kind, g.values) for g in plan_resize([RingOfPartition(metadata, slices)], given)]
+
+
+def test_sizes_decide_as_hudi_has_it() -> None:
+    sizes = {10: 201, 20: 200, 30: 20, 40: 20, 50: 1, 60: 21, 70: 5}
+    # 40 takes 30 in backward: together they exceed the size, so that 50 is left alone.
+    assert plan(sizes) == [("split", (10,)), ("merge", (30, 40))]
+    assert plan(sizes, sort_by=("x",)) == [
+        ("split", (10,)),
+        ("merge", (30, 40)),
+        *(("sort", (value,)) for value in (20, 50, 60, 70)),
+    ]
+    assert plan(sizes, max_buckets=7, min_buckets=7) == []
+    assert plan({10: 500, 20: 500, 30: 500}, max_buckets=4) == [("split", (10,))]
+    # A merge may go over the end of the ring, and a split makes room for another merge.
+    assert plan({10: 1, 20: 50, 30: 1}) == [("merge", (30, 10))]
+    assert plan({10: 1, 20: 201, 30: 1}, min_buckets=3) == [("split", (20,)), ("merge", (30, 10))]
+    # Nodes without files lie between: no neighbours.
+    assert plan({10: 1, 20: -1, 30: 1, 40: 50}) == []
+    # A range of one hash value is not split.
+    assert plan({10: 500, 11: 500}) == [("split", (10,))]
+
+
+def test_limits_of_a_schedule_cut_the_end_off() -> None:
+    sizes = dict.fromkeys(range(10, 60, 10), 300)
+    assert len(plan(sizes, max_bytes=650)) == 2
+    assert len(plan(sizes, max_bytes=1)) == 1
+    assert len(plan(sizes, max_groups=3)) == 3
+
+
+@given(
+    st.lists(st.integers(-1, 400), min_size=1, max_size=12),
+    st.integers(1, 12),
+    st.integers(0, 6),
+)
+def test_plans_keep_within_the_bounds(sizes: list[int], least: int, more: int) -> None:
+    by_value = {(i + 1) * 100: size for i, size in enumerate(sizes)}
+    bounds = {"min_buckets": least, "max_buckets": least + more}
+    groups = plan(by_value, **bounds)
+    touched = [value for _, values in groups for value in values]
+    assert len(touched) == len(set(touched))
+    num_after = len(sizes)
+    for kind, values in groups:
+        num_after += 1 if kind == "split" else 1 - len(values)
+        order = sorted(by_value)
+        places = [order.index(value) for value in values]
+        assert all((b - a) % len(order) == 1 for a, b in pairwise(places))
+    if any(kind == "split" for kind, _ in groups):
+        assert num_after <= max(least + more, len(sizes))
+    if any(kind == "merge" for kind, _ in groups):
+        assert num_after >= min(least, len(sizes))
+
+
+@given(
+    st.lists(st.integers(0, 50), min_size=2, max_size=60),
+    st.integers(0, 2**31 - 1),
+    st.integers(2, 6),
+)
+def test_even_parts_are_as_even_as_the_hashes_allow(
+    offsets: list[int], former: int, num_parts: int
+) -> None:
+    value = (former + 51) & 0x7FFFFFFF
+    hashes = np.array([(former + 1 + i) & 0x7FFFFFFF for i in offsets], np.uint32)
+    found = EvenSplit().find_values(former, value, num_parts, hashes)
+    ends = [*((v - former - 1) & 0x7FFFFFFF for v in found), 50]
+    assert ends == sorted(set(ends)), "in ring order, and none twice"
+    begin, parts = -1, []
+    for end in ends:
+        parts.append(sum(begin < i <= end for i in offsets))
+        begin = end
+    assert sum(parts) == len(offsets)
+    assert all(parts)
+    assert (len(parts) == 1) == (len(set(offsets)) == 1)
+    heaviest = max(offsets.count(i) for i in offsets)
+    assert max(parts) <= len(offsets) / num_parts + 2 * heaviest
+
+
+def test_rounds_of_splits_and_merges(tmp_path: Path) -> None:
+    """Keys that all lie in a sliver of the ring, split again and again, and merged again."""
+    table, model = make(tmp_path / "t", n=2), Model()
+    layout = table._index_finder.layout(table._snapshot(), "us")
+    numbers = list(range(0, 30_000, 3))
+    hashes = layout.ring_hashes(pa.array([f"key-{n:06d}" for n in numbers]))
+    sliver = [n for n, h in zip(numbers, hashes, strict=True) if h < 2**31 // 50]
+    assert len(sliver) > 100
+    turns = [("middle", 4), ("even", 8), ("even", 16), ("merge", 2), ("even", 16)]
+    for ts, (policy, number) in enumerate(turns):
+        given_rows = rows(sliver[ts::3], ts)
+        table.upsert(given_rows)
+        model.upsert(given_rows)
+        if policy == "merge":
+            done = table.resize(max_file_size=LARGE, min_buckets=number)
+        else:
+            done = table.resize(max_file_size=SMALL, max_buckets=number, split=policy)  # type: ignore[arg-type]
+        assert done is not None
+        assert_reads_as(table.uri, model)
+    assert len(ring_of(table, "us")) == 16
+    names = table.scan(meta_columns=True).to_arrow().column("_hoodie_file_name").combine_chunks()
+    sizes = pc.value_counts(pc.utf8_slice_codeunits(names, 0, 36)).field("counts").to_pylist()
+    assert max(sizes) <= 2 * sorted(sizes)[len(sizes) // 2]
+
+
+def test_a_resize_is_executed_by_others_and_in_pieces(tmp_path: Path) -> None:
+    table, model = filled(tmp_path / "t")
+    scheduled = table.schedule_resize(max_file_size=SMALL, max_buckets=8, partitions=["us"])
+    other = table.schedule_resize(max_file_size=SMALL, max_buckets=8, partitions=["eu"])
+    assert scheduled is not None
+    assert other is not None
+    assert scheduled < other
+    assert table.preview_resize().pending == scheduled
+    with pytest.raises(bf.ConflictError, match=scheduled):
+        table.schedule_resize(max_file_size=SMALL, max_buckets=8, partitions=["us"])
+    assert_reads_as(table.uri, model)
+    first, second = table.start_resize(), table.start_resize()
+    assert first is not None
+    assert second is not None
+    assert (first.instant, second.instant) == (scheduled, other)
+    for started in (second, first):  # several in flight, on different partitions
+        task = pickle.loads(pickle.dumps(started.task))
+        receipts = [r for i, p in enumerate(started.payloads) for r in task.rewrite(p, f"{i}-0-0")]
+        receipts += task.rewrite(started.payloads[0], "0-1-1")  # an attempt too many
+        with started:
+            with pytest.raises(ValueError, match="each of its groups"):
+                started.publish(receipts[:1])
+            started.publish(receipts)
+        assert_reads_as(table.uri, model)
+    assert [len(ring_of(table, path)) for path in ("us", "eu", "ap")] == [8, 8, 4]
+
+
+@pytest.mark.parametrize("version", [6, 9])
+def test_what_was_left_is_executed_again_or_taken_back(tmp_path: Path, version: int) -> None:
+    table, model = filled(tmp_path / "t", version)
+    before = {path: ring_of(table, path) for path in table._snapshot().partitions}
+    files = set(table.inspect.files().column("path").to_pylist())
+    started = table.start_resize(max_file_size=SMALL, max_buckets=8)
+    assert started is not None
+    started.task.rewrite(started.payloads[0], "0-0-0")
+    started.abandon()
+    table.rollback(started.instant)
+    assert not table.timeline.pending.instants
+    assert {path: ring_of(table, path) for path in before} == before
+    assert set(table.inspect.files().column("path").to_pylist()) == files
+    assert_reads_as(table.uri, model)
+    started = table.start_resize(max_file_size=SMALL, max_buckets=8)
+    assert started is not None
+    started.task.rewrite(started.payloads[0], "0-0-0")
+    started.abandon()
+    assert table.resize() is not None
+    assert_reads_as(table.uri, model)
+    table.rollback(started.instant)
+    assert {path: ring_of(table, path) for path in before} == before
+    assert_reads_as(table.uri, model)
+    given_rows = rows(range(80), 9)
+    table.upsert(given_rows)
+    model.upsert(given_rows)
+    assert_reads_as(table.uri, model)
+
+
+@pytest.mark.rule("RING-14", "RING-15", "RING-16")
+@pytest.mark.parametrize("has_markers", [True, False])
+def test_archived_resizes_keep_their_rings(tmp_path: Path, has_markers: bool) -> None:
+    """HUDI-6047: without its replacecommit a ring was passed over, and every key came twice."""
+    table, model = filled(tmp_path / "t")
+    folder = tmp_path / "t/.hoodie/.bucket_index/consistent_hashing_metadata"
+    for ts in range(4, 12):
+        if ts in (4, 5):
+            assert table.resize(max_file_size=SMALL, max_buckets=4 * (ts - 2)) is not None
+        given_rows = rows(range(ts, 60, 5), ts)
+        table.upsert(given_rows)
+        model.upsert(given_rows)
+        table.compact()
+    ring = ring_of(table, "us")
+    if not has_markers:
+        for marker in folder.rglob("*.commit"):
+            marker.unlink()
+    assert len(list((folder / "us").glob("*.hashing_meta"))) == 3
+    table.clean(retain=1, dry_run=False)
+    table.archive(min_commits=2, max_commits=3)
+    assert not table.timeline.completed.of("replacecommit").instants
+    assert ring_of(table, "us") == ring
+    assert [m.stem for m in (folder / "us").glob("*.commit")] != []
+    preview = table.clean(retain=1)
+    done = table.clean(retain=1, dry_run=False)
+    assert [p for p in done.files if "bucket_index" in p]
+    assert set(done.files) >= set(preview.files)
+    (left,) = (folder / "us").glob("*.hashing_meta")
+    assert [m.stem for m in (folder / "us").glob("*.commit")] == [left.stem]
+    assert ring_of(table, "us") == ring
+    given_rows = rows(range(60), 20)
+    table.upsert(given_rows)
+    model.upsert(given_rows)
+    assert_reads_as(table.uri, model)
+
+
+def test_a_ring_that_a_rollback_of_hudi_left_is_passed_over_and_deleted(tmp_path: Path) -> None:
+    table, model = filled(tmp_path / "t")
+    ring = ring_of(table, "us")
+    started = table.start_resize(max_file_size=SMALL, max_buckets=8)
+    assert started is not None
+    started.abandon()
+    folder = tmp_path / "t/.hoodie/.bucket_index/consistent_hashing_metadata/us"
+    path = folder / f"{started.instant}.hashing_meta"
+    first = next(folder.glob("*.hashing_meta")).read_bytes()
+    table.rollback(started.instant)
+    path.write_bytes(first.replace(b"00000000000000", started.instant.encode()))
+    assert ring_of(table, "us") == ring
+    assert table.clean(dry_run=False).files == (path.relative_to(tmp_path / "t").as_posix(),)
+    assert not path.exists()
+    assert_reads_as(table.uri, model)
+
+
+def test_what_is_refused(tmp_path: Path) -> None:
+    table, _ = filled(tmp_path / "t")
+    for options in ({"min_buckets": 9, "max_buckets": 8}, {"partitions": ["x"]}, {"split": "x"}):
+        with pytest.raises(ValueError, match=r"contradict|no partition|one of"):
+            table.resize(**options)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="'n'"):
+        table.resize(n=1)  # type: ignore[call-arg]
+    started = table.start_write("upsert", rows(range(1), 1).schema)
+    with started, pytest.raises(bf.ConflictError, match="under way"):
+        table.resize(max_file_size=SMALL)
+    simple = bf.create(
+        tmp_path / "simple",
+        schema=SCHEMA,
+        record_key=["id"],
+        index=bf.SimpleBucketIndex(2),
+        ordering=["ts"],
+    )
+    simple.upsert(rows(range(3), 1))
+    with pytest.raises(bf.UnsupportedError, match="rehash"):
+        simple.resize()
+    properties = tmp_path / "t/.hoodie/hoodie.properties"
+    text = properties.read_text().replace("MERGE_ON_READ", "COPY_ON_WRITE")
+    properties.write_text(
+        "\n".join(line for line in text.splitlines() if "checksum" not in line) + "\n"
+    )
+    with pytest.raises(bf.BucketfmtError):
+        bf.open(tmp_path / "t").resize(max_file_size=SMALL)

@@ -25,6 +25,7 @@ from bucketfmt.write.services.plan_archive import (
     find_archived_before,
     plan_archive,
 )
+from bucketfmt.write.services.ring_cleaning import mark_rings_of
 
 __all__ = ["Archiver"]
 
@@ -65,6 +66,7 @@ class Archiver:
                 state = self._snapshot().state
             basis = _basis_of(state)
             planned = plan_archive(_with_listing(basis, state), kept)
+            mark_rings_of(state, planned)
             put_archived(table.store, table.config, planned, table.limits)
             delete_active(table.store, table.config, planned)
             compact_history(table.store, table.config, table.limits)

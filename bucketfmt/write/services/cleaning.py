@@ -54,6 +54,7 @@ from bucketfmt.write.services.plan_clean import (
     parse_clean_plan,
     plan_clean,
 )
+from bucketfmt.write.services.ring_cleaning import delete_rings, find_outdated_rings
 
 __all__ = ["CleanResult", "Cleaner"]
 
@@ -108,8 +109,10 @@ class Cleaner:
         sizes = [self._owner.store.info(path) for path in found]
         there = [info for info in sizes if info is not None]
         earliest = earliest_retained(plan or (plans[-1] if plans else None))
-        files = tuple(info.path for info in there)
-        return CleanResult(files, sum(info.size for info in there), earliest)
+        rings, _ = find_outdated_rings(snapshot.state)
+        files = (*(info.path for info in there), *(ring.path for ring in rings))
+        size = sum(info.size for info in there) + sum(ring.size for ring in rings)
+        return CleanResult(files, size, earliest)
 
     def run(self, retention: Retention) -> CleanResult:
         """Complete the cleans that are pending, then plan one and execute it.
@@ -127,14 +130,20 @@ class Cleaner:
         results = [self._execute(config, instant, plan, kept) for instant, plan in pending]
         self._plan(self._snapshot(), retention)  # lists the partitions while others may write
         with owner.recovered() as table:
-            plan = self._plan(self._snapshot(), retention)
+            snapshot = self._snapshot()
+            plan = self._plan(snapshot, retention)
+            rings, marked = find_outdated_rings(snapshot.state)
+            delete_rings(table.store, rings, marked)
             if plan is not None:
                 requested = table.request("clean", plan)
         if plan is not None:
             results.append(self._execute(table.config, requested, plan))
         return CleanResult(
-            tuple(path for result in results for path in result.files),
-            sum(result.bytes for result in results),
+            (
+                *(path for result in results for path in result.files),
+                *(ring.path for ring in rings),
+            ),
+            sum(result.bytes for result in results) + sum(ring.size for ring in rings),
             next((r.earliest_retained for r in reversed(results) if r.earliest_retained), None),
             tuple(instant for result in results for instant in result.instants),
         )

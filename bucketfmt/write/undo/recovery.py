@@ -55,7 +55,10 @@ def _finish_begun(
             rollbacks.withdraw(rollback)
             return
     elif target is not None and (
-        target.action in ("compaction", "logcompaction") or planner.is_clustering(target)
+        target.action in ("compaction", "logcompaction")
+        # Of a resize nothing is lost without its plan: what is logged to the new file groups is
+        # in the old ones too.
+        or (planner.is_clustering(target) and not planner.find_resized_partitions(time))
     ):
         return  # part of executing it again
     rollbacks.finish(rollback, planned)

@@ -30,7 +30,7 @@ from bucketfmt.format.names.names import (
 from bucketfmt.format.names.paths import join_path
 from bucketfmt.format.timeline.plans import RollbackPlan
 from bucketfmt.format.timeline.service_metadata import RollbackMetadata, RollbackPartitionMetadata
-from bucketfmt.location.hashing_files import delete_hashing_files
+from bucketfmt.location.hashing_files import delete_ring, delete_ring_markers
 from bucketfmt.location.rule_files import delete_rules
 from bucketfmt.timeline.markers import delete_markers, load_markers, put_marker
 from bucketfmt.timeline.timeline import Instant
@@ -104,10 +104,17 @@ class Rollbacks:
         if rollback.state is State.REQUESTED:
             self.table.begin(rollback.requested_time, "rollback")
         own = [f for f in files if _is_same(f.action, target.action)]
+        # Hudi leaves a ring marked as committed behind, whose file groups are gone.
+        ringed = self._find_ringed(planned)
+        for path in ringed:
+            delete_ring_markers(self._store, path, target.commit_time)
         for file in own:
             if file.state is State.COMPLETED:
                 self._delete_instant_file(file)
-        self._delete_hashing_files(planned)
+        if target.action in ("replacecommit", "clustering"):
+            delete_rules(self._store, target.commit_time)
+        for path in ringed:
+            delete_ring(self._store, path, target.commit_time)
         for path, name in planned.files:
             self._store.delete(join_path(path, name))
         cancelled = self._cancel_blocks(rollback.requested_time, planned)
@@ -138,17 +145,12 @@ class Rollbacks:
     def _delete_instant_file(self, file: InstantFile) -> None:
         self._store.delete(join_path(self._config.timeline_path, file.name))
 
-    def _delete_hashing_files(self, planned: PlannedRollback) -> None:
-        """Take back the ring, or the rules, that a replacement brought with it.
-
-        Hudi leaves a ring marked as committed behind, whose file groups are gone.
-        """
+    def _find_ringed(self, planned: PlannedRollback) -> list[str]:
+        """Return the partitions to which the target may have given a ring."""
         if planned.target.action not in ("replacecommit", "clustering"):
-            return
-        instant = planned.target.commit_time
-        delete_rules(self._store, instant)
-        for path in sorted({path for path, _ in planned.files}):
-            delete_hashing_files(self._store, path, instant)
+            return []
+        resized = self.planner.find_resized_partitions(planned.target.commit_time)
+        return sorted(resized.union(path for path, _ in planned.files))
 
     def _cancel_blocks(
         self, rollback_instant: str, planned: PlannedRollback

@@ -7,11 +7,20 @@ Does I/O, read only; the decisions are in `plan_rollback`. Source: `BaseRollback
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import replace
 
 import msgspec
 
-from bucketfmt.errors import ConflictError, CorruptError
+from bucketfmt.errors import (
+    ConflictError,
+    CorruptError,
+    LimitError,
+    NotFoundError,
+    UnsafePathError,
+    UnsupportedError,
+)
+from bucketfmt.format.buckets.child_nodes import find_ring_changes
 from bucketfmt.format.names.instants import State
 from bucketfmt.format.names.names import MarkerName, find_data_file_name
 from bucketfmt.format.names.paths import join_path
@@ -157,7 +166,7 @@ class RollbackPlanner:
             target,
             metadata,
             self._load_compaction(timeline, target),
-            self._list(target, metadata, ()),
+            self._list(target, metadata, (), ()),
             load_doomed(self.store, self.config, timeline, self.limits),
         )
 
@@ -222,25 +231,32 @@ class RollbackPlanner:
         if target.is_completed:
             metadata = load_commit_metadata(self.store, self.config, target, self.limits)
         markers = load_markers(self.store, target.requested_time, self.limits)
-        begun = target.state is not State.REQUESTED or bool(markers)
+        resized = self.find_resized_partitions(target.requested_time)
+        # Writers log to the file groups of a resize that nobody has begun to execute.
+        begun = target.state is not State.REQUESTED or bool(markers) or bool(resized)
         return plan_rollback(
             self.store.uri,
             self.config,
             target,
             metadata,
             markers,
-            self._list(target, metadata, markers) if begun else {},
+            self._list(target, metadata, markers, resized) if begun else {},
             in_restore=in_restore,
         )
 
     def _list(
-        self, target: Instant, metadata: CommitMetadata, markers: Iterable[MarkerName]
+        self,
+        target: Instant,
+        metadata: CommitMetadata,
+        markers: Iterable[MarkerName],
+        resized: Iterable[str],
     ) -> Listing:
         """List the partitions an instant may have written to; all where nothing tells them."""
         paths = {
             *metadata.partition_to_write_stats,
             *metadata.partition_to_replace_file_ids,
             *(marker.partition_path for marker in markers),
+            *resized,
         }
         if not paths and not target.is_completed:
             paths = {*StoreLister(self.store).partitions}
@@ -252,6 +268,21 @@ class RollbackPlanner:
             }
             for path in sorted(paths)
         }
+
+    def find_resized_partitions(self, requested_time: str) -> frozenset[str]:
+        """Return the partitions whose rings an instant changes by its plan; empty without a plan.
+
+        A plan that is damaged tells of no partition: a rollback of the instant has to be possible.
+        """
+        for action in ("clustering", "replacecommit"):
+            instant = Instant(requested_time, action, State.REQUESTED, None, "")
+            with suppress(
+                CorruptError, LimitError, NotFoundError, UnsafePathError, UnsupportedError
+            ):
+                plan = load_clustering_plan(self.store, self.config, instant, self.limits)
+                if plan is not None:
+                    return frozenset(find_ring_changes(plan, requested_time, self.limits))
+        return frozenset()
 
     def _load_compaction(self, timeline: Timeline, target: Instant) -> CompactionPlan | None:
         """Return what a completed compaction did of its plan; None for any other write."""

@@ -1,0 +1,135 @@
+"""Hudi and bucketfmt resize the rings of a table in turns, and execute one another's plans."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from random import Random
+
+import pyarrow as pa
+
+import bucketfmt as bf
+from tests.interop.carry_on import Tally
+from tests.interop.hudi_session import HudiSession
+
+__all__ = ["play_resized"]
+
+_SCHEMA = pa.schema({"id": pa.string(), "region": pa.string(), "ts": pa.int64(), "v": pa.int64()})
+_CLUSTERING = "org.apache.hudi.client.clustering"
+_AVRO = {
+    "type": "record",
+    "name": "resized_record",
+    "namespace": "hoodie.resized",
+    "fields": [
+        {"name": name, "type": ["null", kind], "default": None}
+        for name, kind in (("id", "string"), ("region", "string"), ("ts", "long"), ("v", "long"))
+    ],
+}
+_OPTIONS = {
+    "hoodie.table.name": "resized",
+    "hoodie.metadata.enable": "false",
+    "hoodie.compact.inline": "false",
+    "hoodie.datasource.write.operation": "upsert",
+    "hoodie.datasource.write.table.type": "MERGE_ON_READ",
+    "hoodie.datasource.write.recordkey.field": "id",
+    "hoodie.datasource.write.partitionpath.field": "region",
+    "hoodie.datasource.write.precombine.field": "ts",
+    "hoodie.index.type": "BUCKET",
+    "hoodie.index.bucket.engine": "CONSISTENT_HASHING",
+    "hoodie.bucket.index.num.buckets": "4",
+    "hoodie.bucket.index.hash.field": "id",
+    "hoodie.bucket.index.min.num.buckets": "2",
+    "hoodie.bucket.index.max.num.buckets": "32",
+    "hoodie.clustering.plan.strategy.class": (
+        f"{_CLUSTERING}.plan.strategy.SparkConsistentBucketClusteringPlanStrategy"
+    ),
+    "hoodie.clustering.execution.strategy.class": (
+        f"{_CLUSTERING}.run.strategy.SparkConsistentBucketClusteringExecutionStrategy"
+    ),
+    "hoodie.clustering.updates.strategy": (
+        f"{_CLUSTERING}.update.strategy.SparkConsistentBucketDuplicateUpdateStrategy"
+    ),
+}
+_SPLITS, _MERGES = 1000, 1 << 24
+"""Largest file sizes by which all file slices are split, or merged."""
+
+
+def play_resized(session: HudiSession, folder: Path, kind: str, seed: int) -> Tally:
+    """Each plans resizes, and executes its own and the other's; both upsert after each.
+
+    Both read the same rows, and the full check finds every key in the bucket of the ring.
+    """
+    uri, random, held = str(folder / "resized"), Random(seed), {}
+    counts: Counter[str] = Counter()
+
+    def draw() -> pa.Table:
+        counts["ts"] += 1
+        rows = {
+            i: {
+                "id": f"key-{i:04d}",
+                "region": "abc"[i % 3],
+                "ts": counts["ts"],
+                "v": random.randrange(99),
+            }
+            for i in random.sample(range(300), 120)
+        }
+        held.update(rows)
+        return pa.Table.from_pylist(list(rows.values()), _SCHEMA)
+
+    def compare() -> None:
+        expected = sorted(held.values(), key=lambda row: str(row["id"]))
+        for found in (bf.open(uri).scan().to_arrow(), session.read(uri)):
+            assert found.select(_SCHEMA.names).sort_by("id").to_pylist() == expected
+        report = bf.open(uri).check(depth="full")
+        assert report.status == "clean", report.findings
+
+    def both_write() -> None:
+        compare()
+        session.write(uri, draw(), _OPTIONS)
+        counts["hudis"] += 1
+        compare()
+        bf.open(uri).upsert(draw(), codec="gzip")
+        counts["ours"] += 1
+        compare()
+        counts["rounds"] += 1
+
+    def hudis(service: str, size: int, instant: str | None = None) -> str | None:
+        options = {
+            **_OPTIONS,
+            "hoodie.avro.schema": json.dumps(_AVRO),
+            "hoodie.parquet.max.file.size": str(size),
+        }
+        return session.service(uri, service, instant, options)
+
+    def ours(size: int, **options: object) -> None:
+        done = bf.open(uri).resize(max_file_size=size, **options)  # type: ignore[arg-type]
+        assert done is not None
+
+    session.write(uri, draw(), _OPTIONS)
+    bf.open(uri).upsert(draw(), codec="gzip")
+    ours(_SPLITS, max_buckets=8)
+    both_write()
+
+    planned = bf.open(uri).schedule_resize(max_file_size=_SPLITS, max_buckets=12, split="even")
+    hudis("cluster", _SPLITS, planned)
+    both_write()
+
+    assert hudis("schedule_clustering", _MERGES) is not None
+    assert bf.open(uri).preview_resize().merges
+    ours(_SPLITS)
+    both_write()
+
+    planned = hudis("schedule_clustering", _SPLITS)
+    hudis("cluster", _SPLITS, planned)
+    both_write()
+
+    bf.open(uri).compact()
+    planned = bf.open(uri).schedule_resize(max_file_size=_SPLITS, max_buckets=32)
+    assert planned is not None
+    bf.open(uri).rollback(planned)
+    both_write()
+
+    ours(_MERGES, min_buckets=2)
+    both_write()
+    return Tally(rounds=counts["rounds"], ours=counts["ours"], hudis=counts["hudis"])
