@@ -9,7 +9,7 @@ A task has one bucket of one partition, or several small buckets.
 """
 
 from bucketfmt_spark.bucket_id import bucket_id
-from bucketfmt_spark.buckets import rehash
+from bucketfmt_spark.buckets import rehash, resize
 from bucketfmt_spark.checks import check
 from bucketfmt_spark.claim import claim
 from bucketfmt_spark.compaction import compact
@@ -41,6 +41,7 @@ __all__ = [
     "read_scan",
     "register",
     "rehash",
+    "resize",
     "sample",
     "write",
 ]

@@ -1,4 +1,4 @@
-"""`rehash`: other buckets for the rows of a table, with a task for each step of the plan.
+"""`rehash` and `resize`: other buckets for the rows of a table, with a task for each step.
 
 The driver plans and commits; the tasks write the file groups of the new buckets.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -18,7 +18,10 @@ from bucketfmt_spark.engine.failures import typed_errors
 from bucketfmt_spark.engine.tasks import task_frame
 from bucketfmt_spark.writing import task_token
 
-__all__ = ["rehash"]
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+__all__ = ["rehash", "resize"]
 
 _RECEIPTS = pa.schema({"payload": pa.binary(), "receipt": pa.binary()})
 
@@ -52,6 +55,40 @@ def rehash(
     """
     table = bf.open(uri, storage_options, writer=writer)
     started = table.start_rehash(num_buckets, codec=codec)
+    if started is None:
+        return None
+    with started:
+        return started.run(partial(_execute, spark))
+
+
+def resize(
+    spark: SparkSession,
+    uri: str | os.PathLike[str],
+    *,
+    codec: Literal["zstd", "snappy", "gzip", "none"] | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    writer: bf.WriterConfig | None = None,
+    **options: Unpack[bf.ResizeArguments],
+) -> bf.CommitResult | None:
+    """Split and merge buckets of consistent hashing rings, on the executors.
+
+    As `bucketfmt.Table.resize`. If the driver dies or a task fails finally, the resize stays
+    pending, and the next call executes it again.
+
+    Returns:
+        The commit; None if no bucket is too large or too small.
+
+    Raises:
+        ExecutorError: executors have no bucketfmt, or another release.
+        UnsupportedError: the table has no consistent hashing index, or is of a kind that is not
+            written.
+        ConflictError: a write is under way that does not know of the resize, or somebody took the
+            resize back.
+        CorruptError: a file is missing or damaged, or a ring is.
+        CommitUnknownError: the store failed, and the commit may have taken effect.
+    """
+    table = bf.open(uri, storage_options, writer=writer)
+    started = table.start_resize(codec=codec, **options)
     if started is None:
         return None
     with started:

@@ -1,4 +1,4 @@
-"""Jobs for spark-submit: `upsert`, `compact`, `rehash`, `check` and `lookup`, as commands.
+"""Jobs for spark-submit: writes, table services, checks and look-ups, as commands.
 
 The exit code is 0 for success, 1 where a check has findings, 2 for an error, and 64 for wrong
 usage, as for the command `bucketfmt`. Results are JSON on standard output.
@@ -16,7 +16,7 @@ from typing import Any, NoReturn, get_args
 from pyspark.sql import DataFrame, SparkSession
 
 import bucketfmt as bf
-from bucketfmt_spark.buckets import rehash
+from bucketfmt_spark.buckets import rehash, resize
 from bucketfmt_spark.checks import check
 from bucketfmt_spark.compaction import compact
 from bucketfmt_spark.engine.failures import typed_errors
@@ -67,6 +67,10 @@ def _parser() -> argparse.ArgumentParser:
         commands, "rehash", _rehash, "give all partitions another number of buckets"
     )
     rehashing.add_argument("num_buckets", type=int, help="how many buckets a partition gets")
+    resizing = _command(commands, "resize", _resize, "split and merge buckets of rings")
+    resizing.add_argument("--min-buckets", type=int)
+    resizing.add_argument("--max-buckets", type=int)
+    resizing.add_argument("--max-file-mib", type=int, help="size that base files are to have")
     checking = _command(commands, "check", _check, "look for damage")
     checking.add_argument("--depth", choices=_DEPTHS, default="default")
     finding = _command(commands, "lookup", _lookup, "write the rows of keys to files")
@@ -114,6 +118,19 @@ def _compact(spark: SparkSession, given: argparse.Namespace) -> int:
 
 def _rehash(spark: SparkSession, given: argparse.Namespace) -> int:
     result = rehash(spark, given.table, given.num_buckets, storage_options=_pairs(given.storage))
+    _print(None if result is None else _summary(result))
+    return 0
+
+
+def _resize(spark: SparkSession, given: argparse.Namespace) -> int:
+    options: bf.ResizeArguments = {}
+    if given.min_buckets is not None:
+        options["min_buckets"] = given.min_buckets
+    if given.max_buckets is not None:
+        options["max_buckets"] = given.max_buckets
+    if given.max_file_mib is not None:
+        options["max_file_size"] = given.max_file_mib << 20
+    result = resize(spark, given.table, storage_options=_pairs(given.storage), **options)
     _print(None if result is None else _summary(result))
     return 0
 

@@ -9,20 +9,19 @@ commit says.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from bucketfmt.errors import BucketfmtError, ConflictError, CorruptError, NotFoundError
-from bucketfmt.format.names.names import format_write_token
 from bucketfmt.format.timeline.commit_metadata import CommitMetadata
 from bucketfmt.format.timeline.write_operation import WriteOperation
-from bucketfmt.progress import ProgressCallback, Steps
+from bucketfmt.progress import ProgressCallback
+from bucketfmt.resize.execution import Execute, InThreads
 from bucketfmt.resize.plan_rewrite import RewriteStep
 from bucketfmt.resize.rewrite_task import RewriteTask, encode_step, groups_of
 from bucketfmt.resize.settle_keys import KeySettling
 from bucketfmt.rows.parquet.parquet_chunks import Codec
 from bucketfmt.snapshot.state import TableState
-from bucketfmt.storage.streams import map_in_order, worker_count
 from bucketfmt.timeline.load import load_pending_clusterings
 from bucketfmt.write.commit.receipts import stats_by_partition
 from bucketfmt.write.commit.result import CommitResult
@@ -34,10 +33,6 @@ from bucketfmt.write.rows.basis import Basis
 
 __all__ = ["RewritePlan", "StartedRewrite", "check_nothing_pending"]
 
-Execute = Callable[[RewriteTask, Sequence[bytes]], Iterable[list[bytes]]]
-"""Executes steps by a task, and returns the receipts of each step in the same order."""
-
-_TOKEN_ATTEMPT_BITS = 31
 _ROUNDS_MAX = 8
 """How often changes of other writers are caught up with before a rewrite gives up."""
 
@@ -157,22 +152,7 @@ class StartedRewrite(StartedWork):
             workers: Steps to execute at a time.
             progress: Called as steps are done.
         """
-        machine = self._transaction.table.machine
-
-        def execute(task: RewriteTask, payloads: Sequence[bytes]) -> Iterator[list[bytes]]:
-            attempt = machine.randbits(_TOKEN_ATTEMPT_BITS)
-            steps = Steps(progress, doing, len(payloads))
-
-            def rewrite(numbered: tuple[int, bytes]) -> list[bytes]:
-                number, payload = numbered
-                receipts = task.rewrite(payload, format_write_token(number, 0, attempt))
-                steps.step()
-                return receipts
-
-            at_a_time = workers or machine.processors or worker_count()
-            return map_in_order(rewrite, enumerate(payloads), at_a_time)
-
-        return self.run(execute)
+        return self.run(InThreads(self._transaction.table.machine, doing, workers, progress))
 
     def may_catch_up(self, error: BucketfmtError) -> bool:
         """Whether `catch_up` may help: others changed the table, and nothing was published."""

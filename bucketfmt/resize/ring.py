@@ -189,7 +189,7 @@ class RingResizer:
         if started is None:
             return None
         with started:
-            return started.run(progress)
+            return started.run_in_threads(progress)
 
     def _basis(self) -> Basis:
         """Return the table as it is now.

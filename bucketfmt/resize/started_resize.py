@@ -18,14 +18,12 @@ from bucketfmt.errors import (
 from bucketfmt.format.buckets.child_nodes import RingChange
 from bucketfmt.format.buckets.hashing_metadata import HashingMetadata
 from bucketfmt.format.buckets.ring import HashingNode
-from bucketfmt.format.names.names import (
-    format_write_token,
-)
 from bucketfmt.format.timeline.commit_metadata import CommitMetadata, WriteStat
 from bucketfmt.format.timeline.plans import ClusteringPlan
 from bucketfmt.format.timeline.write_operation import WriteOperation
 from bucketfmt.location.hashing_files import load_hashing_metadata, put_ring, put_ring_marker
-from bucketfmt.progress import ProgressCallback, Steps
+from bucketfmt.progress import ProgressCallback
+from bucketfmt.resize.execution import Execute, InThreads
 from bucketfmt.resize.plan_rewrite import RewriteStep
 from bucketfmt.resize.rewrite_task import RewriteTask, encode_step, groups_of
 from bucketfmt.rows.parquet.parquet_chunks import Codec
@@ -33,7 +31,6 @@ from bucketfmt.snapshot.files import FileSlice
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.snapshot.state import TableState
 from bucketfmt.storage.store import Store
-from bucketfmt.storage.streams import map_in_threads
 from bucketfmt.write.commit.receipts import stats_by_partition
 from bucketfmt.write.commit.result import CommitResult, result_of
 from bucketfmt.write.commit.started_work import PendingInstant, StartedWork
@@ -47,8 +44,6 @@ from bucketfmt.write.services.planned_slices import (
 )
 
 __all__ = ["StartedResize", "load_slices"]
-
-_TOKEN_ATTEMPT_BITS = 31
 
 
 class StartedResize(StartedWork):
@@ -88,19 +83,23 @@ class StartedResize(StartedWork):
             codec=codec or (find_codec(snapshot, min(changes)) if changes else DEFAULT_CODEC),
         )
 
-    def run(self, progress: ProgressCallback | None = None) -> CommitResult:
-        """Rewrite all groups on the threads of this process, and publish."""
-        attempt = self._pending.table.machine.randbits(_TOKEN_ATTEMPT_BITS)
-        steps = Steps(progress, "resizing", len(self.payloads))
+    def run(self, execute: Execute) -> CommitResult:
+        """Have all groups rewritten, and publish.
 
-        def rewrite(numbered: tuple[int, bytes]) -> list[bytes]:
-            number, payload = numbered
-            receipts = self.task.rewrite(payload, format_write_token(number, 0, attempt))
-            steps.step()
-            return receipts
+        Args:
+            execute: Executes steps by `task`, and returns the receipts of each.
 
-        done = map_in_threads(rewrite, list(enumerate(self.payloads)), self._workers)
+        Raises:
+            CorruptError, StorageError, UnsupportedError: as `RewriteTask.rewrite`.
+            ConflictError, CommitUnknownError: as `publish`.
+        """
+        done = execute(self.task, self.payloads)
         return self.publish(receipt for receipts in done for receipt in receipts)
+
+    def run_in_threads(self, progress: ProgressCallback | None = None) -> CommitResult:
+        """Rewrite all groups on the threads of this process, and publish. As `run`."""
+        machine = self._pending.table.machine
+        return self.run(InThreads(machine, "resizing", self._workers, progress))
 
     def publish(self, receipts: Iterable[bytes]) -> CommitResult:
         """Give the partitions their new rings, hide the old file groups and show the new ones.

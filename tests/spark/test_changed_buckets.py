@@ -1,4 +1,4 @@
-"""Another number of buckets on executors, while others write, and when a task fails."""
+"""Other buckets by tasks on executors, while others write, and when a task fails."""
 
 from __future__ import annotations
 
@@ -60,4 +60,26 @@ def test_a_rehash_whose_task_fails_leaves_the_table_as_it_was(
     file.write_bytes(whole)
     assert not bf.open(table.uri).timeline.pending.instants
     assert bf.open(table.uri).index == bf.SimpleBucketIndex(4, ("id",))
+    assert_reads_as(table.uri, model)
+
+
+def test_rings_are_resized_and_a_failed_resize_is_executed_again(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    table, model = make(tmp_path, "ring"), Model()
+    model.upsert(given := rows(range(60), ts=1))
+    table.upsert(given)
+    table.compact()
+    file = next(Path(table.uri).glob("us/*.parquet"))
+    whole = file.read_bytes()
+    file.write_bytes(whole[:20] + bytes(200) + whole[220:])
+    with pytest.raises(bf.CorruptError, match="us/"):
+        bs.resize(spark, table.uri, max_file_size=1, max_buckets=8)
+    assert [i.action for i in table.timeline.pending.instants] == ["clustering"]
+    file.write_bytes(whole)
+    result = bs.resize(spark, table.uri)
+    assert result is not None
+    assert result.file_groups_replaced == 12
+    assert table.inspect.buckets().num_rows == 24
+    assert not table.timeline.pending.instants
     assert_reads_as(table.uri, model)
