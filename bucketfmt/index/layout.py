@@ -180,6 +180,13 @@ class BucketLayout(ABC):
         """
         return groups or (None,)
 
+    def resize_of(self, file_id: str) -> str | None:
+        """Return the pending resize that a file group takes copies of rows for; None for none.
+
+        A resize is named by its requested time.
+        """
+        return None
+
 
 @dataclass(frozen=True, slots=True)
 class FixedBuckets(BucketLayout):

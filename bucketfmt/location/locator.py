@@ -14,8 +14,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bucketfmt.errors import ConflictError, CorruptError, IndexUnknownError
+from bucketfmt.errors import ConflictError, CorruptError, IndexUnknownError, NotFoundError
 from bucketfmt.index.layout import BucketLayout
+from bucketfmt.index.resizing import ResizingRing
 from bucketfmt.location.directory_files import load_directory, put_initial_directory
 from bucketfmt.location.find_index import IndexFinder
 from bucketfmt.location.hashing_files import load_hashing_metadata, put_initial_ring
@@ -104,7 +105,13 @@ class Locator(Protocol):
         """Return the `targets` in an empty partition."""
 
     def slice_of(self, group: GroupRef) -> FileSlice | None:
-        """Return what a file group holds; None for a file group that the write begins."""
+        """Return what a file group holds; None for a file group that the write begins.
+
+        Of a file group that takes copies these are the copies, which readers do not see yet.
+        """
+
+    def stored(self, group: GroupRef) -> Sequence[FileSlice]:
+        """Return the slices that readers see and that may hold keys of the rows for a group."""
 
     def new_file_id(self, group: GroupRef, uuid: str, *, is_shared: bool) -> str:
         """Return the file id of a group that a write begins. As `BucketLayout.new_file_id`."""
@@ -128,6 +135,7 @@ class BucketLocator:
         self._snapshot = snapshot
         self._index_finder = index_finder
         self._layouts: dict[str, BucketLayout] = {}
+        self._routings: dict[str, BucketLayout] = {}
         self._placed: dict[str, Mapping[int, Sequence[FileSlice]]] = {}
 
     def layout(self, partition_path: str) -> BucketLayout:
@@ -182,12 +190,38 @@ class BucketLocator:
         return self._snapshot.slices_where(partition_path, wanted.__contains__)
 
     def route(self, partition_path: str, record_keys: pa.ChunkedArray) -> np.ndarray:
-        """Return the bucket id of each key."""
-        return self.layout(partition_path).assign(record_keys)
+        """Return the bucket id of each key; during a resize, that of the buckets of both rings."""
+        return self.routing(partition_path).assign(record_keys)
 
     def routing(self, partition_path: str) -> BucketLayout:
-        """Return the layout."""
-        return self.layout(partition_path)
+        """Return the layout by which rows are written: during a resize, of both rings."""
+        found = self._routings.get(partition_path)
+        if found is None:
+            found = self.layout(partition_path)
+            index = self._index_finder.resolve(self._snapshot).bucket_index
+            if index is not None and index.has_rings:
+                found = self._resizing(partition_path, found)
+            self._routings[partition_path] = found
+        return found
+
+    def _resizing(self, partition_path: str, layout: BucketLayout) -> BucketLayout:
+        state = self._snapshot.state
+        try:
+            change = state.pending_ring_changes.get(partition_path)
+        except NotFoundError as error:
+            raise ConflictError(
+                "a clustering was rolled back while its plan was read; reload the table and retry"
+            ) from error
+        if change is None:
+            return layout
+        ring = load_hashing_metadata(state, partition_path)
+        if ring is None:
+            raise CorruptError(
+                f"the clustering of {change.instant} resizes the ring of a partition that has "
+                "none; roll the clustering back",
+                partition=partition_path,
+            )
+        return ResizingRing(layout, change, layout.with_nodes(change.apply(ring).nodes))
 
     def targets(
         self, partition_path: str, counts: Mapping[int, int]
@@ -208,9 +242,13 @@ class BucketLocator:
         return {bucket_id: self._targets(partition_path, bucket_id, []) for bucket_id in counts}
 
     def _targets(self, path: str, bucket_id: int, file_ids: Sequence[str]) -> Sequence[GroupRef]:
-        layout = self.layout(path)
+        layout = self.routing(path)
         return [
-            GroupRef(path, file_id, bucket_id if file_id is None else layout.bucket_of(file_id))
+            GroupRef(path, file_id, bucket_id)
+            if file_id is None
+            else GroupRef(
+                path, file_id, layout.bucket_of(file_id), resize=layout.resize_of(file_id)
+            )
             for file_id in layout.write_targets(bucket_id, file_ids)
         ]
 
@@ -218,20 +256,37 @@ class BucketLocator:
         """Return what a file group holds. As `Locator.slice_of`."""
         if group.file_id is None or group.bucket_id is None:
             return None
+        if group.resize is not None:
+            return self._snapshot.copies(group.partition_path, group.file_id, group.resize)
         own = self._slices_by_bucket(group.partition_path).get(group.bucket_id, ())
         return next((found for found in own if found.file_id == group.file_id), None)
+
+    def stored(self, group: GroupRef) -> Sequence[FileSlice]:
+        """Return the slices with keys of the rows for a group. As `Locator.stored`."""
+        if group.resize is None:
+            found = self.slice_of(group)
+            return () if found is None else (found,)
+        by_bucket = self._slices_by_bucket(group.partition_path)
+        layout = self.routing(group.partition_path)
+        split = {
+            file_slice.file_id: file_slice
+            for bucket_id, slices in by_bucket.items()
+            if group.file_id in layout.write_targets(bucket_id, ())
+            for file_slice in slices
+        }
+        return tuple(split.values())
 
     def _slices_by_bucket(self, partition_path: str) -> Mapping[int, Sequence[FileSlice]]:
         found = self._placed.get(partition_path)
         if found is None:
             slices = self._snapshot.slices(partition_path)
-            found = place_slices(slices, self.layout(partition_path))
+            found = place_slices(slices, self.routing(partition_path))
             self._placed[partition_path] = found
         return found
 
     def new_file_id(self, group: GroupRef, uuid: str, *, is_shared: bool) -> str:
         """Return the file id of a new group of a bucket. As `BucketLayout.new_file_id`."""
-        layout = self.layout(group.partition_path)
+        layout = self.routing(group.partition_path)
         return layout.new_file_id(group.bucket_id or 0, uuid, is_shared=is_shared)
 
     def put_metadata(self, partition_paths: Iterable[str]) -> None:

@@ -251,6 +251,11 @@ class RecordLocator:
         found = self._snapshot.slices_where(group.partition_path, group.file_id.__eq__)
         return found[0] if found else None
 
+    def stored(self, group: GroupRef) -> Sequence[FileSlice]:
+        """Return what the file group holds. As `Locator.stored`."""
+        found = self.slice_of(group)
+        return () if found is None else (found,)
+
     def new_file_id(self, group: GroupRef, uuid: str, *, is_shared: bool) -> str:
         """Return the UUID, with the ending of Hudi's file ids."""
         return uuid + _FILE_ID_ENDING

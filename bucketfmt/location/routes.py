@@ -29,6 +29,8 @@ class GroupRef(NamedTuple):
         new_number: Tells file groups without buckets apart that the write begins in one partition.
         takes_new_keys: Whether rows come to it whose keys it does not have, in a table without
             buckets. They go to its base file.
+        resize: The requested time of the pending resize that the file group takes copies of rows
+            for: it has only these until the resize is completed. None for any other file group.
     """
 
     partition_path: str
@@ -36,3 +38,4 @@ class GroupRef(NamedTuple):
     bucket_id: int | None
     new_number: int = 0
     takes_new_keys: bool = False
+    resize: str | None = None

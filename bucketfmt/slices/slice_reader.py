@@ -5,7 +5,7 @@ I/O: opens the slice's files. Source: HoodieFileGroupReader.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import NamedTuple, TypeVar
 
@@ -121,7 +121,12 @@ class SliceReader:
             raise error.within(partition=file_slice.partition_path) from None
         return SliceMerge(log, num_blocks, self._base_pieces(file_slice, log.schema))
 
-    def count_over_deletes(self, file_slice: FileSlice, rows: pa.Table) -> OverDeletes:
+    def count_over_deletes(
+        self,
+        file_slice: FileSlice,
+        rows: pa.Table,
+        read_base: Callable[[pa.Schema], Iterable[pa.Table]] | None = None,
+    ) -> OverDeletes:
         """Return what readers would make of rows appended to the log of a slice.
 
         Only rows of keys that the log deletes count, and only such base rows are read.
@@ -130,13 +135,15 @@ class SliceReader:
             file_slice: The slice.
             rows: One per key, none of them marked as deleted, with `_hoodie_record_key`. The
                 `RowSpec` has their keys, and needs no output.
+            read_base: Returns the base rows of these keys, and perhaps others, in the given
+                columns; by default those of the slice.
 
         Raises:
             CorruptError: as `read` says.
             UnsupportedError: as `read` says.
         """
         try:
-            return self._count_over_deletes(file_slice, rows)
+            return self._count_over_deletes(file_slice, rows, read_base)
         except BucketfmtError as error:
             raise error.within(partition=file_slice.partition_path) from None
 
@@ -178,7 +185,12 @@ class SliceReader:
     def _logs_of(self, file_slice: FileSlice) -> tuple[DataFile, ...]:
         return () if self._spec.read_optimized else file_slice.log_files
 
-    def _count_over_deletes(self, file_slice: FileSlice, rows: pa.Table) -> OverDeletes:
+    def _count_over_deletes(
+        self,
+        file_slice: FileSlice,
+        rows: pa.Table,
+        read_base: Callable[[pa.Schema], Iterable[pa.Table]] | None,
+    ) -> OverDeletes:
         rules, limits = self._columns.rules, self._basis.limits
         schema, _, runs = self._log.load_runs(file_slice)
         deleted = merge_log(runs, rules, schema, limits).deleted_keys
@@ -194,7 +206,11 @@ class SliceReader:
         ]
         before = merge_log(runs, rules, schema, limits)
         after = merge_log([*runs, RowRun(conform(appended, schema))], rules, schema, limits)
-        found = self._base_rows(file_slice, schema, _MERGE_BATCH_ROWS, None)
+        found: Iterable[pa.Table] = (
+            self._base_rows(file_slice, schema, _MERGE_BATCH_ROWS, None)
+            if read_base is None
+            else read_base(schema)
+        )
         base = (_rows_of_keys(each, keys) for each in found)
         return count_over_deletes(before, after, keys, base)
 

@@ -13,13 +13,13 @@ import pyarrow as pa
 
 from bucketfmt.errors import BucketfmtError, SchemaError
 from bucketfmt.format.log.log_block import HeaderKey, LogBlock
-from bucketfmt.format.names.names import BaseFileName
+from bucketfmt.format.names.names import BaseFileName, LogFileName
 from bucketfmt.process import Mutex, cached_property
 from bucketfmt.rows.avro.avro_schema import arrow_schema, parse_avro_schema
 from bucketfmt.rows.columns.meta_columns import OPERATION
 from bucketfmt.snapshot.base_files import open_base_file
 from bucketfmt.snapshot.file_slices import find_file_slices
-from bucketfmt.snapshot.files import DataFile, FileSlice
+from bucketfmt.snapshot.files import DataFile, FileSlice, WrittenFile
 from bucketfmt.snapshot.log_files import load_log_file
 from bucketfmt.snapshot.read_basis import ReadBasis
 from bucketfmt.snapshot.replaced_groups import check_replaced
@@ -191,6 +191,7 @@ class Snapshot:
             },
             tuple(state.schema_history),
             state.timeline if self.table_version < 8 else None,
+            frozenset(i.requested_time for i in state.timeline.pending.of("deltacommit").instants),
         )
 
     def _schema_of_a_file(self) -> TableSchema:
@@ -253,6 +254,21 @@ class Snapshot:
             self._pending_compactions.get(partition_path, {}),
         )
 
+    def copies(self, partition_path: str, file_id: str, resize: str) -> FileSlice | None:
+        """Return what was written for a pending resize to a file group; None if nothing was.
+
+        These log files bear the requested time of the resize, and no reader sees them before the
+        resize is completed. Blocks of pending writes are among them.
+        """
+        logs = [
+            (file.name.sort_key, file)
+            for file in self.files_of(partition_path, file_id)
+            if isinstance(file.name, LogFileName) and file.name.instant == resize
+        ]
+        logs.sort(key=lambda pair: pair[0])
+        files = tuple(file for _, file in logs)
+        return FileSlice(partition_path, file_id, resize, None, files) if files else None
+
     def slices_of(self, partition_paths: Sequence[str]) -> list[FileSlice]:
         """Return the slices of several partitions, listing them side by side."""
         self.state.lister.prepare(partition_paths)
@@ -283,4 +299,17 @@ class Snapshot:
         listed = self.state.lister.files(partition_path).get(file_id, ())
         written = find_written_files(self._committed.get(partition_path, {}).get(file_id, ()))
         there = [DataFile(f.path, f.name, f.size, written.pop(f.path, None)) for f in listed]
-        return there + [DataFile(lost.path, lost.name, None, lost) for lost in written.values()]
+        lost = [file for file in written.values() if not self._went_with_resize(file)]
+        return there + [DataFile(file.path, file.name, None, file) for file in lost]
+
+    def _went_with_resize(self, file: WrittenFile) -> bool:
+        """Whether a file that is gone has copies for a resize that was taken back.
+
+        Once the timeline begins after that resize, it looks like an archived resize.
+        """
+        instant, timeline = file.name.instant, self.state.timeline
+        is_own = any(counts.requested_time == instant for counts in file.counts)
+        is_before_start = timeline.writes.is_before_start(instant)
+        if is_own or not is_before_start or timeline.is_pending(instant):
+            return False
+        return not any(i.requested_time == instant for i in self.state.archived_instants)

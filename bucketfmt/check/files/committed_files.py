@@ -270,14 +270,17 @@ def find_reused_file_ids(commits: Sequence[CommitRecord]) -> Iterator[Finding]:
 def _ran_meanwhile(commit: CommitRecord, replacing: CommitRecord) -> bool:
     """Whether the rows of the commit are in the new file groups as well.
 
-    While a clustering runs, a write goes to old and new file groups alike. A rehash divides what
+    While a clustering is pending, a write goes to old and new file groups. A rehash divides what
     was written meanwhile.
     """
     if replacing.rehash is not None and replacing is not commit:
         return commit.requested_time <= replacing.rehash.last_read
     operation = WriteOperation.find(replacing.operation_type)
-    is_clustering = operation is WriteOperation.CLUSTER and replacing is not commit
-    return is_clustering and replacing.completion_time >= commit.requested_time
+    if operation is not WriteOperation.CLUSTER or replacing is commit:
+        return False
+    # Before version 8 no one records when it completed: copies of the rows tell.
+    copied = any(name.instant == replacing.requested_time for _, _, _, name, *_ in commit.files)
+    return copied or replacing.completion_time >= commit.requested_time
 
 
 def _folder(path: str) -> str:

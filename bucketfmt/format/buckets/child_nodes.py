@@ -89,6 +89,12 @@ class RingChange:
         """The file groups that are rewritten. Rows written to them go to the children as well."""
         return frozenset(file_id for group in self.groups for file_id in group.file_ids)
 
+    @property
+    def child_file_ids(self) -> frozenset[str]:
+        """The file groups that take the rows."""
+        prefixes = (node.file_id_prefix for group in self.groups for node in group.new_nodes)
+        return frozenset(format_consistent_file_id(prefix or "") for prefix in prefixes)
+
     def apply(self, metadata: HashingMetadata) -> HashingMetadata:
         """Return the metadata of the partition once the resize is completed.
 

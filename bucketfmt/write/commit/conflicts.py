@@ -7,7 +7,8 @@ Pure. Source: `TransactionUtils.resolveWriteConflictIfAny`, `ConcurrentOperation
 The unit of conflict is (partition, bucket); on a table whose file ids carry no bucket id it
 is the file group. Beyond Hudi's rules, a write conflicts with a rollback or a restore that
 takes it back, with a rescaling of the buckets of a partition it writes to, and with a rehash,
-which changes the buckets of all partitions.
+which changes the buckets of all partitions. A pending clustering is no conflict if it resizes a
+ring and the write has written copies of its rows for it.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from bucketfmt.errors import ConflictError
+from bucketfmt.format.buckets.child_nodes import find_ring_changes
 from bucketfmt.format.buckets.rehashes import REHASH
 from bucketfmt.format.names.instants import comparable_action
 from bucketfmt.format.names.names import FileGroupId
@@ -59,6 +61,8 @@ class ConcurrentOperation:
         schema: The table's columns as a write states them, as Avro JSON.
         latest_schema: The same with column ids, where the table keeps them.
         rehashes: Whether it changes the buckets of all partitions, also of new ones.
+        children: (partition path, file id) of the file groups that a resize is to make.
+        copied_for: Requested times of the pending resizes that it wrote copies of its rows for.
     """
 
     requested_time: str
@@ -71,6 +75,8 @@ class ConcurrentOperation:
     schema: str | None = None
     latest_schema: str | None = None
     rehashes: bool = False
+    children: frozenset[FileGroupId] = frozenset()
+    copied_for: frozenset[str] = frozenset()
 
     @property
     def operation(self) -> WriteOperation | None:
@@ -88,6 +94,7 @@ class Conflict:
         bucket_id: Which bucket; None where file ids carry none, or all of the partition's.
         file_id: The file group of the write; None if it is about more than one.
         of_new_keys: Both wrote new keys, which may be the same in different file groups.
+        of_resize: That operation takes back a resize which the write has written copies for.
     """
 
     other: ConcurrentOperation
@@ -95,12 +102,15 @@ class Conflict:
     bucket_id: int | None = None
     file_id: str | None = None
     of_new_keys: bool = False
+    of_resize: bool = False
 
     def __str__(self) -> str:
         state = "completed" if self.other.is_completed else "pending"
         by = f"{state} {self.other.operation_type or self.other.action} {self.other.requested_time}"
         if self.of_new_keys:
             return f"the {by} also wrote new keys, which may be the same"
+        if self.of_resize:
+            return f"the {by} takes back the resize that this write has written copies of rows for"
         if self.partition_path is None:
             return f"the {by} takes this write back"
         where = f"partition {self.partition_path!r}"
@@ -171,6 +181,7 @@ def concurrent_operation(instant: Instant, content: InstantContent | None) -> Co
     gained: frozenset[str] = frozenset()
     schema = latest_schema = None
     rehashes = False
+    children: set[FileGroupId] = set()
     match content:
         case CommitMetadata():
             operation_type = content.operation_type
@@ -194,8 +205,10 @@ def concurrent_operation(instant: Instant, content: InstantContent | None) -> Co
                 file_groups.add((step.partition_path or "", step.file_id or ""))
         case RequestedReplaceMetadata(clustering_plan=plan) if plan is not None:
             operation_type = WriteOperation.CLUSTER.operation_type
-            for group in content.clustering_plan.input_groups if content.clustering_plan else ():
+            for group in plan.input_groups:
                 file_groups.update((s.partition_path or "", s.file_id or "") for s in group.slices)
+            for path, change in find_ring_changes(plan, instant.requested_time).items():
+                children.update((path, file_id) for file_id in change.child_file_ids)
         case RollbackPlan(instant_to_rollback=target) if target is not None:
             rolled_back = frozenset({target.commit_time})
         case RestorePlan():
@@ -211,6 +224,7 @@ def concurrent_operation(instant: Instant, content: InstantContent | None) -> Co
         schema,
         latest_schema,
         rehashes,
+        frozenset(children),
     )
 
 
@@ -231,12 +245,19 @@ def find_conflicts(
             readers merge both: non-blocking concurrency control. Another file group in the same
             bucket still is, and so is what hides or rewrites the file group.
     """
-    units = {_unit(group, index): group for group in sorted(ours.file_groups)}
+    others = tuple(others)
+    resizes = [o for o in others if o.requested_time in ours.copied_for and not o.is_completed]
+    copies = frozenset[FileGroupId]().union(*(resize.children for resize in resizes))
+    units = {_unit(group, index): group for group in sorted(ours.file_groups - copies)}
     partitions = sorted({partition for partition, _ in ours.file_groups})
     conflicts = []
     for other in others:
         if ours.requested_time in other.rolled_back:
             conflicts.append(Conflict(other))
+        elif other.rolled_back & ours.copied_for:
+            conflicts.append(Conflict(other, of_resize=True))
+        elif other in resizes:
+            continue  # it takes the rows from the copies
         elif other.rehashes or (ours.rehashes and not _is_harmless(ours, other)):
             touched = partitions if other.rehashes else {path for path, _ in other.file_groups}
             conflicts += [Conflict(other, path) for path in sorted(touched)[:1]]

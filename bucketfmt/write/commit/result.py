@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from bucketfmt.format.names.instants import INIT_INSTANT
 from bucketfmt.format.timeline.commit_metadata import CommitMetadata
 from bucketfmt.format.timeline.write_operation import WriteOperation
 from bucketfmt.timeline.timeline import Instant
+from bucketfmt.write.undo.plan_rollback import file_name_of
 
 __all__ = ["CommitResult", "nothing_done", "result_of"]
 
@@ -52,18 +54,35 @@ class CommitResult:
 
 
 def result_of(
-    instant: Instant, metadata: CommitMetadata, *, repeated: bool = False
+    instant: Instant,
+    metadata: CommitMetadata,
+    *,
+    repeated: bool = False,
+    copied_for: Collection[str] = (),
 ) -> CommitResult:
-    """Return a commit as a value."""
+    """Return a commit as a value.
+
+    Args:
+        instant: The commit on the timeline.
+        metadata: What it wrote.
+        repeated: See `CommitResult`.
+        copied_for: Requested times of resizes: rows in log files that bear them are counted in
+            other files.
+    """
     stats = [stat for own in metadata.partition_to_write_stats.values() for stat in own]
+    counted = [
+        stat
+        for stat in stats
+        if not copied_for or (name := file_name_of(stat)) is None or name.instant not in copied_for
+    ]
     return CommitResult(
         instant=instant.requested_time,
         completion_time=instant.completion_time or instant.requested_time,
         action=instant.action,
         operation=metadata.operation_type or "UNKNOWN",
-        rows_inserted=sum(stat.num_inserts for stat in stats),
-        rows_updated=sum(stat.num_update_writes for stat in stats),
-        rows_deleted=sum(stat.num_deletes for stat in stats),
+        rows_inserted=sum(stat.num_inserts for stat in counted),
+        rows_updated=sum(stat.num_update_writes for stat in counted),
+        rows_deleted=sum(stat.num_deletes for stat in counted),
         files=tuple(stat.path or "" for stat in stats),
         bytes_written=sum(stat.total_write_bytes for stat in stats),
         file_groups_replaced=sum(map(len, metadata.partition_to_replace_file_ids.values())),

@@ -46,7 +46,8 @@ from bucketfmt.write.commit.result import CommitResult, result_of
 from bucketfmt.write.commit.started_work import PendingInstant
 from bucketfmt.write.rows.basis import Basis
 from bucketfmt.write.rows.schema_change import settle_columns
-from bucketfmt.write.undo.rollback_conflicts import check_still_there
+from bucketfmt.write.undo.plan_rollback import file_name_of
+from bucketfmt.write.undo.rollback_conflicts import check_resizes_kept, check_still_there
 
 __all__ = ["Transaction"]
 
@@ -156,7 +157,7 @@ class Transaction(PendingInstant):
             done = self._settle(lost, metadata, basis, before, may_overlap)
         self._is_ended = True
         self.end()
-        return result_of(done, metadata)
+        return result_of(done, metadata, copied_for=_find_copied_for(metadata, basis))
 
     def _settle(
         self,
@@ -280,6 +281,8 @@ class Transaction(PendingInstant):
         )
         others = load_concurrent_operations(store, config, candidates, self.table.limits)
         ours = concurrent_operation(replace(self._instant, state=State.INFLIGHT), metadata)
+        ours = replace(ours, copied_for=_find_copied_for(metadata, basis))
+        check_resizes_kept(ours.copied_for, now)
         conflicts = find_conflicts(ours, others, basis.index, may_overlap=may_overlap)
         if conflicts:
             raise conflict_error(conflicts)
@@ -374,6 +377,16 @@ class Transaction(PendingInstant):
 
 def _stats_of(metadata: CommitMetadata) -> list[WriteStat]:
     return [stat for own in metadata.partition_to_write_stats.values() for stat in own]
+
+
+def _find_copied_for(metadata: CommitMetadata, basis: Basis) -> frozenset[str]:
+    """Return the requested times of the pending resizes that copies of rows were written for."""
+    pending = basis.snapshot.state.timeline.pending.of("clustering", "replacecommit")
+    resizes = {instant.requested_time for instant in pending.instants}
+    if not resizes:
+        return frozenset()
+    names = map(file_name_of, _stats_of(metadata))
+    return frozenset(name.instant for name in names if name is not None and name.instant in resizes)
 
 
 def _has_base_files(metadata: CommitMetadata) -> bool:

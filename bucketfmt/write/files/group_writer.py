@@ -6,7 +6,9 @@ and the data file. Sources: HoodieCreateHandle, HoodieMergeHandle, HoodieAppendH
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import NamedTuple
 
 import msgspec
@@ -184,6 +186,9 @@ class GroupWriter:
         Where a delete in the log would hide an appended row, or the deleted row would come back,
         the slice is rewritten: a base file keeps no deletes (docs/decisions/0016).
         """
+        if plan.group.resize is not None:
+            self._check_copies(plan, plan.group.resize, given)
+            return plan
         found = self._count_over_deletes(plan.file_slice, given)
         is_half_compacted = self._is_half_compacted(plan)
         # Hudi 1.0 fails to read a row over a delete without ordering value.
@@ -202,6 +207,35 @@ class GroupWriter:
             )
         return plan
 
+    def _check_copies(self, plan: GroupWrite, resize: str, given: pa.Table) -> None:
+        """Refuse copies of rows that would not be read once the pending resize is completed.
+
+        The base file below the copies will have what the file groups held when the resize was
+        planned. Nothing can be rewritten before.
+        """
+        before = Snapshot(self._state, as_of=resize)
+        split = {file_slice.file_id for file_slice in plan.stored}
+        keys = pc.unique(given.column(RECORD_KEY))
+
+        def read_base(schema: pa.Schema) -> Iterator[pa.Table]:
+            spec = RowSpec(table=self._settings.schema, output=schema, keys=keys)
+            reader = SliceReader(before, spec, side_by_side=True)
+            for file_slice in before.slices_where(plan.group.partition_path, split.__contains__):
+                yield from reader.read(file_slice, None)
+
+        found = self._count_over_deletes(plan.file_slice, given, read_base)
+        yields = self._config.table_version == 8  # Hudi 1.0 fails to read such a row
+        num_wrong = found.num_hidden + found.num_revived + (found.num_unordered if yields else 0)
+        if num_wrong:
+            raise UnsupportedError(
+                f"{num_wrong} rows of keys that were deleted while the resize of {resize} is "
+                "pending, with lower ordering values than the deletes: once the resize is "
+                "completed, readers would miss the rows. Have the resize executed or rolled back "
+                "first",
+                partition=plan.group.partition_path,
+                bucket=plan.group.bucket_id,
+            )
+
     def _is_half_compacted(self, plan: GroupWrite) -> bool:
         """Whether a pending compaction will make a base file of a part of the slice's log.
 
@@ -213,7 +247,12 @@ class GroupWriter:
         base = plan.file_slice.base_file if plan.file_slice else None
         return pending is not None and (base is None or base.name.instant < pending.requested_time)
 
-    def _count_over_deletes(self, file_slice: FileSlice | None, given: pa.Table) -> OverDeletes:
+    def _count_over_deletes(
+        self,
+        file_slice: FileSlice | None,
+        given: pa.Table,
+        read_base: Callable[[pa.Schema], Iterable[pa.Table]] | None = None,
+    ) -> OverDeletes:
         settings, rules = self._settings, self._settings.rules
         if file_slice is None or not (rules.log_by_ordering and rules.ordering_fields):
             return OverDeletes()
@@ -226,7 +265,7 @@ class GroupWriter:
         keys = pc.unique(rows.column(RECORD_KEY))
         spec = RowSpec(table=settings.schema, output=pa.schema([]), keys=keys)
         reader = SliceReader(self._snapshot, spec, side_by_side=True)
-        return reader.count_over_deletes(file_slice, rows)
+        return reader.count_over_deletes(file_slice, rows, read_base)
 
     # -- base files
 
@@ -345,7 +384,7 @@ class GroupWriter:
             marked = by_column | by_operation
             if marked.any():
                 mask = pa.array(marked)
-                gone = self._without_late(plan.file_slice, given.filter(mask))
+                gone = self._without_late(plan.stored, given.filter(mask))
                 deletes = self._delete_block(plan, gone.column(RECORD_KEY), gone)
                 given = given.filter(pc.invert(mask))
             rows, written = self._logged(plan, numbering, given), given.column(RECORD_KEY)
@@ -371,7 +410,7 @@ class GroupWriter:
             base_file, log_files = _of_slice(plan)
         stat = msgspec.structs.replace(
             self._put(plan, b"".join(blocks)),
-            prev_commit=name.instant,
+            prev_commit=name.instant if version < 8 else settings.instant,
             num_writes=rows.num_rows,
             num_deletes=num_deletes,
             num_update_writes=rows.num_rows,
@@ -384,10 +423,12 @@ class GroupWriter:
             return WrittenFile(stat, None)
         gone = [] if deletes is None else [key for key in deletes.record_keys if key is not None]
         removed = pa.chunked_array([pa.array(gone, pa.string())])
+        if plan.group.resize is not None:  # readers find the keys where they were until then
+            written = removed = _NO_KEYS
         report = self._reporter.of_log_file(str(name), rows, written, removed)
         return WrittenFile(stat, report)
 
-    def _without_late(self, file_slice: FileSlice | None, marked: pa.Table) -> pa.Table:
+    def _without_late(self, stored: Sequence[FileSlice], marked: pa.Table) -> pa.Table:
         """Return the rows marked as deleted, but for those older than the stored row.
 
         An entry of a delete block keeps no ordering value in version 6, and removes any base row.
@@ -396,7 +437,7 @@ class GroupWriter:
         rules = self._settings.rules
         by_ordering = rules.base_by_ordering and bool(rules.ordering_fields)
         is_indexed = RECORD_INDEX in self._config.metadata_partitions
-        if file_slice is None or not by_ordering or not (rules.legacy or is_indexed):
+        if not stored or not by_ordering or not (rules.legacy or is_indexed):
             return marked
         keys = pc.unique(marked.column(RECORD_KEY))
         working = self._working_schema
@@ -406,7 +447,7 @@ class GroupWriter:
         spec = RowSpec(table=self._settings.schema, output=output, keys=keys)
         reader = SliceReader(self._snapshot, spec, side_by_side=True)
         late: list[pa.Array] = []
-        for rows in reader.read(file_slice, None):
+        for rows in chain.from_iterable(reader.read(own, None) for own in stored):
             stays = np.ones(rows.num_rows, np.bool_)
             stays[log.find_replacements(rows).gone] = False
             late += rows.filter(pa.array(stays)).column(RECORD_KEY).chunks
@@ -463,7 +504,8 @@ class GroupWriter:
 def _of_slice(plan: GroupWrite) -> tuple[str, list[str]]:
     """Return the base file and all log files of the slice, as stats before version 8 have them."""
     file_slice = plan.file_slice
-    if file_slice is None or plan.name.instant != file_slice.base_instant:
+    is_copy = plan.group.resize is not None  # Hudi does not see earlier ones
+    if is_copy or file_slice is None or plan.name.instant != file_slice.base_instant:
         return "", [str(plan.name)]  # a new slice: of a new group, or behind a planned compaction
     base = file_slice.base_file
     logs = [str(file.name) for file in file_slice.log_files]

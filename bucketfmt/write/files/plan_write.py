@@ -6,7 +6,7 @@ HoodieWriteHandle factories (HoodieCreateHandle, HoodieMergeHandle, HoodieAppend
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -42,6 +42,8 @@ class GroupWrite:
         file_slice: What the group holds; None if it is new.
         name: The file's name.
         instant: The write's requested time.
+        stored: The slices that readers see and that may hold the keys of the rows.
+        extends_slice: The file is a log file that bears the time of a slice which is there.
     """
 
     group: GroupRef
@@ -50,6 +52,8 @@ class GroupWrite:
     file_slice: FileSlice | None
     name: BaseFileName | LogFileName
     instant: str
+    stored: Sequence[FileSlice] = ()
+    extends_slice: bool = False
 
     @property
     def path(self) -> str:
@@ -67,8 +71,7 @@ class GroupWrite:
     def marker(self) -> MarkerName:
         """What announces the file."""
         if self.target is Target.LOG:
-            # Before table version 8 a log file bears its slice's time, so that it may be appended.
-            kind = IoType.CREATE if self.name.instant == self.instant else IoType.APPEND
+            kind = IoType.APPEND if self.extends_slice else IoType.CREATE
         else:
             kind = IoType.CREATE if self.target is Target.NEW_BASE else IoType.MERGE
         return MarkerName(self.group.partition_path, str(self.name), kind)
@@ -85,6 +88,7 @@ def plan_group_write(
     table_version: int,
     listed: Iterable[DataFile] = (),
     pending_compaction: str | None = None,
+    stored: Sequence[FileSlice] = (),
 ) -> GroupWrite:
     """Return the file that takes rows of a file group.
 
@@ -98,19 +102,26 @@ def plan_group_write(
         table_version: 6, 8 or 9.
         listed: The group's files, whoever wrote them.
         pending_compaction: Requested time of the compaction the group is planned in.
+        stored: As `GroupWrite.stored`.
     """
-    if target is not Target.LOG:
-        name: BaseFileName | LogFileName = BaseFileName(file_id, write_token, instant, "parquet")
-    elif table_version >= 8:
-        name = LogFileName(file_id, instant, 1, write_token)
-    else:
+    slice_instant = instant
+    if group.resize is not None:
+        slice_instant = group.resize
+    elif table_version < 8:
         # A base file may be newer than the compaction, which then completes an older slice.
         newest = file_slice.base_instant if file_slice else ""
-        base_instant = max(pending_compaction or "", newest) or instant
+        slice_instant = max(pending_compaction or "", newest) or instant
+    if target is not Target.LOG:
+        name: BaseFileName | LogFileName = BaseFileName(file_id, write_token, instant, "parquet")
+    elif slice_instant == instant:
+        name = LogFileName(file_id, instant, 1, write_token)
+    else:
         versions = [
             file.name.version
             for file in listed
-            if isinstance(file.name, LogFileName) and file.name.instant == base_instant
+            if isinstance(file.name, LogFileName) and file.name.instant == slice_instant
         ]
-        name = LogFileName(file_id, base_instant, max(versions, default=0) + 1, write_token)
-    return GroupWrite(group, file_id, target, file_slice, name, instant)
+        name = LogFileName(file_id, slice_instant, max(versions, default=0) + 1, write_token)
+    # Before table version 8 a log file bears its slice's time, so that it may be appended.
+    extends_slice = table_version < 8 and target is Target.LOG and slice_instant != instant
+    return GroupWrite(group, file_id, target, file_slice, name, instant, stored, extends_slice)

@@ -8,9 +8,10 @@ SparkBucketIndexPartitioner, HoodieSimpleBucketIndex.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from itertools import chain
 from typing import get_args
 
 import numpy as np
@@ -129,11 +130,12 @@ class BucketWriter:
         basis, operation = self._basis, self._operation
         state = basis.snapshot.state
         file_slice: FileSlice | None = None
+        stored: Sequence[FileSlice] = ()
         if not operation.overwrites:
-            file_slice = self.locator.slice_of(group)
-        if operation.takes_keys and file_slice is None:
+            file_slice, stored = self.locator.slice_of(group), self.locator.stored(group)
+        if operation.takes_keys and not stored:
             return None
-        if operation.fills_empty_buckets and file_slice is not None:
+        if operation.fills_empty_buckets and stored:
             raise ValueError(
                 f"bulk_insert into bucket {group.bucket_id} of partition "
                 f"{group.partition_path!r}, which has rows; use upsert or insert"
@@ -162,6 +164,7 @@ class BucketWriter:
             table_version=state.config.table_version,
             listed=state.lister.files(group.partition_path).get(file_id, ()),
             pending_compaction=None if compaction is None else compaction.requested_time,
+            stored=stored,
         )
 
     def write(
@@ -218,6 +221,8 @@ class BucketWriter:
         return self.locator.new_file_id(group, str(seed), is_shared=self._is_non_blocking)
 
     def _find_target(self, group: GroupRef, file_slice: FileSlice | None) -> Target:
+        if group.resize is not None:
+            return Target.LOG
         if group.takes_new_keys:
             return Target.NEW_BASE if file_slice is None else Target.REWRITTEN_BASE
         if self._basis.snapshot.state.config.table_type == "MERGE_ON_READ":
@@ -259,11 +264,9 @@ class BucketWriter:
     ) -> pa.Table:
         """Return the keys that the bucket has rows of, and these columns of them."""
         output = pa.schema([pa.field(RECORD_KEY, pa.string()), *columns])
-        if plan.file_slice is None:
-            return output.empty_table()
         spec = RowSpec(self._basis.schema, output, keys=record_keys.unique())
         reader = SliceReader(self._basis.snapshot, spec, side_by_side=True)
-        pieces = reader.read(plan.file_slice, None)
+        pieces = chain.from_iterable(reader.read(own, None) for own in plan.stored)
         stored = pa.concat_tables([output.empty_table(), *pieces]).combine_chunks()
         keys = stored.column(RECORD_KEY)
         if pc.count_distinct(keys).as_py() != len(keys):
@@ -281,12 +284,13 @@ class BucketWriter:
         given = pa.chunked_array([keys.column(RECORD_KEY).unique()])
         snapshot = self._basis.snapshot
         config = snapshot.state.config
-        if plan.file_slice is None or not _deletes_need_ordering(config, self._basis.rules):
+        if not plan.stored or not _deletes_need_ordering(config, self._basis.rules):
             return Deletes(given)
         merged = find_merge_columns(self._basis.rules, snapshot.schema.data)
         columns = dict.fromkeys((*key_columns(config), *merged))
         output = output_schema(snapshot.schema, list(columns), meta_columns=False)
-        rows = read_keys_of_slices(snapshot, [(plan.file_slice, given.chunk(0))], output)
+        asked = [(file_slice, given.chunk(0)) for file_slice in plan.stored]
+        rows = read_keys_of_slices(snapshot, asked, output)
         if not config.populate_meta_fields:
             return Deletes(record_keys(rows, config, are_stored=True), rows)
         return Deletes(rows.column(RECORD_KEY), rows)

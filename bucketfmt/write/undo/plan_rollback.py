@@ -4,13 +4,14 @@ Pure. Source: `MarkerBasedRollbackStrategy`, `ListingBasedRollbackStrategy`.
 
 A file that bears the instant in its name is deleted. Until table version 6 a log file bears
 its slice's instant instead: the slice gets another log file, whose command block tells readers
-to pass over what the instant logged.
+to pass over what the instant logged. From version 8 on a log file with copies of rows bears the
+instant of the pending resize that they are for, and is deleted.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from bucketfmt.errors import CorruptError, UnsafePathError
@@ -75,6 +76,7 @@ def plan_rollback(
     metadata: CommitMetadata,
     markers: Iterable[MarkerName],
     listed: Listing,
+    resizes: Collection[str] = (),
     *,
     in_restore: bool = False,
 ) -> RollbackPlan:
@@ -87,6 +89,7 @@ def plan_rollback(
         metadata: What it wrote, if it is completed.
         markers: What it announced.
         listed: The partitions it may have written to.
+        resizes: Requested times of clusterings, which writes may have copied rows for.
         in_restore: All of a compaction's slice goes, since what came after is taken back too.
             Otherwise log files that writers have put there since its request stay.
 
@@ -97,11 +100,27 @@ def plan_rollback(
     keeps_logs = target.action in ("compaction", "logcompaction") and not in_restore
     deleted: dict[FileGroupId, set[str]] = defaultdict(set)
     logged: dict[tuple[str, str, str], dict[str, int]] = defaultdict(dict)
+    markers = tuple(markers)
+    announced = {(marker.partition_path, marker.data_file_name) for marker in markers}
+    recorded = [
+        (path, file_name_of(stat), stat)
+        for path, stats in metadata.partition_to_write_stats.items()
+        for stat in stats
+        if target.is_completed
+    ]
+    named = announced.union((path, str(name)) for path, name, _ in recorded)
+
+    def is_copy(path: str, name: BaseFileName | LogFileName) -> bool:
+        """Whether the instant wrote a log file for a resize."""
+        is_log = isinstance(name, LogFileName) and name.instant in resizes
+        return is_log and (path, str(name)) in named
 
     def take(path: str, name: str) -> bool:
-        """Have a file deleted if it bears the instant."""
+        """Have a file deleted if it bears the instant, or is named by nothing else."""
         parsed = find_data_file_name(name)
-        if parsed is None or parsed.instant != time:
+        if parsed is None:
+            return False
+        if parsed.instant != time and not (config.table_version >= 8 and is_copy(path, parsed)):
             return False
         if not (keeps_logs and isinstance(parsed, LogFileName) and config.table_version < 8):
             deleted[path, parsed.file_id].add(name)
@@ -110,8 +129,7 @@ def plan_rollback(
     for path, sizes in listed.items():
         for name in sizes:
             take(path, name)
-    for marker in markers:
-        path, name = marker.partition_path, marker.data_file_name
+    for path, name in announced:
         if take(path, name):
             continue
         parsed = find_data_file_name(name)
@@ -119,12 +137,13 @@ def plan_rollback(
             raise CorruptError(f"{time} announces {name!r}, which is none of its files")
         if name in listed.get(path, {}):
             logged[path, parsed.file_id, parsed.instant][name] = listed[path][name]
-    for path, stats in metadata.partition_to_write_stats.items() if target.is_completed else ():
-        for stat in stats:
-            parsed = file_name_of(stat)
-            if not take(path, str(parsed)) and isinstance(parsed, LogFileName):
-                group = path, parsed.file_id, parsed.instant
-                logged[group][f"{root}/{stat.path}"] = max(stat.total_write_bytes, 1)
+    for path, parsed, stat in recorded:
+        if take(path, str(parsed)) or not isinstance(parsed, LogFileName):
+            continue
+        if is_copy(path, parsed) and str(parsed) not in listed.get(path, {}):
+            continue  # it went with the resize
+        group = path, parsed.file_id, parsed.instant
+        logged[group][f"{root}/{stat.path}"] = max(stat.total_write_bytes, 1)
     requests = [
         RollbackRequest(
             partition_path=path,
@@ -180,11 +199,19 @@ class PlannedRollback:
         )
 
 
-def parse_rollback_plan(plan: RollbackPlan, config: TableConfig, limits: Limits) -> PlannedRollback:
+def parse_rollback_plan(
+    plan: RollbackPlan, config: TableConfig, limits: Limits, resizes: Collection[str] = ()
+) -> PlannedRollback:
     """Return what a plan, perhaps of another writer, wants done; only to the target's own files.
 
     Where the table was moved since, the absolute paths in it are of the old place: what counts
     is the partition path and the name.
+
+    Args:
+        plan: The plan.
+        config: The table's properties.
+        limits: Bounds on what is read.
+        resizes: As `plan_rollback` has it.
 
     Raises:
         CorruptError: the plan names no instant, or files that are not that instant's.
@@ -202,7 +229,8 @@ def parse_rollback_plan(plan: RollbackPlan, config: TableConfig, limits: Limits)
         for deleted in request.files_to_be_deleted:
             name = deleted.rpartition("/")[2]
             parsed = find_data_file_name(name)
-            if parsed is None or parsed.instant != target.commit_time:
+            is_copy = isinstance(parsed, LogFileName) and parsed.instant in resizes
+            if parsed is None or not (parsed.instant == target.commit_time or is_copy):
                 raise CorruptError(
                     f"the rollback of {target.commit_time} wants {name!r} deleted, which is none "
                     "of its files"

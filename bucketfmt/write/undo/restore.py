@@ -26,7 +26,7 @@ from bucketfmt.timeline.load import (
 from bucketfmt.timeline.markers import delete_markers
 from bucketfmt.timeline.timeline import Instant, Timeline
 from bucketfmt.write.undo.plan_restore import RestoreBasis, find_restorable, plan_restore
-from bucketfmt.write.undo.plan_rollback import RollbackResult, parse_rollback_plan
+from bucketfmt.write.undo.plan_rollback import RollbackResult
 from bucketfmt.write.undo.rollback import Rollbacks
 from bucketfmt.write.undo.rollback_planner import RollbackPlanner
 
@@ -77,7 +77,7 @@ def preview_restore(planner: RollbackPlanner, savepoint: str) -> RestoreResult:
         for instant in timeline.writes.instants:
             if (instant.requested_time, instant.action) == (target.commit_time, target.action):
                 own = planner.plan(timeline, instant, in_restore=True)
-                parsed = parse_rollback_plan(own, planner.config, planner.limits)
+                parsed = planner.parse(instant, own)
                 results.append(parsed.result(None))
     return RestoreResult(savepoint, None, tuple(results))
 

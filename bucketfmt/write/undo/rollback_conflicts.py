@@ -22,6 +22,7 @@ __all__ = [
     "check_newest",
     "check_no_restore",
     "check_not_last",
+    "check_resizes_kept",
     "check_still_there",
     "find_target",
     "is_after",
@@ -214,6 +215,24 @@ def check_still_there(before: Timeline, now: Timeline) -> None:
             f"{instant.action} {instant.requested_time}, which this write stands on, was rolled "
             "back. Nothing was published; reload the table and retry"
         )
+
+
+def check_resizes_kept(copied_for: Iterable[str], now: Timeline) -> None:
+    """Refuse to publish copies of rows for a resize that was taken back meanwhile.
+
+    Args:
+        copied_for: Requested times of resizes that were pending.
+        now: The timeline as it is under the table lock.
+
+    Raises:
+        ConflictError: so it is.
+    """
+    for time in sorted(copied_for):
+        if not now.contains(time):
+            raise ConflictError(
+                f"the resize of {time}, which this write has written copies of rows for, was "
+                "rolled back. Nothing was published; reload the table and retry"
+            )
 
 
 def _groups_of(metadata: CommitMetadata) -> set[FileGroupId]:

@@ -130,8 +130,10 @@ class RollbackPlanner:
         Raises:
             CorruptError: it wants files gone that are not the target's.
         """
+        timeline = self.load_timeline() if self.config.table_version >= 8 else None
+        resizes = () if timeline is None else _resizes(timeline)
         try:
-            return parse_rollback_plan(plan, self.config, self.limits)
+            return parse_rollback_plan(plan, self.config, self.limits, resizes)
         except CorruptError as error:
             raise error.within(
                 path=join_path(self.config.timeline_path, rollback.file_name)
@@ -206,7 +208,8 @@ class RollbackPlanner:
         if begun is not None:
             return begun[1].result(None)
         plan = self.plan_allowed(timeline, requested_time)
-        return parse_rollback_plan(plan, self.config, self.limits).result(None)
+        resizes = _resizes(timeline)
+        return parse_rollback_plan(plan, self.config, self.limits, resizes).result(None)
 
     def plan_allowed(self, timeline: Timeline, requested_time: str) -> RollbackPlan:
         """Return what to do to take one write back, if that takes no rows from under others.
@@ -241,6 +244,7 @@ class RollbackPlanner:
             metadata,
             markers,
             self._list(target, metadata, markers, resized) if begun else {},
+            _resizes(timeline),
             in_restore=in_restore,
         )
 
@@ -301,3 +305,9 @@ class RollbackPlanner:
         if self.store.info(join_path(self.config.timeline_path, name)) is None:
             return None
         return load_requested_content(self.store, self.config, instant, self.limits)
+
+
+def _resizes(timeline: Timeline) -> frozenset[str]:
+    """Return the requested times of the clusterings that writes may have copied rows for."""
+    found = timeline.of("clustering", "replacecommit").instants
+    return frozenset(instant.requested_time for instant in found)
