@@ -30,7 +30,7 @@ from bucketfmt.errors import BucketfmtError, ConflictError, NotFoundError
 from bucketfmt.format.keys.record_keys import KeyEncoding
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.format.timeline.write_operation import WriteOperation
-from bucketfmt.index.model import BucketIndex, Index, SimpleBucketIndex
+from bucketfmt.index.model import BucketIndex, Index, SimpleBucketIndex, as_bucket_index
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
 from bucketfmt.location.key_encoding import find_key_encoding
 from bucketfmt.location.record_locations import RECORD_INDEX
@@ -43,6 +43,7 @@ from bucketfmt.resize.advice import (
     load_figures,
     plan_advice,
 )
+from bucketfmt.resize.directory import DirectoryResizer
 from bucketfmt.resize.migrate import Migrator
 from bucketfmt.resize.plan_migrate import (
     PARTITIONS_PER_COMMIT,
@@ -614,15 +615,20 @@ class Table(ReadableTable):
         progress: ProgressCallback | None = None,
         **options: Unpack[ResizeArguments],
     ) -> CommitResult | None:
-        """Split buckets of consistent hashing rings that are too large, and merge small ones.
+        """Split buckets of rings or directories that are too large, and merge small ones.
 
-        A resize that is pending, planned here or by Hudi, is executed; otherwise one is planned.
         Only the buckets concerned are read and written, and the rows stay as they are, with their
-        commit times. Readers see the old file groups until the commit is completed. Writers that
-        begin meanwhile, of this package or of Hudi, write to the old and to the new file groups.
+        commit times. Readers see the old file groups until the commit is completed.
 
-        Left before it is completed, a resize stays pending: call `resize` again, have Hudi execute
-        it, or take it back by `rollback`.
+        With consistent hashing, a resize that is pending, planned here or by Hudi, is executed;
+        otherwise one is planned. Writers that begin meanwhile, of this package or of Hudi, write to
+        the old and to the new file groups. Left before it is completed, a resize stays pending:
+        call `resize` again, have Hudi execute it, or take it back by `rollback`.
+
+        With extendible hashing, a bucket is divided by as many bits as bring its parts below the
+        bound, and two small buckets that differ in one bit are merged. What others write meanwhile
+        is rewritten too, and a write to these buckets that is under way at the end routes its rows
+        anew. Left before it is completed, nothing remains.
 
         Args:
             codec: Of parquet; by default that of the table's files.
@@ -634,8 +640,8 @@ class Table(ReadableTable):
 
         Raises:
             ValueError: options contradict one another.
-            UnsupportedError: the table has no consistent hashing index, or is of a kind that is not
-                written.
+            UnsupportedError: the table has neither a consistent nor an extendible hashing index, or
+                is of a kind that is not written.
             ConflictError: a write is under way that does not know of the resize; one of
                 `partitions` is being resized already; or somebody took the resize back.
             CorruptError: a file is missing or damaged, or a ring is.
@@ -651,7 +657,7 @@ class Table(ReadableTable):
 
     def start_resize(
         self, *, codec: Codec | None = None, **options: Unpack[ResizeArguments]
-    ) -> StartedResize | None:
+    ) -> StartedResize | StartedRewrite | None:
         """Begin a resize whose files other processes write. Otherwise as `resize`.
 
         Each of its `payloads` is a task, as in the example of `start_rehash`.
@@ -672,8 +678,10 @@ class Table(ReadableTable):
         """
         return self._resizer().schedule(*_resize_limits(options))
 
-    def _resizer(self) -> RingResizer:
-        return RingResizer(self._listed_snapshot, self._index_finder, self._transactions)
+    def _resizer(self) -> RingResizer | DirectoryResizer:
+        index = as_bucket_index(self.index)
+        make = DirectoryResizer if index is not None and index.has_directories else RingResizer
+        return make(self._listed_snapshot, self._index_finder, self._transactions)
 
     def migrate(
         self,
@@ -1062,7 +1070,7 @@ class ResizeArguments(TypedDict, total=False):
         max_file_size: Bytes of a base file, as the writers of the table have it; by default 120
             MiB. Buckets of more than twice as much are split, and neighbours of at most a fifth are
             merged.
-        split: Where buckets are divided: `"middle"`, as Hudi has it, halves the range of hashes.
+        split: Where buckets of a ring are divided: `"middle"`, as Hudi has it, halves the range.
             `"even"` reads the keys, and finds where parts get as many rows each.
         sort_by: Columns to sort rows by; then all other buckets are sorted as well.
         partitions: Only these partition paths; by default all that are not being resized.

@@ -89,12 +89,15 @@ def _roll_back(t: bf.Table) -> object:
         raise bf.ConflictError(str(error)) from error
 
 
+_OF_DIRECTORIES = "resize directories"
+
 SECONDS: Mapping[str, Act] = {
     "upsert": lambda t: t.upsert(rows(("k0", 6, "a"), ("k1", 6, "b"), ("n", 6, "b"))),
     "upsert of others": lambda t: t.upsert(rows(("m", 6, "c"))),
     "delete by filter": lambda t: t.delete(filter=[("v", ">", 3), ("v", "<", 6)]),
     "insert_overwrite": lambda t: t.insert_overwrite(rows(("n", 7, "a"))),
     "rehash": lambda t: t.rehash(3),
+    _OF_DIRECTORIES: lambda t: t.resize(max_file_size=1, max_buckets=4),
     "roll back": _roll_back,
     "compact": lambda t: t.compact(),
     "schedule a compaction": schedule,  # and die: whoever comes next executes the plan
@@ -118,6 +121,7 @@ MEETINGS = [
     for first in FIRSTS
     for second in SECONDS
     for writers in ("processes", "threads")
+    if kind.is_directory or _OF_DIRECTORIES not in (first, second)
 ]
 _READS = ("read", "read and write")
 _TAKES_FILES = ("clean", "roll back")

@@ -109,14 +109,14 @@ class TableMachine(RuleBasedStateMachine):
         self.model.delete_where(lambda row: row["v"] < v)
         self._commit(lambda t: t.delete(filter=[("v", "<", v)]), crash)
 
-    @precondition(lambda self: not self.kind.is_ring)
+    @precondition(lambda self: not self.kind.keeps_file_ids)
     @rule(rows=_ROWS, table=st.booleans(), crash=_CRASHES)
     def insert_overwrite(self, rows: list[dict[str, Any]], table: bool, crash: Crash) -> None:
         """Replace partitions, or all."""
         self.model.insert_overwrite(rows, table=table)
         self._commit(lambda t: t.insert_overwrite(_table(rows), table=table), crash)
 
-    @precondition(lambda self: not self.kind.is_ring)
+    @precondition(lambda self: not self.kind.keeps_file_ids)
     @rule(data=st.data(), crash=_CRASHES)
     def delete_partitions(self, data: st.DataObject, crash: Crash) -> None:
         """Hide partitions."""
@@ -174,6 +174,13 @@ class TableMachine(RuleBasedStateMachine):
     def compact(self, crash: Crash, only_plan: bool) -> None:
         """Compact, or plan to."""
         self._serve(schedule if only_plan else lambda t: t.compact(), crash)
+
+    @precondition(lambda self: self.kind.is_directory)
+    @rule(crash=_CRASHES, splits=st.booleans())
+    def resize(self, crash: Crash, splits: bool) -> None:
+        """Split the buckets of directories, or merge them."""
+        size, most = (1, 8) if splits else (1 << 40, 8)
+        self._serve(lambda t: t.resize(max_file_size=size, min_buckets=1, max_buckets=most), crash)
 
     @precondition(lambda self: bool(self.model.commits))
     @rule(crash=_CRASHES)

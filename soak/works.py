@@ -61,17 +61,27 @@ class Kind:
     metadata: tuple[str, ...] = ()
 
     @property
-    def is_ring(self) -> bool:
-        """Whether file ids belong to a ring."""
-        return isinstance(self.index, bf.ConsistentHashingIndex)
+    def keeps_file_ids(self) -> bool:
+        """Whether file ids belong to a ring or a directory."""
+        return self.index.keeps_file_ids
+
+    @property
+    def is_directory(self) -> bool:
+        """Whether file ids belong to a directory."""
+        return isinstance(self.index, bf.ExtendibleHashingIndex)
 
     def __str__(self) -> str:
-        index = {"SimpleBucketIndex": "simple", "PartitionBucketIndex": "rules"}
-        name = "ring" if self.is_ring else index[type(self.index).__name__]
+        name = _NAMES[type(self.index)]
         suffix = "-metadata" if self.metadata else ""
         return f"{self.version}-{'mor' if self.is_logged else 'cow'}-{name}{suffix}"
 
 
+_NAMES: dict[type[bf.Index], str] = {
+    bf.SimpleBucketIndex: "simple",
+    bf.PartitionBucketIndex: "rules",
+    bf.ConsistentHashingIndex: "ring",
+    bf.ExtendibleHashingIndex: "directory",
+}
 _LOCKS = {
     6: bf.WriterConfig(lock="filesystem", lock_expire_minutes=10),
     8: bf.WriterConfig(lock="process"),
@@ -84,6 +94,8 @@ KINDS = [
     for is_logged, index in ((False, _SIMPLE), (True, _SIMPLE), (True, _RING))
 ]
 KINDS += [Kind(9, m, bf.PartitionBucketIndex(1, "b,2"), _LOCKS[9]) for m in (False, True)]
+_DIRECTORY = bf.ExtendibleHashingIndex(2)
+KINDS += [Kind(6, True, _DIRECTORY, _LOCKS[6]), Kind(9, False, _DIRECTORY, _LOCKS[9])]
 _METADATA = ("files", "column_stats", "record_index")
 KINDS += [
     Kind(6, True, _SIMPLE, _LOCKS[6], _METADATA),
@@ -287,10 +299,20 @@ def _is_ring(kind: Kind) -> bool:
 
 
 def _may_replace(kind: Kind) -> bool:
-    return not kind.is_ring
+    return not kind.keeps_file_ids
 
 
 _GONE = [("k1", 0, "b"), ("k2", 0, "a"), ("x", 0, "a")]
+
+
+def _split(t: bf.Table) -> object:
+    return t.resize(max_file_size=1, max_buckets=4)
+
+
+def _merge(t: bf.Table) -> object:
+    return t.resize(max_file_size=1 << 40, min_buckets=1)
+
+
 WORKS = [
     Work("upsert", _upsert),
     Work("upsert over a dead write", _upsert, dies=True),
@@ -348,6 +370,15 @@ WORKS = [
         is_stepwise=True,
         is_possible=_is_simple,
         may_leave=_BACKUP,
+    ),
+    Work("resize directories", _split, is_possible=lambda kind: kind.is_directory),
+    Work("merge directories", _merge, prepare=_split, is_possible=lambda kind: kind.is_directory),
+    Work(
+        "roll back a resize of directories",
+        lambda t: t.rollback(newest_write(t)),
+        prepare=_split,
+        is_stepwise=True,
+        is_possible=lambda kind: kind.is_directory,
     ),
     Work(
         "roll back a resize",

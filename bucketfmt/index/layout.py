@@ -130,6 +130,14 @@ class BucketLayout(ABC):
         """
         raise UnsupportedError("nodes of a ring where buckets are numbered")
 
+    def with_buckets(self, buckets: Sequence[DirectoryBucket]) -> BucketLayout:
+        """Return the layout that divides the same hashes among these buckets of a directory.
+
+        Raises:
+            UnsupportedError: the layout has no directory.
+        """
+        raise UnsupportedError("buckets of a directory where there is none")
+
     def hash_keys(self, record_keys: pa.Array | pa.ChunkedArray) -> np.ndarray:
         """Return the hash of each key, 0..2^31-1.
 
@@ -375,6 +383,10 @@ class DirectoryBuckets(BucketLayout):
     def hashed_by(self, hash_fields: tuple[str, ...], dialect: KeyDialect) -> DirectoryBuckets:
         """Return the same directory."""
         return replace(self, hash_fields=hash_fields, dialect=dialect)
+
+    def with_buckets(self, buckets: Sequence[DirectoryBucket]) -> DirectoryBuckets:
+        """Return the same hash fields with other buckets."""
+        return replace(self, buckets=tuple(buckets))
 
     def meet(self, other: BucketLayout) -> BucketLayout | None:
         """Return the buckets of either that no bucket of the other is larger than."""

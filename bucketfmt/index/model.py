@@ -130,11 +130,11 @@ class BucketIndex(Index, ABC):
         """Return how many buckets a partition keeps at least, and gets at most, when it is resized.
 
         Raises:
-            UnsupportedError: the buckets are no nodes of rings.
+            UnsupportedError: the table does not hold the buckets of each partition.
         """
         raise UnsupportedError(
-            f"a resize of a table with {self}; it is for consistent hashing, and a rehash for a "
-            "simple bucket index"
+            f"a resize of a table with {self}; it is for consistent and extendible hashing, and a "
+            "rehash for a simple bucket index"
         )
 
     @property
@@ -439,6 +439,10 @@ class ExtendibleHashingIndex(BucketIndex):
         number = self.num_buckets_of(partition_path, limits)
         buckets = directory or initial_directory(partition_path, number)
         return DirectoryBuckets(tuple(buckets), self.hash_fields or hash_fields, dialect)
+
+    def resize_bounds(self, limits: Limits = DEFAULT_LIMITS) -> tuple[int, int]:
+        """Return the initial number, and that of the largest directory."""
+        return self.num_buckets, 1 << limits.directory_depth_max
 
     def properties(self, record_key_fields: Sequence[str]) -> dict[str, str]:
         """Return the engine, the hash fields and the number."""

@@ -6,8 +6,6 @@ directory is taken away before its instant is. Source: spec EXT.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from bucketfmt.errors import BucketfmtError
 from bucketfmt.format.buckets.extendible_metadata import (
     ExtendibleMetadata,
@@ -100,14 +98,22 @@ def put_directory(store: Store, metadata: ExtendibleMetadata) -> bool:
     return store.put_if_absent(path, encode_extendible_metadata(metadata))
 
 
-def delete_directories(store: Store, partition_paths: Iterable[str], instant: str) -> None:
+def delete_directories(store: Store, instant: str) -> None:
     """Remove the directories that an instant gave to partitions.
+
+    All partitions are looked into, since a resize may leave no file in one.
 
     Raises:
         StorageError: the store failed; some files may be left.
     """
-    for partition_path in partition_paths:
-        store.delete(_path(partition_path, instant))
+    name = format_hashing_metadata_name(instant)
+    folders = [DIRECTORIES_FOLDER]
+    while folders:
+        entries = store.list(folders.pop())
+        folders += [entry.path for entry in entries if entry.is_dir]
+        for entry in entries:
+            if entry.name == name and not entry.is_dir:
+                store.delete(entry.path)
 
 
 def _path(partition_path: str, instant: str) -> str:

@@ -24,12 +24,15 @@ class RewriteStep:
         layout: The buckets of the partition from then on. A ring may lack nodes that border on
             none of `buckets`.
         buckets: The new buckets that may take rows; each gets one new file group.
+        empty_groups: File groups without files that go as well: whoever begins one of them
+            meanwhile is in conflict with the commit.
     """
 
     partition_path: str
     slices: tuple[FileSlice, ...]
     layout: BucketLayout
     buckets: tuple[int, ...]
+    empty_groups: tuple[str, ...] = ()
 
 
 def rescale_operation(table_version: int) -> WriteOperation:

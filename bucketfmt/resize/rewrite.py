@@ -22,6 +22,7 @@ from bucketfmt.resize.rewrite_task import RewriteTask, encode_step, groups_of
 from bucketfmt.resize.settle_keys import KeySettling
 from bucketfmt.rows.parquet.parquet_chunks import Codec
 from bucketfmt.snapshot.state import TableState
+from bucketfmt.storage.store import Store
 from bucketfmt.timeline.load import load_pending_clusterings
 from bucketfmt.write.commit.receipts import stats_by_partition
 from bucketfmt.write.commit.result import CommitResult
@@ -47,6 +48,8 @@ class RewritePlan:
         operation: What the commit says that it is.
         extra_metadata: What the commit says beside the schema.
         settling: What becomes of keys; None if they stay, and each has one row.
+        put_index: Writes the files that state the buckets from the commit on; None where no file
+            does.
     """
 
     basis: Basis
@@ -54,6 +57,7 @@ class RewritePlan:
     operation: WriteOperation
     extra_metadata: Mapping[str, str] = field(default_factory=dict)
     settling: KeySettling | None = None
+    put_index: Callable[[Store], None] | None = None
 
     @property
     def replaced(self) -> dict[str, list[str]]:
@@ -62,6 +66,7 @@ class RewritePlan:
         for step in self.steps:
             own = found.setdefault(step.partition_path, [])
             own += [file_slice.file_id for file_slice in step.slices]
+            own += step.empty_groups
         return found
 
 
@@ -191,7 +196,8 @@ class StartedRewrite(StartedWork):
             operation_type=plan.operation.operation_type,
             partition_to_replace_file_ids=plan.replaced,
         )
-        return self._transaction.publish(metadata, basis, basis.snapshot.state.timeline)
+        timeline = basis.snapshot.state.timeline
+        return self._transaction.publish(metadata, basis, timeline, put_index=plan.put_index)
 
     def _leave(self, error: BaseException | None) -> None:
         self._transaction.leave(error)

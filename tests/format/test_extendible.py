@@ -18,7 +18,6 @@ from bucketfmt.format.buckets.extendible_directory import (
     DirectoryBucket,
     buddy_of,
     directory_entries,
-    format_directory_prefix,
     global_depth_of,
     initial_directory,
     merge_bucket,
@@ -120,7 +119,6 @@ def test_the_first_directory_follows_from_path_and_number() -> None:
     for number in (0, 3, -2, 1 << 32):
         with pytest.raises(ValueError, match="begins with"):
             initial_directory("p", number)
-    assert format_directory_prefix("12345678-0000-4000-8000-000000000000") == prefix(0x2345678)
 
 
 def test_what_cannot_be_split_or_merged() -> None:

@@ -335,7 +335,7 @@ def resize(
     storage_option: StorageOption = None,
     index: IndexOption = None,
 ) -> None:
-    """Split large buckets of consistent hashing rings, and merge small neighbours.
+    """Split large buckets of consistent or extendible hashing, and merge small neighbours.
 
     A resize that is pending, of Hudi too, is executed. Others read and write meanwhile.
     """

@@ -26,8 +26,8 @@ __all__ = [
     "HASH_BITS",
     "DirectoryBucket",
     "buddy_of",
+    "derive_directory_prefix",
     "directory_entries",
-    "format_directory_prefix",
     "global_depth_of",
     "initial_directory",
     "merge_bucket",
@@ -117,15 +117,14 @@ def initial_directory(partition_path: str, num_buckets: int) -> tuple[DirectoryB
     buckets = []
     for number in range(num_buckets):
         name = depth.to_bytes(8, "big") + number.to_bytes(8, "big") + path
-        digest = hashlib.md5(name, usedforsecurity=False).digest()
-        prefix = format_directory_prefix(str(uuid.UUID(bytes=digest, version=3)))
-        buckets.append(DirectoryBucket(number, depth, prefix))
+        buckets.append(DirectoryBucket(number, depth, derive_directory_prefix(name)))
     return tuple(buckets)
 
 
-def format_directory_prefix(uuid_text: str) -> str:
-    """Return the file id prefix that is made of a UUID."""
-    return _FIRST_DIGIT + uuid_text[1:]
+def derive_directory_prefix(name: bytes) -> str:
+    """Return the file id prefix that follows from a name: a UUID whose first digit is `e`."""
+    digest = hashlib.md5(name, usedforsecurity=False).digest()
+    return _FIRST_DIGIT + str(uuid.UUID(bytes=digest, version=3))[1:]
 
 
 def split_bucket(

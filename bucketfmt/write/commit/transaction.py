@@ -8,7 +8,7 @@ TransactionManager.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 
@@ -28,6 +28,7 @@ from bucketfmt.format.names.paths import join_path
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.format.timeline.commit_metadata import CommitMetadata, WriteStat
 from bucketfmt.snapshot.overtaken import find_what_may_be_archived
+from bucketfmt.storage.store import Store
 from bucketfmt.timeline.heartbeat import Heartbeat
 from bucketfmt.timeline.history import load_history
 from bucketfmt.timeline.load import load_timeline
@@ -88,7 +89,7 @@ class Transaction(PendingInstant):
         super().__init__(table, instant, heartbeat)
         self._keyed_commits = keyed_commits
         self._is_resumed = is_resumed
-        self._is_tried = self._is_ended = False
+        self._is_tried = self._is_ended = self._has_put_index = False
         self.config = config
         self.timeline = timeline
 
@@ -120,6 +121,7 @@ class Transaction(PendingInstant):
         idempotency_key: str | None = None,
         *,
         may_overlap: bool = False,
+        put_index: Callable[[Store], None] | None = None,
     ) -> CommitResult:
         """Complete the commit.
 
@@ -129,6 +131,7 @@ class Transaction(PendingInstant):
             before: Whoever completed after this may be in conflict.
             idempotency_key: See `WriteOptions`.
             may_overlap: Others may have logged to the same file groups: see `find_conflicts`.
+            put_index: Writes the files that state the buckets once the commit is completed.
 
         Raises:
             ConflictError: another writer has written to the same buckets, or changed the columns
@@ -148,6 +151,9 @@ class Transaction(PendingInstant):
                     return found
             metadata = self._without_conflicts(before, timeline, metadata, basis, may_overlap)
             self._is_tried = True
+            if put_index is not None:
+                self._has_put_index = True
+                put_index(table.store)
             lost: LockLostError | None = None
             try:
                 done = self.complete(table, metadata)
@@ -350,9 +356,10 @@ class Transaction(PendingInstant):
         may_act = isinstance(error, Exception | KeyboardInterrupt) and self.is_own
         if self._is_ended or (self._is_tried and not is_known) or not may_act:
             return
-        if _may_act_late(error) and not self.table.store.failures_are_final:
+        may_act_late = _may_act_late(error) and not self.table.store.failures_are_final
+        if may_act_late or self._has_put_index:
             # A file may turn up that was deleted before it was there. The next writer deletes
-            # it, once the heartbeat has expired.
+            # it, once the heartbeat has expired; and files of the index, with the lock.
             self.heartbeat.abandon()
             self._is_ended = True
             return

@@ -30,6 +30,7 @@ from bucketfmt.format.names.names import (
 from bucketfmt.format.names.paths import join_path
 from bucketfmt.format.timeline.plans import RollbackPlan
 from bucketfmt.format.timeline.service_metadata import RollbackMetadata, RollbackPartitionMetadata
+from bucketfmt.location.directory_files import delete_directories
 from bucketfmt.location.hashing_files import delete_ring, delete_ring_markers
 from bucketfmt.location.rule_files import delete_rules
 from bucketfmt.timeline.markers import delete_markers, load_markers, put_marker
@@ -113,6 +114,7 @@ class Rollbacks:
                 self._delete_instant_file(file)
         if target.action in ("replacecommit", "clustering"):
             delete_rules(self._store, target.commit_time)
+            delete_directories(self._store, target.commit_time)
         for path in ringed:
             delete_ring(self._store, path, target.commit_time)
         for path, name in planned.files:
