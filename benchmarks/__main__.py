@@ -24,6 +24,7 @@ from .reading import measure_cow, measure_log_only, measure_mor
 from .record_index import measure_record_index
 from .rehash import measure_rehash
 from .report import encode_run, format_figures, format_results, write_report
+from .resize import measure_resize
 from .spark_reading import measure_spark_reading
 from .spark_writing import measure_spark_writing
 from .startup import measure_startup
@@ -55,6 +56,7 @@ _BENCHMARKS = {
     "check": _Benchmark(measure_check, ("cow_5x",)),
     "writing": _Benchmark(measure_writing, ("cow",)),
     "rehash": _Benchmark(measure_rehash, ("cow", "cow_5x")),
+    "resize": _Benchmark(measure_resize),
     "write_memory": _Benchmark(measure_write_memory, ("cow", "cow_5x")),
     "spark_reading": _Benchmark(measure_spark_reading),
     "spark_writing": _Benchmark(measure_spark_writing),
