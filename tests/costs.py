@@ -14,13 +14,13 @@ from collections.abc import Generator
 
 import pytest
 
-UNIT_BUDGET_S = 580
+UNIT_BUDGET_S = 520
 """What the tests that need no JVM may cost together."""
 
 FILE_BUDGET_S = 30
 """What the tests of one file may cost."""
 
-OWN_BUDGETS_S = {"tests/reliability/test_crashes.py": 60, "tests/write/test_s3.py": 35}
+OWN_BUDGETS_S = {"tests/reliability/test_crashes.py": 45}
 """What the tests of some files may cost: those that prove most, and cannot be cheaper."""
 
 _NAMED = 8

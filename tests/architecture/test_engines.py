@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
-from tests.architecture.test_layers import MODULES, PACKAGE, layer_of
+from tests.architecture.test_layers import MODULES, PACKAGE, layer_of, tree_of
 
 ENGINES = {
     "BloomIndex",
@@ -39,12 +40,13 @@ def name_of(path: Path) -> str:
     return path.relative_to(PACKAGE).as_posix()
 
 
-def names_in(node: ast.AST) -> set[str]:
-    found = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
-    return found | {n.attr for n in ast.walk(node) if isinstance(n, ast.Attribute)}
+@cache
+def names_in(node: ast.AST) -> frozenset[str]:
+    named = [n for n in ast.walk(node) if isinstance(n, ast.Name | ast.Attribute)]
+    return frozenset(n.id if isinstance(n, ast.Name) else n.attr for n in named)
 
 
-def questions(tree: ast.AST) -> Iterator[tuple[int, set[str]]]:
+def questions(tree: ast.AST) -> Iterator[tuple[int, frozenset[str]]]:
     """Yield (line, names) of every place that asks for the class of a value."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
@@ -63,7 +65,7 @@ def test_nobody_else_asks_which_engine_it_is() -> None:
     asked = [
         (name_of(path), line, names & ENGINES)
         for path in MODULES
-        for line, names in questions(ast.parse(path.read_text()))
+        for line, names in questions(tree_of(path))
         if names & ENGINES and name_of(path) not in ASK_ENGINES
     ]
     assert asked == [], "make it a method or a property of the index or of its layout"
@@ -82,12 +84,12 @@ def test_layouts_are_made_in_one_place() -> None:
     makers = {
         name_of(path)
         for path in MODULES
-        if layer_of(path) != "index" and names_in(ast.parse(path.read_text())) & LAYOUTS
+        if layer_of(path) != "index" and names_in(tree_of(path)) & LAYOUTS
     }
     assert makers == set(), "`location.layouts` makes and proves layouts"
     unproved = {
         name_of(path)
         for path in MODULES
-        if names_in(ast.parse(path.read_text())) & {"unproved", "unproved_layout"}
+        if names_in(tree_of(path)) & {"unproved", "unproved_layout"}
     }
     assert unproved <= UNPROVED, "keys are looked for and stored by proved layouts only"

@@ -74,8 +74,17 @@ def imported_modules(path: Path) -> set[str]:
     return modules
 
 
-IMPORTS = {path: imported_modules(path) for path in MODULES}
-ROOTS = {path: {module.split(".")[0] for module in modules} for path, modules in IMPORTS.items()}
+@cache
+def all_imports() -> dict[Path, set[str]]:
+    return {path: imported_modules(path) for path in MODULES}
+
+
+@cache
+def all_roots() -> dict[Path, set[str]]:
+    return {
+        path: {module.split(".")[0] for module in modules}
+        for path, modules in all_imports().items()
+    }
 
 
 def named(path: Path) -> str:
@@ -90,7 +99,7 @@ def test_every_module_is_in_a_room_and_named_after_its_idea() -> None:
 
 def test_rooms_import_rooms_before_them() -> None:
     wrong = []
-    for path, modules in IMPORTS.items():
+    for path, modules in all_imports().items():
         layer = layer_of(path)
         for parts in (module.split(".") for module in modules):
             if parts[0] != "bucketfmt":
@@ -102,11 +111,11 @@ def test_rooms_import_rooms_before_them() -> None:
 
 
 def test_no_import_is_relative() -> None:
-    assert [named(path) for path, roots in ROOTS.items() if "" in roots] == []
+    assert [named(path) for path, roots in all_roots().items() if "" in roots] == []
 
 
 def test_what_may_run_foreign_code_is_never_imported() -> None:
-    found = {named(path): roots & NEVER for path, roots in ROOTS.items() if roots & NEVER}
+    found = {named(path): roots & NEVER for path, roots in all_roots().items() if roots & NEVER}
     assert found.keys() <= IMPORTS_BY_NAME, found
     assert all(names == {"importlib"} for names in found.values()), found
 
@@ -114,14 +123,16 @@ def test_what_may_run_foreign_code_is_never_imported() -> None:
 def test_fsspec_is_in_storage_only() -> None:
     assert [
         named(path)
-        for path, roots in ROOTS.items()
+        for path, roots in all_roots().items()
         if "fsspec" in roots and layer_of(path) != "storage"
     ] == []
 
 
 def test_format_decodes_bytes_without_arrow() -> None:
     found = {
-        path.name for path in MODULES if layer_of(path) == "format" and "pyarrow" in ROOTS[path]
+        path.name
+        for path in MODULES
+        if layer_of(path) == "format" and "pyarrow" in all_roots()[path]
     }
     assert found <= ARROW_IN_FORMAT, found - ARROW_IN_FORMAT
 
@@ -129,7 +140,7 @@ def test_format_decodes_bytes_without_arrow() -> None:
 def test_decisions_do_no_io_and_know_no_clock_and_no_chance() -> None:
     assert {
         named(path): roots & IMPURE
-        for path, roots in ROOTS.items()
+        for path, roots in all_roots().items()
         if layer_of(path) in ("format", "rows", "index") and roots & IMPURE
     } == {}
 
@@ -167,7 +178,7 @@ def reached(module: str, seen: set[str]) -> set[str]:
     path = PACKAGE.parent / (module.replace(".", "/") + ".py")
     if module.startswith("bucketfmt.") and module not in seen and path.exists():
         seen.add(module)
-        for imported in IMPORTS[path]:
+        for imported in all_imports()[path]:
             reached(imported, seen)
     return seen
 
@@ -180,7 +191,7 @@ def test_decisions_reach_no_store_and_no_clock() -> None:
         modules = reached(module, set())
         effects = {name for name in modules if name.startswith("bucketfmt.storage")}
         effects |= modules & {"bucketfmt.timeline.clock", "bucketfmt.timeline.machine"}
-        found[named(path)] = effects | (ROOTS[path] & CLOCKS)
+        found[named(path)] = effects | (all_roots()[path] & CLOCKS)
     assert {name: effects for name, effects in found.items() if effects} == {}
 
 

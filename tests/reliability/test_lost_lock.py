@@ -177,7 +177,7 @@ def test_a_late_savepoint_is_not_acknowledged(files: MemoryStore) -> None:
         )
 
 
-@pytest.mark.rotated(1)
+@pytest.mark.rotated(0)
 @pytest.mark.parametrize("fault", [Fault.KILL_BEFORE, Fault.KILL_AFTER, Fault.FAIL_AFTER])
 def test_whoever_dies_while_taking_back_leaves_that_to_the_next(
     files: MemoryStore, fault: Fault

@@ -18,7 +18,7 @@ from tests.reliability.counting_process import (
     start_process,
 )
 
-PROCESSES, ROUNDS = 4, 5
+PROCESSES, ROUNDS = 3, 5
 _PATIENCE_S = 180
 
 

@@ -133,6 +133,7 @@ def test_entries_survive() -> None:
 
 
 @pytest.mark.rule("REHASH-2")
+@pytest.mark.rotated(0)
 @pytest.mark.parametrize(("version", "kind"), KINDS)
 def test_rows_stay_and_buckets_change(tmp_path: Path, version: int, kind: str) -> None:
     table, model = filled(tmp_path / "t", version, kind)

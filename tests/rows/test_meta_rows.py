@@ -122,7 +122,7 @@ def test_schema_text_is_hudis(golden: Callable[[str, str], Path], version: str, 
         assert add_meta_fields(without) == text
 
 
-@pytest.mark.rotated(1)
+@pytest.mark.rotated(1, one_of=2)
 @pytest.mark.parametrize(("version", "name"), GOLDEN)
 def test_columns_of_files_that_one_instant_wrote(
     golden: Callable[[str, str], Path], version: str, name: str

@@ -9,10 +9,12 @@ import os
 import shutil
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
+_PRELOAD = Path(__file__).parent / "preload"
 _QUICK_START = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
@@ -26,7 +28,6 @@ _QUICK_START = {
     "spark.sql.adaptive.enabled": "false",  # plans stay as a test reads them
     "spark.sql.session.timeZone": "UTC",
     "spark.driver.memory": "1g",
-    "spark.python.daemon.module": "tests.spark.daemon",
     # A short life: no time to compile.
     "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Duser.timezone=UTC",
 }
@@ -43,6 +44,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
             pytrace=False,
         )
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ["PYTHONPATH"] = os.pathsep.join(
+        filter(None, [str(_PRELOAD), os.environ.get("PYTHONPATH")])
+    )
     folder = tmp_path_factory.mktemp("spark")
     builder = SparkSession.builder.master("local[2]").appName("bucketfmt tests")
     for key, value in _QUICK_START.items():

@@ -72,7 +72,7 @@ def read_by_hudi_rs(root: Path) -> pa.Table:
     return pa.Table.from_batches(table.read(HudiReadOptions()))
 
 
-@pytest.mark.rotated(1, one_of=2)
+@pytest.mark.rotated(1, one_of=3)
 @pytest.mark.parametrize(("version", "name"), GOLDEN)
 def test_both_read_the_same_rows(golden: Golden, version: str, name: str) -> None:
     root = golden(version, name)

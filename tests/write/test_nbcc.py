@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import time
 from pathlib import Path
 
 import pyarrow as pa
@@ -267,12 +268,15 @@ def test_an_unknown_mode() -> None:
 
 def test_processes_that_log_to_one_bucket_while_it_is_compacted(tmp_path: Path) -> None:
     """No write is tried again, and none is lost."""
-    processes, rounds = 3, 4
+    processes, rounds = 2, 4
     table = make(tmp_path / "t")
     running = start_processes(table.uri, processes, rounds)
     compactions = 0
     while any(process.poll() is None for process in running):
-        compactions += table.compact() is not None
+        if table.compact() is None:
+            time.sleep(0.02)  # the others need the processor
+        else:
+            compactions += 1
     assert [process.wait() for process in running] == [0] * processes
     assert compactions
     table.compact()

@@ -20,6 +20,7 @@ KINDS = [
 ]
 
 
+@pytest.mark.rotated(0)
 @pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
 def test_a_partitioned_index_is_in_step_with_every_write(table_type: Any) -> None:
     table = bf.create(

@@ -77,6 +77,7 @@ def test_a_living_writer_is_left_alone(tmp_path: Path, version: int) -> None:
     assert_reads_as(table.uri, model)
 
 
+@pytest.mark.rotated(0)
 @pytest.mark.parametrize("version", VERSIONS)
 def test_what_is_executed_again_is_left(tmp_path: Path, version: int) -> None:
     table, model = make(tmp_path, version, "MERGE_ON_READ")

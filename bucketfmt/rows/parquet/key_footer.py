@@ -20,7 +20,13 @@ from bucketfmt.rows.parquet.base_file import (
 )
 from bucketfmt.rows.row_file import RowFile
 
-__all__ = ["KeyFooter"]
+__all__ = ["KEYS_EXPECTED", "KeyFooter"]
+
+KEYS_EXPECTED = 60_000
+"""The number of keys that the bloom filter of a new file is made for: 430 kB in each footer.
+
+The default of `hoodie.index.bloom.num_entries`. Tests, whose files have few rows, set less.
+"""
 
 _ENTRIES = (BLOOM_KEY, BLOOM_TYPE_KEY, MIN_KEY, MAX_KEY)
 _FIRST_DISPUTED_BYTE = 0xEE  # from U+E000 on, UTF-8 and UTF-16 order text differently
@@ -39,7 +45,7 @@ class KeyFooter:
         key_range: tuple[str, str] | None = None,
         as_it_was: dict[str, str] | None = None,
     ) -> None:
-        self._bloom_filter = bloom_filter or BloomFilterBuilder()
+        self._bloom_filter = bloom_filter or BloomFilterBuilder(num_entries=KEYS_EXPECTED)
         self._range = key_range
         self._as_it_was = as_it_was  # until keys are added
 
