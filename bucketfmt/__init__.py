@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     )
     from bucketfmt.limits import Limits
     from bucketfmt.resize.advice import BucketAdvice, PartitionAdvice, Recommendation
+    from bucketfmt.resize.growth import Duration
     from bucketfmt.resize.plan_migrate import MigratePreview, MigrateResult
     from bucketfmt.resize.plan_rehash import RehashPreview
     from bucketfmt.resize.plan_ring import ResizePreview
@@ -95,6 +96,7 @@ __all__ = [
     "ConflictError",
     "ConsistentHashingIndex",
     "CorruptError",
+    "Duration",
     "EvenSplit",
     "ExtendibleHashingIndex",
     "Finding",
@@ -166,6 +168,7 @@ _MODULES = {
     "ConsistentHashingIndex": "bucketfmt.index.model",
     "ExtendibleHashingIndex": "bucketfmt.index.model",
     "CorruptError": "bucketfmt.errors",
+    "Duration": "bucketfmt.resize.growth",
     "EvenSplit": "bucketfmt.resize.split_policies",
     "Finding": "bucketfmt.check.report",
     "Index": "bucketfmt.index.model",

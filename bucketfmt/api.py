@@ -44,6 +44,7 @@ from bucketfmt.resize.advice import (
     plan_advice,
 )
 from bucketfmt.resize.directory import DirectoryResizer
+from bucketfmt.resize.growth import Duration, estimate_duration
 from bucketfmt.resize.migrate import Migrator
 from bucketfmt.resize.plan_migrate import (
     PARTITIONS_PER_COMMIT,
@@ -588,7 +589,8 @@ class Table(ReadableTable):
     def preview_rehash(self, num_buckets: int) -> RehashPreview:
         """Return what `rehash` would do now. Reads only; raises the errors of its planning."""
         SimpleBucketIndex(num_buckets)
-        return self._rehasher().preview(num_buckets)
+        found = self._rehasher().preview(num_buckets)
+        return replace(found, duration=self._duration_of(found.bytes))
 
     def start_rehash(
         self, num_buckets: int, *, codec: Codec | None = None
@@ -604,6 +606,10 @@ class Table(ReadableTable):
         SimpleBucketIndex(num_buckets)
         _check_compaction(1, codec)
         return self._rehasher().start(num_buckets, codec)
+
+    def _duration_of(self, rewritten: int) -> Duration | None:
+        """Return how long rewriting files of so many bytes takes; None for none."""
+        return estimate_duration(rewritten, self.state.commits) if rewritten else None
 
     def _rehasher(self) -> Rehasher:
         return Rehasher(self._listed_snapshot, self._index_finder, self._transactions)
@@ -653,7 +659,8 @@ class Table(ReadableTable):
 
     def preview_resize(self, **options: Unpack[ResizeArguments]) -> ResizePreview:
         """Return what `resize` would do now. Reads only; raises the errors of its planning."""
-        return self._resizer().preview(*_resize_limits(options))
+        found = self._resizer().preview(*_resize_limits(options))
+        return replace(found, duration=self._duration_of(found.bytes))
 
     def start_resize(
         self, *, codec: Codec | None = None, **options: Unpack[ResizeArguments]

@@ -25,7 +25,10 @@ from soak.works import (
     Row,
     Work,
     grow_old,
+    is_migrated,
+    lose_buckets,
     make,
+    migrate,
     newest_write,
     read_rows,
     rows,
@@ -112,6 +115,7 @@ FIRSTS: Mapping[str, Act] = {
     "read and write": _read_and_write,
     "delete_partitions": lambda t: t.delete_partitions(["b"]),
     "savepoint": lambda t: t.savepoint(),
+    "migrate": migrate,
 }
 """What something else is done amid."""
 
@@ -122,6 +126,7 @@ MEETINGS = [
     for second in SECONDS
     for writers in ("processes", "threads")
     if kind.is_directory or _OF_DIRECTORIES not in (first, second)
+    if first != "migrate" or is_migrated(kind)
 ]
 _READS = ("read", "read and write")
 _TAKES_FILES = ("clean", "roll back")
@@ -168,7 +173,8 @@ def interleave(meeting: Meeting) -> Tally:
     # Who waits for a lock as long as its lease is takes it for that of a dead writer.
     kind = replace(kind, writer=replace(kind.writer, lock_timeout_s=_LESS_THAN_A_LEASE_S))
     first, second = FIRSTS[meeting.first], SECONDS[meeting.second]
-    base = make(kind, Work("", first, prepare=grow_old))
+    prepare = lose_buckets if meeting.first == "migrate" else grow_old
+    base = make(kind, Work("", first, prepare=prepare))
     serial = _Serial(base, kind, first, second)
     tally, seen = Tally(), set()
     for met in interleave_everywhere(

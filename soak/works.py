@@ -31,7 +31,10 @@ __all__ = [
     "Row",
     "Work",
     "grow_old",
+    "is_migrated",
+    "lose_buckets",
     "make",
+    "migrate",
     "newest_write",
     "read_rows",
     "rows",
@@ -215,6 +218,42 @@ def _forget_index(t: bf.Table) -> None:
     t.store.replace(_PROPERTIES, b"".join(line for line in lines if not line.startswith(stated)))
 
 
+def lose_buckets(t: bf.Table) -> None:
+    """Make it a table with a record index, without buckets, whose rows are in several files."""
+    _delete_all(t.store, "")
+    properties = plan_properties(
+        name="t",
+        schema=SCHEMA,
+        record_key=["id"],
+        partition_by=["p"],
+        index=bf.RecordIndex(),
+        table_type=t.config.table_type,
+        table_version=t.config.table_version,
+    )
+    create_table(t.store, properties, bf.RecordIndex())
+    writer = t._writer_config
+    for act in (
+        lambda made: made.metadata_table.init("record_index"),
+        lambda made: made.upsert(rows(*_FIRST)),
+        lambda made: made.upsert(rows(("k1", 1, "b"), ("k2", 1, "a"))),
+    ):
+        config = load_config(t.store, DEFAULT_LIMITS)
+        act(bf.Table(t.store, config, DEFAULT_LIMITS, None, writer))
+
+
+def _delete_all(store: Store, folder: str) -> None:
+    for entry in list(store.list(folder)):
+        if entry.is_dir:
+            _delete_all(store, entry.path)
+        else:
+            store.delete(entry.path)
+
+
+def migrate(t: bf.Table) -> object:
+    """Give it buckets, a partition by each commit."""
+    return t.migrate(bf.SimpleBucketIndex(3), partitions_per_commit=1)
+
+
 def newest_write(t: bf.Table) -> str:
     """Return the instant of the write that was requested last."""
     newest = t.timeline.writes.completed.last
@@ -296,6 +335,11 @@ def _is_simple(kind: Kind) -> bool:
 
 def _is_ring(kind: Kind) -> bool:
     return kind.is_ring
+
+
+def is_migrated(kind: Kind) -> bool:
+    """Whether tables with a record index are migrated in its place."""
+    return _is_simple(kind) and not kind.metadata
 
 
 def _may_replace(kind: Kind) -> bool:
@@ -386,6 +430,14 @@ WORKS = [
         prepare=_resize,
         is_stepwise=True,
         is_possible=_is_ring,
+    ),
+    Work(
+        "migrate",
+        migrate,
+        prepare=lose_buckets,
+        resume=migrate,
+        is_possible=is_migrated,
+        may_leave=_BACKUP,
     ),
     Work(
         "rebuild the metadata table",

@@ -27,6 +27,7 @@ from bucketfmt.format.table.table_config import KeyGenerator, TableConfig
 from bucketfmt.index.resolve import check_hash_fields, find_stray_file_group
 from bucketfmt.location.find_index import IndexFinder
 from bucketfmt.location.key_encoding import find_key_encoding
+from bucketfmt.location.record_locations import RECORD_INDEX
 from bucketfmt.location.rule_files import load_rules, put_initial_rules
 from bucketfmt.progress import ProgressCallback
 from bucketfmt.resize.growth import estimate_duration
@@ -44,7 +45,12 @@ from bucketfmt.resize.plan_migrate import (
 )
 from bucketfmt.resize.plan_rewrite import rescale_operation
 from bucketfmt.resize.rehash import slices_to_divide
-from bucketfmt.resize.rewrite import RewritePlan, StartedRewrite, check_nothing_pending
+from bucketfmt.resize.rewrite import (
+    OvertakenError,
+    RewritePlan,
+    StartedRewrite,
+    check_nothing_pending,
+)
 from bucketfmt.resize.settle_keys import KeySettling
 from bucketfmt.rows.parquet.parquet_chunks import Codec
 from bucketfmt.snapshot.snapshot import Snapshot
@@ -52,6 +58,7 @@ from bucketfmt.timeline.table_properties import change_properties
 from bucketfmt.write.commit.locked_table import LockedTable
 from bucketfmt.write.commit.result import CommitResult
 from bucketfmt.write.commit.transactions import Transactions
+from bucketfmt.write.metadata.initialise import drop_partitions, forget_definitions
 from bucketfmt.write.rows.basis import Basis
 
 __all__ = ["Migrator"]
@@ -124,15 +131,18 @@ class Migrator:
         for _ in range(_ROUNDS_MAX):
             left = self._find_left(snapshot, migration)
             for paths in _batches(left, partitions_per_commit):
-                commit = self._move(migration, paths, codec, progress)
+                try:
+                    commit = self._move(migration, paths, codec, progress)
+                except OvertakenError:
+                    continue  # in the next round
                 done += [] if commit is None else [commit]
                 partitions += len(paths)
             if left:
                 snapshot = self._snapshot()
                 left = self._find_left(snapshot, migration)
             if not left:
-                is_whole = not (done and migration.index.has_rings)
-                if is_whole and self._is_recorded(snapshot.state.config, migration):
+                has_rings_to_put = bool(done) and migration.index.has_rings
+                if self._is_ended(snapshot, migration) and not has_rings_to_put:
                     break
                 has_recorded = self._record(snapshot, migration)
                 if has_recorded:
@@ -221,6 +231,14 @@ class Migrator:
         stated = migration.index.properties(config.record_key_fields)
         return stated.items() <= config.properties.items()
 
+    def _is_ended(self, snapshot: Snapshot, migration: Migration) -> bool:
+        """Whether the last step is done: to state the index, and to drop what it leaves behind."""
+        config = snapshot.state.config
+        if not self._is_recorded(config, migration):
+            return False
+        entry = migration.entry(config.record_key_fields)
+        return not (_find_outdated(config) and find_migrating(snapshot.commits, entry))
+
     def _find_encoding(self, snapshot: Snapshot, migration: Migration) -> KeyEncoding | None:
         """Return how all keys have to be written; None where keys have one form only.
 
@@ -277,7 +295,7 @@ class Migrator:
             config,
             self._find_encoding(snapshot, migration),
             renames=migration.key_encoding is not None,
-            keeps_latest=migration.keeps_latest or migration.key_encoding is not None,
+            keeps_latest=migration.keeps_latest,
         )
         return RewritePlan(
             Basis(snapshot, self._finder, index=index),
@@ -319,6 +337,9 @@ class Migrator:
                 table.machine.now(),
                 lambda old: {**{k: v for k, v in old.items() if k not in gone}, **stated},
             )
+            outdated = _find_outdated(table.load_config())
+            drop_partitions(table, outdated)
+            forget_definitions(table, outdated)
         return True
 
 
@@ -341,6 +362,19 @@ def _put_index_files(table: LockedTable, snapshot: Snapshot, migration: Migratio
             name = join_path(folder, format_hashing_metadata_name(INIT_INSTANT))
             # A migration that died here may have put the ring of file groups that are gone.
             table.store.replace(name, encode_hashing_metadata(ring))
+
+
+def _find_outdated(config: TableConfig) -> list[str]:
+    """Return the partitions of the metadata table that Hudi's bucket writers do not keep right.
+
+    They count keys that they log to a bucket as known, and leave new ones out of a record index, on
+    which secondary indexes stand: readers of Hudi that go by it miss rows.
+    """
+    return [
+        name
+        for name in config.metadata_partitions
+        if name == RECORD_INDEX or name.startswith("secondary_index_")
+    ]
 
 
 def _has_encodings(config: TableConfig) -> bool:

@@ -74,8 +74,7 @@ class MigratePreview:
         file_groups: How many file groups would be read and hidden.
         bytes: The sizes of their files together, which is about what is written too.
         commits: How many replacecommits.
-        seconds: How long that is expected to take.
-        rate: The rate that the seconds were reckoned by, and where it was measured.
+        duration: How long that is expected to take.
         notes: What changes for those who use the table.
     """
 
@@ -85,8 +84,7 @@ class MigratePreview:
     file_groups: int
     bytes: int
     commits: int
-    seconds: float
-    rate: str
+    duration: Duration
     notes: tuple[str, ...] = ()
 
 
@@ -227,8 +225,7 @@ def preview_migration(
         len(slices),
         sum(each.size for each in slices),
         -(-partitions // partitions_per_commit),
-        duration.seconds,
-        duration.basis,
+        duration,
         notes,
     )
 
@@ -261,8 +258,9 @@ def find_what_changes(
         )
     if "record_index" in metadata_partitions:
         notes.append(
-            "The record index of the metadata table is kept in step, and nobody needs it to write "
-            "any more: bucketfmt index drop TABLE record_index removes it."
+            "The record index of the metadata table, and secondary indexes, are dropped at the "
+            "end: Hudi's bucket writers leave new keys out of them. Where bucketfmt alone writes, "
+            "bucketfmt index init TABLE record_index makes it anew."
         )
     if config.table_type == "MERGE_ON_READ":
         notes.append("Logs are merged into base files on the way.")

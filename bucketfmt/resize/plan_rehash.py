@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from bucketfmt.index.layout import BucketLayout
+from bucketfmt.resize.growth import Duration
 from bucketfmt.resize.plan_rewrite import RewriteStep
 from bucketfmt.snapshot.files import FileSlice
 
@@ -31,6 +32,7 @@ class RehashPreview:
         file_groups: How many file groups would be read and hidden.
         bytes: The sizes of their files together, which is about what is written too.
         steps: In how many independent pieces.
+        duration: How long it is expected to take; None if there is nothing to do.
     """
 
     before: int
@@ -39,6 +41,7 @@ class RehashPreview:
     file_groups: int = 0
     bytes: int = 0
     steps: int = 0
+    duration: Duration | None = None
 
 
 def plan_rehash(

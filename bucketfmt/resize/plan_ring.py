@@ -22,6 +22,7 @@ from bucketfmt.format.timeline.plans import (
     ClusteringStrategy,
     SliceInfo,
 )
+from bucketfmt.resize.growth import Duration
 from bucketfmt.resize.split_policies import MiddleSplit, SplitPolicy
 from bucketfmt.snapshot.files import FileSlice
 
@@ -182,6 +183,7 @@ class ResizePreview:
         file_groups: How many file groups would be read and hidden.
         new_file_groups: How many file groups would take their rows, at most.
         bytes: The sizes of the files to read together, which is about what is written too.
+        duration: How long it is expected to take; None if there is nothing to do.
     """
 
     pending: str | None = None
@@ -192,6 +194,7 @@ class ResizePreview:
     file_groups: int = 0
     new_file_groups: int = 0
     bytes: int = 0
+    duration: Duration | None = None
 
 
 def plan_resize(rings: Iterable[RingOfPartition], limits: ResizeLimits) -> list[RingGroup]:

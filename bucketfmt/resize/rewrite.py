@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from bucketfmt.errors import BucketfmtError, ConflictError, CorruptError, NotFoundError
 from bucketfmt.format.timeline.commit_metadata import CommitMetadata
 from bucketfmt.format.timeline.write_operation import WriteOperation
+from bucketfmt.location.record_locations import RECORD_INDEX
 from bucketfmt.progress import ProgressCallback
 from bucketfmt.resize.execution import Execute, InThreads
 from bucketfmt.resize.plan_rewrite import RewriteStep
@@ -32,7 +33,7 @@ from bucketfmt.write.files.row_report import load_reporter
 from bucketfmt.write.files.table_codec import DEFAULT_CODEC, find_codec
 from bucketfmt.write.rows.basis import Basis
 
-__all__ = ["RewritePlan", "StartedRewrite", "check_nothing_pending"]
+__all__ = ["OvertakenError", "RewritePlan", "StartedRewrite", "check_nothing_pending"]
 
 _ROUNDS_MAX = 8
 """How often changes of other writers are caught up with before a rewrite gives up."""
@@ -70,6 +71,10 @@ class RewritePlan:
         return found
 
 
+class OvertakenError(ConflictError):
+    """A later write has changed rows of the steps: begin again, at a later instant."""
+
+
 class StartedRewrite(StartedWork):
     """A change of buckets under way. A context: left without `publish`, nothing of it remains.
 
@@ -104,11 +109,20 @@ class StartedRewrite(StartedWork):
         Raises:
             ConflictError: the buckets were changed by somebody else, or a compaction or a
                 clustering is pending.
+            OvertakenError: the table has a record index, in which of two entries for a key that of
+                the later instant counts, and a write of a later instant was completed.
             CorruptError: what states the index is damaged.
         """
         plan = self._plan = self._plan_now(self.instant)
         basis, snapshot = plan.basis, plan.basis.snapshot
         state = snapshot.state
+        last = state.timeline.writes.completed.last
+        has_records = RECORD_INDEX in state.config.metadata_partitions
+        if has_records and last is not None and last.requested_time > self.instant:
+            raise OvertakenError(
+                f"{last.action} {last.requested_time} was completed meanwhile, whose entries in "
+                f"the record index would prevail over those of {self.instant}; begin again"
+            )
         if self._codec is None and plan.steps:
             self._codec = find_codec(snapshot, plan.steps[0].partition_path)
         self.payloads = tuple(encode_step(step, self.instant) for step in plan.steps)

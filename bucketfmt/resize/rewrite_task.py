@@ -21,7 +21,7 @@ from bucketfmt.format.timeline.commit_metadata import NULL_COMMIT
 from bucketfmt.index.layout_codec import decode_layout, encode_layout
 from bucketfmt.location.routes import Route
 from bucketfmt.resize.plan_rewrite import RewriteStep
-from bucketfmt.resize.settle_keys import KeySettling, SettledRows
+from bucketfmt.resize.settle_keys import Doubled, KeySettling, SettledRows
 from bucketfmt.rows.columns.meta_columns import RECORD_KEY
 from bucketfmt.rows.columns.meta_rows import add_meta_fields
 from bucketfmt.rows.parquet.base_file_writer import encode_base_file
@@ -139,27 +139,33 @@ class RewriteTask(BaseFileTask):
                             bucket=route.number,
                         )
                     grouped.add(route, own)
-            return [
-                encode_receipt(self._write(path, file_id, write_token, grouped, bucket))
-                for bucket, file_id in step.file_ids.items()
-            ]
+            receipts, doubled = [], Doubled()
+            for bucket, file_id in step.file_ids.items():
+                settled = self._settle(grouped, Route(path, bucket))
+                if settled.doubled is not None:
+                    doubled += settled.doubled
+                if not doubled.keys:
+                    receipts.append(self._write(path, file_id, write_token, settled))
+            if doubled.keys:
+                raise doubled.error(path)
+            return [encode_receipt(receipt) for receipt in receipts]
 
     def _read(self, step: _Step) -> Iterator[pa.Table]:
         reader = self.reader()
         for sent in step.slices:
             yield from reader.read(decode_slice(sent), _BATCH_ROWS)
 
-    def _write(
-        self, path: str, file_id: str, write_token: str, grouped: GroupedRows, bucket: int
-    ) -> Receipt:
-        route = Route(path, bucket)
-        receipt = Receipt(partition_path=path, file_id=file_id, write_token=write_token)
+    def _settle(self, grouped: GroupedRows, route: Route) -> SettledRows:
         if not grouped.num_rows([route]):
-            return receipt
-        settled = SettledRows(grouped.rows([route]), 0, 0)
-        if self.settling is not None:
-            settled = self.settling.settle(settled.rows, path)
+            return SettledRows(pa.table({}))
+        rows = grouped.rows([route])
+        return SettledRows(rows) if self.settling is None else self.settling.settle(rows)
+
+    def _write(self, path: str, file_id: str, write_token: str, settled: SettledRows) -> Receipt:
+        receipt = Receipt(partition_path=path, file_id=file_id, write_token=write_token)
         rows, name = settled.rows, self.name(file_id, write_token)
+        if not rows.num_rows:
+            return receipt
         data = encode_base_file(
             rows if self.is_populated else rows.drop_columns([RECORD_KEY]),
             add_meta_fields(self.avro_schema),

@@ -19,10 +19,40 @@ from bucketfmt.rows.columns.virtual_keys import record_keys
 from bucketfmt.rows.merging.combine import find_standing_rows
 from bucketfmt.rows.merging.merge_rules import find_merge_rules
 
-__all__ = ["KeySettling", "SettledRows"]
+__all__ = ["Doubled", "KeySettling", "SettledRows"]
 
 _RENAMED = "_bucketfmt_renamed"
 _KEYS_SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Doubled:
+    """Keys that had several rows before, too.
+
+    Attributes:
+        keys: How many keys.
+        rows: How many rows more than keys.
+        some: Some of the keys.
+    """
+
+    keys: int = 0
+    rows: int = 0
+    some: tuple[str, ...] = ()
+
+    def __add__(self, other: Doubled) -> Doubled:
+        """Return both together."""
+        some = (self.some + other.some)[:_KEYS_SHOWN]
+        return Doubled(self.keys + other.keys, self.rows + other.rows, some)
+
+    def error(self, partition_path: str) -> UnsupportedError:
+        """Return the error about such keys of a partition."""
+        return UnsupportedError(
+            f"{self.keys} keys of the partition have several rows, {self.rows} rows too many: "
+            f"{', '.join(map(repr, self.some))}{', ...' if self.keys > len(self.some) else ''}. A "
+            "bucket index has one row for each key of a partition. bucketfmt lookup shows the rows "
+            "of a key; with --duplicates latest the latest row of each key is kept",
+            partition=partition_path,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +63,13 @@ class SettledRows:
         rows: The rows.
         renamed: How many of them have another key than before.
         dropped: How many rows of keys of theirs were left out.
+        doubled: Keys that are not to have several rows, and have them: nothing is to be written.
     """
 
     rows: pa.Table
-    renamed: int
-    dropped: int
+    renamed: int = 0
+    dropped: int = 0
+    doubled: Doubled | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,24 +125,22 @@ class KeySettling:
         named = rows.set_column(place, rows.schema.field(place), wanted.cast(stored.type))
         return named.append_column(_RENAMED, differs)
 
-    def settle(self, rows: pa.Table, partition_path: str) -> SettledRows:
+    def settle(self, rows: pa.Table) -> SettledRows:
         """Return the rows of a bucket as they are written.
 
         Args:
             rows: What `name_keys` returned of all of them, in any order.
-            partition_path: The partition, for errors.
 
         Raises:
-            UnsupportedError: several rows have one key, and the latest is not asked for.
             SchemaError: an ordering field that decides is null.
         """
-        keys, flags = rows.column(RECORD_KEY), None
-        if _RENAMED in rows.column_names:
-            flags = rows.column(_RENAMED)
+        keys = rows.column(RECORD_KEY)
         if pc.count_distinct(keys, mode="all").as_py() == rows.num_rows:
             return self._settled(rows, 0)
         if not self.keeps_latest:
-            _refuse_doubles(keys, flags, partition_path)
+            doubled = _find_doubled(rows)
+            if doubled.keys:
+                return SettledRows(rows, doubled=doubled)
         if COMMIT_TIME in rows.column_names:
             order = pc.sort_indices(rows.column(COMMIT_TIME))  # stable
             rows = rows.take(order)
@@ -124,22 +154,11 @@ class KeySettling:
         return SettledRows(rows.drop_columns([_RENAMED]), renamed, dropped)
 
 
-def _refuse_doubles(
-    keys: pa.ChunkedArray, flags: pa.ChunkedArray | None, partition_path: str
-) -> None:
-    """Refuse rows with one key that had one key before, too."""
-    columns = {"key": keys}
-    if flags is not None:
-        columns["flag"] = flags
-    counted = pa.table(columns).group_by(list(columns)).aggregate([([], "count_all")])
+def _find_doubled(rows: pa.Table) -> Doubled:
+    """Return the keys of which several rows had one encoding."""
+    columns = [name for name in (RECORD_KEY, _RENAMED) if name in rows.column_names]
+    counted = rows.select(columns).group_by(columns).aggregate([([], "count_all")])
     doubled = counted.filter(pc.greater(counted.column("count_all"), 1))
-    if not doubled.num_rows:
-        return
-    more = pc.sum(doubled.column("count_all")).as_py() - doubled.num_rows
-    shown = ", ".join(repr(key) for key in doubled.column("key")[:_KEYS_SHOWN].to_pylist())
-    raise UnsupportedError(
-        f"{doubled.num_rows} keys have several rows, {more} rows too many, in one bucket alone: "
-        f"{shown}. A bucket index has one row for each key of a partition. bucketfmt lookup shows "
-        "the rows of a key; with --duplicates latest the latest row of each key is kept",
-        partition=partition_path,
-    )
+    more = (pc.sum(doubled.column("count_all")).as_py() or 0) - doubled.num_rows
+    some = doubled.column(RECORD_KEY)[:_KEYS_SHOWN].to_pylist()
+    return Doubled(doubled.num_rows, more, tuple(map(str, some)))

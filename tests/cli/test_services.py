@@ -104,12 +104,41 @@ class TestCompact:
         assert succeeds(cli("compact", made.uri, "--output", "json")).json is None
 
 
+class TestMigrate:
+    def test_what_it_does(self, cli: Cli, tmp_path: Path) -> None:
+        table = bf.create(
+            tmp_path / "t", schema=rows(0).schema, record_key=["id"], index=bf.RecordIndex()
+        )
+        table.upsert(rows(1))
+        before = table.scan().to_arrow().sort_by("id")
+        command = ("migrate", table.uri, "--buckets", "3")
+        found = succeeds(cli(*command, "--dry-run", "--output", "json")).json
+        assert (found["partitions"], found["commits"], found["file_groups"]) == (1, 1, 1)
+        assert "unique in their partition" in succeeds(cli(*command, "--dry-run")).out
+        done = succeeds(cli(*command, "--output", "json")).json
+        assert (done["partitions"], done["rows"], len(done["instants"])) == (1, 4, 1)
+        again = bf.open(table.uri)
+        assert again.index == bf.SimpleBucketIndex(3, ("id",))
+        assert again.scan().to_arrow().sort_by("id").equals(before)
+        assert "has this index already" in succeeds(cli(*command)).out
+
+    def test_what_it_refuses(self, cli: Cli, table: bf.Table) -> None:
+        fails(cli("migrate", table.uri), 64, "give --buckets N")
+        fails(cli("migrate", table.uri, "--rules", "a,1"), 64, "give --buckets N")
+        fails(cli("migrate", table.uri, "--ring", "2", "--buckets", "2"), 64, "neither --buckets")
+        fails(cli("migrate", table.uri, "--buckets", "8"), 3, "already: bucketfmt rehash")
+        fails(cli("migrate", table.uri, "--keys", "named"), 64, "there is one encoding")
+
+
 class TestRehash:
     def test_what_it_does(self, cli: Cli, table: bf.Table) -> None:
         before = table.scan().to_arrow().sort_by("id")
         found = succeeds(cli("rehash", table.uri, "3", "--dry-run", "--output", "json")).json
         assert (found["before"], found["after"]) == (table.index.num_buckets, 3)
-        assert "-> 3" in succeeds(cli("rehash", table.uri, "3", "--dry-run")).out
+        assert found["duration"]["seconds"] > 0
+        shown = succeeds(cli("rehash", table.uri, "3", "--dry-run")).out
+        assert "-> 3" in shown
+        assert "about 1 s (16 MiB/s, as a benchmark has it" in shown
         run = succeeds(cli("rehash", table.uri, "3", "--output", "json"))
         assert run.json["action"] == "replacecommit"
         assert run.json["file_groups_replaced"] == found["file_groups"]

@@ -20,6 +20,7 @@ from tests.interop.deletes import play_deletes
 from tests.interop.hudi_session import HudiSession
 from tests.interop.many_rows import play_many_rows
 from tests.interop.metadata_turns import play_metadata_table, play_secondary_index
+from tests.interop.migrated import play_migrated
 from tests.interop.overlapping import play_overlapping
 from tests.interop.pinned_index import play_pinned_index
 from tests.interop.rehashed import play_rehashed
@@ -51,6 +52,7 @@ PLAYS: dict[str, Play] = {
     "deletes": play_deletes,
     "pinned index": play_pinned_index,
     "rehashed": play_rehashed,
+    "migrated": play_migrated,
     "resized": play_resized,
     "values": play_values,
     "metadata table": play_metadata_table,
@@ -60,7 +62,7 @@ PLAYS: dict[str, Play] = {
 }
 
 
-_WITH_METADATA_TABLE = ("metadata table", "secondary index")  # of their own
+_WITH_METADATA_TABLE = ("metadata table", "secondary index", "migrated")  # of their own
 
 _MANY_ROWS = {("0.15.0", "cow-simple"), ("1.0.2", "mor-simple"), ("1.2.0", "cow-simple")}
 
@@ -112,7 +114,7 @@ def plays_of(version: str, kind: str, has_metadata_table: bool = False) -> list[
         "side by side",
         "deletes",
         *(
-            ["pinned index", "rehashed", "values", "metadata table"]
+            ["pinned index", "rehashed", "migrated", "values", "metadata table"]
             if kind.endswith("simple")
             else []
         ),

@@ -28,6 +28,7 @@ from bucketfmt.index.model import (
     PartitionBucketIndex,
     SimpleBucketIndex,
 )
+from bucketfmt.resize.growth import Duration
 from bucketfmt.resize.plan_migrate import PARTITIONS_PER_COMMIT
 from bucketfmt.write.commit.result import CommitResult
 
@@ -174,6 +175,7 @@ def rehash(
             "file groups": found.file_groups,
             "bytes to read": size_text(found.bytes),
             "independent pieces": found.steps,
+            "takes": _duration_text(found.duration),
         }
         _print(asdict(found), facts, output, dry_run)
         return
@@ -253,7 +255,7 @@ def migrate(
             "file groups": found.file_groups,
             "bytes to read": size_text(found.bytes),
             "commits": found.commits,
-            "about": f"{found.seconds:.0f} s, at {found.rate}",
+            "takes": _duration_text(found.duration),
         }
         _print(asdict(found), facts | _notes(found.notes), output, dry_run)
         return
@@ -300,6 +302,12 @@ def _bucket_index(
     if rules is not None:
         return PartitionBucketIndex(buckets, rules, fields)
     return SimpleBucketIndex(buckets, fields)
+
+
+def _duration_text(duration: Duration | None) -> str:
+    if duration is None:
+        return "-"
+    return f"about {max(1, round(duration.seconds))} s ({duration.basis})"
 
 
 def _notes(notes: Sequence[str]) -> dict[str, str]:
@@ -363,6 +371,7 @@ def resize(
             "merges": found.merges,
             "file groups": f"{found.file_groups} -> {found.new_file_groups}",
             "bytes to read": size_text(found.bytes),
+            "takes": _duration_text(found.duration),
         }
         _print(asdict(found), facts, output, dry_run)
         return

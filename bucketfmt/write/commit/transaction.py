@@ -163,7 +163,7 @@ class Transaction(PendingInstant):
             done = self._settle(lost, metadata, basis, before, may_overlap)
         self._is_ended = True
         self.end()
-        return result_of(done, metadata, copied_for=_find_copied_for(metadata, basis))
+        return result_of(done, metadata, copied_for=self._find_copied_for(metadata, basis))
 
     def _settle(
         self,
@@ -287,7 +287,7 @@ class Transaction(PendingInstant):
         )
         others = load_concurrent_operations(store, config, candidates, self.table.limits)
         ours = concurrent_operation(replace(self._instant, state=State.INFLIGHT), metadata)
-        ours = replace(ours, copied_for=_find_copied_for(metadata, basis))
+        ours = replace(ours, copied_for=self._find_copied_for(metadata, basis))
         check_resizes_kept(ours.copied_for, now)
         conflicts = find_conflicts(ours, others, basis.index, may_overlap=may_overlap)
         if conflicts:
@@ -328,6 +328,17 @@ class Transaction(PendingInstant):
                     "the table was read for this write. Nothing was published; reload the table "
                     "and retry"
                 )
+
+    def _find_copied_for(self, metadata: CommitMetadata, basis: Basis) -> frozenset[str]:
+        """Return the requested times of the pending resizes that rows were copied for."""
+        pending = basis.snapshot.state.timeline.pending.of("clustering", "replacecommit")
+        resizes = {instant.requested_time for instant in pending.instants} - {self.instant}
+        if not resizes:
+            return frozenset()
+        names = map(file_name_of, _stats_of(metadata))
+        return frozenset(
+            name.instant for name in names if name is not None and name.instant in resizes
+        )
 
     def abort(self) -> None:
         """Leave nothing of what was not tried to be published; nothing happens once it ended."""
@@ -384,16 +395,6 @@ class Transaction(PendingInstant):
 
 def _stats_of(metadata: CommitMetadata) -> list[WriteStat]:
     return [stat for own in metadata.partition_to_write_stats.values() for stat in own]
-
-
-def _find_copied_for(metadata: CommitMetadata, basis: Basis) -> frozenset[str]:
-    """Return the requested times of the pending resizes that copies of rows were written for."""
-    pending = basis.snapshot.state.timeline.pending.of("clustering", "replacecommit")
-    resizes = {instant.requested_time for instant in pending.instants}
-    if not resizes:
-        return frozenset()
-    names = map(file_name_of, _stats_of(metadata))
-    return frozenset(name.instant for name in names if name is not None and name.instant in resizes)
 
 
 def _has_base_files(metadata: CommitMetadata) -> bool:
