@@ -6,7 +6,10 @@ directory is taken away before its instant is. Source: spec EXT.
 
 from __future__ import annotations
 
-from bucketfmt.errors import BucketfmtError
+from collections.abc import Iterator
+from contextlib import suppress
+
+from bucketfmt.errors import BucketfmtError, CorruptError
 from bucketfmt.format.buckets.extendible_metadata import (
     ExtendibleMetadata,
     choose_extendible_metadata,
@@ -14,6 +17,7 @@ from bucketfmt.format.buckets.extendible_metadata import (
     encode_extendible_metadata,
     initial_extendible_metadata,
 )
+from bucketfmt.format.names.instants import INIT_INSTANT
 from bucketfmt.format.names.layout import (
     DIRECTORIES_FOLDER,
     format_hashing_metadata_name,
@@ -28,6 +32,7 @@ from bucketfmt.storage.store import FileInfo, Store
 
 __all__ = [
     "delete_directories",
+    "find_outdated_directories",
     "list_directory_files",
     "load_directory",
     "load_directory_file",
@@ -107,13 +112,47 @@ def delete_directories(store: Store, instant: str) -> None:
         StorageError: the store failed; some files may be left.
     """
     name = format_hashing_metadata_name(instant)
+    for files in _files_by_folder(store):
+        for file in files:
+            if file.name == name:
+                store.delete(file.path)
+
+
+def find_outdated_directories(snapshot: Snapshot) -> list[FileInfo]:
+    """Return the directories that no moment of the active timeline goes by. Reads only.
+
+    Those of instants that were taken back by another program are among them. Whoever deletes them
+    holds the table lock.
+
+    Raises:
+        StorageError: the store failed.
+    """
+    timeline = snapshot.state.timeline
+    first = timeline.commits.completed.first
+    if first is None:
+        return []
+    found = []
+    for files in _files_by_folder(snapshot.state.store):
+        by_instant = {}
+        with suppress(CorruptError):  # a damaged name; the check tells
+            by_instant = {parse_hashing_metadata_name(file.name): file for file in files}
+        in_force = choose_extendible_metadata(by_instant, snapshot.is_visible)
+        if in_force is None:
+            continue
+        counting = [i for i in by_instant if i == INIT_INSTANT or snapshot.is_visible(i)]
+        before = sorted(i for i in counting if i <= min(in_force, first.requested_time))
+        left = set(by_instant) - {i.requested_time for i in timeline.instants} - set(counting)
+        found += [by_instant[instant] for instant in sorted({*before[:-1], *left})]
+    return found
+
+
+def _files_by_folder(store: Store) -> Iterator[list[FileInfo]]:
+    """Yield the directories of each partition."""
     folders = [DIRECTORIES_FOLDER]
     while folders:
         entries = store.list(folders.pop())
         folders += [entry.path for entry in entries if entry.is_dir]
-        for entry in entries:
-            if entry.name == name and not entry.is_dir:
-                store.delete(entry.path)
+        yield [e for e in entries if not e.is_dir and is_hashing_metadata_name(e.name)]
 
 
 def _path(partition_path: str, instant: str) -> str:

@@ -17,6 +17,7 @@ from tests.interop.carry_on import (
     record_kinds_of,
 )
 from tests.interop.deletes import play_deletes
+from tests.interop.extendible import play_extendible
 from tests.interop.hudi_session import HudiSession
 from tests.interop.many_rows import play_many_rows
 from tests.interop.metadata_turns import play_metadata_table, play_secondary_index
@@ -53,6 +54,7 @@ PLAYS: dict[str, Play] = {
     "pinned index": play_pinned_index,
     "rehashed": play_rehashed,
     "migrated": play_migrated,
+    "extendible": play_extendible,
     "resized": play_resized,
     "values": play_values,
     "metadata table": play_metadata_table,
@@ -114,7 +116,7 @@ def plays_of(version: str, kind: str, has_metadata_table: bool = False) -> list[
         "side by side",
         "deletes",
         *(
-            ["pinned index", "rehashed", "migrated", "values", "metadata table"]
+            ["pinned index", "rehashed", "migrated", "extendible", "values", "metadata table"]
             if kind.endswith("simple")
             else []
         ),

@@ -202,6 +202,36 @@ def test_rollback_and_restore_bring_the_old_directory_back(tmp_path: Path) -> No
     assert_reads_as(table.uri, model)
 
 
+@pytest.mark.rule("EXT-8")
+def test_directories_outlive_their_commits_and_outdated_ones_are_cleaned(tmp_path: Path) -> None:
+    table = make(tmp_path / "t")
+    model = filled(table)
+    for size in (SMALL, LARGE, SMALL):
+        assert table.resize(max_file_size=size, max_buckets=4, partitions=["us"]) is not None
+    kept = directory_of(table, "us")
+    leftover = Path(table.uri) / ".hoodie/.bucket_index/extendible_hashing_metadata/eu"
+    (leftover / "29990101000000000.hashing_meta").write_bytes(b"{}")  # of a rollback by Hudi
+    table.clean(retain=1, dry_run=False)
+    assert len(list_directory_files(table.store, "us")) == 4
+    assert len(list_directory_files(table.store, "eu")) == 1
+    batch = rows(range(90, 99), 8)
+    for _ in range(2):
+        table.upsert(batch)
+    model.upsert(batch)
+    assert table.archive(min_commits=1, max_commits=1)
+    opened = bf.open(table.uri)
+    assert directory_of(opened, "us") == kept
+    assert_reads_as(table.uri, model)
+    planned = opened.clean(retain=1)
+    cleaned = opened.clean(retain=1, dry_run=False)
+    assert [p for p in planned.files if p.endswith(".hashing_meta")] == [
+        p for p in cleaned.files if p.endswith(".hashing_meta")
+    ]
+    assert len(list_directory_files(table.store, "us")) == 1
+    assert directory_of(bf.open(table.uri), "us") == kept
+    assert_reads_as(table.uri, model)
+
+
 def test_what_cannot_be_resized_is_refused(tmp_path: Path) -> None:
     table = make(tmp_path / "t")
     filled(table)

@@ -26,11 +26,13 @@ from bucketfmt.format.timeline.plans import CleanerPlan, CompactionPlan
 from bucketfmt.format.timeline.service_metadata import (
     SavepointMetadata,
 )
+from bucketfmt.location.directory_files import find_outdated_directories
 from bucketfmt.progress import ProgressCallback, Steps
 from bucketfmt.snapshot.file_slices import TimelineView
 from bucketfmt.snapshot.files import DataFile
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.snapshot.state import TableState
+from bucketfmt.storage.store import FileInfo
 from bucketfmt.timeline.load import (
     load_compaction_plan,
     load_instant_content,
@@ -54,7 +56,7 @@ from bucketfmt.write.services.plan_clean import (
     parse_clean_plan,
     plan_clean,
 )
-from bucketfmt.write.services.ring_cleaning import delete_rings, find_outdated_rings
+from bucketfmt.write.services.ring_cleaning import OutdatedRing, delete_rings, find_outdated_rings
 
 __all__ = ["CleanResult", "Cleaner"]
 
@@ -110,8 +112,10 @@ class Cleaner:
         there = [info for info in sizes if info is not None]
         earliest = earliest_retained(plan or (plans[-1] if plans else None))
         rings, _ = find_outdated_rings(snapshot.state)
-        files = (*(info.path for info in there), *(ring.path for ring in rings))
-        size = sum(info.size for info in there) + sum(ring.size for ring in rings)
+        outdated: list[FileInfo | OutdatedRing] = [*there, *rings]
+        outdated += find_outdated_directories(snapshot)
+        files = tuple(each.path for each in outdated)
+        size = sum(each.size for each in outdated)
         return CleanResult(files, size, earliest)
 
     def run(self, retention: Retention) -> CleanResult:
@@ -134,16 +138,20 @@ class Cleaner:
             plan = self._plan(snapshot, retention)
             rings, marked = find_outdated_rings(snapshot.state)
             delete_rings(table.store, rings, marked)
+            directories = find_outdated_directories(snapshot)
+            for file in directories:
+                table.store.delete(file.path)
             if plan is not None:
                 requested = table.request("clean", plan)
         if plan is not None:
             results.append(self._execute(table.config, requested, plan))
+        outdated: list[FileInfo | OutdatedRing] = [*rings, *directories]
         return CleanResult(
             (
                 *(path for result in results for path in result.files),
-                *(ring.path for ring in rings),
+                *(each.path for each in outdated),
             ),
-            sum(result.bytes for result in results) + sum(ring.size for ring in rings),
+            sum(result.bytes for result in results) + sum(each.size for each in outdated),
             next((r.earliest_retained for r in reversed(results) if r.earliest_retained), None),
             tuple(instant for result in results for instant in result.instants),
         )
