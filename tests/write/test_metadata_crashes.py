@@ -25,6 +25,7 @@ def rows(*keys: int, ts: int) -> pa.Table:
 
 BUCKETS = bf.SimpleBucketIndex(1)
 KEYS, KEYS_BY_PARTITION = bf.RecordIndex(), bf.RecordIndex(partitioned=True)
+MOVING_KEYS = bf.RecordIndex(update_partition_path=True)
 
 
 def make(path: Path, version: int, kind: str, index: bf.Index) -> bf.Table:
@@ -48,6 +49,12 @@ def make(path: Path, version: int, kind: str, index: bf.Index) -> bf.Table:
 
 def _upsert(table: bf.Table) -> object:
     return table.upsert(rows(1, 4, 8, ts=3))  # the last begins a partition
+
+
+def _move(table: bf.Table) -> object:
+    """Move a key to a partition that is there, and another key to a new partition."""
+    moved = [{"id": "1", "part": "a", "ts": 3}, {"id": "3", "part": "c", "ts": 3}]
+    return table.upsert(pa.Table.from_pylist(moved, SCHEMA))
 
 
 def _roll_back(table: bf.Table) -> object:
@@ -82,6 +89,8 @@ def read(table: bf.Table) -> set[tuple[object, ...]]:
         (9, "COPY_ON_WRITE", _upsert, KEYS),
         (9, "MERGE_ON_READ", _upsert, KEYS_BY_PARTITION),
         (9, "COPY_ON_WRITE", _roll_back, KEYS_BY_PARTITION),
+        (9, "MERGE_ON_READ", _move, MOVING_KEYS),
+        (8, "COPY_ON_WRITE", _move, MOVING_KEYS),
     ],
 )
 def test_killed_anywhere_both_agree_after_the_next_write(
@@ -102,6 +111,9 @@ def test_killed_anywhere_both_agree_after_the_next_write(
         struck.add(broken.struck.path if broken.struck else "")
         found = read(left)  # by the metadata table, where that is in step
         assert act is not _upsert or found - before <= {("1", "b", 3), ("4", "a", 3), ("8", "c", 3)}
+        if act is _move:
+            moved = {("1", "a", 3), ("3", "c", 3)}
+            assert found in (before, {row for row in before if row[0] not in "13"} | moved)
         left.upsert(rows(5, ts=9))
         if act is _clean:
             act(left)  # the rest of a clean is done by the next clean
