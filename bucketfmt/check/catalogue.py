@@ -423,8 +423,9 @@ _KINDS = (
         "Secondary index that does not fit the rows",
         "error",
         "A writer that does not keep the secondary index committed to the table, or a writer lost "
-        "entries. Hudi reads by the index where a query compares the column with a value, and does "
-        "not see rows without an entry.",
+        "entries: Hudi 1.2.0 leaves out the rows of a write that makes the index by an option. "
+        "Hudi reads by the index where a query compares the column with a value, and does not see "
+        "rows without an entry.",
         "How many rows have no entry, how many entries have no row, and three of each.",
         "Rebuild the partition: `bucketfmt index rebuild TABLE PARTITION`.",
         True,

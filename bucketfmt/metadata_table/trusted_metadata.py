@@ -5,14 +5,12 @@ I/O: opens the metadata table when the first question is asked.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TypeVar
 
 from bucketfmt.errors import BucketfmtError, NotFoundError, StorageError, UnsupportedError
-from bucketfmt.format.metadata.index_definitions import IndexDefinition
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.limits import Limits
-from bucketfmt.metadata_table.definitions import load_index_definitions
 from bucketfmt.metadata_table.metadata_partition import MetadataPartition
 from bucketfmt.metadata_table.metadata_table import MetadataTable, load_metadata_table
 from bucketfmt.process import cached_property
@@ -76,20 +74,6 @@ class TrustedMetadata:
             return f"the table lists no partition {partition_name} of a metadata table"
         self.ask(partition_name, lambda partition: partition)
         return self._failures.get(partition_name)
-
-    @cached_property
-    def definitions(self) -> Mapping[str, IndexDefinition]:
-        """The definitions of indexes by partition; none where they are damaged.
-
-        Raises:
-            StorageError: the store failed.
-        """
-        try:
-            return load_index_definitions(self._store, self._config, self._limits)
-        except StorageError:
-            raise
-        except BucketfmtError:
-            return {}
 
     @cached_property
     def _metadata(self) -> MetadataTable:

@@ -24,7 +24,6 @@ from bucketfmt.index.layout import BucketLayout
 from bucketfmt.location.find_index import IndexFinder
 from bucketfmt.metadata_table.data_skipping import prune_partitions, prune_slices
 from bucketfmt.metadata_table.metadata_lister import metadata_behind
-from bucketfmt.metadata_table.secondary_skipping import prune_by_secondary_index
 from bucketfmt.metadata_table.trusted_metadata import TrustedMetadata
 from bucketfmt.process import cached_property
 from bucketfmt.rows.columns.meta_columns import OPERATION
@@ -104,9 +103,7 @@ class Scan:
             ]
         wanted = kept
         if metadata is not None and row_filter is not None:
-            if snapshot.is_newest and not self._spec.read_optimized:
-                wanted = prune_by_secondary_index(metadata, wanted, row_filter, self._spec.table)
-            wanted = prune_slices(metadata, wanted, row_filter, schema)
+            wanted = prune_slices(metadata, kept, row_filter, schema)
         return ScanPlan(
             tuple(wanted),
             len(snapshot.partitions) - len(partitions),

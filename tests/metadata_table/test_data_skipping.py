@@ -19,7 +19,6 @@ from bucketfmt.metadata_table.bloom_skipping import prune_by_bloom_filters
 from bucketfmt.metadata_table.column_ranges import find_file_ranges, prunable_columns
 from bucketfmt.metadata_table.data_skipping import prune_partitions, prune_slices
 from bucketfmt.metadata_table.metadata_lister import metadata_behind
-from bucketfmt.metadata_table.secondary_skipping import prune_by_secondary_index
 from bucketfmt.metadata_table.trusted_metadata import TrustedMetadata
 from bucketfmt.rows.filters import Filter, parse_filter
 from bucketfmt.slices.slice_columns import RowSpec
@@ -108,39 +107,6 @@ def test_no_row_that_passes_is_left_out(table: str) -> None:
                 own = rows_of[file_slice.partition_path, file_slice.file_id]
                 assert row_filter.apply(own).num_rows == 0, row_filter.alternatives
     assert num_left_out > 0
-
-
-def test_rows_are_found_by_secondary_indexes() -> None:
-    table = "metadata/1.2.0/mdt_secondary"
-    snapshot, metadata, rows = read(table)
-    rows_of = {(s.partition_path, s.file_id): own for s, own in rows}
-    slices = [file_slice for file_slice, _ in rows]
-    everything = pa.concat_tables(rows_of.values())
-    given: list[Any] = [
-        *([("name", "==", word)] for word in {*everything["name"].to_pylist()} - {None}),
-        *([("qty", "in", [number, 99])] for number in range(5)),
-        [("name", "in", [None, "z"]), ("qty", "==", 1)],
-        [("name", "==", "nobody")],
-        [[("name", "==", "z")], [("name", "==", "a$b")]],
-    ]
-    num_left_out = 0
-    for row_filter in map(parse_filter, given):
-        kept = prune_by_secondary_index(
-            metadata, slices, row_filter, snapshot.schema, whatever_it_costs=True
-        )
-        for file_slice in slices:
-            own = row_filter.apply(rows_of[file_slice.partition_path, file_slice.file_id])
-            assert file_slice in kept or own.num_rows == 0, row_filter.alternatives
-            num_left_out += file_slice not in kept
-    assert num_left_out > 0
-    for other in ([("price", "==", 1.5)], [("name", "!=", "z")]):
-        row_filter = parse_filter(other)
-        assert (
-            prune_by_secondary_index(
-                metadata, slices, row_filter, snapshot.schema, whatever_it_costs=True
-            )
-            == slices
-        )
 
 
 SCHEMA = pa.schema(

@@ -126,23 +126,6 @@ def test_entries_are_those_that_hudi_writes(tmp_path: Path, name: str) -> None:
     assert_in_step(table)
 
 
-def test_a_scan_opens_the_file_groups_of_a_value(tmp_path: Path) -> None:
-    table = make(tmp_path / "t", "COPY_ON_WRITE", 9)
-    few = [
-        {"id": f"k{n}", "word": f"w{n}", "size": n % 3, "ts": 1, "part": f"{n:02}"}
-        for n in range(30)
-    ]
-    table.upsert(pa.Table.from_pylist(few, SCHEMA))
-    found = table.scan(filter=[("word", "in", ["w7", "w9"])])
-    assert found.plan().file_groups_skipped == 28
-    assert sorted(found.to_arrow()["id"].to_pylist()) == ["k7", "k9"]
-    past = table.upsert(pa.Table.from_pylist([{**few[7], "word": "w9", "ts": 2}], SCHEMA)).instant
-    assert table.scan(filter=[("word", "==", "w7")]).to_arrow().num_rows == 0
-    before = min(i.requested_time for i in table.timeline.writes.completed.instants)
-    assert past > before
-    assert table.scan(filter=[("word", "==", "w7")], as_of=before).to_arrow().num_rows == 1
-
-
 def test_an_index_goes_with_the_type_of_its_column(tmp_path: Path) -> None:
     chance = random.Random(7)
     table = make(tmp_path / "t", "COPY_ON_WRITE", 9)
