@@ -334,7 +334,7 @@ def _is_simple(kind: Kind) -> bool:
 
 
 def _is_ring(kind: Kind) -> bool:
-    return kind.is_ring
+    return isinstance(kind.index, bf.ConsistentHashingIndex)
 
 
 def is_migrated(kind: Kind) -> bool:

@@ -377,19 +377,15 @@ def _advise_buckets(figures: TableFigures, plan: BucketAdvice) -> list[Recommend
         )
         if fits:
             return [Recommendation("keep", f"{reason}, as they have")]
-        command = _command(
-            figures, f"rescale {shlex.quote(plan.rules or '')} --default {plan.num_buckets}"
-        )
+        command = _command(figures, f"rescale {_options(plan)} --default {plan.num_buckets}")
         return [Recommendation("rescale", reason, command)]
     if figures.number_of_all is not None:
         return [_rehash(figures, figures.number_of_all, plan.num_buckets, basis)]
     if all(_is_near(number, plan.num_buckets) for number in now):
         return [Recommendation("keep", f"{basis}, about as many as there are")]
-    return [
-        Recommendation(
-            "rescale", basis, _command(figures, f"rescale '' --default {plan.num_buckets}")
-        )
-    ]
+    every = shlex.quote(f".*,{plan.num_buckets}")
+    command = _command(figures, f"rescale --rule {every} --default {plan.num_buckets}")
+    return [Recommendation("rescale", basis, command)]
 
 
 def _is_near(present: int | None, wanted: int) -> bool:
@@ -409,11 +405,17 @@ def _migrate(figures: TableFigures, plan: BucketAdvice, basis: str) -> Recommend
     reason = f"the table has no bucket index that is known; {basis}"
     option = f"--buckets {plan.num_buckets}"
     if plan.engine == "rules":
-        option += f" --rules {shlex.quote(plan.rules or '')}"
+        option += f" {_options(plan)}"
     elif plan.engine == "consistent hashing":
         option = f"--ring {plan.num_buckets}"
         reason += f"; it doubles within {_DOUBLES_WITHIN_DAYS} days, and a ring divides what grows"
     return Recommendation("migrate", reason, _command(figures, f"migrate {option}"))
+
+
+def _options(plan: BucketAdvice) -> str:
+    """Return the rules as options of a command."""
+    rules = (plan.rules or "").split(";")
+    return " ".join(f"--rule {shlex.quote(rule)}" for rule in rules)
 
 
 def _resize(figures: TableFigures, plan: BucketAdvice) -> Recommendation:

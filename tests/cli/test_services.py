@@ -124,7 +124,7 @@ class TestMigrate:
 
     def test_what_it_refuses(self, cli: Cli, table: bf.Table) -> None:
         fails(cli("migrate", table.uri), 64, "give --buckets N")
-        fails(cli("migrate", table.uri, "--rules", "a,1"), 64, "give --buckets N")
+        fails(cli("migrate", table.uri, "--rule", "a,1"), 64, "give --buckets N")
         fails(cli("migrate", table.uri, "--ring", "2", "--buckets", "2"), 64, "neither --buckets")
         fails(cli("migrate", table.uri, "--buckets", "8"), 3, "already: bucketfmt rehash")
         fails(cli("migrate", table.uri, "--keys", "named"), 64, "there is one encoding")

@@ -207,9 +207,14 @@ def migrate(
         int | None,
         typer.Option("--buckets", min=1, help="Buckets of each partition; the default of rules."),
     ] = None,
-    rules: Annotated[
-        str | None,
-        typer.Option("--rules", metavar="REGEX,N;...", help="Numbers of some partitions."),
+    rule: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--rule",
+            metavar="REGEX,NUMBER",
+            help="Buckets of the partitions in whose paths the regex is found; the first rule that "
+            "matches counts. Give it several times.",
+        ),
     ] = None,
     ring: Annotated[
         int | None,
@@ -239,7 +244,7 @@ def migrate(
 
     Others read and write meanwhile. After an error or a crash, run it again: it goes on.
     """
-    index = _bucket_index(buckets, rules, ring, hash_fields, is_needed=keys is None)
+    index = _bucket_index(buckets, rule, ring, hash_fields, is_needed=keys is None)
     opened = open_to_write(table, storage_option, None, lock)
     if dry_run:
         found = opened.preview_migrate(
@@ -284,7 +289,7 @@ def migrate(
 
 def _bucket_index(
     buckets: int | None,
-    rules: str | None,
+    rules: list[str] | None,
     ring: int | None,
     hash_fields: str | None,
     *,
@@ -293,14 +298,14 @@ def _bucket_index(
     fields = tuple(hash_fields.split(",")) if hash_fields else None
     if ring is not None:
         if buckets is not None or rules is not None:
-            raise typer.BadParameter("--ring goes with neither --buckets nor --rules")
+            raise typer.BadParameter("--ring goes with neither --buckets nor --rule")
         return ConsistentHashingIndex(ring, hash_fields=fields)
     if buckets is None:
         if is_needed or rules is not None or fields is not None:
-            raise typer.BadParameter("give --buckets N, with --rules or without, or --ring N")
+            raise typer.BadParameter("give --buckets N, with --rule or without, or --ring N")
         return None
     if rules is not None:
-        return PartitionBucketIndex(buckets, rules, fields)
+        return PartitionBucketIndex(buckets, ";".join(rules), fields)
     return SimpleBucketIndex(buckets, fields)
 
 
