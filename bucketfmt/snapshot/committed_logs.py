@@ -40,14 +40,23 @@ def without_uncommitted_logs(snapshot: Snapshot, file_slice: FileSlice) -> FileS
     """Return a file slice without the log files of which nothing is committed.
 
     Hudi plans them along, and refuses to plan next to an older write only where there is a single
-    writer (`ScheduleCompactionActionExecutor`).
+    writer (`ScheduleCompactionActionExecutor`). From table version 8 on only copies for a resize
+    may be of a pending write, which belong to the slice of the resize for good: then no log file
+    is returned, so that the slice is left to a later compaction.
 
     Raises:
         CorruptError: a log file is damaged where an archived commit wrote it.
         StorageError: the store failed.
     """
     if snapshot.basis.timeline is None:
-        return file_slice  # the names tell, and the slice has only what is committed
+        resizes = snapshot.state.timeline.completed.of("replacecommit")
+        has_pending = snapshot.basis.pending_writes and any(
+            file.written is None
+            and resizes.contains(file.name.instant)
+            and not _has_committed(snapshot, file)
+            for file in file_slice.log_files
+        )
+        return replace(file_slice, log_files=()) if has_pending else file_slice
     kept = tuple(file for file in file_slice.log_files if _has_committed(snapshot, file))
     return replace(file_slice, log_files=kept)
 

@@ -17,6 +17,7 @@ from tests.interop.carry_on import (
     record_kinds_of,
 )
 from tests.interop.deletes import play_deletes
+from tests.interop.dual_writes import play_dual_writes
 from tests.interop.extendible import play_extendible
 from tests.interop.hudi_session import HudiSession
 from tests.interop.many_rows import play_many_rows
@@ -56,6 +57,7 @@ PLAYS: dict[str, Play] = {
     "migrated": play_migrated,
     "extendible": play_extendible,
     "resized": play_resized,
+    "dual writes": play_dual_writes,
     "values": play_values,
     "metadata table": play_metadata_table,
     "secondary index": play_secondary_index,
@@ -120,7 +122,7 @@ def plays_of(version: str, kind: str, has_metadata_table: bool = False) -> list[
             if kind.endswith("simple")
             else []
         ),
-        *(["resized"] if kind.endswith("ring") else []),
+        *(["resized", "dual writes"] if kind.endswith("ring") else []),
         *(["many rows"] if (version, kind) in _MANY_ROWS else []),
     ]
 

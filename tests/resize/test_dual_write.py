@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Callable
 from pathlib import Path
 from unittest import mock
@@ -263,6 +264,11 @@ def test_copies_of_a_pending_write_are_not_read(tmp_path: Path, version: int) ->
         receipts = list(started.task.write(rows(range(0, 60, 3), 30), "0-0-1"))
         assert len(receipts) > 4
         execute(bf.open(table.uri), model)
+        compacted = bf.open(table.uri).compact()
+        if version >= 8 and compacted is not None:
+            groups = {path.rpartition("/")[2].partition("_")[0] for path in compacted.files}
+            copied = {json.loads(receipt)["fileId"] for receipt in receipts}
+            assert not groups & copied  # what the pending write copied belongs to these slices
         with pytest.raises(bf.ConflictError):
             started.publish(receipts)
     assert_reads_as(table.uri, model)

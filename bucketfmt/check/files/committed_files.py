@@ -76,15 +76,12 @@ class WriteLedger:
         return self.fate(instant) == "committed" and file.path not in self.files_of[instant]
 
     def is_abandoned(self, file: DataFile) -> bool:
-        """Return whether a file is of a write that the timeline does not know (any more).
+        """Return whether the timeline does not know (any more) the instant that a file bears.
 
-        A write that is newer than the whole timeline may have begun since that was listed.
+        That is its write; of a log file until version 6, and of copies for a resize, what began
+        the slice. An instant newer than the whole timeline may have begun since that was listed.
         """
-        return (
-            self._names_its_write(file)
-            and self.fate(file.name.instant) == "unknown"
-            and self.timeline.last is not None
-        )
+        return self.fate(file.name.instant) == "unknown" and self.timeline.last is not None
 
     def is_newest(self, instant: str) -> bool:
         """Return whether an instant is newer than all that the timeline knows."""
@@ -185,7 +182,7 @@ def find_leftovers(
         attempts = _group_attempts(files)
         for file in files:
             if ledger.is_abandoned(file):
-                yield _left(file, "its write is in no state of the timeline", "warning", False)
+                yield _left(file, "the timeline does not have its instant", "warning", False)
             elif ledger.is_stray(file):
                 named = [f for f in attempts[_attempt_key(file)] if not ledger.is_stray(f)]
                 if named:
