@@ -69,6 +69,11 @@ class Kind:
         return self.index.keeps_file_ids
 
     @property
+    def is_ring(self) -> bool:
+        """Whether partitions have rings."""
+        return isinstance(self.index, bf.ConsistentHashingIndex)
+
+    @property
     def is_directory(self) -> bool:
         """Whether file ids belong to a directory."""
         return isinstance(self.index, bf.ExtendibleHashingIndex)
@@ -349,10 +354,6 @@ def _may_replace(kind: Kind) -> bool:
 _GONE = [("k1", 0, "b"), ("k2", 0, "a"), ("x", 0, "a")]
 
 
-def _split(t: bf.Table) -> object:
-    return t.resize(max_file_size=1, max_buckets=4)
-
-
 def _merge(t: bf.Table) -> object:
     return t.resize(max_file_size=1 << 40, min_buckets=1)
 
@@ -415,12 +416,12 @@ WORKS = [
         is_possible=_is_simple,
         may_leave=_BACKUP,
     ),
-    Work("resize directories", _split, is_possible=lambda kind: kind.is_directory),
-    Work("merge directories", _merge, prepare=_split, is_possible=lambda kind: kind.is_directory),
+    Work("resize directories", _resize, is_possible=lambda kind: kind.is_directory),
+    Work("merge directories", _merge, prepare=_resize, is_possible=lambda kind: kind.is_directory),
     Work(
         "roll back a resize of directories",
         lambda t: t.rollback(newest_write(t)),
-        prepare=_split,
+        prepare=_resize,
         is_stepwise=True,
         is_possible=lambda kind: kind.is_directory,
     ),
