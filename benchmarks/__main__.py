@@ -23,6 +23,7 @@ from .metadata_writing import measure_metadata_cost, measure_metadata_writing
 from .reading import measure_cow, measure_log_only, measure_mor
 from .record_index import measure_record_index
 from .rehash import measure_rehash
+from .remote import measure_remote
 from .report import encode_run, format_figures, format_results, write_report
 from .resize import measure_resize
 from .spark_reading import measure_spark_reading
@@ -67,6 +68,7 @@ _BENCHMARKS = {
     "metadata_listing": _Benchmark(measure_metadata_listing),
     "metadata_cost": _Benchmark(measure_metadata_cost, ("cow",)),
     "metadata_writing": _Benchmark(measure_metadata_writing, ("cow",)),
+    "remote": _Benchmark(measure_remote),
 }
 
 

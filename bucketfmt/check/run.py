@@ -298,7 +298,7 @@ class _Check:
             partial(_guarded, examine, file_slice, file_slice.file_id) for file_slice in wanted
         ]
         done, total = 0, len(wanted)
-        workers = reader_count(self._store, sum(file_slice.size for file_slice in wanted))
+        workers = reader_count(self._store, [file_slice.size for file_slice in wanted])
         for event in merge_streams(streams, workers, buffered=256):
             if event is None:
                 done += 1

@@ -6,7 +6,7 @@ I/O: opens the slice's files. Source: HoodieFileGroupReader.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import NamedTuple, TypeVar
 
 import pyarrow as pa
@@ -108,8 +108,12 @@ class SliceReader:
         except BucketfmtError as error:
             raise error.within(partition=file_slice.partition_path) from None
 
-    def merge(self, file_slice: FileSlice) -> SliceMerge:
+    def merge(self, file_slice: FileSlice, opened: RowFile | None = None) -> SliceMerge:
         """Return the log of a slice and the base rows to apply the log to, for counting rows.
+
+        Args:
+            file_slice: The slice.
+            opened: Its base file, where the caller has opened the file.
 
         Raises:
             CorruptError: as `read` says; also while the base rows are read.
@@ -119,7 +123,7 @@ class SliceReader:
             log, num_blocks = self._log.load(file_slice)
         except BucketfmtError as error:
             raise error.within(partition=file_slice.partition_path) from None
-        return SliceMerge(log, num_blocks, self._base_pieces(file_slice, log.schema))
+        return SliceMerge(log, num_blocks, self._base_pieces(file_slice, log.schema, opened))
 
     def count_over_deletes(
         self,
@@ -147,8 +151,14 @@ class SliceReader:
         except BucketfmtError as error:
             raise error.within(partition=file_slice.partition_path) from None
 
-    def read_pieces(self, file_slice: FileSlice) -> Iterator[BasePiece]:
+    def read_pieces(
+        self, file_slice: FileSlice, opened: RowFile | None = None
+    ) -> Iterator[BasePiece]:
         """Yield the rows of a slice, for writing them again.
+
+        Args:
+            file_slice: The slice.
+            opened: Its base file, where the caller has opened the file.
 
         Raises:
             CorruptError: as `read` says.
@@ -160,7 +170,7 @@ class SliceReader:
                     yield BasePiece(rows)
             else:
                 working = self._columns.working_schema(merging=False)
-                for piece in self._base_pieces(file_slice, working):
+                for piece in self._base_pieces(file_slice, working, opened):
                     yield BasePiece(self._columns.finish(piece.rows), piece.stored)
         except BucketfmtError as error:
             raise error.within(partition=file_slice.partition_path) from None
@@ -239,12 +249,14 @@ class SliceReader:
             for rows in self._read_groups(reader, names, groups, batch_rows):
                 yield self._columns.complete(conform(rows, working, renames), file_slice)
 
-    def _base_pieces(self, file_slice: FileSlice, working: pa.Schema) -> Iterator[BasePiece]:
+    def _base_pieces(
+        self, file_slice: FileSlice, working: pa.Schema, opened: RowFile | None = None
+    ) -> Iterator[BasePiece]:
         """Yield the rows of the base file: row groups to copy from, and batches of others."""
         file = file_slice.base_file
         if file is None:
             return
-        with self._opened_rows(file, working) as (reader, names, renames):
+        with self._opened_rows(file, working, opened) as (reader, names, renames):
             for number in range(reader.num_row_groups):
                 copied = read_to_copy(reader, names, number) if renames is None else None
                 if copied is not None:
@@ -258,11 +270,11 @@ class SliceReader:
 
     @contextmanager
     def _opened_rows(
-        self, file: DataFile, working: pa.Schema
+        self, file: DataFile, working: pa.Schema, opened: RowFile | None = None
     ) -> Iterator[tuple[RowFile, list[str], Renames | None]]:
         """Open a base file for its rows: what to read of it, and what columns are called there."""
         renames = self._columns.renames(file.name.instant)
-        with self._opened(file) as reader:
+        with self._opened(file) if opened is None else nullcontext(opened) as reader:
             self._columns.check_file(reader, file.name.instant)
             yield reader, stored_names(working, reader.schema, renames), renames
 

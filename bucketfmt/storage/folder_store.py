@@ -85,7 +85,7 @@ class FolderStore:
         with self._written(path) as below:
             self.store.replace(below, data)
 
-    def replace_if(self, path: str, data: Buffer, version: str) -> bool:
+    def replace_if(self, path: str, data: Buffer, version: str) -> str | None:
         """See `Store.replace_if`."""
         with self._written(path) as below:
             return self.store.replace_if(below, data, version)

@@ -12,7 +12,7 @@ import errno
 import hashlib
 import inspect
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from datetime import datetime
 from typing import Any
@@ -74,7 +74,7 @@ class FsspecStore:
 
     def __reduce__(self) -> tuple[type[FsspecStore], tuple[object, ...]]:
         """Pickle the arguments that the store was opened with, which may hold secrets."""
-        return FsspecStore, (*self._url_and_options, self._limits)
+        return type(self), (*self._url_and_options, self._limits)
 
     @property
     def _fs(self) -> Any:
@@ -173,13 +173,18 @@ class FsspecStore:
                 entries = self._fs.ls(full, detail=True)
             except (FileNotFoundError, NotADirectoryError):
                 return []
-            prefix = f"{path}/" if path else ""
-            infos = []
-            for entry in entries:
-                folder, _, name = entry["name"].rstrip("/").rpartition("/")
-                # An object store may list the folder itself, as the empty object that marks it.
-                if name and folder.strip("/") == full.strip("/"):
-                    infos.append(_file_info(prefix + name, entry))
+            return self._entries(path, full, entries)
+
+    def _entries(
+        self, path: str, full: str, entries: Iterable[Mapping[str, Any]]
+    ) -> builtins.list[FileInfo]:
+        prefix = f"{path}/" if path else ""
+        infos = []
+        for entry in entries:
+            folder, _, name = entry["name"].rstrip("/").rpartition("/")
+            # An object store may list the folder itself, as the empty object that marks it.
+            if name and folder.strip("/") == full.strip("/"):
+                infos.append(_file_info(prefix + name, entry))
         infos.sort(key=lambda info: info.path)
         return infos
 
@@ -221,7 +226,7 @@ class FsspecStore:
         with self._located(path, to_write=True) as full:
             self._fs.pipe_file(full, bytes(data))
 
-    def replace_if(self, path: str, data: Buffer, version: str) -> bool:
+    def replace_if(self, path: str, data: Buffer, version: str) -> str | None:
         """Set the content if the file is of this version, as `Store.replace_if` says."""
         with self._located(path, to_write=True) as full:
             self._check_versioned()
@@ -229,17 +234,17 @@ class FsspecStore:
                 if self._protocol == "memory":
                     with _MEMORY_LOCK:
                         if self._version(full) != version:
-                            return False
+                            return None
                         self._fs.pipe_file(full, bytes(data))
-                else:
-                    self._fs.pipe_file(full, bytes(data), IfMatch=version)
+                        return self._version(full)
+                put = self._fs.pipe_file(full, bytes(data), IfMatch=version)
+                return str(put["ETag"])
             except FileNotFoundError:
-                return False
+                return None
             except OSError as error:
                 if not _is_precondition_failed(error):
                     raise
-                return False
-            return True
+                return None
 
     def delete(self, path: str) -> None:
         """Remove one file. Nothing happens if the file does not exist."""

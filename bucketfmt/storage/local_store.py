@@ -151,7 +151,7 @@ class LocalStore:
         with _errors_folded(path), self._written_beside(path, data) as (temporary, full):
             os.replace(temporary, full)
 
-    def replace_if(self, path: str, data: Buffer, version: str) -> bool:
+    def replace_if(self, path: str, data: Buffer, version: str) -> str | None:
         """Set the content if the file is of this version, as `Store.replace_if` says.
 
         The folder is locked meanwhile (flock). Other processes that use this verb respect the
@@ -161,10 +161,11 @@ class LocalStore:
             full = self._resolve_parent(path)
             with _locked(os.path.dirname(full)):
                 if not self._is_of_version(path, version):
-                    return False
+                    return None
                 with self._written_beside(path, data) as (temporary, full):
+                    status = os.stat(temporary)
                     os.replace(temporary, full)
-        return True
+        return _version(status, data)
 
     def delete(self, path: str) -> None:
         """Remove one file, durably. Nothing happens if the file does not exist."""
@@ -270,7 +271,7 @@ def _file_info(path: str, status: os.stat_result) -> FileInfo:
     return FileInfo(path, status.st_size, status.st_mtime)
 
 
-def _version(status: os.stat_result, data: bytes) -> str:
+def _version(status: os.stat_result, data: Buffer) -> str:
     """Return a text that differs between two states of a file.
 
     A renamed file has a new inode number. Inode numbers are reused, even within one tick of the

@@ -38,7 +38,10 @@ def open_store(
     if is_url:
         # Imported here: fsspec takes half as long as pyarrow, and local tables do without.
         from bucketfmt.storage.fsspec_store import FsspecStore  # noqa: PLC0415
+        from bucketfmt.storage.s3_store import S3Store  # noqa: PLC0415
 
+        if text.startswith(("s3://", "s3a://")) and "::" not in text:
+            return S3Store(text, storage_options or {}, limits)
         return FsspecStore(text, storage_options or {}, limits)
     if storage_options:
         raise ValueError("storage_options are for remote stores; a local path takes none")

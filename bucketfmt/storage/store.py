@@ -138,11 +138,13 @@ class Store(Protocol):
         """Set the content of the file, new or not. Atomic and durable; the last caller wins."""
         ...
 
-    def replace_if(self, path: str, data: Buffer, version: str) -> bool:
-        """Set the content if the file is still of this version; return whether that was done.
+    def replace_if(self, path: str, data: Buffer, version: str) -> str | None:
+        """Set the content if the file is still of this version; return the new version.
+
+        The result is None, and nothing was done, if the file is of another version or is gone.
 
         Atomic and durable as `replace`. Of several callers with the same version at most one gets
-        True. `replace`, `delete` and other programs do not check the version.
+        a new version. `replace`, `delete` and other programs do not check the version.
 
         Raises:
             UnsupportedError: this kind of store has no known way to do so.

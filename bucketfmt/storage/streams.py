@@ -13,16 +13,19 @@ from typing import Generic, TypeVar
 from bucketfmt.storage.store import Store
 
 __all__ = [
+    "do_together",
     "map_in_order",
     "map_in_threads",
     "merge_streams",
     "reader_count",
+    "task_count",
     "waiting_count",
     "worker_count",
 ]
 
 _FEW_BYTES = 4 << 20  # read before threads, which take turns, have begun
-_NETWORK_THREADS = 8
+_NETWORK_THREADS = 64  # requests in flight
+_BYTES_IN_WORK = 256 << 20  # of the files that threads work on at the same time
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")
@@ -35,17 +38,39 @@ def worker_count() -> int:
     return min(8, os.cpu_count() or 1)
 
 
-def reader_count(store: Store, size: int) -> int:
-    """Threads to read files of this total size with: one for few bytes on a disk."""
-    return 1 if store.failures_are_final and size < _FEW_BYTES else worker_count()
+def task_count(store: Store, sizes: Sequence[int]) -> int:
+    """Return with how many threads to work on files of these sizes.
+
+    Over a network, threads wait for answers most of the time. So there are as many as requests may
+    be in flight, or fewer where the files are large: what they hold stays within some memory.
+    """
+    if store.failures_are_final:
+        return worker_count()
+    fitting = _BYTES_IN_WORK // max([1, *sizes])
+    return max(worker_count(), min(_NETWORK_THREADS, fitting))
+
+
+def reader_count(store: Store, sizes: Sequence[int]) -> int:
+    """Return with how many threads to read files of these sizes: one for few bytes on a disk."""
+    if store.failures_are_final and sum(sizes) < _FEW_BYTES:
+        return 1
+    return task_count(store, sizes)
 
 
 def waiting_count(store: Store) -> int:
-    """Threads for listings and other small I/O: several over a network, where threads wait.
+    """Threads for listings and other small I/O: many over a network, where threads wait.
 
     On a disk, several threads would only wait for each other, and take three times as long.
     """
     return 1 if store.failures_are_final else _NETWORK_THREADS
+
+
+def do_together(store: Store, *calls: Callable[[], object]) -> None:
+    """Make calls that do not wait for one another: at the same time over a network.
+
+    On a disk they are made one after another. The first error is raised once all calls ended.
+    """
+    map_in_threads(lambda call: call(), calls, waiting_count(store))
 
 
 def map_in_threads(function: Callable[[_T], _R], items: Sequence[_T], workers: int) -> list[_R]:

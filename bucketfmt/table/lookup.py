@@ -255,7 +255,7 @@ def read_keys_of_slices(
             )
             for file_slice, own in slices
         ]
-        size = sum(file_slice.size for file_slice, _ in slices)
-        workers = reader_count(snapshot.state.store, size)
+        sizes = [file_slice.size for file_slice, _ in slices]
+        workers = reader_count(snapshot.state.store, sizes)
         found = list(merge_streams(streams, workers, buffered=workers))
     return pa.concat_tables([output.empty_table(), *found])

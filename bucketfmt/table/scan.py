@@ -204,7 +204,7 @@ class Scan:
         return merge_streams(streams, workers, workers, costs, _LOG_BYTES_IN_WORK)
 
     def _workers(self, slices: Sequence[FileSlice]) -> int:
-        return reader_count(self._snapshot.state.store, sum(s.size for s in slices))
+        return reader_count(self._snapshot.state.store, [s.size for s in slices])
 
     def _limited(self, tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
         left = self._limit

@@ -149,7 +149,7 @@ class FaultyStore:
             lambda: self._leave_part(path, data),
         )
 
-    def replace_if(self, path: str, data: Buffer, version: str) -> bool:
+    def replace_if(self, path: str, data: Buffer, version: str) -> str | None:
         """See `Store.replace_if`."""
         return self._do(
             "replace_if",

@@ -145,14 +145,14 @@ class MemoryStore:
         """See `Store.replace`."""
         self._put(self._changed(path), data)
 
-    def replace_if(self, path: str, data: Buffer, version: str) -> bool:
+    def replace_if(self, path: str, data: Buffer, version: str) -> str | None:
         """See `Store.replace_if`."""
         name = self._changed(path)
         with self._lock:
             if name not in self.files or self._version(name) != version:
-                return False
+                return None
             self._put(name, data)
-        return True
+            return self._version(name)
 
     def delete(self, path: str) -> None:
         """See `Store.delete`."""

@@ -95,7 +95,7 @@ class RecordingStore:
         self.operations.append(Operation("replace", path))
         self._store.replace(path, data)
 
-    def replace_if(self, path: str, data: Buffer, version: str) -> bool:
+    def replace_if(self, path: str, data: Buffer, version: str) -> str | None:
         """See `Store.replace_if`."""
         self.operations.append(Operation("replace_if", path))
         return self._store.replace_if(path, data, version)

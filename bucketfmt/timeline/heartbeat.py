@@ -12,6 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from weakref import WeakValueDictionary
 
 from bucketfmt.errors import BucketfmtError, ConflictError
 from bucketfmt.format.names.layout import heartbeat_path
@@ -33,8 +34,15 @@ def check_beating(store: Store, requested_time: str) -> None:
         ConflictError: the instant has no heartbeat any more.
         StorageError: the store failed.
     """
+    own = _kept_up.get((store.uri, requested_time))
+    if own is not None and own.is_kept_up():
+        return  # by this process, which knows when the instant ends: no need to ask the store
     if store.info(heartbeat_path(requested_time)) is None:
         raise _ended(requested_time)
+
+
+# The heartbeats that this process keeps up, by table and instant.
+_kept_up: WeakValueDictionary[tuple[str, str], Heartbeat] = WeakValueDictionary()
 
 
 def _ended(requested_time: str) -> ConflictError:
@@ -151,6 +159,8 @@ class Heartbeats:
             self._store, requested_time, self._tolerance_s, self._now, is_joined=is_joined
         )
         beat.begin(self._repeat, self._interval_s)
+        if not is_joined:  # the end of an instant that others began is known to them
+            _kept_up[self._store.uri, requested_time] = beat
         return beat
 
 
@@ -193,6 +203,10 @@ class Heartbeat:
         if self._process != this_process():
             return True
         return self._last is not None and self._now() - self._last > self._tolerance_s
+
+    def is_kept_up(self) -> bool:
+        """Return whether this process keeps it up: it has neither ended nor is it lost."""
+        return self._renewal is not None and not self.is_lost()
 
     def stop(self) -> None:
         """End the heartbeat at the end of the instant: remove its file. A second call does nothing.

@@ -11,7 +11,6 @@ archived or rolled back an instant meanwhile: load the timeline again.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
 from datetime import timezone
 from typing import TypeVar
 
@@ -34,6 +33,7 @@ from bucketfmt.format.timeline.plans import (
 from bucketfmt.format.timeline.write_operation import WriteOperation
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
 from bucketfmt.storage.store import Store
+from bucketfmt.storage.streams import map_in_threads, waiting_count
 from bucketfmt.timeline.timeline import Instant, Timeline, plan_timeline
 
 __all__ = [
@@ -49,8 +49,6 @@ __all__ = [
     "load_timeline",
     "requested_name",
 ]
-
-_PARALLEL_READS = 16  # for the latency of object stores
 
 _T = TypeVar("_T")
 
@@ -280,10 +278,7 @@ def _load_each(
     store: Store, instants: Iterable[Instant], load: Callable[[Instant], _T]
 ) -> list[tuple[Instant, _T]]:
     instants = list(instants)
-    if len(instants) < 2 or store.failures_are_final:  # a disk does not keep them waiting
-        return [(instant, load(instant)) for instant in instants]
-    with ThreadPoolExecutor(_PARALLEL_READS) as pool:
-        return list(zip(instants, pool.map(load, instants), strict=True))
+    return list(zip(instants, map_in_threads(load, instants, waiting_count(store)), strict=True))
 
 
 def _planned_twice(group: FileGroupId, first: Instant, second: Instant) -> CorruptError:

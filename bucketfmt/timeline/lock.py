@@ -202,7 +202,22 @@ class TableLock(ABC):
         Raises:
             StorageError: the store failed, so the state of the lock is unknown.
         """
-        return self._is_acquired and self._process == this_process() and self._still_holds()
+        return self._is_own_acquisition and self._still_holds()
+
+    @property
+    def _is_own_acquisition(self) -> bool:
+        """Whether this process acquired the lock and has not released it."""
+        return self._is_acquired and self._process == this_process()
+
+    def may_publish(self) -> bool:
+        """Return whether a file may be published now, provided that `holds` is asked afterwards.
+
+        As `holds`, but a lease that this owner has just put is not asked of the store.
+
+        Raises:
+            StorageError: the store failed, so the state of the lock is unknown.
+        """
+        return self.holds()
 
     def release(self) -> None:
         """Release the lock; do nothing if this owner, in this process, does not hold the lock.
@@ -210,7 +225,7 @@ class TableLock(ABC):
         Raises no error of the store, since the work under the lock is complete: a lock that could
         not be released is a warning.
         """
-        if not self._is_acquired or self._process != this_process():
+        if not self._is_own_acquisition:
             return
         self._is_acquired = False
         failures = 0
@@ -370,7 +385,7 @@ class FileSystemBasedLock(TableLock):
         is_expired = info is not None and info.modified and self._is_expired(info.modified)
         if not is_expired and self._owner.encode() not in content:
             return False
-        return self._store.replace_if(self._path, self._content(now), version)
+        return self._store.replace_if(self._path, self._content(now), version) is not None
 
     def _still_holds(self) -> bool:
         # With a tenth of the time left, so that it does not end while the file is written.

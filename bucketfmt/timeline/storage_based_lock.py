@@ -11,6 +11,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable
+from datetime import datetime, timezone
 from typing import NamedTuple
 
 import msgspec
@@ -23,7 +24,7 @@ from bucketfmt.storage.store import Store
 from bucketfmt.timeline.lock import DEFAULT_WAITING, TableLock, Waiting
 from bucketfmt.timeline.renewal import Renewal, Repeating
 
-__all__ = ["StorageBasedLock"]
+__all__ = ["ReleasedLease", "StorageBasedLock"]
 
 _CLOCK_DRIFT_MS = 500  # a lease is another's until this long after its end
 
@@ -31,6 +32,25 @@ _CLOCK_DRIFT_MS = 500  # a lease is another's until this long after its end
 class _Found(NamedTuple):
     lease: TableLease
     version: str
+
+
+class ReleasedLease:
+    """The lease that locks of one writer released last: the next one need not read the file.
+
+    Whether the file is still as it was left is for the condition of the replacement to tell.
+    """
+
+    def __init__(self) -> None:
+        self._left: _Found | None = None
+
+    def take(self) -> _Found | None:
+        """Return the lease as it was left, once."""
+        left, self._left = self._left, None
+        return left
+
+    def leave(self, lease: TableLease, version: str) -> None:
+        """Keep what was left."""
+        self._left = _Found(lease, version)
 
 
 class StorageBasedLock(TableLock):
@@ -51,6 +71,7 @@ class StorageBasedLock(TableLock):
         repeat: Callable[[Callable[[], bool], float], Repeating] = Renewal,
         waiting: Waiting = DEFAULT_WAITING,
         limits: Limits = DEFAULT_LIMITS,
+        released: ReleasedLease | None = None,
     ) -> None:
         """Set up the lock.
 
@@ -64,6 +85,7 @@ class StorageBasedLock(TableLock):
             repeat: Calls a function every so many seconds.
             waiting: How long to try.
             limits: Bounds on what is read.
+            released: Shared by the locks of one writer, to spare a request.
 
         Raises:
             ValueError: a lease is not at least ten times as long as the time between renewals.
@@ -83,18 +105,23 @@ class StorageBasedLock(TableLock):
         self._renewal: Repeating | None = None
         self._guard = threading.Lock()  # between the owner and the thread that renews
         self._held: _Found | None = None
+        self._put_ms = 0
+        self._released = released or ReleasedLease()
+        self._seen_since: tuple[str, float] | None = None  # the other owner, and when first seen
 
     def _try_acquire(self) -> bool:
-        found = self._load()
-        if found is not None and self._is_anothers(found.lease):
+        left = self._released.take()
+        held = None if left is None else self._put(self._new_lease(), left)
+        if held is None:
+            found = self._load()
+            if found is not None and self._is_anothers(found.lease):
+                self._see(found.lease)
+                return False
+            # Where it is our own, an earlier try took effect and then failed.
+            held = self._put(self._new_lease(), found)
+        if held is None:
             return False
-        # Where it is our own, an earlier try took effect and then failed.
-        if not self._put(self._new_lease(), found):
-            return False
-        found = self._load()
-        if found is None or not self._is_ours(found.lease):
-            return False
-        self._held = found
+        self._held = held
         self._renewal = self._repeat(self._renew, self._renew_s)
         return True
 
@@ -107,26 +134,48 @@ class StorageBasedLock(TableLock):
             found = self._load()
             return found is not None and self._is_ours(found.lease)
 
+    def may_publish(self) -> bool:
+        """Return whether a file may be published now; see `TableLock.may_publish`.
+
+        No other writer replaces a lease before its end, so a lease that this owner put less than
+        the time between renewals ago is the owner's.
+        """
+        age_ms = self._now_ms() - self._put_ms
+        if not self._is_own_acquisition or not 0 <= age_ms < self._renew_s * 1000:
+            return self.holds()
+        with self._guard:
+            return self._held is not None
+
     def _renew(self) -> bool:
         """Extend the lease; return False if another owner holds it, or the file was removed."""
         with self._guard:
             if self._held is None:
                 return False
-            self._put(self._new_lease(), self._held)
-            # Asked even if that was refused: an earlier renewal may have failed after its effect.
-            found = self._load()
-            self._held = found if found is not None and self._is_ours(found.lease) else None
-            return self._held is not None
+            held = self._put(self._new_lease(), self._held)
+            if held is None:
+                # Refused: perhaps because an earlier renewal failed after its effect.
+                found = self._load()
+                held = found if found is not None and self._is_ours(found.lease) else None
+            self._held = held
+            return held is not None
 
     def _release(self) -> None:
         if self._renewal is not None:
             self._renewal.stop()
             self._renewal = None
-        # Looked up rather than remembered, since a renewal may have failed after its effect.
-        found = self._load()
-        if found is not None and self._is_ours(found.lease):
-            self._put(msgspec.structs.replace(found.lease, expired=True), found)
-        self._held = None
+        found, self._held = self._held, None
+        if found is None or not self._put_released(found):
+            # Looked up, since a renewal or a try may have failed after its effect.
+            found = self._load()
+            if found is not None and self._is_ours(found.lease):
+                self._put_released(found)
+
+    def _put_released(self, found: _Found) -> bool:
+        lease = msgspec.structs.replace(found.lease, expired=True)
+        version = self._store.replace_if(LEASE, encode_table_lease(lease), found.version)
+        if version is not None:
+            self._released.leave(lease, version)
+        return version is not None
 
     def _load(self) -> _Found | None:
         try:
@@ -138,11 +187,23 @@ class StorageBasedLock(TableLock):
         except BucketfmtError as error:
             raise error.within(path=LEASE) from None
 
-    def _put(self, lease: TableLease, previous: _Found | None) -> bool:
-        data = encode_table_lease(lease)
+    def _put(self, lease: TableLease, previous: _Found | None) -> _Found | None:
+        """Put a lease of ours in the place of another; return it, or None if that was refused."""
+        data, began_ms = encode_table_lease(lease), self._now_ms()
         if previous is None:
-            return self._store.put_if_absent(LEASE, data)
-        return self._store.replace_if(LEASE, data, previous.version)
+            if not self._store.put_if_absent(LEASE, data):
+                return None
+            found = self._load()
+            return found if found is not None and self._is_ours(found.lease) else None
+        version = self._store.replace_if(LEASE, data, previous.version)
+        if version is None:
+            return None
+        self._put_ms = began_ms
+        return _Found(lease, version)
+
+    def _see(self, lease: TableLease) -> None:
+        if self._seen_since is None or self._seen_since[0] != lease.owner:
+            self._seen_since = lease.owner, self._now()
 
     def _new_lease(self) -> TableLease:
         return TableLease(False, self._now_ms() + self._validity_ms, self._owner)
@@ -165,8 +226,15 @@ class StorageBasedLock(TableLock):
             found = None
         if found is None or not self._is_anothers(found.lease):
             return f"{LEASE} changed hands each time"
-        left_s = (found.lease.valid_until - self._now_ms()) / 1000
-        return f"{LEASE} is {found.lease.owner}'s for {left_s:.0f} s more unless renewed"
+        lease = found.lease
+        self._see(lease)
+        left_s = (lease.valid_until - self._now_ms()) / 1000
+        since_s = self._now() if self._seen_since is None else self._seen_since[1]
+        since = datetime.fromtimestamp(since_s, timezone.utc).isoformat(" ", "seconds")
+        return (
+            f"{lease.owner} has held it since {since} or earlier, by {LEASE}, and the lease lasts "
+            f"{left_s:.0f} s more unless it is renewed"
+        )
 
     def _describe_stuck(self) -> str:
         return f"It ends by itself in at most {self._validity_ms / 1000:g} s"

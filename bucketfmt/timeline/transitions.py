@@ -89,6 +89,7 @@ def put_completed(
     action: str,
     content: InstantContent,
     may_publish: Callable[[], bool] = lambda: True,
+    was_kept: Callable[[], bool] | None = None,
     prepare: Callable[[], None] = lambda: None,
 ) -> Instant:
     """Publish an inflight action: from now on readers see its effects.
@@ -102,7 +103,9 @@ def put_completed(
         action: As it was requested; a `compaction` is published as a `commit`, and so on.
         content: What the action did.
         may_publish: Returns whether the lock and the heartbeat are held. Called right before each
-            try, and once the file exists.
+            try.
+        was_kept: Returns whether they still are. Called once the file exists; by default
+            `may_publish`.
         prepare: Called once the action is known to be inflight, before anything is published.
 
     Returns:
@@ -126,7 +129,7 @@ def put_completed(
     )
     path = join_path(config.timeline_path, name)
     _publish(store, path, data, may_publish)
-    if not _was_kept(may_publish):
+    if not _was_kept(was_kept or may_publish):
         raise LockLostError(
             f"{action} {requested_time} was published, but the table lock or the heartbeat was "
             "lost before the file appeared: this process or its disk stood still for longer than "
@@ -230,14 +233,14 @@ def _may_publish(may_publish: Callable[[], bool], failure: StorageError | None) 
         return False
 
 
-def _was_kept(may_publish: Callable[[], bool]) -> bool:
+def _was_kept(was_kept: Callable[[], bool]) -> bool:
     """Whether the lock that was held before the file appeared is still held.
 
     Each acquisition is an owner of its own, so a lock that is held now was never lost in between.
     """
     for _ in range(_TRIES_MAX):
         with suppress(StorageError):
-            return may_publish()
+            return was_kept()
     return False
 
 

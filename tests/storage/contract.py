@@ -168,35 +168,33 @@ class StoreContract:
         data, version = store.read_versioned("d/f", 3)
         assert (data, bool(version)) == (b"one", True)
         assert store.read_versioned("d/f", 3) == (b"one", version)
-        assert store.replace_if("d/f", b"two", version) is True
-        assert store.replace_if("d/f", b"three", version) is False
-        assert store.read("d/f", 9) == b"two"
-        data, second = store.read_versioned("d/f", 3)
-        assert data == b"two"
-        assert second != version
-        assert store.replace_if("d/f", memoryview(b"xfourx")[1:5], second) is True
-        assert store.read("d/f", 9) == b"four"
+        second = store.replace_if("d/f", b"two", version)
+        assert second not in (None, version)
+        assert store.replace_if("d/f", b"three", version) is None
+        assert store.read_versioned("d/f", 3) == (b"two", second)
+        third = store.replace_if("d/f", memoryview(b"xfourx")[1:5], second)
+        assert store.read_versioned("d/f", 9) == (b"four", third)
         assert [i.name for i in store.list("d")] == ["f"]
 
     def test_replace_if_sees_what_others_did(self, store: Store, other: Store) -> None:
         store.put_if_absent("d/f", b"one")
         _, version = store.read_versioned("d/f", 9)
         other.replace("d/f", b"other")
-        assert store.replace_if("d/f", b"two", version) is False
+        assert store.replace_if("d/f", b"two", version) is None
         data, version = store.read_versioned("d/f", 9)
         assert data == b"other"
         other.delete("d/f")
-        assert store.replace_if("d/f", b"two", version) is False
+        assert store.replace_if("d/f", b"two", version) is None
         assert store.info("d/f") is None
         other.put_if_absent("d/f", b"again")
-        assert store.replace_if("d/f", b"two", version) is False
+        assert store.replace_if("d/f", b"two", version) is None
         assert store.read("d/f", 9) == b"again"
 
     def test_replace_if_of_what_is_not_there(self, store: Store) -> None:
         store.put_if_absent("d/f", b"1")
         _, version = store.read_versioned("d/f", 9)
         for path in ("d/g", "nowhere/f", "d"):
-            assert store.replace_if(path, b"2", version) is False
+            assert store.replace_if(path, b"2", version) is None
         with pytest.raises(NotFoundError):
             store.read_versioned("d/g", 9)
         with pytest.raises(NotFoundError):
@@ -216,7 +214,7 @@ class StoreContract:
 
             def put(number: int, start: Any = start, version: str = version) -> bool:
                 start.wait()
-                return store.replace_if("race/f", b"%d" % number * 1000, version)
+                return None is not store.replace_if("race/f", b"%d" % number * 1000, version)
 
             numbers = range(round_ * 10, round_ * 10 + 6)
             with ThreadPoolExecutor(6) as pool:

@@ -339,7 +339,7 @@ def test_a_version_tells_equal_files_apart(tmp_path: pathlib.Path) -> None:
     _, version = store.read_versioned("f", 9)
     (tmp_path / "f").write_bytes(b"two")
     os.utime(tmp_path / "f", ns=(status.st_atime_ns, status.st_mtime_ns))
-    assert store.replace_if("f", b"three", version) is False
+    assert store.replace_if("f", b"three", version) is None
     assert store.read("f", 9) == b"two"
 
 

@@ -202,8 +202,8 @@ def _compare_secondary_index(
 
 
 def _workers(state: ExaminedState, slices: Mapping[str, Sequence[FileSlice]]) -> int:
-    size = sum(file_slice.size for own in slices.values() for file_slice in own)
-    return reader_count(state.store, size)
+    sizes = [file_slice.size for own in slices.values() for file_slice in own]
+    return reader_count(state.store, sizes)
 
 
 def _words(name: str) -> str:

@@ -196,8 +196,8 @@ class LockedTable:
             for hook in self._publish_hooks:
                 hook(self, PendingChange(instant, content, reports or {}))
 
-        def may_publish() -> bool:
-            return self.lock.holds() and not (heartbeat is not None and heartbeat.is_lost())
+        def is_alive() -> bool:
+            return heartbeat is None or not heartbeat.is_lost()
 
         return put_completed(
             self.store,
@@ -207,8 +207,9 @@ class LockedTable:
             instant.requested_time,
             instant.action,
             content,
-            may_publish,
-            prepare,
+            may_publish=lambda: self.lock.may_publish() and is_alive(),
+            was_kept=lambda: self.lock.holds() and is_alive(),
+            prepare=prepare,
         )
 
 

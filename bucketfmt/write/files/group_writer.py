@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from bucketfmt.errors import UnsupportedError
 from bucketfmt.format.log.delete_records import DeleteBlock
+from bucketfmt.format.names.layout import is_partition_metafile_name
 from bucketfmt.format.names.names import LogFileName
 from bucketfmt.format.timeline.commit_metadata import NULL_COMMIT, WriteStat
 from bucketfmt.location.record_locations import RECORD_INDEX
@@ -321,7 +322,7 @@ class GroupWriter:
         with reader.opened_base(file_slice) as replaced:
             merged = encode_merged_base(
                 log,
-                reader.read_pieces(file_slice),
+                reader.read_pieces(file_slice, replaced),
                 # Its footer tells no keys of the log.
                 None if file_slice.log_files else replaced,
                 settings.avro_schema,
@@ -495,10 +496,17 @@ class GroupWriter:
             plan.marker,
             plan.file_id,
             data,
-            is_partition_known=partition_path in self._partitions,
+            is_partition_known=self._is_partition_known(partition_path),
         )
         self._partitions.add(partition_path)
         return stat
+
+    def _is_partition_known(self, partition_path: str) -> bool:
+        """Whether the partition has its metadata file, by the listing or by this write."""
+        if partition_path in self._partitions:
+            return True
+        others = self._state.lister.other_files(partition_path)
+        return any(map(is_partition_metafile_name, others))
 
 
 def _of_slice(plan: GroupWrite) -> tuple[str, list[str]]:

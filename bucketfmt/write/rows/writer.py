@@ -27,7 +27,7 @@ from bucketfmt.location.find_index import IndexFinder
 from bucketfmt.location.routes import Route
 from bucketfmt.progress import ProgressCallback, Steps
 from bucketfmt.snapshot.snapshot import Snapshot
-from bucketfmt.storage.streams import map_in_threads, worker_count
+from bucketfmt.storage.streams import map_in_threads, task_count, worker_count
 from bucketfmt.table.keys import KeySet
 from bucketfmt.write.commit.non_blocking import Concurrency, check_non_blocking
 from bucketfmt.write.commit.result import CommitResult
@@ -79,7 +79,7 @@ class TableWriter:
         self._finder = finder
         self._transactions = transactions
         self._concurrency = concurrency
-        self._workers = workers or transactions.machine.processors or worker_count()
+        self._workers = workers or transactions.machine.processors
 
     def write_rows(
         self, operation: WriteOperation, data: DataLike, options: WriteOptions
@@ -91,7 +91,7 @@ class TableWriter:
         incoming = IncomingRows(data)
         basis = Basis(self._snapshot(), self._finder, options.given(operation, incoming.schema))
         with GroupedRows() as grouped:
-            gather_rows(basis, incoming, grouped, self._workers)
+            gather_rows(basis, incoming, grouped, self._workers or worker_count())
             return self._commit(operation, basis, grouped, options)
 
     def delete_keys(self, keys: KeySet, options: WriteOptions) -> CommitResult:
@@ -284,7 +284,9 @@ class TableWriter:
                 steps.step()
                 return receipt
 
-            return map_in_threads(write, list(enumerate(plans)), self._workers)
+            sizes = [plan.file_slice.size for plan, _ in plans if plan.file_slice is not None]
+            workers = self._workers or task_count(self._transactions.store, sizes)
+            return map_in_threads(write, list(enumerate(plans)), workers)
 
 
 def _has_other_routes(before: Basis, now: Basis, routed: Iterable[Route]) -> bool:

@@ -37,7 +37,7 @@ from bucketfmt.snapshot.committed_logs import without_uncommitted_logs
 from bucketfmt.snapshot.files import FileSlice
 from bucketfmt.snapshot.schema import find_stated_text
 from bucketfmt.snapshot.snapshot import Snapshot
-from bucketfmt.storage.streams import map_in_threads, worker_count
+from bucketfmt.storage.streams import map_in_threads, task_count
 from bucketfmt.timeline.load import (
     load_compaction_plan,
     load_pending_clusterings,
@@ -83,7 +83,7 @@ class Compactor:
         """
         self._snapshot = snapshot
         self._owner = transactions
-        self._workers = workers or transactions.machine.processors or worker_count()
+        self._workers = workers or transactions.machine.processors
 
     def preview(self, min_log_files: int = 1) -> CompactionPreview:
         """Return what `run` would do now. Reads only; errors as of `schedule` and `begin`."""
@@ -185,7 +185,8 @@ class Compactor:
             steps.step()
             return receipt
 
-        return map_in_threads(compact, list(enumerate(started.payloads)), self._workers)
+        workers = self._workers or task_count(self._owner.store, started.sizes)
+        return map_in_threads(compact, list(enumerate(started.payloads)), workers)
 
     def _plan(self, snapshot: Snapshot, min_log_files: int) -> CompactionPlan | None:
         state = snapshot.state
@@ -235,6 +236,7 @@ class StartedCompaction(StartedWork):
     Attributes:
         instant: Its requested time.
         payloads: The slices to rewrite, for `CompactionTask.compact`; opaque.
+        sizes: The bytes of the files of each.
     """
 
     def __init__(
@@ -254,6 +256,7 @@ class StartedCompaction(StartedWork):
         self._new_codec = _new_codec(self._began, slices, codec)
         self._groups = sorted((s.partition_path, s.file_id) for s in slices)
         self.payloads = tuple(map(encode_slice, slices))
+        self.sizes = tuple(file_slice.size for file_slice in slices)
 
     @property
     def task(self) -> CompactionTask:

@@ -70,8 +70,8 @@ class CompactionTask(BaseFileTask):
         path, file_id = file_slice.partition_path, file_slice.file_id
         name = self.name(file_id, write_token)
         reader = self.reader()
-        log, num_blocks, pieces = reader.merge(file_slice)
         with reader.opened_base(file_slice) as replaced:
+            log, num_blocks, pieces = reader.merge(file_slice, replaced)
             merged = encode_merged_base(
                 log,
                 pieces,

@@ -1,0 +1,369 @@
+"""Requests, and how many of them wait for one another, on an object store: against deltalake.
+
+A real S3 server on this machine (moto's) takes 30 ms longer for each request. Each work is done on
+a table of 16 buckets and 10 partitions, or 160 files, with 30 commits; `deltalake` does the like
+on the same server.
+"""
+
+from __future__ import annotations
+
+import http.client
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+import bucketfmt as bf
+
+from .measure import Figure, Result
+from .remote_server import Requests, Server, serve
+
+__all__ = ["measure_remote"]
+
+_DELAY_S = 0.03
+_BUCKETS, _PARTITIONS, _COMMITS = 16, 10, 30
+_GROUPS = _BUCKETS * _PARTITIONS
+_ROWS = 16_000
+_SCHEMA = pa.schema(
+    {
+        "id": pa.string(),
+        "p": pa.string(),
+        "ts": pa.int64(),
+        "qty": pa.float64(),
+        "text": pa.string(),
+    }
+)
+_US, _PEER = "bucketfmt", "deltalake"
+
+
+@dataclass(frozen=True)
+class _Owed:
+    """The most requests, and the most of them one after another."""
+
+    depth: int
+    requests: int | None = None
+
+
+_OWED = {
+    "open": _Owed(2),
+    "lookup with partition, cold": _Owed(6),
+    "lookup with partition, warm": _Owed(3),
+    "lookup without partition, warm": _Owed(4),
+    "upsert of 1 row, cold": _Owed(18),
+    "upsert of 1 row, warm": _Owed(14, 30),
+    "upsert of 1 row with a key, warm": _Owed(16, 32),
+    "upsert into 160 file groups": _Owed(25, 6 * _GROUPS),
+    "compaction of 160 file groups": _Owed(25, 6 * _GROUPS),
+}
+
+
+@dataclass(frozen=True)
+class _Done:
+    """One piece of work by one peer."""
+
+    work: str
+    peer: str
+    requests: Requests
+    wall_s: float
+
+    @property
+    def told(self) -> str:
+        requests = self.requests
+        return (
+            f"{len(requests.every)} requests, {requests.depth} deep, {self.wall_s:.2f} s "
+            f"({requests.kinds()})"
+        )
+
+
+class _Bench:
+    """Does works, and keeps what they cost."""
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+        self.done: list[_Done] = []
+
+    def run(self, work: str, peer: str, do: Callable[[], Any]) -> Any:
+        self.server.set_delay(_DELAY_S)
+        self.server.take()
+        began = time.perf_counter()
+        result = do()
+        wall = time.perf_counter() - began
+        self.done.append(_Done(work, peer, self.server.take(), wall))
+        print(f"{work}, {peer}: {self.done[-1].told}", file=sys.stderr, flush=True)
+        self.server.set_delay(0)
+        return result
+
+
+def measure_remote(_data: Path) -> list[Result]:
+    """Do each work once by bucketfmt and once by deltalake."""
+    with serve() as server:
+        bench = _Bench(server)
+        _make_bucket(server)
+        _measure_ours(bench)
+        _measure_delta(bench)
+        floor_s = _measure_floor(bench)
+    return [_report(bench.done, floor_s)]
+
+
+def _rows(first: int, number: int, ts: int) -> pa.Table:
+    """Return rows, the partitions in turn."""
+    numbers = range(first, first + number)
+    return pa.table(
+        {
+            "id": [f"key-{n:08}" for n in numbers],
+            "p": [f"p{n % _PARTITIONS}" for n in numbers],
+            "ts": [ts] * number,
+            "qty": [float(n) for n in numbers],
+            "text": [f"text of {n * 7919 % 10_007}" * 3 for n in numbers],
+        },
+        schema=_SCHEMA,
+    )
+
+
+# -- bucketfmt
+
+
+def _options(server: Server) -> dict[str, Any]:
+    return {
+        "endpoint_url": server.url,
+        "key": "testing",
+        "secret": "testing",
+        "client_kwargs": {"region_name": "eu-west-1"},
+        "skip_instance_cache": True,
+    }
+
+
+def _make_bucket(server: Server) -> None:
+    import s3fs
+
+    s3fs.S3FileSystem(**_options(server)).mkdir("tables")
+
+
+def _create(server: Server, table_type: str) -> str:
+    """Make a table of 160 file groups with commits of one row, on a disk, and bring it there."""
+    with tempfile.TemporaryDirectory(prefix="bucketfmt-bench-") as folder:
+        table = bf.create(
+            f"{folder}/trips",
+            schema=_SCHEMA,
+            record_key=["id"],
+            partition_by=["p"],
+            ordering=["ts"],
+            index=bf.SimpleBucketIndex(_BUCKETS),
+            table_type=table_type,  # type: ignore[arg-type]
+        )
+        table.upsert(_rows(0, _ROWS, 0))
+        for ts in range(1, _COMMITS):
+            table.upsert(_rows(ts, 1, ts))
+        if table_type == "MERGE_ON_READ":
+            table.upsert(_rows(0, 4 * _GROUPS, 100))
+        return _upload(server, Path(folder))
+
+
+def _upload(server: Server, folder: Path) -> str:
+    """Put the files of a folder into the bucket, and return the URI of its table `trips`."""
+    import s3fs
+
+    uri, s3 = f"s3://tables/{uuid.uuid4().hex}", s3fs.S3FileSystem(**_options(server))
+    for path in folder.rglob("*"):
+        if path.is_file() and not path.name.endswith(".crc"):
+            s3.pipe_file(f"{uri}/{path.relative_to(folder).as_posix()}", path.read_bytes())
+    return f"{uri}/trips"
+
+
+def _measure_ours(bench: _Bench) -> None:
+    def opened() -> bf.Table:
+        return bf.open(uri, _options(bench.server))
+
+    uri = _create(bench.server, "COPY_ON_WRITE")
+    rows = iter(range(5_000, 6_000))
+    with_partition = pa.table({"id": ["key-00000042"], "p": ["p2"]})
+    table = bench.run("open", _US, opened)
+    bench.run("lookup with partition, cold", _US, lambda: _one(opened().lookup(with_partition)))
+    table.lookup(with_partition)
+    bench.run("lookup with partition, warm", _US, lambda: _one(table.lookup(with_partition)))
+    table.lookup(["key-00000043"])
+    warm = "lookup without partition, warm"
+    bench.run(warm, _US, lambda: _one(table.lookup(["key-00000043"])))
+    found = bench.run("scan of 160 file groups", _US, lambda: table.scan().to_arrow())
+    _check(found.num_rows == _ROWS)
+    bench.run("upsert of 1 row, cold", _US, lambda: opened().upsert(_rows(next(rows), 1, 99)))
+    table.upsert(_rows(next(rows), 1, 99))
+    bench.run("upsert of 1 row, warm", _US, lambda: table.upsert(_rows(next(rows), 1, 99)))
+    bench.run(
+        "upsert of 1 row with a key, warm",
+        _US,
+        lambda: table.upsert(_rows(next(rows), 1, 99), idempotency_key="a key"),
+    )
+    given = _rows(8_000, 4 * _GROUPS, 100)
+    bench.run("upsert into 160 file groups", _US, lambda: table.upsert(given))
+    _check(table.lookup(given.select(["id", "p"])).column("ts").to_pylist() == [100] * len(given))
+
+    uri = _create(bench.server, "MERGE_ON_READ")
+    table = opened()
+    done = bench.run("compaction of 160 file groups", _US, table.compact)
+    _check(len(done.files) == _GROUPS)
+
+
+def _one(found: pa.Table) -> None:
+    _check(found.num_rows == 1)
+
+
+def _check(is_so: bool) -> None:
+    if not is_so:
+        raise SystemExit("a work had another result than it was to have")
+
+
+# -- deltalake
+
+
+def _measure_delta(bench: _Bench) -> None:
+    from deltalake import DeltaTable, QueryBuilder, write_deltalake
+
+    options = {
+        "AWS_ENDPOINT_URL": bench.server.url,
+        "AWS_ALLOW_HTTP": "true",
+        "AWS_ACCESS_KEY_ID": "testing",
+        "AWS_SECRET_ACCESS_KEY": "testing",
+        "AWS_REGION": "eu-west-1",
+    }
+
+    def opened() -> DeltaTable:
+        return DeltaTable(uri, storage_options=options)
+
+    def merge(table: DeltaTable, rows: pa.Table) -> None:
+        given = " OR ".join(f"t.p = '{path}'" for path in sorted(set(rows["p"].to_pylist())))
+        (
+            table.merge(
+                rows,
+                predicate=f"({given}) AND t.p = s.p AND t.id = s.id",
+                source_alias="s",
+                target_alias="t",
+            )
+            .when_matched_update_all()
+            .when_not_matched_insert_all()
+            .execute()
+        )
+
+    def lookup(table: DeltaTable, condition: str) -> None:
+        table.update_incremental()
+        query = QueryBuilder().register("t", table)
+        _one(pa.table(query.execute(f"SELECT * FROM t WHERE {condition}").read_all()))
+
+    part = _ROWS // _BUCKETS
+    with tempfile.TemporaryDirectory(prefix="bucketfmt-bench-") as folder:
+        path = f"{folder}/trips"
+        for number in range(_BUCKETS):
+            given = _rows(number * part, part, 0)
+            write_deltalake(path, given, mode="append", partition_by=["p"])
+        for ts in range(1, _COMMITS - _BUCKETS + 1):
+            merge(DeltaTable(path), _rows(ts, 1, ts))
+        uri = _upload(bench.server, Path(folder))
+    rows = iter(range(5_000, 6_000))
+    table = bench.run("open", _PEER, opened)
+    in_partition = "p = 'p2' AND id = 'key-00000042'"
+    bench.run("lookup with partition, cold", _PEER, lambda: lookup(opened(), in_partition))
+    lookup(table, in_partition)
+    bench.run("lookup with partition, warm", _PEER, lambda: lookup(table, in_partition))
+    anywhere = "id = 'key-00000043'"
+    bench.run("lookup without partition, warm", _PEER, lambda: lookup(table, anywhere))
+    found = bench.run("scan of 160 file groups", _PEER, table.to_pyarrow_table)
+    _check(found.num_rows == _ROWS)
+    bench.run("upsert of 1 row, cold", _PEER, lambda: merge(opened(), _rows(next(rows), 1, 99)))
+    table.update_incremental()
+    bench.run("upsert of 1 row, warm", _PEER, lambda: merge(table, _rows(next(rows), 1, 99)))
+    bench.run(
+        "upsert into 160 file groups",
+        _PEER,
+        lambda: merge(table, _rows(8_000, 4 * _GROUPS, 100)),
+    )
+    for number in range(_BUCKETS):  # files for the compaction, as many as before
+        rows_of_file = _rows(_ROWS + number * _PARTITIONS, _PARTITIONS, 0)
+        write_deltalake(uri, rows_of_file, mode="append", storage_options=options)
+    table.update_incremental()
+    bench.run("compaction of 160 file groups", _PEER, table.optimize.compact)
+
+
+# -- the server itself
+
+
+def _measure_floor(bench: _Bench) -> float:
+    """Return the seconds in which plain clients get the files that a scan reads."""
+    files = [
+        request.path
+        for done in bench.done
+        if done.peer == _US and done.work.startswith("scan")
+        for request in done.requests.every
+        if request.kind == "GET" and ".parquet" in request.path
+    ]
+    address = bench.server.url.removeprefix("http://")
+
+    def get(path: str) -> None:
+        client = http.client.HTTPConnection(address)
+        client.request("GET", path)
+        client.getresponse().read()
+        client.close()
+
+    bench.server.set_delay(_DELAY_S)
+    began = time.perf_counter()
+    with ThreadPoolExecutor(64) as pool:
+        list(pool.map(get, dict.fromkeys(files)))
+    return time.perf_counter() - began
+
+
+# -- report
+
+
+def _report(every: list[_Done], floor_s: float) -> Result:
+    by_work: dict[str, dict[str, _Done]] = {}
+    for done in every:
+        by_work.setdefault(done.work, {})[done.peer] = done
+    lines = [
+        "| work | peer | requests | depth | wall s | kinds |",
+        "|---|---|---:|---:|---:|---|",
+    ]
+    figures = []
+    for work, by_peer in by_work.items():
+        for peer, done in by_peer.items():
+            requests = done.requests
+            lines.append(
+                f"| {work} | {peer} | {len(requests.every)} | {requests.depth} "
+                f"| {done.wall_s:.2f} | {requests.kinds()} |"
+            )
+        figures += _figures(work, by_peer)
+    scan = by_work["scan of 160 file groups"][_US].wall_s
+    lines.append(f"| scan of 160 file groups | plain GETs | | | {floor_s:.2f} | |")
+    figures.append(
+        Figure("scan of 160 file groups: by plain GETs", scan / floor_s, "x", at_most=1.5)
+    )
+    return Result(
+        f"Requests to an object store, {_DELAY_S * 1000:.0f} ms each",
+        figures=figures,
+        notes=["\n" + "\n".join(lines) + "\n"],
+    )
+
+
+def _figures(work: str, by_peer: dict[str, _Done]) -> list[Figure]:
+    ours = by_peer[_US].requests
+    figures = []
+    if work in _OWED:
+        owed = _OWED[work]
+        figures.append(Figure(f"{work}: depth", ours.depth, "requests", at_most=owed.depth))
+        if owed.requests is not None:
+            figures.append(
+                Figure(f"{work}: requests", len(ours.every), "requests", at_most=owed.requests)
+            )
+    if _PEER in by_peer:
+        theirs = by_peer[_PEER].requests
+        for name, value, bound in (
+            ("depth", ours.depth, theirs.depth),
+            ("requests", len(ours.every), len(theirs.every)),
+        ):
+            figures.append(Figure(f"{work}: {name} by deltalake's", value / bound, "x", at_most=1))
+    return figures
