@@ -14,6 +14,7 @@ from bucketfmt.format.keys.record_keys import KeyEncoding
 from bucketfmt.format.names.names import find_bucket_id
 from bucketfmt.location.record_locations import RecordLocations
 from bucketfmt.location.record_locator import RecordLocator
+from bucketfmt.resize.plan_migrate import find_ring
 from bucketfmt.resize.rewrite_task import RewriteTask
 from bucketfmt.timeline.table_properties import change_properties
 from bucketfmt.write.services.compaction import Compactor
@@ -75,12 +76,6 @@ def file_groups(table: bf.Table) -> dict[str, set[int | None]]:
     for row in table.inspect.buckets().to_pylist():
         found.setdefault(row["partition_path"], set()).add(row["bucket_id"])
     return found
-
-
-def assert_holds(table: bf.Table, model: Model) -> None:
-    found = table.scan().to_arrow().to_pylist()
-    expected = [model.rows[key] for key in sorted(model.rows)]
-    assert sorted(found, key=lambda row: (row["region"], row["id"])) == expected
 
 
 def upsert_and_compare(uri: str, model: Model) -> None:
@@ -174,14 +169,14 @@ def test_a_writer_by_the_old_index_goes_on(tmp_path: Path, monkeypatch: pytest.M
     assert done.partitions > 3
     assert written == []
     assert file_groups(bf.open(table.uri)) == {p: set(range(4)) for p in ("ap", "eu", "us")}
-    assert_holds(bf.open(table.uri), model)
+    assert_reads_as(table.uri, model)
     for user in (writer, reader):  # opened before
         given = rows(range(130, 150), 9)
         user.upsert(given)
         model.upsert(given)
         assert isinstance(user.index, bf.SimpleBucketIndex)
         assert user.lookup(["key-000140"]).num_rows == 1
-    assert_holds(bf.open(table.uri), model)
+    assert_reads_as(table.uri, model)
     assert_in_step(table)
 
 
@@ -231,6 +226,37 @@ def test_an_interrupted_migration_goes_on(
     done = again.migrate(index)
     assert done is not None
     assert done.partitions == 1
+    upsert_and_compare(table.uri, model)
+
+
+@pytest.mark.parametrize("rings_put", [1, 3])
+def test_a_process_that_dies_while_it_puts_rings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rings_put: int
+) -> None:
+    """Rows are neither lost nor doubled by whoever writes then, and a next call goes on."""
+    table, model = filled(tmp_path / "t", 9, "MERGE_ON_READ")
+    left = [find_ring] * rings_put
+
+    def die(*arguments: Any) -> Any:
+        if not left:
+            raise bf.StorageError("the machine is gone")
+        return left.pop()(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("bucketfmt.resize.migrate.find_ring", die)
+        patch.setattr("bucketfmt.resize.migrate.change_properties", lambda *_: die())
+        with pytest.raises(bf.StorageError):
+            table.migrate(RING)
+    between = bf.open(table.uri)
+    given = rows(range(30, 100), 7, 4.0)
+    try:
+        between.upsert(given)
+        model.upsert(given)
+    except bf.IndexUnknownError:
+        assert rings_put == 1
+    found = bf.open(table.uri).scan(["id"]).to_arrow()["id"].to_pylist()
+    assert sorted(found) == sorted(key for _, key in model.rows)
+    assert bf.open(table.uri).migrate(RING) is not None
     upsert_and_compare(table.uri, model)
 
 
