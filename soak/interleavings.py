@@ -26,6 +26,7 @@ from soak.works import (
     Work,
     grow_old,
     is_migrated,
+    is_ring,
     lose_buckets,
     make,
     migrate,
@@ -126,7 +127,7 @@ MEETINGS = [
     for first in FIRSTS
     for second in SECONDS
     for writers in ("processes", "threads")
-    if kind.is_ring
+    if is_ring(kind)
     or not _RESIZES & {first, second}
     or (kind.is_directory and "schedule a resize" not in (first, second))
     if first != "migrate" or is_migrated(kind)

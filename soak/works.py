@@ -32,6 +32,7 @@ __all__ = [
     "Work",
     "grow_old",
     "is_migrated",
+    "is_ring",
     "lose_buckets",
     "make",
     "migrate",
@@ -338,7 +339,8 @@ def _is_simple(kind: Kind) -> bool:
     return isinstance(kind.index, bf.SimpleBucketIndex)
 
 
-def _is_ring(kind: Kind) -> bool:
+def is_ring(kind: Kind) -> bool:
+    """Whether buckets are ranges of a ring."""
     return isinstance(kind.index, bf.ConsistentHashingIndex)
 
 
@@ -430,7 +432,7 @@ WORKS = [
         lambda t: t.rollback(newest_write(t)),
         prepare=_resize,
         is_stepwise=True,
-        is_possible=_is_ring,
+        is_possible=is_ring,
     ),
     Work(
         "migrate",
