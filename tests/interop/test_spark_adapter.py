@@ -17,9 +17,10 @@ from tests.interop.hudi import ROOT, find_python
 def test_both_in_one_job(tmp_path: Path, kinds: list[str]) -> None:
     python = find_python()
     (tmp_path / "hudi").mkdir()
+    path = os.pathsep.join([str(ROOT / "tests/spark/preload"), str(ROOT)])
     done = subprocess.run(
         [str(python), str(ROOT / "tests/interop/adapter_job.py"), str(tmp_path), *kinds],
-        env={**os.environ, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": str(python)},
+        env={**os.environ, "PYTHONPATH": path, "PYSPARK_PYTHON": str(python)},
         capture_output=True,
         text=True,
         timeout=900,

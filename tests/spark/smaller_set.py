@@ -31,7 +31,6 @@ def make_session(kind: str) -> SparkSession:
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.shuffle.partitions": "3",
         "spark.sql.session.timeZone": "UTC",
-        "spark.python.daemon.module": "tests.spark.daemon",
         "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
     }.items():
         builder = builder.config(key, value)

@@ -21,7 +21,8 @@ def run_set(python: Path | str, kind: str, golden: Callable[[str, str], Path], i
     for name in ("mor", "ch_split"):
         (into / name).symlink_to(golden("1.2.0", name))
     command = [str(python), str(Path(__file__).with_name("smaller_set.py")), kind, str(into)]
-    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    preload = str(Path(__file__).with_name("preload"))
+    path = os.pathsep.join(filter(None, [preload, str(ROOT), os.environ.get("PYTHONPATH")]))
     environment = {**os.environ, "PYTHONPATH": path, "PYSPARK_PYTHON": str(python)}
     if kind == "connect":
         environment["SPARK_TESTING"] = "1"  # it listens on a port that is free

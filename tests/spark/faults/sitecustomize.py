@@ -64,3 +64,4 @@ def break_writers(folder: Path) -> None:
 
 if "BUCKETFMT_FAULTS" in os.environ:
     break_writers(Path(os.environ["BUCKETFMT_FAULTS"]))
+from tests.spark.preload import sitecustomize  # noqa: E402, F401
