@@ -11,7 +11,7 @@ SEEDS ?= 1 2
 # The processes that tests start import what others compiled.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup demo test environments check unit judge cluster-test interop-setup flink-setup bench soak soak-interop judge-matrix clean
+.PHONY: setup demo test environments check check-types check-pages unit judge cluster-test interop-setup flink-setup bench soak soak-interop judge-matrix clean
 
 setup: $(STAMP)
 
@@ -60,11 +60,18 @@ $(FLINK_STAMP): tests/interop/flink/setup.sh tests/interop/flink/pom.xml tests/i
 	tests/interop/flink/setup.sh
 	touch $(FLINK_STAMP)
 
+# mypy has one core, so the rest is done on the other: pages, and tests compiled for all who run them.
 check: setup
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target check-types check-pages
+
+check-types: setup
+	$(BIN)/mypy
+
+check-pages: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
 	$(BIN)/mkdocs build --strict --quiet
+	$(BIN)/python -m pytest --collect-only -qq > /dev/null
 
 bench: setup interop-setup
 	$(BIN)/python -m benchmarks
@@ -91,7 +98,7 @@ soak-interop: setup interop-setup
 # Every play of every kind of table with every version of Hudi, and with Flink: about half an hour.
 judge-matrix: setup interop-setup flink-setup
 	$(BIN)/python -m pytest -n 2 --dist loadgroup --every-case tests/spark/test_other_sessions.py \
-	  tests/interop/test_judge.py tests/interop/test_hfiles.py tests/interop/test_spark_adapter.py
+	  tests/interop/test_judge.py tests/interop/test_hfiles.py tests/interop/test_spark_adapter.py tests/spark/test_failures.py
 	$(BIN)/python -m tests.interop matrix $(SEEDS)
 	$(BIN)/python -m tests.interop flink $(SEEDS)
 

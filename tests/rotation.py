@@ -72,6 +72,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
                 own, (strength,) = item.nodeid.split("[")[0], marker.args
             if "each" in marker.kwargs:
                 own += f" {dict(zip(names, case, strict=True))[marker.kwargs['each'] + '0']}"
+            if "among" in marker.kwargs:
+                own, names, strength = marker.kwargs["among"], (), 0
             one_of = marker.kwargs.get("one_of", 1)
             groups.setdefault((own or item.path, names, strength, one_of), {})[case] = item
     left_out: set[pytest.Item] = set()

@@ -64,7 +64,7 @@ def asked_of(entries: Entries) -> list[bytes]:
     return sorted({*keys, b"!", *(key[:-1] + b"~" for key in keys), b"~~"})
 
 
-@pytest.mark.rotated(0, each="engine")
+@pytest.mark.rotated(0)
 @pytest.mark.parametrize(("version", "engine"), READERS)
 def test_every_reader_finds_every_entry(
     request: pytest.FixtureRequest, tmp_path: Path, version: str, engine: str

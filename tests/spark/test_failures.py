@@ -6,7 +6,10 @@ The rest of the matrix wants a cluster: tests/cluster.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
+
+import pytest
 
 import bucketfmt as bf
 from tests.spark.driver import drive
@@ -35,17 +38,22 @@ def assert_next_write_recovers(table: bf.Table, model: Model, ts: int) -> None:
     assert not table.timeline.pending.instants
 
 
-def test_tasks_are_run_again_and_drivers_die(tmp_path: Path) -> None:
+def make(folder: Path) -> tuple[bf.Table, Path]:
+    """Return a table, and a folder for the faults."""
+    faults = folder / "faults"
+    faults.mkdir()
     table = bf.create(
-        str(tmp_path / "t"),
+        str(folder / "t"),
         schema=SCHEMA,
         record_key=["id"],
         partition_by=["region"],
         ordering=["ts"],
         index=bf.SimpleBucketIndex(4),
     )
-    faults = tmp_path / "faults"
-    faults.mkdir()
+    return table, faults
+
+
+def tasks_are_run_again_and_the_session_dies(table: bf.Table, faults: Path) -> None:
     (faults / "raise").touch()
     steps = [
         [table.uri, "upsert", 0, 200, 1],
@@ -66,9 +74,23 @@ def test_tasks_are_run_again_and_drivers_die(tmp_path: Path) -> None:
     model.upsert(rows(range(100, 300), ts=2, price=2.0))
     assert_next_write_recovers(table, model, 4)
 
-    (faults / "kill-session.struck").unlink()
+
+def the_driver_dies(table: bf.Table, faults: Path) -> None:
+    model = Model()
+    model.upsert(given := rows(range(200), ts=1, price=1.0))
+    table.upsert(given)
     (faults / "kill-driver").touch()
     code, told = drive("local[2,4]", [[table.uri, "upsert", 0, 300, 5]], faults)
     assert code == -9
     assert told == []
     assert_next_write_recovers(table, model, 6)
+
+
+@pytest.mark.rotated(among="tests with a JVM of their own")
+@pytest.mark.parametrize(
+    "play",
+    [tasks_are_run_again_and_the_session_dies, the_driver_dies],
+    ids=lambda play: play.__name__,
+)
+def test_no_row_is_lost_or_doubled(tmp_path: Path, play: Callable[[bf.Table, Path], None]) -> None:
+    play(*make(tmp_path))

@@ -80,6 +80,7 @@ def plan_of(frame: Any) -> str:
     return str(frame._jdf.queryExecution().executedPlan().toString())
 
 
+@pytest.mark.rotated(1, one_of=2)
 @pytest.mark.parametrize(("how", "engine"), [(h, ENGINES[n % 3]) for n, h in enumerate(HOWS)])
 def test_a_join_is_sparks_and_has_no_exchange(
     spark: SparkSession, left: bf.Table, right: bf.Table, how: str, engine: Any
@@ -132,6 +133,7 @@ def test_a_dataframe_is_moved_to_the_tables_buckets_once(
     assert_same_join(ours, sparks)
 
 
+@pytest.mark.rotated(0)
 @pytest.mark.parametrize("how", ["inner", "full", "anti"])
 def test_buckets_larger_than_memory_are_joined_in_parts(
     spark: SparkSession, left: bf.Table, right: bf.Table, how: str

@@ -34,7 +34,7 @@ def run_set(python: Path | str, kind: str, golden: Callable[[str, str], Path], i
     return done.stdout.splitlines()[-1]
 
 
-@pytest.mark.rotated(0)
+@pytest.mark.rotated(among="tests with a JVM of their own")
 @pytest.mark.parametrize("kind", [pytest.param("classic", marks=pytest.mark.judge), "connect"])
 def test_all_that_has_to_work(
     golden: Callable[[str, str], Path], tmp_path: Path, kind: str

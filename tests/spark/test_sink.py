@@ -33,6 +33,7 @@ def pending(uri: str) -> tuple[Any, ...]:
     return bf.open(uri).timeline.pending.instants
 
 
+@pytest.mark.rotated(0)
 @pytest.mark.parametrize("kind", ["cow", "ring"])
 def test_all_operations(spark: SparkSession, tmp_path: Path, kind: str) -> None:
     table = make(tmp_path, kind)

@@ -38,6 +38,7 @@ def make(tmp_path: Path, kind: str) -> bf.Table:
     )
 
 
+@pytest.mark.rotated(1, one_of=2)
 def test_all_operations(spark: SparkSession, table: bf.Table) -> None:
     model = Model()
     for operation, given in (
@@ -65,6 +66,7 @@ def test_all_operations(spark: SparkSession, table: bf.Table) -> None:
         assert_reads_as(table.uri, model)
 
 
+@pytest.mark.rotated(1, one_of=2)
 @pytest.mark.parametrize("kind", ["cow", "flat", "rules"])
 def test_one_exchange_and_one_job(spark: SparkSession, tmp_path: Path, kind: str) -> None:
     table = make(tmp_path, kind)
@@ -83,6 +85,7 @@ def test_one_exchange_and_one_job(spark: SparkSession, tmp_path: Path, kind: str
     assert bf.open(table.uri).scan().count() == 50
 
 
+@pytest.mark.rotated(1, one_of=2)
 def test_a_bucket_is_one_task(spark: SparkSession, table: bf.Table) -> None:
     placed = writing.place_rows(spark.createDataFrame(rows(range(300), ts=1)), table, 12)
     found = placed.withColumn("task", sf.spark_partition_id()).toArrow()
@@ -122,6 +125,7 @@ def test_what_was_read_can_be_written_and_columns_be_added(
     assert {moment.timestamp() for moment in found["at"].to_pylist()} == {5.0}
 
 
+@pytest.mark.rotated(0)
 @pytest.mark.parametrize("kind", ["cow", "mor"])
 def test_columns_that_rows_lack_are_kept(spark: SparkSession, tmp_path: Path, kind: str) -> None:
     table = make(tmp_path, kind)
