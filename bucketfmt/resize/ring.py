@@ -59,6 +59,9 @@ from bucketfmt.write.rows.basis import Basis
 
 __all__ = ["RingResizer"]
 
+_WRITERS_TRIES, _WRITERS_PAUSE_S = 120, 0.25
+"""How often, and after which pause, to look whether no write is under way."""
+
 
 class RingResizer:
     """Resizes the rings of one table."""
@@ -104,8 +107,9 @@ class RingResizer:
             partitions: Only these; by default all that no clustering is pending for.
 
         Raises:
-            ConflictError: a write is under way, since writers that know of a resize write to the
-                new file groups too; or one of `partitions` is being resized.
+            ConflictError: writes are under way all the time: a resize begins between them, as
+                writers that know of it write to the new file groups too; or one of `partitions` is
+                being resized.
             UnsupportedError: the table has no rings, or is of a kind that is not written.
             CorruptError: a ring is damaged, or a file slice is on no node.
             LockTimeoutError: the table lock could not be acquired.
@@ -116,25 +120,43 @@ class RingResizer:
             return None
         values = _find_split_values(basis, groups, limits)
         owner = self._owner
-        with owner.recovered() as table:
-            _check_no_writers(table.timeline)
-            # What begins from here on sees the plan; so the plan has to see all before.
-            basis = self._basis()
-            rings = {group.partition_path: group.metadata for group in groups}
-            groups = [
-                group
-                for group in self._plan(basis, limits, partitions)
-                if rings.get(group.partition_path) == group.metadata
-            ]
-            plan = to_clustering_plan(
-                groups, values, limits, table.store.uri, lambda: _random_uuid(owner)
-            )
-            if plan is None:
-                return None
-            content = RequestedReplaceMetadata(
-                operation_type=WriteOperation.CLUSTER.operation_type, clustering_plan=plan
-            )
-            return table.request("clustering", content).requested_time
+        for tries_left in reversed(range(_WRITERS_TRIES)):
+            with owner.recovered() as table:
+                writers = table.timeline.pending.of("deltacommit").instants
+                if not writers:
+                    return self._request(table, groups, values, limits, partitions)
+            if not tries_left:
+                raise ConflictError(
+                    f"deltacommit {writers[0].requested_time} is under way, and its writer does "
+                    "not know of a resize; try again when it is done"
+                )
+            owner.machine.sleep(_WRITERS_PAUSE_S)
+        raise AssertionError("the last try returns or raises")
+
+    def _request(
+        self,
+        table: LockedTable,
+        groups: Iterable[RingGroup],
+        values: Mapping[FileGroupId, Sequence[int]],
+        limits: ResizeLimits,
+        partitions: Sequence[str] | None,
+    ) -> str | None:
+        """Plan again under the lock: what begins from here on sees the plan, and it all before."""
+        rings = {group.partition_path: group.metadata for group in groups}
+        groups = [
+            group
+            for group in self._plan(self._basis(), limits, partitions)
+            if rings.get(group.partition_path) == group.metadata
+        ]
+        plan = to_clustering_plan(
+            groups, values, limits, table.store.uri, lambda: _random_uuid(self._owner)
+        )
+        if plan is None:
+            return None
+        content = RequestedReplaceMetadata(
+            operation_type=WriteOperation.CLUSTER.operation_type, clustering_plan=plan
+        )
+        return table.request("clustering", content).requested_time
 
     def begin(self, codec: Codec | None = None) -> StartedResize | None:
         """Take on the oldest pending resize that nobody is at; None if none is pending.
@@ -316,15 +338,6 @@ def _preview_plan(
         new_file_groups=sum(after for _, after in sizes),
         bytes=sum(file_slice.size for file_slice in slices),
     )
-
-
-def _check_no_writers(timeline: Timeline) -> None:
-    pending = timeline.pending.of("deltacommit").instants
-    if pending:
-        raise ConflictError(
-            f"deltacommit {pending[0].requested_time} is under way, and its writer does not know "
-            "of a resize; try again when it is done"
-        )
 
 
 def _random_uuid(owner: Transactions) -> str:

@@ -73,8 +73,7 @@ def load_blocks(
 def _was_withdrawn(basis: ReadBasis, file: DataFile) -> bool:
     """Whether a log file was one of a write that failed since the listing, and took it back.
 
-    Until table version 6 the name of a log file does not tell its write, so that files of writes
-    under way are listed too.
+    Where the name of a log file does not tell its write, files of writes under way are listed too.
     """
     if basis.timeline is None or file.written is not None:
         return False

@@ -49,15 +49,10 @@ def without_uncommitted_logs(snapshot: Snapshot, file_slice: FileSlice) -> FileS
         StorageError: the store failed.
     """
     if snapshot.basis.timeline is None:
-        resizes = snapshot.state.timeline.completed.of("replacecommit")
-        has_pending = snapshot.basis.pending_writes and any(
-            file.written is None
-            and resizes.contains(file.name.instant)
-            and not _has_committed(snapshot, file)
-            for file in file_slice.log_files
-        )
-        return replace(file_slice, log_files=()) if has_pending else file_slice
+        return file_slice  # the names tell, and the slice has only what is committed
     kept = tuple(file for file in file_slice.log_files if _has_committed(snapshot, file))
+    if snapshot.table_version >= 8 and len(kept) < len(file_slice.log_files):
+        kept = ()
     return replace(file_slice, log_files=kept)
 
 

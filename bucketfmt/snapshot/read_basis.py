@@ -36,11 +36,9 @@ class ReadBasis:
         as_of: The snapshot's requested time; None for the newest.
         schema_texts: What the commits of the active timeline state as columns, by requested time.
         schema_history: Schemas with column ids, newest first.
-        timeline: The active timeline, where it tells which log blocks are committed; None from
-            table version 8 on, where names of log files do, but for copies of rows that are written
-            for a pending resize.
-        pending_writes: From table version 8 on, the requested times of the delta commits that are
-            pending, whose copies may come to be seen before they are committed.
+        timeline: The active timeline, where it tells which log blocks are committed. None where
+            names of log files do: from table version 8 on, on tables without resizes, whose writers
+            name copies of their rows by the resize.
     """
 
     store: Store
@@ -50,7 +48,6 @@ class ReadBasis:
     schema_texts: Mapping[str, str | None]
     schema_history: tuple[InternalSchema, ...]
     timeline: Timeline | None
-    pending_writes: frozenset[str] = frozenset()
 
     def stated_columns(self, requested_time: str) -> pa.Schema | None:
         """Return the user's columns as the commit of an instant states them.
@@ -65,9 +62,7 @@ class ReadBasis:
 
     def is_block_committed(self, requested_time: str) -> bool:
         """Return whether log blocks of an instant count, in a log file that does."""
-        if self.timeline is None:
-            return requested_time not in self.pending_writes
-        return self.timeline.is_block_committed(requested_time)
+        return self.timeline is None or self.timeline.is_block_committed(requested_time)
 
 
 @lru_cache(_SCHEMAS_KEPT)

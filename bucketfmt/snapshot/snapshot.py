@@ -180,6 +180,8 @@ class Snapshot:
         """What the readers of its file slices share."""
         state = self.state
         texts: dict[str, str] = {}  # commits repeat them: keep each once
+        resizes = state.timeline.of("replacecommit", "clustering").instants
+        names_tell = self.table_version >= 8 and not resizes
         return ReadBasis(
             state.store,
             state.config,
@@ -190,8 +192,7 @@ class Snapshot:
                 for c in self.commits
             },
             tuple(state.schema_history),
-            state.timeline if self.table_version < 8 else None,
-            frozenset(i.requested_time for i in state.timeline.pending.of("deltacommit").instants),
+            None if names_tell else state.timeline,
         )
 
     def _schema_of_a_file(self) -> TableSchema:

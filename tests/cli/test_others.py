@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -106,4 +107,12 @@ def test_demo(cli: Cli) -> None:
     assert "\nclean\n" in run.out
     assert "\n2 findings\n" in run.out
     assert "COMPACT: 2 files" in run.out
+    assert "4 buckets, " in run.out
+    assert re.search(r"\n1[01] buckets, .*; largest / median 1.0", run.out)
+    told = re.search(
+        r"(\d+) commits and \d+ reads meanwhile; (\d+) rows, of which (\d+) are", run.out
+    )
+    assert told
+    commits, rows, new = map(int, told.groups())
+    assert (rows, new) == (40_000 + 20 * commits, 20 * commits)
     assert run.out.splitlines()[-1] == "check: clean"

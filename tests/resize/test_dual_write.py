@@ -87,6 +87,24 @@ def test_rows_go_to_the_buckets_to_come_as_well(tmp_path: Path, version: int) ->
     assert_reads_as(table.uri, model)
 
 
+@pytest.mark.parametrize("version", VERSIONS)
+def test_copies_of_a_write_under_way_are_not_seen_and_may_go(tmp_path: Path, version: int) -> None:
+    """A resize that is completed shows the log files of writes that are not."""
+    table, model = filled(tmp_path / "t", version)
+    schedule_resize(table, split=[0, 1, 2])
+    given = rows(range(300, 330), 9)
+    started = table.start_write("upsert", given.schema)
+    list(started.task.write(given, "0-0-0"))
+    assert table.resize() is not None
+    scan = bf.open(table.uri).scan()
+    plan = scan.plan()  # has listed the copies
+    assert any(len(s.log_files) for s in plan.slices if s.partition_path == "us")
+    assert_reads_as(table.uri, model)
+    started.__exit__(None, None, None)  # takes the copies back
+    assert sorted(scan.to_arrow()["id"].to_pylist()) == sorted(key for _, key in model.rows)
+    assert_reads_as(table.uri, model)
+
+
 @pytest.mark.rule("RING-31")
 @pytest.mark.rotated(2)
 @pytest.mark.parametrize("version", [6, 9])

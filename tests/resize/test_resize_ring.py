@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pickle
+import time
 from itertools import pairwise
 from pathlib import Path
+from threading import Thread
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +20,7 @@ from bucketfmt.format.buckets.hashing_metadata import HashingMetadata
 from bucketfmt.format.buckets.ring import HashingNode
 from bucketfmt.format.names.names import BaseFileName
 from bucketfmt.location.hashing_files import load_hashing_metadata
+from bucketfmt.resize import ring as resizing_rings
 from bucketfmt.resize.plan_ring import ResizeLimits, RingOfPartition, plan_resize
 from bucketfmt.resize.split_policies import EvenSplit
 from bucketfmt.snapshot.files import DataFile, FileSlice
@@ -307,7 +310,24 @@ def test_a_ring_that_a_rollback_of_hudi_left_is_passed_over_and_deleted(tmp_path
     assert_reads_as(table.uri, model)
 
 
-def test_what_is_refused(tmp_path: Path) -> None:
+def test_a_resize_begins_when_the_writes_under_way_are_done(tmp_path: Path) -> None:
+    table, model = filled(tmp_path / "t")
+    more = rows(range(55, 65), 4)
+    model.upsert(more)
+    with table.start_write("upsert", more.schema) as started:
+        receipts = list(started.task.write(more, "0-0-0"))
+        resizing = Thread(target=lambda: table.resize(max_file_size=SMALL, max_buckets=8))
+        resizing.start()
+        time.sleep(0.4)
+        assert not table.timeline.pending.of("clustering").instants
+        started.publish(receipts)
+    resizing.join()
+    assert len(ring_of(table, "us")) == 8
+    assert_reads_as(table.uri, model)
+
+
+def test_what_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resizing_rings, "_WRITERS_TRIES", 1)
     table, _ = filled(tmp_path / "t")
     for options in ({"min_buckets": 9, "max_buckets": 8}, {"partitions": ["x"]}, {"split": "x"}):
         with pytest.raises(ValueError, match=r"contradict|no partition|one of"):

@@ -252,9 +252,7 @@ class SliceExaminer:
             return None  # told of the commit
 
     def _is_committed(self, instant: str) -> bool:
-        # From version 8 on, the name of the file tells.
-        state = self._state
-        return state.config.table_version >= 8 or state.timeline.is_block_committed(instant)
+        return self._snapshot.basis.is_block_committed(instant)
 
     # -- keys
 

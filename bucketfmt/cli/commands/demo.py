@@ -13,6 +13,7 @@ import typer
 
 import bucketfmt
 from bucketfmt.cli.commands.check import print_report
+from bucketfmt.cli.commands.demo_resize import show_resizing
 from bucketfmt.cli.commands.tables import describe_facts, draw_buckets
 from bucketfmt.cli.render import console, print_facts, print_table, size_text
 from bucketfmt.format.names.layout import METADATA_FOLDER
@@ -25,13 +26,14 @@ app = typer.Typer()
 
 @app.command()
 def demo() -> None:
-    """Read and check a table that Hudi wrote; then create and write a new table."""
+    """Read and check a table that Hudi wrote; then create, write and resize new tables."""
     packed = Path(__file__).with_name("demo_table.tar.xz")
     with tempfile.TemporaryDirectory(prefix="bucketfmt-demo-") as folder:
         with tarfile.open(packed) as archive:
             archive.extractall(folder, filter="data")
         show(next(entry for entry in Path(folder).iterdir() if (entry / METADATA_FOLDER).is_dir()))
         show_writing(Path(folder, "trips"))
+        show_resizing(Path(folder, "rides"), _step)
 
 
 def show(root: Path) -> None:

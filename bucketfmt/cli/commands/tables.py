@@ -243,11 +243,14 @@ def draw_buckets(partition_path: str, rows: list[dict[str, Any]], skew: Skew, la
     console().print(f"[bold]{'partition ' if partition_path else 'table'}[/]", end="")
     console().print(partition_path or "", markup=False)
     width = max(10, min(60, console().width - 40))
-    for row in rows:
-        name = "-" if row["bucket_id"] is None else f"{row['bucket_id']:08d}"
+    names = ["-" if row["bucket_id"] is None else f"{row['bucket_id']:08d}" for row in rows]
+    name_width = max(map(len, names), default=0)
+    for name, row in zip(names, rows, strict=True):
         logs = f"  + {row['log_files']} log" if row["log_files"] else ""
         drawn = f"{bar(row['size'], largest, width):<{width}}"
-        console().print(f"{name}  {drawn} {size_text(row['size']):>10}{logs}", markup=False)
+        console().print(
+            f"{name:>{name_width}}  {drawn} {size_text(row['size']):>10}{logs}", markup=False
+        )
     console().print(
         f"{len(rows)} buckets, {size_text(skew.total_bytes)}; largest / median "
         f"{skew.largest_to_median:.2f}, Gini {skew.gini:.2f}\n"
