@@ -70,18 +70,18 @@ def resize(
     writer: bf.WriterConfig | None = None,
     **options: Unpack[bf.ResizeArguments],
 ) -> bf.CommitResult | None:
-    """Split and merge buckets of consistent hashing rings, on the executors.
+    """Split and merge buckets of rings or directories, on the executors.
 
-    As `bucketfmt.Table.resize`. If the driver dies or a task fails finally, the resize stays
-    pending, and the next call executes it again.
+    As `bucketfmt.Table.resize`. If the driver dies or a task fails finally, the resize of rings
+    stays pending, and the next call executes it again; of a resize of directories nothing remains.
 
     Returns:
         The commit; None if no bucket is too large or too small.
 
     Raises:
         ExecutorError: executors have no bucketfmt, or another release.
-        UnsupportedError: the table has no consistent hashing index, or is of a kind that is not
-            written.
+        UnsupportedError: the table has neither a consistent nor an extendible hashing index, or is
+            of a kind that is not written.
         ConflictError: a write is under way that does not know of the resize, or somebody took the
             resize back.
         CorruptError: a file is missing or damaged, or a ring is.

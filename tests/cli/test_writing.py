@@ -105,6 +105,17 @@ class TestCreate:
         assert config.record_key_fields == ("id", "city")
         assert config.properties["hoodie.bucket.index.max.num.buckets"] == "08"  # as it was given
 
+    def test_extendible_hashing_and_a_resize(self, cli: Cli, trips: Path, tmp_path: Path) -> None:
+        made = tmp_path / "made"
+        cli("create", made, "--like", trips, "--key", "id", "--index", "extendible:1")
+        assert cli("upsert", made, trips).code == 0
+        assert bf.open(made).index == bf.ExtendibleHashingIndex(1, ("id",))
+        arguments = ["resize", made, "--max-file-size", "1", "--max-buckets", "2"]
+        assert "1 -> 2" in cli(*arguments, "--dry-run").out
+        assert cli(*arguments).code == 0
+        assert bf.open(made).inspect.buckets().column("bucket_id").to_pylist() == [0, 1]
+        assert bf.open(made).scan().count() == TRIPS.num_rows
+
     def test_a_name_of_its_own(self, cli: Cli, trips: Path, tmp_path: Path) -> None:
         arguments = ["create", tmp_path / "my-trips", "--like", trips, *CREATE, "--name", "trips"]
         assert "trips_record" in cli(*arguments, "--dry-run").out

@@ -12,6 +12,10 @@ from hypothesis import strategies as st
 from bucketfmt.dump.annotation import Annotation
 from bucketfmt.dump.file import annotate_file
 from bucketfmt.errors import BucketfmtError, UnsupportedError
+from bucketfmt.format.buckets.extendible_metadata import (
+    encode_extendible_metadata,
+    initial_extendible_metadata,
+)
 from bucketfmt.format.log.delete_records import DeleteBlock, DeleteRecord, encode_delete_block
 from bucketfmt.format.log.log_block import BlockType, HeaderKey, encode_log_block
 from bucketfmt.format.log.ordering_values import OrderingKind, OrderingValue
@@ -112,6 +116,14 @@ def test_hashing_metadata(golden: Golden) -> None:
     node = fields["nodes[1].value"]
     assert (node.value, node.rule) == ("1073741824", "RING-3")
     assert fields["numBuckets"].rule == "RING-8"
+
+
+def test_extendible_hashing_metadata() -> None:
+    data = encode_extendible_metadata(initial_extendible_metadata("us", 2))
+    fields = by_field(list(annotate_file("00000000000000.hashing_meta", data)))
+    assert (fields["globalDepth"].value, fields["globalDepth"].rule) == ("1", "EXT-2")
+    assert (fields["buckets[1].bucketId"].value, fields["numBuckets"].rule) == ("1", "EXT-7")
+    assert fields["buckets[0].fileIdPrefix"].rule == "EXT-4"
 
 
 @pytest.mark.parametrize("version", ["0.15.0", "1.2.0"])

@@ -37,6 +37,7 @@ __all__ = [
 HASH_BITS = HASH_VALUE_MASK.bit_length()
 """How many bits a hash value has, and so the largest local depth."""
 
+_NO_BUCKET = -1
 _FIRST_DIGIT = "e"
 _PREFIX = rf"\A{_FIRST_DIGIT}[0-9a-f]{{7}}(-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}}\Z"
 
@@ -80,22 +81,26 @@ def directory_entries(
         CorruptError: the buckets do not have each hash once, are not in ascending order of their
             ids, or share a file group.
     """
-    free = -1
-    entries = np.full(1 << global_depth_of(buckets), free, np.int32)
-    previous = free
-    for bucket in buckets:
-        number, step = bucket.bucket_id, 1 << bucket.local_depth
-        if not previous < number < step:
-            raise CorruptError(
-                f"bucket ids ascend and have at most local depth bits, but {number} with "
-                f"{bucket.local_depth} bits follows {previous}"
-            )
-        own = entries[number::step]
-        if (own != free).any():
+    depth = global_depth_of(buckets)
+    ids = np.fromiter((bucket.bucket_id for bucket in buckets), np.int64, len(buckets))
+    depths = np.fromiter((bucket.local_depth for bucket in buckets), np.int64, len(buckets))
+    is_misplaced = (ids >> depths != 0) | (np.diff(ids, prepend=-1) <= 0)
+    if is_misplaced.any():
+        at = int(np.argmax(is_misplaced))
+        raise CorruptError(
+            f"bucket ids ascend and have at most local depth bits, but {ids[at]} with "
+            f"{depths[at]} bits is bucket {at} of the directory"
+        )
+    entries = np.full(1 << depth, _NO_BUCKET, np.int32)
+    for own_depth in np.unique(depths).tolist():
+        own = ids[depths == own_depth]
+        columns = entries.reshape(-1, 1 << own_depth)
+        is_taken = (columns[:, own] != _NO_BUCKET).any(axis=0)
+        if is_taken.any():
+            number = int(own[np.argmax(is_taken)])
             raise CorruptError(f"directory entries of bucket {number} lead to another bucket too")
-        own[:] = number
-        previous = number
-    if is_whole and (entries == free).any():
+        columns[:, own] = own
+    if is_whole and (entries == _NO_BUCKET).any():
         raise CorruptError(f"directory entry {int(np.argmin(entries))} leads to no bucket")
     if is_whole and len({bucket.file_id_prefix for bucket in buckets}) < len(buckets):
         raise CorruptError("two buckets of a directory share a file group")
