@@ -181,10 +181,8 @@ def play_secondary_index(session: HudiSession, folder: Path, kind: str, seed: in
         turns.do(us, "upsert", "delete")
         turns.do(hudi, "upsert", "delete")
         turns.do(us, *services, "upsert", "overwrite", "rollback")
-        turns.do(hudi, *services, "upsert")
         turns.table.metadata_table.rebuild("secondary_index_name")
-        turns.do(hudi, "upsert")
-        turns.do(us, "upsert")
+        turns.do(hudi, *services, "upsert")
     return turns.tally()
 
 
