@@ -38,6 +38,12 @@ _SCHEMA = pa.schema([("id", pa.string()), ("v", pa.int64()), ("text", pa.string(
 _ROUNDS = 3
 _BUCKETS, _ROWS = 65, 4_000_000
 _MB = 1 << 20
+_WRITTEN_BUCKETS, _WRITTEN_ROWS = 16, 1_000_000
+_ALL_BUCKETS: bf.ResizeArguments = {
+    "max_file_size": 1,
+    "max_bytes": 1 << 40,
+    "max_groups": 999,
+}
 _NODES, _KEYS = 100_000, 1_000_000
 _SKEWED_ROWS, _SLIVER, _SHARE = 200_000, 0.05, 0.8
 
@@ -46,7 +52,12 @@ def measure_resize(data: Path) -> list[Result]:
     """Measure splits of a table, a large ring in memory, and rounds of splits of a skewed table."""
     with tempfile.TemporaryDirectory(prefix="bucketfmt-bench-") as temporary:
         folder = Path(temporary)
-        return [_measure_splits(folder), _measure_ring(), _measure_skew(folder)]
+        return [
+            _measure_splits(folder),
+            _measure_dual_writes(folder),
+            _measure_ring(),
+            _measure_skew(folder),
+        ]
 
 
 # -- splits
@@ -85,6 +96,31 @@ def _measure_splits(folder: Path) -> Result:
             ),
         ],
         notes=[f"Peaks: {peaks[0]:.0f} MB and {peaks[1]:.0f} MB."],
+    )
+
+
+def _measure_dual_writes(folder: Path) -> Result:
+    """Update rows of all buckets, turn about while a resize of all buckets is pending."""
+    plain, dual = Timing("no resize is pending", [], []), Timing("all rows are copied", [], [])
+    table = folder / "written"
+    _load(table, _WRITTEN_BUCKETS, _WRITTEN_ROWS)
+    for _ in range(_ROUNDS):
+        for timing in (plain, dual):
+            copied = folder / "copied"
+            shutil.copytree(table, copied)
+            if timing is dual:
+                planned = bf.open(copied).schedule_resize(**_ALL_BUCKETS)
+                if planned is None:
+                    raise SystemExit("nothing is to be resized")
+            _run(timing, "write", copied)
+            shutil.rmtree(copied)
+    title = f"An upsert of {_WRITTEN_ROWS // 2:,} rows while a resize is pending"
+    slower = dual.wall / plain.wall
+    return Result(
+        title,
+        [plain, dual],
+        [Figure(f"{title}, against one while none is", slower, "x", at_most=2)],
+        notes=[f"The writer loses {1 - 1 / slower:.0%} of its speed; RFC-42 expects up to 50 %."],
     )
 
 
@@ -130,8 +166,13 @@ def _run(timing: Timing, work: str, path: Path) -> None:
 
 def _do(work: str, path: str) -> None:
     table = bf.open(path)
+    rows = _rows_of(np.arange(0, _WRITTEN_ROWS, 2)) if work == "write" else None
     wall, cpu = time.perf_counter(), time.process_time()
-    done = table.resize(max_file_size=1, max_bytes=1 << 40, max_groups=1 if work == "one" else 999)
+    if rows is not None:
+        done: bf.CommitResult | None = table.upsert(rows)
+    else:
+        options = {**_ALL_BUCKETS, **({"max_groups": 1} if work == "one" else {})}
+        done = table.resize(**options)
     taken = {"wall": time.perf_counter() - wall, "cpu": time.process_time() - cpu}
     if done is None:
         raise SystemExit("nothing was resized")

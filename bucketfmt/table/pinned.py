@@ -18,6 +18,7 @@ from bucketfmt.index.model import Index
 from bucketfmt.limits import Limits
 from bucketfmt.location.find_index import IndexFinder
 from bucketfmt.location.key_encoding import find_key_encoding
+from bucketfmt.location.locator import BucketLocator
 from bucketfmt.process import cached_property
 from bucketfmt.rows.columns.virtual_keys import partition_paths
 from bucketfmt.snapshot.listing import StoreLister
@@ -73,7 +74,8 @@ class PinnedTable:
 
         Returns:
             partition_path; bucket_id, which on a ring is the node's value; and rank, the position
-            of the bucket among the partition's buckets, from 0.
+            of the bucket among the partition's buckets, from 0. Buckets that a pending resize
+            merges have one rank: one task has to write them.
 
         Raises:
             KeyEncodingError: a key is null or empty, rows with other values would have the same
@@ -87,13 +89,16 @@ class PinnedTable:
             paths = partition_paths(fields, self.config)
         encoded = paths.combine_chunks().dictionary_encode()
         codes = encoded.indices.to_numpy()
+        locator = BucketLocator(self.snapshot, self.finder)
         bucket_ids, ranks = np.empty(len(codes), np.int32), np.empty(len(codes), np.int32)
         for code, path in enumerate(encoded.dictionary.to_pylist()):
             own = np.flatnonzero(codes == code)
-            layout = self.layout(path)
-            found = layout.assign(keys.record_keys.take(pa.array(own)))
-            bucket_ids[own] = found
-            ranks[own] = np.searchsorted(np.asarray(layout.bucket_ids), found)
+            layout = locator.layout(path)
+            hashes = layout.hash_keys(keys.record_keys.take(pa.array(own)))
+            bucket_ids[own] = layout.buckets_of_hashes(hashes)
+            together = locator.routing(path).meet(layout) or layout
+            places = together.buckets_of_hashes(hashes)
+            ranks[own] = np.searchsorted(np.asarray(together.bucket_ids), places)
         return pa.table([paths, pa.array(bucket_ids), pa.array(ranks)], schema=_ASSIGNED)
 
     def _columns(self) -> pa.Schema:

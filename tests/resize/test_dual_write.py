@@ -270,6 +270,26 @@ def test_a_write_is_routed_anew_where_a_resize_comes_or_goes(tmp_path: Path) -> 
     assert_reads_as(table.uri, model)
 
 
+def test_tasks_that_share_a_write_have_whole_buckets_of_both_rings(tmp_path: Path) -> None:
+    table, model = filled(tmp_path / "t", buckets=4)
+    schedule_resize(table, split=[0], merge=[1, 2])
+    given = rows(range(0, 90, 3), 9)
+    ranks = table.pinned().assign(given)["rank"].to_numpy()
+    assert len(set(ranks)) == 3
+    with table.start_write("upsert", SCHEMA) as started:
+        receipts = [
+            receipt
+            for task in range(2)
+            for receipt in started.task.write(
+                given.filter(pa.array(ranks % 2 == task)), f"{task}-0-1"
+            )
+        ]
+        started.publish(receipts)
+    model.upsert(given)
+    assert_reads_as(table.uri, model)
+    execute(table, model)
+
+
 @pytest.mark.rule("RING-30")
 @pytest.mark.rotated(2)
 @pytest.mark.parametrize("version", [6, 8])
