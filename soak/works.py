@@ -314,6 +314,15 @@ def schedule(t: bf.Table) -> object:
     return Compactor(t._snapshot, t._transactions).schedule()
 
 
+def _schedule_resize(t: bf.Table) -> object:
+    return t.schedule_resize(max_file_size=1, max_buckets=4)
+
+
+def _roll_back_resize(t: bf.Table) -> object:
+    pending = t.timeline.pending.of("clustering", "replacecommit").first
+    return None if pending is None else t.rollback(pending.requested_time)
+
+
 def _resize(t: bf.Table) -> object:
     return t.resize(max_file_size=1, max_buckets=4)
 
@@ -427,6 +436,8 @@ WORKS = [
         is_stepwise=True,
         is_possible=lambda kind: kind.is_directory,
     ),
+    Work("schedule a resize", _schedule_resize, resume=_resize, is_possible=is_ring),
+    Work("resize", _resize, prepare=_schedule_resize, resume=_resize, is_possible=is_ring),
     Work(
         "roll back a resize",
         lambda t: t.rollback(newest_write(t)),
@@ -441,6 +452,13 @@ WORKS = [
         resume=migrate,
         is_possible=is_migrated,
         may_leave=_BACKUP,
+    ),
+    Work(
+        "roll back a pending resize",
+        _roll_back_resize,
+        prepare=_schedule_resize,
+        resume=_roll_back_resize,
+        is_possible=is_ring,
     ),
     Work(
         "rebuild the metadata table",

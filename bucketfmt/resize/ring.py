@@ -193,8 +193,9 @@ class RingResizer:
         codec: Codec | None = None,
     ) -> StartedResize | None:
         """Begin the oldest pending resize; if there is none, schedule one and begin it."""
-        self._basis()  # refuses before anything is written
-        started = self.begin(codec)
+        state = self._basis().snapshot.state  # refuses before anything is written
+        is_pending = self._find_pending(state, state.timeline) is not None
+        started = self.begin(codec) if is_pending else None
         if started is None and self.schedule(limits, partitions) is not None:
             started = self.begin(codec)  # None: another process was faster
         return started

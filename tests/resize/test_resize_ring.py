@@ -257,7 +257,7 @@ def test_what_was_left_is_executed_again_or_taken_back(tmp_path: Path, version: 
     assert_reads_as(table.uri, model)
 
 
-@pytest.mark.rule("RING-14", "RING-15", "RING-16")
+@pytest.mark.rule("RING-14", "RING-15", "RING-16", "RING-32", "RING-33")
 @pytest.mark.parametrize("has_markers", [True, False])
 def test_archived_resizes_keep_their_rings(tmp_path: Path, has_markers: bool) -> None:
     """HUDI-6047: without its replacecommit a ring was passed over, and every key came twice."""
