@@ -111,6 +111,8 @@ def test_rows_stay_and_come_into_buckets(
     keys = [("id", "ascending")]
     assert after.sort_by(keys).equals(before.sort_by(keys))
     assert_reads_as(table.uri, model)
+    with pytest.raises(bf.ConflictError, match="restore the table to a savepoint from before"):
+        table.rollback(done.instants[-1])
     assert table.lookup(["key-000042"]).num_rows == 1
     old = opened.scan(as_of=last.requested_time).to_arrow()
     assert sorted(old["id"].to_pylist()) == sorted(key for _, key in model.rows)

@@ -9,7 +9,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 
 from bucketfmt.errors import ConflictError
-from bucketfmt.format.names.names import BaseFileName, FileGroupId, find_data_file_name
+from bucketfmt.format.buckets.migrations import MIGRATION
+from bucketfmt.format.names.names import (
+    BaseFileName,
+    FileGroupId,
+    find_bucket_id,
+    find_data_file_name,
+)
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.format.timeline.commit_metadata import NULL_COMMIT, CommitMetadata
 from bucketfmt.format.timeline.plans import CompactionPlan
@@ -101,6 +107,19 @@ def is_after(config: TableConfig, instant: Instant, other: Instant) -> bool:
     return instant.completion_time is None or instant.completion_time > other.completion_time
 
 
+def _check_no_stated_migration(config: TableConfig, what: str, metadata: CommitMetadata) -> None:
+    """Refuse to bring back file groups that are in no bucket of the index that the table states."""
+    is_stated = "hoodie.bucket.index.num.buckets" in config.properties
+    if MIGRATION not in metadata.extra_metadata or not is_stated:
+        return
+    replaced = metadata.partition_to_replace_file_ids.values()
+    if any(find_bucket_id(file_id) is None for own in replaced for file_id in own):
+        raise ConflictError(
+            f"{what} moved partitions to the buckets of the index that the table states; to undo "
+            "the migration, restore the table to a savepoint from before"
+        )
+
+
 def check_newest(
     config: TableConfig,
     timeline: Timeline,
@@ -118,7 +137,8 @@ def check_newest(
         planned: The file groups that pending compactions and clusterings have in plan.
 
     Raises:
-        ConflictError: it is savepointed, not the newest, or planned to be rewritten.
+        ConflictError: it is savepointed, not the newest, or planned to be rewritten; or it moved
+            partitions to buckets that the table states.
     """
     what = f"{target.action} {target.requested_time}"
     for instant in timeline.completed.of("savepoint").instants:
@@ -130,6 +150,7 @@ def check_newest(
                 f"{what} is not the newest write: {instant.action} {instant.requested_time} came "
                 "after it. Roll that back first, or restore the table to a savepoint"
             )
+    _check_no_stated_migration(config, what, metadata)
     began = target.requested_time
     if config.timeline_layout > 1:
         began = target.completion_time or began
