@@ -259,7 +259,9 @@ class Table(ReadableTable):
 
     @cached_property
     def _transactions(self) -> Transactions:
-        return open_transactions(self.store, self.config, self.limits, self._writer_config)
+        return open_transactions(
+            self.store, self.config, self.limits, self._writer_config, self._kept_commits
+        )
 
     @cached_property
     def _writer(self) -> TableWriter:

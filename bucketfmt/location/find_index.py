@@ -10,6 +10,7 @@ from dataclasses import replace
 from bucketfmt.errors import IndexUnknownError
 from bucketfmt.format.buckets.index_settings import IndexSettings
 from bucketfmt.format.keys.record_keys import dialect_for_table_version
+from bucketfmt.format.names.layout import HASHING_CONFIG_FOLDER, HASHING_METADATA_FOLDERS
 from bucketfmt.format.names.names import find_bucket_id
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.index.infer import infer_hash_fields, infer_simple_index, largest_bucket_id
@@ -101,12 +102,13 @@ class IndexFinder:
             return ResolvedIndex(None, "unknown", "hoodie.properties contradicts itself")
         if rehashed is not None:
             settings = replace(settings, num_buckets=rehashed.number)
-        has_rings = has_hashing_metadata(state)
+        has_rings = any(map(state.may_have, HASHING_METADATA_FOLDERS)) and has_hashing_metadata(
+            state
+        )
         if has_rings and settings.num_buckets is None and self._initial_num_buckets is None:
             self._initial_num_buckets = find_initial_num_buckets(state)
-        return find_declared_index(
-            settings, load_rules(state), has_rings, self._initial_num_buckets
-        )
+        rules = load_rules(state) if state.may_have(HASHING_CONFIG_FOLDER) else None
+        return find_declared_index(settings, rules, has_rings, self._initial_num_buckets)
 
     def _leaves_hash_fields_open(self, stated: ResolvedIndex) -> bool:
         """Whether index files state the index: they do not say which key fields are hashed."""

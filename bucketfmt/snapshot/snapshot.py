@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 import pyarrow as pa
 
-from bucketfmt.errors import BucketfmtError, SchemaError
+from bucketfmt.errors import BucketfmtError, CorruptError, NotFoundError, SchemaError
 from bucketfmt.format.log.log_block import HeaderKey, LogBlock
 from bucketfmt.format.names.names import BaseFileName, LogFileName
 from bucketfmt.process import Mutex, cached_property
@@ -152,12 +153,23 @@ class Snapshot:
         if newest is None:
             return False
         for partition_path, file_id, path, *_ in sorted(newest.files, key=lambda f: f[5]):
+            committed = self._committed.get(partition_path, {}).get(file_id, ())
+            written = find_written_files(committed).get(path)
+            if written is not None and written.size:
+                # Mostly it is as the commit says, and the folder need not be listed.
+                with suppress(CorruptError, NotFoundError):
+                    return self._stores_operations(
+                        DataFile(path, written.name, written.size, written)
+                    )
             for file in self.files_of(partition_path, file_id):
                 if file.path == path and file.size is not None:
                     with self.state.read_here():
-                        stored = self._stored_schema(file)
-                    return stored is not None and OPERATION in stored.names
+                        return self._stores_operations(file)
         return False
+
+    def _stores_operations(self, file: DataFile) -> bool:
+        stored = self._stored_schema(file)
+        return stored is not None and OPERATION in stored.names
 
     @cached_property
     def schema_with_operations(self) -> TableSchema:

@@ -13,23 +13,21 @@ from bucketfmt.errors import BucketfmtError, CorruptError, NotFoundError
 from bucketfmt.format.buckets.child_nodes import RingChange
 from bucketfmt.format.buckets.rehashes import Rehash
 from bucketfmt.format.names.instants import State, find_instant_file
-from bucketfmt.format.names.layout import SCHEMA_FOLDER
+from bucketfmt.format.names.layout import METADATA_FOLDER, SCHEMA_FOLDER
 from bucketfmt.format.names.names import FileGroupId
-from bucketfmt.format.names.paths import join_path
 from bucketfmt.format.table.internal_schema import InternalSchema, decode_schema_history
 from bucketfmt.format.table.table_config import TableConfig
-from bucketfmt.format.timeline.commit_metadata import CommitMetadata
 from bucketfmt.limits import Limits
 from bucketfmt.process import cached_property
+from bucketfmt.snapshot.kept_commits import KeptCommits
 from bucketfmt.snapshot.listing import FileLister
 from bucketfmt.snapshot.overtaken import find_what_overtook
 from bucketfmt.snapshot.schema import find_stating_commit
 from bucketfmt.snapshot.written_files import CommitRecord
 from bucketfmt.storage.store import Store
-from bucketfmt.storage.streams import map_in_threads, waiting_count
+from bucketfmt.storage.streams import do_together
 from bucketfmt.timeline.history import load_history
 from bucketfmt.timeline.load import (
-    load_commit_metadata,
     load_pending_compactions,
     load_pending_ring_changes,
     load_timeline,
@@ -48,6 +46,8 @@ class TableState:
         timeline: The active timeline.
         limits: Bounds on what is read.
         lister: Says which partitions and files there are.
+
+    A `Table` gives its states the commits that earlier states have read (`KeptCommits`).
     """
 
     def __init__(
@@ -57,23 +57,19 @@ class TableState:
         timeline: Timeline,
         limits: Limits,
         lister: FileLister,
+        kept_commits: KeptCommits | None = None,
     ) -> None:
         self.store = store
         self.config = config
         self.timeline = timeline
         self.limits = limits
         self.lister = lister
+        self._kept_commits = kept_commits or KeptCommits(store, limits)
 
     @cached_property
     def commits(self) -> tuple[CommitRecord, ...]:
         """The completed write instants of the active timeline, by requested time."""
-        return tuple(
-            map_in_threads(
-                self._load_commit,
-                self.timeline.writes.completed.instants,
-                waiting_count(self.store),
-            )
-        )
+        return self._kept_commits.load(self.config, self.timeline.writes.completed.instants)
 
     @cached_property
     def stating_commits(self) -> tuple[CommitRecord, ...]:
@@ -104,7 +100,9 @@ class TableState:
         """Return this state with another lister; what was read of the timeline stays read."""
         if lister is self.lister:
             return self
-        state = TableState(self.store, self.config, self.timeline, self.limits, lister)
+        state = TableState(
+            self.store, self.config, self.timeline, self.limits, lister, self._kept_commits
+        )
         kept = {key: value for key, value in vars(self).items() if key not in vars(state)}
         vars(state).update(kept)
         return state
@@ -115,7 +113,8 @@ class TableState:
         Raises:
             NotFoundError: one is gone since the listing.
         """
-        _ = self.commits, self.pending_compactions
+        ahead = () if self.store.failures_are_final else (lambda: self.metadata_folders,)
+        do_together(self.store, lambda: self.commits, lambda: self.pending_compactions, *ahead)
 
     @contextmanager
     def read_here(self) -> Iterator[None]:
@@ -140,24 +139,17 @@ class TableState:
         return find_what_overtook(self.timeline, now)
 
     def _load_commit(self, instant: Instant) -> CommitRecord:
-        path = join_path(self.config.timeline_path, instant.file_name)
-        metadata = load_commit_metadata(self.store, self.config, instant, self.limits)
-        if instant.action == "replacecommit" and metadata == CommitMetadata():
-            # Hudi reads it as one that replaced nothing, and so the replaced rows a second time.
-            raise CorruptError(
-                "a completed replacecommit that is empty: which file groups it replaced is lost; "
-                "restore the file",
-                path=path,
-            )
-        # In layout 1 only a file's modification time would tell, which a copy does not keep.
-        tells = self.config.timeline_layout > 1 and not instant.legacy
-        completed = (instant.completion_time if tells else None) or instant.requested_time
-        try:
-            return CommitRecord.from_metadata(
-                instant.requested_time, completed, metadata, self.limits
-            )
-        except BucketfmtError as error:
-            raise error.within(path=path) from None
+        return self._kept_commits.load_one(self.config, instant)
+
+    @cached_property
+    def metadata_folders(self) -> frozenset[str]:
+        """The names of the folders in the metadata folder: an object store has no empty ones."""
+        entries = self.store.list(METADATA_FOLDER)
+        return frozenset(entry.name for entry in entries if entry.is_dir)
+
+    def may_have(self, folder: str) -> bool:
+        """Whether this folder, somewhere below the metadata folder, may have files."""
+        return folder.removeprefix(f"{METADATA_FOLDER}/").partition("/")[0] in self.metadata_folders
 
     @cached_property
     def pending_compactions(self) -> Mapping[FileGroupId, Instant]:
@@ -203,6 +195,8 @@ class TableState:
     @cached_property
     def schema_history(self) -> Sequence[InternalSchema]:
         """Schemas with column ids, newest first; empty where the table keeps none."""
+        if not self.may_have(SCHEMA_FOLDER):
+            return ()
         newest = ""
         for entry in self.store.list(SCHEMA_FOLDER):
             found = find_instant_file(entry.name, self.config.timeline_layout)

@@ -18,8 +18,17 @@ from bucketfmt.format.timeline.commit_metadata import CommitMetadata
 from bucketfmt.limits import Limits
 from bucketfmt.snapshot.files import RecordedCounts, WrittenFile
 
-__all__ = ["CommitRecord", "CommittedFile", "find_written_files", "group_committed_files"]
+__all__ = [
+    "IDEMPOTENCY_KEY",
+    "CommitRecord",
+    "CommittedFile",
+    "find_written_files",
+    "group_committed_files",
+]
 
+
+IDEMPOTENCY_KEY = "bucketfmt.idempotency_key"
+"""Entry of a commit's `extraMetadata`."""
 
 _NamedFile = tuple[str, str, str, BaseFileName | LogFileName, int, int, int, int]
 
@@ -45,6 +54,7 @@ class CommitRecord:
     `replaced` holds the (partition path, file id) this instant replaced.
     `rehash` is how it changed the number of buckets, if it did; `migration` is what it says of the
     bucket index that it moved partitions to.
+    `idempotency_key` is what its writer gave it, if it is bucketfmt's.
     """
 
     requested_time: str
@@ -56,6 +66,7 @@ class CommitRecord:
     replaced: tuple[tuple[str, str], ...] = field(repr=False, default=())
     rehash: Rehash | None = None
     migration: str | None = None
+    idempotency_key: str | None = None
 
     @classmethod
     def from_metadata(
@@ -100,6 +111,7 @@ class CommitRecord:
             replaced=tuple(replaced),
             rehash=Rehash.find(extra, limits),
             migration=extra.get(MIGRATION) or None,
+            idempotency_key=extra.get(IDEMPOTENCY_KEY),
         )
 
 

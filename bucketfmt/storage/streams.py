@@ -8,11 +8,13 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Generic, TypeVar
 
 from bucketfmt.storage.store import Store
 
 __all__ = [
+    "beside",
     "do_together",
     "map_in_order",
     "map_in_threads",
@@ -71,6 +73,23 @@ def do_together(store: Store, *calls: Callable[[], object]) -> None:
     On a disk they are made one after another. The first error is raised once all calls ended.
     """
     map_in_threads(lambda call: call(), calls, waiting_count(store))
+
+
+@contextmanager
+def beside(store: Store, call: Callable[[], _T]) -> Iterator[Callable[[], _T]]:
+    """Make a call while the body runs: over a network in a thread, on a disk at once.
+
+    Yields a function that waits for the call, and returns its result or raises its error. The body
+    is not left before the call has ended.
+    """
+    if store.failures_are_final:
+        result = call()
+        yield lambda: result
+        return
+    with ThreadPoolExecutor(1) as pool:
+        task = pool.submit(call)
+        yield task.result
+        task.result()
 
 
 def map_in_threads(function: Callable[[_T], _R], items: Sequence[_T], workers: int) -> list[_R]:

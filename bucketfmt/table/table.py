@@ -23,6 +23,7 @@ from bucketfmt.location.rehashed_number import may_be_rehashed
 from bucketfmt.metadata_table.metadata_lister import find_lister
 from bucketfmt.process import Mutex
 from bucketfmt.rows.filters import FilterLike, parse_filter
+from bucketfmt.snapshot.kept_commits import KeptCommits
 from bucketfmt.snapshot.listing import StoreLister
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.snapshot.state import TableState
@@ -60,6 +61,7 @@ class Table:
         self.config = config
         self.limits = limits
         self._index_finder = IndexFinder(store, config, limits, index)
+        self._kept_commits = KeptCommits(store, limits)
         self._state: TableState | None = None
         self._newest: Snapshot | None = None
         self._newest_listed: Snapshot | None = None
@@ -86,7 +88,9 @@ class Table:
             if may_be_rehashed(self.config, before, timeline):
                 self._adopt(load_config(self.store, self.limits))
             lister = find_lister(self.store, self.config, timeline, self.limits)
-            state = TableState(self.store, self.config, timeline, self.limits, lister)
+            state = TableState(
+                self.store, self.config, timeline, self.limits, lister, self._kept_commits
+            )
             try:
                 state.load()
             except NotFoundError:
@@ -265,7 +269,9 @@ class Table:
         if partitions is not None:
             partitions = check_names("partitions", partitions)
         snapshot = self._snapshot()
-        return locate_keys(snapshot, self._index_finder, self._read_keys(keys), partitions)
+        return locate_keys(
+            snapshot, self._index_finder, self._read_keys(keys, snapshot), partitions
+        )
 
     def locator(self, partitions: Sequence[str] | None = None) -> KeyLocator:
         """Return a value that pickles and locates keys in other processes without I/O.
@@ -289,14 +295,14 @@ class Table:
         if columns is not None:
             columns = check_names("columns", columns)
         snapshot = self._snapshot()
-        return lookup_rows(snapshot, self._index_finder, self._read_keys(keys), columns)
+        return lookup_rows(snapshot, self._index_finder, self._read_keys(keys, snapshot), columns)
 
-    def _read_keys(self, keys: KeysLike) -> KeySet:
+    def _read_keys(self, keys: KeysLike, snapshot: Snapshot | None = None) -> KeySet:
+        def now() -> Snapshot:
+            return self._snapshot() if snapshot is None else snapshot
+
         return read_keys(
-            keys,
-            self.config,
-            lambda: self._snapshot().schema.data,
-            lambda: find_key_encoding(self._snapshot()),
+            keys, self.config, lambda: now().schema.data, lambda: find_key_encoding(now())
         )
 
     def _instant(self, moment: Moment | None) -> str | None:

@@ -8,14 +8,15 @@ read are also those that Hudi's timeline server gathers in `MARKERS<n>` files.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 
 from bucketfmt.errors import BucketfmtError, CorruptError, UnsupportedError
 from bucketfmt.format.names.layout import marker_folder
 from bucketfmt.format.names.names import MarkerName, parse_marker_name
 from bucketfmt.format.names.paths import join_path
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
-from bucketfmt.storage.store import Store
+from bucketfmt.storage.store import FileInfo, Store
+from bucketfmt.storage.streams import map_in_threads, waiting_count
 
 __all__ = ["delete_announced_files", "delete_markers", "load_markers", "put_marker"]
 
@@ -48,7 +49,8 @@ def load_markers(
         LimitError: a folder is nested too deeply, or a file too large.
     """
     folder = marker_folder(requested_time)
-    names = {info.name for info in store.list(folder) if not info.is_dir}
+    entries = store.list(folder)
+    names = {info.name for info in entries if not info.is_dir}
     server_files = sorted(name for name in names if _SERVER_FILE.fullmatch(name))
     kind = (
         _read_text(store, join_path(folder, _TYPE_FILE), _TYPE_BYTES_MAX)
@@ -64,7 +66,7 @@ def load_markers(
     if kind == "TIMELINE_SERVER_BASED" or (not kind and server_files):
         paths = (join_path(folder, name) for name in server_files)
         return frozenset(marker for path in paths for marker in _load_file(store, path, limits))
-    return frozenset(_load_direct_markers(store, folder, limits))
+    return frozenset(_load_direct_markers(store, folder, entries, limits))
 
 
 def delete_announced_files(
@@ -95,14 +97,18 @@ def delete_markers(store: Store, requested_time: str) -> None:
     store.delete_tree(marker_folder(requested_time))
 
 
-def _load_direct_markers(store: Store, root: str, limits: Limits) -> Iterator[MarkerName]:
-    folders = [root]  # a stack: recursion would be as deep as a hostile table nests folders
-    while folders:
-        for info in store.list(folders.pop()):
-            if info.is_dir:
-                folders.append(info.path)
-            elif info.path != join_path(root, _TYPE_FILE) and not info.name.endswith(_NO_MARKER):
+def _load_direct_markers(
+    store: Store, root: str, entries: Sequence[FileInfo], limits: Limits
+) -> Iterator[MarkerName]:
+    while entries:  # level by level: recursion would be as deep as a hostile table nests folders
+        folders = [info.path for info in entries if info.is_dir]
+        for info in entries:
+            if info.is_dir or info.name.endswith(_NO_MARKER):
+                continue
+            if info.path != join_path(root, _TYPE_FILE):
                 yield _parse(info.path[len(root) + 1 :], info.path, limits)
+        listed = map_in_threads(store.list, folders, waiting_count(store))
+        entries = [info for own in listed for info in own]
 
 
 def _load_file(store: Store, path: str, limits: Limits) -> Iterator[MarkerName]:

@@ -5,43 +5,63 @@ I/O: reads the commits of the active timeline, and of the archive the newest fil
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from bucketfmt.format.names.instants import State
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.format.timeline.commit_metadata import CommitMetadata
 from bucketfmt.limits import Limits
+from bucketfmt.snapshot.kept_commits import KeptCommits
+from bucketfmt.snapshot.written_files import IDEMPOTENCY_KEY
 from bucketfmt.storage.store import Store
 from bucketfmt.timeline.history import list_archive_files, load_archive_file
 from bucketfmt.timeline.load import load_commit_metadata
 from bucketfmt.timeline.timeline import Instant, Timeline
 from bucketfmt.write.commit.result import CommitResult, result_of
 
-__all__ = ["IDEMPOTENCY_KEY", "KeyedCommits"]
-
-IDEMPOTENCY_KEY = "bucketfmt.idempotency_key"
-"""Entry of a commit's `extraMetadata`."""
+__all__ = ["KeyedCommits"]
 
 _ARCHIVED_INSTANTS_MAX = 10_000
 
 
 class KeyedCommits:
-    """Finds commits of one table by their keys; reads each file of the archive once."""
+    """Finds commits of one table by their keys; reads each commit, and archive file, once."""
 
-    def __init__(self, store: Store, limits: Limits) -> None:
-        self._store, self._limits = store, limits
+    def __init__(self, store: Store, limits: Limits, kept: KeptCommits) -> None:
+        self._store, self._limits, self._kept = store, limits, kept
+        self._listed: tuple[Instant, Sequence[tuple[str, int]]] | None = None
         self._archived: dict[tuple[str, int], tuple[int, dict[str, CommitResult]]] = {}
 
     def find(self, timeline: Timeline, config: TableConfig, key: str) -> CommitResult | None:
         """Return the newest commit with the key, active or archived."""
-        for instant in reversed(timeline.writes.completed.instants):
-            metadata = load_commit_metadata(self._store, config, instant, self._limits)
-            if metadata.extra_metadata.get(IDEMPOTENCY_KEY) == key:
+        instants = timeline.writes.completed.instants
+        records = self._kept.load(config, instants)
+        for instant, record in zip(reversed(instants), reversed(records), strict=True):
+            if record.idempotency_key == key:
+                metadata = load_commit_metadata(self._store, config, instant, self._limits)
                 return result_of(instant, metadata, repeated=True)
         # An instant is archived before it leaves the timeline that was just looked at.
-        return self._find_archived(config, key)
+        return self._find_archived(config, instants, key)
 
-    def _find_archived(self, config: TableConfig, key: str) -> CommitResult | None:
+    def _list_archive(
+        self, config: TableConfig, instants: Sequence[Instant]
+    ) -> Sequence[tuple[str, int]]:
+        """Return the files of the archive, which are those of before if no write left since.
+
+        Writes leave the timeline in their order: if the first is still there, no other has left.
+        """
+        if self._listed is None or self._listed[0] not in instants[:1]:
+            files = list_archive_files(self._store, config, self._limits)
+            if not instants:
+                return files
+            self._listed = instants[0], files
+        return self._listed[1]
+
+    def _find_archived(
+        self, config: TableConfig, instants: Sequence[Instant], key: str
+    ) -> CommitResult | None:
         seen = 0
-        for file in reversed(list_archive_files(self._store, config, self._limits)):
+        for file in reversed(self._list_archive(config, instants)):
             if file not in self._archived:
                 self._archived[file] = self._load(config, file[0])
             number, found = self._archived[file]

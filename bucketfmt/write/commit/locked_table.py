@@ -11,12 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.format.timeline.instant_content import InstantContent
 from bucketfmt.limits import Limits
 from bucketfmt.storage.folder_store import FolderStore
 from bucketfmt.storage.store import Store
+from bucketfmt.storage.streams import beside
 from bucketfmt.timeline.clock import InstantClock, known_times
 from bucketfmt.timeline.heartbeat import Heartbeat, Heartbeats
 from bucketfmt.timeline.load import load_timeline
@@ -63,8 +65,14 @@ class LockedTable:
         lock: The lock, which can be lost while it is held.
     """
 
-    def __init__(self, table: WritableTable, config: TableConfig, lock: TableLock) -> None:
-        """Set up; see the attributes."""
+    def __init__(
+        self,
+        table: WritableTable,
+        config: TableConfig,
+        lock: TableLock,
+        timeline: Timeline | None = None,
+    ) -> None:
+        """Set up; see the attributes. The timeline is loaded when it is asked for, or given."""
         self.store = table.store
         self.config = config
         self.limits = table.limits
@@ -75,7 +83,7 @@ class LockedTable:
         self._locks = table.locks
         self._publish_hooks = table.publish_hooks
         self.prepare_removal = table.prepare_removal
-        self._timeline: Timeline | None = None
+        self._timeline = timeline
 
     @property
     def timeline(self) -> Timeline:
@@ -250,8 +258,12 @@ class WritableTable:
         machine: Machine,
         publish_hooks: tuple[PublishHook, ...] = (),
         removal_hooks: tuple[RemovalHook, ...] = (),
+        config: TableConfig | None = None,
     ) -> None:
-        """Set up; see the attributes."""
+        """Set up; see the attributes.
+
+        `config` is the table's properties as they were read last, where they were.
+        """
         self.store = store
         self.limits = limits
         self.locks = locks
@@ -260,6 +272,7 @@ class WritableTable:
         self.machine = machine
         self.publish_hooks = publish_hooks
         self.removal_hooks = removal_hooks
+        self._config = config
 
     def prepare_removal(self, requested_time: str) -> None:
         """Take back what the publish hooks have done for an instant that is not to complete.
@@ -281,6 +294,18 @@ class WritableTable:
             UnsupportedError: the table is of a version that is not written.
         """
         with self.locks.taken() as lock:
-            config = load_config(self.store, self.limits)
+            config, timeline = self._load()
             config.check_written_version()
-            yield LockedTable(self, config, lock)
+            yield LockedTable(self, config, lock, timeline)
+
+    def _load(self) -> tuple[TableConfig, Timeline | None]:
+        """Return the properties, and over a network the timeline, which is asked for beside."""
+        before = self._config
+        if before is None or self.store.failures_are_final:
+            self._config = load_config(self.store, self.limits)
+            return self._config, None
+        listing = partial(load_timeline, self.store, before, self.limits)
+        with beside(self.store, listing) as listed:
+            self._config = config = load_config(self.store, self.limits)
+            timeline = listed()
+        return config, timeline if config.properties == before.properties else None

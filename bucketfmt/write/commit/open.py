@@ -13,6 +13,7 @@ from bucketfmt.arguments import check_bool, check_choice, check_int, check_kind,
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.limits import Limits
 from bucketfmt.process import this_process
+from bucketfmt.snapshot.kept_commits import KeptCommits
 from bucketfmt.storage.store import Store
 from bucketfmt.timeline.clock import InstantClock
 from bucketfmt.timeline.heartbeat import Heartbeats
@@ -24,14 +25,17 @@ from bucketfmt.timeline.lock import (
     Waiting,
 )
 from bucketfmt.timeline.machine import Machine
-from bucketfmt.timeline.storage_based_lock import StorageBasedLock
+from bucketfmt.timeline.storage_based_lock import ReleasedLease, StorageBasedLock
 from bucketfmt.write.commit.non_blocking import Concurrency
 from bucketfmt.write.commit.transactions import Transactions
 from bucketfmt.write.metadata.keeper import MetadataKeeper, MetadataPolicy
 
 __all__ = ["WriterConfig", "open_transactions"]
 
-_LOCAL_VALIDITY_S, _LOCAL_RENEW_S = 20.0, 2.0
+_LOCAL_LEASE_S, _REMOTE_LEASE_S = 20.0, 300.0  # the latter is Hudi's
+_RENEWALS_IN_LEASE = 10
+_LEASE_MIN_S = 1.0
+_WAITING_S = 60.0  # beyond the lease of a writer that died
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +49,11 @@ class WriterConfig:
             exclude threads, forked children, processes and machines alike. `process`: excludes
             only the threads of the process that made this value; writes from another process, a
             forked child or one that the value was sent to, raise UnsupportedError.
-        lock_timeout_s: How long to wait for it.
+        lock_timeout_s: How long to wait for it; None: one minute longer than the lock of a writer
+            that died lasts, so that a write waits for such a lock to end.
+        lock_lease_s: How long the lease of `storage` outlasts a writer that died (Hudi's
+            `hoodie.write.lock.storage.validity.timeout.secs`); it is renewed ten times as often.
+            None: 300 s, or 20 s on a disk.
         lock_expire_minutes: Hudi's `hoodie.write.lock.filesystem.expire`.
         clock_skew_s: How far the clocks of the writers' machines may differ.
         heartbeat_interval_s: Hudi's `hoodie.client.heartbeat.interval_in_ms`.
@@ -67,7 +75,8 @@ class WriterConfig:
     """
 
     lock: Literal["auto", "storage", "filesystem", "process"] = "auto"
-    lock_timeout_s: float = 60.0
+    lock_timeout_s: float | None = None
+    lock_lease_s: float | None = None
     lock_expire_minutes: int = 0
     clock_skew_s: float = 0.001
     heartbeat_interval_s: float = 60.0
@@ -79,7 +88,10 @@ class WriterConfig:
 
     def __post_init__(self) -> None:
         check_choice("lock", self.lock, ("auto", "storage", "filesystem", "process"))
-        check_number("lock_timeout_s", self.lock_timeout_s, 0)
+        if self.lock_timeout_s is not None:
+            check_number("lock_timeout_s", self.lock_timeout_s, 0)
+        if self.lock_lease_s is not None:
+            check_number("lock_lease_s", self.lock_lease_s, _LEASE_MIN_S)
         check_int("lock_expire_minutes", self.lock_expire_minutes, 0)
         check_number("clock_skew_s", self.clock_skew_s, 0)
         check_number("heartbeat_interval_s", self.heartbeat_interval_s, 0)
@@ -90,9 +102,20 @@ class WriterConfig:
 
 
 def open_transactions(
-    store: Store, config: TableConfig, limits: Limits, writer: WriterConfig
+    store: Store,
+    config: TableConfig,
+    limits: Limits,
+    writer: WriterConfig,
+    kept_commits: KeptCommits | None = None,
 ) -> Transactions:
     """Return what begins commits on a table.
+
+    Args:
+        store: The table's files.
+        config: The table's properties.
+        limits: Bounds on what is read.
+        writer: How to write.
+        kept_commits: Those that were read of the table.
 
     Raises:
         UnsupportedError: the table is of version 3, 4 or 5.
@@ -117,22 +140,45 @@ def open_transactions(
         ),
         machine,
         MetadataKeeper(writer.metadata_table),
+        kept_commits or KeptCommits(store, limits),
+        config,
     )
 
 
 def _open_locks(store: Store, limits: Limits, writer: WriterConfig) -> LockProvider:
     machine = writer.machine
+    timeout_s = writer.lock_timeout_s
+    if timeout_s is None:
+        timeout_s = _lease_s(store, writer) + _WAITING_S
     waiting = Waiting(
-        timeout_s=writer.lock_timeout_s,
+        timeout_s=timeout_s,
         random=machine.random,
         monotonic=machine.monotonic,
         sleep=machine.sleep,
         acquire=machine.acquire,
     )
-    return LockProvider(partial(_new_lock, store, limits, writer), waiting)
+    new_lock = partial(_new_lock, store, limits, writer, ReleasedLease())
+    return LockProvider(new_lock, waiting)
 
 
-def _new_lock(store: Store, limits: Limits, writer: WriterConfig, waiting: Waiting) -> TableLock:
+def _lease_s(store: Store, writer: WriterConfig) -> float:
+    """Return how long a lock outlasts a writer that died; 0 for a lock that does not end so."""
+    if writer.lock == "process":
+        return 0.0
+    if writer.lock == "filesystem":
+        return writer.lock_expire_minutes * 60.0
+    if writer.lock_lease_s is not None:
+        return writer.lock_lease_s
+    return _REMOTE_LEASE_S if "://" in store.uri else _LOCAL_LEASE_S
+
+
+def _new_lock(
+    store: Store,
+    limits: Limits,
+    writer: WriterConfig,
+    released: ReleasedLease,
+    waiting: Waiting,
+) -> TableLock:
     """Return a lock for one acquisition, which no other acquisition takes for its own."""
     machine = writer.machine
     if writer.lock == "process":
@@ -146,15 +192,15 @@ def _new_lock(store: Store, limits: Limits, writer: WriterConfig, waiting: Waiti
             waiting=waiting,
             limits=limits,
         )
-    lock = partial(
-        StorageBasedLock,
+    lease_s = _lease_s(store, writer)
+    return StorageBasedLock(
         store,
+        validity_s=lease_s,
+        renew_s=lease_s / _RENEWALS_IN_LEASE,
         owner=machine.new_uuid(),
         now=machine.now,
         repeat=machine.repeat,
         waiting=waiting,
         limits=limits,
+        released=released,
     )
-    if "://" in store.uri:
-        return lock()
-    return lock(validity_s=_LOCAL_VALIDITY_S, renew_s=_LOCAL_RENEW_S)

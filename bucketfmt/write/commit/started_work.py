@@ -16,6 +16,7 @@ from typing import TypeVar
 from bucketfmt.errors import BucketfmtError, UnsupportedError
 from bucketfmt.format.timeline.commit_metadata import CommitMetadata, WriteStat
 from bucketfmt.process import this_process
+from bucketfmt.storage.streams import do_together
 from bucketfmt.timeline.heartbeat import Heartbeat
 from bucketfmt.timeline.markers import delete_announced_files, delete_markers
 from bucketfmt.timeline.timeline import Instant
@@ -114,9 +115,12 @@ class PendingInstant:
 
     def end(self) -> None:
         """Delete what nobody needs once the instant is completed."""
-        with suppress(BucketfmtError):  # markers of a completed instant hurt no one
-            delete_markers(self.table.store, self.instant)
-        self.heartbeat.stop()
+
+        def delete() -> None:
+            with suppress(BucketfmtError):  # markers of a completed instant hurt no one
+                delete_markers(self.table.store, self.instant)
+
+        do_together(self.table.store, delete, self.heartbeat.stop)
 
 
 class StartedWork(ABC):

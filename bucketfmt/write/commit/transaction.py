@@ -9,8 +9,9 @@ TransactionManager.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 
 import msgspec
 
@@ -29,6 +30,7 @@ from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.format.timeline.commit_metadata import CommitMetadata, WriteStat
 from bucketfmt.snapshot.overtaken import find_what_may_be_archived
 from bucketfmt.storage.store import Store
+from bucketfmt.storage.streams import beside
 from bucketfmt.timeline.heartbeat import Heartbeat
 from bucketfmt.timeline.history import load_history
 from bucketfmt.timeline.load import load_timeline
@@ -141,28 +143,35 @@ class Transaction(PendingInstant):
                 commit in conflict with it, and the commit could not be taken back.
             UnsupportedError: this is a forked child, and the parent began the commit.
         """
-        self.delete_other_files(metadata.partition_to_write_stats)
-        with self.table.locked() as table:
-            timeline = table.timeline
-            if idempotency_key is not None:
-                found = self._keyed_commits.find(timeline, table.config, idempotency_key)
-                if found is not None:
-                    self._abort()
-                    return found
-            metadata = self._without_conflicts(before, timeline, metadata, basis, may_overlap)
-            self._is_tried = True
-            if put_index is not None:
-                self._has_put_index = True
-                put_index(table.store)
-            lost: LockLostError | None = None
-            try:
-                done = self.complete(table, metadata)
-            except LockLostError as error:
-                lost = error
+        store, lost = self.table.store, None
+        others = partial(self.delete_other_files, metadata.partition_to_write_stats)
+        with ExitStack() as ending:
+            deleted = ending.enter_context(beside(store, others))
+            with self.table.locked() as table:
+                timeline = table.timeline
+                if idempotency_key is not None:
+                    found = self._keyed_commits.find(timeline, table.config, idempotency_key)
+                    if found is not None:
+                        deleted()
+                        self._abort()
+                        return found
+                metadata = self._without_conflicts(before, timeline, metadata, basis, may_overlap)
+                deleted()
+                self._is_tried = True
+                if put_index is not None:
+                    self._has_put_index = True
+                    put_index(table.store)
+                try:
+                    done = self.complete(table, metadata)
+                except LockLostError as error:
+                    lost = error
+                else:
+                    self._is_ended = True
+                    ending.enter_context(beside(store, self.end))  # while the lock is released
         if lost is not None:
             done = self._settle(lost, metadata, basis, before, may_overlap)
-        self._is_ended = True
-        self.end()
+            self._is_ended = True
+            self.end()
         return result_of(done, metadata, copied_for=self._find_copied_for(metadata, basis))
 
     def _settle(

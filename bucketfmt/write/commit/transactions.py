@@ -7,14 +7,17 @@ Source: BaseHoodieWriteClient.startCommit, BaseHoodieTableServiceClient.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from functools import partial
 
 from bucketfmt.errors import ConflictError
 from bucketfmt.format.names.instants import State
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.format.timeline.plans import RequestedReplaceMetadata
 from bucketfmt.limits import Limits
+from bucketfmt.snapshot.kept_commits import KeptCommits
 from bucketfmt.storage.store import Store
+from bucketfmt.storage.streams import beside
 from bucketfmt.timeline.clock import InstantClock
 from bucketfmt.timeline.heartbeat import Heartbeat, Heartbeats
 from bucketfmt.timeline.load import load_timeline
@@ -53,6 +56,8 @@ class Transactions(WritableTable):
         heartbeats: Heartbeats,
         machine: Machine,
         metadata_keeper: MetadataKeeper,
+        kept_commits: KeptCommits,
+        config: TableConfig,
     ) -> None:
         """Set up.
 
@@ -64,6 +69,8 @@ class Transactions(WritableTable):
             heartbeats: See `WritableTable`.
             machine: See `WritableTable`.
             metadata_keeper: Keeps the metadata table in step.
+            kept_commits: Of the table.
+            config: The table's properties, as they were read last.
         """
         super().__init__(
             store,
@@ -74,9 +81,10 @@ class Transactions(WritableTable):
             machine,
             publish_hooks=(metadata_keeper.bring_in_step,),
             removal_hooks=(metadata_keeper.take_back,),
+            config=config,
         )
         self.metadata_keeper = metadata_keeper
-        self._keyed_commits = KeyedCommits(store, limits)
+        self._keyed_commits = KeyedCommits(store, limits, kept_commits)
 
     def begin(self, action: str) -> Transaction:
         """Return a commit that is inflight, once what dead writers left is removed.
@@ -90,12 +98,15 @@ class Transactions(WritableTable):
             ConflictError: a restore was begun and not finished.
         """
         content = RequestedReplaceMetadata() if action == "replacecommit" else None
-        with self.recovered() as table:
+        with ExitStack() as beginning, self.recovered() as table:
             config, timeline = table.config, table.timeline
             instant, heartbeat = table.request_alive(action, content)
-        transaction = Transaction(self, self._keyed_commits, config, timeline, instant, heartbeat)
-        with transaction.aborted_on_error():
-            put_inflight(self.store, config, instant.requested_time, action)
+            transaction = Transaction(
+                self, self._keyed_commits, config, timeline, instant, heartbeat
+            )
+            beginning.enter_context(transaction.aborted_on_error())
+            put = partial(put_inflight, self.store, config, instant.requested_time, action)
+            beginning.enter_context(beside(self.store, put))  # while the lock is released
         return transaction
 
     def join(self, instant: str, action: str) -> Heartbeat:

@@ -25,9 +25,9 @@ from bucketfmt.arguments import (
 from bucketfmt.format.timeline.commit_metadata import CommitMetadata
 from bucketfmt.format.timeline.write_operation import WriteOperation
 from bucketfmt.progress import ProgressCallback
+from bucketfmt.snapshot.written_files import IDEMPOTENCY_KEY
 from bucketfmt.table.pinned import PinnedTable
 from bucketfmt.timeline.timeline import Timeline
-from bucketfmt.write.commit.keyed_commits import IDEMPOTENCY_KEY
 from bucketfmt.write.commit.non_blocking import Concurrency
 from bucketfmt.write.commit.receipts import stats_by_partition
 from bucketfmt.write.commit.result import CommitResult, nothing_done
@@ -265,6 +265,8 @@ class StartedWrite(StartedWork):
             paths = given
         else:
             paths = set(self._dropped)
+        if not paths:
+            return {}
         known = sorted(paths & set(snapshot.partitions))
         found = {path: [s.file_id for s in snapshot.slices(path)] for path in known}
         return {path: file_ids for path, file_ids in found.items() if file_ids}

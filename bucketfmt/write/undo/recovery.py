@@ -27,7 +27,7 @@ def recover(rollbacks: Rollbacks) -> None:
         CorruptError: what is left of a failed write does not decode.
     """
     planner, table = rollbacks.planner, rollbacks.table
-    timeline = table.load_timeline()
+    timeline = table.timeline
     if not timeline.pending.instants:
         return
     check_no_restore(timeline)

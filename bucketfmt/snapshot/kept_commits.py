@@ -1,0 +1,78 @@
+"""The commits of a table that were read already: a completed instant does not change.
+
+I/O: reads the instants' files that are not kept yet, many at a time, the newest first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bucketfmt.errors import BucketfmtError, CorruptError
+from bucketfmt.format.names.paths import join_path
+from bucketfmt.format.table.table_config import TableConfig
+from bucketfmt.format.timeline.commit_metadata import CommitMetadata
+from bucketfmt.limits import Limits
+from bucketfmt.process import Mutex
+from bucketfmt.snapshot.written_files import CommitRecord
+from bucketfmt.storage.store import Store
+from bucketfmt.storage.streams import map_in_threads, waiting_count
+from bucketfmt.timeline.load import load_commit_metadata
+from bucketfmt.timeline.timeline import Instant
+
+__all__ = ["KeptCommits"]
+
+
+class KeptCommits:
+    """Loads the commits of one table, each once. Safe to use from several threads."""
+
+    def __init__(self, store: Store, limits: Limits) -> None:
+        self._store, self._limits = store, limits
+        self._kept: dict[Instant, CommitRecord] = {}
+        self._guard = Mutex()
+
+    def load(self, config: TableConfig, instants: Sequence[Instant]) -> tuple[CommitRecord, ...]:
+        """Return the commits of all completed writes of a timeline, in the order given.
+
+        Commits of other instants, which have left the timeline, are kept no longer.
+
+        Raises:
+            CorruptError: a commit does not decode.
+            NotFoundError: the file of an instant is gone.
+        """
+        newest_first = instants[::-1]
+        found = map_in_threads(
+            lambda instant: self.load_one(config, instant), newest_first, waiting_count(self._store)
+        )
+        with self._guard:
+            self._kept = dict(zip(newest_first, found, strict=True))
+        return tuple(found[::-1])
+
+    def load_one(self, config: TableConfig, instant: Instant) -> CommitRecord:
+        """Return the commit of one completed write. Errors as of `load`."""
+        found = self._kept.get(instant)
+        if found is None:
+            found = _load_commit(self._store, config, instant, self._limits)
+            with self._guard:
+                found = self._kept.setdefault(instant, found)
+        return found
+
+
+def _load_commit(
+    store: Store, config: TableConfig, instant: Instant, limits: Limits
+) -> CommitRecord:
+    path = join_path(config.timeline_path, instant.file_name)
+    metadata = load_commit_metadata(store, config, instant, limits)
+    if instant.action == "replacecommit" and metadata == CommitMetadata():
+        # Hudi reads it as one that replaced nothing, and so the replaced rows a second time.
+        raise CorruptError(
+            "a completed replacecommit that is empty: which file groups it replaced is lost; "
+            "restore the file",
+            path=path,
+        )
+    # In layout 1 only a file's modification time would tell, which a copy does not keep.
+    tells = config.timeline_layout > 1 and not instant.legacy
+    completed = (instant.completion_time if tells else None) or instant.requested_time
+    try:
+        return CommitRecord.from_metadata(instant.requested_time, completed, metadata, limits)
+    except BucketfmtError as error:
+        raise error.within(path=path) from None
