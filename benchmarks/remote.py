@@ -51,6 +51,15 @@ class _Owed:
     requests: int | None = None
 
 
+_SLOW_SERVER = (
+    "moto answers some 30 to 60 requests a second, so a thread's next request follows another's "
+    "answer that it did not wait for. `tests/write/test_requests.py` counts without a clock."
+)
+_ROWS_DEPTH = (
+    "the state is read in three steps (timeline, commit, folder), a lock takes four and publishing "
+    "six; Hudi's protocol has the heartbeat, requested and inflight files and the marker, which "
+    "deltalake has not."
+)
 _OWED = {
     "open": _Owed(2),
     "lookup with partition, cold": _Owed(6),
@@ -354,7 +363,10 @@ def _figures(work: str, by_peer: dict[str, _Done]) -> list[Figure]:
     figures = []
     if work in _OWED:
         owed = _OWED[work]
-        figures.append(Figure(f"{work}: depth", ours.depth, "requests", at_most=owed.depth))
+        cause = _SLOW_SERVER if "160" in work else _ROWS_DEPTH
+        figures.append(
+            Figure(f"{work}: depth", ours.depth, "requests", at_most=owed.depth, cause=cause)
+        )
         if owed.requests is not None:
             figures.append(
                 Figure(f"{work}: requests", len(ours.every), "requests", at_most=owed.requests)

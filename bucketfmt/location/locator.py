@@ -153,7 +153,9 @@ class BucketLocator:
         partitions: Sequence[str] | None = None,
     ) -> Iterator[Located]:
         """Yield the file slices of each key's bucket. As `Locator.locate`."""
-        every = self._snapshot.partitions
+        # Listing all partitions is for keys that may be in any.
+        is_anywhere = partition_paths is None and partitions is None
+        every = self._snapshot.partitions if is_anywhere else ()
         for path, own, rows in keys_by_partition(every, record_keys, partition_paths, partitions):
             layout = self.layout(path)
             bucket_ids = layout.assign(own)
@@ -164,7 +166,7 @@ class BucketLocator:
         self, record_keys: pa.ChunkedArray, partition_paths: pa.ChunkedArray | None
     ) -> Iterator[tuple[FileSlice, pa.Array]]:
         """Yield the file slices of the keys' buckets, and those of no bucket."""
-        every = self._snapshot.partitions
+        every = self._snapshot.partitions if partition_paths is None else ()
         for path, own, _ in keys_by_partition(every, record_keys, partition_paths):
             yield from self._candidates(path, pc.unique(own))
 

@@ -310,6 +310,7 @@ def test_a_read_whose_arguments_mean_nothing(table: bf.Table, name: str) -> None
         ({"metadata_table": "keep"}, ValueError, "metadata_table is sync, drop or refuse"),
         ({"concurrency": None}, ValueError, "concurrency is optimistic or non_blocking"),
         ({"lock_timeout_s": "1"}, TypeError, "lock_timeout_s is a number"),
+        ({"lock_lease_s": 0.5}, ValueError, "lock_lease_s is 1"),
         ({"lock_timeout_s": -1}, ValueError, "lock_timeout_s is 0 or more"),
         ({"lock_timeout_s": float("nan")}, ValueError, "lock_timeout_s is 0 or more"),
         ({"lock_expire_minutes": 0.5}, TypeError, "lock_expire_minutes is an integer"),

@@ -294,12 +294,17 @@ class WritableTable:
             UnsupportedError: the table is of a version that is not written.
         """
         with self.locks.taken() as lock:
-            config, timeline = self._load()
+            config, timeline = self.load()
             config.check_written_version()
             yield LockedTable(self, config, lock, timeline)
 
-    def _load(self) -> tuple[TableConfig, Timeline | None]:
-        """Return the properties, and over a network the timeline, which is asked for beside."""
+    def load(self) -> tuple[TableConfig, Timeline | None]:
+        """Return the properties, and over a network the timeline, which is asked for beside.
+
+        Raises:
+            CorruptError: the properties are damaged.
+            StorageError: the store failed.
+        """
         before = self._config
         if before is None or self.store.failures_are_final:
             self._config = load_config(self.store, self.limits)

@@ -186,6 +186,7 @@ class Transactions(WritableTable):
         """
         if idempotency_key is None:
             return None
-        config = load_config(self.store, self.limits)
-        timeline = load_timeline(self.store, config, self.limits)
+        config, timeline = self.load()
+        if timeline is None:
+            timeline = load_timeline(self.store, config, self.limits)
         return self._keyed_commits.find(timeline, config, idempotency_key)

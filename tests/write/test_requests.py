@@ -1,0 +1,174 @@
+"""How many requests the main works send to an object store, and how many wait for one another.
+
+Nothing takes time here. Each request takes a tick of a clock, and what a pool of threads does at
+the same time begins at the same tick.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import bucketfmt as bf
+from bucketfmt.api import Table
+from bucketfmt.limits import DEFAULT_LIMITS
+from bucketfmt.storage import streams
+from bucketfmt.testing.memory_store import MemoryStore
+from bucketfmt.timeline.table_properties import load_config
+from tests.write.models import SCHEMA, rows
+
+_COMMITS = 8
+_VERBS = {
+    **dict.fromkeys(("read", "read_versioned", "open_arrow", "list", "info"), 1),
+    **dict.fromkeys(("put_if_absent", "replace", "replace_if", "delete"), 1),
+    "delete_tree": 2,  # a listing, then a request for what is there
+}
+
+
+class Ticks:
+    """The requests, and the depth of the last one."""
+
+    def __init__(self) -> None:
+        self.number = self.now = 0
+        self.told: list[tuple[str, str]] = []
+        self.is_within = False
+
+
+class CountedStore(MemoryStore):
+    """A store in memory that stands for one over a network."""
+
+    ticks: Ticks
+
+    @property
+    def failures_are_final(self) -> bool:
+        return False
+
+    def __getattribute__(self, name: str) -> Any:
+        found = super().__getattribute__(name)
+        if name not in _VERBS:
+            return found
+
+        def counted(path: str, *arguments: object) -> Any:
+            ticks = self.ticks
+            if not ticks.is_within:  # a verb of the store in memory calls another
+                ticks.number += _VERBS[name]
+                ticks.now += _VERBS[name]
+                ticks.told.append((name, path))
+            before, ticks.is_within = ticks.is_within, True
+            try:
+                return found(path, *arguments)
+            finally:
+                ticks.is_within = before
+
+        return counted
+
+
+class Pool:
+    """A pool of threads that makes each call at once, and sets the clock back."""
+
+    ticks: Ticks
+
+    def __init__(self, _workers: int) -> None:
+        self._ended = 0
+
+    def __enter__(self) -> Pool:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.ticks.now = max(self.ticks.now, self._ended)
+
+    def submit(self, call: Callable[..., Any], *arguments: object) -> Done:
+        began = self.ticks.now
+        try:
+            return Done(self.ticks, call(*arguments))
+        finally:
+            self._ended = max(self._ended, self.ticks.now)
+            self.ticks.now = began
+
+    def map(self, call: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
+        done = [self.submit(call, item) for item in items]
+        return iter([each.result() for each in done])
+
+
+class Done:
+    def __init__(self, ticks: Ticks, value: Any) -> None:
+        self._ticks, self._value, self._ended = ticks, value, ticks.now
+
+    def result(self) -> Any:
+        self._ticks.now = max(self._ticks.now, self._ended)
+        return self._value
+
+
+@pytest.fixture
+def ticks(monkeypatch: pytest.MonkeyPatch) -> Ticks:
+    ticks = Ticks()
+    monkeypatch.setattr(Pool, "ticks", ticks, raising=False)
+    monkeypatch.setattr(CountedStore, "ticks", ticks, raising=False)
+    monkeypatch.setattr(streams, "ThreadPoolExecutor", Pool)
+    return ticks
+
+
+@contextmanager
+def at_most(ticks: Ticks, requests: int, depth: int) -> Iterator[None]:
+    ticks.number = ticks.now = 0
+    ticks.told = []
+    yield
+    told = "\n".join(f"{verb} {path}" for verb, path in ticks.told)
+    assert (ticks.number <= requests, ticks.now <= depth) == (True, True), (
+        f"{ticks.number} requests, {ticks.now} deep:\n{told}"
+    )
+
+
+@pytest.fixture
+def store(tmp_path: Path, ticks: Ticks) -> CountedStore:
+    """Return a table of three partitions and several commits."""
+    table = bf.create(
+        f"{tmp_path}/trips",
+        schema=SCHEMA,
+        record_key=["id"],
+        partition_by=["region"],
+        ordering=["ts"],
+        index=bf.SimpleBucketIndex(2),
+        table_type="COPY_ON_WRITE",
+    )
+    for ts in range(_COMMITS):
+        table.upsert(rows(range(30), ts))
+    return CountedStore.of_folder(f"{tmp_path}/trips")  # type: ignore[return-value]
+
+
+def opened(store: CountedStore) -> Table:
+    return Table(store, load_config(store, DEFAULT_LIMITS), DEFAULT_LIMITS, None)
+
+
+def test_requests_of_reads(store: CountedStore, ticks: Ticks) -> None:
+    key = pa.table({"id": ["key-000003"], "region": ["us"]})
+    with at_most(ticks, 1, 1):
+        table = opened(store)
+    # The timeline, properties, commits beside the metadata folder, the partition, and the file.
+    with at_most(ticks, 5 + _COMMITS, 5):
+        assert table.lookup(key).num_rows == 1
+    with at_most(ticks, 2, 2):
+        assert table.lookup(key).num_rows == 1
+    with at_most(ticks, 5, 3):
+        table.locate(["key-000003"])
+
+
+def test_requests_of_an_upsert(store: CountedStore, ticks: Ticks) -> None:
+    with at_most(ticks, 28 + _COMMITS, 21):
+        opened(store).upsert(rows([3], 100))
+    table = opened(store)
+    table.upsert(rows([3], 101))
+    with at_most(ticks, 26, 18):
+        table.upsert(rows([3], 102))
+    with at_most(ticks, 26 + 4 * 5, 20):  # five files more, and two partitions
+        table.upsert(rows(range(30), 103))
+    table.upsert(rows([3], 103), idempotency_key="a")
+    with at_most(ticks, 28, 20):
+        table.upsert(rows([3], 104), idempotency_key="b")
+    with at_most(ticks, 4, 3):
+        assert table.upsert(rows([3], 105), idempotency_key="b").repeated
