@@ -108,7 +108,7 @@ def plays_of(version: str, kind: str, has_metadata_table: bool = False) -> list[
     if kind in shapes_of(version):
         return ["shapes"]
     if kind in record_kinds_of(version):
-        has_secondary = version == "1.2.0" and not kind.endswith("partition")
+        has_secondary = version != "0.15.0" and not kind.endswith("partition")
         return ["metadata table", *(["secondary index"] if has_secondary else [])]
     overlaps = version != "0.15.0" and kind in ("mor-simple", "mor-rules")
     return [
