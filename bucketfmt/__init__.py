@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from bucketfmt.resize.growth import Duration
     from bucketfmt.resize.plan_migrate import MigratePreview, MigrateResult
     from bucketfmt.resize.plan_rehash import RehashPreview
+    from bucketfmt.resize.plan_rescale import RescalePreview
     from bucketfmt.resize.plan_ring import ResizePreview
     from bucketfmt.resize.rewrite import StartedRewrite
     from bucketfmt.resize.rewrite_task import RewriteTask
@@ -119,6 +120,7 @@ __all__ = [
     "Recommendation",
     "RecordIndex",
     "RehashPreview",
+    "RescalePreview",
     "ResizeArguments",
     "ResizePreview",
     "RestoreResult",
@@ -192,6 +194,7 @@ _MODULES = {
     "RehashPreview": "bucketfmt.resize.plan_rehash",
     "ResizeArguments": "bucketfmt.api",
     "ResizePreview": "bucketfmt.resize.plan_ring",
+    "RescalePreview": "bucketfmt.resize.plan_rescale",
     "RestoreResult": "bucketfmt.write.undo.restore",
     "RewriteTask": "bucketfmt.resize.rewrite_task",
     "RollbackResult": "bucketfmt.write.undo.plan_rollback",

@@ -53,8 +53,10 @@ from bucketfmt.resize.plan_migrate import (
     Migration,
 )
 from bucketfmt.resize.plan_rehash import RehashPreview
+from bucketfmt.resize.plan_rescale import RescalePreview
 from bucketfmt.resize.plan_ring import ResizeLimits, ResizePreview
 from bucketfmt.resize.rehash import Rehasher
+from bucketfmt.resize.rescale import Rescaler
 from bucketfmt.resize.rewrite import StartedRewrite
 from bucketfmt.resize.ring import RingResizer
 from bucketfmt.resize.split_policies import SplitPolicy, parse_split_policy
@@ -780,6 +782,63 @@ class Table(ReadableTable):
     def _migrator(self) -> Migrator:
         return Migrator(self._listed_snapshot, self._index_finder, self._transactions)
 
+    def rescale(
+        self,
+        rules: str,
+        *,
+        default: int | None = None,
+        add: bool = False,
+        codec: Codec | None = None,
+        progress: ProgressCallback | None = None,
+    ) -> CommitResult | None:
+        """Give partitions numbers of buckets by rules (Hudi 1.1 and later, RFC-89).
+
+        Only partitions whose number changes are rewritten, in one replacecommit, as `rehash` does.
+        A simple bucket index with one number for all partitions becomes one with rules; the table
+        keeps rules from then on. Other rules take the place of those of now.
+
+        `t.rescale("^2024-,16;^2023-,4", default=8)` gives partitions of a year so many buckets, and
+        `t.rescale("^2025-01-31$,32", add=True)` one partition, and no other.
+
+        Args:
+            rules: `regex,number` at each `;`. The first rule whose regex is found anywhere in the
+                path of a partition tells the number of its buckets.
+            default: The number of buckets where no rule matches; by default as it is.
+            add: The rules go before those of now, instead of taking their place.
+            codec: Of parquet; by default that of the table's files.
+            progress: Called as pieces of the table are done.
+
+        Returns:
+            The commit; None if the table has these rules already.
+
+        Raises:
+            ValueError: the rules are malformed, or there is no such number of buckets.
+            UnsupportedError: the table has no simple bucket index, or is of a version before 9; or
+                a regex is not supported.
+            LimitError: there are too many rules.
+            ConflictError: a compaction or a clustering is pending, somebody else changed the
+                buckets, or other writers changed the table faster than it could be divided again.
+                Nothing was published.
+            CorruptError: a file is missing or damaged, or has keys of other buckets.
+            LockTimeoutError: the table lock could not be acquired.
+        """
+        _check_rescale(rules, default, add)
+        _check_compaction(1, codec, progress)
+        done = self._rescaler().run(rules, default, add=add, codec=codec, progress=progress)
+        if done is not None:
+            self._index_finder.forget_argument()
+        return done
+
+    def preview_rescale(
+        self, rules: str, *, default: int | None = None, add: bool = False
+    ) -> RescalePreview:
+        """Return what `rescale` would do now. Reads only; raises the errors of its planning."""
+        _check_rescale(rules, default, add)
+        return self._rescaler().preview(rules, default, add=add)
+
+    def _rescaler(self) -> Rescaler:
+        return Rescaler(self._listed_snapshot, self._index_finder, self._transactions)
+
     def clean(
         self,
         *,
@@ -1115,6 +1174,13 @@ def _resize_limits(options: ResizeArguments) -> tuple[ResizeLimits, Sequence[str
     columns = () if sort_by is None else tuple(check_names("sort_by", sort_by))
     numbers = {name: check_int(name, value, 1) for name, value in given.items()}
     return ResizeLimits(split=policy, sort_by=columns, **numbers), partitions
+
+
+def _check_rescale(rules: object, default: object, add: object) -> None:
+    check_text("rules", rules)
+    if default is not None:
+        check_int("default", default, 1)
+    check_bool("add", add)
 
 
 class WriteArguments(TypedDict, total=False):

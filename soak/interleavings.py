@@ -103,6 +103,7 @@ SECONDS: Mapping[str, Act] = {
     "rehash": lambda t: t.rehash(3),
     "resize": lambda t: t.resize(max_file_size=1, max_buckets=4),
     "schedule a resize": lambda t: t.schedule_resize(max_file_size=1, max_buckets=4),
+    "rescale": lambda t: t.rescale("a,3;c,1"),
     "roll back": _roll_back,
     "compact": lambda t: t.compact(),
     "schedule a compaction": schedule,  # and die: whoever comes next executes the plan

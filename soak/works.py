@@ -358,6 +358,11 @@ def is_migrated(kind: Kind) -> bool:
     return _is_simple(kind) and not kind.metadata
 
 
+def _knows_rules(kind: Kind) -> bool:
+    simple = bf.SimpleBucketIndex | bf.PartitionBucketIndex
+    return kind.version >= 9 and isinstance(kind.index, simple)
+
+
 def _may_replace(kind: Kind) -> bool:
     return not kind.keeps_file_ids
 
@@ -438,6 +443,14 @@ WORKS = [
     ),
     Work("schedule a resize", _schedule_resize, resume=_resize, is_possible=is_ring),
     Work("resize", _resize, prepare=_schedule_resize, resume=_resize, is_possible=is_ring),
+    Work("rescale", lambda t: t.rescale("a,3;b,1"), is_possible=_knows_rules),
+    Work(
+        "roll back a rescale",
+        lambda t: t.rollback(newest_write(t)),
+        prepare=lambda t: t.rescale("a,3"),
+        is_stepwise=True,
+        is_possible=_knows_rules,
+    ),
     Work(
         "roll back a resize",
         lambda t: t.rollback(newest_write(t)),

@@ -69,6 +69,7 @@ COMMANDS = {
     "clean": (f"{_ROOM}.services", "Delete files that only reads of past commits need."),
     "archive": (f"{_ROOM}.services", "Move old instants from the active timeline to the archive."),
     "rehash": (f"{_ROOM}.services", "Give every partition another number of buckets."),
+    "rescale": (f"{_ROOM}.services", "Give partitions numbers of buckets by rules."),
     "resize": (
         f"{_ROOM}.services",
         "Split large buckets of consistent hashing rings, and merge small neighbours.",

@@ -51,12 +51,15 @@ def _settle(index: BucketIndex, count: str) -> None:
         value = getattr(index, name, None)
         if value is not None or name == count:
             object.__setattr__(index, name, check_int(name, value))
-    number = getattr(index, count)
-    if not 1 <= number <= 99_999_999:
-        raise ValueError(f"{count} is 1 to 99,999,999 (a bucket id has eight digits), not {number}")
+    _check_number(count, getattr(index, count))
     if index.hash_fields is not None:
         fields = tuple(check_names("hash_fields", index.hash_fields))
         object.__setattr__(index, "hash_fields", fields)
+
+
+def _check_number(name: str, number: int) -> None:
+    if not 1 <= number <= 99_999_999:
+        raise ValueError(f"{name} is 1 to 99,999,999 (a bucket id has eight digits), not {number}")
 
 
 class Index:
@@ -310,12 +313,13 @@ class PartitionBucketIndex(BucketIndex):
         """Refuse versions before 9, and rules that are malformed.
 
         Raises:
-            ValueError: the version.
+            ValueError: the version, or the number of a rule.
             CorruptError, LimitError, UnsupportedError: a rule, as `num_buckets_of` says.
         """
         if table_version < 9:
             raise ValueError("bucket rules by partition take table version 9 (Hudi 1.1)")
-        self.num_buckets_of("")  # which parses the rules
+        for number in self.hashing_config.numbers():
+            _check_number("the number of a rule", number)
 
     @property
     def hashing_config(self) -> PartitionBucketRules:

@@ -6,11 +6,12 @@ I/O: index files; and, where nothing states an index, a sample of keys.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import NamedTuple
 
 from bucketfmt.errors import IndexUnknownError
 from bucketfmt.format.buckets.index_settings import IndexSettings
 from bucketfmt.format.keys.record_keys import dialect_for_table_version
-from bucketfmt.format.names.layout import HASHING_CONFIG_FOLDER, HASHING_METADATA_FOLDERS
+from bucketfmt.format.names.layout import HASHING_METADATA_FOLDERS
 from bucketfmt.format.names.names import find_bucket_id
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.index.infer import infer_hash_fields, infer_simple_index, largest_bucket_id
@@ -31,13 +32,21 @@ from bucketfmt.location.record_locations import (
     load_record_locations,
 )
 from bucketfmt.location.rehashed_number import RehashedNumber, find_rehashed_number
-from bucketfmt.location.rule_files import load_rules
+from bucketfmt.location.rule_files import RuleFiles
 from bucketfmt.location.sample_keys import load_key_sample
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.snapshot.state import TableState
 from bucketfmt.storage.store import Store
 
 __all__ = ["IndexFinder"]
+
+
+class _Stating(NamedTuple):
+    """What states the index at a moment: equal where it is the same."""
+
+    files: RuleFiles
+    rehashed: RehashedNumber | None
+    rules_path: str | None
 
 
 class IndexFinder:
@@ -54,7 +63,8 @@ class IndexFinder:
         self._config = config
         self._limits = limits
         self.argument = argument
-        self._declared: tuple[TableState, RehashedNumber | None, ResolvedIndex] | None = None
+        self._declared: tuple[_Stating, ResolvedIndex] | None = None
+        self._rule_files: RuleFiles | None = None
         self._inferred: tuple[TableState, ResolvedIndex] | None = None
         self._layouts = Layouts(config, limits)
         self._record_locations: tuple[TableState, RecordLocations] | None = None
@@ -77,10 +87,9 @@ class IndexFinder:
             UnsupportedError: the table states an index this release does not know.
             CorruptError: what states the index is damaged.
         """
-        declared = self._declared
-        rehashed = find_rehashed_number(snapshot, snapshot.state.config)
-        if declared is None or declared[0] is not snapshot.state or declared[1] != rehashed:
-            stated = self._load_stated(snapshot, rehashed)
+        declared, stating = self._declared, self._find_stating(snapshot)
+        if declared is None or declared[0] != stating:
+            stated = self._load_stated(snapshot, stating)
             if self.argument is not None:
                 given = check_index_argument(self.argument, stated)
                 stated = replace(given, is_recorded=self._records(stated, given))
@@ -89,11 +98,19 @@ class IndexFinder:
             else:
                 stated = replace(stated, is_recorded=stated.index is not None)
             # One assignment: threads may race.
-            declared = self._declared = snapshot.state, rehashed, stated
-        return declared[2]
+            declared = self._declared = stating, stated
+        return declared[1]
 
-    def _load_stated(self, snapshot: Snapshot, rehashed: RehashedNumber | None) -> ResolvedIndex:
+    def _find_stating(self, snapshot: Snapshot) -> _Stating:
+        state, files = snapshot.state, self._rule_files
+        if files is None or files.state is not state:
+            files = self._rule_files = RuleFiles(state)
+        rehashed = find_rehashed_number(snapshot, state.config)
+        return _Stating(files, rehashed, files.choose(snapshot))
+
+    def _load_stated(self, snapshot: Snapshot, stating: _Stating) -> ResolvedIndex:
         state, config = snapshot.state, snapshot.state.config
+        files, rehashed, path = stating
         try:
             settings = IndexSettings.from_properties(config.properties, self._limits)
         except IndexUnknownError:
@@ -102,12 +119,15 @@ class IndexFinder:
             return ResolvedIndex(None, "unknown", "hoodie.properties contradicts itself")
         if rehashed is not None:
             settings = replace(settings, num_buckets=rehashed.number)
+        rules = None if path is None else files.load(path)
+        is_before_rules = rules is None and files.has_any and not snapshot.is_newest
+        if is_before_rules and settings.partition_expressions:  # of later rules, like the number
+            settings = replace(settings, num_buckets=None, partition_expressions=None)
         has_rings = any(map(state.may_have, HASHING_METADATA_FOLDERS)) and has_hashing_metadata(
             state
         )
         if has_rings and settings.num_buckets is None and self._initial_num_buckets is None:
             self._initial_num_buckets = find_initial_num_buckets(state)
-        rules = load_rules(state) if state.may_have(HASHING_CONFIG_FOLDER) else None
         return find_declared_index(settings, rules, has_rings, self._initial_num_buckets)
 
     def _leaves_hash_fields_open(self, stated: ResolvedIndex) -> bool:

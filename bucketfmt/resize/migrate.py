@@ -28,7 +28,7 @@ from bucketfmt.index.resolve import check_hash_fields, find_stray_file_group
 from bucketfmt.location.find_index import IndexFinder
 from bucketfmt.location.key_encoding import find_key_encoding
 from bucketfmt.location.record_locations import RECORD_INDEX
-from bucketfmt.location.rule_files import load_rules, put_initial_rules
+from bucketfmt.location.rule_files import RuleFiles, put_rules
 from bucketfmt.progress import ProgressCallback
 from bucketfmt.resize.growth import estimate_duration
 from bucketfmt.resize.plan_migrate import (
@@ -347,8 +347,8 @@ def _put_index_files(table: LockedTable, snapshot: Snapshot, migration: Migratio
     """Put the rules or the rings of the index; nobody goes by them before the index is stated."""
     index = migration.index
     if index.hashing_config is not None:
-        put_initial_rules(table.store, index.hashing_config)
-        if load_rules(snapshot.state) != index.hashing_config:
+        put_rules(table.store, index.hashing_config)
+        if RuleFiles(snapshot.state).in_force(snapshot) != index.hashing_config:
             raise UnsupportedError(
                 "the table has bucket rules of an index that it does not have; remove the files "
                 "below .hoodie/.bucket_index/partition_bucket_index_meta, and migrate again"

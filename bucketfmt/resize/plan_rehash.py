@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from bucketfmt.index.layout import BucketLayout
 from bucketfmt.resize.growth import Duration
-from bucketfmt.resize.plan_rewrite import RewriteStep
+from bucketfmt.resize.plan_rewrite import RewriteStep, measure_steps
 from bucketfmt.snapshot.files import FileSlice
 
 __all__ = ["RehashPreview", "plan_rehash", "preview_rehash"]
@@ -77,12 +77,5 @@ def plan_rehash(
 
 def preview_rehash(steps: Sequence[RewriteStep], before: int, after: int) -> RehashPreview:
     """Return the steps in numbers."""
-    slices = [file_slice for step in steps for file_slice in step.slices]
-    return RehashPreview(
-        before,
-        after,
-        len({step.partition_path for step in steps}),
-        len(slices),
-        sum(file.size or 0 for file_slice in slices for file in file_slice.files),
-        len(steps),
-    )
+    partitions = len({step.partition_path for step in steps})
+    return RehashPreview(before, after, partitions, *measure_steps(steps), len(steps))

@@ -5,13 +5,14 @@ Pure. A step stands for itself: it may be executed anywhere, in any order, and a
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from bucketfmt.format.timeline.write_operation import WriteOperation
 from bucketfmt.index.layout import BucketLayout
 from bucketfmt.snapshot.files import FileSlice
 
-__all__ = ["RewriteStep", "rescale_operation"]
+__all__ = ["RewriteStep", "measure_steps", "rescale_operation"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,3 +44,9 @@ def rescale_operation(table_version: int) -> WriteOperation:
     if table_version >= 9:
         return WriteOperation.BUCKET_RESCALE
     return WriteOperation.INSERT_OVERWRITE_TABLE
+
+
+def measure_steps(steps: Iterable[RewriteStep]) -> tuple[int, int]:
+    """Return how many file groups are read, and the sizes of their files together."""
+    slices = [file_slice for step in steps for file_slice in step.slices]
+    return len(slices), sum(file.size or 0 for own in slices for file in own.files)

@@ -116,11 +116,8 @@ class Rehasher:
         if _find_number(basis) != before:
             raise ConflictError(f"the table no longer has {before} buckets; plan the rehash again")
         steps = _plan_steps(basis, after)
-        state = basis.snapshot.state
-        last = state.timeline.writes.completed.last
-        rehash = Rehash(instant, before, after, instant if last is None else last.requested_time)
-        operation = rescale_operation(state.config.table_version)
-        return RewritePlan(basis, steps, operation, rehash.entry())
+        operation = rescale_operation(basis.snapshot.state.config.table_version)
+        return RewritePlan(basis, steps, operation, Rehash(instant, before, after).entry())
 
 
 def _find_number(basis: Basis) -> int:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from bucketfmt.errors import BucketfmtError, ConflictError, CorruptError, NotFoundError
+from bucketfmt.format.buckets.rehashes import REWRITTEN_UNTIL
 from bucketfmt.format.timeline.commit_metadata import CommitMetadata
 from bucketfmt.format.timeline.write_operation import WriteOperation
 from bucketfmt.location.record_locations import RECORD_INDEX
@@ -201,7 +202,10 @@ class StartedRewrite(StartedWork):
                 "a change of buckets is published with the receipts of each of its steps"
             )
         plan, basis = self._plan, self._plan.basis
+        timeline = basis.snapshot.state.timeline
         extra: dict[str, str | None] = {"schema": basis.avro_schema, **plan.extra_metadata}
+        if (last := timeline.writes.completed.last) is not None:
+            extra[REWRITTEN_UNTIL] = last.requested_time
         if basis.latest_schema is not None:
             extra["latest_schema"] = basis.latest_schema
         metadata = CommitMetadata(
@@ -210,7 +214,6 @@ class StartedRewrite(StartedWork):
             operation_type=plan.operation.operation_type,
             partition_to_replace_file_ids=plan.replaced,
         )
-        timeline = basis.snapshot.state.timeline
         return self._transaction.publish(metadata, basis, timeline, put_index=plan.put_index)
 
     def _leave(self, error: BaseException | None) -> None:

@@ -63,9 +63,11 @@ class Snapshot:
 
     def is_visible(self, requested_time: str) -> bool:
         """Whether the write of that instant is completed, and not after the instant looked at."""
-        return self.state.timeline.is_completed(requested_time) and self._is_within(
-            requested_time, self.completion_time(requested_time)
-        )
+        return self.state.timeline.is_completed(requested_time) and self.is_within(requested_time)
+
+    def is_within(self, requested_time: str) -> bool:
+        """Whether an instant that is completed is not after the instant looked at."""
+        return self._is_within(requested_time, self.completion_time(requested_time))
 
     def _is_within(self, requested_time: str, completion_time: str) -> bool:
         if self.as_of is not None and requested_time > self.as_of:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from bucketfmt.format.buckets.migrations import MIGRATION
-from bucketfmt.format.buckets.rehashes import Rehash
+from bucketfmt.format.buckets.rehashes import Rehash, find_rewritten_until
 from bucketfmt.format.names.names import BaseFileName, LogFileName, find_data_file_name
 from bucketfmt.format.names.paths import check_relative_path
 from bucketfmt.format.timeline.commit_metadata import CommitMetadata
@@ -55,6 +55,7 @@ class CommitRecord:
     `rehash` is how it changed the number of buckets, if it did; `migration` is what it says of the
     bucket index that it moved partitions to.
     `idempotency_key` is what its writer gave it, if it is bucketfmt's.
+    `rewritten_until` is the newest write whose rows it has, if it changed buckets.
     """
 
     requested_time: str
@@ -67,6 +68,7 @@ class CommitRecord:
     rehash: Rehash | None = None
     migration: str | None = None
     idempotency_key: str | None = None
+    rewritten_until: str | None = None
 
     @classmethod
     def from_metadata(
@@ -80,7 +82,7 @@ class CommitRecord:
 
         Raises:
             UnsafePathError: a file path in it would leave the table.
-            CorruptError: it has a malformed entry about its rehash.
+            CorruptError: it has a malformed entry about a change of buckets.
         """
         files = []
         for partition_path, stats in metadata.partition_to_write_stats.items():
@@ -112,6 +114,7 @@ class CommitRecord:
             rehash=Rehash.find(extra, limits),
             migration=extra.get(MIGRATION) or None,
             idempotency_key=extra.get(IDEMPOTENCY_KEY),
+            rewritten_until=find_rewritten_until(extra),
         )
 
 

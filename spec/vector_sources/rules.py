@@ -305,10 +305,7 @@ def _settings() -> Iterator[Vector]:
         ListOf([{"hoodie.bucket.index.num.buckets": text} for text in ("0", "-4", "x", "4.0")]),
         error="corrupt",
     )
-    first, second = (
-        "20260101000000001,4,8,20260101000000009",
-        "20260102000000002,8,3,20260102000000002",
-    )
+    first, second = "20260101000000001,4,8", "20260102000000002,8,3"
     one, two = first[:17], second[:17]
     numbers = [
         (4, [], [], 4),
@@ -336,7 +333,7 @@ def _settings() -> Iterator[Vector]:
         ),
         [number for *_, number in numbers],
     )
-    malformed = ["4,8", "x,4,8,20260101000000009", first[:-18], first + ",1"]
+    malformed = ["4,8", "x,4,8", first[:-2], first + ",1"]
     malformed += [first.replace(",4,", ",0,"), first.replace(",4,", ",-4,"), first[1:13]]
     yield Vector(
         "rehashed-number.malformed",

@@ -154,6 +154,35 @@ class TestRehash:
         assert cli("rehash", table.uri).code == 64
 
 
+class TestRescale:
+    RULES = ("--rule", "us,3", "--rule", "eu,1")
+
+    def test_what_it_does(self, cli: Cli, table: bf.Table) -> None:
+        before = table.scan().to_arrow().sort_by("id")
+        preview = cli("rescale", table.uri, *self.RULES, "--dry-run", "--output", "json")
+        found = succeeds(preview).json
+        assert (found["rules"], found["default"]) == ("us,3;eu,1", table.index.num_buckets)
+        shown = succeeds(cli("rescale", table.uri, *self.RULES, "--dry-run")).out
+        for each in found["partitions"]:
+            assert each["partition_path"] in shown
+        assert "nothing was done" in shown
+        run = succeeds(cli("rescale", table.uri, *self.RULES, "--output", "json"))
+        assert run.json["file_groups_replaced"] == found["file_groups"]
+        again = bf.open(table.uri)
+        assert again.index == bf.PartitionBucketIndex(found["default"], "us,3;eu,1", ("id",))
+        assert again.scan().to_arrow().sort_by("id").equals(before)
+        assert "these rules already" in succeeds(cli("rescale", table.uri, *self.RULES)).out
+        succeeds(cli("rescale", table.uri, "--rule", "ap,2", "--default", "5", "--add"))
+        rules = "ap,2;us,3;eu,1"
+        assert bf.open(table.uri).index == bf.PartitionBucketIndex(5, rules, ("id",))
+
+    def test_what_it_refuses(self, cli: Cli, table: bf.Table) -> None:
+        assert cli("rescale", table.uri).code == 64
+        assert cli("rescale", table.uri, "--rule", "us").code == 64
+        assert cli("rescale", table.uri, "--rule", "us,0").code == 64
+        assert cli("rescale", table.uri, "--rule", "us,2", "--default", "0").code == 64
+
+
 class TestClean:
     @pytest.mark.parametrize("policy", ["KEEP_LATEST_COMMITS", "KEEP_LATEST_FILE_VERSIONS"])
     def test_what_it_does(self, cli: Cli, tmp_path: Path, policy: str) -> None:
@@ -270,6 +299,7 @@ EACH = [
     ["delete", "-f", "ts = 1", "--dry-run"],
     ["compact"],
     ["rehash", "8"],
+    ["rescale", "--rule", "us,8"],
     ["clean"],
     ["archive"],
     ["rollback", "1"],

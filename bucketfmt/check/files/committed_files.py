@@ -267,11 +267,11 @@ def find_reused_file_ids(commits: Sequence[CommitRecord]) -> Iterator[Finding]:
 def _ran_meanwhile(commit: CommitRecord, replacing: CommitRecord) -> bool:
     """Whether the rows of the commit are in the new file groups as well.
 
-    While a clustering is pending, a write goes to old and new file groups. A rehash divides what
-    was written meanwhile.
+    While a clustering is pending, a write goes to old and new file groups. A change of
+    buckets rewrites what was written meanwhile.
     """
-    if replacing.rehash is not None and replacing is not commit:
-        return commit.requested_time <= replacing.rehash.last_read
+    if replacing.rewritten_until is not None and replacing is not commit:
+        return commit.requested_time <= replacing.rewritten_until
     operation = WriteOperation.find(replacing.operation_type)
     if operation is not WriteOperation.CLUSTER or replacing is commit:
         return False

@@ -8,6 +8,7 @@ from dataclasses import asdict
 from enum import Enum
 from typing import Annotated, Any, cast
 
+import pyarrow as pa
 import typer
 
 from bucketfmt.api import ResizeArguments
@@ -21,7 +22,7 @@ from bucketfmt.cli.commands.writing import (
 )
 from bucketfmt.cli.options import IndexOption, Output, OutputOption, StorageOption, TableArgument
 from bucketfmt.cli.progress import shown_progress
-from bucketfmt.cli.render import console, print_facts, size_text
+from bucketfmt.cli.render import console, print_facts, print_table, size_text
 from bucketfmt.index.model import (
     BucketIndex,
     ConsistentHashingIndex,
@@ -32,7 +33,7 @@ from bucketfmt.resize.growth import Duration
 from bucketfmt.resize.plan_migrate import PARTITIONS_PER_COMMIT
 from bucketfmt.write.commit.result import CommitResult
 
-__all__ = ["archive", "clean", "compact", "migrate", "rehash", "resize", "restore"]
+__all__ = ["archive", "clean", "compact", "migrate", "rehash", "rescale", "resize", "restore"]
 __all__ += ["rollback", "savepoint"]
 
 app = typer.Typer()
@@ -184,6 +185,71 @@ def rehash(
             num_buckets, codec=None if codec is None else codec.value, progress=progress
         )
     _print_done(result, f"the table has {num_buckets} buckets already", output)
+
+
+@app.command()
+def rescale(
+    table: TableArgument,
+    rule: Annotated[
+        list[str],
+        typer.Option(
+            "--rule",
+            metavar="REGEX,NUMBER",
+            help="Buckets of the partitions in whose paths the regex is found; the first rule that "
+            "matches counts. Give it several times.",
+        ),
+    ],
+    default: Annotated[
+        int | None,
+        typer.Option(
+            "--default", min=1, help="Buckets where no rule matches; by default as it is."
+        ),
+    ] = None,
+    add: Annotated[
+        bool, typer.Option("--add", help="Try the rules before those of now, and keep those.")
+    ] = False,
+    codec: CodecOption = None,
+    dry_run: DryRun = False,
+    lock: LockOption = Lock.AUTO,
+    output: OutputOption = Output.TEXT,
+    storage_option: StorageOption = None,
+    index: IndexOption = None,
+) -> None:
+    """Give partitions numbers of buckets by rules; the table keeps rules from then on.
+
+    Only partitions whose number changes are rewritten. Others read and write meanwhile. Stop the
+    writers of Hudi.
+    """
+    opened, rules = open_to_write(table, storage_option, index, lock), ";".join(rule)
+    if dry_run:
+        found = opened.preview_rescale(rules, default=default, add=add)
+        if output is Output.TEXT and found.partitions:
+            listed = {
+                "partition": [each.partition_path for each in found.partitions],
+                "buckets": [each.before for each in found.partitions],
+                "then": [each.after for each in found.partitions],
+            }
+            print_table(pa.table(listed))
+        changed = sum(each.before != each.after for each in found.partitions)
+        facts = {
+            "rules": found.rules,
+            "default": found.default,
+            "partitions to rewrite": f"{changed} of {len(found.partitions)}",
+            "file groups": found.file_groups,
+            "bytes to read": size_text(found.bytes),
+            "independent pieces": found.steps,
+        }
+        _print(asdict(found), facts, output, dry_run)
+        return
+    with shown_progress("planning") as progress:
+        result = opened.rescale(
+            rules,
+            default=default,
+            add=add,
+            codec=None if codec is None else codec.value,
+            progress=progress,
+        )
+    _print_done(result, "the table has these rules already", output)
 
 
 class Keys(str, Enum):

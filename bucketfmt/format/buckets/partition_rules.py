@@ -27,6 +27,7 @@ __all__ = [
     "choose_hashing_config",
     "decode_hashing_config",
     "encode_hashing_config",
+    "plan_archived_rules",
 ]
 
 _Int32 = Annotated[int, msgspec.Meta(ge=-0x80000000, le=0x7FFFFFFF)]
@@ -69,6 +70,10 @@ class PartitionBucketRules(msgspec.Struct, frozen=True):
         if number < 1:
             raise CorruptError(f"the rules give partition {partition_path!r} {number} buckets")
         return limits.check("num_buckets_max", number)
+
+    def numbers(self, limits: Limits = DEFAULT_LIMITS) -> list[int]:
+        """Return the number of each rule, in their order. Errors as `num_buckets_for`."""
+        return [number for _, number in _parse_expressions(self.expressions, limits)]
 
 
 prepare_to_decode(PartitionBucketRules)
@@ -139,3 +144,23 @@ def choose_hashing_config(
         if reached:
             return max(reached)
     return None
+
+
+def plan_archived_rules(
+    instants: Collection[str], pending_instants: Collection[str], first_active: str | None
+) -> list[str]:
+    """Return the instants whose files are to be moved to the `archive` folder.
+
+    Of the committed ones that are older than the active timeline all but the newest, which holds
+    at its beginning.
+
+    Args:
+        instants: The instants with a file in the `configs` folder.
+        pending_instants: Pending replace commits of the active timeline.
+        first_active: When the first commit of the active timeline was requested; None for an empty
+            timeline.
+    """
+    if first_active is None:
+        return []
+    committed = sorted(instant for instant in instants if instant not in pending_instants)
+    return [instant for instant in committed if instant < first_active][:-1]

@@ -3,7 +3,8 @@
 Pure. An extension of bucketfmt: Hudi's own releases keep the number of buckets in the options of
 writers, or in hoodie.properties, and neither tells since when a number holds. The replacecommit
 of a rehash has the entry in its `extraMetadata`, and hoodie.properties have the entry of the
-newest rehash. Spec: REHASH-1 to REHASH-4.
+newest rehash. Every replacecommit that changes buckets tells up to which write it has the rows.
+Spec: REHASH-1 to REHASH-4, REHASH-6.
 """
 
 from __future__ import annotations
@@ -14,13 +15,19 @@ from dataclasses import dataclass
 from bucketfmt.errors import CorruptError
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
 
-__all__ = ["REHASH", "Rehash", "find_num_buckets"]
+__all__ = ["REHASH", "REWRITTEN_UNTIL", "Rehash", "find_num_buckets", "find_rewritten_until"]
 
 REHASH = "bucketfmt.rehash"
 """The key of the entry, in `extraMetadata` and in hoodie.properties."""
 
+REWRITTEN_UNTIL = "bucketfmt.rewritten.until"
+"""The key in `extraMetadata` of the requested time of the newest write whose rows were rewritten.
+
+It may be later than the replacecommit: what others change meanwhile is rewritten as well.
+"""
+
 _INSTANT_DIGITS, _NUMBER_DIGITS = range(14, 21), range(1, 11)
-_PART_DIGITS = (_INSTANT_DIGITS, _NUMBER_DIGITS, _NUMBER_DIGITS, _INSTANT_DIGITS)
+_PART_DIGITS = (_INSTANT_DIGITS, _NUMBER_DIGITS, _NUMBER_DIGITS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,14 +38,11 @@ class Rehash:
         instant: The requested time of the replacecommit. The change holds if it completed.
         before: The number of buckets until then.
         after: The number of buckets from then on.
-        last_read: The requested time of the newest write whose rows were divided anew. It may be
-            later than `instant`: what other writers change meanwhile is divided as well.
     """
 
     instant: str
     before: int
     after: int
-    last_read: str
 
     @classmethod
     def find(
@@ -47,7 +51,7 @@ class Rehash:
         """Return the change that properties or extra metadata state; None if they state none.
 
         Raises:
-            CorruptError: the entry is not `<instant>,<before>,<after>,<last read>`.
+            CorruptError: the entry is not `<instant>,<before>,<after>`.
             LimitError: a number of buckets is too large.
         """
         text = entries.get(REHASH)
@@ -55,20 +59,33 @@ class Rehash:
             return None
         parts = text.split(",")
         is_sound = len(parts) == len(_PART_DIGITS) and all(
-            part.isascii() and part.isdigit() and len(part) in digits and int(part) > 0
-            for part, digits in zip(parts, _PART_DIGITS, strict=True)
+            _is_number(part, digits) for part, digits in zip(parts, _PART_DIGITS, strict=True)
         )
         if not is_sound:
-            raise CorruptError(
-                f"{REHASH}: {text[:80]!r} is not `<instant>,<before>,<after>,<last read>`"
-            )
-        instant, *numbers, last_read = parts
+            raise CorruptError(f"{REHASH}: {text[:80]!r} is not `<instant>,<before>,<after>`")
+        instant, *numbers = parts
         before, after = (limits.check("num_buckets_max", int(number)) for number in numbers)
-        return cls(instant, before, after, last_read)
+        return cls(instant, before, after)
 
     def entry(self) -> dict[str, str]:
         """Return what states the change."""
-        return {REHASH: f"{self.instant},{self.before},{self.after},{self.last_read}"}
+        return {REHASH: f"{self.instant},{self.before},{self.after}"}
+
+
+def find_rewritten_until(extra_metadata: Mapping[str, str | None]) -> str | None:
+    """Return up to which write a replacecommit has the rows; None where the commit does not tell.
+
+    Raises:
+        CorruptError: the entry is not an instant.
+    """
+    text = extra_metadata.get(REWRITTEN_UNTIL)
+    if text and not _is_number(text, _INSTANT_DIGITS):
+        raise CorruptError(f"{REWRITTEN_UNTIL}: {text[:80]!r} is not an instant")
+    return text or None
+
+
+def _is_number(text: str, digits: range) -> bool:
+    return text.isascii() and text.isdigit() and len(text) in digits and int(text) > 0
 
 
 def find_num_buckets(

@@ -21,6 +21,7 @@ __all__ = [
     "DIRECTORIES_FOLDER",
     "EMPTY_FILE_NAME",
     "FILE_LOCK",
+    "HASHING_CONFIG_ARCHIVE_FOLDER",
     "HASHING_CONFIG_FOLDER",
     "HASHING_METADATA_FOLDERS",
     "HEARTBEAT_FOLDER",
@@ -207,6 +208,9 @@ PARTITION_RULES_FOLDER = f"{_BUCKET_INDEX}/partition_bucket_index_meta"
 
 HASHING_CONFIG_FOLDER = f"{PARTITION_RULES_FOLDER}/configs"
 """Holds the rules, one file for each change."""
+
+HASHING_CONFIG_ARCHIVE_FOLDER = f"{PARTITION_RULES_FOLDER}/archive"
+"""Holds the rules that no moment of the active timeline goes by."""
 
 _HASHING_METADATA, _HASHING_MARKER, _HASHING_CONFIG = ".hashing_meta", ".commit", ".hashing_config"
 

@@ -6,9 +6,9 @@ Pure. Source: `TransactionUtils.resolveWriteConflictIfAny`, `ConcurrentOperation
 
 The unit of conflict is (partition, bucket); on a table whose file ids carry no bucket id it
 is the file group. Beyond Hudi's rules, a write conflicts with a rollback or a restore that
-takes it back, with a rescaling of the buckets of a partition it writes to, and with a rehash,
-which changes the buckets of all partitions. A pending clustering is no conflict if it resizes a
-ring and the write has written copies of its rows for it.
+takes it back; with a rehash or a rescaling, which may change the buckets of any partition, also
+of a new one; and with a migration of a partition it writes to. A pending clustering is no
+conflict if it resizes a ring and the write has written copies of its rows for it.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 from bucketfmt.errors import ConflictError
 from bucketfmt.format.buckets.child_nodes import find_ring_changes
+from bucketfmt.format.buckets.migrations import MIGRATION
 from bucketfmt.format.buckets.rehashes import REHASH
 from bucketfmt.format.names.instants import comparable_action
 from bucketfmt.format.names.names import FileGroupId
@@ -60,9 +61,9 @@ class ConcurrentOperation:
         gained: The partitions to which it wrote new keys.
         schema: The table's columns as a write states them, as Avro JSON.
         latest_schema: The same with column ids, where the table keeps them.
-        rehashes: Whether it changes the buckets of all partitions, also of new ones.
         children: (partition path, file id) of the file groups that a resize is to make.
         copied_for: Requested times of the pending resizes that it wrote copies of its rows for.
+        rehashes: Whether it may change the buckets of any partition, also of a new one.
     """
 
     requested_time: str
@@ -185,7 +186,9 @@ def concurrent_operation(instant: Instant, content: InstantContent | None) -> Co
     match content:
         case CommitMetadata():
             operation_type = content.operation_type
-            rehashes = REHASH in content.extra_metadata
+            extra = content.extra_metadata
+            is_rescale = operation_type == WriteOperation.BUCKET_RESCALE.operation_type
+            rehashes = REHASH in extra or (is_rescale and MIGRATION not in extra)
             if operation_type not in SERVICE_OPERATIONS:
                 schema = content.extra_metadata.get("schema")
                 latest_schema = content.extra_metadata.get("latest_schema")

@@ -13,7 +13,7 @@ from bucketfmt.format.names.layout import EMPTY_FILE_NAME
 from bucketfmt.format.names.paths import join_path
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.index.model import Index
-from bucketfmt.location.rule_files import put_initial_rules
+from bucketfmt.location.rule_files import put_rules
 from bucketfmt.storage.store import Store
 from bucketfmt.timeline.table_properties import has_table, put_properties
 
@@ -40,7 +40,7 @@ def create_table(store: Store, properties: Mapping[str, str], index: Index) -> N
     """
     check_no_table(store)
     if index.hashing_config is not None:
-        put_initial_rules(store, index.hashing_config)
+        put_rules(store, index.hashing_config)
     config = TableConfig.from_properties(properties)
     if config.timeline_layout == 2:
         # On disks Hudi lists these folders before there is anything in them.

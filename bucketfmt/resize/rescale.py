@@ -1,0 +1,187 @@
+"""Rescale: partitions get numbers of buckets by other rules, while others read and write.
+
+I/O. Only partitions whose number changes are rewritten. The rules are written before the
+replacecommit is completed, under its instant, and count from then on. Source: RFC-89,
+PartitionBucketIndexManager, DatasetBucketRescaleCommitActionExecutor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+
+import msgspec
+
+from bucketfmt.errors import BucketfmtError, ConflictError, UnsupportedError
+from bucketfmt.format.timeline.write_operation import WriteOperation
+from bucketfmt.index.layout import BucketLayout
+from bucketfmt.index.model import BucketIndex, PartitionBucketIndex, as_bucket_index
+from bucketfmt.location.find_index import IndexFinder
+from bucketfmt.location.rule_files import archive_rules, put_rules
+from bucketfmt.progress import ProgressCallback
+from bucketfmt.resize.plan_rehash import plan_rehash
+from bucketfmt.resize.plan_rescale import RescalePreview, plan_rules, preview_rescale
+from bucketfmt.resize.plan_rewrite import RewriteStep
+from bucketfmt.resize.rehash import slices_to_divide
+from bucketfmt.resize.rewrite import RewritePlan, StartedRewrite, check_nothing_pending
+from bucketfmt.rows.parquet.parquet_chunks import Codec
+from bucketfmt.snapshot.snapshot import Snapshot
+from bucketfmt.write.commit.result import CommitResult
+from bucketfmt.write.commit.transactions import Transactions
+from bucketfmt.write.properties.pin_index import pin_index
+from bucketfmt.write.rows.basis import Basis
+
+__all__ = ["Rescaler"]
+
+
+@dataclass(frozen=True)
+class _Planned:
+    """A rescale on a table at one moment; `numbers` of buckets before and after by partition."""
+
+    basis: Basis
+    numbers: dict[str, tuple[int, int]]
+    steps: list[RewriteStep]
+
+
+class Rescaler:
+    """Gives the partitions of one table numbers of buckets by rules."""
+
+    def __init__(
+        self,
+        snapshot: Callable[[], Snapshot],
+        finder: IndexFinder,
+        transactions: Transactions,
+        workers: int | None = None,
+    ) -> None:
+        """Set up.
+
+        Args:
+            snapshot: Returns the table as it is now.
+            finder: Its index.
+            transactions: How the table is written to.
+            workers: Steps to execute at a time.
+        """
+        self._snapshot = snapshot
+        self._finder = finder
+        self._owner = transactions
+        self._workers = workers
+
+    def preview(self, rules: str, default: int | None = None, *, add: bool) -> RescalePreview:
+        """Return what `run` would do now. Reads only; raises the errors of its planning."""
+        basis = Basis(self._snapshot(), self._finder)
+        before = _numbered_index(basis)
+        after = self._after(basis, rules, default, add=add)
+        planned = _plan(basis, before, after)
+        return preview_rescale(after, planned.numbers, planned.steps)
+
+    def run(
+        self,
+        rules: str,
+        default: int | None = None,
+        *,
+        add: bool,
+        codec: Codec | None = None,
+        progress: ProgressCallback | None = None,
+    ) -> CommitResult | None:
+        """Begin a rescale, execute it on the threads of this process, and publish it.
+
+        Returns:
+            The commit; None if the table has these rules already.
+
+        Raises:
+            ValueError: the rules are malformed, or a number of buckets is.
+            UnsupportedError: the buckets of the table are not numbered, a regex is not supported,
+                or the table is of a kind that is not written.
+            IndexUnknownError: the index is unknown, or not proved for a partition.
+            ConflictError: a compaction or a clustering is pending, or others changed the table.
+            LockTimeoutError: the table lock could not be acquired.
+        """
+        basis = Basis(self._snapshot(), self._finder)
+        before = _numbered_index(basis)
+        after = self._after(basis, rules, default, add=add)
+        if after == before:
+            return None
+        _plan(basis, before, after)  # refuses before anything is written
+        pin_index(basis.snapshot, self._finder, self._owner, writes_rows=True)
+        transaction = self._owner.begin("replacecommit")
+        with transaction.aborted_on_error():
+            started = StartedRewrite(
+                transaction, lambda instant: self._plan(before, after, instant), codec
+            )
+        with started:
+            done = started.run_in_threads("rescaling", self._workers, progress)
+        with suppress(BucketfmtError):  # rules too many hurt nobody
+            archive_rules(self._snapshot().state)
+        return done
+
+    def _after(
+        self, basis: Basis, rules: str, default: int | None, *, add: bool
+    ) -> PartitionBucketIndex:
+        config, limits = basis.snapshot.state.config, basis.snapshot.state.limits
+        kind = config.table_type, config.table_version
+        return plan_rules(_numbered_index(basis), rules, default, *kind, add=add, limits=limits)
+
+    def _plan(self, before: BucketIndex, after: PartitionBucketIndex, instant: str) -> RewritePlan:
+        """Return the plan on the table as it is now.
+
+        Raises:
+            ConflictError: the buckets were changed by somebody else; or as `_plan`.
+        """
+        basis = Basis(self._snapshot(), self._finder)
+        if not before.agrees_with(_numbered_index(basis)):
+            raise ConflictError("somebody else changed the buckets; plan the rescale again")
+        config = after.hashing_config
+        return RewritePlan(
+            basis,
+            _plan(basis, before, after).steps,
+            WriteOperation.BUCKET_RESCALE,
+            put_index=partial(put_rules, rules=msgspec.structs.replace(config, instant=instant)),
+        )
+
+
+def _numbered_index(basis: Basis) -> BucketIndex:
+    """Return the index of a table whose partitions may have numbers of buckets by rules.
+
+    Raises:
+        UnsupportedError: there are rings, or no buckets, or the table version knows no rules.
+    """
+    index, version = as_bucket_index(basis.index), basis.snapshot.state.config.table_version
+    if index is None or not index.has_numbered_buckets:
+        raise UnsupportedError(
+            f"a rescale of a table with {basis.index}; it is for a simple bucket index, with "
+            "partition rules or without"
+        )
+    if version < 9:
+        raise UnsupportedError(
+            f"a rescale of a table of version {version}; Hudi knows partition rules from table "
+            "version 9 on (Hudi 1.1). rehash gives all partitions another number of buckets"
+        )
+    return index
+
+
+def _plan(basis: Basis, before: BucketIndex, after: PartitionBucketIndex) -> _Planned:
+    """Return a rescale on the table, once nothing speaks against it.
+
+    Raises:
+        ConflictError: a compaction or a clustering is pending.
+        IndexUnknownError: the index is not proved for a partition.
+        UnsupportedError: non-blocking writers share file groups, or a path cannot be matched.
+    """
+    snapshot = basis.snapshot
+    limits = snapshot.state.limits
+    check_nothing_pending(snapshot.state)
+    numbers = {
+        path: (before.num_buckets_of(path, limits), after.num_buckets_of(path, limits))
+        for path in snapshot.partitions
+    }
+    changed = tuple(path for path, (now, then) in numbers.items() if now != then)
+    slices = slices_to_divide(snapshot, changed)
+    layouts: dict[str, BucketLayout] = {}
+    rescaled: dict[str, BucketLayout] = {}
+    for path in changed:
+        layouts[path] = basis.finder.layout(snapshot, path)
+        rescaled[path] = layouts[path].rehashed(numbers[path][1])
+    steps = plan_rehash(slices, layouts.__getitem__, rescaled.__getitem__)
+    return _Planned(basis, numbers, steps)
