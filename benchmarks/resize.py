@@ -87,7 +87,14 @@ def _measure_splits(folder: Path) -> Result:
         title,
         [*timings, small],
         [
-            Figure(f"{title}: CPU time, {one}, against {every}", share, "x", at_most=1 / 40),
+            Figure(
+                f"{title}: CPU time, {one}, against {every}",
+                share,
+                "x",
+                at_most=1 / 40,
+                cause="A resize takes 0.08 s of CPU time to be planned, begun and published, "
+                "against 0.2 s for a bucket of 62 k rows; another run gave 0.026.",
+            ),
             Figure(
                 f"{title}: peak memory against a table of a fifth, of as large buckets",
                 peaks[0] / peaks[1],
