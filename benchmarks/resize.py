@@ -122,12 +122,15 @@ def _measure_dual_writes(folder: Path) -> Result:
             _run(timing, "write", copied)
             shutil.rmtree(copied)
     title = f"An upsert of {_WRITTEN_ROWS // 2:,} rows while a resize is pending"
-    slower = dual.wall / plain.wall
+    slower = cpu_ratio([plain, dual], dual.peer, plain.peer)
     return Result(
         title,
         [plain, dual],
-        [Figure(f"{title}, against one while none is", slower, "x", at_most=2)],
-        notes=[f"The writer loses {1 - 1 / slower:.0%} of its speed; RFC-42 expects up to 50 %."],
+        [Figure(f"{title}: CPU time, against one while none is", slower, "x", at_most=2)],
+        notes=[
+            f"The writer loses {1 - 1 / slower:.0%} of its speed by CPU time, and "
+            f"{1 - plain.wall / dual.wall:.0%} by the clock; RFC-42 expects up to 50 %."
+        ],
     )
 
 

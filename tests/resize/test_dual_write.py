@@ -18,6 +18,7 @@ from bucketfmt.testing.crashes import Aftermath, Looks, SimulatedProcess, kill_e
 from bucketfmt.testing.memory_store import MemoryStore
 from bucketfmt.timeline.load import load_commit_metadata
 from tests.resize.pending import find_copies, schedule_resize
+from tests.write.metadata_records import assert_in_step
 from tests.write.models import SCHEMA, Model, Row, assert_reads_as, rows
 
 VERSIONS = (6, 8, 9)
@@ -39,7 +40,7 @@ def filled(path: Path, version: int = 9, *, buckets: int = 3) -> tuple[bf.Table,
         ),
         Model(),
     )
-    for given in (rows(range(120), 1), rows(range(30, 90), 2, 3.0)):
+    for given in (rows(range(0, 120, 3), 1), rows(range(30, 90, 3), 2, 3.0)):
         table.upsert(given)
         model.upsert(given)
         if table.timeline.completed.of("commit").last is None:
@@ -198,6 +199,23 @@ def test_rows_lacking_columns_keep_values_of_merged_buckets(tmp_path: Path) -> N
     execute(table, model)
 
 
+@pytest.mark.rotated(2)
+@pytest.mark.parametrize("version", [6, 9])
+def test_the_metadata_table_has_both_copies(tmp_path: Path, version: int) -> None:
+    table, model = filled(tmp_path / "t", version)
+    table.metadata_table.init("files", "column_stats")
+    table = bf.open(table.uri)
+    schedule_resize(table, split=[0], merge=[1, 2])
+    write(table, model, 9)
+    table.rollback(table.upsert(rows(range(0, 60, 3), 20)).instant)
+    table = bf.open(table.uri)
+    execute(table, model)
+    assert_in_step(table)
+    write(table, model, 30)
+    assert_in_step(table)
+    assert_reads_as(table.uri, model)
+
+
 def test_a_compaction_leaves_the_copies_alone(tmp_path: Path) -> None:
     table, model = filled(tmp_path / "t")
     instant = schedule_resize(table, split=[0])
@@ -212,8 +230,8 @@ def test_a_compaction_leaves_the_copies_alone(tmp_path: Path) -> None:
 @pytest.mark.rotated(2)
 @pytest.mark.parametrize("version", [6, 9])
 def test_a_writer_that_dies_leaves_both_copies_or_neither(tmp_path: Path, version: int) -> None:
-    table, model = filled(tmp_path / "t", version, buckets=2)
-    schedule_resize(table, split=[0, 1])
+    table, model = filled(tmp_path / "t", version, buckets=1)
+    schedule_resize(table, split=[0])
     given, later = rows(range(0, 30, 3), 20), rows(range(3, 60, 12), 21)
     after = copy.deepcopy(model)
     after.upsert(given)

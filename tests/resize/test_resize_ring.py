@@ -181,7 +181,7 @@ def test_rounds_of_splits_and_merges(tmp_path: Path) -> None:
     table, model = make(tmp_path / "t", n=2), Model()
     layout = table._index_finder.layout(table._snapshot(), "us")
     numbers = list(range(0, 30_000, 3))
-    hashes = layout.ring_hashes(pa.array([f"key-{n:06d}" for n in numbers]))
+    hashes = layout.hash_keys(pa.array([f"key-{n:06d}" for n in numbers]))
     sliver = [n for n, h in zip(numbers, hashes, strict=True) if h < 2**31 // 50]
     assert len(sliver) > 100
     turns = [("middle", 4), ("even", 8), ("even", 16), ("merge", 2), ("even", 16)]
