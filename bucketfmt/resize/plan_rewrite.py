@@ -25,6 +25,7 @@ class RewriteStep:
         layout: The buckets of the partition from then on. A ring may lack nodes that border on
             none of `buckets`.
         buckets: The new buckets that may take rows; each gets one new file group.
+        sort_by: Columns by which the rows of each file are sorted.
         empty_groups: File groups without files that go as well: whoever begins one of them
             meanwhile is in conflict with the commit.
     """
@@ -33,6 +34,7 @@ class RewriteStep:
     slices: tuple[FileSlice, ...]
     layout: BucketLayout
     buckets: tuple[int, ...]
+    sort_by: tuple[str, ...] = ()
     empty_groups: tuple[str, ...] = ()
 
 

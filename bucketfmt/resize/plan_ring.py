@@ -27,6 +27,7 @@ from bucketfmt.resize.split_policies import MiddleSplit, SplitPolicy
 from bucketfmt.snapshot.files import FileSlice
 
 __all__ = [
+    "SORT_COLUMNS",
     "ResizeLimits",
     "ResizePreview",
     "RingGroup",

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import hashlib
 import uuid
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import msgspec
 import pyarrow as pa
 
-from bucketfmt.errors import CorruptError
+from bucketfmt.errors import CorruptError, UnsupportedError
 from bucketfmt.format.names.names import FileGroupId, IoType, MarkerName, parse_write_token
 from bucketfmt.format.timeline.commit_metadata import NULL_COMMIT
 from bucketfmt.index.layout_codec import decode_layout, encode_layout
@@ -45,6 +45,7 @@ class _Step(msgspec.Struct, frozen=True, array_like=True):
     slices: tuple[bytes, ...]
     layout: bytes
     file_ids: dict[int, str]
+    sort_by: tuple[str, ...]
 
 
 _ENCODER = msgspec.msgpack.Encoder()
@@ -70,7 +71,7 @@ def encode_step(step: RewriteStep, instant: str) -> bytes:
     for bucket in step.buckets:
         name = f"{instant}/{step.partition_path}/{bucket}/{digest}"
         file_ids[bucket] = step.layout.new_file_id(bucket, str(uuid.uuid5(_FILE_IDS, name)))
-    sent = _Step(step.partition_path, slices, encode_layout(step.layout), file_ids)
+    sent = _Step(step.partition_path, slices, encode_layout(step.layout), file_ids, step.sort_by)
     return _ENCODER.encode(sent)
 
 
@@ -142,6 +143,8 @@ class RewriteTask(BaseFileTask):
             receipts, doubled = [], Doubled()
             for bucket, file_id in step.file_ids.items():
                 settled = self._settle(grouped, Route(path, bucket))
+                if step.sort_by and settled.rows.num_rows:
+                    settled = replace(settled, rows=_sorted(settled.rows, step.sort_by))
                 if settled.doubled is not None:
                     doubled += settled.doubled
                 if not doubled.keys:
@@ -184,3 +187,10 @@ class RewriteTask(BaseFileTask):
             num_deletes=settled.dropped,
         )
         return msgspec.structs.replace(receipt, stat=stat, report=report)
+
+
+def _sorted(rows: pa.Table, columns: Sequence[str]) -> pa.Table:
+    unknown = sorted(set(columns) - set(rows.column_names))
+    if unknown:
+        raise UnsupportedError(f"rows sorted by {unknown[0]!r}, which is no column of the table")
+    return rows.sort_by([(name, "ascending") for name in columns])

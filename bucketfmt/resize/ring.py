@@ -240,6 +240,9 @@ class RingResizer:
             state.store, state.config, state.timeline, state.limits
         )
         resized = {path: instant for (path, _), instant in clusterings.items()}
+        unknown = sorted({*limits.sort_by} - {*basis.schema.data.names})
+        if unknown:
+            raise ValueError(f"the table has no column {unknown[0]!r} to sort rows by")
         paths = sorted(snapshot.partitions if partitions is None else partitions)
         if partitions is not None:
             for path in paths:

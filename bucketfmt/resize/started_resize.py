@@ -25,6 +25,7 @@ from bucketfmt.location.hashing_files import load_hashing_metadata, put_ring, pu
 from bucketfmt.progress import ProgressCallback
 from bucketfmt.resize.execution import Execute, InThreads
 from bucketfmt.resize.plan_rewrite import RewriteStep
+from bucketfmt.resize.plan_ring import SORT_COLUMNS
 from bucketfmt.resize.rewrite_task import RewriteTask, encode_step, groups_of
 from bucketfmt.rows.parquet.parquet_chunks import Codec
 from bucketfmt.snapshot.files import FileSlice
@@ -184,6 +185,8 @@ def _load_steps(
     snapshot, state = basis.snapshot, basis.snapshot.state
     found = load_slices(snapshot, plan)
     slices = {(each.partition_path, each.file_id): each for each in found}
+    params = plan.strategy.strategy_params if plan.strategy is not None else {}
+    columns = tuple(filter(None, params.get(SORT_COLUMNS, "").split(",")))
     steps = []
     for path, change in sorted(changes.items()):
         nodes = change.apply(_load_ring(state, path)).nodes
@@ -192,7 +195,7 @@ def _load_steps(
             own = [slices[path, file_id] for file_id in group.file_ids if (path, file_id) in slices]
             buckets = tuple(node.value for node in group.new_nodes)
             part = layout.with_nodes(_with_former_nodes(nodes, buckets))
-            steps.append(RewriteStep(path, tuple(own), part, buckets))
+            steps.append(RewriteStep(path, tuple(own), part, buckets, columns))
     return steps
 
 

@@ -326,6 +326,18 @@ def test_a_resize_begins_when_the_writes_under_way_are_done(tmp_path: Path) -> N
     assert_reads_as(table.uri, model)
 
 
+def test_rows_are_sorted_where_that_is_asked_for(tmp_path: Path) -> None:
+    table, model = filled(tmp_path / "t")
+    with pytest.raises(ValueError, match="nowhere"):
+        table.resize(sort_by=["nowhere"])
+    assert table.resize(sort_by=["price"], max_buckets=4) is not None
+    assert_reads_as(table.uri, model)
+    found = table.scan(meta_columns=True).to_arrow().to_pylist()
+    for name in {row["_hoodie_file_name"] for row in found}:
+        prices = [row["price"] for row in found if row["_hoodie_file_name"] == name]
+        assert prices == sorted(prices)
+
+
 def test_what_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resizing_rings, "_WRITERS_TRIES", 1)
     table, _ = filled(tmp_path / "t")
