@@ -376,6 +376,7 @@ class TestLimits:
         """Every other test reads with them; what may be set is known."""
         tested = {name for name, _, _ in LIMITS}
         others = {
+            "directory_depth_max",
             "hashing_metadata_bytes_max",
             "history_file_bytes_max",
             "record_positions_max",
