@@ -18,10 +18,10 @@ from bucketfmt.progress import ProgressCallback
 from bucketfmt.resize.plan_rehash import RehashPreview, plan_rehash, preview_rehash
 from bucketfmt.resize.plan_rewrite import RewriteStep, rescale_operation
 from bucketfmt.resize.rewrite import (
-    OvertakenError,
     RewritePlan,
     StartedRewrite,
     check_nothing_pending,
+    run_until_not_overtaken,
 )
 from bucketfmt.rows.parquet.parquet_chunks import Codec
 from bucketfmt.snapshot.files import FileSlice
@@ -32,8 +32,6 @@ from bucketfmt.write.properties.pin_index import pin_index
 from bucketfmt.write.rows.basis import Basis
 
 __all__ = ["Rehasher", "slices_to_divide"]
-
-_TRIES = 8
 
 
 class Rehasher:
@@ -94,17 +92,10 @@ class Rehasher:
         progress: ProgressCallback | None = None,
     ) -> CommitResult | None:
         """Begin a rehash, execute it on the threads of this process, and publish it."""
-        for tries_left in reversed(range(_TRIES)):
-            started = self.start(num_buckets, codec)
-            if started is None:
-                return None
-            try:
-                with started:
-                    return started.run_in_threads("rehashing", self._workers, progress)
-            except OvertakenError:
-                if not tries_left:
-                    raise
-        raise AssertionError("the last try returns or raises")
+        return run_until_not_overtaken(
+            partial(self.start, num_buckets, codec),
+            lambda started: started.run_in_threads("rehashing", self._workers, progress),
+        )
 
     def _plan(self, before: int, after: int, instant: str) -> RewritePlan:
         """Return the plan on the table as it is now.

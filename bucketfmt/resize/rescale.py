@@ -25,7 +25,12 @@ from bucketfmt.resize.plan_rehash import plan_rehash
 from bucketfmt.resize.plan_rescale import RescalePreview, plan_rules, preview_rescale
 from bucketfmt.resize.plan_rewrite import RewriteStep
 from bucketfmt.resize.rehash import slices_to_divide
-from bucketfmt.resize.rewrite import RewritePlan, StartedRewrite, check_nothing_pending
+from bucketfmt.resize.rewrite import (
+    RewritePlan,
+    StartedRewrite,
+    check_nothing_pending,
+    run_until_not_overtaken,
+)
 from bucketfmt.rows.parquet.parquet_chunks import Codec
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.write.commit.result import CommitResult
@@ -98,6 +103,19 @@ class Rescaler:
             ConflictError: a compaction or a clustering is pending, or others changed the table.
             LockTimeoutError: the table lock could not be acquired.
         """
+        done = run_until_not_overtaken(
+            lambda: self._start(rules, default, add=add, codec=codec),
+            lambda started: started.run_in_threads("rescaling", self._workers, progress),
+        )
+        if done is not None:
+            with suppress(BucketfmtError):  # rules too many hurt nobody
+                archive_rules(self._snapshot().state)
+        return done
+
+    def _start(
+        self, rules: str, default: int | None, *, add: bool, codec: Codec | None
+    ) -> StartedRewrite | None:
+        """Begin a rescale; None if the table has these rules already."""
         basis = Basis(self._snapshot(), self._finder)
         before = _numbered_index(basis)
         after = self._after(basis, rules, default, add=add)
@@ -107,14 +125,7 @@ class Rescaler:
         pin_index(basis.snapshot, self._finder, self._owner, writes_rows=True)
         transaction = self._owner.begin("replacecommit")
         with transaction.aborted_on_error():
-            started = StartedRewrite(
-                transaction, lambda instant: self._plan(before, after, instant), codec
-            )
-        with started:
-            done = started.run_in_threads("rescaling", self._workers, progress)
-        with suppress(BucketfmtError):  # rules too many hurt nobody
-            archive_rules(self._snapshot().state)
-        return done
+            return StartedRewrite(transaction, partial(self._plan, before, after), codec)
 
     def _after(
         self, basis: Basis, rules: str, default: int | None, *, add: bool

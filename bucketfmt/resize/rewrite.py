@@ -34,8 +34,15 @@ from bucketfmt.write.files.row_report import load_reporter
 from bucketfmt.write.files.table_codec import DEFAULT_CODEC, find_codec
 from bucketfmt.write.rows.basis import Basis
 
-__all__ = ["OvertakenError", "RewritePlan", "StartedRewrite", "check_nothing_pending"]
+__all__ = [
+    "OvertakenError",
+    "RewritePlan",
+    "StartedRewrite",
+    "check_nothing_pending",
+    "run_until_not_overtaken",
+]
 
+_TRIES = 8
 _ROUNDS_MAX = 8
 """How often changes of other writers are caught up with before a rewrite gives up."""
 
@@ -74,6 +81,31 @@ class RewritePlan:
 
 class OvertakenError(ConflictError):
     """A later write has changed rows of the steps: begin again, at a later instant."""
+
+
+def run_until_not_overtaken(
+    start: Callable[[], StartedRewrite | None], run: Callable[[StartedRewrite], CommitResult]
+) -> CommitResult | None:
+    """Begin a change of buckets and run it, and begin again where it is overtaken.
+
+    Args:
+        start: Begins it; returns None if there is nothing to change.
+        run: Executes its steps, and publishes it.
+
+    Raises:
+        OvertakenError: later writes were completed in every try.
+    """
+    for tries_left in reversed(range(_TRIES)):
+        started = start()
+        if started is None:
+            return None
+        try:
+            with started:
+                return run(started)
+        except OvertakenError:
+            if not tries_left:
+                raise
+    raise AssertionError("the last try returns or raises")
 
 
 class StartedRewrite(StartedWork):
