@@ -27,7 +27,7 @@ from bucketfmt.resize.plan_directory import (
 )
 from bucketfmt.resize.plan_rewrite import RewriteStep
 from bucketfmt.resize.plan_ring import ResizeLimits, ResizePreview
-from bucketfmt.resize.rewrite import RewritePlan, StartedRewrite
+from bucketfmt.resize.rewrite import RewritePlan, StartedRewrite, run_until_not_overtaken
 from bucketfmt.resize.split_policies import MiddleSplit
 from bucketfmt.rows.parquet.parquet_chunks import Codec
 from bucketfmt.snapshot.snapshot import Snapshot
@@ -112,11 +112,10 @@ class DirectoryResizer:
         progress: ProgressCallback | None = None,
     ) -> CommitResult | None:
         """Begin a resize, execute it on the threads of this process, and publish it."""
-        started = self.start(limits, partitions, codec)
-        if started is None:
-            return None
-        with started:
-            return started.run_in_threads("resizing", self._workers, progress)
+        return run_until_not_overtaken(
+            partial(self.start, limits, partitions, codec),
+            lambda started: started.run_in_threads("resizing", self._workers, progress),
+        )
 
     def _plan(
         self, limits: ResizeLimits, partitions: Sequence[str] | None, instant: str

@@ -43,6 +43,8 @@ __all__ = [
 ]
 
 _TRIES = 8
+"""How often a rewrite is begun, where later writes overtake it."""
+
 _ROUNDS_MAX = 8
 """How often changes of other writers are caught up with before a rewrite gives up."""
 
@@ -80,7 +82,7 @@ class RewritePlan:
 
 
 class OvertakenError(ConflictError):
-    """A later write has changed rows of the steps: begin again, at a later instant."""
+    """A write that cannot be caught up with was completed: begin again, at a later instant."""
 
 
 def run_until_not_overtaken(
@@ -96,13 +98,13 @@ def run_until_not_overtaken(
         OvertakenError: later writes were completed in every try.
     """
     for tries_left in reversed(range(_TRIES)):
-        started = start()
-        if started is None:
-            return None
         try:
+            started = start()
+            if started is None:
+                return None
             with started:
                 return run(started)
-        except OvertakenError:
+        except OvertakenError:  # noqa: PERF203
             if not tries_left:
                 raise
     raise AssertionError("the last try returns or raises")
@@ -142,8 +144,9 @@ class StartedRewrite(StartedWork):
         Raises:
             ConflictError: the buckets were changed by somebody else, or a compaction or a
                 clustering is pending.
-            OvertakenError: the table has a record index, in which of two entries for a key that of
-                the later instant counts, and a write of a later instant was completed.
+            OvertakenError: a replacecommit of a later instant was completed. Or the table has a
+                record index, in which of two entries for a key that of the later instant counts,
+                and any write of a later instant was completed.
             CorruptError: what states the index is damaged.
         """
         plan = self._plan = self._plan_now(self.instant)
@@ -155,6 +158,14 @@ class StartedRewrite(StartedWork):
             raise OvertakenError(
                 f"{last.action} {last.requested_time} was completed meanwhile, whose entries in "
                 f"the record index would prevail over those of {self.instant}; begin again"
+            )
+        replacing = state.timeline.completed.of("replacecommit").last
+        if replacing is not None and replacing.requested_time > self.instant:
+            # At a moment between the two, the file groups that it replaced would be seen as well
+            # as the new ones, which would have its rows.
+            raise OvertakenError(
+                f"replacecommit {replacing.requested_time} was completed meanwhile, and readers "
+                f"as of a moment since {self.instant} would see rows twice; begin again"
             )
         if self._codec is None and plan.steps:
             self._codec = find_codec(snapshot, plan.steps[0].partition_path)

@@ -283,3 +283,32 @@ def test_a_table_without_rows(tmp_path: Path) -> None:
     table.upsert(rows(range(60), 1))
     assert max(numbers(table)["us"]) > 3 >= max(numbers(table)["eu"])
     assert table.check(depth="full").findings == ()
+
+
+@pytest.mark.parametrize("does", ["rehash", "rescale"])
+def test_an_overwrite_meanwhile_is_never_read_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, does: str
+) -> None:
+    """The new file groups must not be older than the commit that replaced the old ones."""
+    table, _ = filled(tmp_path / "t")
+    held = {row["id"]: row for row in table.scan().to_arrow().to_pylist()}
+    other, begin, begun = bf.open(table.uri), table._transactions.begin, []
+    overwritten = rows(range(40), 9, 7.0)
+
+    def begin_and_be_overtaken(action: str) -> object:
+        transaction = begin(action)
+        begun.append(transaction.instant)
+        if len(begun) == 1:
+            begun.append(other.insert_overwrite(overwritten).instant)
+        return transaction
+
+    monkeypatch.setattr(table._transactions, "begin", begin_and_be_overtaken)
+    done = table.rehash(8) if does == "rehash" else table.rescale(".,8")
+    assert done is not None
+    assert begun == sorted(begun)
+    assert begun[2:] == [done.instant]
+    new = {row["id"]: row for row in overwritten.to_pylist()}
+    for as_of, expected in ((begun[0], held), (begun[1], new), (None, new)):
+        found = bf.open(table.uri).scan(as_of=as_of).to_arrow().sort_by("id").to_pylist()
+        assert found == [expected[key] for key in sorted(expected)], as_of
+    assert bf.open(table.uri).check(depth="full").findings == ()
