@@ -136,7 +136,9 @@ class DirectoryResizer:
             with_files = {file_slice.file_id for file_slice in group.slices}
             empty = tuple(i for i in group.file_ids if i not in with_files)
             steps.append(
-                RewriteStep(group.partition_path, group.slices, part, group.new_ids, empty)
+                RewriteStep(
+                    group.partition_path, group.slices, part, group.new_ids, empty_groups=empty
+                )
             )
         put = partial(_put_directories, resized_metadata(groups, instant))
         return RewritePlan(basis, steps, WriteOperation.CLUSTER, put_index=put)
