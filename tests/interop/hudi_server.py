@@ -9,6 +9,7 @@ Each line of standard input is a JSON object, and is answered by one on standard
     write     table, rows, options: writes the rows of a parquet file
     index     table, column, options: makes a secondary index, by Spark SQL
     service   table, service, instant, options: a table service, by Hudi's write client
+    rescale   table, how, rules, default, dry_run: partition_bucket_index_manager
     make      plan: writes and reads the planned table of that name, as `hudi_writer.py` says
     hash_keys cases: the bucket and the ring value of each record key, by Hudi's own classes
 
@@ -82,6 +83,17 @@ class Session:
             return getattr(self, asked["service"])(client, asked["instant"])
         finally:
             client.close()
+
+    def rescale(self, asked: dict[str, Any]) -> None:
+        self.spark.sql(f"create table rescaled using hudi location '{asked['table']}'")
+        try:
+            self.spark.sql(
+                f"call partition_bucket_index_manager(table => 'rescaled', {asked['how']} => "
+                f"'{asked['rules']}', rule => 'regex', bucket_number => {asked['default']}, "
+                f"dry_run => {str(asked['dry_run']).lower()})"
+            ).collect()
+        finally:
+            self.spark.sql("drop table rescaled")
 
     def schedule(self, client: Any, _: str | None) -> str | None:
         """Return the instant of a compaction; None if there is nothing to compact."""

@@ -78,6 +78,17 @@ class HudiSession:
         )
         return found
 
+    def rescale(
+        self, table: str, how: str, rules: str, default: int, *, dry_run: bool = False
+    ) -> None:
+        """Have partitions rescaled by rules that `overwrite` those of now, or that are an `add`.
+
+        Raises:
+            HudiRefusesError: they were not.
+        """
+        asked = {"table": table, "how": how, "rules": rules, "default": default}
+        self._process.ask(do="rescale", **asked, dry_run=dry_run)
+
     def make(self, plan: Plan) -> None:
         """Have a planned table written and read."""
         (self.folder / "plans").mkdir(exist_ok=True)

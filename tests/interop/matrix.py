@@ -26,6 +26,7 @@ from tests.interop.migrated import play_migrated
 from tests.interop.overlapping import play_overlapping
 from tests.interop.pinned_index import play_pinned_index
 from tests.interop.rehashed import play_rehashed
+from tests.interop.rescaled import play_rescaled
 from tests.interop.resized import play_resized
 from tests.interop.shapes import play_shape, shapes_of
 from tests.interop.side_by_side import play_side_by_side
@@ -54,6 +55,7 @@ PLAYS: dict[str, Play] = {
     "deletes": play_deletes,
     "pinned index": play_pinned_index,
     "rehashed": play_rehashed,
+    "rescaled": play_rescaled,
     "migrated": play_migrated,
     "extendible": play_extendible,
     "resized": play_resized,
@@ -99,10 +101,10 @@ def plays_of(version: str, kind: str, has_metadata_table: bool = False) -> list[
         version: Of Hudi.
         kind: Of the table.
         has_metadata_table: Whether the table has a metadata table that both keep in step. Plays
-            that begin with another metadata table are left out then.
+            that begin with another metadata table, or go without, are left out then.
     """
     if has_metadata_table:
-        own = {*_WITH_METADATA_TABLE}
+        own = {*_WITH_METADATA_TABLE, "rescaled"}  # which has none
         own |= {"shapes"} if kind.endswith("metadata-table") else set()
         return [play for play in plays_of(version, kind) if play not in own]
     if kind in shapes_of(version):
@@ -111,6 +113,7 @@ def plays_of(version: str, kind: str, has_metadata_table: bool = False) -> list[
         has_secondary = version != "0.15.0" and not kind.endswith("partition")
         return ["metadata table", *(["secondary index"] if has_secondary else [])]
     overlaps = version != "0.15.0" and kind in ("mor-simple", "mor-rules")
+    has_rules = version == "1.2.0" and kind.endswith("simple")
     return [
         "in order",
         "at random",
@@ -122,6 +125,7 @@ def plays_of(version: str, kind: str, has_metadata_table: bool = False) -> list[
             if kind.endswith("simple")
             else []
         ),
+        *(["rescaled"] if has_rules else []),
         *(["resized", "dual writes"] if kind.endswith("ring") else []),
         *(["many rows"] if (version, kind) in _MANY_ROWS else []),
     ]
