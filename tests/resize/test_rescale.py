@@ -285,6 +285,7 @@ def test_a_table_without_rows(tmp_path: Path) -> None:
     assert table.check(depth="full").findings == ()
 
 
+@pytest.mark.rule("REHASH-6")
 @pytest.mark.parametrize("does", ["rehash", "rescale"])
 def test_an_overwrite_meanwhile_is_never_read_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, does: str
