@@ -99,7 +99,7 @@ SECONDS: Mapping[str, Act] = {
     "upsert": lambda t: t.upsert(rows(("k0", 6, "a"), ("k1", 6, "b"), ("n", 6, "b"))),
     "upsert of others": lambda t: t.upsert(rows(("m", 6, "c"))),
     "delete by filter": lambda t: t.delete(filter=[("v", ">", 3), ("v", "<", 6)]),
-    "insert_overwrite": lambda t: t.insert_overwrite(rows(("n", 7, "a"))),
+    "insert_overwrite": lambda t: t.insert_overwrite(rows(("o", 7, "a"))),
     "rehash": lambda t: t.rehash(3),
     "resize": lambda t: t.resize(max_file_size=1, max_buckets=4),
     "schedule a resize": lambda t: t.schedule_resize(max_file_size=1, max_buckets=4),

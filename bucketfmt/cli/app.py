@@ -23,7 +23,7 @@ _ROOM = "bucketfmt.cli.commands"
 COMMANDS = {
     "demo": (
         f"{_ROOM}.demo",
-        "Read and check a table that Hudi wrote; then create and write a new table.",
+        "Read and check a table that Hudi wrote; then create, write and resize new tables.",
     ),
     "describe": (
         f"{_ROOM}.tables",
@@ -69,10 +69,13 @@ COMMANDS = {
     "clean": (f"{_ROOM}.services", "Delete files that only reads of past commits need."),
     "archive": (f"{_ROOM}.services", "Move old instants from the active timeline to the archive."),
     "rehash": (f"{_ROOM}.services", "Give every partition another number of buckets."),
-    "rescale": (f"{_ROOM}.services", "Give partitions numbers of buckets by rules."),
+    "rescale": (
+        f"{_ROOM}.services",
+        "Give partitions numbers of buckets by rules; the table keeps rules from then on.",
+    ),
     "resize": (
         f"{_ROOM}.services",
-        "Split large buckets of consistent hashing rings, and merge small neighbours.",
+        "Split large buckets of consistent or extendible hashing, and merge small neighbours.",
     ),
     "migrate": (
         f"{_ROOM}.services",

@@ -106,6 +106,18 @@ def test_copies_of_a_write_under_way_are_not_seen_and_may_go(tmp_path: Path, ver
     assert_reads_as(table.uri, model)
 
 
+def test_a_record_index_does_not_name_old_file_groups(tmp_path: Path) -> None:
+    """Rows written meanwhile are in file groups that the commit of the resize does not name."""
+    table, model = filled(tmp_path / "t")
+    table.metadata_table.init("files", "record_index")
+    schedule_resize(table, split=[0], merge=[1, 2])
+    write(table, model, 10)
+    with pytest.warns(UserWarning, match="record_index of the metadata table cannot be kept"):
+        assert table.resize() is not None
+    assert bf.open(table.uri).config.metadata_partitions == ("files",)
+    assert_reads_as(table.uri, model)
+
+
 @pytest.mark.rule("RING-31")
 @pytest.mark.rotated(2)
 @pytest.mark.parametrize("version", [6, 9])

@@ -13,8 +13,8 @@ import typer
 
 import bucketfmt
 from bucketfmt.cli.commands.check import print_report
-from bucketfmt.cli.commands.demo_resize import show_resizing
 from bucketfmt.cli.commands.tables import describe_facts, draw_buckets
+from bucketfmt.cli.demo_resize import show_resizing
 from bucketfmt.cli.render import console, print_facts, print_table, size_text
 from bucketfmt.format.names.layout import METADATA_FOLDER
 from bucketfmt.index.skew import measure_skew

@@ -31,6 +31,7 @@ from bucketfmt.format.names.paths import check_relative_path, join_path
 from bucketfmt.format.timeline.commit_metadata import CommitMetadata
 from bucketfmt.format.timeline.service_metadata import CleanMetadata
 from bucketfmt.format.timeline.write_operation import WriteOperation
+from bucketfmt.location.record_locations import RECORD_INDEX
 from bucketfmt.metadata_table.definitions import (
     find_indexed_columns,
     find_secondary_columns,
@@ -318,14 +319,30 @@ class UpdateCollector:
 
     @property
     def lost_indexes(self) -> list[str]:
-        """The secondary indexes that are not kept in step, since the change gives their column
-        another type.
+        """The indexes that are not kept in step.
+
+        Secondary indexes are not, whose column the change gives another type. Where a resize of a
+        ring is completed after writes that began later, no index of records is: rows that these
+        wrote are in new file groups that the commit of the resize does not name.
 
         Raises:
             CorruptError: the schema in the change does not parse.
         """
-        listed = filter(is_secondary_index, self._config.metadata_partitions)
-        return sorted(set(listed) - self._secondary_columns.keys())
+        listed = self._config.metadata_partitions
+        indexes = set(filter(is_secondary_index, listed))
+        if self._completes_late_resize and RECORD_INDEX in listed:
+            return sorted(indexes | {RECORD_INDEX})
+        return sorted(indexes - self._secondary_columns.keys())
+
+    @property
+    def _completes_late_resize(self) -> bool:
+        content, last = self._change.content, self._state.timeline.writes.completed.last
+        return (
+            isinstance(content, CommitMetadata)
+            and WriteOperation.find(content.operation_type) is WriteOperation.CLUSTER
+            and last is not None
+            and last.requested_time > self._change.instant.requested_time
+        )
 
     def _secondary_index(self, name: str, schema: MetadataSchema) -> PartUpdates:
         column, columns = self._secondary_columns[name], self._schema_after
