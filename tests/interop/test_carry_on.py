@@ -64,7 +64,7 @@ def test_writing_in_turns(
 
 
 def test_every_turn_comes_with_some_seed() -> None:
-    assert {turn for number in range(1000) for turn in choose(str(number))} == {*TURNS}
+    assert {turn for number in range(3000) for turn in choose(str(number))} == {*TURNS}
 
 
 @pytest.mark.parametrize("version", ["1.2.0"])

@@ -7,11 +7,14 @@ that imports everything itself spends two seconds on that.
 
 import sys
 from contextlib import suppress
+from pathlib import Path
 
 # Spark puts its own copy of pyspark first, an archive that is compiled at each import.
-sys.path[:] = [path for path in sys.path if not path.endswith("pyspark.zip")]
+_PATHS = [path for path in sys.path if not path.endswith("pyspark.zip")]
+if any(Path(path, "pyspark").is_dir() for path in _PATHS):
+    sys.path[:] = _PATHS
 if "pyspark.daemon" in sys.orig_argv:
-    with suppress(ImportError):  # the Python of one test has no packages
+    with suppress(ImportError):  # the Python of one test has no packages but Spark's copy
         import pyarrow.parquet  # noqa: F401
         import pyspark.worker  # noqa: F401
 
