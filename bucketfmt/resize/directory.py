@@ -8,7 +8,7 @@ concerned. Source: spec EXT-9 to EXT-13.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 from bucketfmt.errors import ConflictError, CorruptError, UnsupportedError
@@ -16,8 +16,8 @@ from bucketfmt.format.buckets.extendible_metadata import ExtendibleMetadata
 from bucketfmt.format.timeline.write_operation import WriteOperation
 from bucketfmt.index.model import as_bucket_index
 from bucketfmt.location.directory_files import load_directory, put_directory
-from bucketfmt.location.find_index import IndexFinder
 from bucketfmt.progress import ProgressCallback
+from bucketfmt.resize.bucket_service import BucketService
 from bucketfmt.resize.plan_directory import (
     DirectoryGroup,
     DirectoryOfPartition,
@@ -30,44 +30,22 @@ from bucketfmt.resize.plan_ring import ResizeLimits, ResizePreview
 from bucketfmt.resize.rewrite import RewritePlan, StartedRewrite, run_until_not_overtaken
 from bucketfmt.resize.split_policies import MiddleSplit
 from bucketfmt.rows.parquet.parquet_chunks import Codec
-from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.storage.store import Store
 from bucketfmt.storage.streams import map_in_threads, waiting_count
 from bucketfmt.write.commit.result import CommitResult
-from bucketfmt.write.commit.transactions import Transactions
 from bucketfmt.write.rows.basis import Basis
 
 __all__ = ["DirectoryResizer"]
 
 
-class DirectoryResizer:
+class DirectoryResizer(BucketService):
     """Resizes the directories of one table."""
-
-    def __init__(
-        self,
-        snapshot: Callable[[], Snapshot],
-        finder: IndexFinder,
-        transactions: Transactions,
-        workers: int | None = None,
-    ) -> None:
-        """Set up.
-
-        Args:
-            snapshot: Returns the table as it is now.
-            finder: Its index.
-            transactions: How the table is written to.
-            workers: Groups to rewrite at a time.
-        """
-        self._snapshot = snapshot
-        self._finder = finder
-        self._owner = transactions
-        self._workers = workers
 
     def preview(
         self, limits: ResizeLimits, partitions: Sequence[str] | None = None
     ) -> ResizePreview:
         """Return what `run` would do now. Reads only; errors as of `start`."""
-        basis = Basis(self._snapshot(), self._finder)
+        basis = self._basis()
         return preview_directories(_plan_groups(basis, limits, partitions))
 
     def schedule(self, limits: ResizeLimits, partitions: Sequence[str] | None = None) -> str | None:
@@ -97,7 +75,7 @@ class DirectoryResizer:
             CorruptError: a directory is damaged, or does not lead to a file group.
             LockTimeoutError: the table lock could not be acquired.
         """
-        basis = Basis(self._snapshot(), self._finder)
+        basis = self._basis()
         if not _plan_groups(basis, limits, partitions):
             return None
         transaction = self._owner.begin("replacecommit")
@@ -114,7 +92,7 @@ class DirectoryResizer:
         """Begin a resize, execute it on the threads of this process, and publish it."""
         return run_until_not_overtaken(
             partial(self.start, limits, partitions, codec),
-            lambda started: started.run_in_threads("resizing", self._workers, progress),
+            lambda started: started.run_in_threads("resizing", progress),
         )
 
     def _plan(
@@ -125,7 +103,7 @@ class DirectoryResizer:
         Raises:
             ConflictError: nothing is left to resize.
         """
-        basis = Basis(self._snapshot(), self._finder)
+        basis = self._basis()
         groups = _plan_groups(basis, limits, partitions)
         if not groups:
             raise ConflictError("the buckets were resized meanwhile, and nothing is left to do")

@@ -26,13 +26,11 @@ class InThreads:
     Attributes:
         machine: Draws the number of an attempt.
         doing: What is done, for `progress`: for example `rehashing`.
-        workers: Steps to execute at a time; None: as many as there are cores.
         progress: Called as steps are done.
     """
 
     machine: Machine
     doing: str
-    workers: int | None = None
     progress: ProgressCallback | None = None
 
     def __call__(self, task: RewriteTask, payloads: Sequence[bytes]) -> Iterator[list[bytes]]:
@@ -46,5 +44,5 @@ class InThreads:
             steps.step()
             return receipts
 
-        workers = self.workers or self.machine.processors or worker_count()
+        workers = self.machine.processors or worker_count()
         return map_in_order(rewrite, enumerate(payloads), workers)

@@ -7,7 +7,7 @@ state the new index, and its rings or rules are put. Decision 26.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 from bucketfmt.errors import ConflictError, IndexUnknownError, UnsupportedError
@@ -25,11 +25,11 @@ from bucketfmt.format.names.layout import (
 from bucketfmt.format.names.paths import join_path
 from bucketfmt.format.table.table_config import KeyGenerator, TableConfig
 from bucketfmt.index.resolve import check_hash_fields, find_stray_file_group
-from bucketfmt.location.find_index import IndexFinder
 from bucketfmt.location.key_encoding import find_key_encoding
 from bucketfmt.location.record_locations import RECORD_INDEX
 from bucketfmt.location.rule_files import RuleFiles, put_rules
 from bucketfmt.progress import ProgressCallback
+from bucketfmt.resize.bucket_service import BucketService
 from bucketfmt.resize.growth import estimate_duration
 from bucketfmt.resize.plan_migrate import (
     MigratePreview,
@@ -57,7 +57,6 @@ from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.timeline.table_properties import change_properties
 from bucketfmt.write.commit.locked_table import LockedTable
 from bucketfmt.write.commit.result import CommitResult
-from bucketfmt.write.commit.transactions import Transactions
 from bucketfmt.write.metadata.initialise import drop_partitions, forget_definitions
 from bucketfmt.write.rows.basis import Basis
 
@@ -67,28 +66,8 @@ _ROUNDS_MAX = 8
 """How often partitions that others write to meanwhile are moved again, before it gives up."""
 
 
-class Migrator:
+class Migrator(BucketService):
     """Moves one table to a bucket index."""
-
-    def __init__(
-        self,
-        snapshot: Callable[[], Snapshot],
-        finder: IndexFinder,
-        transactions: Transactions,
-        workers: int | None = None,
-    ) -> None:
-        """Set up.
-
-        Args:
-            snapshot: Returns the table as it is now.
-            finder: Its index.
-            transactions: How the table is written to.
-            workers: Partitions to move at a time.
-        """
-        self._snapshot = snapshot
-        self._finder = finder
-        self._owner = transactions
-        self._workers = workers
 
     def preview(self, migration: Migration, partitions_per_commit: int) -> MigratePreview:
         """Return what `run` would do now. Reads only; raises the errors of its planning."""
@@ -274,7 +253,7 @@ class Migrator:
         with started:
             if not started.payloads:
                 return None
-            return started.run_in_threads("migrating", self._workers, progress)
+            return started.run_in_threads("migrating", progress)
 
     def _plan(self, migration: Migration, paths: Sequence[str], instant: str) -> RewritePlan:
         """Return the plan for some partitions on the table as it is now.

@@ -6,15 +6,14 @@ routes its rows anew. Source: RFC-29 (multiple rehash).
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 
 from bucketfmt.errors import ConflictError, UnsupportedError
 from bucketfmt.format.buckets.rehashes import Rehash
 from bucketfmt.format.names.names import find_bucket_id, format_nbcc_file_id
 from bucketfmt.index.model import as_bucket_index
-from bucketfmt.location.find_index import IndexFinder
 from bucketfmt.progress import ProgressCallback
+from bucketfmt.resize.bucket_service import BucketService
 from bucketfmt.resize.plan_rehash import RehashPreview, plan_rehash, preview_rehash
 from bucketfmt.resize.plan_rewrite import RewriteStep, rescale_operation
 from bucketfmt.resize.rewrite import (
@@ -27,39 +26,18 @@ from bucketfmt.rows.parquet.parquet_chunks import Codec
 from bucketfmt.snapshot.files import FileSlice
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.write.commit.result import CommitResult
-from bucketfmt.write.commit.transactions import Transactions
 from bucketfmt.write.properties.pin_index import pin_index
 from bucketfmt.write.rows.basis import Basis
 
 __all__ = ["Rehasher", "slices_to_divide"]
 
 
-class Rehasher:
+class Rehasher(BucketService):
     """Gives one table another number of buckets."""
-
-    def __init__(
-        self,
-        snapshot: Callable[[], Snapshot],
-        finder: IndexFinder,
-        transactions: Transactions,
-        workers: int | None = None,
-    ) -> None:
-        """Set up.
-
-        Args:
-            snapshot: Returns the table as it is now.
-            finder: Its index.
-            transactions: How the table is written to.
-            workers: Steps to execute at a time.
-        """
-        self._snapshot = snapshot
-        self._finder = finder
-        self._owner = transactions
-        self._workers = workers
 
     def preview(self, num_buckets: int) -> RehashPreview:
         """Return what `run` would do now. Reads only; raises the errors of its planning."""
-        basis = Basis(self._snapshot(), self._finder)
+        basis = self._basis()
         before = _find_number(basis)
         if before == num_buckets:
             return RehashPreview(before, num_buckets)
@@ -75,7 +53,7 @@ class Rehasher:
             ConflictError: a compaction or a clustering is pending.
             LockTimeoutError: the table lock could not be acquired.
         """
-        basis = Basis(self._snapshot(), self._finder)
+        basis = self._basis()
         before = _find_number(basis)
         if before == num_buckets:
             return None
@@ -94,7 +72,7 @@ class Rehasher:
         """Begin a rehash, execute it on the threads of this process, and publish it."""
         return run_until_not_overtaken(
             partial(self.start, num_buckets, codec),
-            lambda started: started.run_in_threads("rehashing", self._workers, progress),
+            lambda started: started.run_in_threads("rehashing", progress),
         )
 
     def _plan(self, before: int, after: int, instant: str) -> RewritePlan:
@@ -103,7 +81,7 @@ class Rehasher:
         Raises:
             ConflictError: the table no longer has `before` buckets; or as `_plan_steps`.
         """
-        basis = Basis(self._snapshot(), self._finder)
+        basis = self._basis()
         if _find_number(basis) != before:
             raise ConflictError(f"the table no longer has {before} buckets; plan the rehash again")
         steps = _plan_steps(basis, after)

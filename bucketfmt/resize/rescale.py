@@ -7,7 +7,6 @@ PartitionBucketIndexManager, DatasetBucketRescaleCommitActionExecutor.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -18,9 +17,9 @@ from bucketfmt.errors import BucketfmtError, ConflictError, UnsupportedError
 from bucketfmt.format.timeline.write_operation import WriteOperation
 from bucketfmt.index.layout import BucketLayout
 from bucketfmt.index.model import BucketIndex, PartitionBucketIndex, as_bucket_index
-from bucketfmt.location.find_index import IndexFinder
 from bucketfmt.location.rule_files import archive_rules, put_rules
 from bucketfmt.progress import ProgressCallback
+from bucketfmt.resize.bucket_service import BucketService
 from bucketfmt.resize.plan_rehash import plan_rehash
 from bucketfmt.resize.plan_rescale import RescalePreview, plan_rules, preview_rescale
 from bucketfmt.resize.plan_rewrite import RewriteStep
@@ -32,9 +31,7 @@ from bucketfmt.resize.rewrite import (
     run_until_not_overtaken,
 )
 from bucketfmt.rows.parquet.parquet_chunks import Codec
-from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.write.commit.result import CommitResult
-from bucketfmt.write.commit.transactions import Transactions
 from bucketfmt.write.properties.pin_index import pin_index
 from bucketfmt.write.rows.basis import Basis
 
@@ -50,32 +47,12 @@ class _Planned:
     steps: list[RewriteStep]
 
 
-class Rescaler:
+class Rescaler(BucketService):
     """Gives the partitions of one table numbers of buckets by rules."""
-
-    def __init__(
-        self,
-        snapshot: Callable[[], Snapshot],
-        finder: IndexFinder,
-        transactions: Transactions,
-        workers: int | None = None,
-    ) -> None:
-        """Set up.
-
-        Args:
-            snapshot: Returns the table as it is now.
-            finder: Its index.
-            transactions: How the table is written to.
-            workers: Steps to execute at a time.
-        """
-        self._snapshot = snapshot
-        self._finder = finder
-        self._owner = transactions
-        self._workers = workers
 
     def preview(self, rules: str, default: int | None = None, *, add: bool) -> RescalePreview:
         """Return what `run` would do now. Reads only; raises the errors of its planning."""
-        basis = Basis(self._snapshot(), self._finder)
+        basis = self._basis()
         before = _numbered_index(basis)
         after = self._after(basis, rules, default, add=add)
         planned = _plan(basis, before, after)
@@ -105,7 +82,7 @@ class Rescaler:
         """
         done = run_until_not_overtaken(
             lambda: self._start(rules, default, add=add, codec=codec),
-            lambda started: started.run_in_threads("rescaling", self._workers, progress),
+            lambda started: started.run_in_threads("rescaling", progress),
         )
         if done is not None:
             with suppress(BucketfmtError):  # rules too many hurt nobody
@@ -116,7 +93,7 @@ class Rescaler:
         self, rules: str, default: int | None, *, add: bool, codec: Codec | None
     ) -> StartedRewrite | None:
         """Begin a rescale; None if the table has these rules already."""
-        basis = Basis(self._snapshot(), self._finder)
+        basis = self._basis()
         before = _numbered_index(basis)
         after = self._after(basis, rules, default, add=add)
         if after == before:
@@ -140,7 +117,7 @@ class Rescaler:
         Raises:
             ConflictError: the buckets were changed by somebody else; or as `_plan`.
         """
-        basis = Basis(self._snapshot(), self._finder)
+        basis = self._basis()
         if not before.agrees_with(_numbered_index(basis)):
             raise ConflictError("somebody else changed the buckets; plan the rescale again")
         config = after.hashing_config

@@ -30,8 +30,7 @@ from bucketfmt.write.commit.receipts import stats_by_partition
 from bucketfmt.write.commit.result import CommitResult
 from bucketfmt.write.commit.started_work import StartedWork
 from bucketfmt.write.commit.transaction import Transaction
-from bucketfmt.write.files.row_report import load_reporter
-from bucketfmt.write.files.table_codec import DEFAULT_CODEC, find_codec
+from bucketfmt.write.files.table_codec import find_codec
 from bucketfmt.write.rows.basis import Basis
 
 __all__ = [
@@ -170,15 +169,7 @@ class StartedRewrite(StartedWork):
         if self._codec is None and plan.steps:
             self._codec = find_codec(snapshot, plan.steps[0].partition_path)
         self.payloads = tuple(encode_step(step, self.instant) for step in plan.steps)
-        self.task = RewriteTask(
-            basis=snapshot.basis,
-            schema=basis.schema,
-            avro_schema=basis.avro_schema,
-            instant=self.instant,
-            reporter=load_reporter(state.store, state.config, state.limits, takes_keys=False),
-            codec=self._codec or DEFAULT_CODEC,
-            settling=plan.settling,
-        )
+        self.task = RewriteTask.of(basis, self.instant, self._codec, plan.settling)
 
     def run(self, execute: Execute) -> CommitResult:
         """Have the steps executed, and publish.
@@ -205,17 +196,14 @@ class StartedRewrite(StartedWork):
                 self.catch_up()
         raise AssertionError("the last round returns or raises")
 
-    def run_in_threads(
-        self, doing: str, workers: int | None = None, progress: ProgressCallback | None = None
-    ) -> CommitResult:
+    def run_in_threads(self, doing: str, progress: ProgressCallback | None = None) -> CommitResult:
         """Execute the steps on the threads of this process, and publish. As `run`.
 
         Args:
             doing: What is done, for `progress`: for example `rehashing`.
-            workers: Steps to execute at a time.
             progress: Called as steps are done.
         """
-        return self.run(InThreads(self._transaction.table.machine, doing, workers, progress))
+        return self.run(InThreads(self._transaction.table.machine, doing, progress))
 
     def may_catch_up(self, error: BucketfmtError) -> bool:
         """Whether `catch_up` may help: others changed the table, and nothing was published."""
@@ -246,11 +234,9 @@ class StartedRewrite(StartedWork):
             )
         plan, basis = self._plan, self._plan.basis
         timeline = basis.snapshot.state.timeline
-        extra: dict[str, str | None] = {"schema": basis.avro_schema, **plan.extra_metadata}
+        extra = {**basis.schema_entries, **plan.extra_metadata}
         if (last := timeline.writes.completed.last) is not None:
             extra[REWRITTEN_UNTIL] = last.requested_time
-        if basis.latest_schema is not None:
-            extra["latest_schema"] = basis.latest_schema
         metadata = CommitMetadata(
             partition_to_write_stats=stats_by_partition(found),
             extra_metadata=extra,

@@ -30,6 +30,9 @@ from bucketfmt.rows.parquet.parquet_chunks import Codec
 from bucketfmt.slices.slice_codec import decode_slice, encode_slice
 from bucketfmt.write.commit.receipts import Receipt, encode_receipt
 from bucketfmt.write.files.base_file_task import BaseFileTask
+from bucketfmt.write.files.row_report import load_reporter
+from bucketfmt.write.files.table_codec import DEFAULT_CODEC
+from bucketfmt.write.rows.basis import Basis
 from bucketfmt.write.rows.grouping import GroupedRows, split_rows
 
 __all__ = ["RewriteTask", "encode_step", "groups_of"]
@@ -103,6 +106,33 @@ class RewriteTask(BaseFileTask):
 
     codec: Codec
     settling: KeySettling | None = None
+
+    @classmethod
+    def of(
+        cls,
+        basis: Basis,
+        instant: str,
+        codec: Codec | None,
+        settling: KeySettling | None = None,
+    ) -> RewriteTask:
+        """Return the task of a change of buckets that is planned on this table.
+
+        Args:
+            basis: The table.
+            instant: The requested time of the change.
+            codec: Of parquet; None: the table has no file that would tell.
+            settling: Which rows of a key stay; None: keys have one row each.
+        """
+        snapshot, state = basis.snapshot, basis.snapshot.state
+        return cls(
+            basis=snapshot.basis,
+            schema=basis.schema,
+            avro_schema=basis.avro_schema,
+            instant=instant,
+            reporter=load_reporter(state.store, state.config, state.limits, takes_keys=False),
+            codec=codec or DEFAULT_CODEC,
+            settling=settling,
+        )
 
     def rewrite(self, payload: bytes, write_token: str) -> list[bytes]:
         """Write the rows of a step to their new file groups, and return a receipt for each.

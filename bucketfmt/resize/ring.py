@@ -10,7 +10,7 @@ BaseConsistentHashingBucketClusteringPlanStrategy, ScheduleClusteringActionExecu
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -28,9 +28,9 @@ from bucketfmt.format.names.names import (
 from bucketfmt.format.timeline.plans import ClusteringPlan, RequestedReplaceMetadata
 from bucketfmt.format.timeline.write_operation import WriteOperation
 from bucketfmt.index.model import as_bucket_index
-from bucketfmt.location.find_index import IndexFinder
 from bucketfmt.location.hashing_files import load_hashing_metadata
 from bucketfmt.progress import ProgressCallback
+from bucketfmt.resize.bucket_service import BucketService
 from bucketfmt.resize.plan_ring import (
     ResizeLimits,
     ResizePreview,
@@ -45,9 +45,8 @@ from bucketfmt.rows.parquet.parquet_chunks import Codec
 from bucketfmt.slices.merged_keys import merged_keys
 from bucketfmt.snapshot.committed_logs import without_uncommitted_logs
 from bucketfmt.snapshot.files import FileSlice
-from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.snapshot.state import TableState
-from bucketfmt.storage.streams import map_in_threads, waiting_count, worker_count
+from bucketfmt.storage.streams import map_in_threads, waiting_count
 from bucketfmt.timeline.load import load_clustering_plan, load_pending_clusterings
 from bucketfmt.timeline.markers import delete_markers
 from bucketfmt.timeline.timeline import Instant, Timeline
@@ -63,28 +62,8 @@ _WRITERS_TRIES, _WRITERS_PAUSE_S = 120, 0.25
 """How often, and after which pause, to look whether no write is under way."""
 
 
-class RingResizer:
+class RingResizer(BucketService):
     """Resizes the rings of one table."""
-
-    def __init__(
-        self,
-        snapshot: Callable[[], Snapshot],
-        finder: IndexFinder,
-        transactions: Transactions,
-        workers: int | None = None,
-    ) -> None:
-        """Set up.
-
-        Args:
-            snapshot: Returns the table as it is now.
-            finder: Its index.
-            transactions: How the table is written to.
-            workers: Groups to rewrite at a time.
-        """
-        self._snapshot = snapshot
-        self._finder = finder
-        self._owner = transactions
-        self._workers = workers or transactions.machine.processors or worker_count()
 
     def preview(
         self, limits: ResizeLimits, partitions: Sequence[str] | None = None
@@ -184,7 +163,7 @@ class RingResizer:
                     self._remove_earlier_attempt(time, changes)
         with heartbeat.stopped_on_error():
             pending = PendingInstant(owner, instant, heartbeat)
-            return StartedResize(pending, self._basis, plan, changes, codec, self._workers)
+            return StartedResize(pending, self._basis, plan, changes, codec)
 
     def start(
         self,
@@ -220,7 +199,7 @@ class RingResizer:
         Raises:
             UnsupportedError: the table has no rings, or is copy-on-write.
         """
-        basis = Basis(self._snapshot(), self._finder)
+        basis = super()._basis()
         _bounds(basis)
         if basis.snapshot.state.config.table_type != "MERGE_ON_READ":
             raise UnsupportedError(

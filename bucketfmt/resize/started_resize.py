@@ -35,8 +35,7 @@ from bucketfmt.storage.store import Store
 from bucketfmt.write.commit.receipts import stats_by_partition
 from bucketfmt.write.commit.result import CommitResult, result_of
 from bucketfmt.write.commit.started_work import PendingInstant, StartedWork
-from bucketfmt.write.files.row_report import load_reporter
-from bucketfmt.write.files.table_codec import DEFAULT_CODEC, find_codec
+from bucketfmt.write.files.table_codec import find_codec
 from bucketfmt.write.rows.basis import Basis
 from bucketfmt.write.services.planned_slices import (
     check_operation,
@@ -63,26 +62,18 @@ class StartedResize(StartedWork):
         plan: ClusteringPlan,
         changes: Mapping[str, RingChange],
         codec: Codec | None,
-        workers: int,
     ) -> None:
         """Find the files of the plan, and the new rings, in the table as it is now."""
         super().__init__(pending)
         self._pending = pending
         self._basis = basis
         self._changes = changes
-        self._workers = workers
         began = basis()
-        snapshot, state = began.snapshot, began.snapshot.state
         steps = _load_steps(began, plan, changes)
         self.payloads = tuple(encode_step(step, self.instant) for step in steps)
-        self.task = RewriteTask(
-            basis=snapshot.basis,
-            schema=began.schema,
-            avro_schema=began.avro_schema,
-            instant=self.instant,
-            reporter=load_reporter(state.store, state.config, state.limits, takes_keys=False),
-            codec=codec or (find_codec(snapshot, min(changes)) if changes else DEFAULT_CODEC),
-        )
+        if codec is None and changes:
+            codec = find_codec(began.snapshot, min(changes))
+        self.task = RewriteTask.of(began, self.instant, codec)
 
     def run(self, execute: Execute) -> CommitResult:
         """Have all groups rewritten, and publish.
@@ -100,7 +91,7 @@ class StartedResize(StartedWork):
     def run_in_threads(self, progress: ProgressCallback | None = None) -> CommitResult:
         """Rewrite all groups on the threads of this process, and publish. As `run`."""
         machine = self._pending.table.machine
-        return self.run(InThreads(machine, "resizing", self._workers, progress))
+        return self.run(InThreads(machine, "resizing", progress))
 
     def publish(self, receipts: Iterable[bytes]) -> CommitResult:
         """Give the partitions their new rings, hide the old file groups and show the new ones.
@@ -135,12 +126,9 @@ class StartedResize(StartedWork):
         return result_of(done, metadata)
 
     def _metadata(self, basis: Basis, written: Mapping[str, Sequence[WriteStat]]) -> CommitMetadata:
-        extra: dict[str, str | None] = {"schema": basis.avro_schema}
-        if basis.latest_schema is not None:
-            extra["latest_schema"] = basis.latest_schema
         return CommitMetadata(
             partition_to_write_stats=written,
-            extra_metadata=extra,
+            extra_metadata=basis.schema_entries,
             operation_type=WriteOperation.CLUSTER.operation_type,
             partition_to_replace_file_ids={
                 path: sorted(change.file_ids) for path, change in sorted(self._changes.items())

@@ -92,6 +92,14 @@ class Basis:
         self.schema, self.avro_schema = self._plan_schema(incoming)
 
     @property
+    def schema_entries(self) -> dict[str, str | None]:
+        """What `extraMetadata` of a commit states of the columns."""
+        entries: dict[str, str | None] = {"schema": self.avro_schema}
+        if self.latest_schema is not None:
+            entries["latest_schema"] = self.latest_schema
+        return entries
+
+    @property
     def stated_by(self) -> CommitRecord | None:
         """The commit that states the columns the write stands on."""
         return find_stating_commit(self.snapshot.commits)

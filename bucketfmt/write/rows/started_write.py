@@ -247,11 +247,8 @@ class StartedWrite(StartedWork):
         return self._operation.takes_keys and not is_recorded and self._transaction.leaves_nothing
 
     def _extra_metadata(self) -> dict[str, str | None]:
-        basis, options = self._basis, self._options
-        extra: dict[str, str | None] = {**(options.commit_metadata or {})}
-        extra["schema"] = basis.avro_schema
-        if basis.latest_schema is not None:
-            extra["latest_schema"] = basis.latest_schema
+        options = self._options
+        extra = {**(options.commit_metadata or {}), **self._basis.schema_entries}
         if options.idempotency_key is not None:
             extra[IDEMPOTENCY_KEY] = options.idempotency_key
         return extra
