@@ -16,7 +16,7 @@ from bucketfmt.format.names.instants import parse_instant_time
 from bucketfmt.format.names.names import BaseFileName, FileGroupId
 from bucketfmt.snapshot.written_files import CommitRecord
 
-__all__ = ["Duration", "Growth", "estimate_duration", "measure_growth"]
+__all__ = ["Duration", "Growth", "SizeAt", "estimate_duration", "measure_growth", "measure_sizes"]
 
 _DAY = 86_400.0
 _DAYS_MIN = 1.0
@@ -97,26 +97,105 @@ def measure_growth(
     if days < _DAYS_MIN:
         return None, {}
     middle = (max(times) + min(times)) / 2
-    groups: dict[FileGroupId, _Group] = {}
+    groups = _FileGroups(begins_empty)
     grown: dict[str, list[int]] = defaultdict(lambda: [0, 0])
     active: set[str] = set()
     for time, commit in dated:
-        rewritten = {path for path, _ in commit.replaced}  # which is no growth
-        for path, file_id, file, name, _, size, rows, _ in commit.files:
-            group = groups.get((path, file_id))
-            is_known = group is not None or (begins_empty and time > times[0])
-            group = groups.setdefault((path, file_id), _Group())
-            size_before, rows_before = group.bytes, group.base[1]
-            group.take(commit.requested_time, file, name, size, rows)
-            if is_known and path not in rewritten:
-                grown[path][0] += group.bytes - size_before
-                grown[path][1] += group.base[1] - rows_before
-            if time >= middle:
-                active.add(path)
-        for replaced in commit.replaced:
-            groups.pop(replaced, None)
+        gains = groups.take(commit)
+        if time >= middle:
+            active.update(gains)
+        for path in gains.keys() - {path for path, _ in commit.replaced}:  # which is no growth
+            for which, gain in enumerate(gains[path]):
+                grown[path][which] += gain
+        groups.drop(commit)
     found = {path: grown[path] for path in sorted(active)}
     return days, {path: Growth(size / days, rows / days) for path, (size, rows) in found.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class SizeAt:
+    """How large a table was after a commit.
+
+    Attributes:
+        requested_time: The commit's.
+        bytes: Of the files that a reader opened.
+    """
+
+    requested_time: str
+    bytes: int
+
+
+def measure_sizes(
+    commits: Iterable[CommitRecord], *, bytes_now: int, begins_empty: bool
+) -> tuple[SizeAt, ...]:
+    """Return how large a table was after each commit, in the order of their completion.
+
+    Sizes are counted back from the present size by what commits recorded. A file group that is
+    older than the first commit is taken to have had the size that its next commit left it with,
+    and those that replaced it to have its size.
+
+    Args:
+        commits: The commits of the active timeline, in any order.
+        bytes_now: Of the table's files.
+        begins_empty: As of `measure_growth`.
+    """
+    groups = _FileGroups(begins_empty)
+    ordered = sorted(commits, key=lambda each: each.completion_time)
+    changes = []
+    for commit in ordered:
+        gains, dropped = groups.take(commit), groups.drop(commit)
+        rewritten = {path for path, _ in commit.replaced} if dropped is None else set()
+        gained = sum(size for path, (size, _) in gains.items() if path not in rewritten)
+        changes.append(gained - (dropped or 0))
+    sizes, size = [], bytes_now
+    for commit, change in zip(reversed(ordered), reversed(changes), strict=True):
+        sizes.append(SizeAt(commit.requested_time, size))
+        size = max(0, size - change)
+    return tuple(reversed(sizes))
+
+
+class _FileGroups:
+    """The file groups of a table as the commits so far have them.
+
+    Args:
+        begins_empty: As of `measure_growth`.
+    """
+
+    def __init__(self, begins_empty: bool) -> None:
+        self._begins_empty = begins_empty
+        self._is_first = True
+        self._groups: dict[FileGroupId, _Group] = {}
+
+    def take(self, commit: CommitRecord) -> dict[str, list[int]]:
+        """Take the next commit; return what the partitions that it wrote gained: bytes, rows.
+
+        A file group that may be older than the first commit gains nothing when it is first met.
+        """
+        rewritten = {path for path, _ in commit.replaced}  # whose files are of new file groups
+        gains: dict[str, list[int]] = defaultdict(lambda: [0, 0])
+        for path, file_id, file, name, _, size, rows, _ in commit.files:
+            group = self._groups.get((path, file_id))
+            is_new = path in rewritten or (self._begins_empty and not self._is_first)
+            is_known = group is not None or is_new
+            group = self._groups.setdefault((path, file_id), _Group())
+            size_before, rows_before = group.bytes, group.base[1]
+            group.take(commit.requested_time, file, name, size, rows)
+            gain = gains[path]
+            if is_known:
+                gain[0] += group.bytes - size_before
+                gain[1] += group.base[1] - rows_before
+        self._is_first = False
+        return gains
+
+    def drop(self, commit: CommitRecord) -> int | None:
+        """Forget the file groups that a commit replaced.
+
+        Returns:
+            How many bytes they had; None if some were not met before.
+        """
+        dropped = [self._groups.pop(replaced, None) for replaced in commit.replaced]
+        known = [group.bytes for group in dropped if group is not None]
+        return sum(known) if len(known) == len(dropped) else None
 
 
 def estimate_duration(rewritten: int, commits: Iterable[CommitRecord]) -> Duration:

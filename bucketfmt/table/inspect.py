@@ -20,7 +20,7 @@ from bucketfmt.location.hashing_files import load_hashing_metadata
 from bucketfmt.metadata_table.entries import list_entries
 from bucketfmt.metadata_table.metadata_table import load_metadata_table
 from bucketfmt.process import cached_property
-from bucketfmt.snapshot.files import FileSlice
+from bucketfmt.snapshot.files import DataFile, FileSlice
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.snapshot.state import TableState
 
@@ -57,6 +57,7 @@ _FILE_GROUPS = pa.schema(
         "base_instant": pa.string(),
         "base_file": pa.string(),
         "base_size": pa.int64(),
+        "base_rows": pa.int64(),
         "log_files": pa.int64(),
         "log_size": pa.int64(),
     }
@@ -158,7 +159,11 @@ class Inspect:
         return pa.Table.from_pylist(rows, _FILES)
 
     def file_groups(self) -> pa.Table:
-        """Return the file groups, each with its newest slice."""
+        """Return the file groups, each with its newest slice.
+
+        `base_rows` is what the commit of the base file recorded; null where no commit of the active
+        timeline names the file. Rows in log files are not counted.
+        """
         rows = [
             {
                 "partition_path": file_slice.partition_path,
@@ -167,6 +172,7 @@ class Inspect:
                 "base_instant": file_slice.base_instant,
                 "base_file": file_slice.base_file.path if file_slice.base_file else None,
                 "base_size": file_slice.base_file.size if file_slice.base_file else None,
+                "base_rows": _recorded_rows(file_slice.base_file),
                 "log_files": len(file_slice.log_files),
                 "log_size": sum(file.size or 0 for file in file_slice.log_files),
             }
@@ -305,6 +311,13 @@ class Inspect:
 
 def _in_no_bucket(file_id: str) -> None:
     """Say of any file id that it is no bucket's."""
+
+
+def _recorded_rows(file: DataFile | None) -> int | None:
+    """Return the rows of a base file as the commit that wrote the file recorded them."""
+    if file is None or file.written is None or not file.written.counts:
+        return None
+    return file.written.counts[0].rows
 
 
 def _block_row(span: Any) -> dict[str, Any]:

@@ -6,10 +6,10 @@ import pytest
 
 import bucketfmt as bf
 from benchmarks.metadata_listing import ByMetadata, listed_table
-from bucketfmt.cli.commands.tables import describe_facts
 from bucketfmt.limits import DEFAULT_LIMITS
 from bucketfmt.metadata_table.metadata_lister import MetadataLister
 from bucketfmt.snapshot.listing import StoreLister
+from bucketfmt.table.describe import describe_table
 from bucketfmt.testing.memory_store import MemoryStore
 from bucketfmt.testing.recording_store import RecordingStore
 from bucketfmt.timeline.load import load_timeline
@@ -169,12 +169,12 @@ def test_requests_do_not_grow_with_the_partitions() -> None:
 
 def test_describe_says_what_files_are_listed_by() -> None:
     files = dict(table_files("1.2.0/mdt_bucket"))
-    assert describe_facts(opened(files)[0])["files listed by"] == "metadata table"
-    assert describe_facts(opened(without_metadata_table(files))[0])["files listed by"] == "folders"
+    assert describe_table(opened(files)[0])["files listed by"] == "metadata table"
+    assert describe_table(opened(without_metadata_table(files))[0])["files listed by"] == "folders"
     (time,) = {requested_time(last_commit(files))}
     for path in of_metadata_timeline(files, time):
         del files[path]
-    said = describe_facts(opened(files)[0])["files listed by"]
+    said = describe_table(opened(files)[0])["files listed by"]
     assert said == (
         f"folders, not the metadata table: the metadata table is not in step: it lacks {time}"
     )

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import bucketfmt as bf
 from bucketfmt.format.names.names import BaseFileName, LogFileName, find_data_file_name
 from bucketfmt.resize.advice import PartitionFigures, TableFigures, plan_advice
-from bucketfmt.resize.growth import Growth, estimate_duration, measure_growth
+from bucketfmt.resize.growth import Growth, estimate_duration, measure_growth, measure_sizes
 from bucketfmt.snapshot.written_files import CommitRecord
 
 MIB = 1 << 20
@@ -186,6 +186,29 @@ def test_growth_is_what_commits_added_to_partitions_that_are_written() -> None:
     assert growth == {"new": Growth(41.0, 3.4)}  # what was there before day 2 is not known
     assert measure_growth(commits[:2], begins_empty=True)[1] == {"new": Growth(100.0, 10.0)}
     assert measure_growth(commits[:1], begins_empty=True) == (None, {})
+
+
+def test_sizes_are_counted_back_from_the_present_size() -> None:
+    day = "202601{:02d}000000000".format
+    commits = [
+        _commit(day(1), ("p", f"a-0_0-0-0_{day(1)}.parquet", 100, 10)),
+        _commit(day(2), ("p", f"a-0_0-0-0_{day(2)}.parquet", 160, 16)),
+        _commit(day(3), ("p", f".a-0_{day(2)}.log.1_0-0-0", 40, 5)),
+        _commit(day(4), ("p", f"b-0_0-0-0_{day(4)}.parquet", 30, 3)),
+    ]
+
+    def sizes(now: int, begins_empty: bool) -> list[int]:
+        measured = measure_sizes(commits, bytes_now=now, begins_empty=begins_empty)
+        assert [each.requested_time for each in measured] == [c.requested_time for c in commits]
+        return [each.bytes for each in measured]
+
+    assert sizes(230, begins_empty=True) == [100, 160, 200, 230]
+    assert sizes(530, begins_empty=False) == [430, 490, 530, 530]  # group b may be older
+    new = ("p", f"c-0_0-0-0_{day(5)}.parquet", 50, 5)
+    commits.append(_commit(day(5), new, replaced=(("p", "a-0"), ("p", "b-0"))))
+    assert sizes(50, begins_empty=True) == [100, 160, 200, 230, 50]
+    commits[1:] = [_commit(day(5), new, replaced=(("p", "older-0"),))]
+    assert sizes(150, begins_empty=False) == [150, 150]  # no commit tells the size of older-0
 
 
 def test_a_duration_is_told_by_the_last_rewrite_or_a_benchmark() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 
 import bucketfmt as bf
@@ -82,6 +83,7 @@ def test_files_and_file_groups(golden: Golden) -> None:
         "base_instant": base["base_instant"],
         "base_file": base["path"],
         "base_size": base["size"],
+        "base_rows": pq.read_metadata(root / base["path"]).num_rows,
         "log_files": 2,
         "log_size": sum(log["size"] for log in logs),
     }

@@ -13,11 +13,12 @@ import typer
 
 import bucketfmt
 from bucketfmt.cli.commands.check import print_report
-from bucketfmt.cli.commands.tables import describe_facts, draw_buckets
+from bucketfmt.cli.commands.tables import draw_buckets
 from bucketfmt.cli.demo_resize import show_resizing
 from bucketfmt.cli.render import console, print_facts, print_table, size_text
 from bucketfmt.format.names.layout import METADATA_FOLDER
 from bucketfmt.index.skew import measure_skew
+from bucketfmt.table.describe import describe_table
 
 __all__ = ["demo"]
 
@@ -40,7 +41,7 @@ def show(root: Path) -> None:
     """Run the steps, and print the Python code of each."""
     _step("t = bucketfmt.open(path)", "the table, written by Apache Hudi 1.2.0")
     table = bucketfmt.open(root)
-    facts = describe_facts(table)
+    facts = describe_table(table)
     print_facts({**facts, "uri": "(a temporary folder)", "size": size_text(facts["size"])})
 
     _step("t.inspect.commits()", "what was done to it")

@@ -27,10 +27,9 @@ from bucketfmt.cli.render import (
     size_text,
 )
 from bucketfmt.index.skew import Skew, measure_skew
-from bucketfmt.metadata_table.metadata_lister import metadata_behind
 from bucketfmt.resize.advice import TARGET_BYTES, BucketAdvice
+from bucketfmt.table.describe import describe_table
 from bucketfmt.table.inspect import Inspect
-from bucketfmt.table.table import Table
 
 __all__ = ["buckets", "describe", "files", "history"]
 
@@ -43,45 +42,6 @@ PartitionOption = Annotated[
 ]
 
 
-def describe_facts(table: Table) -> dict[str, Any]:
-    """Return the facts that `describe` prints, as plain values."""
-    config, partitions = table.config, table.inspect.partitions()
-    commits = table.inspect.commits()
-    completed = commits.filter(pc.equal(commits["state"], "COMPLETED"))
-    resolved = table.resolved_index
-    return {
-        "table": config.name,
-        "uri": table.uri,
-        "type": config.table_type,
-        "version": config.table_version,
-        "record key": ", ".join(config.record_key_fields) or "generated",
-        "partitioned by": ", ".join(config.partition_fields) or "nothing",
-        "ordering": ", ".join(config.ordering_fields) or "commit time",
-        "merge mode": config.merge_mode.value,
-        "index": str(resolved.index) if resolved.index else "unknown",
-        "index known from": f"{resolved.source}: {resolved.evidence}",
-        "partitions": partitions.num_rows,
-        "file groups": pc.sum(partitions["file_groups"]).as_py() or 0,
-        "base files": pc.sum(partitions["base_files"]).as_py() or 0,
-        "log files": pc.sum(partitions["log_files"]).as_py() or 0,
-        "size": pc.sum(partitions["size"]).as_py() or 0,
-        "completed instants": completed.num_rows,
-        "last instant": pc.max(completed["requested_time"]).as_py(),
-        "pending instants": commits.num_rows - completed.num_rows,
-        "metadata table": ", ".join(config.metadata_partitions) or "none",
-        "files listed by": _listed_by(table),
-    }
-
-
-def _listed_by(table: Table) -> str:
-    """Say what reads list the table by, and why not by its metadata table."""
-    metadata = metadata_behind(table.state.lister)
-    if metadata is None:
-        return "folders"
-    reason = metadata.why_not("files")
-    return "metadata table" if reason is None else f"folders, not the metadata table: {reason}"
-
-
 @app.command()
 def describe(
     table: TableArgument,
@@ -91,7 +51,7 @@ def describe(
 ) -> None:
     """Print the type, version, keys, index, size and schema of a table."""
     opened = open_table(table, storage_option, index)
-    facts = describe_facts(opened)
+    facts = describe_table(opened)
     columns = {field.name: str(field.type) for field in opened.schema}
     if output is Output.JSON:
         print_json({**facts, "columns": columns})

@@ -1,0 +1,56 @@
+"""What a table is, in facts for people: type, version, keys, index, size."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow.compute as pc
+
+from bucketfmt.metadata_table.metadata_lister import metadata_behind
+from bucketfmt.table.table import Table
+
+__all__ = ["describe_table"]
+
+
+def describe_table(table: Table) -> dict[str, Any]:
+    """Return the facts of a table as plain values, by name, in the order to show them in.
+
+    Raises:
+        CorruptError: the timeline, or what states the index, is damaged.
+        StorageError: the store failed.
+    """
+    config, partitions = table.config, table.inspect.partitions()
+    commits = table.inspect.commits()
+    completed = commits.filter(pc.equal(commits["state"], "COMPLETED"))
+    resolved = table.resolved_index
+    return {
+        "table": config.name,
+        "uri": table.uri,
+        "type": config.table_type,
+        "version": config.table_version,
+        "record key": ", ".join(config.record_key_fields) or "generated",
+        "partitioned by": ", ".join(config.partition_fields) or "nothing",
+        "ordering": ", ".join(config.ordering_fields) or "commit time",
+        "merge mode": config.merge_mode.value,
+        "index": str(resolved.index) if resolved.index else "unknown",
+        "index known from": f"{resolved.source}: {resolved.evidence}",
+        "partitions": partitions.num_rows,
+        "file groups": pc.sum(partitions["file_groups"]).as_py() or 0,
+        "base files": pc.sum(partitions["base_files"]).as_py() or 0,
+        "log files": pc.sum(partitions["log_files"]).as_py() or 0,
+        "size": pc.sum(partitions["size"]).as_py() or 0,
+        "completed instants": completed.num_rows,
+        "last instant": pc.max(completed["requested_time"]).as_py(),
+        "pending instants": commits.num_rows - completed.num_rows,
+        "metadata table": ", ".join(config.metadata_partitions) or "none",
+        "files listed by": _listed_by(table),
+    }
+
+
+def _listed_by(table: Table) -> str:
+    """Say what reads list the table by, and why not by its metadata table."""
+    metadata = metadata_behind(table.state.lister)
+    if metadata is None:
+        return "folders"
+    reason = metadata.why_not("files")
+    return "metadata table" if reason is None else f"folders, not the metadata table: {reason}"
