@@ -8,6 +8,7 @@ argument and says what to give.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from difflib import get_close_matches
 from operator import index
 
 __all__ = [
@@ -20,7 +21,10 @@ __all__ = [
     "check_number",
     "check_text",
     "check_texts",
+    "did_you_mean",
 ]
+
+_NAMES_SHOWN = 20
 
 
 def check_bool(name: str, value: object) -> bool:
@@ -142,3 +146,17 @@ def check_choice(name: str, value: object, choices: Collection[str]) -> None:
     if not (isinstance(value, str) and value in choices):
         *others, last = choices
         raise ValueError(f"{name} is {', '.join(others)} or {last}, not {value!r}")
+
+
+def did_you_mean(name: str, known: Collection[str]) -> str:
+    """Return the end of a message that says there is no such name: the names that are close.
+
+    Where none is close, the known names, or some of many.
+    """
+    by_folded = {each.casefold(): each for each in known}
+    close = [by_folded[each] for each in get_close_matches(name.casefold(), by_folded)]
+    if close:
+        return f"did you mean {' or '.join(map(repr, close))}?"
+    some = list(known)[:_NAMES_SHOWN]
+    more = f" and {len(known) - len(some)} more" if len(known) > len(some) else ""
+    return f"there are {', '.join(some)}{more}" if some else "there are none"

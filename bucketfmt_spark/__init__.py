@@ -8,6 +8,12 @@ A task has one bucket of one partition, or several small buckets.
 >>> bs.join(spark, "s3://lake/trips", "s3://lake/riders")                   # doctest: +SKIP
 """
 
+try:
+    import pyspark  # noqa: F401
+except ModuleNotFoundError as error:
+    message = "bucketfmt_spark needs pyspark: pip install 'bucketfmt[spark]'"
+    raise ModuleNotFoundError(message, name=error.name) from None
+
 from bucketfmt_spark.bucket_id import bucket_id
 from bucketfmt_spark.buckets import rehash, resize
 from bucketfmt_spark.checks import check

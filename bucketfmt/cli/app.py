@@ -6,11 +6,12 @@ import os
 import sys
 from enum import IntEnum
 from importlib import import_module
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
+import bucketfmt
 from bucketfmt.cli.interrupts import INTERRUPTED, ending_at_interrupt
 from bucketfmt.errors import BucketfmtError, UnsupportedError
 
@@ -122,10 +123,17 @@ class _ImportedOnCall(TyperGroup):
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the help of the group, which lists the outlines."""
-        outline = TyperGroup(
+        self._outlined().format_help(ctx, formatter)
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> Any:
+        """Return the commands and options that begin so, by the outlines."""
+        ctx.command = self._outlined()
+        return ctx.command.shell_complete(ctx, incomplete)
+
+    def _outlined(self) -> TyperGroup:
+        return TyperGroup(
             name=self.name, commands=dict(self.commands), params=self.params, help=self.help
         )
-        outline.format_help(ctx, formatter)
 
 
 app = typer.Typer(
@@ -133,10 +141,27 @@ app = typer.Typer(
     cls=_ImportedOnCall,
     help="Read, write and check Apache Hudi bucket-index tables without a JVM.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        print(f"bucketfmt {bucketfmt.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _shared(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_show_version, is_eager=True, help="Print the version and exit."
+        ),
+    ] = False,
+) -> None:
+    """Take the options that go before a command."""
 
 
 def _outline() -> None:
@@ -150,7 +175,7 @@ for _name, (_, _help) in COMMANDS.items():
 def run() -> None:
     """Run the command line and exit with an `ExitCode`. Errors are one line on stderr."""
     try:
-        result = app(standalone_mode=False)
+        result = app(prog_name="bucketfmt", standalone_mode=False)
         code = result if isinstance(result, int) else ExitCode.OK
         if code == INTERRUPTED:  # typer has caught it
             raise KeyboardInterrupt
@@ -171,8 +196,21 @@ def run() -> None:
     except OSError as error:  # of the output; the table's are BucketfmtErrors
         print(f"bucketfmt: {error}", file=sys.stderr)
         code = ExitCode.FAILED
+    except ImportError as error:  # of an extra that is not installed
+        print(f"bucketfmt: {error}", file=sys.stderr)
+        code = ExitCode.FAILED
     except (UsageError, ValueError, TypeError) as error:
-        message = getattr(error, "format_message", error.__str__)()
-        print(f"bucketfmt: {message}", file=sys.stderr)
+        print(f"bucketfmt: {_usage_message(error)}", file=sys.stderr)
         code = ExitCode.USAGE
     sys.exit(code)
+
+
+def _usage_message(error: Exception) -> str:
+    """Return what is wrong with the arguments, without the words that typer puts before it."""
+    close = getattr(error, "possibilities", None)
+    if close:
+        named = getattr(error, "option_name", "")
+        return f"no such option {named}; did you mean {' or '.join(sorted(close))}?"
+    if isinstance(error, typer.BadParameter) and error.param is None:
+        return error.message
+    return str(getattr(error, "format_message", error.__str__)())

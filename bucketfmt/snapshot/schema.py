@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from bucketfmt.arguments import did_you_mean
 from bucketfmt.errors import BucketfmtError, CorruptError, SchemaError
 from bucketfmt.format.table.internal_schema import InternalSchema, parse_internal_schema
 from bucketfmt.format.table.table_config import TableConfig
@@ -56,12 +57,13 @@ class TableSchema:
         """Return a column by name.
 
         Raises:
-            SchemaError: there is none; the message lists those there are.
+            SchemaError: there is none; the message names columns that are close.
         """
         schema = self.with_meta
         index = schema.get_field_index(name)
         if index < 0 or (name in META_COLUMNS and name not in self.meta_columns):
-            raise SchemaError(f"no column {name!r}; the table has {', '.join(self.data.names)}")
+            known = [*self.data.names, *self.meta_columns]
+            raise SchemaError(f"no column {name!r}; {did_you_mean(name, known)}")
         return schema.field(index)
 
 

@@ -92,12 +92,12 @@ class FsspecStore:
         try:
             fs, root = fsspec.core.url_to_fs(url, **options)
         except ImportError as error:
-            is_s3 = self._protocol in {"s3", "s3a"}
-            extra = "bucketfmt[s3]" if is_s3 else f"the package for {self._protocol}"
-            raise StorageError(f"{error}; install {extra}, for example with pip") from error
+            raise StorageError(_missing_package(self._protocol, error)) from error
         except (ValueError, TypeError):
             raise  # the caller's URL or options
         except Exception as error:
+            if self._protocol in ("hdfs", "arrow_hdfs") and isinstance(error, OSError):
+                raise StorageError(f"{_first_line(error)}; {_HDFS_NEEDS}", path=url) from error
             raise _storage_error(error, url) from error
         return (fs, this_process()), root.rstrip("/")
 
@@ -365,6 +365,31 @@ def _is_precondition_failed(error: OSError) -> bool:
     }
 
 
+_PACKAGES = {
+    **dict.fromkeys(("s3", "s3a"), "bucketfmt[s3]"),
+    **dict.fromkeys(("gs", "gcs"), "gcsfs"),
+    **dict.fromkeys(("abfs", "abfss", "az"), "adlfs"),
+}
+_HDFS_NEEDS = (
+    "hdfs:// needs Java and Hadoop's client: set JAVA_HOME, HADOOP_HOME and "
+    "CLASSPATH=$(hadoop classpath --glob), or use webhdfs://HOST:PORT/PATH, which needs neither"
+)
+
+
+def _missing_package(protocol: str, error: ImportError) -> str:
+    package = _PACKAGES.get(protocol)
+    return (
+        _first_line(error)
+        if package is None
+        else f"{protocol}:// needs a package: pip install '{package}'"
+    )
+
+
+def _first_line(error: Exception) -> str:
+    """Return the first line of a message; libhdfs adds a line for each path that was tried."""
+    return str(error).partition("\n")[0]
+
+
 def _storage_error(error: Exception, path: str) -> StorageError:
     """Return a `StorageError` for an exception of a file system, which may be of any type."""
     if isinstance(error, FileNotFoundError):
@@ -372,6 +397,7 @@ def _storage_error(error: Exception, path: str) -> StorageError:
     if isinstance(error, PermissionError):
         return StorageError(f"{error}; check the credentials and what they may do", path=path)
     return StorageError(
-        f"{type(error).__name__}: {error}; check that the store can be reached, then retry",
+        f"{type(error).__name__}: {_first_line(error)}; check that the store can be reached, then "
+        "retry",
         path=path,
     )

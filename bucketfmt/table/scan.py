@@ -20,6 +20,7 @@ from bucketfmt.errors import (
     SchemaError,
     UnsupportedError,
 )
+from bucketfmt.extras import of_extra
 from bucketfmt.index.layout import BucketLayout
 from bucketfmt.location.find_index import IndexFinder
 from bucketfmt.metadata_table.data_skipping import prune_partitions, prune_slices
@@ -232,11 +233,15 @@ class Scan:
 
     def to_pandas(self) -> pandas.DataFrame:
         """Return the rows as a pandas DataFrame. Needs the `pandas` extra."""
+        with of_extra("pandas"):
+            import pandas  # noqa: F401, PLC0415  (an optional dependency)
+
         return self.to_arrow().to_pandas()
 
     def to_polars(self) -> polars.DataFrame:
         """Return the rows as a polars DataFrame. Needs the `polars` extra."""
-        import polars  # noqa: PLC0415  (an optional dependency)
+        with of_extra("polars"):
+            import polars  # noqa: PLC0415  (an optional dependency)
 
         return polars.DataFrame(self.to_arrow())
 

@@ -27,6 +27,7 @@ from bucketfmt.format.table.properties import (
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.limits import Limits
 from bucketfmt.storage.store import FileInfo, Store
+from bucketfmt.timeline.foreign_folder import describe_folder
 
 __all__ = [
     "change_properties",
@@ -66,10 +67,7 @@ def load_config(store: Store, limits: Limits) -> TableConfig:
         pass
     if isinstance(damage, CorruptError):
         raise damage
-    raise TableNotFoundError(
-        f"no Hudi table at {store.uri}: {PROPERTIES} is not there; give the folder above "
-        f"{METADATA_FOLDER}"
-    )
+    raise TableNotFoundError(f"no Hudi table at {store.uri}: {describe_folder(store)}")
 
 
 def load_config_of_file(store: Store, path: str, limits: Limits) -> TableConfig:

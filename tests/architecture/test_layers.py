@@ -9,7 +9,7 @@ from pathlib import Path
 PACKAGE = Path(__file__).parents[2] / "bucketfmt"
 
 LAYERS = [
-    {"arguments", "errors"},
+    {"arguments", "errors", "extras"},
     {"limits", "process", "progress"},
     {"format"},
     {"rows"},

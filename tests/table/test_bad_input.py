@@ -58,7 +58,12 @@ class TestNoTable:
         error = failure(lambda: bf.open(root))
         assert type(error) is bf.TableNotFoundError
         assert str(root) in str(error)
-        assert "give the folder above .hoodie" in str(error)
+        told = {
+            "nothing": "the folder is empty or does not exist",
+            "folder": "the folder is empty or does not exist",
+            "file": "this is a file; give the folder of the table",
+        }
+        assert str(error).endswith(told.get(made, "give the folder above .hoodie"))
 
     def test_the_folder_of_its_metadata(self, golden: Golden) -> None:
         error = failure(lambda: bf.open(golden("1.2.0", "tiny_mor") / ".hoodie"))

@@ -13,10 +13,11 @@ import pyarrow as pa
 import typer
 
 import bucketfmt
+from bucketfmt.arguments import did_you_mean
 from bucketfmt.cli.options import IndexOption, StorageOption, TableArgument, open_table
 from bucketfmt.cli.render import on_terminal, print_table
 from bucketfmt.cli.row_output import RowOutput, choose_form, write_rows
-from bucketfmt.rows.columns.meta_columns import RECORD_KEY
+from bucketfmt.rows.columns.meta_columns import META_COLUMNS, OPERATION, RECORD_KEY
 from bucketfmt.rows.columns.virtual_keys import record_keys
 from bucketfmt.table.keys import key_columns
 
@@ -75,10 +76,8 @@ def parse_condition(text: str, schema: pa.Schema) -> tuple[str, str, Any]:
         raise typer.BadParameter(f"--filter {text!r}: give COLUMN OP VALUE, for example 'qty >= 3'")
     column, op, literal = match.groups()
     if column not in schema.names:
-        names = ", ".join(schema.names)
-        raise typer.BadParameter(
-            f"--filter {text!r}: the table has no column {column!r}; its columns are {names}"
-        )
+        hint = did_you_mean(column, schema.names)
+        raise typer.BadParameter(f"--filter {text!r}: no column {column!r}; {hint}")
     try:
         value = json.loads(literal)
     except ValueError:
@@ -94,6 +93,23 @@ def parse_condition(text: str, schema: pa.Schema) -> tuple[str, str, Any]:
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
         raise typer.BadParameter(f"--filter {text!r}: {column} is {target}: {error}") from error
     return column, op, value
+
+
+def parse_columns(text: str | None, schema: pa.Schema) -> list[str] | None:
+    """Return the names of a `--columns`; None for all columns.
+
+    Raises:
+        typer.BadParameter: there is no such column.
+    """
+    if text is None:
+        return None
+    names, known = text.split(","), [*schema.names, *META_COLUMNS, OPERATION]
+    for name in names:
+        if name not in known:
+            raise typer.BadParameter(
+                f"--columns {text}: no column {name!r}; {did_you_mean(name, schema.names)}"
+            )
+    return names
 
 
 @app.command()
@@ -118,7 +134,7 @@ def read(
     """Read rows as Hudi reads them."""
     opened = open_table(table, storage_option, index)
     scan = opened.scan(
-        columns=columns.split(",") if columns else None,
+        columns=parse_columns(columns, opened.schema),
         filter=[parse_condition(text, opened.schema) for text in filter_ or ()] or None,
         as_of=as_of,
         read_optimized=read_optimized,
@@ -196,7 +212,7 @@ def lookup(
     """
     opened = open_table(table, storage_option, index)
     asked = list(dict.fromkeys(_keys(keys, keys_from)))
-    names = columns.split(",") if columns else list(opened.schema.names)
+    names = parse_columns(columns, opened.schema) or list(opened.schema.names)
     config = opened.config
     of_keys = [name for name in key_columns(config) if name not in names]
     rows = opened.lookup(asked, [*names, *of_keys])

@@ -1,0 +1,135 @@
+"""The first minute: no extras, the version, completion, names that are nearly right, and folders
+that are no Hudi table.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import COMMAND, Cli
+from tests.golden import unpack
+
+ROOT = Path(__file__).parents[2]
+
+WITHOUT = """
+import sys
+
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name in {names}:
+            raise ModuleNotFoundError(name, name=name)
+
+sys.meta_path.insert(0, Missing())
+sys.argv = ["bucketfmt", "--version"]
+{code}
+"""
+
+
+def run_without(names: list[str], code: str) -> subprocess.CompletedProcess[str]:
+    """Run code in an interpreter that cannot import some packages."""
+    return subprocess.run(
+        [sys.executable, "-c", WITHOUT.format(names=names, code=code)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+
+
+def test_the_command_line_without_its_extra() -> None:
+    run = run_without(["typer"], "from bucketfmt.cli.__main__ import main; main()")
+    told = "bucketfmt: the command line needs typer: pip install 'bucketfmt[cli]'\n"
+    assert (run.returncode, run.stdout, run.stderr) == (2, "", told)
+
+
+def test_python_without_extras() -> None:
+    code = """
+import io, bucketfmt as bf, pyarrow as pa, tempfile
+rows = pa.table({"id": ["a"]})
+folder = tempfile.mkdtemp()
+t = bf.create(folder, schema=rows.schema, record_key=["id"], index=bf.SimpleBucketIndex(1))
+def tell(call):
+    try:
+        call()
+    except (ImportError, bf.StorageError) as error:
+        print(error)
+def spark():
+    import bucketfmt_spark
+tell(t.scan().to_pandas)
+tell(t.scan().to_polars)
+tell(spark)
+tell(lambda: bf.open("gs://bucket/table"))
+tell(lambda: bf.open("abfs://bucket/table"))
+"""
+    run = run_without(["pandas", "polars", "pyspark", "gcsfs", "adlfs"], code)
+    assert run.stderr == ""
+    assert run.stdout.splitlines() == [
+        "pandas is not installed: pip install 'bucketfmt[pandas]'",
+        "polars is not installed: pip install 'bucketfmt[polars]'",
+        "bucketfmt_spark needs pyspark: pip install 'bucketfmt[spark]'",
+        "gs:// needs a package: pip install 'gcsfs'",
+        "abfs:// needs a package: pip install 'adlfs'",
+    ]
+
+
+def test_a_file_system_whose_libraries_are_missing_is_told_in_one_line(cli: Cli) -> None:
+    run = cli("describe", "hdfs://nowhere:1/table")
+    assert run.code == 2
+    assert run.err.count("\n") == 1
+    assert "hdfs:// needs Java and Hadoop's client: set JAVA_HOME" in run.err
+
+
+def test_the_version(cli: Cli) -> None:
+    run = cli("--version")
+    assert (run.code, run.out) == (0, "bucketfmt 0.1.0\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        ("bucketfmt re", "read rehash rescale resize restore"),
+        ("bucketfmt --v", "--version"),
+        ("bucketfmt read --out", "--output --out"),
+        ("bucketfmt check x --depth f", "full"),
+    ],
+)
+def test_completion(words: str, found: str) -> None:
+    run = subprocess.run(
+        COMMAND,
+        capture_output=True,
+        text=True,
+        check=True,
+        env={
+            **os.environ,
+            "_BUCKETFMT_COMPLETE": "complete_bash",
+            "COMP_WORDS": words,
+            "COMP_CWORD": str(words.count(" ")),
+        },
+    )
+    assert run.stdout.split() == found.split()
+
+
+NEARLY = [
+    (["raed", "{t}"], 64, "No such command 'raed'. Did you mean 'read'?"),
+    (["read", "{t}", "--colums", "id"], 64, "no such option --colums; did you mean --columns"),
+    (["read", "{t}", "-c", "idd"], 64, "no column 'idd'; did you mean 'id'?"),
+    (["read", "{t}", "-f", "Qty > 2"], 64, "no column 'Qty'; did you mean 'qty'?"),
+    (["read", "{t}", "-c", "zzz"], 64, "no column 'zzz'; there are id, name, price, qty"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "code", "told"), NEARLY)
+def test_did_you_mean(
+    cli: Cli, tmp_path_factory: pytest.TempPathFactory, arguments: list[str], code: int, told: str
+) -> None:
+    root = unpack("1.2.0", "tiny_mor", tmp_path_factory.getbasetemp() / "golden") / "tiny_mor"
+    run = cli(*(argument.format(t=root) for argument in arguments))
+    assert (run.code, run.out) == (code, "")
+    assert told in run.err
+    assert run.err.count("\n") == 1
