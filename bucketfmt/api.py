@@ -468,7 +468,7 @@ class Table(ReadableTable):
     def find_commit(self, idempotency_key: str) -> CommitResult | None:
         """Return the commit with this key; None if no commit has the key."""
         check_idempotency_key(idempotency_key)
-        return self._transactions.find_repeated(idempotency_key)
+        return self._transactions.find_repeated(self.state, idempotency_key)
 
     def compact(
         self,

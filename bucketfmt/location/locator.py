@@ -25,6 +25,7 @@ from bucketfmt.location.record_locator import RecordLocator
 from bucketfmt.location.routes import GroupRef
 from bucketfmt.snapshot.files import FileSlice
 from bucketfmt.snapshot.snapshot import Snapshot
+from bucketfmt.storage.streams import map_in_threads, waiting_count
 
 __all__ = [
     "BucketLocator",
@@ -73,6 +74,14 @@ class Locator(Protocol):
         """Yield the file slices to look into for keys, each with the keys that it may hold.
 
         All file slices are yielded where nothing tells which of them hold the keys.
+        """
+
+    def prepare(self, partition_paths: Sequence[str]) -> None:
+        """Read for many partitions at a time what `route` and `targets` need one by one.
+
+        Raises:
+            IndexUnknownError: as `route`.
+            StorageError: the store failed.
         """
 
     def route(self, partition_path: str, record_keys: pa.ChunkedArray) -> np.ndarray:
@@ -156,7 +165,9 @@ class BucketLocator:
         # Listing all partitions is for keys that may be in any.
         is_anywhere = partition_paths is None and partitions is None
         every = self._snapshot.partitions if is_anywhere else ()
-        for path, own, rows in keys_by_partition(every, record_keys, partition_paths, partitions):
+        found = [*keys_by_partition(every, record_keys, partition_paths, partitions)]
+        self._snapshot.state.lister.prepare([path for path, *_ in found])
+        for path, own, rows in found:
             layout = self.layout(path)
             bucket_ids = layout.assign(own)
             slices = place_slices(self._slices(path, bucket_ids), layout)
@@ -167,7 +178,9 @@ class BucketLocator:
     ) -> Iterator[tuple[FileSlice, pa.Array]]:
         """Yield the file slices of the keys' buckets, and those of no bucket."""
         every = self._snapshot.partitions if partition_paths is None else ()
-        for path, own, _ in keys_by_partition(every, record_keys, partition_paths):
+        found = [*keys_by_partition(every, record_keys, partition_paths)]
+        self._snapshot.state.lister.prepare([path for path, *_ in found])
+        for path, own, _ in found:
             yield from self._candidates(path, pc.unique(own))
 
     def _candidates(self, path: str, record_keys: pa.Array) -> Iterator[tuple[FileSlice, pa.Array]]:
@@ -190,6 +203,12 @@ class BucketLocator:
         file_ids = self._snapshot.file_ids(partition_path)
         wanted = self.layout(partition_path).may_hold(file_ids, asked)
         return self._snapshot.slices_where(partition_path, wanted.__contains__)
+
+    def prepare(self, partition_paths: Sequence[str]) -> None:
+        """List partitions, and make their layouts, side by side."""
+        state = self._snapshot.state
+        state.lister.prepare(partition_paths)
+        map_in_threads(self.routing, partition_paths, waiting_count(state.store))
 
     def route(self, partition_path: str, record_keys: pa.ChunkedArray) -> np.ndarray:
         """Return the bucket id of each key; during a resize, that of the buckets of both rings."""

@@ -142,6 +142,9 @@ class RecordLocator:
 
     # -- writing
 
+    def prepare(self, partition_paths: Sequence[str]) -> None:
+        """Do nothing: routes need no I/O."""
+
     def route(self, partition_path: str, record_keys: pa.ChunkedArray) -> np.ndarray:
         """Return the set of each key, by its hash."""
         return _sets_of(record_keys)

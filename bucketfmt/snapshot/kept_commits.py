@@ -1,4 +1,4 @@
-"""The commits of a table that were read already: a completed instant does not change.
+"""The commits of a table that were read or written already: a completed instant does not change.
 
 I/O: reads the instants' files that are not kept yet, many at a time, the newest first.
 """
@@ -28,6 +28,8 @@ class KeptCommits:
     def __init__(self, store: Store, limits: Limits) -> None:
         self._store, self._limits = store, limits
         self._kept: dict[Instant, CommitRecord] = {}
+        self._published: dict[Instant, CommitMetadata] = {}  # of this process, not yet asked for
+        self._own: set[str] = set()
         self._guard = Mutex()
 
     def load(self, config: TableConfig, instants: Sequence[Instant]) -> tuple[CommitRecord, ...]:
@@ -45,23 +47,38 @@ class KeptCommits:
         )
         with self._guard:
             self._kept = dict(zip(newest_first, found, strict=True))
+            self._own &= {instant.requested_time for instant in newest_first}
+            self._published.clear()  # those of this timeline are kept now
         return tuple(found[::-1])
+
+    def keep(self, instant: Instant, metadata: CommitMetadata) -> None:
+        """Keep a commit that this process has just published, so that it need not be read."""
+        with self._guard:
+            if instant.completion_time is not None:  # else nobody knows it as it will be listed
+                self._published[instant] = metadata
+            self._own.add(instant.requested_time)
+
+    def is_own(self, requested_time: str) -> bool:
+        """Whether this process published the commit of this requested time."""
+        return requested_time in self._own
 
     def load_one(self, config: TableConfig, instant: Instant) -> CommitRecord:
         """Return the commit of one completed write. Errors as of `load`."""
         found = self._kept.get(instant)
         if found is None:
-            found = _load_commit(self._store, config, instant, self._limits)
+            metadata = self._published.get(instant)
+            if metadata is None:
+                metadata = load_commit_metadata(self._store, config, instant, self._limits)
+            found = _record(config, instant, metadata, self._limits)
             with self._guard:
                 found = self._kept.setdefault(instant, found)
         return found
 
 
-def _load_commit(
-    store: Store, config: TableConfig, instant: Instant, limits: Limits
+def _record(
+    config: TableConfig, instant: Instant, metadata: CommitMetadata, limits: Limits
 ) -> CommitRecord:
     path = join_path(config.timeline_path, instant.file_name)
-    metadata = load_commit_metadata(store, config, instant, limits)
     if instant.action == "replacecommit" and metadata == CommitMetadata():
         # Hudi reads it as one that replaced nothing, and so the replaced rows a second time.
         raise CorruptError(

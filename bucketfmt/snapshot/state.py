@@ -71,6 +71,10 @@ class TableState:
         """The completed write instants of the active timeline, by requested time."""
         return self._kept_commits.load(self.config, self.timeline.writes.completed.instants)
 
+    def is_own(self, commit: CommitRecord) -> bool:
+        """Whether this process published the commit."""
+        return self._kept_commits.is_own(commit.requested_time)
+
     @cached_property
     def stating_commits(self) -> tuple[CommitRecord, ...]:
         """The newest commit that states the table's columns, and those after it.

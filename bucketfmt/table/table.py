@@ -28,6 +28,7 @@ from bucketfmt.snapshot.listing import StoreLister
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.snapshot.state import TableState
 from bucketfmt.storage.store import Store
+from bucketfmt.storage.streams import do_together
 from bucketfmt.table.inspect import Inspect
 from bucketfmt.table.keys import KeySet, KeysLike, read_keys
 from bucketfmt.table.lookup import KeyLocator, locate_keys, lookup_rows, plan_locator
@@ -85,14 +86,10 @@ class Table:
             if known is not None and known.timeline.instants == timeline.instants:
                 return known
             before = None if known is None else Snapshot(known)
-            if may_be_rehashed(self.config, before, timeline):
-                self._adopt(load_config(self.store, self.limits))
-            lister = find_lister(self.store, self.config, timeline, self.limits)
-            state = TableState(
-                self.store, self.config, timeline, self.limits, lister, self._kept_commits
-            )
             try:
-                state.load()
+                state = self._load_state(
+                    timeline, is_rehashed=may_be_rehashed(self.config, before, timeline)
+                )
             except NotFoundError:
                 # A writer archived or rolled back between the listing and the reading.
                 if not attempts_left:
@@ -102,6 +99,20 @@ class Table:
                 self._state = state
             break
         return state
+
+    def _load_state(self, timeline: Timeline, *, is_rehashed: bool) -> TableState:
+        """Read the state at a timeline; beside it the properties, if they may have changed."""
+        while True:
+            config = self.config
+            lister = find_lister(self.store, config, timeline, self.limits)
+            state = TableState(
+                self.store, config, timeline, self.limits, lister, self._kept_commits
+            )
+            again = (lambda: self._adopt(load_config(self.store, self.limits)),)
+            do_together(self.store, *(again if is_rehashed else ()), state.load)
+            if self.config is config:
+                return state
+            is_rehashed = False
 
     def _adopt(self, config: TableConfig) -> None:
         """Use properties that were read again, because another writer may have changed them."""

@@ -20,7 +20,7 @@ from bucketfmt.process import this_process
 from bucketfmt.storage.store import FileInfo, Store
 from bucketfmt.timeline.renewal import Renewal, Repeating
 
-__all__ = ["Heartbeat", "Heartbeats", "check_beating"]
+__all__ = ["Heartbeat", "Heartbeats", "check_beating", "is_kept_up"]
 
 
 def check_beating(store: Store, requested_time: str) -> None:
@@ -34,11 +34,16 @@ def check_beating(store: Store, requested_time: str) -> None:
         ConflictError: the instant has no heartbeat any more.
         StorageError: the store failed.
     """
-    own = _kept_up.get((store.uri, requested_time))
-    if own is not None and own.is_kept_up():
-        return  # by this process, which knows when the instant ends: no need to ask the store
+    if is_kept_up(store, requested_time):
+        return  # this process knows when the instant ends: no need to ask the store
     if store.info(heartbeat_path(requested_time)) is None:
         raise _ended(requested_time)
+
+
+def is_kept_up(store: Store, requested_time: str) -> bool:
+    """Return whether this process began the instant, which has not ended, and keeps it alive."""
+    own = _kept_up.get((store.uri, requested_time))
+    return own is not None and own.is_kept_up()
 
 
 # The heartbeats that this process keeps up, by table and instant.

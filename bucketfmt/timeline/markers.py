@@ -24,6 +24,7 @@ _TYPE_FILE = "MARKERS.type"
 _SERVER_FILE = re.compile(r"MARKERS[0-9]+")
 _LINE_END = re.compile(r"\r\n|\r|\n")  # Java's; str.splitlines knows more of them
 _TYPE_BYTES_MAX = 1024
+_DELETED_BY_NAME_MAX = 8
 # What a disk keeps beside a marker: Hadoop's checksums, and files a crash left half made.
 _NO_MARKER = (".crc", ".tmp")
 
@@ -75,26 +76,41 @@ def delete_announced_files(
     limits: Limits = DEFAULT_LIMITS,
     *,
     kept: Collection[str] = (),
-) -> None:
+) -> frozenset[MarkerName]:
     """Remove the files that an instant announced, and may have written, except the paths `kept`.
+
+    Returns the markers.
 
     Raises:
         StorageError: the store failed; some files may be left.
         CorruptError: see `load_markers`.
     """
-    for marker in load_markers(store, requested_time, limits):
-        path = join_path(marker.partition_path, marker.data_file_name)
-        if path not in kept:
-            store.delete(path)
+    markers = load_markers(store, requested_time, limits)
+    paths = {join_path(marker.partition_path, marker.data_file_name) for marker in markers}
+    map_in_threads(store.delete, sorted(paths.difference(kept)), waiting_count(store))
+    return markers
 
 
-def delete_markers(store: Store, requested_time: str) -> None:
+def delete_markers(
+    store: Store, requested_time: str, known: Collection[MarkerName] | None = None
+) -> None:
     """Remove all markers of an instant.
+
+    Args:
+        store: The table's files.
+        requested_time: Of the instant.
+        known: The direct markers that there are, where the caller knows them. Over a network a
+            few are deleted by name, which does not wait for a listing.
 
     Raises:
         StorageError: the store failed; some markers may be left.
     """
-    store.delete_tree(marker_folder(requested_time))
+    folder = marker_folder(requested_time)
+    if known is None or len(known) > _DELETED_BY_NAME_MAX or store.failures_are_final:
+        store.delete_tree(folder)
+        return
+    paths = [join_path(folder, str(marker)) for marker in known]
+    map_in_threads(store.delete, paths, waiting_count(store))
 
 
 def _load_direct_markers(

@@ -12,7 +12,7 @@ from bucketfmt.format.timeline.commit_metadata import WriteStat
 from bucketfmt.testing.memory_store import MemoryStore
 from bucketfmt.testing.recording_store import RecordingStore
 from bucketfmt.timeline.heartbeat import Heartbeats
-from bucketfmt.write.files.data_file import put_data_file
+from bucketfmt.write.files.data_file import announced, put_data_file
 
 T = "20240101000000000"
 NAME = f"f-0_1-0-1_{T}.parquet"
@@ -46,6 +46,28 @@ def test_the_marker_comes_first(data: bytes | pa.Buffer, is_known: bool) -> None
     for path in metadata:
         given = decode_properties(store.read(path, 999))
         assert (given["commitTime"], given["partitionDepth"]) == (T, "2")
+
+
+class OverNetwork(MemoryStore):
+    failures_are_final = False
+
+
+@pytest.mark.parametrize("is_ours", [False, True])
+def test_only_who_keeps_the_instant_alive_announces_early(is_ours: bool) -> None:
+    store = RecordingStore(OverNetwork())
+    heartbeat = Heartbeats(store).start(T)
+    if not is_ours:
+        heartbeat.abandon()
+    store.operations.clear()
+    marker = MarkerName("p/q", NAME, IoType.CREATE)
+    with announced(store, T, marker) as is_announced:
+        pass
+    assert store.paths("put_if_absent") == ([MARKER] if is_ours else [])
+    put_data_file(store, T, marker, "f-0", b"whole", is_announced=is_announced)
+    assert store.paths("put_if_absent")[:1] == [MARKER]
+    assert store.paths("put_if_absent")[-1] == f"p/q/{NAME}"
+    assert store.paths("info") == ([] if is_ours else [HEARTBEAT])
+    heartbeat.stop()
 
 
 def test_a_file_that_is_there_is_not_replaced() -> None:

@@ -19,7 +19,10 @@ from bucketfmt.api import Table
 from bucketfmt.limits import DEFAULT_LIMITS
 from bucketfmt.storage import streams
 from bucketfmt.testing.memory_store import MemoryStore
+from bucketfmt.timeline.clock import InstantClock
+from bucketfmt.timeline.heartbeat import Heartbeats
 from bucketfmt.timeline.table_properties import load_config
+from bucketfmt.write.commit.locked_table import EarlyHeartbeat
 from tests.write.models import SCHEMA, rows
 
 _COMMITS = 8
@@ -149,8 +152,8 @@ def test_requests_of_reads(store: CountedStore, ticks: Ticks) -> None:
     key = pa.table({"id": ["key-000003"], "region": ["us"]})
     with at_most(ticks, 1, 1):
         table = opened(store)
-    # The timeline, properties, commits beside the metadata folder, the partition, and the file.
-    with at_most(ticks, 5 + _COMMITS, 5):
+    # The timeline, commits beside the properties and the metadata folder, the partition, the file.
+    with at_most(ticks, 5 + _COMMITS, 4):
         assert table.lookup(key).num_rows == 1
     with at_most(ticks, 2, 2):
         assert table.lookup(key).num_rows == 1
@@ -158,17 +161,51 @@ def test_requests_of_reads(store: CountedStore, ticks: Ticks) -> None:
         table.locate(["key-000003"])
 
 
+def test_own_commits_are_kept_as_they_are_read(store: CountedStore, ticks: Ticks) -> None:
+    table = opened(store)
+    table.upsert(rows([3, 40], 100), idempotency_key="a")
+    with at_most(ticks, 2, 2):
+        kept = table.state.commits
+    assert kept == opened(store).state.commits
+    assert kept[-1].idempotency_key == "a"
+
+
+def test_an_early_heartbeat_is_used_or_removed(store: CountedStore) -> None:
+    def folder() -> list[str]:
+        return [entry.name for entry in store.list(".hoodie/.heartbeat")]
+
+    early = EarlyHeartbeat(clock := InstantClock("UTC", clock_skew_s=0), Heartbeats(store))
+    early.begin()
+    (time,) = folder()
+    taken = early.take({"20200101000000000"})
+    assert taken is not None
+    assert taken[0] == time
+    assert early.take(()) is None
+    taken[1].stop()
+    for known, left in (("29990101000000000", 0), (None, 1)):
+        early.begin()
+        (time,) = folder()
+        # The heartbeat of another writer's instant is not taken away.
+        assert early.take({known or time}) is None
+        assert len(folder()) == left
+    store.delete(f".hoodie/.heartbeat/{time}")
+    early.begin()
+    early.drop()
+    assert folder() == []
+    assert clock.next_time(()) > time
+
+
 def test_requests_of_an_upsert(store: CountedStore, ticks: Ticks) -> None:
-    with at_most(ticks, 28 + _COMMITS, 21):
+    with at_most(ticks, 27 + _COMMITS, 17):
         opened(store).upsert(rows([3], 100))
     table = opened(store)
     table.upsert(rows([3], 101))
-    with at_most(ticks, 26, 18):
+    with at_most(ticks, 23, 14):
         table.upsert(rows([3], 102))
-    with at_most(ticks, 26 + 4 * 5, 20):  # five files more, and two partitions
+    with at_most(ticks, 23 + 4 * 5 + 4, 14):  # five files more, and two partitions
         table.upsert(rows(range(30), 103))
     table.upsert(rows([3], 103), idempotency_key="a")
-    with at_most(ticks, 28, 20):
+    with at_most(ticks, 23, 14):
         table.upsert(rows([3], 104), idempotency_key="b")
-    with at_most(ticks, 4, 3):
+    with at_most(ticks, 3, 3):
         assert table.upsert(rows([3], 105), idempotency_key="b").repeated

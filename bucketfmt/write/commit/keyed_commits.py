@@ -25,17 +25,21 @@ _ARCHIVED_INSTANTS_MAX = 10_000
 
 
 class KeyedCommits:
-    """Finds commits of one table by their keys; reads each commit, and archive file, once."""
+    """Finds commits of one table by their keys; reads each commit, and archive file, once.
+
+    Attributes:
+        kept: The commits that were read or written.
+    """
 
     def __init__(self, store: Store, limits: Limits, kept: KeptCommits) -> None:
-        self._store, self._limits, self._kept = store, limits, kept
+        self._store, self._limits, self.kept = store, limits, kept
         self._listed: tuple[Instant, Sequence[tuple[str, int]]] | None = None
         self._archived: dict[tuple[str, int], tuple[int, dict[str, CommitResult]]] = {}
 
     def find(self, timeline: Timeline, config: TableConfig, key: str) -> CommitResult | None:
         """Return the newest commit with the key, active or archived."""
         instants = timeline.writes.completed.instants
-        records = self._kept.load(config, instants)
+        records = self.kept.load(config, instants)
         for instant, record in zip(reversed(instants), reversed(records), strict=True):
             if record.idempotency_key == key:
                 metadata = load_commit_metadata(self._store, config, instant, self._limits)

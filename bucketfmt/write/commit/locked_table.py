@@ -8,8 +8,8 @@ BaseHoodieClient.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -52,6 +52,49 @@ class PendingChange:
         return self.instant.action != "savepoint"
 
 
+class EarlyHeartbeat:
+    """A heartbeat that begins while the timeline is still being listed, under the table lock.
+
+    The time of the instant is taken once the lock is held, as always. Whether the time is later
+    than all others is known with the listing.
+    """
+
+    def __init__(self, clock: InstantClock, heartbeats: Heartbeats) -> None:
+        """Set up; nothing begins yet."""
+        self._clock, self._heartbeats = clock, heartbeats
+        self._begun: tuple[str, Heartbeat] | None = None
+
+    def begin(self) -> None:
+        """Take a time, and write the first heartbeat.
+
+        Raises:
+            StorageError: the store failed; a heartbeat file may be left, which does no harm.
+        """
+        time = self._clock.next_time(())
+        self._begun = time, self._heartbeats.start(time)
+
+    def take(self, known: Collection[str]) -> tuple[str, Heartbeat] | None:
+        """Return the time and the heartbeat, once; None if the time is not after all known ones."""
+        begun, self._begun = self._begun, None
+        if begun is not None and begun[0] <= max(known, default=""):
+            _end_unused(*begun, known)
+            return None
+        return begun
+
+    def drop(self) -> None:
+        """End the heartbeat unless it was taken."""
+        begun, self._begun = self._begun, None
+        if begun is not None:
+            _end_unused(*begun, ())
+
+
+def _end_unused(time: str, heartbeat: Heartbeat, known: Collection[str]) -> None:
+    if time in known:
+        heartbeat.abandon()  # the file is that of another writer's instant too
+    else:
+        heartbeat.stop()
+
+
 class LockedTable:
     """A table whose lock this writer holds. Used by one thread, and not after the lock is free.
 
@@ -71,8 +114,12 @@ class LockedTable:
         config: TableConfig,
         lock: TableLock,
         timeline: Timeline | None = None,
+        early: EarlyHeartbeat | None = None,
     ) -> None:
-        """Set up; see the attributes. The timeline is loaded when it is asked for, or given."""
+        """Set up; see the attributes. The timeline is loaded when it is asked for, or given.
+
+        `early` is the heartbeat of the next instant, where it has begun.
+        """
         self.store = table.store
         self.config = config
         self.limits = table.limits
@@ -84,6 +131,7 @@ class LockedTable:
         self._publish_hooks = table.publish_hooks
         self.prepare_removal = table.prepare_removal
         self._timeline = timeline
+        self._early = early
 
     @property
     def timeline(self) -> Timeline:
@@ -151,8 +199,12 @@ class LockedTable:
 
         Hudi rolls a write back that has no heartbeat. Arguments and errors as `request`.
         """
-        time = self.clock.next_time(known_times(self.timeline))
-        heartbeat = self.heartbeats.start(time)
+        known = frozenset(known_times(self.timeline))
+        begun = None if self._early is None else self._early.take(known)
+        if begun is None:
+            time = self.clock.next_time(known)
+            begun = time, self.heartbeats.start(time)
+        time, heartbeat = begun
         with heartbeat.stopped_on_error():
             return put_requested(self.store, self.config, time, action, content), heartbeat
 
@@ -286,17 +338,28 @@ class WritableTable:
             hook(self.store, self.limits, requested_time)
 
     @contextmanager
-    def locked(self) -> Iterator[LockedTable]:
+    def locked(self, *, begins: bool = False) -> Iterator[LockedTable]:
         """Hold the table lock while the body runs.
+
+        Args:
+            begins: The body requests an instant that has a heartbeat, which over a network begins
+                while the timeline is listed.
 
         Raises:
             LockTimeoutError: the table lock could not be acquired.
             UnsupportedError: the table is of a version that is not written.
         """
-        with self.locks.taken() as lock:
-            config, timeline = self.load()
+        with self.locks.taken() as lock, ExitStack() as ending:
+            early = None
+            if begins and not self.store.failures_are_final:
+                early = EarlyHeartbeat(self.clock, self.heartbeats)
+                ending.callback(early.drop)
+            with ExitStack() as loading:
+                if early is not None:
+                    loading.enter_context(beside(self.store, early.begin))
+                config, timeline = self.load()
             config.check_written_version()
-            yield LockedTable(self, config, lock, timeline)
+            yield LockedTable(self, config, lock, timeline, early)
 
     def load(self) -> tuple[TableConfig, Timeline | None]:
         """Return the properties, and over a network the timeline, which is asked for beside.

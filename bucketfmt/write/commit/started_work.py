@@ -8,12 +8,13 @@ BaseHoodieClient, BaseHoodieWriteClient.commitStats, HoodieTable.finalizeWrite.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from types import TracebackType
 from typing import TypeVar
 
 from bucketfmt.errors import BucketfmtError, UnsupportedError
+from bucketfmt.format.names.names import MarkerName
 from bucketfmt.format.timeline.commit_metadata import CommitMetadata, WriteStat
 from bucketfmt.process import this_process
 from bucketfmt.storage.streams import do_together
@@ -61,6 +62,7 @@ class PendingInstant:
         self.heartbeat = heartbeat
         self._process = this_process()
         self._reports: Mapping[str, RowReport] = {}
+        self._markers: Collection[MarkerName] | None = None
 
     @property
     def is_own(self) -> bool:
@@ -107,7 +109,9 @@ class PendingInstant:
         """
         self.check_own()
         kept = {stat.path or "" for stats in written.values() for stat in stats}
-        delete_announced_files(self.table.store, self.instant, self.table.limits, kept=kept)
+        self._markers = delete_announced_files(
+            self.table.store, self.instant, self.table.limits, kept=kept
+        )
 
     def complete(self, table: LockedTable, metadata: CommitMetadata) -> Instant:
         """Publish the instant, while its heartbeat is kept. Errors as of `LockedTable.publish`."""
@@ -118,7 +122,7 @@ class PendingInstant:
 
         def delete() -> None:
             with suppress(BucketfmtError):  # markers of a completed instant hurt no one
-                delete_markers(self.table.store, self.instant)
+                delete_markers(self.table.store, self.instant, self._markers)
 
         do_together(self.table.store, delete, self.heartbeat.stop)
 

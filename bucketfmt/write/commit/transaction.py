@@ -172,6 +172,7 @@ class Transaction(PendingInstant):
             done = self._settle(lost, metadata, basis, before, may_overlap)
             self._is_ended = True
             self.end()
+        self._keyed_commits.kept.keep(done, metadata)
         return result_of(done, metadata, copied_for=self._find_copied_for(metadata, basis))
 
     def _settle(

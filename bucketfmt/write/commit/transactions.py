@@ -16,11 +16,11 @@ from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.format.timeline.plans import RequestedReplaceMetadata
 from bucketfmt.limits import Limits
 from bucketfmt.snapshot.kept_commits import KeptCommits
+from bucketfmt.snapshot.state import TableState
 from bucketfmt.storage.store import Store
 from bucketfmt.storage.streams import beside
 from bucketfmt.timeline.clock import InstantClock
 from bucketfmt.timeline.heartbeat import Heartbeat, Heartbeats
-from bucketfmt.timeline.load import load_timeline
 from bucketfmt.timeline.lock import LockProvider
 from bucketfmt.timeline.machine import Machine
 from bucketfmt.timeline.table_properties import load_config
@@ -98,7 +98,7 @@ class Transactions(WritableTable):
             ConflictError: a restore was begun and not finished.
         """
         content = RequestedReplaceMetadata() if action == "replacecommit" else None
-        with ExitStack() as beginning, self.recovered() as table:
+        with ExitStack() as beginning, self.recovered(begins=True) as table:
             config, timeline = table.config, table.timeline
             instant, heartbeat = table.request_alive(action, content)
             transaction = Transaction(
@@ -155,38 +155,35 @@ class Transactions(WritableTable):
         return RollbackPlanner(self.store, config, self.limits, self.heartbeats)
 
     @contextmanager
-    def exclusive(self) -> Iterator[Rollbacks]:
-        """Hold the table lock, for what takes instants back.
+    def exclusive(self, *, begins: bool = False) -> Iterator[Rollbacks]:
+        """Hold the table lock, for what takes instants back. `begins` as of `locked`.
 
         Raises:
             UnsupportedError: the table has a metadata table, which would not know of it.
             LockTimeoutError: the table lock could not be acquired.
         """
-        with self.locked() as table:
+        with self.locked(begins=begins) as table:
             self.metadata_keeper.check(table)
             yield Rollbacks(table)
 
     @contextmanager
-    def recovered(self) -> Iterator[LockedTable]:
-        """Hold the table lock, once what dead writers left is removed.
+    def recovered(self, *, begins: bool = False) -> Iterator[LockedTable]:
+        """Hold the table lock, once what dead writers left is removed. `begins` as of `locked`.
 
         Raises:
             UnsupportedError: the table has a metadata table, which would not know of a change.
             LockTimeoutError: the table lock could not be acquired.
             ConflictError: a restore was begun and not finished.
         """
-        with self.exclusive() as rollbacks:
+        with self.exclusive(begins=begins) as rollbacks:
             recover(rollbacks)
             yield rollbacks.table
 
-    def find_repeated(self, idempotency_key: str | None) -> CommitResult | None:
+    def find_repeated(self, state: TableState, idempotency_key: str | None) -> CommitResult | None:
         """Return the commit that was made with this key, active or archived.
 
         Of the archive the newest files are looked at, up to ten thousand instants.
         """
         if idempotency_key is None:
             return None
-        config, timeline = self.load()
-        if timeline is None:
-            timeline = load_timeline(self.store, config, self.limits)
-        return self._keyed_commits.find(timeline, config, idempotency_key)
+        return self._keyed_commits.find(state.timeline, state.config, idempotency_key)

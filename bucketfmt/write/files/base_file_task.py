@@ -71,6 +71,8 @@ class BaseFileTask:
         data: pa.Buffer,
         written_keys: pa.ChunkedArray,
         removed_keys: pa.ChunkedArray = _NO_KEYS,
+        *,
+        is_announced: bool = False,
     ) -> tuple[WriteStat, RowReport | None]:
         """Announce a base file and create it; return its stat, and the report of its rows.
 
@@ -80,12 +82,15 @@ class BaseFileTask:
             data: The file.
             written_keys: The keys that the file group had not before.
             removed_keys: The keys that the file group has no more.
+            is_announced: The file is announced already, see `announced`.
 
         Raises:
             ConflictError: the instant has ended meanwhile.
             StorageError: the store failed.
         """
-        stat = put_data_file(self.basis.store, self.instant, marker, file_id, data)
+        stat = put_data_file(
+            self.basis.store, self.instant, marker, file_id, data, is_announced=is_announced
+        )
         report = None
         if self.reporter is not None:
             report = self.reporter.of_base_file(

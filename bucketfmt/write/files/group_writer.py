@@ -7,6 +7,7 @@ and the data file. Sources: HoodieCreateHandle, HoodieMergeHandle, HoodieAppendH
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import NamedTuple
@@ -55,7 +56,7 @@ from bucketfmt.snapshot.files import FileSlice
 from bucketfmt.snapshot.schema import TableSchema
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.write.commit.receipts import RowReport
-from bucketfmt.write.files.data_file import put_data_file
+from bucketfmt.write.files.data_file import announced, put_data_file
 from bucketfmt.write.files.merged_base import encode_merged_base
 from bucketfmt.write.files.plan_write import GroupWrite, Target
 from bucketfmt.write.files.row_report import load_reporter
@@ -319,7 +320,7 @@ class GroupWriter:
         log = merge_log(runs, settings.rules, working, self._state.limits)
         spec = RowSpec(table=settings.schema, output=working)
         reader = SliceReader(self._snapshot, spec, side_by_side=True)
-        with reader.opened_base(file_slice) as replaced:
+        with self._announced(plan) as is_announced, reader.opened_base(file_slice) as replaced:
             merged = encode_merged_base(
                 log,
                 reader.read_pieces(file_slice, replaced),
@@ -332,7 +333,7 @@ class GroupWriter:
             )
         if not log.num_matched and not merged.num_inserts:
             return None
-        stat = self._put(plan, merged.data)
+        stat = self._put(plan, merged.data, is_announced=is_announced)
         stat = merged.complete(stat, file_slice.base_file, self._config.table_version)
         report = self._report(plan, merged.data, merged.written_keys, merged.removed_keys)
         return WrittenFile(stat, report)
@@ -488,7 +489,12 @@ class GroupWriter:
         told = self._settings.codec or stated_codec(self._config)
         return told or find_codec_of(replaced) or self._new_codec(plan)
 
-    def _put(self, plan: GroupWrite, data: bytes | pa.Buffer) -> WriteStat:
+    def _announced(self, plan: GroupWrite) -> AbstractContextManager[bool]:
+        return announced(self._state.store, self._settings.instant, plan.marker)
+
+    def _put(
+        self, plan: GroupWrite, data: bytes | pa.Buffer, *, is_announced: bool = False
+    ) -> WriteStat:
         partition_path = plan.group.partition_path
         stat = put_data_file(
             self._state.store,
@@ -497,6 +503,7 @@ class GroupWriter:
             plan.file_id,
             data,
             is_partition_known=self._is_partition_known(partition_path),
+            is_announced=is_announced,
         )
         self._partitions.add(partition_path)
         return stat

@@ -49,7 +49,9 @@ def route_rows(
         KeyEncodingError: a key on which Hudi itself never returns.
     """
     numbers = np.empty(rows.num_rows, np.int64)
-    for path, own_keys, own in keys_by_partition((), record_keys, partition_paths):
+    found = [*keys_by_partition((), record_keys, partition_paths)]
+    locator.prepare([path for path, *_ in found])
+    for path, own_keys, own in found:
         numbers[own] = locator.route(path, own_keys)
     yield from split_rows(rows, partition_paths, numbers)
 

@@ -85,31 +85,34 @@ class TableWriter:
         self, operation: WriteOperation, data: DataLike, options: WriteOptions
     ) -> CommitResult:
         """Write rows. Operations and errors as the methods of `bucketfmt.Table` have them."""
-        repeated = self._transactions.find_repeated(options.idempotency_key)
+        snapshot = self._snapshot()
+        repeated = self._transactions.find_repeated(snapshot.state, options.idempotency_key)
         if repeated is not None:
             return repeated
         incoming = IncomingRows(data)
-        basis = Basis(self._snapshot(), self._finder, options.given(operation, incoming.schema))
+        basis = Basis(snapshot, self._finder, options.given(operation, incoming.schema))
         with GroupedRows() as grouped:
             gather_rows(basis, incoming, grouped, self._workers or worker_count())
             return self._commit(operation, basis, grouped, options)
 
     def delete_keys(self, keys: KeySet, options: WriteOptions) -> CommitResult:
         """Delete the rows of keys, each in its partition."""
-        repeated = self._transactions.find_repeated(options.idempotency_key)
+        snapshot = self._snapshot()
+        repeated = self._transactions.find_repeated(snapshot.state, options.idempotency_key)
         if repeated is not None:
             return repeated
-        basis = Basis(self._snapshot(), self._finder)
+        basis = Basis(snapshot, self._finder)
         with GroupedRows() as grouped:
             gather_keys(basis, keys, grouped)
             return self._commit(WriteOperation.DELETE, basis, grouped, options)
 
     def delete_partitions(self, paths: Sequence[str], options: WriteOptions) -> CommitResult:
         """Hide every file group of these partitions."""
-        repeated = self._transactions.find_repeated(options.idempotency_key)
+        snapshot = self._snapshot()
+        repeated = self._transactions.find_repeated(snapshot.state, options.idempotency_key)
         if repeated is not None:
             return repeated
-        basis = Basis(self._snapshot(), self._finder)
+        basis = Basis(snapshot, self._finder)
         if basis.index.keeps_file_ids:
             raise UnsupportedError(
                 "dropping partitions where the table's hashing metadata state the file ids of "

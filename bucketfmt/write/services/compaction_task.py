@@ -19,6 +19,7 @@ from bucketfmt.slices.slice_codec import decode_slice
 from bucketfmt.snapshot.files import FileSlice
 from bucketfmt.write.commit.receipts import Receipt, RowReport, encode_receipt
 from bucketfmt.write.files.base_file_task import BaseFileTask
+from bucketfmt.write.files.data_file import announced
 from bucketfmt.write.files.merged_base import encode_merged_base
 
 __all__ = ["CompactionTask"]
@@ -70,7 +71,13 @@ class CompactionTask(BaseFileTask):
         path, file_id = file_slice.partition_path, file_slice.file_id
         name = self.name(file_id, write_token)
         reader = self.reader()
-        with reader.opened_base(file_slice) as replaced:
+        base = file_slice.base_file
+        marker = MarkerName(path, name, IoType.CREATE if base is None else IoType.MERGE)
+        store = self.basis.store
+        with (
+            announced(store, self.instant, marker) as is_announced,
+            reader.opened_base(file_slice) as replaced,
+        ):
             log, num_blocks, pieces = reader.merge(file_slice, replaced)
             merged = encode_merged_base(
                 log,
@@ -84,10 +91,13 @@ class CompactionTask(BaseFileTask):
 
         # Of keys that no base row had: what was logged and deleted again.
         deleted_before = len(log.record_keys) - log.num_matched - merged.num_inserts
-        base = file_slice.base_file
-        marker = MarkerName(path, name, IoType.CREATE if base is None else IoType.MERGE)
         stat, report = self.put(
-            marker, file_id, merged.data, merged.written_keys, merged.removed_keys
+            marker,
+            file_id,
+            merged.data,
+            merged.written_keys,
+            merged.removed_keys,
+            is_announced=is_announced,
         )
         stat = msgspec.structs.replace(
             merged.complete(stat, base, self.basis.config.table_version),
