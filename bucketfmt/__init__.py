@@ -57,11 +57,11 @@ if TYPE_CHECKING:
     from bucketfmt.resize.plan_migrate import MigratePreview, MigrateResult
     from bucketfmt.resize.plan_rehash import RehashPreview
     from bucketfmt.resize.plan_rescale import RescalePreview
-    from bucketfmt.resize.plan_ring import ResizePreview
     from bucketfmt.resize.rewrite import StartedRewrite
     from bucketfmt.resize.rewrite_task import RewriteTask
-    from bucketfmt.resize.split_policies import EvenSplit, MiddleSplit, SplitPolicy
-    from bucketfmt.resize.started_resize import StartedResize
+    from bucketfmt.resize.split_merge.resize_limits import ResizePreview
+    from bucketfmt.resize.split_merge.split_policies import EvenSplit, MiddleSplit, SplitPolicy
+    from bucketfmt.resize.split_merge.started_resize import StartedResize
     from bucketfmt.table.bucket_groups import BucketGroups
     from bucketfmt.table.lookup import KeyLocator
     from bucketfmt.table.pinned import PinnedTable
@@ -171,7 +171,7 @@ _MODULES = {
     "ExtendibleHashingIndex": "bucketfmt.index.model",
     "CorruptError": "bucketfmt.errors",
     "Duration": "bucketfmt.resize.growth",
-    "EvenSplit": "bucketfmt.resize.split_policies",
+    "EvenSplit": "bucketfmt.resize.split_merge.split_policies",
     "Finding": "bucketfmt.check.report",
     "Index": "bucketfmt.index.model",
     "IndexUnknownError": "bucketfmt.errors",
@@ -181,7 +181,7 @@ _MODULES = {
     "Limits": "bucketfmt.limits",
     "LockLostError": "bucketfmt.errors",
     "LockTimeoutError": "bucketfmt.errors",
-    "MiddleSplit": "bucketfmt.resize.split_policies",
+    "MiddleSplit": "bucketfmt.resize.split_merge.split_policies",
     "MigratePreview": "bucketfmt.resize.plan_migrate",
     "MigrateResult": "bucketfmt.resize.plan_migrate",
     "NotFoundError": "bucketfmt.errors",
@@ -193,7 +193,7 @@ _MODULES = {
     "RecordIndex": "bucketfmt.index.model",
     "RehashPreview": "bucketfmt.resize.plan_rehash",
     "ResizeArguments": "bucketfmt.api",
-    "ResizePreview": "bucketfmt.resize.plan_ring",
+    "ResizePreview": "bucketfmt.resize.split_merge.resize_limits",
     "RescalePreview": "bucketfmt.resize.plan_rescale",
     "RestoreResult": "bucketfmt.write.undo.restore",
     "RewriteTask": "bucketfmt.resize.rewrite_task",
@@ -202,9 +202,9 @@ _MODULES = {
     "ScanPlan": "bucketfmt.table.plan_read",
     "SchemaError": "bucketfmt.errors",
     "SimpleBucketIndex": "bucketfmt.index.model",
-    "SplitPolicy": "bucketfmt.resize.split_policies",
+    "SplitPolicy": "bucketfmt.resize.split_merge.split_policies",
     "StartedCompaction": "bucketfmt.write.services.compaction",
-    "StartedResize": "bucketfmt.resize.started_resize",
+    "StartedResize": "bucketfmt.resize.split_merge.started_resize",
     "StartedRewrite": "bucketfmt.resize.rewrite",
     "StartedWrite": "bucketfmt.write.rows.started_write",
     "StorageError": "bucketfmt.errors",

@@ -43,7 +43,6 @@ from bucketfmt.resize.advice import (
     load_figures,
     plan_advice,
 )
-from bucketfmt.resize.directory import DirectoryResizer
 from bucketfmt.resize.growth import Duration, estimate_duration
 from bucketfmt.resize.migrate import Migrator
 from bucketfmt.resize.plan_migrate import (
@@ -54,13 +53,14 @@ from bucketfmt.resize.plan_migrate import (
 )
 from bucketfmt.resize.plan_rehash import RehashPreview
 from bucketfmt.resize.plan_rescale import RescalePreview
-from bucketfmt.resize.plan_ring import ResizeLimits, ResizePreview
 from bucketfmt.resize.rehash import Rehasher
 from bucketfmt.resize.rescale import Rescaler
 from bucketfmt.resize.rewrite import StartedRewrite
-from bucketfmt.resize.ring import RingResizer
-from bucketfmt.resize.split_policies import SplitPolicy, parse_split_policy
-from bucketfmt.resize.started_resize import StartedResize
+from bucketfmt.resize.split_merge.directory import DirectoryResizer
+from bucketfmt.resize.split_merge.resize_limits import ResizeLimits, ResizePreview
+from bucketfmt.resize.split_merge.ring import RingResizer
+from bucketfmt.resize.split_merge.split_policies import SplitPolicy, parse_split_policy
+from bucketfmt.resize.split_merge.started_resize import StartedResize
 from bucketfmt.rows.columns.virtual_keys import partition_paths, record_keys
 from bucketfmt.rows.filters import FilterLike
 from bucketfmt.rows.log_writer import DataFormat

@@ -18,12 +18,12 @@ from bucketfmt.format.buckets.extendible_metadata import (
 from bucketfmt.format.names.instants import INIT_INSTANT
 from bucketfmt.format.names.names import format_consistent_file_id, parse_base_file_name
 from bucketfmt.location.directory_files import list_directory_files, load_directory
-from bucketfmt.resize.plan_directory import (
+from bucketfmt.resize.split_merge.plan_directory import (
     DirectoryOfPartition,
     plan_directories,
     resized_metadata,
 )
-from bucketfmt.resize.plan_ring import ResizeLimits
+from bucketfmt.resize.split_merge.resize_limits import ResizeLimits
 from bucketfmt.snapshot.files import DataFile, FileSlice
 from tests.write.metadata_records import assert_in_step
 from tests.write.models import SCHEMA, Model, assert_reads_as, rows

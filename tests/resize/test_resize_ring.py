@@ -21,8 +21,9 @@ from bucketfmt.format.buckets.ring import HashingNode
 from bucketfmt.format.names.names import BaseFileName
 from bucketfmt.location.hashing_files import load_hashing_metadata
 from bucketfmt.resize import ring as resizing_rings
-from bucketfmt.resize.plan_ring import ResizeLimits, RingOfPartition, plan_resize
-from bucketfmt.resize.split_policies import EvenSplit
+from bucketfmt.resize.split_merge.plan_ring import RingOfPartition, plan_resize
+from bucketfmt.resize.split_merge.resize_limits import ResizeLimits
+from bucketfmt.resize.split_merge.split_policies import EvenSplit
 from bucketfmt.snapshot.files import DataFile, FileSlice
 from tests.write.metadata_records import assert_in_step
 from tests.write.models import SCHEMA, Model, assert_reads_as, rows

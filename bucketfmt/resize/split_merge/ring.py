@@ -31,16 +31,15 @@ from bucketfmt.index.model import as_bucket_index
 from bucketfmt.location.hashing_files import load_hashing_metadata
 from bucketfmt.progress import ProgressCallback
 from bucketfmt.resize.bucket_service import BucketService
-from bucketfmt.resize.plan_ring import (
-    ResizeLimits,
-    ResizePreview,
+from bucketfmt.resize.split_merge.plan_ring import (
     RingGroup,
     RingOfPartition,
     plan_resize,
     preview_resize,
     to_clustering_plan,
 )
-from bucketfmt.resize.started_resize import StartedResize, load_slices
+from bucketfmt.resize.split_merge.resize_limits import ResizeLimits, ResizePreview
+from bucketfmt.resize.split_merge.started_resize import StartedResize, load_slices
 from bucketfmt.rows.parquet.parquet_chunks import Codec
 from bucketfmt.slices.merged_keys import merged_keys
 from bucketfmt.snapshot.committed_logs import without_uncommitted_logs

@@ -1,14 +1,14 @@
 """Which nodes of consistent hashing rings are split, merged or sorted, by the sizes of slices.
 
-Pure. The plan of a partition has splits first, then merges, then sorts; what a schedule may not
-take is left out from the end. Source: BaseConsistentHashingBucketClusteringPlanStrategy,
-PartitionAwareClusteringPlanStrategy, FileSliceMetricUtils.
+Pure. The plan of a partition has splits first, then merges, then sorts. Source:
+BaseConsistentHashingBucketClusteringPlanStrategy, PartitionAwareClusteringPlanStrategy,
+FileSliceMetricUtils.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 from bucketfmt.errors import CorruptError
@@ -22,14 +22,11 @@ from bucketfmt.format.timeline.plans import (
     ClusteringStrategy,
     SliceInfo,
 )
-from bucketfmt.resize.growth import Duration
-from bucketfmt.resize.split_policies import MiddleSplit, SplitPolicy
+from bucketfmt.resize.split_merge.resize_limits import ResizeLimits, ResizePreview
 from bucketfmt.snapshot.files import FileSlice
 
 __all__ = [
     "SORT_COLUMNS",
-    "ResizeLimits",
-    "ResizePreview",
     "RingGroup",
     "RingOfPartition",
     "plan_resize",
@@ -45,64 +42,6 @@ _EXECUTION = (
     "SparkConsistentBucketClusteringExecutionStrategy"
 )
 _MIB = 1 << 20
-_MIDDLE = MiddleSplit()
-
-
-@dataclass(frozen=True, slots=True)
-class ResizeLimits:
-    """What a resize aims at, and how much one schedule may take.
-
-    Attributes:
-        min_buckets: A partition keeps at least so many buckets; None as the index states it.
-        max_buckets: A partition gets at most so many buckets; None as the index states it.
-        max_file_size: Bytes of a base file, as writers of the table have it
-            (`hoodie.parquet.max.file.size`).
-        split_threshold: File slices larger than so many times `max_file_size` are split
-            (`hoodie.bucket.index.split.threshold`).
-        merge_threshold: File slices of at most so many times `max_file_size` are merged
-            (`hoodie.bucket.index.merge.threshold`).
-        split: Where a node is divided.
-        sort_by: Columns by which rows are sorted; then the other file slices are sorted as well.
-        max_bytes: Bytes of file slices that one schedule rewrites; one group at least.
-        max_groups: Groups of one schedule (`hoodie.clustering.plan.strategy.max.num.groups`).
-        max_partitions: Partitions of one schedule.
-    """
-
-    min_buckets: int | None = None
-    max_buckets: int | None = None
-    max_file_size: int = 120 * _MIB
-    split_threshold: float = 2.0
-    merge_threshold: float = 0.2
-    split: SplitPolicy = _MIDDLE
-    sort_by: tuple[str, ...] = ()
-    max_bytes: int = 2048 * _MIB
-    max_groups: int | None = None
-    max_partitions: int | None = None
-
-    def within(self, bounds: tuple[int, int]) -> ResizeLimits:
-        """Return the limits with these bounds on the buckets where none are given.
-
-        Raises:
-            ValueError: the bounds contradict one another.
-        """
-        least = bounds[0] if self.min_buckets is None else self.min_buckets
-        most = bounds[1] if self.max_buckets is None else self.max_buckets
-        if not 1 <= least <= most:
-            raise ValueError(
-                f"at least {least} and at most {most} buckets; give min_buckets= and max_buckets= "
-                "that do not contradict one another"
-            )
-        return replace(self, min_buckets=least, max_buckets=most)
-
-    @property
-    def split_size(self) -> int:
-        """File slices that are larger are split."""
-        return int(self.max_file_size * self.split_threshold)
-
-    @property
-    def merge_size(self) -> int:
-        """File slices that are not larger are merged."""
-        return int(self.max_file_size * self.merge_threshold)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,33 +110,6 @@ class RingGroup:
         return tuple(HashingNode(value, new_prefix(), "REPLACE") for value in ends)
 
 
-@dataclass(frozen=True, slots=True)
-class ResizePreview:
-    """What `Table.resize` would do.
-
-    Attributes:
-        pending: The clustering that it would execute, as it was planned; None if it would plan one.
-        partitions: How many partitions would get another ring.
-        splits: How many buckets would be divided.
-        merges: How many groups of neighbours would become one bucket each.
-        sorts: How many buckets would only be sorted.
-        file_groups: How many file groups would be read and hidden.
-        new_file_groups: How many file groups would take their rows, at most.
-        bytes: The sizes of the files to read together, which is about what is written too.
-        duration: How long it is expected to take; None if there is nothing to do.
-    """
-
-    pending: str | None = None
-    partitions: int = 0
-    splits: int = 0
-    merges: int = 0
-    sorts: int = 0
-    file_groups: int = 0
-    new_file_groups: int = 0
-    bytes: int = 0
-    duration: Duration | None = None
-
-
 def plan_resize(rings: Iterable[RingOfPartition], limits: ResizeLimits) -> list[RingGroup]:
     """Return what to rewrite, partition by partition, as far as one schedule may take it.
 
@@ -208,22 +120,7 @@ def plan_resize(rings: Iterable[RingOfPartition], limits: ResizeLimits) -> list[
     Raises:
         CorruptError: a file slice is on no node of its ring.
     """
-    found: list[RingGroup] = []
-    paths: set[str] = set()
-    bytes_left = limits.max_bytes
-    for ring in rings:
-        for group in _plan_partition(ring, limits):
-            bytes_left -= group.size
-            paths.add(group.partition_path)
-            is_too_much = (
-                bytes_left < 0
-                or (limits.max_groups is not None and len(found) >= limits.max_groups)
-                or (limits.max_partitions is not None and len(paths) > limits.max_partitions)
-            )
-            if found and is_too_much:
-                return found
-            found.append(group)
-    return found
+    return limits.take(group for ring in rings for group in _plan_partition(ring, limits))
 
 
 def preview_resize(groups: Iterable[RingGroup]) -> ResizePreview:

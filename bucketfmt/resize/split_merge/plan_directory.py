@@ -22,7 +22,7 @@ from bucketfmt.format.buckets.extendible_directory import (
 )
 from bucketfmt.format.buckets.extendible_metadata import ExtendibleMetadata
 from bucketfmt.format.names.names import format_consistent_file_id
-from bucketfmt.resize.plan_ring import ResizeLimits, ResizePreview
+from bucketfmt.resize.split_merge.resize_limits import ResizeLimits, ResizePreview
 from bucketfmt.snapshot.files import FileSlice
 
 __all__ = [
@@ -112,22 +112,11 @@ def plan_directories(
         limits: What to aim at, within bounds.
         depth_max: The largest global depth.
     """
-    found: list[DirectoryGroup] = []
-    paths: set[str] = set()
-    bytes_left = limits.max_bytes
-    for directory in directories:
-        for group in _plan_partition(directory, limits, depth_max):
-            bytes_left -= group.size
-            paths.add(group.partition_path)
-            is_too_much = (
-                bytes_left < 0
-                or (limits.max_groups is not None and len(found) >= limits.max_groups)
-                or (limits.max_partitions is not None and len(paths) > limits.max_partitions)
-            )
-            if found and is_too_much:
-                return found
-            found.append(group)
-    return found
+    return limits.take(
+        group
+        for directory in directories
+        for group in _plan_partition(directory, limits, depth_max)
+    )
 
 
 def preview_directories(groups: Sequence[DirectoryGroup]) -> ResizePreview:

@@ -25,8 +25,8 @@ from bucketfmt.location.hashing_files import load_hashing_metadata, put_ring, pu
 from bucketfmt.progress import ProgressCallback
 from bucketfmt.resize.execution import Execute, InThreads
 from bucketfmt.resize.plan_rewrite import RewriteStep
-from bucketfmt.resize.plan_ring import SORT_COLUMNS
 from bucketfmt.resize.rewrite_task import RewriteTask, encode_step, groups_of
+from bucketfmt.resize.split_merge.plan_ring import SORT_COLUMNS
 from bucketfmt.rows.parquet.parquet_chunks import Codec
 from bucketfmt.snapshot.files import FileSlice
 from bucketfmt.snapshot.snapshot import Snapshot

@@ -18,17 +18,17 @@ from bucketfmt.index.model import as_bucket_index
 from bucketfmt.location.directory_files import load_directory, put_directory
 from bucketfmt.progress import ProgressCallback
 from bucketfmt.resize.bucket_service import BucketService
-from bucketfmt.resize.plan_directory import (
+from bucketfmt.resize.plan_rewrite import RewriteStep
+from bucketfmt.resize.rewrite import RewritePlan, StartedRewrite, run_until_not_overtaken
+from bucketfmt.resize.split_merge.plan_directory import (
     DirectoryGroup,
     DirectoryOfPartition,
     plan_directories,
     preview_directories,
     resized_metadata,
 )
-from bucketfmt.resize.plan_rewrite import RewriteStep
-from bucketfmt.resize.plan_ring import ResizeLimits, ResizePreview
-from bucketfmt.resize.rewrite import RewritePlan, StartedRewrite, run_until_not_overtaken
-from bucketfmt.resize.split_policies import MiddleSplit
+from bucketfmt.resize.split_merge.resize_limits import ResizeLimits, ResizePreview
+from bucketfmt.resize.split_merge.split_policies import MiddleSplit
 from bucketfmt.rows.parquet.parquet_chunks import Codec
 from bucketfmt.storage.store import Store
 from bucketfmt.storage.streams import map_in_threads, waiting_count
