@@ -20,7 +20,7 @@ from bucketfmt.format.buckets.hashing_metadata import HashingMetadata
 from bucketfmt.format.buckets.ring import HashingNode
 from bucketfmt.format.names.names import BaseFileName
 from bucketfmt.location.hashing_files import load_hashing_metadata
-from bucketfmt.resize import ring as resizing_rings
+from bucketfmt.resize.split_merge import ring as resizing_rings
 from bucketfmt.resize.split_merge.plan_ring import RingOfPartition, plan_resize
 from bucketfmt.resize.split_merge.resize_limits import ResizeLimits
 from bucketfmt.resize.split_merge.split_policies import EvenSplit
