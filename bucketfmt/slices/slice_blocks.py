@@ -16,6 +16,7 @@ from bucketfmt.snapshot.files import DataFile, FileSlice
 from bucketfmt.snapshot.log_files import load_log_file
 from bucketfmt.snapshot.overtaken import find_what_overtook
 from bucketfmt.snapshot.read_basis import ReadBasis
+from bucketfmt.storage.streams import map_in_order, waiting_count
 from bucketfmt.timeline.load import load_timeline
 
 __all__ = ["SliceBlock", "load_blocks"]
@@ -48,16 +49,20 @@ def load_blocks(
     paths: dict[int, str] = {}
     path = ""
 
+    def load(file: DataFile) -> list[LogBlock | CorruptSpan]:
+        try:
+            return load_log_file(basis.store, file, basis.limits)
+        except NotFoundError:
+            if not _was_withdrawn(basis, file):
+                raise
+            return []
+
     def files() -> Iterator[list[LogBlock | CorruptSpan]]:
         nonlocal path
-        for file in file_slice.log_files:
+        logs = file_slice.log_files
+        workers = min(len(logs), waiting_count(basis.store))
+        for file, spans in zip(logs, map_in_order(load, logs, workers), strict=True):
             path = file.path
-            try:
-                spans = load_log_file(basis.store, file, basis.limits)
-            except NotFoundError:
-                if not _was_withdrawn(basis, file):
-                    raise
-                continue
             paths.update((id(span), path) for span in spans)
             yield spans
 

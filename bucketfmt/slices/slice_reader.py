@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 from typing import NamedTuple, TypeVar
 
 import pyarrow as pa
@@ -28,6 +29,7 @@ from bucketfmt.snapshot.base_files import open_base_file
 from bucketfmt.snapshot.files import DataFile, FileSlice
 from bucketfmt.snapshot.read_basis import ReadBasis
 from bucketfmt.snapshot.snapshot import Snapshot
+from bucketfmt.storage.streams import beside
 
 __all__ = ["BasePiece", "SliceMerge", "SliceReader"]
 
@@ -108,22 +110,27 @@ class SliceReader:
         except BucketfmtError as error:
             raise error.within(partition=file_slice.partition_path) from None
 
-    def merge(self, file_slice: FileSlice, opened: RowFile | None = None) -> SliceMerge:
+    @contextmanager
+    def merge(self, file_slice: FileSlice) -> Iterator[tuple[SliceMerge, RowFile | None]]:
         """Return the log of a slice and the base rows to apply the log to, for counting rows.
 
-        Args:
-            file_slice: The slice.
-            opened: Its base file, where the caller has opened the file.
+        The base file, if there is one, is open while the body runs, and is yielded too.
 
         Raises:
             CorruptError: as `read` says; also while the base rows are read.
             UnsupportedError: as `read` says.
         """
+        load = partial(self._load_log, file_slice)
+        with beside(self._basis.store, load) as loaded, self.opened_base(file_slice) as opened:
+            log, num_blocks = loaded()
+            pieces = self._base_pieces(file_slice, log.schema, opened)
+            yield SliceMerge(log, num_blocks, pieces), opened
+
+    def _load_log(self, file_slice: FileSlice) -> tuple[MergedLog, int]:
         try:
-            log, num_blocks = self._log.load(file_slice)
+            return self._log.load(file_slice)
         except BucketfmtError as error:
             raise error.within(partition=file_slice.partition_path) from None
-        return SliceMerge(log, num_blocks, self._base_pieces(file_slice, log.schema, opened))
 
     def count_over_deletes(
         self,

@@ -79,8 +79,13 @@ class Table:
     @property
     def state(self) -> TableState:
         """The state of the table now. Lists the timeline; the rest is kept between calls."""
+        return self._find_state(None)
+
+    def _find_state(self, listed: Timeline | None) -> TableState:
+        """Return the state of the table now; `listed` is the timeline if it was just listed."""
         for attempts_left in (2, 1, 0):
-            timeline = load_timeline(self.store, self.config, self.limits)
+            timeline = listed or load_timeline(self.store, self.config, self.limits)
+            listed = None
             with self._lock:
                 known = self._state
             if known is not None and known.timeline.instants == timeline.instants:
@@ -122,21 +127,24 @@ class Table:
             self.config = config
             self._state = None
 
-    def _snapshot(self) -> Snapshot:
-        """The snapshot of the table now; the same object while the timeline does not change."""
-        state = self.state
+    def _snapshot(self, listed: Timeline | None = None) -> Snapshot:
+        """The snapshot of the table now; the same object while the timeline does not change.
+
+        `listed` is the timeline, where it was just listed.
+        """
+        state = self._find_state(listed)
         with self._lock:
             if self._newest is None or self._newest.state is not state:
                 self._newest = Snapshot(state)
             return self._newest
 
-    def _listed_snapshot(self) -> Snapshot:
+    def _listed_snapshot(self, timeline: Timeline | None = None) -> Snapshot:
         """The snapshot of the table now, by its folders even if there is a metadata table.
 
         Writes and services stand on it: what they do lasts, and a file that is missing in the
         metadata table would be lost by a clean, and written a second time by an upsert.
         """
-        newest = self._snapshot()
+        newest = self._snapshot(timeline)
         if isinstance(newest.state.lister, StoreLister):
             return newest
         with self._lock:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 import pytest
@@ -130,6 +130,10 @@ def at_most(ticks: Ticks, requests: int, depth: int) -> Iterator[None]:
 @pytest.fixture
 def store(tmp_path: Path, ticks: Ticks) -> CountedStore:
     """Return a table of three partitions and several commits."""
+    return make(tmp_path, "COPY_ON_WRITE")
+
+
+def make(tmp_path: Path, table_type: Literal["COPY_ON_WRITE", "MERGE_ON_READ"]) -> CountedStore:
     table = bf.create(
         f"{tmp_path}/trips",
         schema=SCHEMA,
@@ -137,7 +141,7 @@ def store(tmp_path: Path, ticks: Ticks) -> CountedStore:
         partition_by=["region"],
         ordering=["ts"],
         index=bf.SimpleBucketIndex(2),
-        table_type="COPY_ON_WRITE",
+        table_type=table_type,
     )
     for ts in range(_COMMITS):
         table.upsert(rows(range(30), ts))
@@ -209,3 +213,10 @@ def test_requests_of_an_upsert(store: CountedStore, ticks: Ticks) -> None:
         table.upsert(rows([3], 104), idempotency_key="b")
     with at_most(ticks, 3, 3):
         assert table.upsert(rows([3], 105), idempotency_key="b").repeated
+
+
+def test_requests_of_a_compaction(tmp_path: Path, ticks: Ticks) -> None:
+    table = opened(make(tmp_path, "MERGE_ON_READ"))
+    # Six file groups of a base file and seven log files; each gets a marker and a base file.
+    with at_most(ticks, 107, 20):
+        assert table.compact() is not None

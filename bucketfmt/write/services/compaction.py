@@ -14,6 +14,8 @@ write that began without knowing of the plan is in conflict with it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from functools import partial
 
 from bucketfmt.errors import (
     CommitUnknownError,
@@ -37,13 +39,14 @@ from bucketfmt.snapshot.committed_logs import without_uncommitted_logs
 from bucketfmt.snapshot.files import FileSlice
 from bucketfmt.snapshot.schema import find_stated_text
 from bucketfmt.snapshot.snapshot import Snapshot
-from bucketfmt.storage.streams import map_in_threads, task_count
+from bucketfmt.storage.streams import beside, do_together, map_in_threads, task_count
 from bucketfmt.timeline.load import (
     load_compaction_plan,
     load_pending_clusterings,
 )
 from bucketfmt.timeline.markers import delete_markers
 from bucketfmt.timeline.timeline import Instant, Timeline
+from bucketfmt.write.commit.locked_table import LockedTable
 from bucketfmt.write.commit.receipts import stats_by_partition
 from bucketfmt.write.commit.result import CommitResult, result_of
 from bucketfmt.write.commit.started_work import PendingInstant, StartedWork
@@ -70,14 +73,14 @@ class Compactor:
 
     def __init__(
         self,
-        snapshot: Callable[[], Snapshot],
+        snapshot: Callable[[Timeline | None], Snapshot],
         transactions: Transactions,
         workers: int | None = None,
     ) -> None:
         """Set up.
 
         Args:
-            snapshot: Returns the table as it is now.
+            snapshot: Returns the table as it is now. Given the timeline, if it was just listed.
             transactions: How the table is written to.
             workers: Slices to rewrite at a time.
         """
@@ -87,7 +90,7 @@ class Compactor:
 
     def preview(self, min_log_files: int = 1) -> CompactionPreview:
         """Return what `run` would do now. Reads only; errors as of `schedule` and `begin`."""
-        state = (snapshot := self._snapshot()).state
+        state = (snapshot := self._snapshot(None)).state
         if state.config.table_type != "MERGE_ON_READ":
             return CompactionPreview()
         found = self._find_pending(state.timeline)
@@ -108,14 +111,11 @@ class Compactor:
             ConflictError: a log compaction is pending.
             LockTimeoutError: the table lock could not be acquired.
         """
-        owner, snapshot = self._owner, self._snapshot()
-        if snapshot.state.config.table_type != "MERGE_ON_READ":
-            return None
+        snapshot = self._snapshot(None)
         if self._plan(snapshot, min_log_files) is None:  # lists, while others may write
             return None
-        with owner.recovered() as table:
-            # What completes from here on sees the plan; so the plan has to see all before.
-            plan = self._plan(self._snapshot(), min_log_files)
+        with self._owner.recovered() as table:
+            plan = self._plan(self._snapshot(table.timeline), min_log_files)
             return None if plan is None else table.request("compaction", plan).requested_time
 
     def begin(self, codec: Codec | None = None) -> StartedCompaction | None:
@@ -130,27 +130,59 @@ class Compactor:
             CorruptError: its plan is damaged, or a file that it names is missing.
             LockTimeoutError: the table lock could not be acquired.
         """
-        owner = self._owner
-        check_operations_are_not_kept(self._snapshot())
-        with owner.recovered() as table:
+        return self._begin(self._snapshot(None), codec, lambda _: None)
+
+    def start(self, min_log_files: int = 1, codec: Codec | None = None) -> StartedCompaction | None:
+        """Begin the oldest pending compaction; if there is none, schedule one and begin it.
+
+        Errors as of `begin` and `schedule`.
+        """
+        snapshot = self._snapshot(None)
+        if not snapshot.state.timeline.pending.of("compaction").instants:
+            self._plan(snapshot, min_log_files)  # lists, while others may write
+        return self._begin(
+            snapshot,
+            codec,
+            lambda table: self._plan(self._snapshot(table.timeline), min_log_files),
+        )
+
+    def _begin(
+        self,
+        snapshot: Snapshot,
+        codec: Codec | None,
+        plan_anew: Callable[[LockedTable], CompactionPlan | None],
+    ) -> StartedCompaction | None:
+        """Begin the oldest pending compaction, or else one of a plan that is made under the lock.
+
+        What completes once the plan is on the timeline sees the plan. So the plan has to see all
+        that completed before.
+        """
+        owner, store = self._owner, self._owner.store
+        check_operations_are_not_kept(snapshot)
+        with ExitStack() as beginning, ExitStack() as after, owner.recovered() as table:
             found = self._find_pending(table.timeline)
-            if found is None:
-                return None
+            if found is not None:
+                plan = load_compaction_plan(store, table.config, found, table.limits)
+            else:
+                planned = plan_anew(table)
+                if planned is None:
+                    return None
+                found, plan = table.request("compaction", planned), planned
             instant = found.requested_time
-            plan = load_compaction_plan(table.store, table.config, found, table.limits)
             check_writable(table.config)
             operations = tuple(
                 check_operation(operation, owner.limits) for operation in plan.operations
             )
             heartbeat = owner.heartbeats.start(instant)
-            with heartbeat.stopped_on_error():
-                if found.state is State.REQUESTED:
-                    table.begin(instant, "compaction")
-                else:
-                    self._remove_earlier_attempt(instant, operations)
+            beginning.enter_context(heartbeat.stopped_on_error())
+            if found.state is State.REQUESTED:
+                table.begin(instant, "compaction")
+            else:
+                self._remove_earlier_attempt(instant, operations)
+            began = after.enter_context(beside(store, partial(self._snapshot, None)))
         with heartbeat.stopped_on_error():
             pending = PendingInstant(owner, found, heartbeat)
-            return StartedCompaction(pending, self._snapshot, operations, codec)
+            return StartedCompaction(pending, began(), self._snapshot, operations, codec)
 
     def run(
         self,
@@ -164,13 +196,6 @@ class Compactor:
             return None
         with started:
             return started.publish(self._rewrite(started, progress))
-
-    def start(self, min_log_files: int = 1, codec: Codec | None = None) -> StartedCompaction | None:
-        """Begin the oldest pending compaction; if there is none, schedule one and begin it."""
-        started = self.begin(codec)
-        if started is None and self.schedule(min_log_files) is not None:
-            started = self.begin(codec)  # None: another process was faster
-        return started
 
     def _rewrite(
         self, started: StartedCompaction, progress: ProgressCallback | None
@@ -190,8 +215,11 @@ class Compactor:
 
     def _plan(self, snapshot: Snapshot, min_log_files: int) -> CompactionPlan | None:
         state = snapshot.state
+        if state.config.table_type != "MERGE_ON_READ":
+            return None
         check_writable(state.config)
-        check_operations_are_not_kept(snapshot)
+        check = partial(check_operations_are_not_kept, snapshot)
+        do_together(state.store, check, lambda: state.lister.partitions)
         find_merge_rules(state.config)  # rather now than with a plan that cannot be executed
         if state.timeline.pending.of("logcompaction").instants:
             raise ConflictError("a log compaction is pending; let Hudi finish it, then try again")
@@ -242,16 +270,17 @@ class StartedCompaction(StartedWork):
     def __init__(
         self,
         pending: PendingInstant,
-        snapshot: Callable[[], Snapshot],
+        began: Snapshot,
+        snapshot: Callable[[Timeline | None], Snapshot],
         operations: Sequence[CompactionOperation],
         codec: Codec | None,
     ) -> None:
-        """Find the files of the plan in the table as it is now."""
+        """Find the files of the plan in the table as it was when the compaction began."""
         super().__init__(pending)
         self._pending = pending
         self._snapshot = snapshot
         self._codec = codec
-        self._began = snapshot()
+        self._began = began
         slices = load_planned_slices(self._began, operations)
         self._new_codec = _new_codec(self._began, slices, codec)
         self._groups = sorted((s.partition_path, s.file_id) for s in slices)
@@ -289,12 +318,18 @@ class StartedCompaction(StartedWork):
         if sorted((r.partition_path, r.file_id) for r in found) != self._groups:
             raise ValueError("a compaction is published with a receipt for each of its slices")
         written = stats_by_partition(found)
-        self._pending.delete_other_files(written)
-        with self._pending.table.locked() as table:
-            table.load_timeline()
-            metadata = _metadata_of(self._snapshot(), written)  # with the columns of now
-            done = self._pending.complete(table, metadata)
-        self._pending.end()
+        store, others = (
+            self._pending.table.store,
+            partial(self._pending.delete_other_files, written),
+        )
+        with ExitStack() as ending:
+            deleted = ending.enter_context(beside(store, others))
+            with self._pending.table.locked() as table:
+                now = self._snapshot(table.timeline)
+                metadata = _metadata_of(now, written)  # with the columns of now
+                deleted()
+                done = self._pending.complete(table, metadata)
+                ending.enter_context(beside(store, self._pending.end))  # while the lock is released
         return result_of(done, metadata)
 
     def abandon(self) -> None:

@@ -76,9 +76,9 @@ class CompactionTask(BaseFileTask):
         store = self.basis.store
         with (
             announced(store, self.instant, marker) as is_announced,
-            reader.opened_base(file_slice) as replaced,
+            reader.merge(file_slice) as (merge, replaced),
         ):
-            log, num_blocks, pieces = reader.merge(file_slice, replaced)
+            log, num_blocks, pieces = merge
             merged = encode_merged_base(
                 log,
                 pieces,

@@ -27,6 +27,8 @@ def load_planned_slices(
     Without what was never committed and is gone. A slice of which nothing is left has no rows,
     and what was logged since the plan needs no base file.
     """
+    paths = dict.fromkeys(operation.partition_path or "" for operation in operations)
+    snapshot.state.lister.prepare([*paths])
     left = without_never_committed(snapshot, operations)
     slices = [_planned_slice(snapshot, operation) for operation in left]
     return [file_slice for file_slice in slices if file_slice.files]
