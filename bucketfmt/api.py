@@ -92,6 +92,7 @@ from bucketfmt.write.services.plan_archive import Kept
 from bucketfmt.write.services.plan_clean import CleanPolicy, Retention
 from bucketfmt.write.services.plan_compaction import CompactionPreview
 from bucketfmt.write.undo.plan_rollback import RollbackResult
+from bucketfmt.write.undo.plan_savepoint import find_completed_write
 from bucketfmt.write.undo.restore import RestoreResult, preview_restore, restore
 from bucketfmt.write.undo.rollback import Rollbacks
 from bucketfmt.write.undo.savepoints import (
@@ -898,14 +899,15 @@ class Table(ReadableTable):
         archiver = Archiver(self._listed_snapshot, self._transactions)
         return archiver.preview(kept) if dry_run else archiver.run(kept)
 
-    def rollback(self, instant: str, *, dry_run: bool = False) -> RollbackResult:
+    def rollback(self, instant: str | None = None, *, dry_run: bool = False) -> RollbackResult:
         """Take back one write: a failed write, or the newest completed write.
 
         A failed write needs no call: the next write takes it back. This call or the next write also
         completes a rollback that a crash interrupted.
 
         Args:
-            instant: The write's requested time, as `inspect.commits()` returns it.
+            instant: The write's requested time, as `inspect.commits()` returns it; by default that
+                of the newest completed write.
             dry_run: Write nothing, and return what would be done.
 
         Raises:
@@ -916,6 +918,8 @@ class Table(ReadableTable):
             UnsupportedError: the table has a metadata table.
             LockTimeoutError: the table lock could not be acquired.
         """
+        if instant is None:
+            instant = find_completed_write(self.timeline, None)
         check_text("instant", instant)
         check_bool("dry_run", dry_run)
         if dry_run:

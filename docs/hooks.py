@@ -8,6 +8,7 @@ import sys
 from typing import Any
 
 from bucketfmt.check.catalogue import CATALOGUE
+from bucketfmt.cli.wording import in_shell_words
 
 _LOSS = "Until then rows may be lost or wrong."
 _NO_LOSS = "No rows are lost or wrong by it."
@@ -49,7 +50,7 @@ def findings() -> str:
             f"Severity: {kind.severity}.\n\n"
             f"**Cause.** {kind.cause}\n\n"
             f"**Evidence.** {kind.evidence}\n\n"
-            f"**Fix.** {kind.fix} {_LOSS if kind.data_loss else _NO_LOSS}\n\n"
+            f"**Fix.** {in_shell_words(kind.fix)} {_LOSS if kind.data_loss else _NO_LOSS}\n\n"
             f"**Reported by users in** {_with_links(kind.issues)}.\n"
         )
     return "\n".join(parts)

@@ -338,7 +338,7 @@ _KINDS = (
         "write failed and its file was deleted: Hudi fails to execute the plan each time.",
         "The compaction, the files of its plan that are gone, and whether a completed instant "
         "wrote them.",
-        "Compact the table with bucketfmt (`bucketfmt compact`), which executes the plan without "
+        "Compact the table by `compact()`, which executes the plan without "
         "files that no completed instant wrote. No row is lost by it.",
         False,
         "hudi-cli: compaction validate, compaction unschedule",
@@ -375,7 +375,7 @@ _KINDS = (
         "metadata table's list of files without a look at the folders.",
         "The files that one of the two does not list, or of which the metadata table has another "
         "size, by name.",
-        "Rebuild the partition: `bucketfmt index rebuild TABLE files`. Until then read with "
+        'Rebuild the partition: `metadata_table.rebuild("files")`. Until then read with '
         "hoodie.metadata.enable=false.",
         True,
         "apache/hudi#5811",
@@ -387,7 +387,7 @@ _KINDS = (
         "A file of the metadata table is damaged or gone, or its folder was deleted while the "
         "properties of the table still list its partitions.",
         "The file, and what is wrong with it.",
-        "Rebuild the partition: `bucketfmt index rebuild TABLE PARTITION`.",
+        "Rebuild the partition: `metadata_table.rebuild(PARTITION)`.",
         True,
         "apache/hudi#19324, #19332",
     ),
@@ -400,7 +400,7 @@ _KINDS = (
         "a key without entry a second time.",
         "For each file group how many keys have no entry or a wrong one, how many entries have no "
         "key, and three of them.",
-        "Rebuild the partition: `bucketfmt index rebuild TABLE record_index`. Where a key is in "
+        'Rebuild the partition: `metadata_table.rebuild("record_index")`. Where a key is in '
         "two file groups, delete it from one of them first.",
         True,
         "apache/hudi#19395",
@@ -413,8 +413,8 @@ _KINDS = (
         "initialised a partition. Readers of the metadata table do not see the rows of such a "
         "commit.",
         "The instants that the metadata table does not know.",
-        "Rebuild the metadata table: `bucketfmt index rebuild TABLE`; or drop it with "
-        "`bucketfmt index drop TABLE`, and Hudi's next write builds it anew.",
+        "Rebuild the metadata table: `metadata_table.rebuild()`; or drop it with "
+        "`metadata_table.drop()`, and Hudi's next write builds it anew.",
         True,
         "apache/hudi#5811",
     ),
@@ -427,7 +427,7 @@ _KINDS = (
         "Hudi reads by the index where a query compares the column with a value, and does not see "
         "rows without an entry.",
         "How many rows have no entry, how many entries have no row, and three of each.",
-        "Rebuild the partition: `bucketfmt index rebuild TABLE PARTITION`.",
+        "Rebuild the partition: `metadata_table.rebuild(PARTITION)`.",
         True,
         "apache/hudi#14090",
     ),

@@ -62,7 +62,10 @@ def find_omissions(
         why = f"the index is {index}" if index else "nothing states an index, and file ids hold no"
         yield by_design("buckets", why if index else f"{why} bucket numbers")
     elif depth == "full" and view.index is None and not view.inferred:
-        yield by_design("the bucket of each key", "the number of buckets is unknown; pass index=")
+        yield by_design(
+            "the bucket of each key",
+            "the number of buckets is unknown; pass index=, such as index=SimpleBucketIndex(16)",
+        )
     if depth != "quick" and any(s.log_files for own in slices.values() for s in own):
         try:
             find_merge_rules(config)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from bucketfmt.check.catalogue import CATALOGUE, Severity
+from bucketfmt.check.report_text import report_lines, summary
 from bucketfmt.format.names.layout import is_metadata_path
 from bucketfmt.format.names.names import FileGroupId, find_data_file_name
 from bucketfmt.snapshot.files import FileSlice
@@ -223,9 +224,9 @@ Event = Finding | NotChecked | Counted
 """What a part of the check hands over."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class CheckReport:
-    """The outcome of a check. True where the table is clean.
+    """The outcome of a check. True where the table is clean; `str` is the text of the report.
 
     Attributes:
         status: `clean`; `findings` where any is an error or a warning; else `incomplete` where
@@ -248,6 +249,12 @@ class CheckReport:
 
     def __bool__(self) -> bool:
         return self.status == "clean"
+
+    def __str__(self) -> str:
+        return "\n".join(line.text for line in report_lines(self))
+
+    def __repr__(self) -> str:
+        return f"<bucketfmt.CheckReport ({self.depth}): {summary(self)}>"
 
     @property
     def exit_code(self) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from enum import IntEnum
 from importlib import import_module
 from typing import Annotated, Any
@@ -13,6 +14,7 @@ from typer.core import TyperGroup
 
 import bucketfmt
 from bucketfmt.cli.interrupts import INTERRUPTED, ending_at_interrupt
+from bucketfmt.cli.wording import in_shell_words
 from bucketfmt.errors import BucketfmtError, UnsupportedError
 
 __all__ = ["COMMANDS", "ExitCode", "app", "run"]
@@ -174,6 +176,7 @@ for _name, (_, _help) in COMMANDS.items():
 
 def run() -> None:
     """Run the command line and exit with an `ExitCode`. Errors are one line on stderr."""
+    warnings.showwarning = _show_warning
     try:
         result = app(prog_name="bucketfmt", standalone_mode=False)
         code = result if isinstance(result, int) else ExitCode.OK
@@ -185,10 +188,10 @@ def run() -> None:
         print("bucketfmt: stopped", file=sys.stderr)
         code = INTERRUPTED
     except UnsupportedError as error:
-        print(f"bucketfmt: not supported: {error}", file=sys.stderr)
+        print(f"bucketfmt: not supported: {in_shell_words(str(error))}", file=sys.stderr)
         code = ExitCode.UNSUPPORTED
     except BucketfmtError as error:
-        print(f"bucketfmt: {error}", file=sys.stderr)
+        print(f"bucketfmt: {in_shell_words(str(error))}", file=sys.stderr)
         code = ExitCode.FAILED
     except (BrokenPipeError, SystemExit):  # typer exits where a pipe is closed, and only there
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the flush at exit
@@ -200,9 +203,21 @@ def run() -> None:
         print(f"bucketfmt: {error}", file=sys.stderr)
         code = ExitCode.FAILED
     except (UsageError, ValueError, TypeError) as error:
-        print(f"bucketfmt: {_usage_message(error)}", file=sys.stderr)
+        print(f"bucketfmt: {in_shell_words(_usage_message(error))}", file=sys.stderr)
         code = ExitCode.USAGE
     sys.exit(code)
+
+
+def _show_warning(
+    message: Warning | str,
+    category: object,
+    filename: object,
+    lineno: object,
+    file: object = None,
+    line: object = None,
+) -> None:
+    """Print a warning of the library as errors are printed, without the line of the code."""
+    print(f"bucketfmt: warning: {in_shell_words(str(message))}", file=sys.stderr)
 
 
 def _usage_message(error: Exception) -> str:

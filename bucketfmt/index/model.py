@@ -398,7 +398,7 @@ class ConsistentHashingIndex(BucketIndex):
             ValueError: the table type.
         """
         if table_type != "MERGE_ON_READ":
-            raise ValueError("consistent hashing takes table_type='MERGE_ON_READ'")
+            raise ValueError('consistent hashing takes table_type="MERGE_ON_READ"')
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,8 +96,7 @@ class ResolvedIndex:
             )
         return IndexUnknownError(
             f"{self.index} ({self.evidence}) does not hold here: {what}; pass the index= that "
-            "this was written with, or read the table without a lookup by hash; bucketfmt check "
-            "tells more",
+            "this was written with, or read the table without a lookup by hash; check() tells more",
             partition=partition_path,
         )
 

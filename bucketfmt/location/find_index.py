@@ -179,8 +179,8 @@ class IndexFinder:
         resolved = self.resolve(snapshot)
         if resolved.index is None:
             raise IndexUnknownError(
-                f"how keys map to file groups is unknown: {resolved.evidence}; pass index= "
-                "(--index), for example SimpleBucketIndex(num_buckets)"
+                f"how keys map to file groups is unknown: {resolved.evidence}; pass index=, "
+                "such as index=SimpleBucketIndex(16)"
             )
         index = resolved.bucket_index
         if resolved.index.keeps_locations:

@@ -383,7 +383,7 @@ def place_slices(slices: Sequence[FileSlice], layout: BucketLayout) -> dict[int,
             if others and not layout.has_several_groups:
                 raise CorruptError(
                     f"two file groups in one bucket, {others[0].file_id} and "
-                    f"{file_slice.file_id}: a scan returns the rows of both; run bucketfmt check",
+                    f"{file_slice.file_id}: a scan returns the rows of both; run check()",
                     partition=file_slice.partition_path,
                     bucket=bucket_id,
                 )

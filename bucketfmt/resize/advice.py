@@ -335,7 +335,7 @@ def _advise_skew(partitions: Sequence[PartitionAdvice]) -> list[Recommendation]:
         f"in {len(found)} of {len(partitions)} partitions the keys are uneven: the largest bucket "
         f"of partition {worst.partition_path!r} is {worst.largest_to_median:.1f} times the median, "
         "as it is where a hash field has few values; another number of buckets divides other "
-        "values, and not the rows of one value (bucketfmt check tells of keys that hash alike)"
+        "values, and not the rows of one value (check() tells of keys that hash alike)"
     )
     return [Recommendation("keep", reason)]
 

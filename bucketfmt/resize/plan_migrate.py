@@ -260,7 +260,7 @@ def find_what_changes(
         notes.append(
             "The record index of the metadata table, and secondary indexes, are dropped at the "
             "end: Hudi's bucket writers leave new keys out of them. Where bucketfmt alone writes, "
-            "bucketfmt index init TABLE record_index makes it anew."
+            'metadata_table.init("record_index") makes it anew.'
         )
     if config.table_type == "MERGE_ON_READ":
         notes.append("Logs are merged into base files on the way.")

@@ -261,6 +261,6 @@ def check_nothing_pending(state: TableState) -> None:
     if pending:
         first = min(pending, key=lambda instant: instant.requested_time)
         raise ConflictError(
-            f"{first.action} {first.requested_time} is pending; have it executed (bucketfmt "
-            "compact, or Hudi), then change the buckets"
+            f"{first.action} {first.requested_time} is pending; have it executed (by compact(), "
+            "or Hudi), then change the buckets"
         )

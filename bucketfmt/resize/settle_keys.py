@@ -49,8 +49,8 @@ class Doubled:
         return UnsupportedError(
             f"{self.keys} keys of the partition have several rows, {self.rows} rows too many: "
             f"{', '.join(map(repr, self.some))}{', ...' if self.keys > len(self.some) else ''}. A "
-            "bucket index has one row for each key of a partition. bucketfmt lookup shows the rows "
-            "of a key; with --duplicates latest the latest row of each key is kept",
+            "bucket index has one row for each key of a partition. lookup() shows the rows of a "
+            'key; with duplicates="latest" the latest row of each key is kept',
             partition=partition_path,
         )
 
@@ -108,7 +108,7 @@ class KeySettling:
                 f"{number} of {rows.num_rows} rows that were read have keys such as "
                 f"{stored.filter(differs)[0].as_py()!r} where others have them as "
                 f"{self.encoding.value.replace('id', field)!r}; Hudi releases differ in it. Say "
-                "how keys are to be written (--keys value, or --keys named): rows get such keys, "
+                'how keys are to be written (keys="value", or keys="named"): rows get such keys, '
                 "and of two rows of one record the latest stays",
                 partition=partition_path,
             )

@@ -63,7 +63,7 @@ def check_bucket(batch: pa.RecordBatch, buckets: bf.CommonBuckets, bucket: int) 
         row = {name: batch.column(name)[strays[0]].as_py() for name in buckets.columns.fields}
         raise bf.CorruptError(
             f"the row with {row} is in bucket {bucket} of {buckets.num_buckets} and hashes to "
-            "another: run bucketfmt check --depth full; if the check finds nothing, record keys "
+            'another: run check(depth="full"); if the check finds nothing, record keys '
             "have other columns too: read() the table and use Spark's own join or groupBy"
         )
 

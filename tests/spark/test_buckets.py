@@ -63,11 +63,11 @@ def test_a_row_in_another_bucket_than_its_own_is_told(
     assert one is not None
     assert another is not None
     shutil.copy(root / one.path, root / another.path)
-    with pytest.raises(Exception, match="hashes to another: run bucketfmt check"):
+    with pytest.raises(Exception, match="hashes to another: run check"):
         bs.read_buckets(spark, root).collect()
     # A join by buckets would lose such rows without a word.
     for frame in (bs.join(spark, root, root, "semi"), bs.aggregate(spark, root, ["id"], COUNT)):
-        with pytest.raises(Exception, match="hashes to another: run bucketfmt check"):
+        with pytest.raises(Exception, match="hashes to another: run check"):
             frame.collect()
     with pytest.raises(bf.SchemaError, match="leaves out the hash field id"):
         bs.read_buckets(spark, table.scan(["n"]))

@@ -333,7 +333,7 @@ class TestTwoFileGroupsInOneBucket:
             table.locate(["key-000125"])
         assert (caught.value.partition, caught.value.bucket) == ("ap", 1)
         assert "partition 'ap', bucket 1" in str(caught.value)
-        assert "bucketfmt check" in str(caught.value)
+        assert "run check()" in str(caught.value)
 
     def test_other_buckets_and_partitions_are_located(self, table: bf.Table) -> None:
         elsewhere = table.locate(["key-000125"], partitions=["us", "eu"])

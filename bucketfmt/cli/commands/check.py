@@ -8,7 +8,8 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 import bucketfmt
-from bucketfmt.check.report import CheckReport, Finding
+from bucketfmt.check.report import CheckReport
+from bucketfmt.check.report_text import report_lines
 from bucketfmt.cli.options import (
     IndexOption,
     Output,
@@ -20,13 +21,13 @@ from bucketfmt.cli.options import (
 )
 from bucketfmt.cli.progress import shown_progress
 from bucketfmt.cli.render import console, print_json
+from bucketfmt.cli.wording import in_shell_words
 
 __all__ = ["Depth", "check", "print_report", "run_check"]
 
 app = typer.Typer()
 
-_PATHS_SHOWN = 20  # of one finding; JSON has all
-_STYLES = {"error": "bold red", "warning": "yellow", "info": "dim"}
+_STYLES = {"error": "bold red", "warning": "yellow", "info": "dim", "outcome": "bold"}
 
 
 class Depth(str, Enum):
@@ -105,7 +106,7 @@ def run_check(
             **options,
         )
     if output is Output.JSON:
-        print_json(report.to_dict())
+        print_json(_reworded(report.to_dict()))
     else:
         print_report(report)
     raise typer.Exit(report.exit_code)
@@ -113,38 +114,15 @@ def run_check(
 
 def print_report(report: CheckReport) -> None:
     """Print the findings, what was not checked, and the outcome."""
-    for finding in report.findings:
-        _print_finding(finding)
-    checked = ", ".join(f"{number} {what}" for what, number in report.checked.items())
-    console().print(f"checked ({report.depth}): {checked or 'nothing'}", markup=False)
-    for sentence in report.not_checked:
-        console().print(f"not checked: {sentence}", markup=False)
-    count = f"{len(report.findings)} findings"
-    if report.findings_left_out:
-        every = len(report.findings) + report.findings_left_out
-        count = f"{len(report.findings)} of {every} findings; --max-findings N for more"
-    shown = {
-        "clean": "clean",
-        "findings": count,
-        "incomplete": "nothing found, but not all could be checked",
-    }
-    stopped = "stopped; " if report.interrupted else ""
-    console().print(stopped + shown[report.status], style="bold", markup=False)
+    for line in report_lines(report):
+        text = in_shell_words(line.text)
+        console().print(text, style=_STYLES.get(line.kind), markup=False, soft_wrap=True)
 
 
-def _print_finding(finding: Finding) -> None:
-    place = "" if finding.partition is None else f" partition {finding.partition!r}"
-    place += "" if finding.bucket is None else f" bucket {finding.bucket}"
-    head = f"{finding.severity} {finding.id}: {finding.title}{place}"
-    console().print(head, style=_STYLES[finding.severity], markup=False)
-    lines = [f"what   {finding.evidence}"]
-    lines += [f"file   {path}" for path in finding.paths[:_PATHS_SHOWN]]
-    if len(finding.paths) > _PATHS_SHOWN:
-        more = len(finding.paths) - _PATHS_SHOWN
-        lines.append(f"       and {more} more files; --output json names all")
-    lines += [f"cause  {finding.cause}", f"fix    {finding.fix}"]
-    if finding.data_loss:
-        lines.append("       rows may be lost or wrong")
-    for line in lines:
-        console().print(f"    {line}", markup=False)
-    console().print()
+def _reworded(value: Any) -> Any:
+    """Return a report's dict with its sentences in the words of the command line."""
+    if isinstance(value, dict):
+        return {name: _reworded(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_reworded(item) for item in value]
+    return in_shell_words(value) if isinstance(value, str) else value

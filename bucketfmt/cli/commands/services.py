@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from enum import Enum
@@ -23,6 +24,7 @@ from bucketfmt.cli.commands.writing import (
 from bucketfmt.cli.options import IndexOption, Output, OutputOption, StorageOption, TableArgument
 from bucketfmt.cli.progress import shown_progress
 from bucketfmt.cli.render import console, print_facts, print_table, size_text
+from bucketfmt.cli.wording import in_shell_words
 from bucketfmt.index.model import (
     BucketIndex,
     ConsistentHashingIndex,
@@ -51,11 +53,6 @@ class Split(str, Enum):
 
     MIDDLE = "middle"
     EVEN = "even"
-
-
-Instant = Annotated[
-    str, typer.Argument(metavar="INSTANT", help="Requested time of a write, as `history` shows it.")
-]
 
 
 @app.command()
@@ -382,7 +379,7 @@ def _duration_text(duration: Duration | None) -> str:
 
 
 def _notes(notes: Sequence[str]) -> dict[str, str]:
-    return {"note": "\n".join(notes)} if notes else {}
+    return {"note": in_shell_words("\n".join(notes))} if notes else {}
 
 
 @app.command()
@@ -456,15 +453,30 @@ def resize(
 @app.command()
 def rollback(
     table: TableArgument,
-    instant: Instant,
+    instant: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[INSTANT]",
+            help="Requested time of a write, as `history` shows it; by default the newest write.",
+        ),
+    ] = None,
     dry_run: DryRun = False,
     lock: LockOption = Lock.AUTO,
     output: OutputOption = Output.TEXT,
     storage_option: StorageOption = None,
     index: IndexOption = None,
 ) -> None:
-    """Take back the newest write, or a failed write."""
+    """Take back the newest write, or a failed write.
+
+    Without INSTANT, a terminal is asked for confirmation.
+    """
     opened = open_to_write(table, storage_option, index, lock)
+    if instant is None:
+        newest = opened.rollback(dry_run=True)
+        instant = newest.instant  # a write that comes now is an error, and is not taken back
+        if not dry_run and sys.stdin.isatty():
+            what = f"{newest.action} {instant}, {len(newest.files_deleted)} files"
+            typer.confirm(f"Take back {what}?", abort=True, err=True)
     with shown_progress("rolling back"):
         found = opened.rollback(instant, dry_run=dry_run)
     facts = {

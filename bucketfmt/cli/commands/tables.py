@@ -26,6 +26,7 @@ from bucketfmt.cli.render import (
     print_table,
     size_text,
 )
+from bucketfmt.cli.wording import in_shell_words
 from bucketfmt.index.skew import Skew, measure_skew
 from bucketfmt.resize.advice import TARGET_BYTES, BucketAdvice
 from bucketfmt.table.describe import describe_table
@@ -52,6 +53,7 @@ def describe(
     """Print the type, version, keys, index, size and schema of a table."""
     opened = open_table(table, storage_option, index)
     facts = describe_table(opened)
+    facts["index known from"] = in_shell_words(facts["index known from"])
     columns = {field.name: str(field.type) for field in opened.schema}
     if output is Output.JSON:
         print_json({**facts, "columns": columns})
@@ -193,7 +195,8 @@ def print_advice(advice: BucketAdvice, output: Output) -> None:
         markup=False,
     )
     for each in advice.recommendations:
-        console().print(f"{each.action}: {each.reason}", markup=False)
+        reason = in_shell_words(each.reason)
+        console().print(f"{each.action}: {reason}", markup=False)
         if each.command is not None:
             console().print(f"  {each.command}", markup=False, soft_wrap=True)
 

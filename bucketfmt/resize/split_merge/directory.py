@@ -155,8 +155,7 @@ def _plan_groups(
             bucket = layout.bucket_of(file_slice.file_id)
             if bucket is None:
                 raise CorruptError(
-                    f"the directory does not lead to file group {file_slice.file_id}; run "
-                    "bucketfmt check",
+                    f"the directory does not lead to file group {file_slice.file_id}; run check()",
                     partition=path,
                 )
             slices[bucket] = file_slice

@@ -188,7 +188,7 @@ def _plan_partition(ring: RingOfPartition, limits: ResizeLimits) -> list[RingGro
         value = owners.get(file_slice.file_id)
         if value is None:
             raise CorruptError(
-                f"file group {file_slice.file_id} is on no node of the ring; run bucketfmt check",
+                f"file group {file_slice.file_id} is on no node of the ring; run check()",
                 partition=metadata.partition_path,
             )
         numbered.append((value, file_slice))

@@ -229,7 +229,7 @@ class RingResizer(BucketService):
                 if path in resized:
                     raise ConflictError(
                         f"the partition is in the plan of {resized[path].requested_time} already; "
-                        "have that executed (bucketfmt resize, or Hudi), or roll it back",
+                        "have that executed (by resize(), or Hudi), or roll it back",
                         partition=path,
                     )
 

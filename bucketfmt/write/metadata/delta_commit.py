@@ -300,6 +300,6 @@ class _GroupWriter:
     def _lacks_groups(partition: str) -> CorruptError:
         return CorruptError(
             f"the metadata table has not all file groups of {partition}; rebuild the partition "
-            f"(bucketfmt index rebuild TABLE {partition})",
+            f'(metadata_table.rebuild("{partition}"))',
             path=join_path(METADATA_TABLE, partition),
         )

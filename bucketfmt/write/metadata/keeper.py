@@ -117,7 +117,7 @@ class MetadataKeeper:
                 _warn(
                     f"column_stats of the metadata table are removed, since the new type of "
                     f"{', '.join(lost)} has no statistics in this table version; make them anew "
-                    "(bucketfmt index init), without these columns"
+                    "(metadata_table.init()), without these columns"
                 )
                 drop_partitions(table, ["column_stats"])
                 listed = table.config.metadata_partitions
@@ -151,7 +151,7 @@ class MetadataKeeper:
         if not remove_delta_commit(below, config, limits, requested_time):
             _warn(
                 f"the metadata table is removed, since the records of {requested_time}, which is "
-                "rolled back, are in its base files; make it anew (bucketfmt index init)"
+                "rolled back, are in its base files; make it anew (metadata_table.init())"
             )
             drop_metadata_table(store, limits, time.time())
 

@@ -63,8 +63,8 @@ def pin_index(
     index = resolved.bucket_index
     if resolved.index is None:
         raise IndexUnknownError(
-            f"the index cannot be recorded, since it is unknown: {resolved.evidence}; pass index= "
-            "(--index) to open, for example SimpleBucketIndex(16)"
+            f"the index cannot be recorded, since it is unknown: {resolved.evidence}; pass "
+            "index=, such as index=SimpleBucketIndex(16)"
         )
     if index is None:
         raise UnsupportedError(f"recording {resolved.index}; only a bucket index is recorded")

@@ -129,7 +129,7 @@ def _column(given: pa.Table, field: pa.Field) -> pa.ChunkedArray:
     except SchemaError as error:
         wider = find_wider_type(field.type, column.type)
         if wider is not None:
-            error.message += f", or pass evolve=True (--evolve), which may make the column {wider}"
+            error.message += f", or pass evolve=True, which may make the column {wider}"
         raise
     chunks = [fill_hidden_nulls(chunk, field.name) for chunk in chunks]
     return pa.chunked_array(chunks, field.type)

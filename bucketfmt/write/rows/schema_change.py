@@ -124,7 +124,7 @@ class _Plan:
         if self._new and not self._given.evolve:
             raise SchemaError(
                 f"the table lacks columns that the rows have: {', '.join(self._new)}; rename or "
-                "drop them, or pass evolve=True (--evolve) to add them"
+                "drop them, or pass evolve=True to add them"
             )
 
     def check_missing(self, missing: Collection[str], table: pa.Schema) -> None:
@@ -138,7 +138,7 @@ class _Plan:
                 "order of rows; give them"
             )
         if lacking and how == "error":
-            others = '; or pass missing="null" or "keep" (--missing) for null or the stored values'
+            others = '; or pass missing="null" for null, or missing="keep" for the stored values'
             raise SchemaError(
                 f"the rows lack the columns {', '.join(lacking)}; give them{'' if own else others}"
             )

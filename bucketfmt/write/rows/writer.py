@@ -120,7 +120,9 @@ class TableWriter:
             )
         unknown = sorted(set(paths) - set(basis.snapshot.partitions))
         if unknown:
-            raise ValueError(f"no partition {unknown[0]!r}; inspect.partitions() lists them")
+            raise ValueError(
+                f"no partition {unknown[0]!r}; inspect.partitions() lists the partitions"
+            )
         with GroupedRows() as nothing:
             return self._commit(WriteOperation.DELETE_PARTITION, basis, nothing, options, paths)
 

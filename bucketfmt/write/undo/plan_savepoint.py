@@ -25,13 +25,13 @@ def find_completed_write(timeline: Timeline, requested_time: str | None) -> str:
     writes = timeline.commits.completed.instants
     if requested_time is None:
         if not writes:
-            raise ValueError("the table has no completed write to savepoint")
+            raise ValueError("the table has no completed write")
         newest = max(writes, key=lambda i: (i.completion_time or "", i.requested_time))
         return newest.requested_time
     if not any(instant.requested_time == requested_time for instant in writes):
         raise ValueError(
             f"no completed write {requested_time!r} on the active timeline; inspect.commits() "
-            "lists them"
+            "lists the writes"
         )
     return requested_time
 

@@ -47,7 +47,7 @@ def find_target(timeline: Timeline, requested_time: str) -> Instant:
         if instant.requested_time == requested_time:
             return instant
     raise ValueError(
-        f"no write {requested_time!r} on the active timeline; inspect.commits() lists them"
+        f"no write {requested_time!r} on the active timeline; inspect.commits() lists the writes"
     )
 
 
