@@ -71,17 +71,17 @@ COMMANDS = {
     ),
     "clean": (f"{_ROOM}.services", "Delete files that only reads of past commits need."),
     "archive": (f"{_ROOM}.services", "Move old instants from the active timeline to the archive."),
-    "rehash": (f"{_ROOM}.services", "Give every partition another number of buckets."),
+    "rehash": (f"{_ROOM}.resizing", "Give every partition another number of buckets."),
     "rescale": (
-        f"{_ROOM}.services",
+        f"{_ROOM}.resizing",
         "Give partitions numbers of buckets by rules; the table keeps rules from then on.",
     ),
     "resize": (
-        f"{_ROOM}.services",
+        f"{_ROOM}.resizing",
         "Split large buckets of consistent or extendible hashing, and merge small neighbours.",
     ),
     "migrate": (
-        f"{_ROOM}.services",
+        f"{_ROOM}.resizing",
         "Give a table with another index, or without one, a bucket index.",
     ),
     "rollback": (f"{_ROOM}.services", "Take back the newest write, or a failed write."),

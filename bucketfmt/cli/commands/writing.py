@@ -39,6 +39,8 @@ __all__ = [
     "ParquetCodec",
     "delete",
     "open_to_write",
+    "print_done",
+    "print_outcome",
     "print_plan",
     "print_result",
     "upsert",
@@ -296,6 +298,35 @@ def print_result(result: bucketfmt.CommitResult, output: Output) -> None:
     if result.repeated:
         facts["note"] = "committed before with this idempotency key; nothing was written now"
     print_facts(facts)
+
+
+def print_done(result: bucketfmt.CommitResult | None, why_not: str, output: Output) -> None:
+    """Print the commit of a service, or why there is none."""
+    if result is not None:
+        print_result(result, output)
+    elif output is Output.JSON:
+        print("null")
+    else:
+        console().print(why_not)
+
+
+def print_outcome(
+    value: dict[str, Any], facts: dict[str, Any], output: Output, dry_run: bool = False
+) -> None:
+    """Print what a service did or would do.
+
+    Args:
+        value: For programs, in full.
+        facts: For people.
+        output: For whom.
+        dry_run: Whether nothing was done.
+    """
+    if output is Output.JSON:
+        print(json.dumps(value, ensure_ascii=False))
+        return
+    print_facts(facts)
+    if dry_run:
+        console().print("nothing was done (--dry-run)", style="dim")
 
 
 def _plan(table: bucketfmt.Table, files: Sequence[Path], format_: FileFormat) -> dict[str, Any]:
