@@ -28,7 +28,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 import bucketfmt as bf
-import bucketfmt.api
+import bucketfmt.api.table
 
 from .measure import Figure, Result, Timing, ratio
 from .memory import peak_bytes

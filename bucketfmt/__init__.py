@@ -13,14 +13,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from bucketfmt.api import (
-        ResizeArguments,
-        Table,
-        WriteArguments,
+    from bucketfmt.api.opening import (
         check_table,
         create,
         open,  # noqa: A004
     )
+    from bucketfmt.api.resizes import ResizeArguments
+    from bucketfmt.api.table import Table
+    from bucketfmt.api.writes import WriteArguments
     from bucketfmt.check.report import CheckReport, Finding, merge_reports
     from bucketfmt.errors import (
         BucketfmtError,
@@ -192,7 +192,7 @@ _MODULES = {
     "Recommendation": "bucketfmt.resize.advice",
     "RecordIndex": "bucketfmt.index.model",
     "RehashPreview": "bucketfmt.resize.plan_rehash",
-    "ResizeArguments": "bucketfmt.api",
+    "ResizeArguments": "bucketfmt.api.resizes",
     "ResizePreview": "bucketfmt.resize.split_merge.resize_limits",
     "RescalePreview": "bucketfmt.resize.plan_rescale",
     "RestoreResult": "bucketfmt.write.undo.restore",
@@ -208,20 +208,20 @@ _MODULES = {
     "StartedRewrite": "bucketfmt.resize.rewrite",
     "StartedWrite": "bucketfmt.write.rows.started_write",
     "StorageError": "bucketfmt.errors",
-    "Table": "bucketfmt.api",
+    "Table": "bucketfmt.api.table",
     "TableNotFoundError": "bucketfmt.errors",
     "TaskReader": "bucketfmt.table.read_tasks",
     "TruncatedError": "bucketfmt.errors",
     "UnsafePathError": "bucketfmt.errors",
     "UnsupportedError": "bucketfmt.errors",
-    "WriteArguments": "bucketfmt.api",
+    "WriteArguments": "bucketfmt.api.writes",
     "WriteTask": "bucketfmt.write.rows.write_task",
     "WriterConfig": "bucketfmt.write.commit.open",
-    "check_table": "bucketfmt.api",
-    "create": "bucketfmt.api",
+    "check_table": "bucketfmt.api.opening",
+    "create": "bucketfmt.api.opening",
     "group_buckets": "bucketfmt.table.scan",
     "merge_reports": "bucketfmt.check.report",
-    "open": "bucketfmt.api",
+    "open": "bucketfmt.api.opening",
 }
 """The module that defines each public name. A module is imported when one of its names is first
 used: a program that only reads imports nothing that writes, and `import bucketfmt` costs less

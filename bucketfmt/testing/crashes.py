@@ -16,7 +16,7 @@ from enum import Enum
 from itertools import count
 from typing import TypeVar
 
-from bucketfmt.api import Table
+from bucketfmt.api.table import Table
 from bucketfmt.errors import BucketfmtError, CommitUnknownError
 from bucketfmt.limits import DEFAULT_LIMITS
 from bucketfmt.storage.store import WRITE_VERBS

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import count
 
-from bucketfmt.api import Table
+from bucketfmt.api.table import Table
 from bucketfmt.errors import BucketfmtError
 from bucketfmt.testing.crashes import SimulatedProcess
 from bucketfmt.testing.faulty_store import Fault, FaultyStore

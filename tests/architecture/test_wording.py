@@ -21,7 +21,8 @@ COMMAND_LINE = re.compile(
 )
 FOR_A_SHELL = {"resize/advice.py", "storage/fsspec_store.py"}  # `command` of an advice, Hadoop
 NOT_FOR_THE_COMMAND_LINE = {
-    "api.py",  # types of arguments
+    "api/opening.py",  # types of arguments
+    "api/resizes.py",
     "check/report_text.py",
     "index/common_buckets.py",  # joins on Spark
     "table/bucket_groups.py",

@@ -122,7 +122,7 @@ def test_ctrl_c_keeps_what_was_found(golden_copy: Golden) -> None:
 
 _SLOW_CHECK = """
 import sys, time
-import bucketfmt.api
+import bucketfmt.api.opening
 from bucketfmt.cli.__main__ import main
 from bucketfmt.storage.open import open_store
 from bucketfmt.testing.recording_store import RecordingStore
@@ -133,7 +133,7 @@ class SlowStore(RecordingStore):
         time.sleep(0.2)
         return super().open_arrow(path)
 
-bucketfmt.api.open_store = lambda *given: SlowStore(open_store(*given))
+bucketfmt.api.opening.open_store = lambda *given: SlowStore(open_store(*given))
 sys.argv = ["bucketfmt", "check", *sys.argv[1:]]
 main()
 """

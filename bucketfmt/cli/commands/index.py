@@ -8,7 +8,7 @@ from typing import Annotated, Concatenate
 
 import typer
 
-from bucketfmt.api import Table
+from bucketfmt.api.table import Table
 from bucketfmt.cli.commands.check import Depth, run_check
 from bucketfmt.cli.commands.writing import Lock, LockOption, open_to_write
 from bucketfmt.cli.options import IndexOption, Output, OutputOption, StorageOption, TableArgument

@@ -10,7 +10,7 @@ from typing import Annotated, Any, cast
 import pyarrow as pa
 import typer
 
-from bucketfmt.api import ResizeArguments
+from bucketfmt.api.resizes import ResizeArguments
 from bucketfmt.cli.commands.writing import (
     CodecOption,
     DryRun,

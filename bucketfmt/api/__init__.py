@@ -1,0 +1,1 @@
+"""What users call, put together from the rooms below: `open`, `create` and `Table`."""

@@ -1,0 +1,194 @@
+"""The `Table` that users see (docs/decisions/0006)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bucketfmt.api.resizes import ResizableTable
+from bucketfmt.arguments import (
+    check_bool,
+    check_text,
+)
+from bucketfmt.check import run as checking
+from bucketfmt.check.report import CheckReport, Depth
+from bucketfmt.progress import ProgressCallback
+from bucketfmt.table.table import Moment
+from bucketfmt.write.undo.plan_rollback import RollbackResult
+from bucketfmt.write.undo.plan_savepoint import find_completed_write
+from bucketfmt.write.undo.restore import RestoreResult, preview_restore, restore
+from bucketfmt.write.undo.rollback import Rollbacks
+from bucketfmt.write.undo.savepoints import (
+    delete_savepoint,
+    preview_savepoint,
+    put_savepoint,
+)
+
+__all__ = [
+    "Table",
+]
+
+
+class Table(ResizableTable):
+    """A Hudi table. A table follows its timeline: each call sees the newest completed commit.
+
+    Safe to use from several threads. Threads that share a Table, and forked children, are writers
+    like any other: they wait for one another, or raise LockTimeoutError or ConflictError. A write
+    or compaction that was begun before a fork belongs to the parent.
+
+    Attributes:
+        config: The table's properties, typed.
+        limits: The bounds that were given to `open`.
+        store: The table's files.
+    """
+
+    def rollback(self, instant: str | None = None, *, dry_run: bool = False) -> RollbackResult:
+        """Take back one write: a failed write, or the newest completed write.
+
+        A failed write needs no call: the next write takes it back. This call or the next write also
+        completes a rollback that a crash interrupted.
+
+        Args:
+            instant: The write's requested time, as `inspect.commits()` returns it; by default that
+                of the newest completed write.
+            dry_run: Write nothing, and return what would be done.
+
+        Raises:
+            ValueError: the active timeline has no such write.
+            ConflictError: the write has a savepoint; the write is not the newest; a compaction or a
+                clean came after the write; all earlier writes are archived, so that the write marks
+                the end of the archive; a writer is at work; or a restore is not finished.
+            UnsupportedError: the table has a metadata table.
+            LockTimeoutError: the table lock could not be acquired.
+        """
+        if instant is None:
+            instant = find_completed_write(self.timeline, None)
+        check_text("instant", instant)
+        check_bool("dry_run", dry_run)
+        if dry_run:
+            return self._transactions.rollback_planner(self.config).preview(instant)
+        with self._transactions.exclusive() as rollbacks:
+            return rollbacks.roll_back(instant)
+
+    def savepoint(
+        self,
+        instant: str | None = None,
+        *,
+        user: str = "",
+        comments: str = "",
+        dry_run: bool = False,
+    ) -> str:
+        """Keep the table as it was after a write, for a later `restore`.
+
+        The files of the savepoint are not cleaned until `delete_savepoint`.
+
+        Args:
+            instant: The write's requested time; the newest write by default.
+            user: Who makes the savepoint; recorded in it.
+            comments: Why the savepoint is made; recorded in it.
+            dry_run: Write nothing, and return the instant of the savepoint.
+
+        Returns:
+            The instant, for `restore`.
+
+        Raises:
+            ValueError: there is no such completed write, or a clean may have deleted its files.
+            ConflictError: a restore is not finished.
+            LockTimeoutError: the table lock could not be acquired.
+        """
+        if instant is not None:
+            check_text("instant", instant)
+        check_text("user", user)
+        check_text("comments", comments)
+        check_bool("dry_run", dry_run)
+        if dry_run:
+            return preview_savepoint(self._transactions.rollback_planner(self.config), instant)
+        with self._transactions.locked() as table:
+            return put_savepoint(Rollbacks(table), instant, user, comments)
+
+    def delete_savepoint(self, instant: str) -> None:
+        """Delete a savepoint: its files may then be cleaned, and its write be rolled back.
+
+        Raises:
+            ValueError: there is no savepoint at this instant.
+            ConflictError: a restore is not finished.
+            LockTimeoutError: the table lock could not be acquired.
+        """
+        check_text("instant", instant)
+        with self._transactions.locked() as table:
+            delete_savepoint(Rollbacks(table), instant)
+
+    def restore(self, savepoint: str, *, dry_run: bool = False) -> RestoreResult:
+        """Take back every write after a savepoint.
+
+        Until the restore is done, readers see the table as it was after one of these writes, and
+        writes are refused. After a crash, call this again.
+
+        Args:
+            savepoint: The savepoint's instant.
+            dry_run: Write nothing, and return what would be done.
+
+        Raises:
+            ValueError: there is no such savepoint.
+            ConflictError: there is a later savepoint; a writer is at work; another restore is not
+                finished; or a write to take back was archived.
+            CorruptError: files of the savepoint are missing.
+            UnsupportedError: the table has a metadata table.
+            LockTimeoutError: the table lock could not be acquired.
+        """
+        check_text("savepoint", savepoint)
+        check_bool("dry_run", dry_run)
+        if dry_run:
+            return preview_restore(self._transactions.rollback_planner(self.config), savepoint)
+        with self._transactions.exclusive() as rollbacks:
+            return restore(rollbacks, savepoint)
+
+    def partitions_to_check(self) -> tuple[str, ...]:
+        """Return the partition paths that `check` examines, for dividing the work.
+
+        Raises:
+            StorageError: the timeline cannot be listed.
+        """
+        return checking.find_partitions(self.store, self.config, self.limits)
+
+    def check(
+        self,
+        depth: Depth = "default",
+        partitions: Sequence[str] | None = None,
+        since: Moment | None = None,
+        max_findings: int = 100,
+        progress: ProgressCallback | None = None,
+        *,
+        metadata_table_only: bool = False,
+    ) -> CheckReport:
+        """Check the table as a file-system check does. Reads only.
+
+        Damage in the table becomes a finding and raises no error, and the report lists everything
+        that could not be checked. Ctrl-C ends the check with a report of the findings so far.
+
+        Args:
+            depth: quick: timeline, listings and names; no data file is opened. default: also
+                footers, log framing and hashing metadata. full: also the checksum of every
+                page, and the hash of every key.
+            partitions: Check only these partition paths. The timeline is always checked.
+            since: Open only the files of file groups that were written after this moment.
+            max_findings: Keep this many findings, the worst first.
+            progress: Called during the check.
+            metadata_table_only: Compare only the metadata table with the table.
+
+        Raises:
+            ValueError: the depth or a partition is unknown, or the index of `open` contradicts
+                the table.
+            StorageError: the timeline cannot be listed.
+        """
+        return checking.check_table(
+            self.store,
+            self.config,
+            self.limits,
+            self._index_finder,
+            depth=depth,
+            partitions=partitions,
+            since=self._instant(since),
+            max_findings=max_findings,
+            progress=progress,
+            metadata_table_only=metadata_table_only,
+        )
