@@ -46,6 +46,7 @@ from bucketfmt.resize.split_merge.ring import RingResizer
 from bucketfmt.resize.split_merge.split_policies import SplitPolicy, parse_split_policy
 from bucketfmt.resize.split_merge.started_resize import StartedResize
 from bucketfmt.rows.parquet.parquet_chunks import Codec
+from bucketfmt.snapshot.newest import on_newest
 from bucketfmt.timeline.table_properties import load_config
 from bucketfmt.write.commit.result import CommitResult
 from bucketfmt.write.properties.pin_index import is_recorded, pin_index
@@ -173,7 +174,10 @@ class ResizableTable(MaintainedTable):
         """
         target_bytes = check_int("target_bytes", target_bytes, 1)
         horizon_days = check_int("horizon_days", horizon_days, 0)
-        figures = load_figures(self._listed_snapshot(), self._index_finder, self.uri)
+        figures = on_newest(
+            self._listed_snapshot,
+            lambda newest: load_figures(newest, self._index_finder, self.uri),
+        )
         return plan_advice(figures, target_bytes, horizon_days)
 
     def rehash(
@@ -398,7 +402,7 @@ class ResizableTable(MaintainedTable):
             check_choice("keys", keys, get_args(KeyForm))
             encoding = KeyEncoding[keys.upper()]
         if index is None:
-            index = self._index_finder.resolve(self._listed_snapshot()).bucket_index
+            index = self.resolved_index.bucket_index
             if index is None or encoding is None:
                 raise ValueError(
                     "migrate takes the index that the table is to have, such as "

@@ -26,6 +26,7 @@ from bucketfmt.rows.columns.virtual_keys import partition_paths, record_keys
 from bucketfmt.rows.filters import FilterLike
 from bucketfmt.rows.log_writer import DataFormat
 from bucketfmt.rows.parquet.parquet_chunks import Codec
+from bucketfmt.snapshot.newest import on_newest
 from bucketfmt.storage.store import Store
 from bucketfmt.table.keys import KeySet, KeysLike, key_columns
 from bucketfmt.table.table import Table as ReadableTable
@@ -250,7 +251,7 @@ class WritableTable(ReadableTable):
         """Return the keys and partitions of rows of the table."""
         if self.config.populate_meta_fields:
             return self._read_keys(rows)
-        encoding = find_key_encoding(self._snapshot())
+        encoding = on_newest(self._snapshot, find_key_encoding)
         keys = record_keys(rows, self.config, encoding, are_stored=True)
         return KeySet(keys, partition_paths(rows, self.config, are_stored=True))
 

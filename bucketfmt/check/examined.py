@@ -44,7 +44,7 @@ from bucketfmt.snapshot.written_files import CommitRecord
 from bucketfmt.storage.store import FileInfo, Store
 from bucketfmt.storage.streams import map_in_threads, waiting_count
 from bucketfmt.timeline.history import load_history
-from bucketfmt.timeline.load import load_pending_compactions, load_timeline
+from bucketfmt.timeline.load import load_pending_compactions
 from bucketfmt.timeline.timeline import Instant, Timeline
 
 __all__ = ["ExaminedState", "event_of_error", "event_of_instant"]
@@ -208,15 +208,6 @@ class ExaminedState(TableState):
         self.events: list[Event] = []
         super().__init__(store, config, timeline, limits, ExaminedLister(store, self.events))
         self.has_moved = False
-
-    def is_outdated(self) -> bool:
-        """Return whether the timeline has changed since it was loaded.
-
-        Raises:
-            StorageError: the store failed.
-        """
-        now = load_timeline(self.store, self.config, self.limits)
-        return now.instants != self.timeline.instants
 
     @cached_property
     def commits(self) -> tuple[CommitRecord, ...]:

@@ -116,7 +116,7 @@ class PartitionChecker:
         self, partition_path: str, slices: Sequence[FileSlice], explained: Collection[str]
     ) -> Iterator[Event]:
         lost = list(find_lost_files(slices))
-        if lost and self._state.is_outdated():
+        if lost and self._state.has_changed():
             why = "the table was written to while it was checked; check again"
             yield NotChecked(lost[0].paths[0], why)
         else:

@@ -215,7 +215,7 @@ class IndexFinder:
         return index.hash_fields or self._config.record_key_fields
 
     def _infer(self, snapshot: Snapshot) -> ResolvedIndex:
-        if RECORD_INDEX in self._config.metadata_partitions:
+        if RECORD_INDEX in snapshot.state.config.metadata_partitions:
             unnumbered = _find_unnumbered(snapshot)
             if unnumbered is not None:
                 return ResolvedIndex(

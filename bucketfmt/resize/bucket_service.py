@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
+from typing import TypeVar
 
+from bucketfmt.index.model import Index
 from bucketfmt.location.find_index import IndexFinder
+from bucketfmt.resize.rewrite import RewritePlan, StartedRewrite
+from bucketfmt.rows.parquet.parquet_chunks import Codec
+from bucketfmt.snapshot.newest import on_newest
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.write.commit.transactions import Transactions
 from bucketfmt.write.rows.basis import Basis
 
 __all__ = ["BucketService"]
+
+_T = TypeVar("_T")
 
 
 class BucketService:
@@ -29,11 +37,41 @@ class BucketService:
         self._finder = finder
         self._owner = transactions
 
-    def _basis(self) -> Basis:
-        """Return the table as it is now.
+    def _planned(self, plan: Callable[[Basis], _T], index: Index | None = None) -> _T:
+        """Return what is planned on the table as it is now, and anew where others change it.
+
+        Args:
+            plan: Plans.
+            index: As `Basis`.
 
         Raises:
             IndexUnknownError: nothing tells how keys map to buckets.
             UnsupportedError: the table is of a kind that is not written.
+            BucketfmtError: as `plan`, on a table that did not change meanwhile.
         """
-        return Basis(self._snapshot(), self._finder)
+        return on_newest(
+            self._snapshot, lambda newest: plan(Basis(newest, self._finder, index=index))
+        )
+
+    def _begin(
+        self,
+        plan: Callable[[str, Basis], RewritePlan],
+        codec: Codec | None,
+        index: Index | None = None,
+    ) -> StartedRewrite:
+        """Begin a replacecommit.
+
+        Args:
+            plan: Plans the replacecommit of an instant.
+            codec: As `StartedRewrite`.
+            index: As `Basis`.
+
+        Raises:
+            BucketfmtError: as `plan`, on a table that did not change meanwhile.
+            LockTimeoutError: the table lock could not be acquired.
+        """
+        transaction = self._owner.begin("replacecommit")
+        with transaction.aborted_on_error():
+            return StartedRewrite(
+                transaction, lambda instant: self._planned(partial(plan, instant), index), codec
+            )

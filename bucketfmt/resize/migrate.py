@@ -48,11 +48,11 @@ from bucketfmt.resize.rehash import slices_to_divide
 from bucketfmt.resize.rewrite import (
     OvertakenError,
     RewritePlan,
-    StartedRewrite,
     check_nothing_pending,
 )
 from bucketfmt.resize.settle_keys import KeySettling
 from bucketfmt.rows.parquet.parquet_chunks import Codec
+from bucketfmt.snapshot.newest import on_newest
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.timeline.table_properties import change_properties
 from bucketfmt.write.commit.locked_table import LockedTable
@@ -71,19 +71,22 @@ class Migrator(BucketService):
 
     def preview(self, migration: Migration, partitions_per_commit: int) -> MigratePreview:
         """Return what `run` would do now. Reads only; raises the errors of its planning."""
-        snapshot = self._snapshot()
-        self._check(snapshot, migration)
-        left = self._find_left(snapshot, migration)
-        slices = slices_to_divide(snapshot, left)
-        size = sum(each.size for each in slices)
-        return preview_migration(
-            migration,
-            slices,
-            len(snapshot.partitions) - len(left),
-            partitions_per_commit,
-            estimate_duration(size, snapshot.commits),
-            self._notes(snapshot.state.config, migration),
-        )
+
+        def plan(snapshot: Snapshot) -> MigratePreview:
+            self._check(snapshot, migration)
+            left = self._find_left(snapshot, migration)
+            slices = slices_to_divide(snapshot, left)
+            size = sum(each.size for each in slices)
+            return preview_migration(
+                migration,
+                slices,
+                len(snapshot.partitions) - len(left),
+                partitions_per_commit,
+                estimate_duration(size, snapshot.commits),
+                self._notes(snapshot.state.config, migration),
+            )
+
+        return on_newest(self._snapshot, plan)
 
     def run(
         self,
@@ -102,13 +105,18 @@ class Migrator(BucketService):
                 moved stays moved: a later call goes on.
             LockTimeoutError: the table lock could not be acquired.
         """
-        snapshot = self._snapshot()
-        self._check(snapshot, migration)
-        notes = self._notes(snapshot.state.config, migration)
+
+        def check(snapshot: Snapshot) -> tuple[str, ...]:
+            self._check(snapshot, migration)
+            return self._notes(snapshot.state.config, migration)
+
+        def find_left(snapshot: Snapshot) -> tuple[Snapshot, tuple[str, ...]]:
+            return snapshot, self._find_left(snapshot, migration)
+
+        notes, (snapshot, left) = on_newest(self._snapshot, lambda s: (check(s), find_left(s)))
         done: list[CommitResult] = []
         partitions, has_recorded = 0, False
         for _ in range(_ROUNDS_MAX):
-            left = self._find_left(snapshot, migration)
             for paths in _batches(left, partitions_per_commit):
                 try:
                     commit = self._move(migration, paths, codec, progress)
@@ -117,8 +125,7 @@ class Migrator(BucketService):
                 done += [] if commit is None else [commit]
                 partitions += len(paths)
             if left:
-                snapshot = self._snapshot()
-                left = self._find_left(snapshot, migration)
+                snapshot, left = on_newest(self._snapshot, find_left)
             if not left:
                 has_rings_to_put = bool(done) and migration.index.has_rings
                 if self._is_ended(snapshot, migration) and not has_rings_to_put:
@@ -126,7 +133,7 @@ class Migrator(BucketService):
                 has_recorded = self._record(snapshot, migration)
                 if has_recorded:
                     break
-            snapshot = self._snapshot()
+                snapshot, left = on_newest(self._snapshot, find_left)
         else:
             raise ConflictError(
                 "others write to the table faster than its partitions can be moved; stop them, "
@@ -247,21 +254,21 @@ class Migrator(BucketService):
         progress: ProgressCallback | None,
     ) -> CommitResult | None:
         """Move the rows of some partitions to buckets, as one commit; None if they are gone."""
-        transaction = self._owner.begin("replacecommit")
-        with transaction.aborted_on_error():
-            started = StartedRewrite(transaction, partial(self._plan, migration, paths), codec)
+        started = self._begin(partial(self._plan, migration, paths), codec, migration.index)
         with started:
             if not started.payloads:
                 return None
             return started.run_in_threads("migrating", progress)
 
-    def _plan(self, migration: Migration, paths: Sequence[str], instant: str) -> RewritePlan:
-        """Return the plan for some partitions on the table as it is now.
+    def _plan(
+        self, migration: Migration, paths: Sequence[str], instant: str, basis: Basis
+    ) -> RewritePlan:
+        """Return the plan for some partitions.
 
         Raises:
             ConflictError: a compaction or a clustering is pending.
         """
-        snapshot, index = self._snapshot(), migration.index
+        snapshot, index = basis.snapshot, migration.index
         state = snapshot.state
         config = state.config
         check_nothing_pending(state)
@@ -277,7 +284,7 @@ class Migrator(BucketService):
             keeps_latest=migration.keeps_latest,
         )
         return RewritePlan(
-            Basis(snapshot, self._finder, index=index),
+            basis,
             list(plan_steps(slices_to_divide(snapshot, there), layouts)),
             rescale_operation(config.table_version),
             {MIGRATION: migration.entry(config.record_key_fields)},

@@ -37,11 +37,13 @@ class Rehasher(BucketService):
 
     def preview(self, num_buckets: int) -> RehashPreview:
         """Return what `run` would do now. Reads only; raises the errors of its planning."""
-        basis = self._basis()
-        before = _find_number(basis)
-        if before == num_buckets:
-            return RehashPreview(before, num_buckets)
-        return preview_rehash(_plan_steps(basis, num_buckets), before, num_buckets)
+
+        def plan(basis: Basis) -> RehashPreview:
+            before = _find_number(basis)
+            steps = [] if before == num_buckets else _plan_steps(basis, num_buckets)
+            return preview_rehash(steps, before, num_buckets)
+
+        return self._planned(plan)
 
     def start(self, num_buckets: int, codec: Codec | None = None) -> StartedRewrite | None:
         """Begin a rehash; None if the table has this number of buckets already.
@@ -53,15 +55,18 @@ class Rehasher(BucketService):
             ConflictError: a compaction or a clustering is pending.
             LockTimeoutError: the table lock could not be acquired.
         """
-        basis = self._basis()
-        before = _find_number(basis)
+
+        def prepare(basis: Basis) -> int:
+            before = _find_number(basis)
+            if before != num_buckets:
+                _plan_steps(basis, num_buckets)  # refuses before anything is written
+                pin_index(basis.snapshot, self._finder, self._owner, writes_rows=True)
+            return before
+
+        before = self._planned(prepare)
         if before == num_buckets:
             return None
-        _plan_steps(basis, num_buckets)  # refuses before anything is written
-        pin_index(basis.snapshot, self._finder, self._owner, writes_rows=True)
-        transaction = self._owner.begin("replacecommit")
-        with transaction.aborted_on_error():
-            return StartedRewrite(transaction, partial(self._plan, before, num_buckets), codec)
+        return self._begin(partial(_plan, before, num_buckets), codec)
 
     def run(
         self,
@@ -74,19 +79,6 @@ class Rehasher(BucketService):
             partial(self.start, num_buckets, codec),
             lambda started: started.run_in_threads("rehashing", progress),
         )
-
-    def _plan(self, before: int, after: int, instant: str) -> RewritePlan:
-        """Return the plan on the table as it is now.
-
-        Raises:
-            ConflictError: the table no longer has `before` buckets; or as `_plan_steps`.
-        """
-        basis = self._basis()
-        if _find_number(basis) != before:
-            raise ConflictError(f"the table no longer has {before} buckets; plan the rehash again")
-        steps = _plan_steps(basis, after)
-        operation = rescale_operation(basis.snapshot.state.config.table_version)
-        return RewritePlan(basis, steps, operation, Rehash(instant, before, after).entry())
 
 
 def _find_number(basis: Basis) -> int:
@@ -102,6 +94,19 @@ def _find_number(basis: Basis) -> int:
             "partitions have the same number of buckets"
         )
     return index.number_of_all
+
+
+def _plan(before: int, after: int, instant: str, basis: Basis) -> RewritePlan:
+    """Return the plan of a rehash.
+
+    Raises:
+        ConflictError: the table no longer has `before` buckets; or as `_plan_steps`.
+    """
+    if _find_number(basis) != before:
+        raise ConflictError(f"the table no longer has {before} buckets; plan the rehash again")
+    steps = _plan_steps(basis, after)
+    operation = rescale_operation(basis.snapshot.state.config.table_version)
+    return RewritePlan(basis, steps, operation, Rehash(instant, before, after).entry())
 
 
 def _plan_steps(basis: Basis, after: int) -> list[RewriteStep]:

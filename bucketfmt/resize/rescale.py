@@ -52,11 +52,13 @@ class Rescaler(BucketService):
 
     def preview(self, rules: str, default: int | None = None, *, add: bool) -> RescalePreview:
         """Return what `run` would do now. Reads only; raises the errors of its planning."""
-        basis = self._basis()
-        before = _numbered_index(basis)
-        after = self._after(basis, rules, default, add=add)
-        planned = _plan(basis, before, after)
-        return preview_rescale(after, planned.numbers, planned.steps)
+
+        def plan(basis: Basis) -> RescalePreview:
+            before, after = _numbered_index(basis), _after(basis, rules, default, add=add)
+            planned = _plan(basis, before, after)
+            return preview_rescale(after, planned.numbers, planned.steps)
+
+        return self._planned(plan)
 
     def run(
         self,
@@ -93,40 +95,18 @@ class Rescaler(BucketService):
         self, rules: str, default: int | None, *, add: bool, codec: Codec | None
     ) -> StartedRewrite | None:
         """Begin a rescale; None if the table has these rules already."""
-        basis = self._basis()
-        before = _numbered_index(basis)
-        after = self._after(basis, rules, default, add=add)
+
+        def prepare(basis: Basis) -> tuple[BucketIndex, PartitionBucketIndex]:
+            before, after = _numbered_index(basis), _after(basis, rules, default, add=add)
+            if after != before:
+                _plan(basis, before, after)  # refuses before anything is written
+                pin_index(basis.snapshot, self._finder, self._owner, writes_rows=True)
+            return before, after
+
+        before, after = self._planned(prepare)
         if after == before:
             return None
-        _plan(basis, before, after)  # refuses before anything is written
-        pin_index(basis.snapshot, self._finder, self._owner, writes_rows=True)
-        transaction = self._owner.begin("replacecommit")
-        with transaction.aborted_on_error():
-            return StartedRewrite(transaction, partial(self._plan, before, after), codec)
-
-    def _after(
-        self, basis: Basis, rules: str, default: int | None, *, add: bool
-    ) -> PartitionBucketIndex:
-        config, limits = basis.snapshot.state.config, basis.snapshot.state.limits
-        kind = config.table_type, config.table_version
-        return plan_rules(_numbered_index(basis), rules, default, *kind, add=add, limits=limits)
-
-    def _plan(self, before: BucketIndex, after: PartitionBucketIndex, instant: str) -> RewritePlan:
-        """Return the plan on the table as it is now.
-
-        Raises:
-            ConflictError: the buckets were changed by somebody else; or as `_plan`.
-        """
-        basis = self._basis()
-        if not before.agrees_with(_numbered_index(basis)):
-            raise ConflictError("somebody else changed the buckets; plan the rescale again")
-        config = after.hashing_config
-        return RewritePlan(
-            basis,
-            _plan(basis, before, after).steps,
-            WriteOperation.BUCKET_RESCALE,
-            put_index=partial(put_rules, rules=msgspec.structs.replace(config, instant=instant)),
-        )
+        return self._begin(partial(_plan_rewrite, before, after), codec)
 
 
 def _numbered_index(basis: Basis) -> BucketIndex:
@@ -147,6 +127,31 @@ def _numbered_index(basis: Basis) -> BucketIndex:
             "version 9 on (Hudi 1.1). rehash gives all partitions another number of buckets"
         )
     return index
+
+
+def _after(basis: Basis, rules: str, default: int | None, *, add: bool) -> PartitionBucketIndex:
+    config, limits = basis.snapshot.state.config, basis.snapshot.state.limits
+    kind = config.table_type, config.table_version
+    return plan_rules(_numbered_index(basis), rules, default, *kind, add=add, limits=limits)
+
+
+def _plan_rewrite(
+    before: BucketIndex, after: PartitionBucketIndex, instant: str, basis: Basis
+) -> RewritePlan:
+    """Return the plan of a rescale.
+
+    Raises:
+        ConflictError: the buckets were changed by somebody else; or as `_plan`.
+    """
+    if not before.agrees_with(_numbered_index(basis)):
+        raise ConflictError("somebody else changed the buckets; plan the rescale again")
+    rules = msgspec.structs.replace(after.hashing_config, instant=instant)
+    return RewritePlan(
+        basis,
+        _plan(basis, before, after).steps,
+        WriteOperation.BUCKET_RESCALE,
+        put_index=partial(put_rules, rules=rules),
+    )
 
 
 def _plan(basis: Basis, before: BucketIndex, after: PartitionBucketIndex) -> _Planned:

@@ -8,7 +8,12 @@ from __future__ import annotations
 
 from bucketfmt.timeline.timeline import Instant, Timeline
 
-__all__ = ["find_rolled_back", "find_what_may_be_archived", "find_what_overtook"]
+__all__ = [
+    "find_completed_since",
+    "find_rolled_back",
+    "find_what_may_be_archived",
+    "find_what_overtook",
+]
 
 
 def find_rolled_back(before: Timeline, now: Timeline) -> Instant | None:
@@ -24,6 +29,18 @@ def find_rolled_back(before: Timeline, now: Timeline) -> Instant | None:
         if (time, instant.action) not in there and not now.is_before_start(time):
             return instant
     return None
+
+
+def find_completed_since(before: Timeline, now: Timeline) -> Instant | None:
+    """Return a write that was completed after a timeline was read; None if none was.
+
+    Args:
+        before: The timeline that was read.
+        now: The timeline as it is.
+    """
+    known = {instant.requested_time for instant in before.completed.instants}
+    completed = now.writes.completed.instants
+    return next((i for i in completed if i.requested_time not in known), None)
 
 
 def find_what_may_be_archived(before: Timeline, now: Timeline) -> str | None:

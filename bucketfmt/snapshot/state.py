@@ -9,7 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from bucketfmt.errors import BucketfmtError, CorruptError, NotFoundError
+from bucketfmt.errors import (
+    BucketfmtError,
+    ConflictError,
+    CorruptError,
+    IndexUnknownError,
+    NotFoundError,
+)
 from bucketfmt.format.buckets.child_nodes import RingChange
 from bucketfmt.format.buckets.rehashes import Rehash
 from bucketfmt.format.names.instants import State, find_instant_file
@@ -21,7 +27,7 @@ from bucketfmt.limits import Limits
 from bucketfmt.process import cached_property
 from bucketfmt.snapshot.kept_commits import KeptCommits
 from bucketfmt.snapshot.listing import FileLister
-from bucketfmt.snapshot.overtaken import find_what_overtook
+from bucketfmt.snapshot.overtaken import find_completed_since, find_what_overtook
 from bucketfmt.snapshot.schema import find_stating_commit
 from bucketfmt.snapshot.written_files import CommitRecord
 from bucketfmt.storage.store import Store
@@ -32,6 +38,7 @@ from bucketfmt.timeline.load import (
     load_pending_ring_changes,
     load_timeline,
 )
+from bucketfmt.timeline.table_properties import load_config
 from bucketfmt.timeline.timeline import Instant, Timeline
 
 __all__ = ["TableState"]
@@ -46,6 +53,7 @@ class TableState:
         timeline: The active timeline.
         limits: Bounds on what is read.
         lister: Says which partitions and files there are.
+        is_outdated: Whether `has_changed` found that the table is no longer so.
 
     A `Table` gives its states the commits that earlier states have read (`KeptCommits`).
     """
@@ -65,6 +73,8 @@ class TableState:
         self.limits = limits
         self.lister = lister
         self._kept_commits = kept_commits or KeptCommits(store, limits)
+        self.is_outdated = False
+        self._listed_before: TableState | None = None
 
     @cached_property
     def commits(self) -> tuple[CommitRecord, ...]:
@@ -107,6 +117,7 @@ class TableState:
         state = TableState(
             self.store, self.config, self.timeline, self.limits, lister, self._kept_commits
         )
+        state._listed_before = self
         kept = {key: value for key, value in vars(self).items() if key not in vars(state)}
         vars(state).update(kept)
         return state
@@ -136,6 +147,50 @@ class TableState:
             raise NotFoundError(
                 f"{what} while the table was read; read again", path=error.path
             ) from error
+
+    @contextmanager
+    def written_upon(self) -> Iterator[None]:
+        """Have the body write what stands on this state, and say why the state does not hold.
+
+        Raises:
+            ConflictError: others have changed the table, so that the body's error tells no damage.
+        """
+        try:
+            yield
+        except (CorruptError, IndexUnknownError, NotFoundError) as error:
+            what = self.load_what_overtook() or self._load_what_came()
+            if what is None:
+                raise
+            raise ConflictError(
+                f"{what} while this write stood on the table as it was before ({error}). Nothing "
+                "was published; reload the table and retry"
+            ) from error
+
+    def _load_what_came(self) -> str | None:
+        """Return what may have changed the index or the schema since, in words; None if nothing."""
+        config = load_config(self.store, self.limits)
+        if config.properties != self.config.properties:
+            return "hoodie.properties changed"
+        now = load_timeline(self.store, config, self.limits)
+        came = find_completed_since(self.timeline, now)
+        return None if came is None else f"{came.action} {came.requested_time} was completed"
+
+    def has_changed(self) -> bool:
+        """Whether others have changed the timeline or the properties of the table since.
+
+        Raises:
+            StorageError: the store failed.
+        """
+        config = load_config(self.store, self.limits)
+        now = load_timeline(self.store, config, self.limits)
+        is_same = config.properties == self.config.properties
+        if is_same and now.instants == self.timeline.instants:
+            return False
+        state: TableState | None = self
+        while state is not None:
+            state.is_outdated = True
+            state = state._listed_before
+        return True
 
     def load_what_overtook(self) -> str | None:
         """Return what may have deleted files of this state since, in words; None if nothing."""

@@ -22,6 +22,7 @@ __all__ = [
     "KeySet",
     "KeysLike",
     "cast_key_fields",
+    "hold_keys",
     "key_columns",
     "read_keys",
 ]
@@ -78,6 +79,21 @@ def read_keys(
         KeyEncodingError: the key fields of a row make no key, or rows with other values would have
             the same key.
     """
+    given = hold_keys(keys)
+    if not isinstance(given, pa.Table):
+        return KeySet(_text_column(given, "a record key"), _no_partition(config, len(given)))
+    return KeySet(
+        _keys_of_rows(given, config, find_schema, find_encoding),
+        _partitions_of_rows(given, config, find_schema),
+    )
+
+
+def hold_keys(keys: KeysLike) -> pa.Array | pa.ChunkedArray | pa.Table:
+    """Return the keys that a caller gave in a form that can be read several times.
+
+    Raises:
+        TypeError: the keys have an unknown form, or are not text.
+    """
     if isinstance(keys, str):
         raise TypeError("keys is a list of record keys; for one key write [key]")
     if isinstance(keys, Sequence) or _is_plain_array(keys):
@@ -85,13 +101,7 @@ def read_keys(
             keys = pa.array(list(keys), pa.string())
         except (pa.ArrowTypeError, pa.ArrowInvalid, UnicodeEncodeError) as error:
             raise TypeError(f"a list of keys holds text only: {error}") from error
-    given = keys if isinstance(keys, _ARROW) else _read_stream(keys)
-    if not isinstance(given, pa.Table):
-        return KeySet(_text_column(given, "a record key"), _no_partition(config, len(given)))
-    return KeySet(
-        _keys_of_rows(given, config, find_schema, find_encoding),
-        _partitions_of_rows(given, config, find_schema),
-    )
+    return keys if isinstance(keys, _ARROW) else _read_stream(keys)
 
 
 def cast_key_fields(rows: pa.Table, fields: Sequence[str], schema: pa.Schema) -> pa.Table:

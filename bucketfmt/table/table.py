@@ -25,12 +25,13 @@ from bucketfmt.process import Mutex
 from bucketfmt.rows.filters import FilterLike, parse_filter
 from bucketfmt.snapshot.kept_commits import KeptCommits
 from bucketfmt.snapshot.listing import StoreLister
+from bucketfmt.snapshot.newest import on_newest
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.snapshot.state import TableState
 from bucketfmt.storage.store import Store
 from bucketfmt.storage.streams import do_together
 from bucketfmt.table.inspect import Inspect
-from bucketfmt.table.keys import KeySet, KeysLike, read_keys
+from bucketfmt.table.keys import KeySet, KeysLike, hold_keys, read_keys
 from bucketfmt.table.lookup import KeyLocator, locate_keys, lookup_rows, plan_locator
 from bucketfmt.table.pinned import PinnedTable
 from bucketfmt.table.scan import Scan, plan_changes, plan_scan
@@ -88,13 +89,15 @@ class Table:
             listed = None
             with self._lock:
                 known = self._state
-            if known is not None and known.timeline.instants == timeline.instants:
-                return known
-            before = None if known is None else Snapshot(known)
+            before, is_outdated = None, False
+            if known is not None:
+                is_outdated = known.is_outdated
+                if not is_outdated and known.timeline.instants == timeline.instants:
+                    return known
+                before = Snapshot(known)
             try:
-                state = self._load_state(
-                    timeline, is_rehashed=may_be_rehashed(self.config, before, timeline)
-                )
+                is_rehashed = is_outdated or may_be_rehashed(self.config, before, timeline)
+                state = self._load_state(timeline, is_rehashed=is_rehashed)
             except NotFoundError:
                 # A writer archived or rolled back between the listing and the reading.
                 if not attempts_left:
@@ -167,7 +170,7 @@ class Table:
     @property
     def resolved_index(self) -> ResolvedIndex:
         """The table's index and its source. Samples keys, once, if nothing states the index."""
-        return self._index_finder.resolve(self._snapshot())
+        return on_newest(self._snapshot, self._index_finder.resolve)
 
     @property
     def index(self) -> Index | None:
@@ -287,10 +290,12 @@ class Table:
         """
         if partitions is not None:
             partitions = check_names("partitions", partitions)
-        snapshot = self._snapshot()
-        return locate_keys(
-            snapshot, self._index_finder, self._read_keys(keys, snapshot), partitions
-        )
+        given, finder = hold_keys(keys), self._index_finder
+
+        def locate(newest: Snapshot) -> pa.Table:
+            return locate_keys(newest, finder, self._read_keys(given, newest), partitions)
+
+        return on_newest(self._snapshot, locate)
 
     def locator(self, partitions: Sequence[str] | None = None) -> KeyLocator:
         """Return a value that pickles and locates keys in other processes without I/O.
@@ -300,7 +305,9 @@ class Table:
         """
         if partitions is not None:
             partitions = check_names("partitions", partitions)
-        return plan_locator(self._snapshot(), self._index_finder, partitions)
+        return on_newest(
+            self._snapshot, lambda newest: plan_locator(newest, self._index_finder, partitions)
+        )
 
     def lookup(self, keys: KeysLike, columns: Sequence[str] | None = None) -> pa.Table:
         """Return the rows of keys; opens only their buckets or file groups. Keys as in `locate`.
@@ -313,8 +320,12 @@ class Table:
         """
         if columns is not None:
             columns = check_names("columns", columns)
-        snapshot = self._snapshot()
-        return lookup_rows(snapshot, self._index_finder, self._read_keys(keys, snapshot), columns)
+        given, finder = hold_keys(keys), self._index_finder
+
+        def look_up(newest: Snapshot) -> pa.Table:
+            return lookup_rows(newest, finder, self._read_keys(given, newest), columns)
+
+        return on_newest(self._snapshot, look_up)
 
     def _read_keys(self, keys: KeysLike, snapshot: Snapshot | None = None) -> KeySet:
         def now() -> Snapshot:

@@ -4,16 +4,22 @@ The second writer does all of its work before operation 1 of the first, then bef
 and so on, so that the two meet in every possible state. They are two processes whose
 clocks agree, or two threads that share one `Table`. A thread that waits for a thread that does not
 continue ends in `LockTimeoutError`, and the waiting takes no real time.
+
+Of two processes that lock the table by its files nothing is done twice that comes out the same: the
+second does its work once for each state of the files, and not before an operation of the first that
+reads what the second leaves as it is, since to do the work after that operation is the same.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 
 from bucketfmt.api.table import Table
 from bucketfmt.errors import BucketfmtError
+from bucketfmt.storage.store import WRITE_VERBS
 from bucketfmt.testing.crashes import SimulatedProcess
 from bucketfmt.testing.faulty_store import Fault, FaultyStore
 from bucketfmt.testing.memory_store import MemoryStore
@@ -74,6 +80,9 @@ def interleave_everywhere(
 ) -> Iterator[Interleaving]:
     """Yield the state after two pieces of work, for each operation of the first.
 
+    Left out are operations of a process before which the second work comes to the same as before
+    the next operation.
+
     Args:
         files: The files at the beginning; they are copied.
         first: The work that is interrupted. It may raise `BucketfmtError`.
@@ -84,25 +93,80 @@ def interleave_everywhere(
         shared: Whether the two are threads that share one `Table`, which is opened before; else
             they are processes, and each opens the table.
     """
+    if not shared and writer.lock != "process":
+        yield from _interleave_locked(files, first, second, process, writer)
+        return
+    interleave = _interleave_threads if shared else _interleave_processes
     for at in count(1):
-        store = files.copy()
-        if shared:
-            met = _interleave_threads(store, at, first, second, process, writer)
-            if met is None:
-                return
-            yield met
-            continue
-        meanwhile = SimulatedProcess(store, process, writer, chance=process + _SECOND)
-        interrupted = _InterruptedStore(
-            store,
-            at,
-            lambda p=meanwhile: _run(lambda: second(p.open())),  # type: ignore[misc]
-        )
-        interrupting = SimulatedProcess(store, process, writer, store=interrupted)
-        outcome = _run(lambda p=interrupting: first(p.open()))  # type: ignore[misc]
-        if interrupted.outcome is None:
+        met = interleave(files.copy(), at, first, second, process, writer)
+        if met is None:
             return
-        yield Interleaving(store, interrupted.operations[at - 1], outcome, interrupted.outcome)
+        yield met
+
+
+def _interleave_locked(
+    files: MemoryStore,
+    first: Callable[[Table], object],
+    second: Callable[[Table], object],
+    process: int,
+    writer: WriterConfig,
+) -> Iterator[Interleaving]:
+    """Yield the states after two processes that have nothing in common but the files."""
+    alone = _WatchedStore(files.copy())
+    running = SimulatedProcess(alone.files, process, writer, store=alone)
+    _run(lambda: first(running.open()))
+    before, outcome = None, Outcome(None)
+    for at, (operation, found) in enumerate(zip(alone.operations, alone.found, strict=True), 1):
+        if found is not before:
+            before, left = found, found.copy()
+            meanwhile = SimulatedProcess(left, process, writer, chance=process + _SECOND)
+            left.now = found.now
+            outcome = _run(lambda p=meanwhile: second(p.open()))  # type: ignore[misc]
+        is_like_next = at < len(alone.found) and alone.found[at] is found
+        if is_like_next and _reads_alike(operation, found, left):
+            continue
+        store = files.copy()
+        interrupted = _InterruptedStore(store, at, partial(_become, store, left, outcome))
+        interrupting = SimulatedProcess(store, process, writer, store=interrupted)
+        yield Interleaving(
+            store,
+            operation,
+            _run(lambda p=interrupting: first(p.open())),  # type: ignore[misc]
+            outcome,
+        )
+
+
+def _become(store: MemoryStore, left: MemoryStore, outcome: Outcome) -> Outcome:
+    store.become(left)
+    return outcome
+
+
+def _reads_alike(operation: Operation, one: MemoryStore, other: MemoryStore) -> bool:
+    """Whether an operation changes nothing, and finds the same in both stores."""
+    verb, path = operation
+    if verb in WRITE_VERBS or one.info(path) != other.info(path):
+        return False
+    if verb == "list":
+        return one.list(path) == other.list(path)
+    return one.files.get(path) == other.files.get(path)
+
+
+def _interleave_processes(
+    store: MemoryStore,
+    at: int,
+    first: Callable[[Table], object],
+    second: Callable[[Table], object],
+    process: int,
+    writer: WriterConfig,
+) -> Interleaving | None:
+    """Return the state after two processes; None if the first ended before that operation."""
+    meanwhile = SimulatedProcess(store, process, writer, chance=process + _SECOND)
+    interrupted = _InterruptedStore(store, at, lambda: _run(lambda: second(meanwhile.open())))
+    interrupting = SimulatedProcess(store, process, writer, store=interrupted)
+    outcome = _run(lambda: first(interrupting.open()))
+    if interrupted.outcome is None:
+        return None
+    return Interleaving(store, interrupted.operations[at - 1], outcome, interrupted.outcome)
 
 
 def _interleave_threads(
@@ -124,6 +188,25 @@ def _interleave_threads(
     if interrupted.outcome is None:
         return None
     return Interleaving(store, interrupted.operations[at - 1], outcome, interrupted.outcome)
+
+
+class _WatchedStore(FaultyStore):
+    """Keeps the files as each operation finds them.
+
+    Attributes:
+        files: The files.
+        found: The files before each of `operations`: the same object while they do not change.
+    """
+
+    def __init__(self, files: MemoryStore) -> None:
+        super().__init__(files)
+        self.files = files
+        self.found: list[MemoryStore] = []
+
+    def _count(self, operation: Operation) -> Fault | None:
+        is_same = self.found and self.operations[-1].verb not in WRITE_VERBS
+        self.found.append(self.found[-1] if is_same else self.files.copy())
+        return super()._count(operation)
 
 
 class _InterruptedStore(FaultyStore):

@@ -62,6 +62,11 @@ class MemoryStore:
         store._modified = dict(self._modified)
         return store
 
+    def become(self, other: MemoryStore) -> None:
+        """Take over the files of another store, with their times."""
+        self.files = dict(other.files)
+        self._modified = dict(other._modified)
+
     @property
     def state(self) -> frozenset[tuple[str, bytes, float | None]]:
         """The whole state: paths, contents and times of modification."""

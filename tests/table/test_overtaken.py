@@ -9,11 +9,14 @@ import pytest
 
 import bucketfmt as bf
 from bucketfmt.format.names.instants import State
+from bucketfmt.snapshot.newest import on_newest
 from bucketfmt.snapshot.overtaken import (
+    find_completed_since,
     find_rolled_back,
     find_what_may_be_archived,
     find_what_overtook,
 )
+from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.storage.store import FileInfo
 from bucketfmt.timeline.timeline import Instant, Timeline
 from tests.write.models import SCHEMA, rows
@@ -56,6 +59,15 @@ def test_what_takes_files_away() -> None:
     assert cleaned == f"clean {BEGUN[0]} deleted files"
     assert find_what_overtook(timeline(ONE, BEGUN), timeline(ONE, CLEAN)) is not None
     assert find_what_overtook(timeline(ONE, CLEAN), timeline(ONE, CLEAN)) is None
+
+
+def test_what_was_completed_since() -> None:
+    before = timeline(ONE, TWO)
+    assert find_completed_since(before, before) is None
+    assert find_completed_since(before, timeline(ONE, TWO, CLEAN)) is None
+    came = find_completed_since(before, timeline(TWO, LATER))
+    assert came is not None
+    assert came.requested_time == LATER[0]
 
 
 @pytest.fixture(params=["COPY_ON_WRITE", "MERGE_ON_READ"])
@@ -115,10 +127,61 @@ def test_a_lookup(table: bf.Table, monkeypatch: pytest.MonkeyPatch) -> None:
         return listed
 
     monkeypatch.setattr(table.store, "list", list_slowly)
-    with pytest.raises(bf.NotFoundError) as told:
-        table.lookup(KEYS)
-    assert said[0] in str(told.value)
-    assert table.lookup(KEYS).num_rows == 6
+    assert table.lookup(KEYS)["price"].to_pylist() == table.scan().to_arrow()["price"].to_pylist()
+    assert said, "it was rolled back meanwhile"
+
+
+def test_errors_are_believed_of_a_table_that_is_as_it_was(table: bf.Table) -> None:
+    """What is worked out from a snapshot is worked out again where others changed the table."""
+    other, seen = bf.open(table.uri), []
+
+    def fail_on_the_first(snapshot: Snapshot) -> int:
+        seen.append(snapshot)
+        if len(seen) == 1:
+            other.upsert(rows([77], 9))
+            raise bf.CorruptError("no such file")
+        return len(snapshot.commits)
+
+    before = len(table.timeline.writes.completed.instants)
+    assert on_newest(table._listed_snapshot, fail_on_the_first) == before + 1
+    assert len(seen) == 2
+    damaged = bf.CorruptError("damaged")
+
+    def fail(snapshot: Snapshot) -> None:
+        seen.append(snapshot)
+        raise damaged
+
+    with pytest.raises(bf.CorruptError) as told:
+        on_newest(table._listed_snapshot, fail)
+    assert told.value is damaged
+    assert len(seen) == 3
+
+
+def test_properties_that_changed_are_read_again(table: bf.Table) -> None:
+    """As where the partitions of the metadata table were dropped: the timeline is the same."""
+    table.metadata_table.init("record_index")
+    snapshot = table._listed_snapshot()
+    bf.open(table.uri).metadata_table.drop("record_index")
+    assert table._listed_snapshot() is snapshot
+    assert snapshot.state.has_changed()
+    now = table._listed_snapshot()
+    assert now.state.config.metadata_partitions == ("files",)
+    assert not now.state.has_changed()
+
+
+def test_a_write_that_stands_on_what_has_changed_is_in_conflict(table: bf.Table) -> None:
+    state = table.state
+    for error in (bf.CorruptError("damaged"), bf.IndexUnknownError("unknown")):
+        with pytest.raises(type(error)), state.written_upon():
+            raise error
+    bf.open(table.uri).upsert(rows([77], 9))
+    with (
+        pytest.raises(bf.ConflictError, match=r"was completed while .* \(damaged\)"),
+        state.written_upon(),
+    ):
+        raise bf.CorruptError("damaged")
+    with pytest.raises(bf.SchemaError), state.written_upon():
+        raise bf.SchemaError("of the caller")
 
 
 def test_a_write_that_takes_back_its_log_file(tmp_path: Path) -> None:

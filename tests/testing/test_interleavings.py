@@ -21,15 +21,27 @@ def see(table: bf.Table) -> set[str]:
 
 
 def test_before_each_operation() -> None:
-    """Opening the table is the first."""
     before = FILES.state
     met = list(interleave_everywhere(FILES, put_two, see))
-    assert [way.operation.path for way in met] == [".hoodie/hoodie.properties", "one", "two"]
-    assert [way.second.value for way in met] == [set(), set(), {"one"}]
-    assert [way.first.value for way in met] == ["done"] * 3
+    assert [way.operation.path for way in met] == ["one", "two"]
+    assert [way.second.value for way in met] == [set(), {"one"}]
+    assert [way.first.value for way in met] == ["done"] * 2
     assert all({"one", "two"} <= way.store.files.keys() for way in met)
-    assert "before replace two; the first returned; the second returned" in str(met[2])
+    assert "before replace two; the first returned; the second returned" in str(met[1])
     assert FILES.state == before
+
+
+def test_operations_that_the_second_does_not_concern_are_passed_over() -> None:
+    def read_one_and_two(table: bf.Table) -> list[bool]:
+        seen = [table.store.info(path) is not None for path in ("one", "two", "three")]
+        table.store.replace("four", b"4")
+        return seen
+
+    met = list(
+        interleave_everywhere(FILES, read_one_and_two, lambda t: t.store.replace("two", b"2"))
+    )
+    assert [way.operation for way in met] == [("info", "two"), ("replace", "four")]
+    assert [way.first.value for way in met] == [[False, True, False], [False] * 3]
 
 
 def test_threads_share_a_table_that_was_opened_before() -> None:

@@ -125,7 +125,7 @@ def load_past_faults(
     missing = [file for file in missing if not removals.explain(file)]
     if not missing:
         return
-    if state.is_outdated():
+    if state.has_changed():
         why = "the table was written to while it was checked; check again"
         yield NotChecked(missing[0].path, why)
         return

@@ -72,7 +72,7 @@ def load_metadata_faults(
     if metadata is None:
         return
     faults = list(_find_differences(state, metadata, snapshot, slices, depth))
-    if any(isinstance(fault, Finding) for fault in faults) and state.is_outdated():
+    if any(isinstance(fault, Finding) for fault in faults) and state.has_changed():
         why = "the table was written to while it was checked; check again"
         yield NotChecked("the metadata table", why)
         return

@@ -45,8 +45,8 @@ class DirectoryResizer(BucketService):
         self, limits: ResizeLimits, partitions: Sequence[str] | None = None
     ) -> ResizePreview:
         """Return what `run` would do now. Reads only; errors as of `start`."""
-        basis = self._basis()
-        return preview_directories(_plan_groups(basis, limits, partitions))
+        groups = self._planned(lambda basis: _plan_groups(basis, limits, partitions))
+        return preview_directories(groups)
 
     def schedule(self, limits: ResizeLimits, partitions: Sequence[str] | None = None) -> str | None:
         """Refuse to put a resize on the timeline, where nobody else could execute it.
@@ -75,12 +75,9 @@ class DirectoryResizer(BucketService):
             CorruptError: a directory is damaged, or does not lead to a file group.
             LockTimeoutError: the table lock could not be acquired.
         """
-        basis = self._basis()
-        if not _plan_groups(basis, limits, partitions):
+        if not self._planned(lambda basis: _plan_groups(basis, limits, partitions)):
             return None
-        transaction = self._owner.begin("replacecommit")
-        with transaction.aborted_on_error():
-            return StartedRewrite(transaction, partial(self._plan, limits, partitions), codec)
+        return self._begin(partial(_plan, limits, partitions), codec)
 
     def run(
         self,
@@ -95,36 +92,34 @@ class DirectoryResizer(BucketService):
             lambda started: started.run_in_threads("resizing", progress),
         )
 
-    def _plan(
-        self, limits: ResizeLimits, partitions: Sequence[str] | None, instant: str
-    ) -> RewritePlan:
-        """Return the plan on the table as it is now.
-
-        Raises:
-            ConflictError: nothing is left to resize.
-        """
-        basis = self._basis()
-        groups = _plan_groups(basis, limits, partitions)
-        if not groups:
-            raise ConflictError("the buckets were resized meanwhile, and nothing is left to do")
-        steps = []
-        for group in groups:
-            layout = basis.finder.layout(basis.snapshot, group.partition_path)
-            part = layout.with_buckets(group.new_buckets(instant))
-            with_files = {file_slice.file_id for file_slice in group.slices}
-            empty = tuple(i for i in group.file_ids if i not in with_files)
-            steps.append(
-                RewriteStep(
-                    group.partition_path, group.slices, part, group.new_ids, empty_groups=empty
-                )
-            )
-        put = partial(_put_directories, resized_metadata(groups, instant))
-        return RewritePlan(basis, steps, WriteOperation.CLUSTER, put_index=put)
-
 
 def _put_directories(directories: Sequence[ExtendibleMetadata], store: Store) -> None:
     for metadata in directories:
         put_directory(store, metadata)
+
+
+def _plan(
+    limits: ResizeLimits, partitions: Sequence[str] | None, instant: str, basis: Basis
+) -> RewritePlan:
+    """Return the plan of a resize.
+
+    Raises:
+        ConflictError: nothing is left to resize.
+    """
+    groups = _plan_groups(basis, limits, partitions)
+    if not groups:
+        raise ConflictError("the buckets were resized meanwhile, and nothing is left to do")
+    steps = []
+    for group in groups:
+        layout = basis.finder.layout(basis.snapshot, group.partition_path)
+        part = layout.with_buckets(group.new_buckets(instant))
+        with_files = {file_slice.file_id for file_slice in group.slices}
+        empty = tuple(i for i in group.file_ids if i not in with_files)
+        steps.append(
+            RewriteStep(group.partition_path, group.slices, part, group.new_ids, empty_groups=empty)
+        )
+    put = partial(_put_directories, resized_metadata(groups, instant))
+    return RewritePlan(basis, steps, WriteOperation.CLUSTER, put_index=put)
 
 
 def _plan_groups(

@@ -10,7 +10,8 @@ BaseConsistentHashingBucketClusteringPlanStrategy, ScheduleClusteringActionExecu
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeVar
 
 import numpy as np
 
@@ -27,7 +28,7 @@ from bucketfmt.format.names.names import (
 )
 from bucketfmt.format.timeline.plans import ClusteringPlan, RequestedReplaceMetadata
 from bucketfmt.format.timeline.write_operation import WriteOperation
-from bucketfmt.index.model import as_bucket_index
+from bucketfmt.index.model import Index, as_bucket_index
 from bucketfmt.location.hashing_files import load_hashing_metadata
 from bucketfmt.progress import ProgressCallback
 from bucketfmt.resize.bucket_service import BucketService
@@ -57,6 +58,9 @@ from bucketfmt.write.rows.basis import Basis
 
 __all__ = ["RingResizer"]
 
+_T = TypeVar("_T")
+_Planned = tuple[list[RingGroup], dict[FileGroupId, Sequence[int]]]
+
 _WRITERS_TRIES, _WRITERS_PAUSE_S = 120, 0.25
 """How often, and after which pause, to look whether no write is under way."""
 
@@ -68,14 +72,17 @@ class RingResizer(BucketService):
         self, limits: ResizeLimits, partitions: Sequence[str] | None = None
     ) -> ResizePreview:
         """Return what `run` would do now. Reads only, and no keys; errors as of `schedule`."""
-        basis = self._basis()
-        state = basis.snapshot.state
-        pending = self._find_pending(state, state.timeline)
-        if pending is None:
-            return preview_resize(self._plan(basis, limits, partitions))
-        instant, plan, changes = pending
-        slices = load_slices(basis.snapshot, plan)
-        return _preview_plan(changes, slices, instant.requested_time)
+
+        def plan(basis: Basis) -> ResizePreview:
+            state = basis.snapshot.state
+            pending = self._find_pending(state, state.timeline)
+            if pending is None:
+                return preview_resize(_plan(basis, limits, partitions))
+            instant, planned, changes = pending
+            slices = load_slices(basis.snapshot, planned)
+            return _preview_plan(changes, slices, instant.requested_time)
+
+        return self._planned(plan)
 
     def schedule(self, limits: ResizeLimits, partitions: Sequence[str] | None = None) -> str | None:
         """Put a resize on the timeline; return its instant, or None if there is none to make.
@@ -92,11 +99,14 @@ class RingResizer(BucketService):
             CorruptError: a ring is damaged, or a file slice is on no node.
             LockTimeoutError: the table lock could not be acquired.
         """
-        basis = self._basis()
-        groups = self._plan(basis, limits, partitions)  # lists and reads, while others may write
+
+        def plan(basis: Basis) -> _Planned:
+            groups = _plan(basis, limits, partitions)  # lists and reads, while others may write
+            return groups, _find_split_values(basis, groups, limits)
+
+        groups, values = self._planned(plan)
         if not groups:
             return None
-        values = _find_split_values(basis, groups, limits)
         owner = self._owner
         for tries_left in reversed(range(_WRITERS_TRIES)):
             with owner.recovered() as table:
@@ -123,7 +133,7 @@ class RingResizer(BucketService):
         rings = {group.partition_path: group.metadata for group in groups}
         groups = [
             group
-            for group in self._plan(self._basis(), limits, partitions)
+            for group in self._planned(lambda basis: _plan(basis, limits, partitions))
             if rings.get(group.partition_path) == group.metadata
         ]
         plan = to_clustering_plan(
@@ -162,7 +172,7 @@ class RingResizer(BucketService):
                     self._remove_earlier_attempt(time, changes)
         with heartbeat.stopped_on_error():
             pending = PendingInstant(owner, instant, heartbeat)
-            return StartedResize(pending, self._basis, plan, changes, codec)
+            return StartedResize(pending, self._planned, plan, changes, codec)
 
     def start(
         self,
@@ -171,8 +181,12 @@ class RingResizer(BucketService):
         codec: Codec | None = None,
     ) -> StartedResize | None:
         """Begin the oldest pending resize; if there is none, schedule one and begin it."""
-        state = self._basis().snapshot.state  # refuses before anything is written
-        is_pending = self._find_pending(state, state.timeline) is not None
+
+        def find_pending(basis: Basis) -> bool:  # refuses before anything is written
+            state = basis.snapshot.state
+            return self._find_pending(state, state.timeline) is not None
+
+        is_pending = self._planned(find_pending)
         started = self.begin(codec) if is_pending else None
         if started is None and self.schedule(limits, partitions) is not None:
             started = self.begin(codec)  # None: another process was faster
@@ -192,62 +206,23 @@ class RingResizer(BucketService):
         with started:
             return started.run_in_threads(progress)
 
-    def _basis(self) -> Basis:
-        """Return the table as it is now.
+    def _planned(self, plan: Callable[[Basis], _T], index: Index | None = None) -> _T:
+        """Return what is planned on the table as it is now. As `BucketService._planned`.
 
         Raises:
             UnsupportedError: the table has no rings, or is copy-on-write.
         """
-        basis = super()._basis()
-        _bounds(basis)
-        if basis.snapshot.state.config.table_type != "MERGE_ON_READ":
-            raise UnsupportedError(
-                "a resize of a copy-on-write table: consistent hashing takes a merge-on-read table"
-            )
-        return basis
 
-    def _plan(
-        self, basis: Basis, limits: ResizeLimits, partitions: Sequence[str] | None
-    ) -> list[RingGroup]:
-        snapshot = basis.snapshot
-        state = snapshot.state
-        limits = limits.within(_bounds(basis))
-        if state.timeline.pending.of("logcompaction").instants:
-            raise ConflictError("a log compaction is pending; let Hudi finish it, then try again")
-        clusterings = load_pending_clusterings(
-            state.store, state.config, state.timeline, state.limits
-        )
-        resized = {path: instant for (path, _), instant in clusterings.items()}
-        unknown = sorted({*limits.sort_by} - {*basis.schema.data.names})
-        if unknown:
-            raise ValueError(f"the table has no column {unknown[0]!r} to sort rows by")
-        paths = sorted(snapshot.partitions if partitions is None else partitions)
-        if partitions is not None:
-            for path in paths:
-                if path not in snapshot.partitions:
-                    raise ValueError(f"the table has no partition {path!r}")
-                if path in resized:
-                    raise ConflictError(
-                        f"the partition is in the plan of {resized[path].requested_time} already; "
-                        "have that executed (by resize(), or Hudi), or roll it back",
-                        partition=path,
-                    )
+        def plan_on_rings(basis: Basis) -> _T:
+            _bounds(basis)
+            if basis.snapshot.state.config.table_type != "MERGE_ON_READ":
+                raise UnsupportedError(
+                    "a resize of a copy-on-write table: consistent hashing takes a merge-on-read "
+                    "table"
+                )
+            return plan(basis)
 
-        def load(path: str) -> RingOfPartition | None:
-            basis.finder.layout(snapshot, path)  # proves it
-            metadata = load_hashing_metadata(state, path)
-            if metadata is None:
-                return None
-            slices = [
-                without_uncommitted_logs(snapshot, file_slice)
-                for file_slice in snapshot.slices(path)
-                if (path, file_slice.file_id) not in state.pending_compactions
-            ]
-            return RingOfPartition(metadata, tuple(slices))
-
-        free = [path for path in paths if path not in resized]
-        rings = map_in_threads(load, free, waiting_count(state.store))
-        return plan_resize([ring for ring in rings if ring is not None], limits)
+        return super()._planned(plan_on_rings, index)
 
     def _find_pending(
         self, table: TableState | LockedTable, timeline: Timeline
@@ -275,6 +250,46 @@ class RingResizer(BucketService):
                 if isinstance(name, BaseFileName) and name.instant == instant:
                     store.delete(info.path)
         delete_markers(store, instant)
+
+
+def _plan(basis: Basis, limits: ResizeLimits, partitions: Sequence[str] | None) -> list[RingGroup]:
+    snapshot = basis.snapshot
+    state = snapshot.state
+    limits = limits.within(_bounds(basis))
+    if state.timeline.pending.of("logcompaction").instants:
+        raise ConflictError("a log compaction is pending; let Hudi finish it, then try again")
+    clusterings = load_pending_clusterings(state.store, state.config, state.timeline, state.limits)
+    resized = {path: instant for (path, _), instant in clusterings.items()}
+    unknown = sorted({*limits.sort_by} - {*basis.schema.data.names})
+    if unknown:
+        raise ValueError(f"the table has no column {unknown[0]!r} to sort rows by")
+    paths = sorted(snapshot.partitions if partitions is None else partitions)
+    if partitions is not None:
+        for path in paths:
+            if path not in snapshot.partitions:
+                raise ValueError(f"the table has no partition {path!r}")
+            if path in resized:
+                raise ConflictError(
+                    f"the partition is in the plan of {resized[path].requested_time} already; "
+                    "have that executed (by resize(), or Hudi), or roll it back",
+                    partition=path,
+                )
+
+    def load(path: str) -> RingOfPartition | None:
+        basis.finder.layout(snapshot, path)  # proves it
+        metadata = load_hashing_metadata(state, path)
+        if metadata is None:
+            return None
+        slices = [
+            without_uncommitted_logs(snapshot, file_slice)
+            for file_slice in snapshot.slices(path)
+            if (path, file_slice.file_id) not in state.pending_compactions
+        ]
+        return RingOfPartition(metadata, tuple(slices))
+
+    free = [path for path in paths if path not in resized]
+    rings = map_in_threads(load, free, waiting_count(state.store))
+    return plan_resize([ring for ring in rings if ring is not None], limits)
 
 
 def _bounds(basis: Basis) -> tuple[int, int]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from typing import Protocol, TypeVar
 
 from bucketfmt.errors import (
     BucketfmtError,
@@ -45,6 +46,14 @@ from bucketfmt.write.services.planned_slices import (
 
 __all__ = ["StartedResize", "load_slices"]
 
+_T = TypeVar("_T")
+
+
+class Planned(Protocol):
+    """As `BucketService.planned`."""
+
+    def __call__(self, plan: Callable[[Basis], _T]) -> _T: ...
+
 
 class StartedResize(StartedWork):
     """A resize under way. A context: left without `publish`, it is for anyone to begin again.
@@ -58,7 +67,7 @@ class StartedResize(StartedWork):
     def __init__(
         self,
         pending: PendingInstant,
-        basis: Callable[[], Basis],
+        planned: Planned,
         plan: ClusteringPlan,
         changes: Mapping[str, RingChange],
         codec: Codec | None,
@@ -66,14 +75,17 @@ class StartedResize(StartedWork):
         """Find the files of the plan, and the new rings, in the table as it is now."""
         super().__init__(pending)
         self._pending = pending
-        self._basis = basis
+        self._planned = planned
         self._changes = changes
-        began = basis()
-        steps = _load_steps(began, plan, changes)
+
+        def begin(basis: Basis) -> tuple[list[RewriteStep], RewriteTask]:
+            own = codec
+            if own is None and changes:
+                own = find_codec(basis.snapshot, min(changes))
+            return _load_steps(basis, plan, changes), RewriteTask.of(basis, self.instant, own)
+
+        steps, self.task = planned(begin)
         self.payloads = tuple(encode_step(step, self.instant) for step in steps)
-        if codec is None and changes:
-            codec = find_codec(began.snapshot, min(changes))
-        self.task = RewriteTask.of(began, self.instant, codec)
 
     def run(self, execute: Execute) -> CommitResult:
         """Have all groups rewritten, and publish.
@@ -115,7 +127,7 @@ class StartedResize(StartedWork):
         self._pending.delete_other_files(written)
         with self._pending.table.locked() as table:
             table.load_timeline()
-            basis = self._basis()  # with the columns of now
+            basis = self._planned(lambda basis: basis)  # with the columns of now
             for path, change in sorted(self._changes.items()):
                 put_ring(table.store, change.apply(_load_ring(basis.snapshot.state, path)))
             metadata = self._metadata(basis, written)

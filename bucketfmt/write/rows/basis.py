@@ -9,9 +9,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from bucketfmt.errors import (
-    ConflictError,
     IndexUnknownError,
-    NotFoundError,
     SchemaError,
     UnsupportedError,
 )
@@ -171,16 +169,9 @@ def check_operations_are_not_kept(snapshot: Snapshot) -> None:
 
     Raises:
         UnsupportedError: it is such a table.
-        ConflictError: that file was rolled back or cleaned since the snapshot was taken.
+        NotFoundError: that file was rolled back or cleaned since the snapshot was taken.
     """
-    try:
-        keeps_operations = snapshot.keeps_operations
-    except NotFoundError as error:
-        what = snapshot.state.load_what_overtook()
-        if what is None:
-            raise
-        raise ConflictError(f"{what} meanwhile. Nothing was written; try again") from error
-    if keeps_operations:
+    if snapshot.keeps_operations:
         raise UnsupportedError(
             "writing to a table that keeps the change of each row in _hoodie_operation (Flink's "
             "changelog.enabled): deletes in its logs would be overlooked; write to it, and "

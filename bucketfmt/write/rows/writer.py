@@ -26,6 +26,7 @@ from bucketfmt.format.timeline.write_operation import WriteOperation
 from bucketfmt.location.find_index import IndexFinder
 from bucketfmt.location.routes import Route
 from bucketfmt.progress import ProgressCallback, Steps
+from bucketfmt.snapshot.newest import on_newest
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.storage.streams import map_in_threads, task_count, worker_count
 from bucketfmt.table.keys import KeySet
@@ -39,6 +40,7 @@ from bucketfmt.write.rows.basis import Basis
 from bucketfmt.write.rows.gathering import gather_again, gather_keys, gather_rows
 from bucketfmt.write.rows.grouping import GroupedRows
 from bucketfmt.write.rows.incoming import DataLike, IncomingRows
+from bucketfmt.write.rows.schema_change import GivenColumns
 from bucketfmt.write.rows.started_write import StartedWrite, WriteOptions
 from bucketfmt.write.rows.write_task import WriteTask
 
@@ -90,9 +92,10 @@ class TableWriter:
         if repeated is not None:
             return repeated
         incoming = IncomingRows(data)
-        basis = Basis(snapshot, self._finder, options.given(operation, incoming.schema))
+        basis = self._basis(options.given(operation, incoming.schema), snapshot)
         with GroupedRows() as grouped:
-            gather_rows(basis, incoming, grouped, self._workers or worker_count())
+            with basis.snapshot.state.written_upon():
+                gather_rows(basis, incoming, grouped, self._workers or worker_count())
             return self._commit(operation, basis, grouped, options)
 
     def delete_keys(self, keys: KeySet, options: WriteOptions) -> CommitResult:
@@ -101,9 +104,14 @@ class TableWriter:
         repeated = self._transactions.find_repeated(snapshot.state, options.idempotency_key)
         if repeated is not None:
             return repeated
-        basis = Basis(snapshot, self._finder)
-        with GroupedRows() as grouped:
-            gather_keys(basis, keys, grouped)
+        with ExitStack() as gathered:
+
+            def gather(newest: Snapshot) -> tuple[Basis, GroupedRows]:
+                basis, grouped = Basis(newest, self._finder), GroupedRows()
+                gather_keys(basis, keys, gathered.enter_context(grouped))
+                return basis, grouped
+
+            basis, grouped = on_newest(self._snapshot, gather, snapshot)
             return self._commit(WriteOperation.DELETE, basis, grouped, options)
 
     def delete_partitions(self, paths: Sequence[str], options: WriteOptions) -> CommitResult:
@@ -112,7 +120,7 @@ class TableWriter:
         repeated = self._transactions.find_repeated(snapshot.state, options.idempotency_key)
         if repeated is not None:
             return repeated
-        basis = Basis(snapshot, self._finder)
+        basis = self._basis(None, snapshot)
         if basis.index.keeps_file_ids:
             raise UnsupportedError(
                 "dropping partitions where the table's hashing metadata state the file ids of "
@@ -131,7 +139,7 @@ class TableWriter:
     ) -> StartedWrite:
         """Begin a write whose files are written elsewhere. As `bucketfmt.Table.start_write`."""
         given = None if incoming is None else options.given(operation, incoming)
-        basis = Basis(self._snapshot(), self._finder, given)
+        basis = self._basis(given)
         if basis.locator.late is not None:
             raise UnsupportedError(
                 f"a write whose files other processes write, by {basis.index}: new keys are packed "
@@ -157,6 +165,9 @@ class TableWriter:
         finally:
             heartbeat.abandon()
 
+    def _basis(self, given: GivenColumns | None, newest: Snapshot | None = None) -> Basis:
+        return on_newest(self._snapshot, lambda now: Basis(now, self._finder, given), newest)
+
     # -- commits
 
     def _commit(
@@ -176,12 +187,9 @@ class TableWriter:
                     if not left:
                         raise
                     left -= 1
-                    renewed = self._with_same_columns(basis)
-                    if _has_other_routes(basis, renewed, grouped.routes):
-                        again = gathered.enter_context(GroupedRows())
-                        gather_again(renewed, grouped, again)
-                        grouped = again
-                    basis = renewed
+                    basis, grouped = on_newest(
+                        self._snapshot, partial(self._rerouted, basis, grouped, gathered)
+                    )
 
     def _attempt(
         self,
@@ -191,18 +199,25 @@ class TableWriter:
         options: WriteOptions,
         dropped: Sequence[str],
     ) -> CommitResult:
-        basis = self._pinned(basis, grouped.routes)
-        try:
+        with basis.snapshot.state.written_upon():
+            basis = self._pinned(basis, grouped.routes)
             with self._start(operation, basis, grouped.routes, options, dropped) as started:
                 return started.publish(self._write(started, grouped, options.progress))
-        except (CorruptError, NotFoundError) as error:
-            what = basis.snapshot.state.load_what_overtook()
-            if what is None:
-                raise
-            raise ConflictError(
-                f"{what} while this write stood on it. Nothing was published; reload the table "
-                "and retry"
-            ) from error
+
+    def _rerouted(
+        self, basis: Basis, grouped: GroupedRows, gathered: ExitStack, newest: Snapshot
+    ) -> tuple[Basis, GroupedRows]:
+        """Return the basis and the rows for another try; `gathered` closes what holds the rows.
+
+        Raises:
+            ConflictError: the rows would be stored differently now.
+        """
+        renewed = self._with_same_columns(basis, newest)
+        if not _has_other_routes(basis, renewed, grouped.routes):
+            return renewed, grouped
+        again = gathered.enter_context(GroupedRows())
+        gather_again(renewed, grouped, again)
+        return renewed, again
 
     def _start(
         self,
@@ -251,18 +266,18 @@ class TableWriter:
         Raises:
             ConflictError: they would be routed, or stored, differently now.
         """
-        renewed = self._with_same_columns(basis)
+        renewed = self._with_same_columns(basis, self._snapshot())
         if _has_other_routes(basis, renewed, routed):
             raise ConflictError("another writer has changed the table's buckets; write again")
         return renewed
 
-    def _with_same_columns(self, basis: Basis) -> Basis:
-        """Return the basis as of now.
+    def _with_same_columns(self, basis: Basis, newest: Snapshot) -> Basis:
+        """Return the basis on a newer snapshot.
 
         Raises:
             ConflictError: the rows would be stored differently now.
         """
-        renewed = Basis(self._snapshot(), self._finder, basis.incoming)
+        renewed = Basis(newest, self._finder, basis.incoming)
         if renewed.avro_schema != basis.avro_schema:
             raise ConflictError("another writer has changed the table's columns; write again")
         return renewed

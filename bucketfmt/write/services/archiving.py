@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 from bucketfmt.format.names.layout import METADATA_TABLE
 from bucketfmt.metadata_table.metadata_table import find_last_compaction
+from bucketfmt.snapshot.newest import on_newest
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.snapshot.state import TableState
 from bucketfmt.storage.folder_store import FolderStore
@@ -45,10 +47,7 @@ class Archiver:
 
     def preview(self, kept: Kept) -> tuple[Instant, ...]:
         """Return what `run` would archive now. Writes nothing."""
-        state = self._snapshot().state
-        before = _load_archived_before(state)
-        basis = _basis_of(state).without(before)
-        return (*before, *plan_archive(_with_listing(basis, state), kept))
+        return on_newest(self._snapshot, partial(_preview, kept))
 
     def run(self, kept: Kept) -> tuple[Instant, ...]:
         """Archive what `plan_archive` says, and return it.
@@ -71,6 +70,13 @@ class Archiver:
             delete_active(table.store, table.config, planned)
             compact_history(table.store, table.config, table.limits)
         return (*before, *planned)
+
+
+def _preview(kept: Kept, snapshot: Snapshot) -> tuple[Instant, ...]:
+    state = snapshot.state
+    before = _load_archived_before(state)
+    basis = _basis_of(state).without(before)
+    return (*before, *plan_archive(_with_listing(basis, state), kept))
 
 
 def _basis_of(state: TableState) -> ArchiveBasis:

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 
 from bucketfmt.errors import ConflictError, CorruptError
 from bucketfmt.format.names.instants import State
@@ -30,6 +31,7 @@ from bucketfmt.location.directory_files import find_outdated_directories
 from bucketfmt.progress import ProgressCallback, Steps
 from bucketfmt.snapshot.file_slices import TimelineView
 from bucketfmt.snapshot.files import DataFile
+from bucketfmt.snapshot.newest import on_newest
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.snapshot.state import TableState
 from bucketfmt.storage.store import FileInfo
@@ -100,10 +102,12 @@ class Cleaner:
 
     def preview(self, retention: Retention) -> CleanResult:
         """Return what `run` would delete now. Writes nothing."""
-        snapshot = self._snapshot()
+        return on_newest(self._snapshot, partial(self._preview, retention))
+
+    def _preview(self, retention: Retention, snapshot: Snapshot) -> CleanResult:
         config, limits = snapshot.state.config, self._owner.limits
         plans = [plan for _, plan in self._pending(snapshot.state.timeline, config)]
-        plan = self._plan(snapshot, retention)
+        plan = self._plan(retention, snapshot)
         found: dict[str, None] = {}
         for own in (*plans, *([plan] if plan else [])):
             for partition_path, names in parse_clean_plan(own, limits).items():
@@ -132,10 +136,10 @@ class Cleaner:
             pending = self._pending(table.timeline, config)
             kept = _load_savepointed_names(self._snapshot().state) if pending else ()
         results = [self._execute(config, instant, plan, kept) for instant, plan in pending]
-        self._plan(self._snapshot(), retention)  # lists the partitions while others may write
+        on_newest(self._snapshot, partial(self._plan, retention))  # lists, while others may write
         with owner.recovered() as table:
             snapshot = self._snapshot()
-            plan = self._plan(snapshot, retention)
+            plan = self._plan(retention, snapshot)
             rings, marked = find_outdated_rings(snapshot.state)
             delete_rings(table.store, rings, marked)
             directories = find_outdated_directories(snapshot)
@@ -171,7 +175,7 @@ class Cleaner:
             found.append((instant, plan))
         return found
 
-    def _plan(self, snapshot: Snapshot, retention: Retention) -> CleanerPlan | None:
+    def _plan(self, retention: Retention, snapshot: Snapshot) -> CleanerPlan | None:
         """Return the plan for what is there now; None if there is nothing to delete."""
         state = snapshot.state
         check_writable(state.config)

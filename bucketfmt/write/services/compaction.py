@@ -37,6 +37,7 @@ from bucketfmt.rows.parquet.parquet_chunks import Codec
 from bucketfmt.slices.slice_codec import encode_slice
 from bucketfmt.snapshot.committed_logs import without_uncommitted_logs
 from bucketfmt.snapshot.files import FileSlice
+from bucketfmt.snapshot.newest import on_newest
 from bucketfmt.snapshot.schema import find_stated_text
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.storage.streams import beside, do_together, map_in_threads, task_count
@@ -90,7 +91,10 @@ class Compactor:
 
     def preview(self, min_log_files: int = 1) -> CompactionPreview:
         """Return what `run` would do now. Reads only; errors as of `schedule` and `begin`."""
-        state = (snapshot := self._snapshot(None)).state
+        return on_newest(self._newest, partial(self._preview, min_log_files=min_log_files))
+
+    def _preview(self, snapshot: Snapshot, min_log_files: int) -> CompactionPreview:
+        state = snapshot.state
         if state.config.table_type != "MERGE_ON_READ":
             return CompactionPreview()
         found = self._find_pending(state.timeline)
@@ -111,11 +115,11 @@ class Compactor:
             ConflictError: a log compaction is pending.
             LockTimeoutError: the table lock could not be acquired.
         """
-        snapshot = self._snapshot(None)
-        if self._plan(snapshot, min_log_files) is None:  # lists, while others may write
+        newest, plan_now = self._newest, partial(self._plan, min_log_files=min_log_files)
+        if on_newest(newest, plan_now) is None:  # lists, while others may write
             return None
         with self._owner.recovered() as table:
-            plan = self._plan(self._snapshot(table.timeline), min_log_files)
+            plan = plan_now(self._snapshot(table.timeline))
             return None if plan is None else table.request("compaction", plan).requested_time
 
     def begin(self, codec: Codec | None = None) -> StartedCompaction | None:
@@ -130,27 +134,31 @@ class Compactor:
             CorruptError: its plan is damaged, or a file that it names is missing.
             LockTimeoutError: the table lock could not be acquired.
         """
-        return self._begin(self._snapshot(None), codec, lambda _: None)
+        on_newest(self._newest, check_operations_are_not_kept)
+        return self._begin(codec, lambda _: None)
 
     def start(self, min_log_files: int = 1, codec: Codec | None = None) -> StartedCompaction | None:
         """Begin the oldest pending compaction; if there is none, schedule one and begin it.
 
         Errors as of `begin` and `schedule`.
         """
-        snapshot = self._snapshot(None)
-        if not snapshot.state.timeline.pending.of("compaction").instants:
-            self._plan(snapshot, min_log_files)  # lists, while others may write
+
+        def check(snapshot: Snapshot) -> None:
+            if snapshot.state.timeline.pending.of("compaction").instants:
+                check_operations_are_not_kept(snapshot)
+            else:
+                self._plan(snapshot, min_log_files)  # lists, while others may write
+
+        on_newest(self._newest, check)
         return self._begin(
-            snapshot,
-            codec,
-            lambda table: self._plan(self._snapshot(table.timeline), min_log_files),
+            codec, lambda table: self._plan(self._snapshot(table.timeline), min_log_files)
         )
 
+    def _newest(self) -> Snapshot:
+        return self._snapshot(None)
+
     def _begin(
-        self,
-        snapshot: Snapshot,
-        codec: Codec | None,
-        plan_anew: Callable[[LockedTable], CompactionPlan | None],
+        self, codec: Codec | None, plan_anew: Callable[[LockedTable], CompactionPlan | None]
     ) -> StartedCompaction | None:
         """Begin the oldest pending compaction, or else one of a plan that is made under the lock.
 
@@ -158,7 +166,6 @@ class Compactor:
         that completed before.
         """
         owner, store = self._owner, self._owner.store
-        check_operations_are_not_kept(snapshot)
         with ExitStack() as beginning, ExitStack() as after, owner.recovered() as table:
             found = self._find_pending(table.timeline)
             if found is not None:
