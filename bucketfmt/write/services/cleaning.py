@@ -107,7 +107,7 @@ class Cleaner:
     def _preview(self, retention: Retention, snapshot: Snapshot) -> CleanResult:
         config, limits = snapshot.state.config, self._owner.limits
         plans = [plan for _, plan in self._pending(snapshot.state.timeline, config)]
-        plan = self._plan(retention, snapshot)
+        plan = self._plan(snapshot, retention)
         found: dict[str, None] = {}
         for own in (*plans, *([plan] if plan else [])):
             for partition_path, names in parse_clean_plan(own, limits).items():
@@ -136,10 +136,11 @@ class Cleaner:
             pending = self._pending(table.timeline, config)
             kept = _load_savepointed_names(self._snapshot().state) if pending else ()
         results = [self._execute(config, instant, plan, kept) for instant, plan in pending]
-        on_newest(self._snapshot, partial(self._plan, retention))  # lists, while others may write
+        plan_now = partial(self._plan, retention=retention)
+        on_newest(self._snapshot, plan_now)  # lists the partitions while others may write
         with owner.recovered() as table:
             snapshot = self._snapshot()
-            plan = self._plan(retention, snapshot)
+            plan = plan_now(snapshot)
             rings, marked = find_outdated_rings(snapshot.state)
             delete_rings(table.store, rings, marked)
             directories = find_outdated_directories(snapshot)
@@ -175,7 +176,7 @@ class Cleaner:
             found.append((instant, plan))
         return found
 
-    def _plan(self, retention: Retention, snapshot: Snapshot) -> CleanerPlan | None:
+    def _plan(self, snapshot: Snapshot, retention: Retention) -> CleanerPlan | None:
         """Return the plan for what is there now; None if there is nothing to delete."""
         state = snapshot.state
         check_writable(state.config)
