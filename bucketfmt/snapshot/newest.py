@@ -36,10 +36,12 @@ def on_newest(
         BucketfmtError: as `act`, on a table that did not change meanwhile.
     """
     for tries_left in reversed(range(_TRIES)):
-        newest = snapshot()
+        if newest is None:
+            newest = snapshot()
         try:
             return act(newest)
         except BucketfmtError:
             if not tries_left or not newest.state.has_changed():
                 raise
+            newest = None
     raise AssertionError("the last try returns or raises")
