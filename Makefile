@@ -5,13 +5,14 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.ready
 HUDI_STAMP := .venv-hudi/.ready
 FLINK_STAMP := .flink/.ready
+BROWSER_STAMP := $(VENV)/.browser
 MINUTES ?= 30
 SEEDS ?= 1 2
 
 # The processes that tests start import what others compiled.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup demo test environments check check-types check-pages unit judge cluster-test interop-setup flink-setup bench soak soak-interop judge-matrix clean
+.PHONY: setup demo test environments check check-types check-pages unit judge cluster-test interop-setup browser-setup flink-setup bench soak soak-interop judge-matrix clean
 
 setup: $(STAMP)
 
@@ -34,9 +35,9 @@ test:
 
 # pip has one core, so both at a time.
 environments:
-	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target setup interop-setup
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target browser-setup interop-setup
 
-unit: setup
+unit: setup browser-setup
 	$(BIN)/python -m pytest -n auto --dist worksteal --ignore tests/spark --ignore tests/interop --ignore tests/cluster
 
 # Spark, and real Hudi on Spark, which writes tables and reads ours: needs Java 17. The groups are
@@ -53,6 +54,13 @@ interop-setup: $(HUDI_STAMP)
 $(HUDI_STAMP): tests/interop/setup.sh tests/interop/constraints.txt
 	tests/interop/setup.sh $(PYTHON)
 	touch $(HUDI_STAMP)
+
+# A Chromium, for the tests of report pages.
+browser-setup: $(BROWSER_STAMP)
+
+$(BROWSER_STAMP): $(STAMP) tests/report/setup_browser.sh
+	tests/report/setup_browser.sh $(BIN)/python
+	touch $(BROWSER_STAMP)
 
 flink-setup: $(FLINK_STAMP)
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         check_table,
         create,
         open,  # noqa: A004
+        report_table,
     )
     from bucketfmt.api.resizes import ResizeArguments
     from bucketfmt.api.table import Table
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
         SimpleBucketIndex,
     )
     from bucketfmt.limits import Limits
+    from bucketfmt.report.table_report import TableReport
     from bucketfmt.resize.advice import BucketAdvice, PartitionAdvice, Recommendation
     from bucketfmt.resize.growth import Duration
     from bucketfmt.resize.plan_migrate import MigratePreview, MigrateResult
@@ -138,6 +140,7 @@ __all__ = [
     "StorageError",
     "Table",
     "TableNotFoundError",
+    "TableReport",
     "TaskReader",
     "TruncatedError",
     "UnsafePathError",
@@ -151,6 +154,7 @@ __all__ = [
     "group_buckets",
     "merge_reports",
     "open",
+    "report_table",
 ]
 
 _MODULES = {
@@ -210,6 +214,7 @@ _MODULES = {
     "StorageError": "bucketfmt.errors",
     "Table": "bucketfmt.api.table",
     "TableNotFoundError": "bucketfmt.errors",
+    "TableReport": "bucketfmt.report.table_report",
     "TaskReader": "bucketfmt.table.read_tasks",
     "TruncatedError": "bucketfmt.errors",
     "UnsafePathError": "bucketfmt.errors",
@@ -222,6 +227,7 @@ _MODULES = {
     "group_buckets": "bucketfmt.table.scan",
     "merge_reports": "bucketfmt.check.report",
     "open": "bucketfmt.api.opening",
+    "report_table": "bucketfmt.api.opening",
 }
 """The module that defines each public name. A module is imported when one of its names is first
 used: a program that only reads imports nothing that writes, and `import bucketfmt` costs less

@@ -1,4 +1,4 @@
-"""`open`, `create` and `check_table`: how a table is come by."""
+"""`open`, `create`, `check_table` and `report_table`: how a table is come by."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from bucketfmt.index.model import Index
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
 from bucketfmt.location.record_locations import RECORD_INDEX
 from bucketfmt.progress import ProgressCallback
+from bucketfmt.report.table_report import TableReport
 from bucketfmt.storage.open import open_store
 from bucketfmt.table.table import Moment
 from bucketfmt.timeline.table_properties import load_config
@@ -29,6 +30,7 @@ __all__ = [
     "check_table",
     "create",
     "open",
+    "report_table",
 ]
 
 
@@ -165,11 +167,7 @@ def check_table(
         UnsupportedError: this release does not read tables of this version or kind.
         ValueError: `index`, or another argument, contradicts the table.
     """
-    _check_opening(storage_options, index, limits, None)
-    limits = DEFAULT_LIMITS if limits is None else limits
-    store = open_store(uri, storage_options, limits)
-    table = Table(store, load_config_to_check(store, limits), limits, index)
-    return table.check(
+    return _open_damaged(uri, storage_options, index, limits).check(
         depth,
         partitions,
         since,
@@ -177,3 +175,33 @@ def check_table(
         progress,
         metadata_table_only=metadata_table_only,
     )
+
+
+def report_table(
+    uri: str | os.PathLike[str],
+    storage_options: Mapping[str, Any] | None = None,
+    index: Index | None = None,
+    limits: Limits | None = None,
+    *,
+    depth: Depth = "default",
+    progress: ProgressCallback | None = None,
+) -> TableReport:
+    """Return a report on the table at `uri`, even if `open` refuses it for damaged properties.
+
+    The first arguments are those of `open`, the others those of `Table.report`. Errors are those
+    of `check_table`.
+    """
+    return _open_damaged(uri, storage_options, index, limits).report(depth, progress)
+
+
+def _open_damaged(
+    uri: str | os.PathLike[str],
+    storage_options: Mapping[str, Any] | None,
+    index: Index | None,
+    limits: Limits | None,
+) -> Table:
+    """Open a table by what is left of its properties."""
+    _check_opening(storage_options, index, limits, None)
+    limits = DEFAULT_LIMITS if limits is None else limits
+    store = open_store(uri, storage_options, limits)
+    return Table(store, load_config_to_check(store, limits), limits, index)

@@ -12,6 +12,8 @@ from bucketfmt.arguments import (
 from bucketfmt.check import run as checking
 from bucketfmt.check.report import CheckReport, Depth
 from bucketfmt.progress import ProgressCallback
+from bucketfmt.report.contents import load_contents
+from bucketfmt.report.table_report import TableReport
 from bucketfmt.table.table import Moment
 from bucketfmt.write.undo.plan_rollback import RollbackResult
 from bucketfmt.write.undo.plan_savepoint import find_completed_write
@@ -192,3 +194,25 @@ class Table(ResizableTable):
             progress=progress,
             metadata_table_only=metadata_table_only,
         )
+
+    def report(
+        self, depth: Depth = "default", progress: ProgressCallback | None = None
+    ) -> TableReport:
+        """Return a report on the table: one page of HTML, which a notebook shows. Reads only.
+
+        The page has the findings of a check, advice on buckets, and pictures of buckets, files and
+        the timeline. Parts of a damaged table that cannot be read are left out, and the page says
+        so.
+
+        >>> t.report().save("report.html")
+
+        Args:
+            depth: As of `check`.
+            progress: As of `check`.
+
+        Raises:
+            ValueError: the depth is unknown, or the index of `open` contradicts the table.
+            StorageError: the timeline cannot be listed.
+        """
+        check = self.check(depth, progress=progress)
+        return TableReport(load_contents(self, check, self.advise_buckets))

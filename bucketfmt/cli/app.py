@@ -51,6 +51,10 @@ COMMANDS = {
         f"{_ROOM}.check",
         "Check a table and print what is wrong, why, and what to do. Writes nothing.",
     ),
+    "report": (
+        f"{_ROOM}.report",
+        "Write a page about a table: its health, its buckets, its files and its timeline.",
+    ),
     "hash": (
         f"{_ROOM}.hashing",
         "Print the hash values, the bucket and the ring position of record keys.",

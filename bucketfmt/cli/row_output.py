@@ -23,7 +23,7 @@ import typer
 from bucketfmt.cli.render import json_text, on_terminal, print_rows, print_table
 from bucketfmt.errors import BucketfmtError
 
-__all__ = ["RowOutput", "choose_form", "write_rows"]
+__all__ = ["RowOutput", "choose_form", "completed_file", "write_rows"]
 
 
 class RowOutput(str, Enum):
@@ -58,7 +58,7 @@ def write_rows(
     """
     form = choose_form(output, out)
     if out is not None and str(out) != "-":
-        with _completed_file(out) as sink:
+        with completed_file(out) as sink:
             _write_to(sink, form, schema, batches)
         return
     if form is RowOutput.TEXT and on_terminal():
@@ -91,7 +91,7 @@ class _Counted:
 
 
 @contextmanager
-def _completed_file(out: Path) -> Iterator[BinaryIO]:
+def completed_file(out: Path) -> Iterator[BinaryIO]:
     """Yield a file that is renamed to `out` if the block succeeds, and removed otherwise.
 
     An existing `out` that is not a regular file (a pipe, a device) is written to directly.

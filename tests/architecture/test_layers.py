@@ -24,6 +24,7 @@ LAYERS = [
     {"write"},
     {"resize"},
     {"check", "dump"},
+    {"report"},
     {"api"},
     {"testing", "__init__"},
     {"cli"},

@@ -18,6 +18,7 @@ ON_USE = [
     "duckdb",
     "fastavro",
     "fsspec",
+    "jinja2",
     "pandas",
     "polars",
     "pyarrow.parquet",

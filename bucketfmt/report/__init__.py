@@ -1,0 +1,1 @@
+"""A report on a table as one page of HTML: what the table is, its health, and pictures of it."""
