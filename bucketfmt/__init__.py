@@ -77,13 +77,18 @@ if TYPE_CHECKING:
     from bucketfmt.write.services.cleaning import CleanResult
     from bucketfmt.write.services.compaction import StartedCompaction
     from bucketfmt.write.services.compaction_task import CompactionTask
+    from bucketfmt.write.services.maintenance import MaintainResult
+    from bucketfmt.write.services.plan_archive import ArchivePolicy
+    from bucketfmt.write.services.plan_clean import Retention
     from bucketfmt.write.services.plan_compaction import CompactionPreview
+    from bucketfmt.write.services.plan_services import Services
     from bucketfmt.write.undo.plan_rollback import RollbackResult
     from bucketfmt.write.undo.restore import RestoreResult
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "ArchivePolicy",
     "BloomIndex",
     "BucketAdvice",
     "BucketGroups",
@@ -111,6 +116,7 @@ __all__ = [
     "Limits",
     "LockLostError",
     "LockTimeoutError",
+    "MaintainResult",
     "MiddleSplit",
     "MigratePreview",
     "MigrateResult",
@@ -126,11 +132,13 @@ __all__ = [
     "ResizeArguments",
     "ResizePreview",
     "RestoreResult",
+    "Retention",
     "RewriteTask",
     "RollbackResult",
     "Scan",
     "ScanPlan",
     "SchemaError",
+    "Services",
     "SimpleBucketIndex",
     "SplitPolicy",
     "StartedCompaction",
@@ -158,6 +166,7 @@ __all__ = [
 ]
 
 _MODULES = {
+    "ArchivePolicy": "bucketfmt.write.services.plan_archive",
     "BloomIndex": "bucketfmt.index.model",
     "BucketAdvice": "bucketfmt.resize.advice",
     "BucketGroups": "bucketfmt.table.bucket_groups",
@@ -185,6 +194,7 @@ _MODULES = {
     "Limits": "bucketfmt.limits",
     "LockLostError": "bucketfmt.errors",
     "LockTimeoutError": "bucketfmt.errors",
+    "MaintainResult": "bucketfmt.write.services.maintenance",
     "MiddleSplit": "bucketfmt.resize.split_merge.split_policies",
     "MigratePreview": "bucketfmt.resize.plan_migrate",
     "MigrateResult": "bucketfmt.resize.plan_migrate",
@@ -200,11 +210,13 @@ _MODULES = {
     "ResizePreview": "bucketfmt.resize.split_merge.resize_limits",
     "RescalePreview": "bucketfmt.resize.plan_rescale",
     "RestoreResult": "bucketfmt.write.undo.restore",
+    "Retention": "bucketfmt.write.services.plan_clean",
     "RewriteTask": "bucketfmt.resize.rewrite_task",
     "RollbackResult": "bucketfmt.write.undo.plan_rollback",
     "Scan": "bucketfmt.table.scan",
     "ScanPlan": "bucketfmt.table.plan_read",
     "SchemaError": "bucketfmt.errors",
+    "Services": "bucketfmt.write.services.plan_services",
     "SimpleBucketIndex": "bucketfmt.index.model",
     "SplitPolicy": "bucketfmt.resize.split_merge.split_policies",
     "StartedCompaction": "bucketfmt.write.services.compaction",

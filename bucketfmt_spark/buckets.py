@@ -15,8 +15,7 @@ from pyspark.sql import SparkSession
 
 import bucketfmt as bf
 from bucketfmt_spark.engine.failures import typed_errors
-from bucketfmt_spark.engine.tasks import task_frame
-from bucketfmt_spark.writing import task_token
+from bucketfmt_spark.engine.tasks import task_frame, task_token
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

@@ -14,10 +14,9 @@ from pyspark.sql import SparkSession
 
 import bucketfmt as bf
 from bucketfmt_spark.engine.failures import typed_errors
-from bucketfmt_spark.engine.tasks import task_frame
-from bucketfmt_spark.writing import task_token
+from bucketfmt_spark.engine.tasks import task_frame, task_token
 
-__all__ = ["compact"]
+__all__ = ["compact", "rewrite_on_executors"]
 
 _RECEIPTS = pa.schema({"receipt": pa.binary()})
 
@@ -49,6 +48,12 @@ def compact(
     )
     if started is None:
         return None
+    with started, typed_errors():
+        return started.publish(rewrite_on_executors(spark, started))
+
+
+def rewrite_on_executors(spark: SparkSession, started: bf.StartedCompaction) -> list[bytes]:
+    """Rewrite the file groups of a compaction in a Spark job; return the receipts."""
     task = started.task
 
     def work(payloads: list[bytes]) -> Iterator[pa.RecordBatch]:
@@ -56,6 +61,5 @@ def compact(
             receipt = task.compact(payload, task_token())
             yield pa.record_batch([pa.array([receipt], pa.binary())], schema=_RECEIPTS)
 
-    with started, typed_errors():
-        frame = task_frame(spark, [[[payload] for payload in started.payloads]], work, _RECEIPTS)
-        return started.publish([bytes(row.receipt) for row in frame.collect()])
+    frame = task_frame(spark, [[[payload] for payload in started.payloads]], work, _RECEIPTS)
+    return [bytes(row.receipt) for row in frame.collect()]

@@ -10,22 +10,24 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pyarrow as pa
-from pyspark import TaskContext
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
 import bucketfmt as bf
 from bucketfmt_spark.bucket_id import expressed_bucket_id
+from bucketfmt_spark.compaction import rewrite_on_executors
 from bucketfmt_spark.engine.executors import check_executors, map_batches, parallelism
 from bucketfmt_spark.engine.failures import typed_errors
 from bucketfmt_spark.engine.placement import place
 from bucketfmt_spark.engine.spark_types import arrow_of
+from bucketfmt_spark.engine.tasks import task_token
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -34,7 +36,6 @@ __all__ = [
     "META_COLUMNS",
     "Operation",
     "place_rows",
-    "task_token",
     "write",
     "write_batches",
     "write_table",
@@ -74,6 +75,9 @@ def write(
 
     The DataFrame is computed once. If tasks fail, are repeated, or run twice, each bucket still
     gets one file. If the driver dies, the next write takes this one back.
+
+    After the commit the services run that are due (`bucketfmt.WriterConfig.services`); a compaction
+    rewrites file groups on the executors.
 
     Args:
         df: The rows; for a delete, the keys with their partition columns. Hudi's own columns are
@@ -122,7 +126,8 @@ def write_table(
         try:
             with table.start_write(operation, schema, **options) as started, typed_errors():
                 placed = place_rows(df, table, num_tasks)
-                return started.publish(_collect(placed, _writer(started.task)))
+                receipts = _collect(placed, _writer(started.task))
+                return started.publish(receipts, partial(rewrite_on_executors, df.sparkSession))
         except bf.ConflictError:  # noqa: PERF203  (a try is a whole job)
             if not left:
                 raise
@@ -163,14 +168,6 @@ def place_rows(
         return place(df, sf.pmod(bucket, sf.lit(num_tasks)), num_tasks)
     numbered = map_batches(df, _numberer(table.pinned(), num_tasks), _with_task(df.schema))
     return place(numbered, sf.col(_TASK), num_tasks).drop(_TASK)
-
-
-def task_token() -> str:
-    """Return the write token of this attempt of a task, which no other attempt has."""
-    context = TaskContext.get()
-    if context is None:
-        raise RuntimeError("task_token was called outside a Spark task; call it in mapInArrow")
-    return f"{context.partitionId()}-{context.stageId()}-{context.taskAttemptId()}"
 
 
 def write_batches(task: bf.WriteTask, batches: Iterator[pa.RecordBatch]) -> list[bytes]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -48,6 +49,14 @@ _CRASHES = st.none() | st.tuples(
 )
 """None, or at which write the process dies, and how."""
 
+_RETAINED = 3
+_SERVICES = bf.Services(
+    compact_after=2,
+    clean=bf.Retention(retain=_RETAINED),
+    clean_after=1,
+    archive=bf.ArchivePolicy(4, 6),
+)
+
 Act = Callable[[bf.Table], Any]
 Crash = tuple[int, Fault] | None
 
@@ -56,6 +65,7 @@ class TableMachine(RuleBasedStateMachine):
     """One table of some kind. The numbers count over all tables: runs, steps and deaths."""
 
     kind: ClassVar[Kind]
+    writer: ClassVar[bf.WriterConfig]
     begun: ClassVar[int] = 0
     steps: ClassVar[int] = 0
     deaths: ClassVar[int] = 0
@@ -146,22 +156,25 @@ class TableMachine(RuleBasedStateMachine):
                 except bf.ConflictError:  # noqa: PERF203
                     continue
             is_conflict = not self._buckets(first).isdisjoint(self._buckets(second))
-        if (len(results) == 1) is not is_conflict or order[0] not in results:
+        # A service after the first commit may be what the second is in conflict with.
+        may_conflict = is_conflict or self.writer.services is not None
+        if order[0] not in results or (is_conflict and len(results) == 2):
+            raise AssertionError(f"{len(results)} of two committed, is_conflict={is_conflict}")
+        if len(results) == 1 and not may_conflict:
             raise AssertionError(f"{len(results)} of two committed, is_conflict={is_conflict}")
         for n, result in results.items():
             self.model.upsert(given[n])
             self.model.commit(result)
             if len(results) == 2 and not is_first_first:
                 self.entangled.add(result.instant)
+        self._forget_served()
 
     # -- services
 
     @rule(retain=st.integers(1, 4), crash=_CRASHES)
     def clean(self, retain: int, crash: Crash) -> None:
         """Delete what the last commits do not need."""
-        writes = self.table.timeline.writes.completed.instants
-        if len(writes) > retain:
-            self.model.forget(writes[-retain].requested_time)
+        self._forget(retain)
         self._serve(lambda t: t.clean(retain=retain, dry_run=False), crash)
 
     @rule(left=st.integers(1, 4), crash=_CRASHES)
@@ -292,7 +305,7 @@ class TableMachine(RuleBasedStateMachine):
         self.table = self._begin()
 
     def _begin(self, chance: int | None = None) -> bf.Table:
-        return SimulatedProcess(self.files, self.process, self.kind.writer, chance=chance).open()
+        return SimulatedProcess(self.files, self.process, self.writer, chance=chance).open()
 
     def _buckets(self, rows: list[dict[str, Any]]) -> set[tuple[str, int]]:
         located = self.table.locate(_table(rows)).to_pylist()
@@ -308,7 +321,11 @@ class TableMachine(RuleBasedStateMachine):
         """
         known = self._completed()
         result = None if crash is not None and self._die(act, crash) else act(self.table)
-        added = [instant for instant in self._completed() if instant not in known]
+        added = [
+            instant
+            for instant in self._completed()
+            if instant not in known and not self._is_compaction(instant)
+        ]
         if result is not None:
             told = [result.instant] if result.committed else []
             if told != [instant.requested_time for instant in added]:
@@ -322,6 +339,21 @@ class TableMachine(RuleBasedStateMachine):
             )
         else:
             self.model.undo()
+        self._forget_served()
+
+    def _forget_served(self) -> None:
+        """Have the model forget what a clean after a commit makes unreadable."""
+        if self.writer.services is not None:
+            self._forget(_RETAINED)
+
+    def _is_compaction(self, instant: Instant) -> bool:
+        return self.kind.is_logged and instant.action == "commit"
+
+    def _forget(self, retained: int) -> None:
+        """Have the model forget what a clean that keeps so many commits makes unreadable."""
+        writes = self.table.timeline.writes.completed.instants
+        if len(writes) > retained:
+            self.model.forget(writes[-retained].requested_time)
 
     def _serve(self, act: Act, crash: Crash, *, again: bool = False) -> None:
         """Do what changes no commit; after a crash do it `again` in another process."""
@@ -338,7 +370,7 @@ class TableMachine(RuleBasedStateMachine):
         at, fault = crash  # type: ignore[misc]
         plan = FaultPlan(at, fault, WRITE_VERBS)
         self.process += 1
-        left = strike(self.files, act, plan, process=self.process, writer=self.kind.writer)
+        left = strike(self.files, act, plan, process=self.process, writer=self.writer)
         if left is not None:
             type(self).deaths += 1
             self.files = left.store
@@ -358,9 +390,11 @@ def _table(rows: list[dict[str, Any]]) -> pa.Table:
     return pa.Table.from_pylist(rows, SCHEMA)
 
 
-def _machine_of(kind: Kind) -> type[TableMachine]:
-    return type(f"Machine{kind}", (TableMachine,), {"kind": kind})
+def _machine_of(kind: Kind, services: bf.Services | None) -> type[TableMachine]:
+    writer = replace(kind.writer, services=services)
+    return type(f"Machine{kind}", (TableMachine,), {"kind": kind, "writer": writer})
 
 
-MACHINES = {str(kind): _machine_of(kind) for kind in KINDS}
-"""One machine for each kind of table."""
+MACHINES = {str(kind): _machine_of(kind, None) for kind in KINDS}
+MACHINES |= {f"{kind}-served": _machine_of(kind, _SERVICES) for kind in KINDS}
+"""Two machines for each kind of table: in the second, services run by themselves."""

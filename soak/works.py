@@ -92,9 +92,9 @@ _NAMES: dict[type[bf.Index], str] = {
     bf.ExtendibleHashingIndex: "directory",
 }
 _LOCKS = {
-    6: bf.WriterConfig(lock="filesystem", lock_expire_minutes=10),
-    8: bf.WriterConfig(lock="process"),
-    9: bf.WriterConfig(lock="storage"),
+    6: bf.WriterConfig(lock="filesystem", lock_expire_minutes=10, services=None),
+    8: bf.WriterConfig(lock="process", services=None),
+    9: bf.WriterConfig(lock="storage", services=None),
 }
 _SIMPLE, _RING = bf.SimpleBucketIndex(2), bf.ConsistentHashingIndex(2)
 KINDS = [

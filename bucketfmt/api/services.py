@@ -10,6 +10,7 @@ from bucketfmt.arguments import (
     check_callable,
     check_choice,
     check_int,
+    check_kind,
 )
 from bucketfmt.progress import ProgressCallback
 from bucketfmt.rows.parquet.parquet_chunks import Codec
@@ -18,9 +19,11 @@ from bucketfmt.write.commit.result import CommitResult
 from bucketfmt.write.services.archiving import Archiver
 from bucketfmt.write.services.cleaning import Cleaner, CleanResult
 from bucketfmt.write.services.compaction import Compactor, StartedCompaction
-from bucketfmt.write.services.plan_archive import Kept
+from bucketfmt.write.services.maintenance import MaintainResult, Maintenance
+from bucketfmt.write.services.plan_archive import ArchivePolicy
 from bucketfmt.write.services.plan_clean import CleanPolicy, Retention
 from bucketfmt.write.services.plan_compaction import CompactionPreview
+from bucketfmt.write.services.plan_services import Services
 
 __all__ = [
     "MaintainedTable",
@@ -141,9 +144,42 @@ class MaintainedTable(WritableTable):
             LockTimeoutError: the table lock could not be acquired.
         """
         check_bool("dry_run", dry_run)
-        kept = Kept(min_commits, max_commits)
+        kept = ArchivePolicy(min_commits, max_commits)
         archiver = Archiver(self._listed_snapshot, self._transactions)
         return archiver.preview(kept) if dry_run else archiver.run(kept)
+
+    def maintain(
+        self,
+        services: Services | None = None,
+        *,
+        dry_run: bool = False,
+        progress: ProgressCallback | None = None,
+    ) -> MaintainResult:
+        """Compact, clean and archive as far as that is due.
+
+        Writes do so by themselves after a commit (`WriterConfig.services`). A compaction or a clean
+        that another process is executing is left to that process, and one that Hudi planned is left
+        to Hudi: `compact` and `clean` complete it.
+
+        Args:
+            services: When a service is due; by default as in `WriterConfig`, or `Services()`.
+            dry_run: Write nothing, and return what would be done.
+            progress: Called as files are written and deleted.
+
+        Raises:
+            CorruptError: an instant, or a file of a service, is damaged.
+            UnsupportedError: tables of this kind cannot be written.
+            LockTimeoutError: the table lock could not be acquired.
+            CommitUnknownError: the store failed, and the compaction may have taken effect.
+        """
+        check_bool("dry_run", dry_run)
+        if progress is not None:
+            check_callable("progress", progress)
+        wanted = self._writer_config.services if services is None else services
+        wanted = Services() if wanted is None else wanted
+        check_kind("services", wanted, Services, "a value such as Services(compact_after=10)")
+        maintenance = Maintenance(self._listed_snapshot, self._transactions, wanted)
+        return maintenance.preview() if dry_run else maintenance.run(progress=progress)
 
 
 def check_service(min_log_files: object, codec: object = None, progress: object = None) -> None:

@@ -41,6 +41,7 @@ from bucketfmt.write.rows.schema_change import Missing
 from bucketfmt.write.rows.started_write import StartedWrite, WriteOptions, check_idempotency_key
 from bucketfmt.write.rows.write_task import WriteTask
 from bucketfmt.write.rows.writer import TableWriter
+from bucketfmt.write.services.maintenance import Maintenance
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -142,7 +143,15 @@ class WritableTable(ReadableTable):
             self._transactions,
             concurrency=self._writer_config.concurrency,
             pin_index=self._writer_config.pin_index,
+            maintenance=self._maintenance,
         )
+
+    @cached_property
+    def _maintenance(self) -> Maintenance | None:
+        services = self._writer_config.services
+        if services is None:
+            return None
+        return Maintenance(self._listed_snapshot, self._transactions, services)
 
     @cached_property
     def metadata_table(self) -> MetadataPartitions:

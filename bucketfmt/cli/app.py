@@ -69,6 +69,10 @@ COMMANDS = {
     ),
     "upsert": (f"{_ROOM}.writing", "Write the rows of files to a table, as one commit."),
     "delete": (f"{_ROOM}.writing", "Delete rows by key or by filter, or drop partitions."),
+    "maintain": (
+        f"{_ROOM}.services",
+        "Compact, clean and archive as far as that is due, as writes do after a commit.",
+    ),
     "compact": (
         f"{_ROOM}.services",
         "Merge the log files of a merge-on-read table into new base files.",

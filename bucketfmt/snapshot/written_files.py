@@ -30,6 +30,7 @@ __all__ = [
 IDEMPOTENCY_KEY = "bucketfmt.idempotency_key"
 """Entry of a commit's `extraMetadata`."""
 
+_NO_COMMIT = (None, "", "null")  # Hudi spells the commit before a new file group "null"
 _NamedFile = tuple[str, str, str, BaseFileName | LogFileName, int, int, int, int]
 
 
@@ -55,6 +56,8 @@ class CommitRecord:
     `rehash` is how it changed the number of buckets, if it did; `migration` is what it says of the
     bucket index that it moved partitions to.
     `idempotency_key` is what its writer gave it, if it is bucketfmt's.
+    `retires` is whether files of earlier instants are read no more once it is completed: it wrote
+    base files of known file groups, or replaced file groups.
     `rewritten_until` is the newest write whose rows it has, if it changed buckets.
     """
 
@@ -69,6 +72,12 @@ class CommitRecord:
     migration: str | None = None
     idempotency_key: str | None = None
     rewritten_until: str | None = None
+    retires: bool = False
+
+    @property
+    def writes_logs(self) -> bool:
+        """Whether it wrote log files."""
+        return any(isinstance(file[3], LogFileName) for file in self.files)
 
     @classmethod
     def from_metadata(
@@ -84,7 +93,7 @@ class CommitRecord:
             UnsafePathError: a file path in it would leave the table.
             CorruptError: it has a malformed entry about a change of buckets.
         """
-        files = []
+        files, retires = [], bool(metadata.compacted)
         for partition_path, stats in metadata.partition_to_write_stats.items():
             for stat in stats:
                 if not stat.path:
@@ -93,6 +102,7 @@ class CommitRecord:
                 name = find_data_file_name(path.rpartition("/")[2])
                 if name is None:
                     continue
+                retires |= isinstance(name, BaseFileName) and stat.prev_commit not in _NO_COMMIT
                 offset = max(stat.log_offset or 0, 0)
                 size = max(stat.file_size_in_bytes or 0, 0)
                 counts = (stat.num_writes, stat.num_deletes)
@@ -115,6 +125,7 @@ class CommitRecord:
             migration=extra.get(MIGRATION) or None,
             idempotency_key=extra.get(IDEMPOTENCY_KEY),
             rewritten_until=find_rewritten_until(extra),
+            retires=retires or bool(replaced),
         )
 
 

@@ -12,12 +12,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 
 from bucketfmt_spark.engine.executors import check_executors, map_batches
 from bucketfmt_spark.engine.spark_types import arrow_for_spark, as_spark_takes_it, spark_schema
 
-__all__ = ["PackedTasks", "number_tasks", "pack_by_size", "task_frame"]
+__all__ = ["PackedTasks", "number_tasks", "pack_by_size", "task_frame", "task_token"]
 
 _TASK_BYTES = 128 << 20  # as spark.sql.files.maxPartitionBytes
 _OPEN_BYTES = 4 << 20  # as spark.sql.files.openCostInBytes
@@ -115,3 +116,11 @@ def task_frame(
     tasks = len(packed[0])
     frame = spark.range(0, tasks, 1, max(tasks, 1))
     return map_batches(frame, run, spark_schema(accepted))
+
+
+def task_token() -> str:
+    """Return the write token of this attempt of a task, which no other attempt has."""
+    context = TaskContext.get()
+    if context is None:
+        raise RuntimeError("task_token was called outside a Spark task; call it in mapInArrow")
+    return f"{context.partitionId()}-{context.stageId()}-{context.taskAttemptId()}"

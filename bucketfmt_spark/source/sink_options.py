@@ -15,6 +15,7 @@ _WRITER = ("lock", "concurrency")
 _LOCKS = ("auto", "storage", "filesystem")
 _ENCODING = ("codec", "log_format")
 _KNOWN = (
+    "services",
     "operation",
     "evolve",
     "missing",
@@ -31,7 +32,8 @@ class SinkOptions(TableOptions):
     They are those of `TableOptions`; `operation` as in `write`, by default upsert, or
     insert_overwrite_table where Spark overwrites; `evolve` (true or false), `missing`, `codec`,
     `log_format` and `idempotency_key` as in `bucketfmt.WriteArguments`; `lock`
-    and `concurrency` as in `bucketfmt.WriterConfig`.
+    and `concurrency` as in `bucketfmt.WriterConfig`; `services` (true, the default, or
+    false): whether services that are due run after a commit.
     """
 
     def __init__(self, options: Mapping[str, str], *, overwrite: bool) -> None:
@@ -64,6 +66,8 @@ class SinkOptions(TableOptions):
     def open(self) -> bf.Table:
         """Open the table for writing."""
         writer: dict[str, Any] = {name: self.given[name] for name in _WRITER if name in self.given}
+        if not self.is_true("services", default=True):
+            writer["services"] = None
         return bf.open(self.path, self.storage, writer=bf.WriterConfig(**writer))
 
     @property

@@ -49,13 +49,13 @@ class TableOptions:
         """Open the table."""
         return bf.open(self.path, self.storage)
 
-    def is_true(self, name: str) -> bool:
-        """Return the value of an option that is true or false; false if it is not given.
+    def is_true(self, name: str, *, default: bool = False) -> bool:
+        """Return the value of an option that is true or false; `default` if it is not given.
 
         Raises:
             ValueError: the text is neither true nor false.
         """
-        text = self.given.get(name, "false").lower()
+        text = self.given.get(name, str(default)).lower()
         if text not in ("true", "false"):
             raise ValueError(f"{name} is true or false, not {text!r}")
         return text == "true"

@@ -16,7 +16,7 @@ from tests.write.models import Model
 __all__ = ["crashes", "is_as", "open_on"]
 
 # Heartbeats that never come, and a lock that leaves nothing: only the work itself is struck.
-_QUIET = bf.WriterConfig(lock="process", heartbeat_interval_s=100_000.0)
+_QUIET = bf.WriterConfig(lock="process", heartbeat_interval_s=100_000.0, services=None)
 
 
 def open_on(store: Store) -> bf.Table:

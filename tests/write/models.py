@@ -9,9 +9,11 @@ import pyarrow as pa
 
 import bucketfmt as bf
 
-__all__ = ["REGIONS", "SCHEMA", "Model", "assert_reads_as", "rows"]
+__all__ = ["NO_SERVICES", "REGIONS", "SCHEMA", "Model", "assert_reads_as", "rows"]
 
 REGIONS = ("us", "eu", "ap")
+NO_SERVICES = bf.WriterConfig(services=None)
+"""For tests about services that they call themselves."""
 SCHEMA = pa.schema(
     [
         ("id", pa.string()),

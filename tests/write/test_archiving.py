@@ -22,7 +22,7 @@ from bucketfmt.timeline.load import load_commit_metadata
 from bucketfmt.timeline.timeline import Instant
 from bucketfmt.timeline.transitions import put_completed, put_inflight
 from tests.write.crashes import crashes, is_as
-from tests.write.models import SCHEMA, Model, assert_reads_as, rows
+from tests.write.models import NO_SERVICES, SCHEMA, Model, assert_reads_as, rows
 
 pytestmark = pytest.mark.rotated
 
@@ -41,6 +41,7 @@ def make(
         index=bf.SimpleBucketIndex(1),
         table_type=table_type,  # type: ignore[arg-type]
         table_version=version,
+        writer=NO_SERVICES,
     )
     model = Model()
     for ts in range(writes):
@@ -189,7 +190,7 @@ def test_an_idempotency_key_is_found_in_the_archive(tmp_path: Path, version: int
         write(table, model, ts)
     table.archive(min_commits=1, max_commits=1)
     assert first.instant not in [i.requested_time for i in table.timeline.instants]
-    for again in (table, bf.open(table.uri)):
+    for again in (table, bf.open(table.uri, writer=NO_SERVICES)):
         result = again.upsert(rows(range(99), ts=99), idempotency_key="load 1")
         assert (result.repeated, result.instant) == (True, first.instant)
         assert result.files == first.files

@@ -11,7 +11,7 @@ import pytest
 
 import bucketfmt as bf
 from bucketfmt.errors import CorruptError
-from bucketfmt.format.timeline.plans import CleanerPlan, encode_cleaner_plan
+from bucketfmt.format.timeline.plans import OWN_PLAN, CleanerPlan, encode_cleaner_plan
 from bucketfmt.format.timeline.service_metadata import (
     CleanMetadata,
     SavepointMetadata,
@@ -25,7 +25,7 @@ from bucketfmt.write.services.cleaning import Cleaner
 from bucketfmt.write.services.compaction import Compactor
 from bucketfmt.write.services.plan_clean import Retention
 from tests.write.crashes import crashes, is_as
-from tests.write.models import REGIONS, SCHEMA, Model, assert_reads_as, rows
+from tests.write.models import NO_SERVICES, REGIONS, SCHEMA, Model, assert_reads_as, rows
 
 pytestmark = pytest.mark.rotated
 
@@ -46,6 +46,7 @@ def make(
         index=bf.SimpleBucketIndex(1),
         table_type=table_type,  # type: ignore[arg-type]
         table_version=version,
+        writer=NO_SERVICES,
     )
     model = Model()
     for ts in range(writes):
@@ -93,7 +94,7 @@ def test_the_last_commits_can_still_be_read(tmp_path: Path, version: int) -> Non
     assert (set(result.files), result.bytes) == (gone, planned.bytes)
     assert_reads_as(table.uri, model)
     for instant, view in list(zip(done, views, strict=True))[2:]:
-        again = bf.open(table.uri).scan(as_of=instant.requested_time)
+        again = bf.open(table.uri, writer=NO_SERVICES).scan(as_of=instant.requested_time)
         assert again.to_arrow().sort_by("id").equals(view)
     [clean] = table.timeline.completed.instants[-1:]
     assert (clean.action, (clean.requested_time,)) == ("clean", result.instants)
@@ -127,7 +128,7 @@ def test_plan_and_metadata_say_what_was_done(tmp_path: Path, version: int) -> No
         for info in files
     }
     assert paths == {f"file:{table.uri}/{path}" for path in result.files}
-    assert (plan.partitions_to_be_deleted, plan.extra_metadata) == ([], {})
+    assert (plan.partitions_to_be_deleted, plan.extra_metadata) == ([], OWN_PLAN)
 
     metadata = load_instant_content(table.store, table.config, clean)
     assert isinstance(metadata, CleanMetadata)
@@ -227,7 +228,10 @@ def test_files_of_savepoints_stay(tmp_path: Path, version: int) -> None:
     clean = table.timeline.of("clean").instants[0]
     metadata = load_instant_content(table.store, table.config, clean)
     assert isinstance(metadata, CleanMetadata)
-    assert metadata.extra_metadata == {"savepointed_timestamps": saved.requested_time}
+    assert metadata.extra_metadata == {
+        **OWN_PLAN,
+        "savepointed_timestamps": saved.requested_time,
+    }
     assert_reads_as(table.uri, model)
     assert table.scan(as_of=saved.requested_time).count() == 10
 

@@ -26,7 +26,7 @@ from bucketfmt.write.rows.started_write import StartedWrite
 from bucketfmt.write.services.compaction import Compactor
 from bucketfmt.write.services.plan_compaction import plan_compaction
 from tests.write.crashes import crashes, is_as
-from tests.write.models import REGIONS, SCHEMA, Model, assert_reads_as, rows
+from tests.write.models import NO_SERVICES, REGIONS, SCHEMA, Model, assert_reads_as, rows
 
 pytestmark = pytest.mark.rotated
 
@@ -51,6 +51,7 @@ def make(
         table_type="MERGE_ON_READ",
         table_version=version,
         properties=properties,
+        writer=NO_SERVICES,
     )
     model = Model()
     for given in (rows(range(60), ts=1), rows(range(30, 90), ts=2, price=2.0)):
@@ -198,7 +199,7 @@ def test_what_is_written_after_scheduling_is_kept(tmp_path: Path, version: int) 
 def test_a_write_under_way_while_a_compaction_is_scheduled(tmp_path: Path, version: int) -> None:
     """Its log file is in no plan: from version 8 on it is kept, before it is a conflict."""
     table, model = make(tmp_path / "t", version)
-    writer = bf.open(table.uri)
+    writer = bf.open(table.uri, writer=NO_SERVICES)
     given = rows(range(30, 60), ts=4, price=7.0)
     scheduled: list[str | None] = []
 
@@ -228,7 +229,7 @@ def test_a_write_under_way_while_a_compaction_is_scheduled(tmp_path: Path, versi
 def test_a_write_that_knew_the_plan_is_no_conflict(tmp_path: Path) -> None:
     table, model = make(tmp_path / "t", 6)
     compactor(table).schedule()
-    writer = bf.open(table.uri)
+    writer = bf.open(table.uri, writer=NO_SERVICES)
     begin = writer._transactions.begin
 
     def begin_and_be_overtaken(*arguments: object) -> object:
@@ -257,7 +258,7 @@ def test_slices_can_be_rewritten_elsewhere_and_twice(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="a receipt for each"):
         begun.publish(receipts[1:])
     with pytest.raises(bf.ConflictError, match="being executed"):
-        bf.open(table.uri).compact()
+        bf.open(table.uri, writer=NO_SERVICES).compact()
     result = begun.publish([receipts[0], wasted, *receipts[1:]])
     assert len(result.files) == len(receipts)
     assert all("-0-8_" in path for path in result.files)
@@ -371,9 +372,9 @@ def test_a_plan_names_only_what_completed_instants_wrote(tmp_path: Path, version
     """A write under way is then taken back, and its files with it."""
     table, model = make(tmp_path / "t", version)
     before = listed_logs(Path(table.uri))
-    started = begin_to_log(bf.open(table.uri))
+    started = begin_to_log(bf.open(table.uri, writer=NO_SERVICES))
     assert listed_logs(Path(table.uri)) > before
-    scheduled = compactor(bf.open(table.uri)).schedule()
+    scheduled = compactor(bf.open(table.uri, writer=NO_SERVICES)).schedule()
     plan = load_plan(table, scheduled)
     assert {name for each in plan.operations for name in each.delta_file_paths} == before
     started.abort()
@@ -382,7 +383,7 @@ def test_a_plan_names_only_what_completed_instants_wrote(tmp_path: Path, version
     table.upsert(later)  # named after the plan, in version 6
     model.upsert(later)
     assert table.check(depth="full").status == "clean"
-    done = bf.open(table.uri).compact()
+    done = bf.open(table.uri, writer=NO_SERVICES).compact()
     assert done is not None
     assert done.instant == scheduled
     assert_reads_as(table.uri, model)
@@ -396,7 +397,7 @@ def test_what_an_archived_commit_or_a_rollback_logged_is_planned(
     table, model = make(tmp_path / "t", 6)
     root = Path(table.uri)
     before = listed_logs(root)
-    dead = begin_to_log(bf.open(table.uri))
+    dead = begin_to_log(bf.open(table.uri, writer=NO_SERVICES))
     failed = listed_logs(root) - before
     dead._transaction.heartbeat.abandon()
     Path(table.uri, ".hoodie/.heartbeat", dead.instant).unlink()
@@ -406,8 +407,8 @@ def test_what_an_archived_commit_or_a_rollback_logged_is_planned(
         assert table.archive(min_commits=1, max_commits=1)
     # The block that cancels the failed write goes along with it once both are before the timeline.
     wanted = listed_logs(root) - (set() if is_archived else failed)
-    started = begin_to_log(bf.open(table.uri))
-    plan = load_plan(table, compactor(bf.open(table.uri)).schedule())
+    started = begin_to_log(bf.open(table.uri, writer=NO_SERVICES))
+    plan = load_plan(table, compactor(bf.open(table.uri, writer=NO_SERVICES)).schedule())
     assert {name for each in plan.operations for name in each.delta_file_paths} == wanted
     started.abort()
     assert table.compact() is not None
@@ -451,7 +452,7 @@ def test_a_plan_that_names_a_file_taken_back_is_found_and_executed(
             model.upsert(rows(range(3), ts=ts))
         table.archive(min_commits=1, max_commits=1)
     gone = plan_with(table, scheduled, "7-0-7")
-    table = bf.open(table.uri)
+    table = bf.open(table.uri, writer=NO_SERVICES)
     assert sorted(table.scan(["id", "ts"]).to_arrow().to_pylist(), key=str) == sorted(
         ({"id": row["id"], "ts": row["ts"]} for row in model.rows.values()), key=str
     )
@@ -476,8 +477,8 @@ def test_a_write_that_a_plan_names_is_taken_back(tmp_path: Path, has_logs: bool)
     table, model = make(tmp_path / "t", 6)
     if not has_logs:
         table.compact()
-    started = begin_to_log(bf.open(table.uri))
-    snapshot = bf.open(table.uri)._snapshot()
+    started = begin_to_log(bf.open(table.uri, writer=NO_SERVICES))
+    snapshot = bf.open(table.uri, writer=NO_SERVICES)._snapshot()
     plan = plan_compaction(snapshot.slices_of(snapshot.partitions), ())
     scheduled = table._transactions.clock.next_time([])
     put_requested(table.store, table.config, scheduled, "compaction", plan)
@@ -485,7 +486,7 @@ def test_a_write_that_a_plan_names_is_taken_back(tmp_path: Path, has_logs: bool)
         started.publish(list(started.task.write(rows([31], ts=4), "0-0-1")))
     table.upsert(later := rows(range(40, 50), ts=5))
     model.upsert(later)
-    (finding,) = bf.open(table.uri).check().findings
+    (finding,) = bf.open(table.uri, writer=NO_SERVICES).check().findings
     assert (finding.id, finding.instants) == ("T007", (scheduled,))
     done = table.compact()
     assert done is not None
@@ -504,7 +505,7 @@ def test_a_plan_whose_files_are_gone_says_so(tmp_path: Path) -> None:
     with pytest.raises(CorruptError):
         table.compact()
     aside.rename(victim)
-    assert bf.open(table.uri).compact() is not None
+    assert bf.open(table.uri, writer=NO_SERVICES).compact() is not None
 
 
 def test_a_hostile_plan_leads_nowhere(tmp_path: Path) -> None:

@@ -33,8 +33,9 @@ from bucketfmt.write.metadata.statistics_records import (
     partition_stats,
 )
 from bucketfmt.write.properties.plan_create import TableType
-from bucketfmt.write.services.plan_archive import Kept
+from bucketfmt.write.services.plan_archive import ArchivePolicy
 from tests.write.metadata_records import assert_in_step, records_of
+from tests.write.models import NO_SERVICES
 
 Copy = Callable[[str, str], Path]
 HUDI_VERSIONS = ("0.15.0", "1.0.2", "1.2.0")
@@ -171,7 +172,9 @@ def test_columns_that_lose_their_statistics_hide_no_rows(tmp_path: Path) -> None
 @pytest.mark.rotated(0)
 @pytest.mark.parametrize("version", HUDI_VERSIONS)
 def test_every_change_is_in_the_metadata_table(golden_copy: Copy, version: str) -> None:
-    table = bf.open(golden_copy(version, "mdt_bucket"), index=bf.SimpleBucketIndex(4))
+    table = bf.open(
+        golden_copy(version, "mdt_bucket"), index=bf.SimpleBucketIndex(4), writer=NO_SERVICES
+    )
     listed = table.config.metadata_partitions
     before = table.scan().to_arrow()
     some = before.slice(0, 30)
@@ -206,9 +209,9 @@ def test_the_metadata_table_does_not_grow(
 ) -> None:
     """It is compacted after some delta commits, and cleaned and archived after compactions."""
     monkeypatch.setattr(metadata_services, "_DELTA_COMMITS", 2)
-    monkeypatch.setattr(metadata_services, "_KEPT", Kept(2, 3))
+    monkeypatch.setattr(metadata_services, "_KEPT", ArchivePolicy(2, 3))
     root = golden_copy(version, "mdt_bucket")
-    table = bf.open(root, index=bf.SimpleBucketIndex(4))
+    table = bf.open(root, index=bf.SimpleBucketIndex(4), writer=NO_SERVICES)
     some = table.scan().to_arrow().slice(0, 10)
     counts = []
     for _ in range(11):
@@ -248,6 +251,7 @@ def make(path: Path, version: int, kind: str = "COPY_ON_WRITE") -> bf.Table:
         index=bf.SimpleBucketIndex(2),
         table_type=kind,  # type: ignore[arg-type]
         table_version=version,
+        writer=NO_SERVICES,
     )
 
 
@@ -370,7 +374,7 @@ def test_a_restore_makes_it_anew(tmp_path: Path, version: int) -> None:
 
 def test_partitions_that_cannot_be_kept_are_removed(golden_copy: Copy) -> None:
     root = golden_copy("1.2.0", "mdt_bucket")
-    table = bf.open(root, index=bf.SimpleBucketIndex(4))
+    table = bf.open(root, index=bf.SimpleBucketIndex(4), writer=NO_SERVICES)
     path = root / ".hoodie/hoodie.properties"
     name = "hoodie.table.metadata.partitions="
     path.write_text(path.read_text().replace(name, f"{name}secondary_index_by_name,", 1))

@@ -13,7 +13,7 @@ from bucketfmt.snapshot.written_files import CommitRecord
 from bucketfmt.timeline.timeline import Instant, Timeline
 from bucketfmt.write.services.plan_archive import (
     ArchiveBasis,
-    Kept,
+    ArchivePolicy,
     find_archived_before,
     plan_archive,
 )
@@ -61,7 +61,7 @@ def times(instants: Sequence[Instant]) -> list[str]:
     ],
 )
 def test_the_timeline_bounds_what_goes(timeline: Timeline, expected: list[str]) -> None:
-    assert times(plan_archive(ArchiveBasis(timeline, ()), Kept(2, 3))) == expected
+    assert times(plan_archive(ArchiveBasis(timeline, ()), ArchivePolicy(2, 3))) == expected
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_a_commit_that_alone_says_something_stays(
 ) -> None:
     timeline = timeline_of("10", "11", "12", "13", "14")
     basis = ArchiveBasis(timeline, commits, still_listed={OLD_GROUP})
-    assert times(plan_archive(basis, Kept(2, 3))) == expected
+    assert times(plan_archive(basis, ArchivePolicy(2, 3))) == expected
 
 
 def test_what_a_dead_archival_left_goes_first() -> None:
@@ -149,7 +149,7 @@ def _hidden(basis: ArchiveBasis) -> set[tuple[str, str]]:
 def test_the_active_timeline_still_decides_all_it_did(
     basis: ArchiveBasis, min_commits: int, more: int
 ) -> None:
-    kept = Kept(min_commits, min_commits + more)
+    kept = ArchivePolicy(min_commits, min_commits + more)
     planned = plan_archive(basis, kept)
     left = basis.without(planned)
     before, after = basis.timeline.writes.completed, left.timeline.writes.completed

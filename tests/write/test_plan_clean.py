@@ -14,6 +14,7 @@ from bucketfmt.errors import CorruptError, UnsafePathError, UnsupportedError
 from bucketfmt.format.names.instants import State
 from bucketfmt.format.names.names import FileGroupId, find_data_file_name
 from bucketfmt.format.timeline.plans import (
+    OWN_PLAN,
     ActionInstant,
     CleanerPlan,
     CleanFileInfo,
@@ -280,7 +281,7 @@ def test_the_whole_plan(root: str, absolute: str) -> None:
             "p": [CleanFileInfo(file_path=f"{absolute}/{base(n).path}") for n in (1, 3)],
             "q": [CleanFileInfo(file_path=f"{absolute}/{other[0].path}")],
         },
-        extra_metadata={"savepointed_timestamps": f"{t(2)},{t(3)}"},
+        extra_metadata={**OWN_PLAN, "savepointed_timestamps": f"{t(2)},{t(3)}"},
     )
     by_versions = plan_clean(basis, Retention(BY_VERSIONS, 4))
     assert by_versions is not None

@@ -142,6 +142,7 @@ def make(tmp_path: Path, table_type: Literal["COPY_ON_WRITE", "MERGE_ON_READ"]) 
         ordering=["ts"],
         index=bf.SimpleBucketIndex(2),
         table_type=table_type,
+        writer=bf.WriterConfig(services=None),
     )
     for ts in range(_COMMITS):
         table.upsert(rows(range(30), ts))
@@ -149,7 +150,8 @@ def make(tmp_path: Path, table_type: Literal["COPY_ON_WRITE", "MERGE_ON_READ"]) 
 
 
 def opened(store: CountedStore) -> Table:
-    return Table(store, load_config(store, DEFAULT_LIMITS), DEFAULT_LIMITS, None)
+    writer = bf.WriterConfig(services=None)
+    return Table(store, load_config(store, DEFAULT_LIMITS), DEFAULT_LIMITS, None, writer)
 
 
 def test_requests_of_reads(store: CountedStore, ticks: Ticks) -> None:

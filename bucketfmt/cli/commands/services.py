@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+import bucketfmt
 from bucketfmt.cli.commands.writing import (
     CodecOption,
     DryRun,
@@ -22,7 +23,7 @@ from bucketfmt.cli.options import IndexOption, Output, OutputOption, StorageOpti
 from bucketfmt.cli.progress import shown_progress
 from bucketfmt.cli.render import size_text
 
-__all__ = ["archive", "clean", "compact", "restore", "rollback", "savepoint"]
+__all__ = ["archive", "clean", "compact", "maintain", "restore", "rollback", "savepoint"]
 
 app = typer.Typer()
 
@@ -32,6 +33,64 @@ class Policy(str, Enum):
 
     KEEP_LATEST_COMMITS = "KEEP_LATEST_COMMITS"
     KEEP_LATEST_FILE_VERSIONS = "KEEP_LATEST_FILE_VERSIONS"
+
+
+@app.command()
+def maintain(
+    table: TableArgument,
+    compact_after: Annotated[
+        int,
+        typer.Option(
+            "--compact-after", min=1, help="Compact after so many commits with log files."
+        ),
+    ] = 5,
+    retain: Annotated[
+        int, typer.Option("--retain", min=1, help="Clean, and keep the files of so many commits.")
+    ] = 10,
+    clean_after: Annotated[
+        int, typer.Option("--clean-after", min=1, help="Clean after so many commits.")
+    ] = 5,
+    min_commits: Annotated[
+        int, typer.Option("--min-commits", min=1, help="Archive, and leave so many commits.")
+    ] = 20,
+    max_commits: Annotated[
+        int, typer.Option("--max-commits", min=1, help="Archive if there are more commits.")
+    ] = 30,
+    dry_run: DryRun = False,
+    lock: LockOption = Lock.AUTO,
+    output: OutputOption = Output.TEXT,
+    storage_option: StorageOption = None,
+    index: IndexOption = None,
+) -> None:
+    """Compact, clean and archive as far as that is due, as writes do after a commit."""
+    opened = open_to_write(table, storage_option, index, lock)
+    services = bucketfmt.Services(
+        compact_after=compact_after,
+        clean=bucketfmt.Retention(retain=retain),
+        clean_after=clean_after,
+        archive=bucketfmt.ArchivePolicy(min_commits, max_commits),
+    )
+    with shown_progress("maintaining") as progress:
+        found = opened.maintain(services, dry_run=dry_run, progress=progress)
+    facts: dict[str, object] = {}
+    if isinstance(found.compaction, bucketfmt.CompactionPreview):
+        facts["file groups to compact"] = found.compaction.file_groups
+    elif found.compaction is not None:
+        facts["compaction"] = found.compaction.instant
+    if found.clean is not None:
+        what = "files to delete" if dry_run else "files deleted"
+        facts[what] = f"{len(found.clean.files)}, {size_text(found.clean.bytes)}"
+    if found.archived:
+        facts["instants to archive" if dry_run else "instants archived"] = len(found.archived)
+    if output is Output.TEXT and not facts:
+        print("nothing is due")
+        return
+    value = {
+        "compaction": None if found.compaction is None else asdict(found.compaction),
+        "clean": None if found.clean is None else asdict(found.clean),
+        "archived": [instant.requested_time for instant in found.archived],
+    }
+    print_outcome(value, facts, output, dry_run=dry_run)
 
 
 @app.command()

@@ -106,6 +106,12 @@ ConcurrencyOption = Annotated[
         "--concurrency", help="Of two writes to one bucket, one is tried again, or both log rows."
     ),
 ]
+ServicesOption = Annotated[
+    bool,
+    typer.Option(
+        "--services/--no-services", help="Then compact, clean and archive, as far as that is due."
+    ),
+]
 MetadataTableOption = Annotated[
     bool,
     typer.Option(
@@ -173,6 +179,7 @@ def upsert(
     log_format: LogFormatOption = LogFormat.AVRO,
     dry_run: DryRun = False,
     lock: LockOption = Lock.AUTO,
+    services: ServicesOption = True,
     concurrency: ConcurrencyOption = Concurrency.OPTIMISTIC,
     drop_metadata_table: MetadataTableOption = False,
     output: OutputOption = Output.TEXT,
@@ -180,7 +187,9 @@ def upsert(
     index: IndexOption = None,
 ) -> None:
     """Write the rows of files to a table, as one commit."""
-    opened = open_to_write(table, storage_option, index, lock, concurrency, drop_metadata_table)
+    opened = open_to_write(
+        table, storage_option, index, lock, concurrency, drop_metadata_table, services
+    )
     if dry_run:
         print_plan(_plan(opened, files, format_), output)
         return
@@ -217,6 +226,7 @@ def delete(
     log_format: LogFormatOption = LogFormat.AVRO,
     dry_run: DryRun = False,
     lock: LockOption = Lock.AUTO,
+    services: ServicesOption = True,
     concurrency: ConcurrencyOption = Concurrency.OPTIMISTIC,
     drop_metadata_table: MetadataTableOption = False,
     output: OutputOption = Output.TEXT,
@@ -224,7 +234,9 @@ def delete(
     index: IndexOption = None,
 ) -> None:
     """Delete rows by key or by filter, or drop partitions."""
-    opened = open_to_write(table, storage_option, index, lock, concurrency, drop_metadata_table)
+    opened = open_to_write(
+        table, storage_option, index, lock, concurrency, drop_metadata_table, services
+    )
     found = given_keys(keys, keys_from)
     if [bool(found), bool(filter_), bool(partition)].count(True) != 1:
         raise typer.BadParameter("give KEY... (or --keys-from), --filter, or --partition")
@@ -252,6 +264,7 @@ def open_to_write(
     lock: Lock = Lock.AUTO,
     concurrency: Concurrency = Concurrency.OPTIMISTIC,
     drop_metadata_table: bool = False,
+    services: bool = False,
 ) -> bucketfmt.Table:
     """Open the table of a writing command."""
     return bucketfmt.open(
@@ -262,6 +275,7 @@ def open_to_write(
             lock=lock.value,
             concurrency=concurrency.value,
             metadata_table="drop" if drop_metadata_table else "sync",
+            services=bucketfmt.Services() if services else None,
         ),
     )
 

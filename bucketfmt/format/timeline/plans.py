@@ -22,6 +22,7 @@ from bucketfmt.format.timeline.timeline_record import (
 )
 
 __all__ = [
+    "OWN_PLAN",
     "ActionInstant",
     "CleanFileInfo",
     "CleanerPlan",
@@ -52,6 +53,10 @@ __all__ = [
     "encode_restore_plan",
     "encode_rollback_plan",
 ]
+
+
+OWN_PLAN: Mapping[str, str] = {"bucketfmt.planned": "true"}
+"""Entry of `extraMetadata` in the plans of this package, which tells them from plans of Hudi."""
 
 
 class SliceInfo(TimelineRecord, frozen=True, kw_only=True):
@@ -138,6 +143,11 @@ class CompactionPlan(TimelineRecord, frozen=True, kw_only=True):
     preserve_hoodie_metadata: bool = False
     missing_schedule_partitions: Sequence[str] = []
 
+    @property
+    def is_own(self) -> bool:
+        """Whether this package made the plan."""
+        return self.extra_metadata.items() >= OWN_PLAN.items()
+
 
 class ActionInstant(TimelineRecord, frozen=True, kw_only=True):
     """An instant: its requested time, action, and state in upper case."""
@@ -165,6 +175,11 @@ class CleanerPlan(TimelineRecord, frozen=True, kw_only=True):
     file_paths_to_be_deleted_per_partition: Mapping[str, Sequence[CleanFileInfo]] = {}
     partitions_to_be_deleted: Sequence[str] = []
     extra_metadata: Mapping[str, str] = {}
+
+    @property
+    def is_own(self) -> bool:
+        """Whether this package made the plan."""
+        return self.extra_metadata.items() >= OWN_PLAN.items()
 
 
 class InstantInfo(TimelineRecord, frozen=True, kw_only=True):

@@ -29,6 +29,7 @@ from bucketfmt.timeline.storage_based_lock import ReleasedLease, StorageBasedLoc
 from bucketfmt.write.commit.non_blocking import Concurrency
 from bucketfmt.write.commit.transactions import Transactions
 from bucketfmt.write.metadata.keeper import MetadataKeeper, MetadataPolicy
+from bucketfmt.write.services.plan_services import Services
 
 __all__ = ["WriterConfig", "open_transactions"]
 
@@ -66,6 +67,9 @@ class WriterConfig:
             `refuse`: the table is not written to.
         pin_index: Whether a write records the index of a table that does not record it, once the
             index is proved for every partition. See `Table.pin_index`.
+        services: The compaction, cleaning and archiving that run by themselves after a commit of
+            rows, once they are due (`Services`); None: none does. They never fail the commit: an
+            error is logged by the logger `bucketfmt`.
         machine: That the writer runs on; another one for tests.
         process: The process that made this value. Set by itself.
 
@@ -83,6 +87,7 @@ class WriterConfig:
     concurrency: Concurrency = "optimistic"
     metadata_table: MetadataPolicy = "sync"
     pin_index: bool = True
+    services: Services | None = field(default=Services())
     machine: Machine = field(default=Machine(), repr=False)
     process: str = field(default_factory=this_process, init=False, repr=False, compare=False)
 
@@ -98,6 +103,8 @@ class WriterConfig:
         check_choice("concurrency", self.concurrency, ("optimistic", "non_blocking"))
         check_choice("metadata_table", self.metadata_table, get_args(MetadataPolicy))
         check_bool("pin_index", self.pin_index)
+        if self.services is not None:
+            check_kind("services", self.services, Services, "a value such as Services(), or None")
         check_kind("machine", self.machine, Machine, "a Machine")
 
 

@@ -29,7 +29,7 @@ from bucketfmt.timeline.history_writer import compact_history, delete_active, pu
 from bucketfmt.timeline.load import load_compaction_plan, load_requested_content
 from bucketfmt.timeline.timeline import Instant, Timeline
 from bucketfmt.write.commit.locked_table import LockedTable
-from bucketfmt.write.services.plan_archive import ArchiveBasis, Kept, plan_archive
+from bucketfmt.write.services.plan_archive import ArchiveBasis, ArchivePolicy, plan_archive
 from bucketfmt.write.services.plan_clean import cleaned, parse_clean_plan
 from bucketfmt.write.services.plan_compaction import plan_compaction
 
@@ -38,7 +38,7 @@ __all__ = ["serve_metadata_table"]
 _DELTA_COMMITS = 10  # hoodie.metadata.compact.max.delta.commits
 _COMPACTION_SUFFIX, _CLEAN_SUFFIX = "001", "002"  # of instants until table version 6
 _SLICES_KEPT = 2
-_KEPT = Kept()
+_KEPT = ArchivePolicy()
 _POLICY = "KEEP_LATEST_FILE_VERSIONS"
 
 

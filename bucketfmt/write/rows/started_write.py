@@ -22,12 +22,13 @@ from bucketfmt.arguments import (
     check_text,
     check_texts,
 )
+from bucketfmt.format.names.instants import State
 from bucketfmt.format.timeline.commit_metadata import CommitMetadata
 from bucketfmt.format.timeline.write_operation import WriteOperation
 from bucketfmt.progress import ProgressCallback
 from bucketfmt.snapshot.written_files import IDEMPOTENCY_KEY
 from bucketfmt.table.pinned import PinnedTable
-from bucketfmt.timeline.timeline import Timeline
+from bucketfmt.timeline.timeline import Instant, Timeline
 from bucketfmt.write.commit.non_blocking import Concurrency
 from bucketfmt.write.commit.receipts import stats_by_partition
 from bucketfmt.write.commit.result import CommitResult, nothing_done
@@ -37,6 +38,8 @@ from bucketfmt.write.rows.basis import Basis
 from bucketfmt.write.rows.bucket_writer import BucketWriter, FileFormats
 from bucketfmt.write.rows.schema_change import GivenColumns, Missing
 from bucketfmt.write.rows.write_task import WriteTask
+from bucketfmt.write.services.compaction import Rewrite
+from bucketfmt.write.services.maintenance import Maintenance
 
 __all__ = ["StartedWrite", "WriteOptions", "check_idempotency_key"]
 
@@ -139,6 +142,7 @@ class StartedWrite(StartedWork):
         options: WriteOptions,
         dropped: Sequence[str] = (),
         concurrency: Concurrency = "optimistic",
+        maintenance: Maintenance | None = None,
     ) -> None:
         """Set up.
 
@@ -149,8 +153,10 @@ class StartedWrite(StartedWork):
             options: How to write.
             dropped: Partitions to hide.
             concurrency: How the table's writers go together.
+            maintenance: Runs the services that are due after the commit.
         """
         super().__init__(transaction)
+        self._maintenance = maintenance
         self._transaction = transaction
         self._basis = basis
         self._operation = operation
@@ -180,14 +186,19 @@ class StartedWrite(StartedWork):
         formats = self._options.formats
         return BucketWriter(self._basis, self._operation, self.instant, formats, self._concurrency)
 
-    def publish(self, receipts: Iterable[bytes]) -> CommitResult:
+    def publish(self, receipts: Iterable[bytes], rewrite: Rewrite | None = None) -> CommitResult:
         """Complete the commit: one file for each bucket, whatever attempts there were.
+
+        Then the services run that are due (`WriterConfig.services`).
 
         A delete that found no row is taken back, unless its commit has something to record.
         Files of attempts that failed, or were repeated, are removed.
 
         Args:
             receipts: What the tasks returned.
+            rewrite: Has the file groups of a compaction that is due rewritten elsewhere: called
+                with a `StartedCompaction`, it returns receipts. None: the threads of this process
+                rewrite them.
 
         Raises:
             ConflictError: another writer has written to the same buckets. Nothing was published.
@@ -218,7 +229,13 @@ class StartedWrite(StartedWork):
             options.idempotency_key,
             may_overlap=is_append and options.read_at is None,
         )
-        return result if result.repeated else replace(result, schema_changes=basis.schema_changes)
+        if result.repeated:
+            return result
+        if self._maintenance is not None:
+            self._maintenance.run_after(
+                _timeline_with(basis.snapshot.state.timeline, result), rewrite
+            )
+        return replace(result, schema_changes=basis.schema_changes)
 
     def hand_over(self) -> WriteTask:
         """End this process's part and leave the write to others: see `Table.resume_write`.
@@ -267,3 +284,10 @@ class StartedWrite(StartedWork):
         known = sorted(paths & set(snapshot.partitions))
         found = {path: [s.file_id for s in snapshot.slices(path)] for path in known}
         return {path: file_ids for path, file_ids in found.items() if file_ids}
+
+
+def _timeline_with(timeline: Timeline, result: CommitResult) -> Timeline:
+    """Return a timeline with a commit that was completed since."""
+    done = Instant(result.instant, result.action, State.COMPLETED, result.completion_time, "")
+    instants = sorted((*timeline.instants, done), key=lambda i: (i.requested_time, i.action))
+    return Timeline(tuple(instants), timeline.layout)

@@ -43,6 +43,7 @@ from bucketfmt.write.rows.incoming import DataLike, IncomingRows
 from bucketfmt.write.rows.schema_change import GivenColumns
 from bucketfmt.write.rows.started_write import StartedWrite, WriteOptions
 from bucketfmt.write.rows.write_task import WriteTask
+from bucketfmt.write.services.maintenance import Maintenance
 
 __all__ = ["TableWriter"]
 
@@ -63,6 +64,7 @@ class TableWriter:
         concurrency: Concurrency = "optimistic",
         *,
         pin_index: bool = True,
+        maintenance: Maintenance | None = None,
     ) -> None:
         """Set up a writer.
 
@@ -74,7 +76,9 @@ class TableWriter:
             workers: Files to write at a time.
             concurrency: How the table's writers go together.
             pin_index: Whether to record an index that the table does not record.
+            maintenance: Runs the services that are due after a commit.
         """
+        self._maintenance = maintenance
         self._snapshot = snapshot
         self._adopt = adopt
         self._pin_index = pin_index
@@ -153,7 +157,12 @@ class TableWriter:
         basis = Basis(task.table.snapshot, task.table.finder, task.incoming)
         transaction = self._transactions.resume(task.instant, task.action, task.table.timeline)
         return StartedWrite(
-            transaction, basis, task.operation, options, concurrency=task.concurrency
+            transaction,
+            basis,
+            task.operation,
+            options,
+            concurrency=task.concurrency,
+            maintenance=self._maintenance,
         )
 
     @contextmanager
@@ -237,7 +246,9 @@ class TableWriter:
             if has_moved or transaction.config.properties != config.properties:
                 self._adopt(transaction.config)
                 basis = self._renewed(basis, routed)
-        return StartedWrite(transaction, basis, operation, options, dropped, self._concurrency)
+        return StartedWrite(
+            transaction, basis, operation, options, dropped, self._concurrency, self._maintenance
+        )
 
     def _pinned(self, basis: Basis, routed: Iterable[Route]) -> Basis:
         """Record the index, where the table does not, and return the basis as of then.

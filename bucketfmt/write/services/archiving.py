@@ -23,7 +23,7 @@ from bucketfmt.timeline.timeline import Instant
 from bucketfmt.write.commit.transactions import Transactions
 from bucketfmt.write.services.plan_archive import (
     ArchiveBasis,
-    Kept,
+    ArchivePolicy,
     find_archived_before,
     plan_archive,
 )
@@ -45,11 +45,18 @@ class Archiver:
         self._snapshot = snapshot
         self._owner = transactions
 
-    def preview(self, kept: Kept) -> tuple[Instant, ...]:
+    def may_run(self, kept: ArchivePolicy) -> bool:
+        """Return whether `run` would archive anything, but for what is in the history already.
+
+        Without the listing of replaced file groups, which may hold instants back.
+        """
+        return bool(plan_archive(_basis_of(self._snapshot().state), kept))
+
+    def preview(self, kept: ArchivePolicy) -> tuple[Instant, ...]:
         """Return what `run` would archive now. Writes nothing."""
         return on_newest(self._snapshot, partial(_preview, kept))
 
-    def run(self, kept: Kept) -> tuple[Instant, ...]:
+    def run(self, kept: ArchivePolicy) -> tuple[Instant, ...]:
         """Archive what `plan_archive` says, and return it.
 
         Raises:

@@ -14,7 +14,7 @@ savepointed from here; what Hudi savepoints before a clean left by a crash goes 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
 
@@ -35,6 +35,7 @@ from bucketfmt.snapshot.newest import on_newest
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.snapshot.state import TableState
 from bucketfmt.storage.store import FileInfo
+from bucketfmt.timeline.heartbeat import Heartbeat
 from bucketfmt.timeline.load import (
     load_compaction_plan,
     load_instant_content,
@@ -100,14 +101,16 @@ class Cleaner:
         self._snapshot = snapshot
         self._owner = transactions
 
-    def preview(self, retention: Retention) -> CleanResult:
+    def preview(self, retention: Retention, partitions: Sequence[str] | None = None) -> CleanResult:
         """Return what `run` would delete now. Writes nothing."""
-        return on_newest(self._snapshot, partial(self._preview, retention))
+        return on_newest(self._snapshot, partial(self._preview, retention, partitions))
 
-    def _preview(self, retention: Retention, snapshot: Snapshot) -> CleanResult:
+    def _preview(
+        self, retention: Retention, partitions: Sequence[str] | None, snapshot: Snapshot
+    ) -> CleanResult:
         config, limits = snapshot.state.config, self._owner.limits
         plans = [plan for _, plan in self._pending(snapshot.state.timeline, config)]
-        plan = self._plan(snapshot, retention)
+        plan = self._plan(snapshot, retention, partitions)
         found: dict[str, None] = {}
         for own in (*plans, *([plan] if plan else [])):
             for partition_path, names in parse_clean_plan(own, limits).items():
@@ -122,8 +125,15 @@ class Cleaner:
         size = sum(each.size for each in outdated)
         return CleanResult(files, size, earliest)
 
-    def run(self, retention: Retention) -> CleanResult:
+    def run(self, retention: Retention, partitions: Sequence[str] | None = None) -> CleanResult:
         """Complete the cleans that are pending, then plan one and execute it.
+
+        A clean that a process of this package is executing, as its heartbeat tells, is left to that
+        process.
+
+        Args:
+            retention: What to keep.
+            partitions: Partition paths to plan for; None: all.
 
         Raises:
             UnsupportedError: the table is of a kind that is not written.
@@ -131,12 +141,8 @@ class Cleaner:
             LockTimeoutError: the table lock could not be acquired.
         """
         owner = self._owner
-        with owner.recovered() as table:
-            config = table.config
-            pending = self._pending(table.timeline, config)
-            kept = _load_savepointed_names(self._snapshot().state) if pending else ()
-        results = [self._execute(config, instant, plan, kept) for instant, plan in pending]
-        plan_now = partial(self._plan, retention=retention)
+        results = self._complete_pending()
+        plan_now = partial(self._plan, retention=retention, partitions=partitions)
         on_newest(self._snapshot, plan_now)  # lists the partitions while others may write
         with owner.recovered() as table:
             snapshot = self._snapshot()
@@ -147,9 +153,9 @@ class Cleaner:
             for file in directories:
                 table.store.delete(file.path)
             if plan is not None:
-                requested = table.request("clean", plan)
+                requested, heartbeat = table.request_alive("clean", plan)
         if plan is not None:
-            results.append(self._execute(table.config, requested, plan))
+            results.append(self._execute(table.config, requested, plan, heartbeat))
         outdated: list[FileInfo | OutdatedRing] = [*rings, *directories]
         return CleanResult(
             (
@@ -162,6 +168,22 @@ class Cleaner:
         )
 
     # -- plan
+
+    def _complete_pending(self) -> list[CleanResult]:
+        """Execute what is pending and not being executed."""
+        if not self._snapshot().state.timeline.pending.of("clean").instants:
+            return []
+        owner, taken = self._owner, []
+        with ExitStack() as alive:
+            with owner.recovered() as table:
+                config = table.config
+                kept = _load_savepointed_names(self._snapshot().state)
+                for instant, plan in self._pending(table.timeline, config):
+                    if owner.heartbeats.is_expired(instant.requested_time):
+                        heartbeat = owner.heartbeats.start(instant.requested_time)
+                        alive.callback(heartbeat.stop)
+                        taken.append((instant, plan, heartbeat))
+            return [self._execute(config, *each, kept) for each in taken]
 
     def _pending(
         self, timeline: Timeline, config: TableConfig
@@ -176,13 +198,15 @@ class Cleaner:
             found.append((instant, plan))
         return found
 
-    def _plan(self, snapshot: Snapshot, retention: Retention) -> CleanerPlan | None:
+    def _plan(
+        self, snapshot: Snapshot, retention: Retention, partitions: Sequence[str] | None = None
+    ) -> CleanerPlan | None:
         """Return the plan for what is there now; None if there is nothing to delete."""
         state = snapshot.state
         check_writable(state.config)
         if is_idle(state.timeline, retention):
             return None
-        return plan_clean(_load_basis(state), retention)
+        return plan_clean(_load_basis(state, partitions), retention)
 
     # -- execute
 
@@ -191,9 +215,25 @@ class Cleaner:
         config: TableConfig,
         instant: Instant,
         plan: CleanerPlan,
+        heartbeat: Heartbeat,
         kept: Collection[str] = (),
     ) -> CleanResult:
-        """Delete what a plan says but for the names `kept`, and complete the clean."""
+        """Delete what a plan says but for the names `kept`, and complete the clean.
+
+        The heartbeat ends with the clean, and with an error, after which any process may go on.
+        """
+        try:
+            return self._delete_planned(config, instant, plan, kept)
+        finally:
+            heartbeat.stop()
+
+    def _delete_planned(
+        self,
+        config: TableConfig,
+        instant: Instant,
+        plan: CleanerPlan,
+        kept: Collection[str],
+    ) -> CleanResult:
         owner, began = self._owner, self._owner.machine.monotonic()
         to_delete = {
             path: [name for name in names if name not in kept]
@@ -222,15 +262,17 @@ class Cleaner:
         return CleanResult(tuple(deleted), size, earliest_retained(plan), (instant.requested_time,))
 
 
-def _load_basis(state: TableState) -> CleanBasis:
-    """Return what a clean of the table as it is now is planned from."""
+def _load_basis(state: TableState, partitions: Sequence[str] | None) -> CleanBasis:
+    """Return what a clean of these partitions, or of all, is planned from."""
     store, config, timeline, limits = state.store, state.config, state.timeline, state.limits
     needed = _load_savepointed_names(state) | find_compacted_names(_load_compactions(state))
     replaced = load_replaced_file_groups(store, config, timeline, limits)
     clustering = load_pending_clusterings(store, config, timeline, limits)
+    paths = state.lister.partitions if partitions is None else partitions
+    state.lister.prepare(paths)
     groups = {
         (path, file_id): files
-        for path in state.lister.partitions
+        for path in paths
         for file_id, files in sorted(state.lister.files(path).items())
     }
     compacting = {group: i.requested_time for group, i in state.pending_compactions.items()}

@@ -64,7 +64,7 @@ from bucketfmt.write.services.plan_compaction import (
 )
 from bucketfmt.write.services.planned_slices import check_operation, load_planned_slices
 
-__all__ = ["Compactor", "StartedCompaction"]
+__all__ = ["Compactor", "Rewrite", "StartedCompaction"]
 
 _TOKEN_ATTEMPT_BITS = 31
 
@@ -77,6 +77,7 @@ class Compactor:
         snapshot: Callable[[Timeline | None], Snapshot],
         transactions: Transactions,
         workers: int | None = None,
+        rewrite: Rewrite | None = None,
     ) -> None:
         """Set up.
 
@@ -84,22 +85,30 @@ class Compactor:
             snapshot: Returns the table as it is now. Given the timeline, if it was just listed.
             transactions: How the table is written to.
             workers: Slices to rewrite at a time.
+            rewrite: What `run` has the slices rewritten by; None: the threads of this process.
         """
+        self._rewrite = rewrite
         self._snapshot = snapshot
         self._owner = transactions
         self._workers = workers or transactions.machine.processors
 
-    def preview(self, min_log_files: int = 1) -> CompactionPreview:
+    def preview(
+        self, min_log_files: int = 1, partitions: Sequence[str] | None = None
+    ) -> CompactionPreview:
         """Return what `run` would do now. Reads only; errors as of `schedule` and `begin`."""
-        return on_newest(self._newest, partial(self._preview, min_log_files=min_log_files))
+        return on_newest(
+            self._newest, partial(self._preview, min_log_files=min_log_files, partitions=partitions)
+        )
 
-    def _preview(self, snapshot: Snapshot, min_log_files: int) -> CompactionPreview:
+    def _preview(
+        self, snapshot: Snapshot, min_log_files: int, partitions: Sequence[str] | None
+    ) -> CompactionPreview:
         state = snapshot.state
         if state.config.table_type != "MERGE_ON_READ":
             return CompactionPreview()
         found = self._find_pending(state.timeline)
         if found is None:
-            plan = self._plan(snapshot, min_log_files)
+            plan = self._plan(snapshot, min_log_files, partitions)
         else:
             plan = load_compaction_plan(state.store, state.config, found, state.limits)
         operations = plan.operations if plan is not None else []
@@ -107,16 +116,22 @@ class Compactor:
         slices = load_planned_slices(snapshot, checked)
         return preview_slices(slices, found.requested_time if found is not None else None)
 
-    def schedule(self, min_log_files: int = 1) -> str | None:
+    def schedule(
+        self, min_log_files: int = 1, partitions: Sequence[str] | None = None
+    ) -> str | None:
         """Put a compaction on the timeline; return its instant, or None if there is none to make.
+
+        Args:
+            min_log_files: Leave slices with fewer log files as they are.
+            partitions: Partition paths to look for slices in; None: all.
 
         Raises:
             UnsupportedError: the table merges records, or has files, in a way that is not built.
             ConflictError: a log compaction is pending.
             LockTimeoutError: the table lock could not be acquired.
         """
-        newest, plan_now = self._newest, partial(self._plan, min_log_files=min_log_files)
-        if on_newest(newest, plan_now) is None:  # lists, while others may write
+        plan_now = partial(self._plan, min_log_files=min_log_files, partitions=partitions)
+        if on_newest(self._newest, plan_now) is None:  # lists, while others may write
             return None
         with self._owner.recovered() as table:
             plan = plan_now(self._snapshot(table.timeline))
@@ -137,22 +152,26 @@ class Compactor:
         on_newest(self._newest, check_operations_are_not_kept)
         return self._begin(codec, lambda _: None)
 
-    def start(self, min_log_files: int = 1, codec: Codec | None = None) -> StartedCompaction | None:
+    def start(
+        self,
+        min_log_files: int = 1,
+        codec: Codec | None = None,
+        partitions: Sequence[str] | None = None,
+    ) -> StartedCompaction | None:
         """Begin the oldest pending compaction; if there is none, schedule one and begin it.
 
         Errors as of `begin` and `schedule`.
         """
+        plan_now = partial(self._plan, min_log_files=min_log_files, partitions=partitions)
 
         def check(snapshot: Snapshot) -> None:
             if snapshot.state.timeline.pending.of("compaction").instants:
                 check_operations_are_not_kept(snapshot)
             else:
-                self._plan(snapshot, min_log_files)  # lists, while others may write
+                plan_now(snapshot)  # lists, while others may write
 
         on_newest(self._newest, check)
-        return self._begin(
-            codec, lambda table: self._plan(self._snapshot(table.timeline), min_log_files)
-        )
+        return self._begin(codec, lambda table: plan_now(self._snapshot(table.timeline)))
 
     def _newest(self) -> Snapshot:
         return self._snapshot(None)
@@ -196,15 +215,17 @@ class Compactor:
         min_log_files: int = 1,
         codec: Codec | None = None,
         progress: ProgressCallback | None = None,
+        partitions: Sequence[str] | None = None,
     ) -> CommitResult | None:
         """Execute the oldest pending compaction; if there is none, schedule one and execute it."""
-        started = self.start(min_log_files, codec)
+        started = self.start(min_log_files, codec, partitions)
         if started is None:
             return None
         with started:
-            return started.publish(self._rewrite(started, progress))
+            rewrite = self._rewrite or partial(self._rewrite_here, progress=progress)
+            return started.publish(rewrite(started))
 
-    def _rewrite(
+    def _rewrite_here(
         self, started: StartedCompaction, progress: ProgressCallback | None
     ) -> list[bytes]:
         """Rewrite all slices on the threads of this process."""
@@ -220,7 +241,12 @@ class Compactor:
         workers = self._workers or task_count(self._owner.store, started.sizes)
         return map_in_threads(compact, list(enumerate(started.payloads)), workers)
 
-    def _plan(self, snapshot: Snapshot, min_log_files: int) -> CompactionPlan | None:
+    def _plan(
+        self,
+        snapshot: Snapshot,
+        min_log_files: int,
+        partitions: Sequence[str] | None = None,
+    ) -> CompactionPlan | None:
         state = snapshot.state
         if state.config.table_type != "MERGE_ON_READ":
             return None
@@ -234,7 +260,7 @@ class Compactor:
             state.store, state.config, state.timeline, state.limits
         )
         excluded = {*state.pending_compactions, *clusterings}
-        slices = snapshot.slices_of(snapshot.partitions)
+        slices = snapshot.slices_of(snapshot.partitions if partitions is None else partitions)
         committed = [without_uncommitted_logs(snapshot, file_slice) for file_slice in slices]
         return plan_compaction(committed, excluded, min_log_files)
 
@@ -376,3 +402,7 @@ def _metadata_of(snapshot: Snapshot, written: Mapping[str, Sequence[WriteStat]])
         extra_metadata=extra,
         operation_type=WriteOperation.COMPACT.operation_type,
     )
+
+
+Rewrite = Callable[[StartedCompaction], Sequence[bytes]]
+"""Has the slices of a compaction rewritten, and returns a receipt for each."""

@@ -18,13 +18,13 @@ from bucketfmt.snapshot.schema import find_stating_commit
 from bucketfmt.snapshot.written_files import CommitRecord
 from bucketfmt.timeline.timeline import Instant, Timeline
 
-__all__ = ["ArchiveBasis", "Kept", "find_archived_before", "plan_archive"]
+__all__ = ["ArchiveBasis", "ArchivePolicy", "find_archived_before", "plan_archive"]
 
 _ACCOMPANYING = ("clean", "rollback")
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class ArchivePolicy:
     """How many commits to keep in the active timeline.
 
     Attributes:
@@ -80,7 +80,7 @@ def find_archived_before(timeline: Timeline, history: Iterable[Instant]) -> tupl
     return tuple(i for i in timeline.completed.instants if (i.requested_time, i.action) in known)
 
 
-def plan_archive(basis: ArchiveBasis, kept: Kept) -> tuple[Instant, ...]:
+def plan_archive(basis: ArchiveBasis, kept: ArchivePolicy) -> tuple[Instant, ...]:
     """Return the instants to move into the history, oldest first."""
     timeline = basis.timeline
     commits = timeline.writes.completed.instants

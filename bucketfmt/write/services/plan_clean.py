@@ -15,6 +15,7 @@ from bucketfmt.format.names.layout import is_metadata_path
 from bucketfmt.format.names.names import FileGroupId, find_data_file_name
 from bucketfmt.format.names.paths import check_relative_path
 from bucketfmt.format.timeline.plans import (
+    OWN_PLAN,
     ActionInstant,
     CleanerPlan,
     CleanFileInfo,
@@ -39,6 +40,7 @@ __all__ = [
     "find_compacted_names",
     "find_earliest_retained",
     "find_old_files",
+    "find_savepoint_times",
     "find_savepointed_names",
     "is_idle",
     "parse_clean_plan",
@@ -148,7 +150,7 @@ def plan_clean(basis: CleanBasis, retention: Retention) -> CleanerPlan | None:
         last_completed_commit_timestamp=last.requested_time if last is not None else "",
         policy=retention.policy,
         file_paths_to_be_deleted_per_partition=files,
-        extra_metadata={_SAVEPOINTED: times} if savepoints else {},
+        extra_metadata={**OWN_PLAN, **({_SAVEPOINTED: times} if savepoints else {})},
     )
 
 
@@ -252,6 +254,11 @@ def find_compacted_names(plans: Iterable[CompactionPlan]) -> set[str]:
         for path in (operation.data_file_path, *operation.delta_file_paths)
         if path
     }
+
+
+def find_savepoint_times(done: CleanMetadata) -> set[str]:
+    """Return the requested times of the savepoints whose files a clean kept."""
+    return set(filter(None, done.extra_metadata.get(_SAVEPOINTED, "").split(",")))
 
 
 def planned_names(plan: CleanerPlan) -> dict[str, list[str]]:

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from bucketfmt.format.names.names import FileGroupId
-from bucketfmt.format.timeline.plans import CompactionOperation, CompactionPlan
+from bucketfmt.format.timeline.plans import OWN_PLAN, CompactionOperation, CompactionPlan
 from bucketfmt.snapshot.files import FileSlice
 
 __all__ = ["CompactionPreview", "plan_compaction", "preview_slices"]
@@ -56,7 +56,9 @@ def plan_compaction(
         if len(file_slice.log_files) >= max(min_log_files, 1)
         and (file_slice.partition_path, file_slice.file_id) not in excluded
     ]
-    return CompactionPlan(operations=operations) if operations else None
+    if not operations:
+        return None
+    return CompactionPlan(operations=operations, extra_metadata=OWN_PLAN)
 
 
 def _plan_operation(file_slice: FileSlice) -> CompactionOperation:
