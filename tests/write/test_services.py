@@ -249,7 +249,7 @@ def test_what_is_not_due_costs_no_request(tmp_path: Path) -> None:
 def test_wrong_settings_are_refused() -> None:
     with pytest.raises(ValueError, match="compact_after is 1 or more"):
         Services(compact_after=0)
-    with pytest.raises(TypeError, match="clean is a value such as Retention"):
+    with pytest.raises(TypeError, match="clean is a Retention"):
         Services(clean=3)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="services is a value such as Services"):
         bf.WriterConfig(services=True)  # type: ignore[arg-type]

@@ -63,10 +63,10 @@ class Services:
         if self.compact_after is not None:
             check_int("compact_after", self.compact_after, 1)
         if self.clean is not None:
-            check_kind("clean", self.clean, Retention, "a value such as Retention(retain=10)")
+            check_kind("clean", self.clean, Retention, "a Retention")
         check_int("clean_after", self.clean_after, 1)
         if self.archive is not None:
-            kind = "a value such as ArchivePolicy(20, 30)"
+            kind = "an ArchivePolicy"
             check_kind("archive", self.archive, ArchivePolicy, kind)
 
 
