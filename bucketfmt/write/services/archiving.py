@@ -79,7 +79,7 @@ class Archiver:
         return (*before, *planned)
 
 
-def _preview(kept: Kept, snapshot: Snapshot) -> tuple[Instant, ...]:
+def _preview(kept: ArchivePolicy, snapshot: Snapshot) -> tuple[Instant, ...]:
     state = snapshot.state
     before = _load_archived_before(state)
     basis = _basis_of(state).without(before)
