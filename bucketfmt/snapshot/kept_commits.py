@@ -17,7 +17,7 @@ from bucketfmt.snapshot.written_files import CommitRecord
 from bucketfmt.storage.store import Store
 from bucketfmt.storage.streams import map_in_threads, waiting_count
 from bucketfmt.timeline.load import load_commit_metadata
-from bucketfmt.timeline.timeline import Instant
+from bucketfmt.timeline.timeline import Instant, Timeline
 
 __all__ = ["KeptCommits"]
 
@@ -29,7 +29,7 @@ class KeptCommits:
         self._store, self._limits = store, limits
         self._kept: dict[Instant, CommitRecord] = {}
         self._published: dict[Instant, CommitMetadata] = {}  # of this process, not yet asked for
-        self._own: set[str] = set()
+        self._own: dict[str, Instant] = {}  # those that this process published
         self._guard = Mutex()
 
     def load(self, config: TableConfig, instants: Sequence[Instant]) -> tuple[CommitRecord, ...]:
@@ -47,7 +47,8 @@ class KeptCommits:
         )
         with self._guard:
             self._kept = dict(zip(newest_first, found, strict=True))
-            self._own &= {instant.requested_time for instant in newest_first}
+            listed = {instant.requested_time for instant in newest_first}
+            self._own = {time: own for time, own in self._own.items() if time in listed}
             self._published.clear()  # those of this timeline are kept now
         return tuple(found[::-1])
 
@@ -56,11 +57,28 @@ class KeptCommits:
         with self._guard:
             if instant.completion_time is not None:  # else nobody knows it as it will be listed
                 self._published[instant] = metadata
-            self._own.add(instant.requested_time)
+            self._own[instant.requested_time] = instant
 
     def is_own(self, requested_time: str) -> bool:
         """Whether this process published the commit of this requested time."""
         return requested_time in self._own
+
+    def find_unlisted(self, config: TableConfig, timeline: Timeline) -> Instant | None:
+        """Return a commit of this process that the store has and did not list; None for none.
+
+        Such a store lists late, and what is written by such a listing would hide that commit.
+        """
+        if self._store.failures_are_final:
+            return None
+        listed = {instant.requested_time for instant in timeline.completed.instants}
+        for time, own in [*self._own.items()]:
+            if time not in listed:
+                path = join_path(config.timeline_path, own.file_name)
+                if self._store.info(path) is not None:
+                    return own
+                with self._guard:
+                    self._own.pop(time, None)  # it was archived, or taken back
+        return None
 
     def load_one(self, config: TableConfig, instant: Instant) -> CommitRecord:
         """Return the commit of one completed write. Errors as of `load`."""

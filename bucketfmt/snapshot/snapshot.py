@@ -315,7 +315,8 @@ class Snapshot:
         written = find_written_files(self._committed.get(partition_path, {}).get(file_id, ()))
         there = [DataFile(f.path, f.name, f.size, written.pop(f.path, None)) for f in listed]
         lost = [file for file in written.values() if not self._went_with_resize(file)]
-        return there + [DataFile(file.path, file.name, None, file) for file in lost]
+        find_size = self.state.find_unlisted_size
+        return there + [DataFile(f.path, f.name, find_size(f.path), f) for f in lost]
 
     def _went_with_resize(self, file: WrittenFile) -> bool:
         """Whether a file that is gone has copies for a resize that was taken back.

@@ -200,6 +200,16 @@ class TableState:
     def _load_commit(self, instant: Instant) -> CommitRecord:
         return self._kept_commits.load_one(self.config, instant)
 
+    def find_unlisted_size(self, path: str) -> int | None:
+        """Return the size of a file that its folder does not list; None if there is no such file.
+
+        An object store may list a file some time after the file was created.
+        """
+        if self.store.failures_are_final:
+            return None
+        found = self.store.info(path)
+        return None if found is None or found.is_dir else found.size
+
     @cached_property
     def metadata_folders(self) -> frozenset[str]:
         """The names of the folders in the metadata folder: an object store has no empty ones."""

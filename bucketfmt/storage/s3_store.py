@@ -163,9 +163,7 @@ class S3Store(FsspecStore):
             async with answer["Body"] as body:
                 if (limit_bytes is not None and size > limit_bytes) or length not in (None, size):
                     return found
-                data = bytes(await body.read())
-            if len(data) != size:
-                raise ConnectionError(f"the answer ends after {len(data)} of {size} bytes")
+                data = await _read_body(body, size)
             return found._replace(data=data)
 
         found: _Object = await _error_wrapper(get, retries=self._fs.retries)
@@ -230,6 +228,24 @@ class _ObjectFile(io.RawIOBase):
         missing_end = min(end, self._tail_at)
         data = self._store.read_on(self._path, start, missing_end - start)
         return data + self._tail[: max(0, end - self._tail_at)]
+
+
+async def _read_body(body: Any, size: int) -> bytes:
+    """Return the body of an answer, whole and with the right checksum.
+
+    Raises:
+        IncompleteRead: it is cut or damaged; s3fs asks again.
+    """
+    from botocore.exceptions import FlexibleChecksumError  # noqa: PLC0415  (optional, as s3fs)
+    from urllib3.exceptions import IncompleteRead  # noqa: PLC0415
+
+    try:
+        data = bytes(await body.read())
+    except FlexibleChecksumError as error:
+        raise IncompleteRead(0, size) from error
+    if len(data) != size:
+        raise IncompleteRead(len(data), size - len(data))
+    return data
 
 
 def _truncated(start: int, length: int) -> TruncatedError:

@@ -11,7 +11,7 @@ from datetime import datetime
 import pyarrow as pa
 
 from bucketfmt.arguments import check_names
-from bucketfmt.errors import NotFoundError
+from bucketfmt.errors import NotFoundError, StorageError
 from bucketfmt.format.names.instants import normalise_instant
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.index.model import Index
@@ -87,6 +87,15 @@ class Table:
         for attempts_left in (2, 1, 0):
             timeline = listed or load_timeline(self.store, self.config, self.limits)
             listed = None
+            late = self._kept_commits.find_unlisted(self.config, timeline)
+            if late is not None:
+                if attempts_left:
+                    continue
+                raise StorageError(
+                    f"the store does not list {late.file_name}, which is there: what is written "
+                    "now could hide that commit. Retry; and keep tables on stores that list every "
+                    "file as soon as it was created"
+                )
             with self._lock:
                 known = self._state
             before, is_outdated = None, False

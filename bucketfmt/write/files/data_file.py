@@ -12,7 +12,7 @@ from functools import partial
 
 import pyarrow as pa
 
-from bucketfmt.errors import StorageError
+from bucketfmt.errors import LimitError, NotFoundError, StorageError
 from bucketfmt.format.names.layout import PARTITION_METAFILE
 from bucketfmt.format.names.names import MarkerName
 from bucketfmt.format.names.paths import join_path
@@ -80,7 +80,7 @@ def put_data_file(
         depth = partition_path.count("/") + 1 if partition_path else 0
         metadata = encode_partition_metadata(PartitionMetadata(requested_time, depth))
         store.put_if_absent(join_path(partition_path, PARTITION_METAFILE), metadata)
-    if not store.put_if_absent(path, data):
+    if not store.put_if_absent(path, data) and not _is_ours(store, path, data):
         raise StorageError("a file of that name is there already; try again", path=path)
     return WriteStat(
         file_id=file_id,
@@ -89,3 +89,17 @@ def put_data_file(
         total_write_bytes=len(data),
         file_size_in_bytes=len(data),
     )
+
+
+def _is_ours(store: Store, path: str, data: bytes | pa.Buffer) -> bool:
+    """Whether a file that is there was created by this very request.
+
+    Over a network a request is sent again where its answer was lost, and finds its own file. The
+    name of a data file has a write token that no other attempt has.
+    """
+    if store.failures_are_final:
+        return False
+    try:
+        return bool(pa.py_buffer(store.read(path, len(data))).equals(pa.py_buffer(data)))
+    except (LimitError, NotFoundError):
+        return False

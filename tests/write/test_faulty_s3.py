@@ -1,0 +1,164 @@
+"""A server that stalls, resets, refuses, or lies: no row is lost, and none is there twice."""
+
+from __future__ import annotations
+
+import builtins
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import bucketfmt as bf
+from bucketfmt.api import Table
+from bucketfmt.limits import DEFAULT_LIMITS
+from bucketfmt.storage.store import FileInfo
+from bucketfmt.testing.memory_store import MemoryStore
+from bucketfmt.timeline.table_properties import load_config
+from tests.rotation import seed
+from tests.storage.faulty_s3 import FaultyProxy, ServerFault, faulty_proxy
+from tests.write.models import SCHEMA, rows
+
+pytest.importorskip("boto3")
+pytest.importorskip("moto")
+
+Options = dict[str, Any]
+_LISTINGS, _REQUESTS = 8, 23  # of an upsert
+
+
+class Trial:
+    """A table behind the proxy, the same table without it, and the rows that it is to have."""
+
+    def __init__(self, proxy: FaultyProxy, options: Options) -> None:
+        uri = f"s3://tables/{uuid.uuid4().hex}/trips"
+        self.direct = bf.create(
+            uri,
+            schema=SCHEMA,
+            record_key=["id"],
+            partition_by=["region"],
+            ordering=["ts"],
+            index=bf.SimpleBucketIndex(1),
+            table_type="COPY_ON_WRITE",
+            storage_options=options,
+        )
+        through = {
+            **options,
+            "endpoint_url": proxy.url,
+            "config_kwargs": {"retries": {"max_attempts": 1}, "read_timeout": 0.4},
+            "skip_instance_cache": True,
+        }
+        writer = bf.WriterConfig(clock_skew_s=0, lock_lease_s=2.0, lock_timeout_s=3.0)
+        self.struck = bf.open(uri, through, writer=writer)
+        self.struck.store._fs.retries = 2  # type: ignore[attr-defined]
+        self.proxy = proxy
+        self.ts = 0
+        self.direct.upsert(self._given())
+        self.expected = self.read()
+
+    def _given(self) -> pa.Table:
+        """Return a row of a key that is there, and a new one."""
+        self.ts += 1
+        return rows([0, 3 * self.ts], self.ts)
+
+    def read(self) -> dict[str, dict[str, Any]]:
+        found = self.direct.scan().to_arrow().to_pylist()
+        by_key = {row["id"]: row for row in found}
+        assert len(by_key) == len(found)
+        return by_key
+
+    def upsert(self, at: int, fault: ServerFault, *, lasts: bool = False) -> bool:
+        """Write while a request is struck; return whether the write says it was done."""
+        given = self._given()
+        after = {**self.expected, **{row["id"]: row for row in given.to_pylist()}}
+        self.proxy.strike(at, fault, lasts=lasts)
+        is_unknown = is_done = False
+        try:
+            self.struck.upsert(given)
+            is_done = True
+        except bf.CommitUnknownError:
+            is_unknown = True
+        except bf.BucketfmtError:
+            pass
+        struck = self.proxy.struck
+        self.proxy.strike(0, None)
+        found = self.read()
+        told = f"{fault.value}: {struck}"
+        assert found == after or (not is_done and found == self.expected), told
+        assert is_done or is_unknown or found == self.expected, told
+        self.expected = found
+        return is_done
+
+
+@pytest.fixture(scope="module")
+def trial(s3_options: Options) -> Iterator[Trial]:
+    with faulty_proxy(s3_options["endpoint_url"]) as proxy:
+        yield Trial(proxy, s3_options)
+
+
+def cases(draw: str) -> list[tuple[ServerFault, int]]:
+    """Return each fault with each request that it may strike, in an order drawn by the seed."""
+    found = [
+        (fault, at)
+        for fault in ServerFault
+        for at in range(1, 1 + (_LISTINGS if fault is ServerFault.LATE_LISTING else _REQUESTS))
+    ]
+    Random(seed() + draw).shuffle(found)
+    return found
+
+
+def test_a_fault_that_passes(trial: Trial, request: pytest.FixtureRequest) -> None:
+    every = cases("passes")
+    taken = every if request.config.getoption("--every-case") else one_of_each(every)
+    for fault, at in taken:
+        assert trial.upsert(at, fault), (fault, at)
+
+
+def test_an_outage(trial: Trial, request: pytest.FixtureRequest) -> None:
+    every = cases("lasts")
+    taken = every if request.config.getoption("--every-case") else one_of_each(every)[::2]
+    for fault, at in taken:
+        trial.upsert(at, fault, lasts=True)
+    assert trial.upsert(0, ServerFault.RESET_BEFORE)
+
+
+class LateStore(MemoryStore):
+    """A store over a network that does not list these files yet."""
+
+    failures_are_final = False
+    late: frozenset[str] = frozenset()
+
+    def list(self, path: str) -> builtins.list[FileInfo]:
+        return [entry for entry in super().list(path) if entry.path not in self.late]
+
+
+def test_files_that_are_not_listed_yet(tmp_path: Path) -> None:
+    bf.create(
+        str(tmp_path),
+        schema=SCHEMA,
+        record_key=["id"],
+        partition_by=["region"],
+        ordering=["ts"],
+        index=bf.SimpleBucketIndex(1),
+        table_type="COPY_ON_WRITE",
+    )
+    store = LateStore(MemoryStore.of_folder(str(tmp_path)).files)
+    table = Table(store, load_config(store, DEFAULT_LIMITS), DEFAULT_LIMITS, None)
+    first = table.upsert(rows([0, 3], 1))
+    store.late = frozenset(first.files)
+    assert table.scan().count() == 2
+    second = table.upsert(rows([3, 6], 2))
+    assert second.rows_updated == 1
+    store.late = frozenset(path for path in store.files if path.endswith(".commit"))
+    for attempt in (lambda: table.upsert(rows([9], 3)), lambda: table.scan().count()):
+        with pytest.raises(bf.StorageError, match=r"does not list .*which is there"):
+            attempt()
+    store.late = frozenset()
+    table.upsert(rows([9], 3))
+    assert table.scan().count() == 4
+
+
+def one_of_each(drawn: list[tuple[ServerFault, int]]) -> list[tuple[ServerFault, int]]:
+    return [*{fault: (fault, at) for fault, at in drawn}.values()]
