@@ -12,6 +12,7 @@ from random import Random
 
 import pytest
 
+import bucketfmt as bf
 from bucketfmt.limits import DEFAULT_LIMITS
 from bucketfmt.table.table import Table
 from bucketfmt.testing.corruptions import Damage, flip_bits, flip_every_bit, truncate
@@ -99,10 +100,9 @@ def test_every_byte_of_hashing_metadata() -> None:
         if outcome not in GOOD:
             silent += 1
             store = tiny_table(table).with_file(path, case.data)
-            damaged = Table(store, load_config(store, DEFAULT_LIMITS), DEFAULT_LIMITS, None)
-            assert [f.id for f in damaged.check("full").findings if f.severity == "error"] == [
-                "B006"
-            ]
+            damaged = bf.Table(store, load_config(store, DEFAULT_LIMITS), DEFAULT_LIMITS, None)
+            findings = damaged.check("full").findings
+            assert [found.id for found in findings if found.severity == "error"] == ["B006"]
     assert silent == 1
 
 
