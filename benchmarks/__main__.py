@@ -25,6 +25,7 @@ from .record_index import measure_record_index
 from .rehash import measure_rehash
 from .remote import measure_remote
 from .report import encode_run, format_figures, format_results, write_report
+from .report_page import measure_report_page
 from .resize import measure_resize
 from .spark_reading import measure_spark_reading
 from .spark_writing import measure_spark_writing
@@ -69,6 +70,7 @@ _BENCHMARKS = {
     "metadata_cost": _Benchmark(measure_metadata_cost, ("cow",)),
     "metadata_writing": _Benchmark(measure_metadata_writing, ("cow",)),
     "remote": _Benchmark(measure_remote),
+    "report_page": _Benchmark(measure_report_page, ("wide",)),
 }
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rich.table import Table as Grid
 
 __all__ = ["bar", "console", "json_text", "on_terminal", "print_facts", "print_json"]
-__all__ += ["print_rows", "print_table", "size_text"]
+__all__ += ["print_rows", "print_table"]
 
 _UNBOUNDED = 1_000_000_000  # columns: a file or a pipe has no width to fold to
 _PAGE_ROWS = 1_000
@@ -182,12 +182,3 @@ def bar(value: float, largest: float, width: int) -> str:
     eighths = round(value / largest * width * 8)
     whole, rest = divmod(eighths, 8)
     return "█" * whole + (_BLOCKS[rest] if rest else "")
-
-
-def size_text(size: float) -> str:
-    """Return a number of bytes as text: `1.4 MiB`."""
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if size < 1024 or unit == "GiB":
-            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
-        size /= 1024
-    return ""

@@ -22,7 +22,6 @@ from bucketfmt.metadata_table.metadata_table import load_metadata_table
 from bucketfmt.process import cached_property
 from bucketfmt.snapshot.files import DataFile, FileSlice
 from bucketfmt.snapshot.snapshot import Snapshot
-from bucketfmt.snapshot.state import TableState
 
 __all__ = ["Inspect"]
 
@@ -107,9 +106,9 @@ _LOG_BLOCKS = pa.schema(
 class Inspect:
     """The state of a table at the time of `Table.inspect`."""
 
-    def __init__(self, state: TableState, index_finder: IndexFinder) -> None:
-        self._state = state
-        self._snapshot = Snapshot(state)
+    def __init__(self, snapshot: Snapshot, index_finder: IndexFinder) -> None:
+        self._state = snapshot.state
+        self._snapshot = snapshot
         self._index_finder = index_finder
 
     def commits(self, archived: bool = False) -> pa.Table:

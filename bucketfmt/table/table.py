@@ -189,7 +189,7 @@ class Table:
     @property
     def inspect(self) -> Inspect:
         """Arrow tables about the commits, files and buckets of the table."""
-        return Inspect(self._listed_snapshot().state, self._index_finder)
+        return Inspect(self._listed_snapshot(), self._index_finder)
 
     def pinned(self) -> PinnedTable:
         """Return the table at its present timeline, as a value that pickles and does not change."""

@@ -27,7 +27,7 @@ FINDINGS = (
 
 
 def main() -> None:
-    page_html = TableReport(made_contents(31, 64, findings=FINDINGS)).html
+    page_html = TableReport(made_contents(20, 64, findings=FINDINGS)).html
     with TemporaryDirectory() as folder, sync_playwright() as playwright:
         file = Path(folder, "report.html")
         file.write_text(page_html)
@@ -42,7 +42,7 @@ def main() -> None:
             (
                 "report-phone",
                 "#timeline",
-                {"viewport": {"width": 375, "height": 740}, "device_scale_factor": 1.5},
+                {"viewport": {"width": 375, "height": 740}, "device_scale_factor": 1},
             ),
         ):
             page = browser.new_context(reduced_motion="reduce", **options).new_page()

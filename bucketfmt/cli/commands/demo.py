@@ -15,9 +15,10 @@ import bucketfmt
 from bucketfmt.cli.commands.check import print_report
 from bucketfmt.cli.commands.tables import draw_buckets
 from bucketfmt.cli.demo_resize import show_resizing
-from bucketfmt.cli.render import console, print_facts, print_table, size_text
+from bucketfmt.cli.render import console, print_facts, print_table
 from bucketfmt.format.names.layout import METADATA_FOLDER
 from bucketfmt.index.skew import measure_skew
+from bucketfmt.report.texts import size_text
 from bucketfmt.table.describe import describe_table
 
 __all__ = ["demo"]

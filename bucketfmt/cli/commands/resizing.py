@@ -22,7 +22,7 @@ from bucketfmt.cli.commands.writing import (
 )
 from bucketfmt.cli.options import IndexOption, Output, OutputOption, StorageOption, TableArgument
 from bucketfmt.cli.progress import shown_progress
-from bucketfmt.cli.render import print_table, size_text
+from bucketfmt.cli.render import print_table
 from bucketfmt.cli.wording import in_shell_words
 from bucketfmt.index.model import (
     BucketIndex,
@@ -30,6 +30,7 @@ from bucketfmt.index.model import (
     PartitionBucketIndex,
     SimpleBucketIndex,
 )
+from bucketfmt.report.texts import size_text
 from bucketfmt.resize.growth import Duration
 from bucketfmt.resize.plan_migrate import PARTITIONS_PER_COMMIT
 

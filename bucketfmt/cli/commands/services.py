@@ -21,7 +21,7 @@ from bucketfmt.cli.commands.writing import (
 )
 from bucketfmt.cli.options import IndexOption, Output, OutputOption, StorageOption, TableArgument
 from bucketfmt.cli.progress import shown_progress
-from bucketfmt.cli.render import size_text
+from bucketfmt.report.texts import size_text
 
 __all__ = ["archive", "clean", "compact", "maintain", "restore", "rollback", "savepoint"]
 

@@ -24,10 +24,10 @@ from bucketfmt.cli.render import (
     print_facts,
     print_json,
     print_table,
-    size_text,
 )
 from bucketfmt.cli.wording import in_shell_words
 from bucketfmt.index.skew import Skew, measure_skew
+from bucketfmt.report.texts import size_text
 from bucketfmt.resize.advice import TARGET_BYTES, BucketAdvice
 from bucketfmt.table.describe import describe_table
 from bucketfmt.table.inspect import Inspect

@@ -26,9 +26,10 @@ from bucketfmt.cli.options import (
     parse_storage_options,
 )
 from bucketfmt.cli.progress import shown_progress
-from bucketfmt.cli.render import console, print_facts, size_text
+from bucketfmt.cli.render import console, print_facts
 from bucketfmt.cli.row_files import FileFormat, open_row_files
 from bucketfmt.progress import Progress, ProgressCallback
+from bucketfmt.report.texts import size_text
 
 __all__ = [
     "CodecOption",
