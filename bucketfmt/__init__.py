@@ -52,6 +52,7 @@ if TYPE_CHECKING:
         RecordIndex,
         SimpleBucketIndex,
     )
+    from bucketfmt.index.parse_index import parse_index
     from bucketfmt.limits import Limits
     from bucketfmt.report.table_report import TableReport
     from bucketfmt.resize.advice import BucketAdvice, PartitionAdvice, Recommendation
@@ -162,6 +163,7 @@ __all__ = [
     "group_buckets",
     "merge_reports",
     "open",
+    "parse_index",
     "report_table",
 ]
 
@@ -239,6 +241,7 @@ _MODULES = {
     "group_buckets": "bucketfmt.table.scan",
     "merge_reports": "bucketfmt.check.report",
     "open": "bucketfmt.api.opening",
+    "parse_index": "bucketfmt.index.parse_index",
     "report_table": "bucketfmt.api.opening",
 }
 """The module that defines each public name. A module is imported when one of its names is first

@@ -15,7 +15,7 @@ except ModuleNotFoundError as error:
     raise ModuleNotFoundError(message, name=error.name) from None
 
 from bucketfmt_spark.bucket_id import bucket_id
-from bucketfmt_spark.buckets import rehash, resize
+from bucketfmt_spark.buckets import migrate, rehash, rescale, resize
 from bucketfmt_spark.checks import check
 from bucketfmt_spark.claim import claim
 from bucketfmt_spark.compaction import compact
@@ -26,28 +26,46 @@ from bucketfmt_spark.joining.joins import join
 from bucketfmt_spark.lookups import locate, lookup
 from bucketfmt_spark.reading import changes, read, read_scan
 from bucketfmt_spark.registering import register
+from bucketfmt_spark.services import (
+    archive,
+    clean,
+    create,
+    delete_savepoint,
+    restore,
+    rollback,
+    savepoint,
+)
 from bucketfmt_spark.source.stream_sink import batch_writer
 from bucketfmt_spark.writing import place_rows, write
 
 __all__ = [
     "ExecutorError",
     "aggregate",
+    "archive",
     "batch_writer",
     "bucket_id",
     "changes",
     "check",
     "claim",
+    "clean",
     "compact",
+    "create",
+    "delete_savepoint",
     "join",
     "locate",
     "lookup",
+    "migrate",
     "place_rows",
     "read",
     "read_buckets",
     "read_scan",
     "register",
     "rehash",
+    "rescale",
     "resize",
+    "restore",
+    "rollback",
     "sample",
+    "savepoint",
     "write",
 ]

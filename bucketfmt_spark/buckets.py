@@ -1,12 +1,11 @@
-"""`rehash` and `resize`: other buckets for the rows of a table, with a task for each step.
+"""`rehash`, `rescale`, `resize`, `migrate`: other buckets for the rows of a table.
 
-The driver plans and commits; the tasks write the file groups of the new buckets.
+The driver plans and commits; the tasks write the file groups of the new buckets, a task each step.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -15,23 +14,36 @@ from pyspark.sql import SparkSession
 
 import bucketfmt as bf
 from bucketfmt_spark.engine.failures import typed_errors
+from bucketfmt_spark.engine.opening import TableOrUri, open_table
 from bucketfmt_spark.engine.tasks import task_frame, task_token
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-__all__ = ["rehash", "resize"]
+__all__ = ["migrate", "rehash", "rescale", "resize"]
 
+_TRIES = 4
+"""How often a change of buckets is begun, where other writers overtake the change."""
 _RECEIPTS = pa.schema({"payload": pa.binary(), "receipt": pa.binary()})
+
+
+Codec = Literal["zstd", "snappy", "gzip", "none"]
+BucketIndex = (
+    bf.SimpleBucketIndex
+    | bf.PartitionBucketIndex
+    | bf.ConsistentHashingIndex
+    | bf.ExtendibleHashingIndex
+)
 
 
 def rehash(
     spark: SparkSession,
-    uri: str | os.PathLike[str],
+    uri: TableOrUri,
     num_buckets: int,
     *,
-    codec: Literal["zstd", "snappy", "gzip", "none"] | None = None,
+    codec: Codec | None = None,
     storage_options: Mapping[str, Any] | None = None,
+    index: bf.Index | None = None,
     writer: bf.WriterConfig | None = None,
 ) -> bf.CommitResult | None:
     """Give every partition another number of buckets, on the executors.
@@ -52,20 +64,87 @@ def rehash(
         CorruptError: a file is missing or damaged, or has keys of other buckets.
         CommitUnknownError: the store failed, and the commit may have taken effect.
     """
-    table = bf.open(uri, storage_options, writer=writer)
-    started = table.start_rehash(num_buckets, codec=codec)
-    if started is None:
-        return None
-    with started:
-        return started.run(partial(_execute, spark))
+    table = open_table(spark, uri, storage_options, index, writer)
+    return _run(spark, lambda: table.start_rehash(num_buckets, codec=codec))
+
+
+def rescale(
+    spark: SparkSession,
+    uri: TableOrUri,
+    rules: str,
+    *,
+    default: int | None = None,
+    add: bool = False,
+    codec: Codec | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    index: bf.Index | None = None,
+    writer: bf.WriterConfig | None = None,
+) -> bf.CommitResult | None:
+    """Give partitions numbers of buckets by rules, on the executors.
+
+    As `bucketfmt.Table.rescale`; failures end as those of `rehash`.
+
+    Returns:
+        The commit; None if the table has these rules already.
+
+    Raises:
+        ValueError: the rules are malformed, or there is no such number of buckets.
+        ExecutorError, UnsupportedError, ConflictError, CorruptError, CommitUnknownError: as
+            `rehash`.
+    """
+    table = open_table(spark, uri, storage_options, index, writer)
+    return _run(spark, lambda: table.start_rescale(rules, default=default, add=add, codec=codec))
+
+
+def migrate(
+    spark: SparkSession,
+    uri: TableOrUri,
+    index: BucketIndex | None = None,
+    *,
+    keys: Literal["value", "named"] | None = None,
+    duplicates: Literal["refuse", "latest"] = "refuse",
+    partitions_per_commit: int | None = None,
+    codec: Codec | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    writer: bf.WriterConfig | None = None,
+) -> bf.MigrateResult | None:
+    """Give a table with another index, or without one, a bucket index, on the executors.
+
+    As `bucketfmt.Table.migrate`. Each replacecommit is one job. After a failure a call with the
+    same arguments goes on with the partitions that are left.
+
+    Returns:
+        What was done; None if the table has the index already.
+
+    Raises:
+        ValueError: the index is not for such a table; or `keys` is for no such table.
+        ExecutorError: executors have no bucketfmt, or another release.
+        UnsupportedError: the table has other buckets already; keys have several rows, or are
+            written in several ways; or the table is of a kind that is not written.
+        ConflictError: a compaction or a clustering is pending, or others are writing by the old
+            index all the time.
+    """
+    table = open_table(spark, uri, storage_options, writer=writer)
+    execute = partial(_execute, spark)
+    if partitions_per_commit is None:
+        return table.migrate(index, keys=keys, duplicates=duplicates, codec=codec, execute=execute)
+    return table.migrate(
+        index,
+        keys=keys,
+        duplicates=duplicates,
+        partitions_per_commit=partitions_per_commit,
+        codec=codec,
+        execute=execute,
+    )
 
 
 def resize(
     spark: SparkSession,
-    uri: str | os.PathLike[str],
+    uri: TableOrUri,
     *,
-    codec: Literal["zstd", "snappy", "gzip", "none"] | None = None,
+    codec: Codec | None = None,
     storage_options: Mapping[str, Any] | None = None,
+    index: bf.Index | None = None,
     writer: bf.WriterConfig | None = None,
     **options: Unpack[bf.ResizeArguments],
 ) -> bf.CommitResult | None:
@@ -86,12 +165,30 @@ def resize(
         CorruptError: a file is missing or damaged, or a ring is.
         CommitUnknownError: the store failed, and the commit may have taken effect.
     """
-    table = bf.open(uri, storage_options, writer=writer)
-    started = table.start_resize(codec=codec, **options)
+    started = open_table(spark, uri, storage_options, index, writer).start_resize(
+        codec=codec, **options
+    )
     if started is None:
         return None
     with started:
         return started.run(partial(_execute, spark))
+
+
+def _run(
+    spark: SparkSession, start: Callable[[], bf.StartedRewrite | None]
+) -> bf.CommitResult | None:
+    """Begin a change of buckets and run it, and begin again where others overtook the change."""
+    for tries_left in reversed(range(_TRIES)):
+        started = start()
+        if started is None:
+            return None
+        try:
+            with started:
+                return started.run(partial(_execute, spark))
+        except bf.ConflictError:
+            if not tries_left:
+                raise
+    raise RuntimeError("the last try returns or raises")
 
 
 def _execute(

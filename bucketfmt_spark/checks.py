@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
@@ -13,6 +12,7 @@ from pyspark.sql import SparkSession
 import bucketfmt as bf
 from bucketfmt_spark.engine.executors import parallelism
 from bucketfmt_spark.engine.failures import typed_errors
+from bucketfmt_spark.engine.opening import TableOrUri, open_table
 from bucketfmt_spark.engine.tasks import task_frame
 
 __all__ = ["check"]
@@ -23,7 +23,7 @@ _REPORT = pa.schema({"report": pa.string()})
 
 def check(
     spark: SparkSession,
-    uri: str | os.PathLike[str],
+    uri: TableOrUri,
     depth: Literal["quick", "default", "full"] = "default",
     *,
     max_findings: int = 100,
@@ -42,8 +42,7 @@ def check(
     """
     if depth not in ("quick", "default", "full"):
         raise ValueError(f"depth is quick, default or full, not {depth!r}")
-    location, options = os.fspath(uri), dict(storage_options or {})
-    table = bf.open(location, options, index)
+    table = open_table(spark, uri, storage_options, index)
     if depth == "quick":  # listings alone
         return table.check(depth, max_findings=max_findings)
     paths = table.partitions_to_check()
@@ -54,7 +53,7 @@ def check(
 
     def work(chosen: list[bytes]) -> Iterator[pa.RecordBatch]:
         own = [path.decode() for path in chosen]
-        report = bf.open(location, options, index).check(depth, own, max_findings=max_findings)
+        report = table.check(depth, own, max_findings=max_findings)
         yield pa.record_batch([pa.array([json.dumps(report.to_dict())])], schema=_REPORT)
 
     with typed_errors():

@@ -5,7 +5,6 @@ The driver plans and commits; the tasks rewrite file groups.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
@@ -14,6 +13,7 @@ from pyspark.sql import SparkSession
 
 import bucketfmt as bf
 from bucketfmt_spark.engine.failures import typed_errors
+from bucketfmt_spark.engine.opening import TableOrUri, open_table
 from bucketfmt_spark.engine.tasks import task_frame, task_token
 
 __all__ = ["compact", "rewrite_on_executors"]
@@ -23,11 +23,12 @@ _RECEIPTS = pa.schema({"receipt": pa.binary()})
 
 def compact(
     spark: SparkSession,
-    uri: str | os.PathLike[str],
+    uri: TableOrUri,
     *,
     min_log_files: int = 1,
     codec: Literal["zstd", "snappy", "gzip", "none"] | None = None,
     storage_options: Mapping[str, Any] | None = None,
+    index: bf.Index | None = None,
     writer: bf.WriterConfig | None = None,
 ) -> bf.CommitResult | None:
     """Compact a merge-on-read table as `bucketfmt.Table.compact` does, on the executors.
@@ -43,9 +44,8 @@ def compact(
         ConflictError: another process is executing the pending compaction.
         CorruptError: a file of the compaction is missing or damaged.
     """
-    started = bf.open(uri, storage_options, writer=writer).start_compaction(
-        min_log_files=min_log_files, codec=codec
-    )
+    table = open_table(spark, uri, storage_options, index, writer)
+    started = table.start_compaction(min_log_files=min_log_files, codec=codec)
     if started is None:
         return None
     with started, typed_errors():

@@ -6,7 +6,7 @@ and opens only these buckets.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -17,6 +17,7 @@ from pyspark.sql import types as st
 import bucketfmt as bf
 from bucketfmt_spark.engine.exchange import BUCKET, move_to_buckets, split_by_bucket
 from bucketfmt_spark.engine.executors import check_executors, map_batches
+from bucketfmt_spark.engine.opening import TableOrUri, open_table
 from bucketfmt_spark.engine.spark_types import arrow_for_spark, as_spark_takes_it, spark_schema
 from bucketfmt_spark.engine.tasks import PackedTasks
 from bucketfmt_spark.joining.sides import Side, scan_of
@@ -42,7 +43,13 @@ _MOVED_KEYS = st.StructType(
 )
 
 
-def locate(df: DataFrame, uri: Any) -> DataFrame:
+def locate(
+    df: DataFrame,
+    uri: TableOrUri,
+    *,
+    storage_options: Mapping[str, Any] | None = None,
+    index: bf.Index | None = None,
+) -> DataFrame:
     """Return the bucket and the files of each key, in the columns of `bucketfmt.Table.locate`.
 
     Args:
@@ -50,6 +57,8 @@ def locate(df: DataFrame, uri: Any) -> DataFrame:
             the partition fields if the table has partitions. Without a partition, each key is
             located in each partition.
         uri: The URI of the table, or a `bucketfmt.Table`.
+        storage_options: As in `bucketfmt.open`, for a table that is given by its URI.
+        index: As in `bucketfmt.open`, likewise.
 
     Raises:
         IndexUnknownError: the index is unknown, not proved for a partition, or has no buckets.
@@ -57,7 +66,7 @@ def locate(df: DataFrame, uri: Any) -> DataFrame:
         ExecutorError: executors have no bucketfmt, or another release.
     """
     check_executors(df.sparkSession)
-    table = uri if isinstance(uri, bf.Table) else bf.open(uri)
+    table = open_table(df.sparkSession, uri, storage_options, index)
     locator = table.locator()
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -67,13 +76,22 @@ def locate(df: DataFrame, uri: Any) -> DataFrame:
     return map_batches(df, run, spark_schema(_LOCATIONS))
 
 
-def lookup(df: DataFrame, uri: Side, columns: Sequence[str] | None = None) -> DataFrame:
+def lookup(
+    df: DataFrame,
+    uri: Side,
+    columns: Sequence[str] | None = None,
+    *,
+    storage_options: Mapping[str, Any] | None = None,
+    index: bf.Index | None = None,
+) -> DataFrame:
     """Return the rows of the table that have the keys of a DataFrame, each row once.
 
     Args:
         df: As for `locate`.
         uri: The URI of the table, a `bucketfmt.Table`, or a `bucketfmt.Scan` of it.
         columns: The columns to return, in this order. A scan has its own columns.
+        storage_options: As in `bucketfmt.open`, for a table that is given by its URI.
+        index: As in `bucketfmt.open`, likewise.
 
     Raises:
         IndexUnknownError: as `locate`.
@@ -85,8 +103,8 @@ def lookup(df: DataFrame, uri: Side, columns: Sequence[str] | None = None) -> Da
     if columns is not None:
         if isinstance(uri, bf.Scan):
             raise ValueError("a scan has its own columns; leave columns= out")
-        uri = (uri if isinstance(uri, bf.Table) else bf.open(uri)).scan(columns)
-    scan = scan_of(uri)
+        uri = open_table(df.sparkSession, uri, storage_options, index).scan(columns)
+    scan = scan_of(df.sparkSession, uri, storage_options, index)
     groups = bf.group_buckets(scan)
     buckets, reader = groups.buckets, scan.task_reader()
     packed = PackedTasks.of([[task.payload for _, task in group] for group in groups.tasks[0]])

@@ -6,7 +6,6 @@ small ones, merges base file and log, and leaves out row groups by their statist
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -16,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import bucketfmt as bf
 from bucketfmt_spark.engine.executors import parallelism
+from bucketfmt_spark.engine.opening import TableOrUri, open_table
 from bucketfmt_spark.engine.tasks import pack_by_size, task_frame
 
 __all__ = ["changes", "read", "read_scan"]
@@ -23,7 +23,7 @@ __all__ = ["changes", "read", "read_scan"]
 
 def read(
     spark: SparkSession,
-    uri: str | os.PathLike[str],
+    uri: TableOrUri,
     columns: Sequence[str] | None = None,
     filter: Any = None,  # noqa: A002  (as bucketfmt.Table.scan)
     as_of: str | datetime | None = None,
@@ -43,15 +43,14 @@ def read(
         SchemaError: the table has no such column.
         UnsupportedError: the table merges records in an unsupported way.
     """
-    scan = bf.open(uri, storage_options, index).scan(
-        columns, filter, as_of, read_optimized, meta_columns
-    )
+    table = open_table(spark, uri, storage_options, index)
+    scan = table.scan(columns, filter, as_of, read_optimized, meta_columns)
     return read_scan(spark, scan)
 
 
 def changes(
     spark: SparkSession,
-    uri: str | os.PathLike[str],
+    uri: TableOrUri,
     since: str | datetime | None,
     until: str | datetime | None = None,
     columns: Sequence[str] | None = None,
@@ -67,7 +66,7 @@ def changes(
         SchemaError: as `read`.
         UnsupportedError: the rows of the table have no commit times.
     """
-    table = bf.open(uri, storage_options)
+    table = open_table(spark, uri, storage_options)
     scan = table.changes(since, until, columns, filter, meta_columns)
     return read_scan(spark, scan)
 

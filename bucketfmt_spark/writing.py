@@ -8,7 +8,6 @@ its buckets and returns receipts; the driver picks one receipt for each bucket a
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from itertools import chain
@@ -25,6 +24,7 @@ from bucketfmt_spark.bucket_id import expressed_bucket_id
 from bucketfmt_spark.compaction import rewrite_on_executors
 from bucketfmt_spark.engine.executors import check_executors, map_batches, parallelism
 from bucketfmt_spark.engine.failures import typed_errors
+from bucketfmt_spark.engine.opening import TableOrUri, open_table
 from bucketfmt_spark.engine.placement import place
 from bucketfmt_spark.engine.spark_types import arrow_of
 from bucketfmt_spark.engine.tasks import task_token
@@ -62,7 +62,7 @@ _LATEST: dict[str, bf.WriteTask] = {}  # of this executor: what its tasks read o
 
 def write(
     df: DataFrame,
-    uri: str | os.PathLike[str],
+    uri: TableOrUri,
     operation: Operation = "upsert",
     *,
     storage_options: Mapping[str, Any] | None = None,
@@ -82,7 +82,7 @@ def write(
     Args:
         df: The rows; for a delete, the keys with their partition columns. Hudi's own columns are
             left out, so that rows of `read` can be written.
-        uri: The URI of the table.
+        uri: The URI of the table, or the table.
         operation: What to do with the rows.
         storage_options: As in `bucketfmt.open`; sent to executors.
         index: As in `bucketfmt.open`.
@@ -101,7 +101,7 @@ def write(
         IndexUnknownError: the index is unknown, or not proved for a partition.
         CommitUnknownError: the store failed, and the commit may have taken effect.
     """
-    table = bf.open(uri, storage_options, index, writer=writer)
+    table = open_table(df.sparkSession, uri, storage_options, index, writer)
     return write_table(df, table, operation, num_tasks, **options)
 
 
@@ -135,7 +135,12 @@ def write_table(
 
 
 def place_rows(
-    df: DataFrame, uri: str | os.PathLike[str] | bf.Table, num_tasks: int | None = None
+    df: DataFrame,
+    uri: TableOrUri,
+    num_tasks: int | None = None,
+    *,
+    storage_options: Mapping[str, Any] | None = None,
+    index: bf.Index | None = None,
 ) -> DataFrame:
     """Return the rows, moved so that each bucket is in one partition. One exchange.
 
@@ -147,11 +152,13 @@ def place_rows(
         df: The rows; a stream will do.
         uri: The URI of the table, or the table.
         num_tasks: As in `write`.
+        storage_options: As in `bucketfmt.open`, for a table that is given by its URI.
+        index: As in `bucketfmt.open`, likewise.
 
     Raises:
         IndexUnknownError: the index is unknown.
     """
-    table = uri if isinstance(uri, bf.Table) else bf.open(uri)
+    table = open_table(df.sparkSession, uri, storage_options, index)
     num_buckets = _num_buckets(table.index)
     if num_tasks is None:
         num_tasks = num_buckets

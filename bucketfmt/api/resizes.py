@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal, TypedDict, get_args
 from bucketfmt.api.services import MaintainedTable, check_service
 from bucketfmt.arguments import (
     check_bool,
+    check_callable,
     check_choice,
     check_int,
     check_kind,
@@ -27,6 +28,7 @@ from bucketfmt.resize.advice import (
     load_figures,
     plan_advice,
 )
+from bucketfmt.resize.execution import Execute
 from bucketfmt.resize.growth import Duration, estimate_duration
 from bucketfmt.resize.migrate import Migrator
 from bucketfmt.resize.plan_migrate import (
@@ -336,6 +338,7 @@ class ResizableTable(MaintainedTable):
         partitions_per_commit: int = PARTITIONS_PER_COMMIT,
         codec: Codec | None = None,
         progress: ProgressCallback | None = None,
+        execute: Execute | None = None,
     ) -> MigrateResult | None:
         """Give a table with another index, or without one, a bucket index.
 
@@ -356,6 +359,10 @@ class ResizableTable(MaintainedTable):
             partitions_per_commit: How many partitions a replacecommit moves.
             codec: Of parquet; by default that of the table's files.
             progress: Called as partitions are done.
+            execute: Has the steps of a replacecommit executed elsewhere: takes a `RewriteTask` and
+                payloads for its `rewrite`, and returns the receipts of each payload, in their
+                order. By default the threads of this process execute the steps, and only they
+                call `progress`.
 
         Returns:
             What was done; None if the table has the index already.
@@ -371,7 +378,9 @@ class ResizableTable(MaintainedTable):
         migration = self._migration(index, keys, duplicates)
         number = check_int("partitions_per_commit", partitions_per_commit, 1)
         check_service(1, codec, progress)
-        done = self._migrator().run(migration, number, codec, progress)
+        if execute is not None:
+            check_callable("execute", execute)
+        done = self._migrator().run(migration, number, codec, progress, execute)
         if done is not None:
             self._index_finder.forget_argument()
             self._adopt(load_config(self.store, self.limits))
@@ -468,6 +477,22 @@ class ResizableTable(MaintainedTable):
         """Return what `rescale` would do now. Reads only; raises the errors of its planning."""
         _check_rescale(rules, default, add)
         return self._rescaler().preview(rules, default, add=add)
+
+    def start_rescale(
+        self,
+        rules: str,
+        *,
+        default: int | None = None,
+        add: bool = False,
+        codec: Codec | None = None,
+    ) -> StartedRewrite | None:
+        """Begin a rescale whose files other processes write. Otherwise as `rescale`.
+
+        Each of its `payloads` is a task, as in the example of `start_rehash`.
+        """
+        _check_rescale(rules, default, add)
+        check_service(codec=codec)
+        return self._rescaler().start(rules, default, add=add, codec=codec)
 
     def _rescaler(self) -> Rescaler:
         return Rescaler(self._listed_snapshot, self._index_finder, self._transactions)

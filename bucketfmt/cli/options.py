@@ -48,24 +48,10 @@ def parse_index(text: str) -> bucketfmt.Index:
     Raises:
         typer.BadParameter: the text names no index.
     """
-    kind, _, rest = text.partition(":")
-    number, _, detail = rest.partition(":")
     try:
-        if kind == "simple":
-            fields = tuple(detail.split(",")) if detail else None
-            return bucketfmt.SimpleBucketIndex(int(number), fields)
-        if kind == "partition" and detail:
-            return bucketfmt.PartitionBucketIndex(int(number), detail)
-        if kind == "consistent":
-            return bucketfmt.ConsistentHashingIndex(int(number))
-        if kind == "extendible":
-            return bucketfmt.ExtendibleHashingIndex(int(number))
+        return bucketfmt.parse_index(text)
     except ValueError as error:
-        raise typer.BadParameter(f"--index {text}: {error}") from error
-    raise typer.BadParameter(
-        f"--index {text}: give simple:N[:FIELD,FIELD], partition:N:REGEX,N;..., "
-        "consistent:N, or extendible:N"
-    )
+        raise typer.BadParameter(f"--index {error}") from error
 
 
 def open_table(

@@ -30,6 +30,7 @@ from bucketfmt.location.record_locations import RECORD_INDEX
 from bucketfmt.location.rule_files import RuleFiles, put_rules
 from bucketfmt.progress import ProgressCallback
 from bucketfmt.resize.bucket_service import BucketService
+from bucketfmt.resize.execution import Execute
 from bucketfmt.resize.growth import estimate_duration
 from bucketfmt.resize.plan_migrate import (
     MigratePreview,
@@ -94,8 +95,11 @@ class Migrator(BucketService):
         partitions_per_commit: int,
         codec: Codec | None = None,
         progress: ProgressCallback | None = None,
+        execute: Execute | None = None,
     ) -> MigrateResult | None:
         """Move the partitions that are left, and record the index; None if there is nothing to do.
+
+        The steps of a replacecommit are executed by `execute`, or on the threads of this process.
 
         Raises:
             UnsupportedError: the table has other buckets already, or is of a kind that is not
@@ -119,7 +123,7 @@ class Migrator(BucketService):
         for _ in range(_ROUNDS_MAX):
             for paths in _batches(left, partitions_per_commit):
                 try:
-                    commit = self._move(migration, paths, codec, progress)
+                    commit = self._move(migration, paths, codec, progress, execute)
                 except OvertakenError:
                     continue  # in the next round
                 done += [] if commit is None else [commit]
@@ -252,12 +256,15 @@ class Migrator(BucketService):
         paths: Sequence[str],
         codec: Codec | None,
         progress: ProgressCallback | None,
+        execute: Execute | None,
     ) -> CommitResult | None:
         """Move the rows of some partitions to buckets, as one commit; None if they are gone."""
         started = self._begin(partial(self._plan, migration, paths), codec, migration.index)
         with started:
             if not started.payloads:
                 return None
+            if execute is not None:
+                return started.run(execute)
             return started.run_in_threads("migrating", progress)
 
     def _plan(

@@ -83,7 +83,7 @@ class Rescaler(BucketService):
             LockTimeoutError: the table lock could not be acquired.
         """
         done = run_until_not_overtaken(
-            lambda: self._start(rules, default, add=add, codec=codec),
+            lambda: self.start(rules, default, add=add, codec=codec),
             lambda started: started.run_in_threads("rescaling", progress),
         )
         if done is not None:
@@ -91,10 +91,10 @@ class Rescaler(BucketService):
                 archive_rules(self._snapshot().state)
         return done
 
-    def _start(
-        self, rules: str, default: int | None, *, add: bool, codec: Codec | None
+    def start(
+        self, rules: str, default: int | None = None, *, add: bool, codec: Codec | None = None
     ) -> StartedRewrite | None:
-        """Begin a rescale; None if the table has these rules already."""
+        """Begin a rescale; None if the table has these rules already. Errors: as `run`."""
 
         def prepare(basis: Basis) -> tuple[BucketIndex, PartitionBucketIndex]:
             before, after = _numbered_index(basis), _after(basis, rules, default, add=add)

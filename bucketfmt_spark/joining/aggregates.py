@@ -9,7 +9,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -36,6 +36,8 @@ def aggregate(
     aggs: Mapping[str, tuple[str, str]],
     *,
     memory_bytes: int = _MEMORY_BYTES,
+    storage_options: Mapping[str, Any] | None = None,
+    index: bf.Index | None = None,
 ) -> DataFrame:
     """Return the groups of a table, as Spark's `groupBy(keys).agg(...)` returns them.
 
@@ -47,6 +49,8 @@ def aggregate(
             functions are sum, avg, min, max, count and count_distinct.
         memory_bytes: The memory for the rows of a bucket; a larger bucket is split into parts on
             local disk.
+        storage_options: As in `bucketfmt.open`, for a table that is given by its URI.
+        index: As in `bucketfmt.open`, likewise.
 
     Raises:
         IndexUnknownError: the table does not say how keys map to buckets.
@@ -55,7 +59,7 @@ def aggregate(
         ValueError: `keys` leaves out a hash field, or there is no such function.
         ExecutorError: executors have no bucketfmt, or another release.
     """
-    scan = scan_of(table)
+    scan = scan_of(spark, table, storage_options, index)
     groups = bf.group_buckets(scan)
     schema = arrow_for_spark(scan.schema)
     hashed = groups.buckets.columns.fields

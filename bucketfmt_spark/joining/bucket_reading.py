@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +21,13 @@ BUCKET_COLUMN = "bucket_id"
 _NUM_BUCKETS = "_bucketfmt_num_buckets"
 
 
-def read_buckets(spark: SparkSession, table: Side) -> DataFrame:
+def read_buckets(
+    spark: SparkSession,
+    table: Side,
+    *,
+    storage_options: Mapping[str, Any] | None = None,
+    index: bf.Index | None = None,
+) -> DataFrame:
     """Return the rows of a table with their bucket, `bucket_id`, as first column.
 
     Partition i of the DataFrame has the rows of bucket i of all partitions of the table. Where
@@ -34,7 +41,7 @@ def read_buckets(spark: SparkSession, table: Side) -> DataFrame:
         SchemaError: the scan leaves out a hash field, or the table has a column `bucket_id`.
         ExecutorError: executors have no bucketfmt, or another release.
     """
-    scan = scan_of(table)
+    scan = scan_of(spark, table, storage_options, index)
     groups = bf.group_buckets(scan)
     buckets, reader = groups.buckets, scan.task_reader()
     buckets.check_rows_tell()
@@ -67,7 +74,15 @@ def num_buckets_of(df: DataFrame) -> int | None:
     return found if isinstance(found, int) else None
 
 
-def sample(spark: SparkSession, table: Side, bucket: int, out_of: int) -> DataFrame:
+def sample(
+    spark: SparkSession,
+    table: Side,
+    bucket: int,
+    out_of: int,
+    *,
+    storage_options: Mapping[str, Any] | None = None,
+    index: bf.Index | None = None,
+) -> DataFrame:
     """Return the rows of one bucket out of `out_of`, as Hive's TABLESAMPLE; opens only its files.
 
     Equal hash fields are in the samples of all tables with such buckets or in none, so the join of
@@ -78,6 +93,8 @@ def sample(spark: SparkSession, table: Side, bucket: int, out_of: int) -> DataFr
         table: A table, or a scan of it.
         bucket: From 1 to `out_of`.
         out_of: A divisor of the number of buckets.
+        storage_options: As in `bucketfmt.open`, for a table that is given by its URI.
+        index: As in `bucketfmt.open`, likewise.
 
     Raises:
         ValueError: `out_of` is not a divisor, or there is no such bucket.
@@ -85,7 +102,7 @@ def sample(spark: SparkSession, table: Side, bucket: int, out_of: int) -> DataFr
         UnsupportedError: equal rows may be in different buckets.
         ExecutorError: executors have no bucketfmt, or another release.
     """
-    scan = scan_of(table)
+    scan = scan_of(spark, table, storage_options, index)
     groups = bf.group_buckets(scan)
     found = groups.buckets.num_buckets
     if out_of < 1 or found % out_of:

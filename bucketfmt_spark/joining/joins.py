@@ -7,7 +7,7 @@ of each (RFC-29). Where one side is a DataFrame, only the rows of the DataFrame 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -46,6 +46,8 @@ def join(
     columns: Sequence[str] | None = None,
     engine: Engine = "pyarrow",
     memory_bytes: int = _MEMORY_BYTES,
+    storage_options: Mapping[str, Any] | None = None,
+    index: bf.Index | None = None,
 ) -> DataFrame:
     """Return the join of two sides, as Spark's `left.join(right, on, how)` returns it.
 
@@ -62,6 +64,8 @@ def join(
             duckdb.
         memory_bytes: The memory for one side of a bucket; a larger side is split into parts on
             local disk and joined part by part.
+        storage_options: As in `bucketfmt.open`, for the sides that are given by their URIs.
+        index: As in `bucketfmt.open`, likewise.
 
     Raises:
         UnsupportedError: the tables hash different fields, or equal rows may be in different
@@ -77,8 +81,10 @@ def join(
         raise ValueError(f"how is one of {', '.join(dict.fromkeys(_HOW.values()))}, not {how!r}")
     kind = _HOW[how.lower()]
     if is_frame(left) or is_frame(right):
-        return _join_frame(spark, left, right, kind, on, columns, engine, memory_bytes)
-    scans = scan_of(left), scan_of(right)
+        return _join_frame(
+            spark, left, right, kind, on, columns, engine, memory_bytes, storage_options, index
+        )
+    scans = [scan_of(spark, side, storage_options, index) for side in (left, right)]
     groups = bf.group_buckets(*scans)
     buckets = groups.buckets
     schemas = scans[0].schema, scans[1].schema
@@ -109,6 +115,8 @@ def _join_frame(
     columns: Sequence[str] | None,
     engine: Engine,
     memory_bytes: int,
+    storage_options: Mapping[str, Any] | None,
+    index: bf.Index | None,
 ) -> DataFrame:
     """Join a table with a DataFrame, whose rows go to the table's buckets."""
     if is_frame(left) and is_frame(right):
@@ -117,7 +125,7 @@ def _join_frame(
     table = right if frame is left else left
     of_frame: SideName = "left" if frame is left else "right"
     of_table: SideName = "right" if frame is left else "left"
-    scan = scan_of(table)
+    scan = scan_of(spark, table, storage_options, index)
     groups = bf.group_buckets(scan)
     buckets = groups.buckets
     buckets.check_rows_tell()

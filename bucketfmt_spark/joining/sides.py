@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import Any, TypeAlias
 
+from pyspark.sql import SparkSession
+
 import bucketfmt as bf
+from bucketfmt_spark.engine.opening import open_table
 
 __all__ = ["Side", "is_frame", "scan_of"]
 
@@ -18,8 +22,15 @@ def is_frame(side: Any) -> bool:
     return hasattr(side, "mapInArrow")
 
 
-def scan_of(side: Any) -> bf.Scan:
+def scan_of(
+    spark: SparkSession,
+    side: Any,
+    storage_options: Mapping[str, Any] | None = None,
+    index: bf.Index | None = None,
+) -> bf.Scan:
     """Return the scan of a side: the given scan, or one of all rows and columns of the table.
+
+    The options are those of a URI; a table or a scan among several sides has its own.
 
     Raises:
         TypeError: the side is not a URI, a table or a scan.
@@ -29,7 +40,7 @@ def scan_of(side: Any) -> bf.Scan:
     if isinstance(side, bf.Table):
         return side.scan()
     if isinstance(side, str | os.PathLike):
-        return bf.open(side).scan()
+        return open_table(spark, side, storage_options, index).scan()
     raise TypeError(
         "a table is given by its URI, as a bucketfmt.Table or as a bucketfmt.Scan, not as "
         f"{type(side).__name__}"

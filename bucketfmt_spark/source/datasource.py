@@ -53,11 +53,11 @@ class BucketfmtSource(DataSource):
 
     def reader(self, schema: st.StructType) -> DataSourceReader:
         """Return a reader to which no filters are pushed."""
-        return _Reader(SourceOptions(self.options))
+        return _Reader(SourceOptions(self.options).with_columns(schema))
 
     def streamReader(self, schema: st.StructType) -> DataSourceStreamReader:  # noqa: N802
         """Return a reader of the changes of commits."""
-        return stream_reader(SourceOptions(self.options))
+        return stream_reader(SourceOptions(self.options).with_columns(schema))
 
     def writer(self, schema: st.StructType, overwrite: bool) -> DataSourceWriter:
         """Return the writer of a DataFrame."""
@@ -75,7 +75,7 @@ class FilteringSource(BucketfmtSource):
 
     def reader(self, schema: st.StructType) -> DataSourceReader:
         """Return a reader that prunes by the filters of the query."""
-        return _FilteringReader(SourceOptions(self.options))
+        return _FilteringReader(SourceOptions(self.options).with_columns(schema))
 
 
 def choose_source(spark: SparkSession) -> type[BucketfmtSource]:

@@ -55,7 +55,7 @@ class _Sink:
     @cached_property
     def _task(self) -> bf.WriteTask | None:
         """The write, which begins here; None if it was committed before."""
-        options, table = self._options, self._options.open()
+        options, table = self._options, self._options.open_to_write()
         key = options.idempotency_key
         if key is not None and table.find_commit(key) is not None:
             return None
@@ -73,7 +73,7 @@ class _Sink:
         context = TaskContext.get()
         query = None if context is None else context.getLocalProperty(_QUERY_ID)
         rows = (batch.select(self._columns) for batch in iterator if batch.num_rows)
-        with self._options.open().keep_alive(self._task):
+        with self._options.open_to_write().keep_alive(self._task):
             return Written(self._task, write_batches(self._task, rows), query)
 
     def _publish(self, messages: Sequence[Written | None], key: str | None) -> None:
@@ -82,7 +82,7 @@ class _Sink:
         if task is None:
             return
         options: bf.WriteArguments = {} if key is None else {"idempotency_key": key}
-        with self._options.open().resume_write(task, **options) as started:
+        with self._options.open_to_write().resume_write(task, **options) as started:
             try:
                 started.publish([receipt for message in written for receipt in message.receipts])
             except ValueError as error:
@@ -95,7 +95,7 @@ class _Sink:
         """Take a write back, unless it was published nevertheless."""
         if task is not None:
             with suppress(bf.ConflictError):  # it has ended
-                self._options.open().resume_write(task).abort()
+                self._options.open_to_write().resume_write(task).abort()
 
 
 class BatchSink(_Sink, ds.DataSourceArrowWriter):

@@ -11,7 +11,7 @@ from bucketfmt_spark.writing import Operation
 
 __all__ = ["SinkOptions"]
 
-_WRITER = ("lock", "concurrency")
+_WRITER = ("lock", "concurrency", "metadata_table")
 _LOCKS = ("auto", "storage", "filesystem")
 _ENCODING = ("codec", "log_format")
 _KNOWN = (
@@ -31,9 +31,9 @@ class SinkOptions(TableOptions):
 
     They are those of `TableOptions`; `operation` as in `write`, by default upsert, or
     insert_overwrite_table where Spark overwrites; `evolve` (true or false), `missing`, `codec`,
-    `log_format` and `idempotency_key` as in `bucketfmt.WriteArguments`; `lock`
-    and `concurrency` as in `bucketfmt.WriterConfig`; `services` (true, the default, or
-    false): whether services that are due run after a commit.
+    `log_format` and `idempotency_key` as in `bucketfmt.WriteArguments`; `lock`,
+    `concurrency` and `metadata_table` as in `bucketfmt.WriterConfig`; `services` (true, the
+    default, or false): whether services that are due run after a commit.
     """
 
     def __init__(self, options: Mapping[str, str], *, overwrite: bool) -> None:
@@ -63,12 +63,12 @@ class SinkOptions(TableOptions):
             raise ValueError(f"lock is one of {', '.join(_LOCKS)}, not {self.given['lock']!r}")
         self.idempotency_key = self.given.get("idempotency_key")
 
-    def open(self) -> bf.Table:
+    def open_to_write(self) -> bf.Table:
         """Open the table for writing."""
         writer: dict[str, Any] = {name: self.given[name] for name in _WRITER if name in self.given}
         if not self.is_true("services", default=True):
             writer["services"] = None
-        return bf.open(self.path, self.storage, writer=bf.WriterConfig(**writer))
+        return self.open(bf.WriterConfig(**writer))
 
     @property
     def arguments(self) -> bf.WriteArguments:

@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
+from pyspark.sql import types as st
 
 import bucketfmt as bf
+from bucketfmt_spark.engine.spark_types import arrow_for_spark, spark_schema
 from bucketfmt_spark.source.table_options import TableOptions
 
 __all__ = ["SourceOptions"]
@@ -40,6 +42,7 @@ class SourceOptions(TableOptions):
                 contradict each other.
         """
         super().__init__(options, _KNOWN)
+        self._options = dict(options)
         given = self.given
         names = given.get("columns")
         self.columns = None if names is None else [n.strip() for n in names.split(",")]
@@ -52,6 +55,29 @@ class SourceOptions(TableOptions):
         of_changes = self.since is not None or self.until is not None
         if of_changes and (self.as_of is not None or self.read_optimized):
             raise ValueError("since and until read changes; leave as_of and read_optimized out")
+
+    def with_columns(self, schema: st.StructType) -> SourceOptions:
+        """Return the options for the columns that a user's schema names.
+
+        Raises:
+            ValueError: the table has no such column, or the column has another type.
+        """
+        own = spark_schema(arrow_for_spark(self.scan().schema))
+        if schema.names == own.names and _types(schema) == _types(own):
+            return self
+        for field in schema:
+            if field.name not in own.names:
+                raise ValueError(
+                    f"the schema names a column {field.name}, and the table has "
+                    f"{', '.join(own.names)}; leave .schema() out, or name columns of the table"
+                )
+            kind = own[field.name].dataType
+            if kind.simpleString() != field.dataType.simpleString():
+                raise ValueError(
+                    f"the schema has {field.name} as {field.dataType.simpleString()}, and the "
+                    f"table has {kind.simpleString()}; leave .schema() out, and cast the column"
+                )
+        return SourceOptions({**self._options, "columns": ",".join(schema.names)})
 
     def table_schema(self) -> pa.Schema:
         """Return the columns of the table."""
@@ -75,3 +101,7 @@ class SourceOptions(TableOptions):
         if not text.isdecimal() or int(text) < 1:
             raise ValueError(f"{name} is a positive number, not {text!r}")
         return int(text)
+
+
+def _types(schema: st.StructType) -> list[str]:
+    return [field.dataType.simpleString() for field in schema]

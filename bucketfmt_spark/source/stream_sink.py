@@ -6,13 +6,13 @@ name and the number of the batch, and a batch that is recorded is not written ag
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame
 
 import bucketfmt as bf
+from bucketfmt_spark.engine.opening import TableOrUri, open_table
 from bucketfmt_spark.writing import Operation, write_table
 
 if TYPE_CHECKING:
@@ -22,9 +22,13 @@ __all__ = ["batch_writer"]
 
 
 def batch_writer(
-    uri: str | os.PathLike[str] | bf.Table,
+    uri: TableOrUri,
     query: str,
     operation: Operation = "upsert",
+    *,
+    storage_options: Mapping[str, Any] | None = None,
+    index: bf.Index | None = None,
+    writer: bf.WriterConfig | None = None,
     **options: Unpack[bf.WriteArguments],
 ) -> Callable[[DataFrame, int], None]:
     """Return a function for `foreachBatch` that writes each batch of a query exactly once.
@@ -39,6 +43,9 @@ def batch_writer(
         query: The name of the query. It stays the same as long as the checkpoint is used, and no
             other query that writes to this table has it: give a new name with a new checkpoint.
         operation: What to do with the rows.
+        storage_options: As in `bucketfmt.open`, for a table that is given by its URI.
+        index: As in `bucketfmt.open`, likewise.
+        writer: As in `bucketfmt.open`, likewise.
         options: See `bucketfmt.WriteArguments`.
 
     Raises:
@@ -48,10 +55,12 @@ def batch_writer(
         raise ValueError(
             "batch_writer makes the idempotency key from query=; give a name there, and no key"
         )
-    table = uri if isinstance(uri, bf.Table) else bf.open(uri)
+    opened: list[bf.Table] = []
 
     def write_batch(rows: DataFrame, batch_id: int) -> None:
+        if not opened:
+            opened.append(open_table(rows.sparkSession, uri, storage_options, index, writer))
         options["idempotency_key"] = f"{query}/{batch_id}"
-        write_table(rows, table, operation, **options)
+        write_table(rows, opened[0], operation, **options)
 
     return write_batch

@@ -5,14 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 import bucketfmt as bf
+from bucketfmt_spark.source.hudi_options import STATED, check_stated, translate
 
 __all__ = ["TableOptions"]
 
 _STORAGE = "storage."
+_CATALOG = (
+    "Spark's catalog does not give a table's location to a data source in Python; use CREATE "
+    "TEMPORARY VIEW name USING bucketfmt OPTIONS (path '...'), and save(\"...\") in place of "
+    "saveAsTable"
+)
 
 
 class TableOptions:
-    """The options `path`, and `storage.*`, which fsspec gets without the prefix. Pickles."""
+    """The options `path`, `index`, and `storage.*`, which fsspec gets without the prefix. Pickles.
+
+    Options of Hudi's data source are translated by `hudi_options`.
+    """
 
     def __init__(self, options: Mapping[str, str], known: Iterable[str]) -> None:
         """Check names.
@@ -24,15 +33,22 @@ class TableOptions:
         Raises:
             ValueError: the path is missing, or an option is unknown.
         """
-        names = ["path", *known]
-        self.given = {str(name).lower(): value for name, value in options.items()}
+        names = ["path", "index", *known]
+        given = translate({str(name).lower(): value for name, value in options.items()})
+        if "location" in given:
+            raise ValueError(f"CREATE TABLE is not supported: {_CATALOG}")
+        self.stated = {name: given.pop(name) for name in STATED if name in given}
+        self.given = given
         unknown = sorted(n for n in self.given if n not in names and not n.startswith(_STORAGE))
         if unknown:
             raise ValueError(
                 f"bucketfmt has no option {unknown[0]}; its options are {', '.join(names)}"
             )
         if "path" not in self.given:
-            raise ValueError('no path is given; use load("..."), save("...") or the option path')
+            raise ValueError(
+                'no path is given; use load("..."), save("...") or the option path. If this is a '
+                f"table of the catalog: {_CATALOG}"
+            )
 
     @property
     def path(self) -> str:
@@ -45,9 +61,17 @@ class TableOptions:
         given = self.given.items()
         return {name[len(_STORAGE) :]: text for name, text in given if name.startswith(_STORAGE)}
 
-    def open(self) -> bf.Table:
-        """Open the table."""
-        return bf.open(self.path, self.storage)
+    def open(self, writer: bf.WriterConfig | None = None) -> bf.Table:
+        """Open the table.
+
+        Raises:
+            ValueError: the table was created otherwise than options of Hudi's say.
+        """
+        text = self.given.get("index")
+        index = None if text is None else bf.parse_index(text)
+        table = bf.open(self.path, self.storage, index, writer=writer)
+        check_stated(self.stated, table)
+        return table
 
     def is_true(self, name: str, *, default: bool = False) -> bool:
         """Return the value of an option that is true or false; `default` if it is not given.

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import SparkSession
 
 import bucketfmt as bf
+import bucketfmt_spark as bs
 from bucketfmt_spark.jobs import main
+from tests.same_rows import assert_same
 from tests.spark.test_writing import make
 from tests.write.models import Model, assert_reads_as, rows
 
@@ -30,7 +35,9 @@ def test_the_jobs_one_after_the_other(tmp_path: Path, capsys: pytest.CaptureFixt
     assert json.loads(capsys.readouterr().out)["operation"] == "COMPACT"
     assert main(["compact", table.uri]) == 0
     assert capsys.readouterr().out == "null\n"
-    assert main(["rehash", table.uri, "8"]) == 0
+    assert main(["rehash", table.uri, "8", "--dry-run"]) == 0
+    assert json.loads(capsys.readouterr().out)["after"] == 8
+    assert main(["rehash", table.uri, "8", "--lock", "filesystem"]) == 0
     assert json.loads(capsys.readouterr().out)["file_groups_replaced"] == 12
     assert bf.open(table.uri).index == bf.SimpleBucketIndex(8, ("id",))
     assert_reads_as(table.uri, model)
@@ -54,8 +61,59 @@ def test_the_jobs_one_after_the_other(tmp_path: Path, capsys: pytest.CaptureFixt
 def test_errors_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["compact", str(tmp_path)]) == 2
     assert capsys.readouterr().err.startswith("TableNotFoundError: no Hudi table at")
-    assert main(["compact", str(tmp_path), "--storage", "x"]) == 2
-    assert "NAME=VALUE, not 'x'" in capsys.readouterr().err
+    assert main(["compact", str(tmp_path), "--storage-option", "x"]) == 64
+    assert "KEY=VALUE, not 'x'" in capsys.readouterr().err
     with pytest.raises(SystemExit) as ended:
         main(["merge", str(tmp_path)])
     assert ended.value.code == 64
+
+
+@pytest.mark.usefixtures("spark")
+def test_the_services_of_a_table_as_jobs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, uri = str(tmp_path / "rows.parquet"), str(tmp_path / "t")
+    pq.write_table(rows(range(30), ts=1), source)
+
+    def told(*arguments: str, code: int = 0) -> Any:
+        assert main([*arguments]) == code
+        return json.loads(capsys.readouterr().out)
+
+    made = ["--like", source, "--key", "id", "--partition-by", "region", "--ordering", "ts"]
+    assert told("create", uri, *made, "--index", "simple:2")["uri"] == uri
+    plan = told("upsert", uri, source, "--dry-run")
+    assert plan == {"rows_to_write": 30, "partitions": 3, "buckets": 6, "of_these_new": 6}
+    first = told("upsert", uri, source, "--concurrency", "optimistic")["instant"]
+    kept = told("savepoint", uri, "--comments", "before the second")["savepoint"]
+    assert kept == first
+    second = told("upsert", uri, source)["instant"]
+    assert told("rollback", uri, second, "--dry-run")["instant"] == second
+    assert told("rollback", uri, second)["files_deleted"]
+    assert told("upsert", uri, source)["rows_updated"] == 30
+    assert told("restore", uri, kept)["savepoint"] == kept
+    assert told("savepoint", uri, kept, "--delete") == {"deleted": kept}
+    assert told("clean", uri, "--retain", "1", "--dry-run")["files"] == 0
+    assert told("archive", uri, "--dry-run") == {"instants": []}
+    rescaled = told("rescale", uri, "--rule", "us,4", "--dry-run")
+    assert [each["after"] for each in rescaled["partitions"]].count(4) == 1
+    assert told("rescale", uri, "--rule", "us,4")["file_groups_replaced"] == 2
+    table = bf.open(uri)
+    assert table.index == bf.PartitionBucketIndex(2, "us,4", ("id",))
+    assert table.scan().count() == 30
+    assert main(["resize", uri]) == 3
+    assert "UnsupportedError" in capsys.readouterr().err
+    assert main(["compact", uri, "--output", "text", "--dry-run"]) == 0
+    assert "file groups: 0" in capsys.readouterr().out
+
+
+def test_a_table_without_buckets_is_migrated_on_executors(
+    spark: SparkSession, golden_copy: Callable[[str, str], Path]
+) -> None:
+    path = golden_copy("1.2.0", "bloom_cow")
+    before = bf.open(path).scan().to_arrow()
+    done = bs.migrate(spark, path, bf.SimpleBucketIndex(2), partitions_per_commit=1)
+    assert done is not None
+    after = bf.open(path)
+    assert after.index == bf.SimpleBucketIndex(2, after.config.record_key_fields)
+    assert_same(after.scan().to_arrow(), before)
+    assert bs.check(spark, path, "full").status == "clean"

@@ -1,0 +1,47 @@
+"""An index as text, for command lines and for options that are text. Pure."""
+
+from __future__ import annotations
+
+from bucketfmt.index.model import (
+    ConsistentHashingIndex,
+    ExtendibleHashingIndex,
+    Index,
+    PartitionBucketIndex,
+    SimpleBucketIndex,
+)
+
+__all__ = ["parse_index"]
+
+
+def parse_index(text: str) -> Index:
+    """Return the index that a text names.
+
+    >>> import bucketfmt as bf
+    >>> bf.parse_index("simple:16:id").num_buckets
+    16
+
+    Args:
+        text: `simple:N`, `simple:N:FIELD,FIELD`, `partition:N:REGEX,N;...`, `consistent:N` or
+            `extendible:N`.
+
+    Raises:
+        ValueError: the text names no index, or there is no such number of buckets.
+    """
+    kind, _, rest = text.partition(":")
+    number, _, detail = rest.partition(":")
+    try:
+        if kind == "simple":
+            fields = tuple(detail.split(",")) if detail else None
+            return SimpleBucketIndex(int(number), fields)
+        if kind == "partition" and detail:
+            return PartitionBucketIndex(int(number), detail)
+        if kind == "consistent":
+            return ConsistentHashingIndex(int(number))
+        if kind == "extendible":
+            return ExtendibleHashingIndex(int(number))
+    except ValueError as error:
+        raise ValueError(f"{text}: {error}") from error
+    raise ValueError(
+        f"{text}: give simple:N[:FIELD,FIELD], partition:N:REGEX,N;..., consistent:N, or "
+        "extendible:N"
+    )

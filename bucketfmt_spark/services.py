@@ -1,0 +1,169 @@
+"""Verbs that the driver executes alone: they list, move and delete files, and read no rows."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+from pyspark.sql import types as st
+
+import bucketfmt as bf
+from bucketfmt_spark.engine.opening import TableOrUri, find_storage_options, open_table
+from bucketfmt_spark.engine.spark_types import arrow_of
+
+__all__ = ["archive", "clean", "create", "delete_savepoint", "restore", "rollback", "savepoint"]
+
+
+def create(
+    spark: SparkSession,
+    uri: str | os.PathLike[str],
+    schema: st.StructType | pa.Schema | str,
+    *,
+    record_key: Sequence[str],
+    index: bf.Index,
+    partition_by: Sequence[str] = (),
+    ordering: Sequence[str] = (),
+    table_type: Literal["COPY_ON_WRITE", "MERGE_ON_READ"] = "COPY_ON_WRITE",
+    table_version: int = 9,
+    name: str | None = None,
+    properties: Mapping[str, str] | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    writer: bf.WriterConfig | None = None,
+) -> bf.Table:
+    """Create a table and return it. As `bucketfmt.create`, with a schema of Spark.
+
+    >>> bs.create(spark, uri, df.schema, record_key=["id"],                     # doctest: +SKIP
+    ...           index=bf.SimpleBucketIndex(16))
+
+    Args:
+        spark: The session, for its Hadoop settings and for schemas as text.
+        uri: As in `bucketfmt.create`.
+        schema: The columns: of a DataFrame, in Arrow's types, or as text, `id STRING, fare DOUBLE`.
+        record_key: As in `bucketfmt.create`.
+        index: As in `bucketfmt.create`.
+        partition_by: As in `bucketfmt.create`.
+        ordering: As in `bucketfmt.create`.
+        table_type: As in `bucketfmt.create`.
+        table_version: As in `bucketfmt.create`.
+        name: As in `bucketfmt.create`.
+        properties: As in `bucketfmt.create`.
+        storage_options: As in `bucketfmt.open`.
+        writer: As in `bucketfmt.open`.
+
+    Raises:
+        ValueError, SchemaError, TypeError, UnsupportedError: as `bucketfmt.create`.
+    """
+    if isinstance(schema, str):
+        schema = spark.createDataFrame([], schema).schema
+    if storage_options is None:
+        storage_options = find_storage_options(
+            os.fspath(uri), lambda key: spark.conf.get(f"spark.hadoop.{key}", None)
+        )
+    return bf.create(
+        uri,
+        schema=schema if isinstance(schema, pa.Schema) else arrow_of(schema),
+        record_key=record_key,
+        partition_by=partition_by,
+        ordering=ordering,
+        index=index,
+        table_type=table_type,
+        table_version=table_version,
+        name=name,
+        storage_options=storage_options,
+        properties=properties,
+        writer=writer,
+    )
+
+
+def clean(
+    spark: SparkSession,
+    uri: TableOrUri,
+    *,
+    policy: Literal["KEEP_LATEST_COMMITS", "KEEP_LATEST_FILE_VERSIONS"] = "KEEP_LATEST_COMMITS",
+    retain: int | None = None,
+    dry_run: bool = True,
+    storage_options: Mapping[str, Any] | None = None,
+    writer: bf.WriterConfig | None = None,
+) -> bf.CleanResult:
+    """Delete files that no reader of the retained commits needs. As `bucketfmt.Table.clean`."""
+    table = open_table(spark, uri, storage_options, writer=writer)
+    return table.clean(policy=policy, retain=retain, dry_run=dry_run)
+
+
+def archive(
+    spark: SparkSession,
+    uri: TableOrUri,
+    *,
+    min_commits: int = 20,
+    max_commits: int = 30,
+    dry_run: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
+    writer: bf.WriterConfig | None = None,
+) -> list[str]:
+    """Move the oldest instants to the archived timeline. As `bucketfmt.Table.archive`.
+
+    Returns:
+        The requested times of the instants.
+    """
+    table = open_table(spark, uri, storage_options, writer=writer)
+    moved = table.archive(min_commits=min_commits, max_commits=max_commits, dry_run=dry_run)
+    return [instant.requested_time for instant in moved]
+
+
+def rollback(
+    spark: SparkSession,
+    uri: TableOrUri,
+    instant: str,
+    *,
+    dry_run: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
+    writer: bf.WriterConfig | None = None,
+) -> bf.RollbackResult:
+    """Take back the newest write, or a failed write. As `bucketfmt.Table.rollback`."""
+    table = open_table(spark, uri, storage_options, writer=writer)
+    return table.rollback(instant, dry_run=dry_run)
+
+
+def savepoint(
+    spark: SparkSession,
+    uri: TableOrUri,
+    instant: str | None = None,
+    *,
+    user: str = "",
+    comments: str = "",
+    dry_run: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
+    writer: bf.WriterConfig | None = None,
+) -> str:
+    """Keep the table as it was after a write, for `restore`. As `bucketfmt.Table.savepoint`."""
+    table = open_table(spark, uri, storage_options, writer=writer)
+    return table.savepoint(instant, user=user, comments=comments, dry_run=dry_run)
+
+
+def delete_savepoint(
+    spark: SparkSession,
+    uri: TableOrUri,
+    instant: str,
+    *,
+    storage_options: Mapping[str, Any] | None = None,
+    writer: bf.WriterConfig | None = None,
+) -> None:
+    """Delete a savepoint. As `bucketfmt.Table.delete_savepoint`."""
+    open_table(spark, uri, storage_options, writer=writer).delete_savepoint(instant)
+
+
+def restore(
+    spark: SparkSession,
+    uri: TableOrUri,
+    savepoint: str,
+    *,
+    dry_run: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
+    writer: bf.WriterConfig | None = None,
+) -> bf.RestoreResult:
+    """Take back every write after a savepoint. As `bucketfmt.Table.restore`."""
+    table = open_table(spark, uri, storage_options, writer=writer)
+    return table.restore(savepoint, dry_run=dry_run)
