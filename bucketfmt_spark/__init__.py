@@ -19,6 +19,7 @@ from bucketfmt_spark.buckets import migrate, rehash, rescale, resize
 from bucketfmt_spark.checks import check
 from bucketfmt_spark.claim import claim
 from bucketfmt_spark.compaction import compact
+from bucketfmt_spark.deleting import delete
 from bucketfmt_spark.engine.executors import ExecutorError
 from bucketfmt_spark.joining.aggregates import aggregate
 from bucketfmt_spark.joining.bucket_reading import read_buckets, sample
@@ -50,6 +51,7 @@ __all__ = [
     "clean",
     "compact",
     "create",
+    "delete",
     "delete_savepoint",
     "join",
     "locate",

@@ -10,20 +10,25 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from typing import Any, NamedTuple, NoReturn, get_args
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 import bucketfmt as bf
+from bucketfmt_spark.bucket_id import key_fields
 from bucketfmt_spark.buckets import migrate, rehash, rescale, resize
 from bucketfmt_spark.checks import check
 from bucketfmt_spark.compaction import compact
+from bucketfmt_spark.deleting import delete
+from bucketfmt_spark.engine.executors import map_batches
 from bucketfmt_spark.engine.failures import typed_errors
 from bucketfmt_spark.engine.opening import open_table
-from bucketfmt_spark.lookups import locate, lookup
+from bucketfmt_spark.lookups import lookup
+from bucketfmt_spark.reading import read
 from bucketfmt_spark.services import (
     archive,
     clean,
@@ -221,16 +226,21 @@ def _upsert(spark: SparkSession, given: argparse.Namespace) -> Any:
 
 def _plan(rows: DataFrame, table: bf.Table) -> dict[str, int]:
     """Return where rows would go. One job."""
-    config = table.config
-    wanted = list(dict.fromkeys([*config.record_key_fields, *config.partition_fields]))
+    pinned = table.pinned()
+
+    def assign(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            assigned = pinned.assign(pa.Table.from_batches([batch]))
+            yield from assigned.select(["partition_path", "bucket_id"]).to_batches()
+
     with typed_errors():
-        located = locate(rows.select(*wanted), table)
-        groups = located.groupBy("partition_path", "bucket_id", "file_id").count().collect()
+        keys = rows.select(*key_fields(table))
+        assigned = map_batches(keys, assign, "partition_path string, bucket_id int")
+        groups = assigned.groupBy("partition_path", "bucket_id").count().collect()
     return {
         "rows_to_write": sum(row["count"] for row in groups),
         "partitions": len({row.partition_path for row in groups}),
         "buckets": len(groups),
-        "of_these_new": sum(row.file_id is None for row in groups),
     }
 
 
@@ -244,6 +254,22 @@ def _add_upsert(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--idempotency-key", help="the same key again writes nothing")
     parser.add_argument("--evolve", action="store_true", help="add new columns, widen types")
     parser.add_argument("--missing", choices=("error", "null", "keep"), default="error")
+    parser.add_argument("--codec", choices=_CODECS)
+    parser.add_argument("--num-tasks", type=int, help="how many tasks write")
+
+
+def _delete(spark: SparkSession, given: argparse.Namespace) -> Any:
+    table = _opened(spark, given)
+    if given.dry_run:
+        with typed_errors():
+            return {"rows_to_delete": read(spark, table, filter=given.filter).count()}
+    options: bf.WriteArguments = _given(given, "codec", "idempotency_key")
+    return delete(spark, table, given.filter, num_tasks=given.num_tasks, **options)
+
+
+def _add_delete(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("filter", help="SQL condition of the rows to delete: city = 'sf'")
+    parser.add_argument("--idempotency-key", help="the same key again writes nothing")
     parser.add_argument("--codec", choices=_CODECS)
     parser.add_argument("--num-tasks", type=int, help="how many tasks write")
 
@@ -405,6 +431,7 @@ def _add_lookup(parser: argparse.ArgumentParser) -> None:
 _JOBS: dict[str, _Job] = {
     "create": _Job("create a table with the columns of files", _create, _add_create, False),
     "upsert": _Job("write rows of files into a table", _upsert, _add_upsert),
+    "delete": _Job("delete the rows that pass a SQL condition", _delete, _add_delete),
     "compact": _Job("make base files of what was logged", _compact, _add_compact),
     "clean": _Job("delete files that only reads of past commits need", _clean, _add_clean),
     "archive": _Job("move old instants to the archive", _archive, _add_archive),

@@ -16,10 +16,11 @@ from pyspark.sql import types as st
 
 import bucketfmt as bf
 from bucketfmt_spark.engine.exchange import BUCKET, move_to_buckets, split_by_bucket
-from bucketfmt_spark.engine.executors import check_executors, map_batches
+from bucketfmt_spark.engine.executors import check_executors, map_batches, parallelism
 from bucketfmt_spark.engine.opening import TableOrUri, open_table
 from bucketfmt_spark.engine.spark_types import arrow_for_spark, as_spark_takes_it, spark_schema
 from bucketfmt_spark.engine.tasks import PackedTasks
+from bucketfmt_spark.joining.bucket_tasks import count_tasks
 from bucketfmt_spark.joining.sides import Side, scan_of
 
 __all__ = ["locate", "lookup"]
@@ -130,5 +131,6 @@ def lookup(
                     for rows in reader.of_keys(own.cast(pa.string())).read(payload):
                         yield as_spark_takes_it(rows, accepted)
 
-    moved = move_to_buckets(map_batches(df, assign, _MOVED_KEYS), buckets.num_buckets)
+    num_tasks = count_tasks(groups, parallelism(df.sparkSession))
+    moved = move_to_buckets(map_batches(df, assign, _MOVED_KEYS), num_tasks)
     return map_batches(moved, find, spark_schema(accepted))

@@ -6,16 +6,17 @@ small ones, merges base file and log, and leaves out row groups by their statist
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 
 import bucketfmt as bf
 from bucketfmt_spark.engine.executors import parallelism
 from bucketfmt_spark.engine.opening import TableOrUri, open_table
+from bucketfmt_spark.engine.resolver import Resolver
 from bucketfmt_spark.engine.tasks import pack_by_size, task_frame
 
 __all__ = ["changes", "read", "read_scan"]
@@ -36,7 +37,14 @@ def read(
     """Return the rows of a table. Arguments as in `bucketfmt.open` and `bucketfmt.Table.scan`.
 
     The rows are those of the table at the time of the call, however often the DataFrame is
-    computed. Pass columns and a filter here: Spark applies its own to rows that were read.
+    computed. Pass columns and a filter here: a `select` or `where` afterwards is applied to rows
+    that were read.
+
+    The filter may also be SQL text or a Column. Spark applies the filter to the rows, and the part
+    of it that compares columns of text, integers, booleans, dates and timestamps with literals
+    (=, <, IN, BETWEEN, LIKE 'p%', IS NULL, and AND and OR of these) leaves out partitions, buckets
+    and row groups. On Spark Connect a Column leaves out nothing: give text.
+    Names of columns are resolved as the session resolves them.
 
     Raises:
         ExecutorError: executors have no bucketfmt, or another release.
@@ -44,8 +52,11 @@ def read(
         UnsupportedError: the table merges records in an unsupported way.
     """
     table = open_table(spark, uri, storage_options, index)
-    scan = table.scan(columns, filter, as_of, read_optimized, meta_columns)
-    return read_scan(spark, scan)
+
+    def scan(wanted: Sequence[str] | None, given: Any) -> bf.Scan:
+        return table.scan(wanted, given, as_of, read_optimized, meta_columns)
+
+    return _read(spark, table, scan, columns, filter)
 
 
 def changes(
@@ -58,6 +69,7 @@ def changes(
     *,
     meta_columns: bool = False,
     storage_options: Mapping[str, Any] | None = None,
+    index: bf.Index | None = None,
 ) -> DataFrame:
     """Return the rows written after `since`, up to `until`. As `bucketfmt.Table.changes`.
 
@@ -66,9 +78,42 @@ def changes(
         SchemaError: as `read`.
         UnsupportedError: the rows of the table have no commit times.
     """
-    table = open_table(spark, uri, storage_options)
-    scan = table.changes(since, until, columns, filter, meta_columns)
-    return read_scan(spark, scan)
+    table = open_table(spark, uri, storage_options, index)
+
+    def scan(wanted: Sequence[str] | None, given: Any) -> bf.Scan:
+        return table.changes(since, until, wanted, given, meta_columns)
+
+    return _read(spark, table, scan, columns, filter)
+
+
+def _read(
+    spark: SparkSession,
+    table: bf.Table,
+    scan: Callable[[Sequence[str] | None, Any], bf.Scan],
+    columns: Sequence[str] | None,
+    row_filter: Any,
+) -> DataFrame:
+    """Return the rows of a scan of some columns with a filter, which may be Spark's."""
+    resolver = Resolver.of(spark, table.schema)
+    wanted = None if columns is None else [resolver.name(name) for name in columns]
+    if not _is_condition(row_filter):
+        return read_scan(spark, scan(wanted, row_filter))
+    # Imported here, because sqlglot takes longer to import than all else that executors need.
+    from bucketfmt_spark.engine.conditions import find_condition, text_of  # noqa: PLC0415
+
+    found = find_condition(text_of(spark, row_filter, table.schema), resolver)
+    if wanted is None:
+        return read_scan(spark, scan(None, found.alternatives)).where(row_filter)
+    needed = resolver.schema.names if found.columns is None else found.columns
+    others = [name for name in needed if name not in wanted]
+    rows = read_scan(spark, scan([*wanted, *others], found.alternatives)).where(row_filter)
+    return rows.drop(*others)
+
+
+def _is_condition(row_filter: Any) -> bool:
+    """Return whether a filter is SQL text or a Column, of a classic session or of Connect."""
+    is_of_connect = type(row_filter).__module__.startswith("pyspark.sql.connect")
+    return isinstance(row_filter, str | Column) or is_of_connect
 
 
 def read_scan(spark: SparkSession, scan: bf.Scan) -> DataFrame:

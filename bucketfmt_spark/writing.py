@@ -22,7 +22,12 @@ from pyspark.sql import types as st
 import bucketfmt as bf
 from bucketfmt_spark.bucket_id import expressed_bucket_id
 from bucketfmt_spark.compaction import rewrite_on_executors
-from bucketfmt_spark.engine.executors import check_executors, map_batches, parallelism
+from bucketfmt_spark.engine.executors import (
+    check_executors,
+    map_batches,
+    parallelism,
+    shuffle_partitions,
+)
 from bucketfmt_spark.engine.failures import typed_errors
 from bucketfmt_spark.engine.opening import TableOrUri, open_table
 from bucketfmt_spark.engine.placement import place
@@ -89,7 +94,8 @@ def write(
         writer: As in `bucketfmt.open`.
         num_tasks: The number of tasks that write. By default a table without partitions has a task
             for each bucket; other tables a multiple of the buckets of a partition, about two tasks
-            for each core.
+            for each core. Many buckets share tasks: there are at most as many tasks as
+            `spark.sql.shuffle.partitions` says, or two for each core.
         options: See `bucketfmt.WriteArguments`.
 
     Raises:
@@ -161,10 +167,12 @@ def place_rows(
     table = open_table(df.sparkSession, uri, storage_options, index)
     num_buckets = _num_buckets(table.index)
     if num_tasks is None:
-        num_tasks = num_buckets
+        wanted = _TASKS_A_CORE * parallelism(df.sparkSession)
         if table.config.partition_fields:
-            wanted = _TASKS_A_CORE * parallelism(df.sparkSession)
             num_tasks = num_buckets * max(1, math.ceil(wanted / num_buckets))
+        else:
+            num_tasks = num_buckets
+        num_tasks = _fewer(num_tasks, max(wanted, shuffle_partitions(df.sparkSession)))
     if num_tasks < 1:
         raise ValueError(f"num_tasks is 1 or more, not {num_tasks}")
     partition, bucket = _partition_column(table, df.schema), expressed_bucket_id(table)
@@ -236,6 +244,11 @@ def _collect(
 
 
 # -- what the driver says
+
+
+def _fewer(num_tasks: int, most: int) -> int:
+    """Return a number of tasks of at most `most`, so that tasks have equal numbers of buckets."""
+    return math.ceil(num_tasks / math.ceil(num_tasks / most))
 
 
 def _num_buckets(index: bf.Index | None) -> int:

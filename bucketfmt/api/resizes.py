@@ -491,7 +491,7 @@ class ResizableTable(MaintainedTable):
         Each of its `payloads` is a task, as in the example of `start_rehash`.
         """
         _check_rescale(rules, default, add)
-        check_service(codec=codec)
+        check_service(1, codec)
         return self._rescaler().start(rules, default, add=add, codec=codec)
 
     def _rescaler(self) -> Rescaler:

@@ -1,6 +1,7 @@
 """The exchange by bucket: moves rows of a DataFrame to the buckets of a table.
 
-Bucket i becomes partition i. Later stages do not rely on that: the bucket id stays with the row.
+A partition has one bucket or several. Later stages do not rely on which: the bucket id stays with
+the row.
 """
 
 from __future__ import annotations
@@ -23,12 +24,15 @@ BUCKET = "__bucketfmt_bucket"
 """The column that holds the bucket of a row."""
 
 
-def exchange(df: DataFrame, buckets: bf.CommonBuckets, *, every_bucket: bool) -> DataFrame:
+def exchange(
+    df: DataFrame, buckets: bf.CommonBuckets, num_tasks: int, *, every_bucket: bool
+) -> DataFrame:
     """Return the rows with their bucket as first column; a bucket is in one partition.
 
     Args:
         df: The rows, with the hash fields.
         buckets: The buckets of the table.
+        num_tasks: The number of partitions of the result; each has several buckets or one.
         every_bucket: Add a row of nulls to each bucket, with the negative number `~bucket`, so
             that a bucket without rows has a task too.
     """
@@ -48,12 +52,13 @@ def exchange(df: DataFrame, buckets: bf.CommonBuckets, *, every_bucket: bool) ->
         nulls = [sf.lit(None).cast(f.dataType).alias(f.name) for f in schema.fields[1:]]
         number = sf.expr("cast(~id as int)").alias(BUCKET)
         rows = rows.union(session.range(0, buckets.num_buckets, 1, 1).select(number, *nulls))
-    return move_to_buckets(rows, buckets.num_buckets)
+    return move_to_buckets(rows, num_tasks)
 
 
-def move_to_buckets(rows: DataFrame, num_buckets: int) -> DataFrame:
+def move_to_buckets(rows: DataFrame, num_tasks: int) -> DataFrame:
     """Return rows that have their bucket id, moved so that a bucket is in one partition."""
-    return place(rows, sf.expr(f"if({BUCKET} < 0, ~{BUCKET}, {BUCKET})"), num_buckets)
+    bucket = sf.expr(f"if({BUCKET} < 0, ~{BUCKET}, {BUCKET})")
+    return place(rows, sf.pmod(bucket, sf.lit(num_tasks)), num_tasks)
 
 
 def split_by_bucket(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBatch]]:

@@ -19,10 +19,11 @@ from pyspark.sql import types as st
 
 import bucketfmt as bf
 
-__all__ = ["ExecutorError", "check_executors", "map_batches", "parallelism"]
+__all__ = ["ExecutorError", "check_executors", "map_batches", "parallelism", "shuffle_partitions"]
 
 _MISSING = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
 
+_SHUFFLE_PARTITIONS = 200
 _CHECKED: WeakKeyDictionary[SparkSession, bool] = WeakKeyDictionary()
 
 
@@ -104,5 +105,14 @@ def parallelism(spark: SparkSession) -> int:
     if type(spark).__module__.startswith("pyspark.sql.connect"):
         stated = spark.conf.get("spark.sql.leafNodeDefaultParallelism", None)
         stated = stated or spark.conf.get("spark.default.parallelism", None)
-        return int(stated or spark.conf.get("spark.sql.shuffle.partitions") or 1)
+        return int(stated) if stated else shuffle_partitions(spark)
     return int(spark.sparkContext.defaultParallelism)
+
+
+def shuffle_partitions(spark: SparkSession) -> int:
+    """Return how many tasks the session wants after an exchange: `spark.sql.shuffle.partitions`.
+
+    Platforms that choose the number themselves say `auto`; then the number is Spark's default.
+    """
+    stated = str(spark.conf.get("spark.sql.shuffle.partitions", ""))
+    return int(stated) if stated.isdecimal() else _SHUFFLE_PARTITIONS

@@ -16,9 +16,11 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
 import bucketfmt as bf
+from bucketfmt_spark.engine.executors import parallelism
 from bucketfmt_spark.engine.spark_types import arrow_for_spark
-from bucketfmt_spark.engine.tasks import number_tasks, task_frame
+from bucketfmt_spark.engine.tasks import task_frame
 from bucketfmt_spark.joining.bucket_rows import BucketRows, read_bucket
+from bucketfmt_spark.joining.bucket_tasks import pack_buckets, unpack_buckets
 from bucketfmt_spark.joining.sides import Side, scan_of
 
 __all__ = ["aggregate"]
@@ -47,8 +49,8 @@ def aggregate(
         keys: The columns to group by, the hash fields of the table among them.
         aggs: For each column of the result, (column, function); ("*", "count") counts rows. The
             functions are sum, avg, min, max, count and count_distinct.
-        memory_bytes: The memory for the rows of a bucket; a larger bucket is split into parts on
-            local disk.
+        memory_bytes: The memory for the rows of a task, which has one large bucket or several small
+            ones; more rows are split into parts on local disk.
         storage_options: As in `bucketfmt.open`, for a table that is given by its URI.
         index: As in `bucketfmt.open`, likewise.
 
@@ -72,19 +74,20 @@ def aggregate(
     plan = _plan(schema, list(dict.fromkeys(keys)), aggs)
     reader, buckets = scan.task_reader(), groups.buckets
 
-    def work(number: list[bytes], payloads: list[bytes]) -> Iterator[pa.RecordBatch]:
+    def work(headers: list[bytes], payloads: list[bytes]) -> Iterator[pa.RecordBatch]:
         with tempfile.TemporaryDirectory(prefix="bucketfmt-") as folder:
             rows = BucketRows(plan.columns, buckets, memory_bytes, folder, "rows")
             names = plan.columns.names
-            found = read_bucket(reader, payloads, schema, buckets, int(number[0]))
-            rows.add(batch.select(names) for batch in found)
+            for bucket, (own,) in unpack_buckets(headers, payloads):
+                found = read_bucket(reader, own, schema, buckets, bucket)
+                rows.add(batch.select(names) for batch in found)
             for part in rows.tables():
                 if part.num_rows:
                     yield from plan.group(part).to_batches(_BATCH_ROWS)
 
-    kept = [(number, group) for number, group in enumerate(groups.tasks[0]) if group]
-    tasks = [[task.payload for _, task in group] for _, group in kept]
-    return task_frame(spark, [number_tasks(number for number, _ in kept), tasks], work, plan.output)
+    kept = [bucket for bucket, group in enumerate(groups.tasks[0]) if group]
+    sides = pack_buckets(groups, kept, parallelism(spark))
+    return task_frame(spark, sides, work, plan.output)
 
 
 class _Aggregate(NamedTuple):

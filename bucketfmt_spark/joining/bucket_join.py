@@ -48,10 +48,10 @@ class BucketJoin:
     memory_bytes: int
     output: pa.Schema
 
-    def collect(self, side: SideName, folder: str, bucket: int = 0) -> BucketRows:
-        """Return the collector for the rows of one side of a bucket."""
+    def collect(self, side: SideName, folder: str) -> BucketRows:
+        """Return the collector for the rows of one side of a task."""
         schema = self.left if side == "left" else self.right
-        return BucketRows(schema, self.buckets, self.memory_bytes, folder, f"{side}-{bucket}")
+        return BucketRows(schema, self.buckets, self.memory_bytes, folder, side)
 
     def rows(self, left: BucketRows, right: BucketRows) -> Iterator[pa.RecordBatch]:
         """Yield the joined rows."""

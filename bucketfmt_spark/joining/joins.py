@@ -15,11 +15,12 @@ from pyspark.sql import DataFrame, SparkSession
 
 import bucketfmt as bf
 from bucketfmt_spark.engine.exchange import exchange, split_by_bucket
-from bucketfmt_spark.engine.executors import check_executors, map_batches
+from bucketfmt_spark.engine.executors import check_executors, map_batches, parallelism
 from bucketfmt_spark.engine.spark_types import arrow_of, as_spark_takes_it, spark_schema
-from bucketfmt_spark.engine.tasks import PackedTasks, number_tasks, task_frame
+from bucketfmt_spark.engine.tasks import PackedTasks, task_frame
 from bucketfmt_spark.joining.bucket_join import SideName, plan_join
-from bucketfmt_spark.joining.bucket_rows import BucketRows, read_bucket
+from bucketfmt_spark.joining.bucket_rows import read_bucket
+from bucketfmt_spark.joining.bucket_tasks import count_tasks, pack_buckets, unpack_buckets
 from bucketfmt_spark.joining.matching import Engine, How, check_engine
 from bucketfmt_spark.joining.sides import Side, is_frame, scan_of
 
@@ -62,8 +63,8 @@ def join(
             not push it down into Python tasks.
         engine: The library that joins the rows of a bucket: pyarrow, polars (the fastest) or
             duckdb.
-        memory_bytes: The memory for one side of a bucket; a larger side is split into parts on
-            local disk and joined part by part.
+        memory_bytes: The memory for one side of a task, which has one large bucket or several small
+            ones; a larger side is split into parts on local disk and joined part by part.
         storage_options: As in `bucketfmt.open`, for the sides that are given by their URIs.
         index: As in `bucketfmt.open`, likewise.
 
@@ -91,19 +92,18 @@ def join(
     plan = plan_join(*schemas, buckets, kind, on, columns, engine, memory_bytes)
     readers = [scan.task_reader() for scan in scans]
     pairs = enumerate(zip(*groups.tasks, strict=True))
-    kept = [(number, pair) for number, pair in pairs if _has_rows(kind, *map(bool, pair))]
+    kept = [bucket for bucket, pair in pairs if _has_rows(kind, *map(bool, pair))]
 
-    def work(number: list[bytes], *payloads: list[bytes]) -> Iterator[pa.RecordBatch]:
-        bucket = int(number[0])
+    def work(headers: list[bytes], *payloads: list[bytes]) -> Iterator[pa.RecordBatch]:
         with tempfile.TemporaryDirectory(prefix="bucketfmt-") as folder:
             sides = plan.collect("left", folder), plan.collect("right", folder)
-            for side, reader, own in zip(sides, readers, payloads, strict=True):
-                side.add(read_bucket(reader, own, side.schema, buckets, bucket))
+            for bucket, of_bucket in unpack_buckets(headers, *payloads):
+                for side, reader, own in zip(sides, readers, of_bucket, strict=True):
+                    side.add(read_bucket(reader, own, side.schema, buckets, bucket))
             yield from plan.rows(*sides)
 
-    numbers = number_tasks(number for number, _ in kept)
-    tasks = [[[task.payload for _, task in pair[side]] for _, pair in kept] for side in (0, 1)]
-    return task_frame(spark, [numbers, *tasks], work, plan.output)
+    tasks = pack_buckets(groups, kept, parallelism(spark))
+    return task_frame(spark, tasks, work, plan.output)
 
 
 def _join_frame(
@@ -139,19 +139,18 @@ def _join_frame(
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with tempfile.TemporaryDirectory(prefix="bucketfmt-") as folder:
-            sides: dict[int, BucketRows] = {}
+            moved, read = plan.collect(of_frame, folder), plan.collect(of_table, folder)
+            found: set[int] = set()
             for bucket, rows in split_by_bucket(batches):
-                if bucket not in sides:
-                    sides[bucket] = plan.collect(of_frame, folder, bucket)
-                sides[bucket].add([as_spark_takes_it(rows, sides[bucket].schema)])
-            for bucket, side in sides.items():
-                other = plan.collect(of_table, folder, bucket)
-                other.add(read_bucket(reader, packed[bucket], other.schema, buckets, bucket))
-                both = (side, other) if of_frame == "left" else (other, side)
-                yield from plan.rows(*both)
+                found.add(bucket)
+                moved.add([as_spark_takes_it(rows, moved.schema)])
+            for bucket in found:
+                read.add(read_bucket(reader, packed[bucket], read.schema, buckets, bucket))
+            yield from plan.rows(*((moved, read) if of_frame == "left" else (read, moved)))
 
     every_bucket = _has_rows(how, of_table == "left", of_table == "right")
-    moved = exchange(frame, buckets, every_bucket=every_bucket)
+    num_tasks = count_tasks(groups, parallelism(spark))
+    moved = exchange(frame, buckets, num_tasks, every_bucket=every_bucket)
     return map_batches(moved, run, spark_schema(plan.output))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from pyspark.sql import SparkSession
 import bucketfmt as bf
 import bucketfmt_spark as bs
 from bucketfmt_spark.jobs import main
-from tests.same_rows import assert_same
+from tests.resize.test_migrate import filled
 from tests.spark.test_writing import make
 from tests.write.models import Model, assert_reads_as, rows
 
@@ -45,6 +44,7 @@ def test_the_jobs_one_after_the_other(tmp_path: Path, capsys: pytest.CaptureFixt
     keys, into = str(tmp_path / "keys.parquet"), tmp_path / "found"
     pq.write_table(rows([3, 9, 1000], ts=0).select(["id", "region"]), keys)
     assert main(["lookup", table.uri, keys, str(into)]) == 0
+    assert json.loads(capsys.readouterr().out) == {"into": str(into)}
     assert sorted(pq.read_table(into)["id"].to_pylist()) == ["key-000003", "key-000009"]
 
     assert main(["check", table.uri, "--depth", "full"]) == 0
@@ -82,7 +82,7 @@ def test_the_services_of_a_table_as_jobs(
     made = ["--like", source, "--key", "id", "--partition-by", "region", "--ordering", "ts"]
     assert told("create", uri, *made, "--index", "simple:2")["uri"] == uri
     plan = told("upsert", uri, source, "--dry-run")
-    assert plan == {"rows_to_write": 30, "partitions": 3, "buckets": 6, "of_these_new": 6}
+    assert plan == {"rows_to_write": 30, "partitions": 3, "buckets": 6}
     first = told("upsert", uri, source, "--concurrency", "optimistic")["instant"]
     kept = told("savepoint", uri, "--comments", "before the second")["savepoint"]
     assert kept == first
@@ -100,6 +100,8 @@ def test_the_services_of_a_table_as_jobs(
     table = bf.open(uri)
     assert table.index == bf.PartitionBucketIndex(2, "us,4", ("id",))
     assert table.scan().count() == 30
+    assert told("delete", uri, "region = 'us'", "--dry-run") == {"rows_to_delete": 10}
+    assert told("delete", uri, "region = 'us' AND id > 'key-000015'")["rows_deleted"] == 4
     assert main(["resize", uri]) == 3
     assert "UnsupportedError" in capsys.readouterr().err
     assert main(["compact", uri, "--output", "text", "--dry-run"]) == 0
@@ -107,13 +109,13 @@ def test_the_services_of_a_table_as_jobs(
 
 
 def test_a_table_without_buckets_is_migrated_on_executors(
-    spark: SparkSession, golden_copy: Callable[[str, str], Path]
+    spark: SparkSession, tmp_path: Path
 ) -> None:
-    path = golden_copy("1.2.0", "bloom_cow")
-    before = bf.open(path).scan().to_arrow()
-    done = bs.migrate(spark, path, bf.SimpleBucketIndex(2), partitions_per_commit=1)
+    table, model = filled(tmp_path / "t")
+    assert not isinstance(table.index, bf.SimpleBucketIndex)
+    done = bs.migrate(spark, table.uri, bf.SimpleBucketIndex(2), partitions_per_commit=2)
     assert done is not None
-    after = bf.open(path)
-    assert after.index == bf.SimpleBucketIndex(2, after.config.record_key_fields)
-    assert_same(after.scan().to_arrow(), before)
-    assert bs.check(spark, path, "full").status == "clean"
+    assert (done.partitions, len(done.instants)) == (3, 2)
+    assert bf.open(table.uri).index == bf.SimpleBucketIndex(2, ("id",))
+    assert_reads_as(table.uri, model)
+    assert bs.check(spark, table.uri, "full").status == "clean"

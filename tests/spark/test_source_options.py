@@ -1,4 +1,4 @@
-"""The options of `format("bucketfmt")`, and what SQL may do: without a Spark session where possible."""
+"""The options of `format("bucketfmt")`, and what SQL may do."""
 
 from __future__ import annotations
 
