@@ -34,6 +34,7 @@ from bucketfmt_spark.services import (
     clean,
     create,
     delete_savepoint,
+    maintain,
     restore,
     rollback,
     savepoint,
@@ -118,6 +119,9 @@ def _parser() -> argparse.ArgumentParser:
             command.add_argument(
                 "--drop-metadata-table", action="store_true", help="in place of writing to it"
             )
+            command.add_argument(
+                "--no-services", action="store_true", help="do not compact, clean and archive then"
+            )
     return parser
 
 
@@ -140,6 +144,7 @@ def _writer(given: argparse.Namespace) -> bf.WriterConfig:
         lock=given.lock,
         concurrency=given.concurrency,
         metadata_table="drop" if given.drop_metadata_table else "sync",
+        services=None if given.no_services else bf.Services(),
     )
 
 
@@ -297,6 +302,15 @@ def _add_clean(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--retain", type=int, help="commits (default 10) or versions (3) to keep")
 
 
+def _maintain(spark: SparkSession, given: argparse.Namespace) -> Any:
+    found = maintain(spark, _opened(spark, given), dry_run=given.dry_run)
+    return {
+        "compaction": _plain(found.compaction),
+        "clean": _plain(found.clean),
+        "archived": [instant.requested_time for instant in found.archived],
+    }
+
+
 def _archive(spark: SparkSession, given: argparse.Namespace) -> Any:
     limits = _given(given, "min_commits", "max_commits")
     return {"instants": archive(spark, _opened(spark, given), dry_run=given.dry_run, **limits)}
@@ -433,6 +447,7 @@ _JOBS: dict[str, _Job] = {
     "upsert": _Job("write rows of files into a table", _upsert, _add_upsert),
     "delete": _Job("delete the rows that pass a SQL condition", _delete, _add_delete),
     "compact": _Job("make base files of what was logged", _compact, _add_compact),
+    "maintain": _Job("compact, clean and archive as far as that is due", _maintain),
     "clean": _Job("delete files that only reads of past commits need", _clean, _add_clean),
     "archive": _Job("move old instants to the archive", _archive, _add_archive),
     "rehash": _Job("give all partitions another number of buckets", _rehash, _add_rehash),

@@ -1,9 +1,10 @@
-"""Verbs that the driver executes alone: they list, move and delete files, and read no rows."""
+"""Services that list, move and delete files on the driver; and `maintain`, which also compacts."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -11,10 +12,21 @@ from pyspark.sql import SparkSession
 from pyspark.sql import types as st
 
 import bucketfmt as bf
+from bucketfmt_spark.compaction import rewrite_on_executors
+from bucketfmt_spark.engine.failures import typed_errors
 from bucketfmt_spark.engine.opening import TableOrUri, find_storage_options, open_table
 from bucketfmt_spark.engine.spark_types import arrow_of
 
-__all__ = ["archive", "clean", "create", "delete_savepoint", "restore", "rollback", "savepoint"]
+__all__ = [
+    "archive",
+    "clean",
+    "create",
+    "delete_savepoint",
+    "maintain",
+    "restore",
+    "rollback",
+    "savepoint",
+]
 
 
 def create(
@@ -111,6 +123,26 @@ def archive(
     table = open_table(spark, uri, storage_options, writer=writer)
     moved = table.archive(min_commits=min_commits, max_commits=max_commits, dry_run=dry_run)
     return [instant.requested_time for instant in moved]
+
+
+def maintain(
+    spark: SparkSession,
+    uri: TableOrUri,
+    services: bf.Services | None = None,
+    *,
+    dry_run: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
+    writer: bf.WriterConfig | None = None,
+) -> bf.MaintainResult:
+    """Compact on the executors, clean and archive as far as that is due.
+
+    As `bucketfmt.Table.maintain`. Writes do so by themselves after a commit.
+    """
+    table = open_table(spark, uri, storage_options, writer=writer)
+    with typed_errors():
+        return table.maintain(
+            services, dry_run=dry_run, rewrite=partial(rewrite_on_executors, spark)
+        )
 
 
 def rollback(

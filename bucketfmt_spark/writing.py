@@ -43,6 +43,7 @@ __all__ = [
     "place_rows",
     "write",
     "write_batches",
+    "write_placed",
     "write_table",
 ]
 
@@ -131,13 +132,17 @@ def write_table(
     while True:
         try:
             with table.start_write(operation, schema, **options) as started, typed_errors():
-                placed = place_rows(df, table, num_tasks)
-                receipts = _collect(placed, _writer(started.task))
-                return started.publish(receipts, partial(rewrite_on_executors, df.sparkSession))
+                return write_placed(place_rows(df, table, num_tasks), started)
         except bf.ConflictError:  # noqa: PERF203  (a try is a whole job)
             if not left:
                 raise
             left -= 1
+
+
+def write_placed(placed: DataFrame, started: bf.StartedWrite) -> bf.CommitResult:
+    """Write rows whose buckets are in one partition each, and commit. One job."""
+    receipts = _collect(placed, _writer(started.task))
+    return started.publish(receipts, partial(rewrite_on_executors, placed.sparkSession))
 
 
 def place_rows(

@@ -18,7 +18,7 @@ from bucketfmt.timeline.timeline import Instant
 from bucketfmt.write.commit.result import CommitResult
 from bucketfmt.write.services.archiving import Archiver
 from bucketfmt.write.services.cleaning import Cleaner, CleanResult
-from bucketfmt.write.services.compaction import Compactor, StartedCompaction
+from bucketfmt.write.services.compaction import Compactor, Rewrite, StartedCompaction
 from bucketfmt.write.services.maintenance import MaintainResult, Maintenance
 from bucketfmt.write.services.plan_archive import ArchivePolicy
 from bucketfmt.write.services.plan_clean import CleanPolicy, Retention
@@ -154,6 +154,7 @@ class MaintainedTable(WritableTable):
         *,
         dry_run: bool = False,
         progress: ProgressCallback | None = None,
+        rewrite: Rewrite | None = None,
     ) -> MaintainResult:
         """Compact, clean and archive as far as that is due.
 
@@ -165,6 +166,8 @@ class MaintainedTable(WritableTable):
             services: When a service is due; by default as in `WriterConfig`, or `Services()`.
             dry_run: Write nothing, and return what would be done.
             progress: Called as files are written and deleted.
+            rewrite: Rewrites the file groups of a compaction elsewhere: takes a `StartedCompaction`
+                and returns the receipts of its payloads. By default the threads of this process.
 
         Raises:
             CorruptError: an instant, or a file of a service, is damaged.
@@ -175,11 +178,13 @@ class MaintainedTable(WritableTable):
         check_bool("dry_run", dry_run)
         if progress is not None:
             check_callable("progress", progress)
+        if rewrite is not None:
+            check_callable("rewrite", rewrite)
         wanted = self._writer_config.services if services is None else services
         wanted = Services() if wanted is None else wanted
         check_kind("services", wanted, Services, "a value such as Services(compact_after=10)")
         maintenance = Maintenance(self._listed_snapshot, self._transactions, wanted)
-        return maintenance.preview() if dry_run else maintenance.run(progress=progress)
+        return maintenance.preview() if dry_run else maintenance.run(rewrite, progress)
 
 
 def check_service(min_log_files: object, codec: object = None, progress: object = None) -> None:

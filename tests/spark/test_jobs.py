@@ -93,6 +93,8 @@ def test_the_services_of_a_table_as_jobs(
     assert told("restore", uri, kept)["savepoint"] == kept
     assert told("savepoint", uri, kept, "--delete") == {"deleted": kept}
     assert told("clean", uri, "--retain", "1", "--dry-run")["files"] == 0
+    due = told("maintain", uri, "--no-services")
+    assert due == {"compaction": None, "clean": None, "archived": []}
     assert told("archive", uri, "--dry-run") == {"instants": []}
     rescaled = told("rescale", uri, "--rule", "us,4", "--dry-run")
     assert [each["after"] for each in rescaled["partitions"]].count(4) == 1
