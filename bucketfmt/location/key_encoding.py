@@ -52,7 +52,7 @@ def _some_rows(snapshot: Snapshot) -> pa.Table | None:
         for file_slice in snapshot.slices(path):
             table = snapshot.schema
             columns = (RECORD_KEY, key_field.partition(".")[0])
-            output = pa.schema([table.field(name) for name in columns])
+            output = table.select(columns)
             reader = SliceReader(snapshot, RowSpec(table=table, output=output))
             for rows in reader.read(file_slice, _ROWS):
                 if rows.num_rows:

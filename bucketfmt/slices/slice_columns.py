@@ -163,4 +163,5 @@ class SliceColumns:
 def stored_names(working: pa.Schema, stored: pa.Schema, renames: Renames | None) -> list[str]:
     """Return the columns to read of a file, under the names they have there."""
     names = (name if renames is None else renames.get(name, name) for name in working.names)
-    return [name for name in names if name is not None and name in stored.names]
+    known = set(stored.names)
+    return [name for name in names if name is not None and name in known]

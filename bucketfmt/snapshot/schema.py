@@ -5,7 +5,7 @@ Pure. Source: TableSchemaResolver.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -53,18 +53,20 @@ class TableSchema:
         meta = [pa.field(name, pa.string()) for name in names]
         return pa.schema([*meta, *self.data])
 
-    def field(self, name: str) -> pa.Field:
-        """Return a column by name.
+    def select(self, names: Iterable[str]) -> pa.Schema:
+        """Return columns by name, in the order given.
 
         Raises:
-            SchemaError: there is none; the message names columns that are close.
+            SchemaError: there is none of a name; the message names columns that are close.
         """
-        schema = self.with_meta
-        index = schema.get_field_index(name)
-        if index < 0 or (name in META_COLUMNS and name not in self.meta_columns):
-            known = [*self.data.names, *self.meta_columns]
-            raise SchemaError(f"no column {name!r}; {did_you_mean(name, known)}")
-        return schema.field(index)
+        schema, fields = self.with_meta, []
+        for name in names:
+            index = schema.get_field_index(name)
+            if index < 0 or (name in META_COLUMNS and name not in self.meta_columns):
+                known = [*self.data.names, *self.meta_columns]
+                raise SchemaError(f"no column {name!r}; {did_you_mean(name, known)}")
+            fields.append(schema.field(index))
+        return pa.schema(fields)
 
 
 def find_stated_schema(

@@ -298,8 +298,7 @@ def plan_scan(
     table = snapshot.schema_with_operations if wants_operations else snapshot.schema
     output = output_schema(table, columns, meta_columns)
     if row_filter is not None:
-        for name in row_filter.columns or ():
-            table.field(name)
+        table.select(row_filter.columns or ())
     spec = RowSpec(
         table=table,
         output=output,
@@ -328,7 +327,7 @@ def output_schema(
     if meta_columns:
         meta = table.meta_columns
         names = [*meta, *(name for name in names if name not in meta)]
-    return pa.schema([table.field(name) for name in names])
+    return table.select(names)
 
 
 def plan_changes(

@@ -78,7 +78,8 @@ def decode_avro_blocks(
     target = _selected(arrow_schema(schema), columns)
     meter = Meter(limits)
     fields = [_Column(field.name, make_reader(field.schema, meter), []) for field in schema.fields]
-    wanted = {field.name: field for field in fields if field.name in target.names}
+    names = set(target.names)
+    wanted = {field.name: field for field in fields if field.name in names}
     bytes_per_row = sum(field.reader.bytes_per_row for field in wanted.values())
     span, rows = Span(_STEP_BYTES), 0
     for step in _steps(contents, limits):
@@ -159,7 +160,8 @@ def _steps(contents: Sequence[Buffer], limits: Limits) -> Iterator[list[_Piece]]
 def _selected(schema: pa.Schema, columns: Sequence[str] | None) -> pa.Schema:
     if columns is None:
         return schema
-    unknown = [name for name in columns if name not in schema.names]
+    known = set(schema.names)
+    unknown = [name for name in columns if name not in known]
     if unknown:
         raise SchemaError(f"no column {unknown[0]!r} in the schema of these blocks")
     return pa.schema([schema.field(name) for name in columns])

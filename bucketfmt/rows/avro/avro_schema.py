@@ -56,7 +56,7 @@ _ARROW_LOGICALS: Mapping[tuple[str, str], pa.DataType] = {
     ("string", "uuid"): pa.string(),
 }
 _DECIMAL128_DIGITS, _DECIMAL256_DIGITS = 38, 76
-_KEPT_TEXT_MAX = 1 << 16
+_KEPT_TEXT_MAX = 256 << 10  # that of 4,000 columns
 
 
 def arrow_type(schema: AvroSchema) -> pa.DataType:

@@ -59,10 +59,11 @@ class Replacements:
     def apply(self, base: pa.Table, columns: Collection[str] | None = None) -> pa.Table:
         """Return the resulting rows; `columns`: the columns that change, if known."""
         if len(self.places):
+            found = base.columns
             for index, name in enumerate(base.column_names):
                 if columns is None or name in columns:
-                    now = _replace(base.column(index), self.places, self.rows.column(index))
-                    base = base.set_column(index, base.schema.field(index), now)
+                    found[index] = _replace(found[index], self.places, self.rows.column(index))
+            base = pa.Table.from_arrays(found, schema=base.schema)
         if not len(self.gone):
             return base
         stays = np.ones(base.num_rows, np.bool_)

@@ -19,6 +19,7 @@ from bucketfmt.rows.row_file import RowFile
 __all__ = ["StoredRows", "find_codec_of", "read_to_copy"]
 
 _COPIED_BYTES = 64 << 10  # to encode less than that takes no longer than to copy it
+_COPIED_COLUMNS = 8  # so many; of more columns, copying has to pay for the footer's entry of each
 _HELD_ROWS, _HELD_BYTES = 1 << 18, 4 * ROW_GROUP_BYTES  # of a row group, to hold it as a whole
 
 
@@ -39,7 +40,9 @@ def read_to_copy(file: RowFile, columns: Sequence[str], row_group: int) -> Store
     """
     if not isinstance(file, BaseFileReader):
         return None
-    if file.metadata.row_group(row_group).total_byte_size < _COPIED_BYTES:
+    columns_of_file = max(_COPIED_COLUMNS, file.metadata.num_columns)
+    least = _COPIED_BYTES * columns_of_file // _COPIED_COLUMNS
+    if file.metadata.row_group(row_group).total_byte_size < least:
         return None
     if not file.row_groups[row_group].is_within(_HELD_ROWS, _HELD_BYTES):
         return None

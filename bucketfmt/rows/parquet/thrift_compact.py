@@ -87,6 +87,7 @@ def read_struct(data: bytes, at: int, depth: int = 0) -> tuple[Struct, int]:
     if depth > _DEPTH_MAX:
         raise CorruptError("parquet footer: structures nest too deep", offset=at)
     fields = Struct()
+    kinds = fields.kinds
     field_id = 0
     while True:
         head = data[at]
@@ -98,7 +99,7 @@ def read_struct(data: bytes, at: int, depth: int = 0) -> tuple[Struct, int]:
         else:
             field_id, at = _read_zigzag(data, at)
         kind = head & 0x0F
-        fields.kinds[field_id] = kind
+        kinds[field_id] = kind
         if kind in (_TRUE, _FALSE):  # a boolean is its own type
             fields[field_id] = kind == _TRUE
         else:
@@ -106,7 +107,7 @@ def read_struct(data: bytes, at: int, depth: int = 0) -> tuple[Struct, int]:
 
 
 def _read_value(data: bytes, at: int, kind: int, depth: int) -> tuple[Any, int]:
-    if kind in (I16, I32, I64):
+    if kind in (I32, I64, I16):
         return _read_zigzag(data, at)
     if kind == _BINARY:
         size, at = _read_varint(data, at)
@@ -152,6 +153,9 @@ def _read_varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _read_zigzag(data: bytes, at: int) -> tuple[int, int]:
+    value = data[at]
+    if value < 0x80:  # most numbers of a footer
+        return (value >> 1) ^ -(value & 1), at + 1
     value, at = _read_varint(data, at)
     return (value >> 1) ^ -(value & 1), at
 
