@@ -84,13 +84,13 @@ def check_text(name: str, value: object) -> str:
 
 
 def check_names(name: str, value: object) -> list[str]:
-    """Return `value`, which is a list (or another iterable) of texts, as a list.
+    """Return `value`, which is a text or a list (or another iterable) of texts, as a list.
 
     Raises:
-        TypeError: `value` is one text, is not iterable, or holds something else than text.
+        TypeError: `value` is neither a text nor iterable, or holds something else than text.
     """
     if isinstance(value, str):
-        raise TypeError(f"{name} is a list of texts; for one text write [{value!r}]")
+        return [value]
     if not isinstance(value, Iterable):
         raise TypeError(f"{name} is a list of texts, not {value!r}")
     found = list(value)

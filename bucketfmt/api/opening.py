@@ -24,7 +24,13 @@ from bucketfmt.table.table import Moment
 from bucketfmt.timeline.table_properties import load_config
 from bucketfmt.write.commit.open import WriterConfig
 from bucketfmt.write.properties.create import create_table
-from bucketfmt.write.properties.plan_create import TableType, name_of, plan_properties
+from bucketfmt.write.properties.plan_create import (
+    DEFAULT_INDEX,
+    TableType,
+    name_of,
+    plan_properties,
+)
+from bucketfmt.write.rows.incoming import DataLike, open_schema
 
 __all__ = [
     "check_table",
@@ -66,11 +72,11 @@ def open(  # noqa: A001  (bucketfmt.open)
 def create(
     uri: str | os.PathLike[str],
     *,
-    schema: pa.Schema,
-    record_key: Sequence[str],
-    partition_by: Sequence[str] = (),
-    ordering: Sequence[str] = (),
-    index: Index,
+    schema: pa.Schema | DataLike,
+    record_key: str | Sequence[str],
+    partition_by: str | Sequence[str] = (),
+    ordering: str | Sequence[str] = (),
+    index: Index = DEFAULT_INDEX,
     table_type: TableType = "COPY_ON_WRITE",
     table_version: int = 9,
     name: str | None = None,
@@ -86,14 +92,18 @@ def create(
 
     Args:
         uri: A path, or a URL that fsspec knows; its last part names the table unless `name` does.
-        schema: The columns.
-        record_key: The columns that identify a record within its partition.
+        schema: The columns: a pyarrow Schema, or rows that have them, such as a DataFrame, of which
+            none is written.
+        record_key: The columns that identify a record within its partition; one, or several.
         partition_by: The columns that make partitions; `"made:TIMESTAMP"` for a column whose path
             is a date format, with the `hoodie.keygen.timebased.*` properties.
         ordering: The columns that decide which of two rows with one key is newer. Without them,
             the row that was written later is newer.
         index: How keys map to buckets; or `RecordIndex()` for a table without buckets, whose
-            record index is made too. Its keys are unique in the table.
+            record index is made too. Its keys are unique in the table. By default
+            `SimpleBucketIndex(8)`: eight buckets hold about a gigabyte of a partition in files of
+            120 MiB. `Table.advise_buckets` tells when another number suits the table, and
+            `Table.rehash` changes the number.
         table_type: COPY_ON_WRITE rewrites files, MERGE_ON_READ logs changes.
         table_version: 6 for Hudi 0.14 and 0.15, 8 for 1.0, 9 for 1.1 and later.
         name: The table's name.
@@ -114,7 +124,7 @@ def create(
     store = open_store(uri, storage_options, limits)
     planned = plan_properties(
         name=name or name_of(uri),
-        schema=schema,
+        schema=open_schema(schema),
         record_key=record_key,
         partition_by=partition_by,
         ordering=ordering,

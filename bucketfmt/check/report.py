@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from bucketfmt.check.catalogue import CATALOGUE, Severity
 from bucketfmt.check.report_text import report_lines, summary
+from bucketfmt.facts import facts_html
 from bucketfmt.format.names.layout import is_metadata_path
 from bucketfmt.format.names.names import FileGroupId, find_data_file_name
 from bucketfmt.snapshot.files import FileSlice
@@ -255,6 +256,15 @@ class CheckReport:
 
     def __repr__(self) -> str:
         return f"<bucketfmt.CheckReport ({self.depth}): {summary(self)}>"
+
+    def _repr_html_(self) -> str:
+        facts = {"outcome": summary(self)}
+        for number, finding in enumerate(self.findings, 1):
+            where = "" if finding.partition is None else f" in partition {finding.partition!r}"
+            facts[f"{number}. {finding.severity} {finding.id}{where}"] = (
+                f"{finding.title}: {finding.evidence} {finding.fix}"
+            )
+        return facts_html(f"check ({self.depth})", facts)
 
     @property
     def exit_code(self) -> int:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import base64
 import json
 import math
+import os
 import sys
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from datetime import date, time
 from functools import cache
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Literal
@@ -18,7 +21,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table as Grid
 
-__all__ = ["bar", "console", "json_text", "on_terminal", "print_facts", "print_json"]
+__all__ = ["bar", "console", "json_rows", "json_text", "on_terminal", "print_facts", "print_json"]
 __all__ += ["print_rows", "print_table"]
 
 _UNBOUNDED = 1_000_000_000  # columns: a file or a pipe has no width to fold to
@@ -69,7 +72,8 @@ _BLOCKS = " ▏▎▍▌▋▊▉█"
 def json_text(value: Any, indent: int | None = None) -> str:
     """Return a value as JSON.
 
-    Values without a JSON form become text: bytes as base64, NaN and infinity by their names.
+    Values without a JSON form become text: moments as ISO 8601 has them, bytes as base64, NaN and
+    infinity by their names.
     """
     try:
         return json.dumps(
@@ -79,7 +83,32 @@ def json_text(value: Any, indent: int | None = None) -> str:
         return json.dumps(_finite(value), ensure_ascii=False, indent=indent, default=_plain_text)
 
 
+def json_rows(batch: pa.RecordBatch | pa.Table) -> list[dict[str, Any]]:
+    """Return rows for `json_text`: a map is an object if the keys of all maps are text."""
+    kinds = [field.type for field in batch.schema]
+    if any(map(_has_map, kinds)) and all(map(_has_text_keys, kinds)):
+        with suppress(KeyError):  # a map has a key twice
+            return list(batch.to_pylist(maps_as_pydicts="strict"))
+    return list(batch.to_pylist())
+
+
+def _has_map(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_map(kind)) or any(map(_has_map, _inner(kind)))
+
+
+def _has_text_keys(kind: pa.DataType) -> bool:
+    if pa.types.is_map(kind) and not pa.types.is_string(kind.key_type):
+        return False
+    return all(map(_has_text_keys, _inner(kind)))
+
+
+def _inner(kind: pa.DataType) -> list[pa.DataType]:
+    return [kind.field(number).type for number in range(kind.num_fields)]
+
+
 def _plain_text(value: Any) -> str:
+    if isinstance(value, (date, time)):  # a datetime is a date
+        return value.isoformat()
     return base64.b64encode(value).decode() if isinstance(value, bytes) else str(value)
 
 
@@ -122,11 +151,12 @@ def print_table(table: pa.Table) -> None:
 def print_rows(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
     """Print rows as they come, in aligned columns: a line for each row, or more for lists.
 
-    Columns become wider where a later page of rows has wider values.
+    Columns become wider where a later page of rows has wider values. Where the first page is wider
+    than the variable COLUMNS says, each value is on a line of its own.
     """
     widths = [cell_len(name) for name in schema.names]
     is_number = [_is_number(field.type) for field in schema]
-    is_first = True
+    is_first, is_wide = True, False
 
     def show(cells: list[list[list[str]]]) -> None:
         for column, texts in enumerate(zip(*cells, strict=True)):
@@ -140,10 +170,29 @@ def print_rows(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
         for start in range(0, batch.num_rows, _PAGE_ROWS):
             page = batch.slice(start, _PAGE_ROWS).to_pylist()
             cells = [[_cell_text(value).split("\n") for value in row.values()] for row in page]
+            if is_first:
+                is_wide = _is_wider_than_columns(schema.names, cells)
+            if is_wide:
+                for row in page:
+                    print_facts(row)
+                    sys.stdout.write("\n")
+                is_first = False
+                continue
             show([[[name] for name in schema.names], *cells] if is_first else cells)
             is_first = False
     if is_first:
         show([[[name] for name in schema.names]])
+
+
+def _is_wider_than_columns(names: list[str], cells: list[list[list[str]]]) -> bool:
+    """Return whether rows in columns are wider than COLUMNS says that lines may be."""
+    wanted = os.environ.get("COLUMNS", "")
+    if not wanted.isdecimal():
+        return False
+    widths = [cell_len(name) for name in names]
+    for row in cells:
+        widths = [max(w, *map(cell_len, lines)) for w, lines in zip(widths, row, strict=True)]
+    return sum(widths) + len(_GAP) * (len(widths) - 1) > int(wanted)
 
 
 def _aligned(texts: Iterable[str], widths: list[int], is_number: list[bool]) -> str:
@@ -168,6 +217,14 @@ def _cell_text(value: Any) -> str:
 
 def print_facts(facts: Mapping[str, Any] | Iterable[tuple[str, Any]]) -> None:
     """Print pairs of name and value, a line for each pair."""
+    if not on_terminal():
+        pairs = list(facts.items() if isinstance(facts, Mapping) else facts)
+        width = max((cell_len(name) for name, _ in pairs), default=0)
+        for name, value in pairs:
+            first, *rest = _cell_text(value).split("\n")
+            sys.stdout.write(f"{name}{' ' * (width - cell_len(name))}{_GAP}{first}".rstrip() + "\n")
+            sys.stdout.writelines(f"{' ' * width}{_GAP}{line}\n" for line in rest)
+        return
     grid = _grid(show_header=False)
     grid.add_column(style="bold")
     grid.add_column(overflow="fold")

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.csv
 import typer
 
-from bucketfmt.cli.render import json_text, on_terminal, print_rows, print_table
+from bucketfmt.cli.render import json_rows, json_text, on_terminal, print_rows, print_table
 from bucketfmt.errors import BucketfmtError
 
 __all__ = ["RowOutput", "choose_form", "completed_file", "write_rows"]
@@ -162,7 +162,7 @@ def _write_to(
                 writer.write_batch(_csv_batch(batch))
     else:
         for batch in batches:
-            for row in batch.to_pylist():
+            for row in json_rows(batch):
                 sink.write(json_text(row).encode("utf-8", "surrogatepass") + b"\n")
 
 

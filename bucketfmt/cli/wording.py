@@ -56,11 +56,13 @@ _PHRASES = {
     r'metadata_table="drop"': "--drop-metadata-table",
     r'metadata_table="sync"': "the default",
     r"to_dict\(\)": "--output json",
-    r"SimpleBucketIndex\((?:num_buckets=)?(\d+)(?:, hash_fields=None)?\)": r"simple:\1",
-    r"ConsistentHashingIndex\((?:num_buckets=)?(\d+)(?:, hash_fields=None)?\)": r"consistent:\1",
     r"RecordIndex\(\)": "a record index",
     r"WriterConfig\(([^()]*)\)": r"\1",
 }
+_INDEX = re.compile(
+    r"(Simple|Consistent|Extendible)(?:Bucket|Hashing)Index\((?:num_buckets=)?(\d+)"
+    r"(?:, hash_fields=(?:None|\(([^()]*)\)))?\)"
+)
 _CALL = re.compile(
     rf"`?(?<![\w.])({'|'.join(map(re.escape, sorted(_COMMANDS, reverse=True)))})\(([^()]*)\)`?"
 )
@@ -69,10 +71,17 @@ _ARGUMENT = re.compile(rf'(?<![\w.-])({"|".join(sorted(_OPTIONS, reverse=True))}
 
 def in_shell_words(message: str) -> str:
     """Return a message of the library with commands and options for its calls and arguments."""
+    message = _INDEX.sub(_index, message)
     for pattern, words in _PHRASES.items():
         message = re.sub(pattern, words, message)
     message = _ARGUMENT.sub(_option, message)
     return _CALL.sub(_command, message)
+
+
+def _index(found: re.Match[str]) -> str:
+    engine, number, fields = found.groups()
+    named = ",".join(re.findall(r"[^\s,'\"]+", fields)) if engine == "Simple" and fields else ""
+    return f"{engine.lower()}:{number}{':' * bool(named)}{named}"
 
 
 def _option(found: re.Match[str]) -> str:

@@ -25,12 +25,14 @@ import pyarrow.compute as pc
 
 from bucketfmt.errors import SchemaError
 from bucketfmt.rows.columns.java_text import java_strings
+from bucketfmt.rows.filter_text import parse_filter_text
 from bucketfmt.rows.row_ranges import RowGroupRanges
 
 __all__ = ["Filter", "FilterLike", "Predicate", "parse_filter"]
 
+_Condition: TypeAlias = tuple[str, str, Any]
 FilterLike: TypeAlias = (
-    "pc.Expression | Sequence[tuple[str, str, Any]] | Sequence[Sequence[tuple[str, str, Any]]]"
+    "str | pc.Expression | Sequence[_Condition] | Sequence[Sequence[_Condition]]"
 )
 
 _COMPARISONS = {"==": eq, "!=": ne, "<": lt, "<=": le, ">": gt, ">=": ge}
@@ -109,21 +111,31 @@ class Filter:
         return frozenset(found)
 
 
-def parse_filter(given: FilterLike) -> Filter:
+def parse_filter(given: FilterLike, schema: pa.Schema | None = None) -> Filter:
     """Return the filter that `given` describes.
+
+    Args:
+        given: As users write it.
+        schema: The columns that a text may name.
 
     Raises:
         TypeError: `given` is not a list, or holds an item that is not a tuple or a list.
+        SchemaError: a text names a column that does not exist.
         ValueError: `given` is neither an expression nor a non-empty list of (column, operator,
             value) or of lists of these, an operator is unknown, or a value has no Arrow type.
     """
     if isinstance(given, pc.Expression):
         return Filter(given, None)
-    if isinstance(given, str) or not isinstance(given, Sequence):
+    if not isinstance(given, Sequence) or (isinstance(given, str) and schema is None):
         raise TypeError(
-            f"filter is a list of (column, operator, value) or a pyarrow expression, not {given!r}"
+            "filter is a text such as \"qty > 1 and city = 'sf'\", a list of (column, operator, "
+            f"value) or a pyarrow expression, not {given!r}"
         )
-    groups: Iterable[Any] = [given] if given and isinstance(given[0], tuple) else given
+    groups: Iterable[Any]
+    if isinstance(given, str) and schema is not None:
+        groups = parse_filter_text(given, schema)
+    else:
+        groups = [given] if given and isinstance(given[0], tuple) else given
     for group in groups:
         if isinstance(group, str) or not isinstance(group, Iterable):
             raise TypeError(f"filter is a list of (column, operator, value), and {group!r} is not")

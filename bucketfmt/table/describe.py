@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow.compute as pc
 
 from bucketfmt.metadata_table.metadata_lister import metadata_behind
-from bucketfmt.table.table import Table
+
+if TYPE_CHECKING:
+    from bucketfmt.table.table import Table
 
 __all__ = ["describe_table"]
 

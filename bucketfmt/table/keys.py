@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from bucketfmt.errors import SchemaError
@@ -24,11 +27,13 @@ __all__ = [
     "cast_key_fields",
     "hold_keys",
     "key_columns",
+    "may_be_misspelt",
     "read_keys",
 ]
 
 KeysLike = Any
-"""A list of text, a column of text, or rows: anything with an Arrow C stream."""
+"""One key, a list of keys, or a column of keys: record keys as text, values of the key field,
+tuples of the values of several fields, dicts. Or rows: anything with an Arrow C stream."""
 
 _ARROW = (pa.Array, pa.ChunkedArray, pa.Table)
 
@@ -61,6 +66,10 @@ def read_keys(
 ) -> KeySet:
     """Return the keys that a caller gave.
 
+    Text is a record key as Hudi stores it. Other values, such as 7 or a date, are values of the key
+    field. Tuples have the values of all key fields, and may have those of the partition fields
+    after them.
+
     Keys of rows are `_hoodie_record_key` and `_hoodie_partition_path` (or `record_key` and
     `partition_path`) if the rows have these columns. Otherwise the keys are made of the table's key
     and partition fields, by equal values in the table's types (`rows.columns.exact_cast`).
@@ -79,7 +88,7 @@ def read_keys(
         KeyEncodingError: the key fields of a row make no key, or rows with other values would have
             the same key.
     """
-    given = hold_keys(keys)
+    given = hold_keys(keys, config)
     if not isinstance(given, pa.Table):
         return KeySet(_text_column(given, "a record key"), _no_partition(config, len(given)))
     return KeySet(
@@ -88,20 +97,20 @@ def read_keys(
     )
 
 
-def hold_keys(keys: KeysLike) -> pa.Array | pa.ChunkedArray | pa.Table:
-    """Return the keys that a caller gave in a form that can be read several times.
+def hold_keys(keys: KeysLike, config: TableConfig) -> pa.Array | pa.ChunkedArray | pa.Table:
+    """Return the keys that a caller gave as text or rows that can be read several times.
 
     Raises:
-        TypeError: the keys have an unknown form, or are not text.
+        TypeError: the keys have an unknown form, or are values of one field of several.
     """
-    if isinstance(keys, str):
-        raise TypeError("keys is a list of record keys; for one key write [key]")
+    if isinstance(keys, (*_ONE_KEY, Mapping)):
+        keys = [keys]
     if isinstance(keys, Sequence) or _is_plain_array(keys):
-        try:
-            keys = pa.array(list(keys), pa.string())
-        except (pa.ArrowTypeError, pa.ArrowInvalid, UnicodeEncodeError) as error:
-            raise TypeError(f"a list of keys holds text only: {error}") from error
-    return keys if isinstance(keys, _ARROW) else _read_stream(keys)
+        keys = _read_list([_plain(key) for key in keys], config)
+    given = keys if isinstance(keys, _ARROW) else _read_stream(keys)
+    if isinstance(given, pa.Table) or _is_text(given.type):
+        return given
+    return pa.table({_only_field(config): given})
 
 
 def cast_key_fields(rows: pa.Table, fields: Sequence[str], schema: pa.Schema) -> pa.Table:
@@ -127,12 +136,87 @@ def cast_key_fields(rows: pa.Table, fields: Sequence[str], schema: pa.Schema) ->
     return pa.table(columns)
 
 
+def may_be_misspelt(keys: pa.Array | pa.ChunkedArray | pa.Table, config: TableConfig) -> bool:
+    """Return whether no key is of the form `id:7,name:x` that several key fields make.
+
+    Args:
+        keys: As `hold_keys` returns them.
+        config: The properties of the table.
+    """
+    fields = config.record_key_fields
+    if len(fields) < 2 or isinstance(keys, pa.Table) or not len(keys):
+        return False
+    some = keys.slice(0, _KEYS_COMPARED).to_pylist()
+    return not any(key is not None and key.startswith(f"{fields[0]}:") for key in some)
+
+
 def key_columns(config: TableConfig) -> list[str]:
     """Return the columns of the table that tell a row's key and partition."""
     if config.populate_meta_fields:
         return [RECORD_KEY, PARTITION_PATH]
     fields = (*config.record_key_fields, *config.partition_fields)
     return list(dict.fromkeys(field.partition(".")[0] for field in fields))
+
+
+_KEYS_COMPARED = 1_000
+_ONE_KEY = (str, int, date, Decimal)  # a datetime is a date
+
+
+def _plain(key: Any) -> Any:
+    """Return the Python value of a scalar of NumPy or Arrow."""
+    if isinstance(key, pa.Scalar):
+        return key.as_py()
+    return key.item() if isinstance(key, np.generic) else key
+
+
+def _read_list(keys: list[Any], config: TableConfig) -> pa.Array | pa.Table:
+    """Return keys as a column of text or as rows, by the type of the first key."""
+    first = keys[0] if keys else ""
+    try:
+        if isinstance(first, str) or first is None:
+            return pa.array(keys, pa.string())
+        if isinstance(first, Mapping):
+            return pa.Table.from_pylist(keys)
+        if isinstance(first, tuple):
+            return _rows_of_tuples(keys, config)
+        return pa.table({_only_field(config): pa.array(keys)})
+    except (pa.ArrowException, UnicodeEncodeError, AttributeError, TypeError) as error:
+        raise TypeError(
+            f"keys is a list of one type: text, values of the key field, tuples or dicts: {error}"
+        ) from error
+
+
+def _rows_of_tuples(keys: list[tuple[Any, ...]], config: TableConfig) -> pa.Table:
+    fields = config.record_key_fields
+    if len(keys[0]) > len(fields):
+        fields = (*fields, *config.partition_fields)
+    if any(not isinstance(key, tuple) or len(key) != len(fields) for key in keys):
+        raise TypeError(f"each tuple has the values of {', '.join(fields)}")
+    return pa.table(
+        {name: list(each) for name, each in zip(fields, zip(*keys, strict=True), strict=True)}
+    )
+
+
+def _only_field(config: TableConfig) -> str:
+    """Return the field whose values are keys.
+
+    Raises:
+        TypeError: the key has several fields, or none.
+    """
+    fields = config.record_key_fields
+    if len(fields) != 1:
+        wanted = ", ".join(fields) or RECORD_KEY
+        raise TypeError(f"a key of this table has the fields {wanted}; give tuples, dicts or rows")
+    return fields[0]
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    return any(
+        is_text(kind)
+        for is_text in (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+    )
 
 
 def _is_plain_array(keys: object) -> bool:
@@ -156,8 +240,7 @@ def _text_column(column: pa.Array | pa.ChunkedArray, what: str) -> pa.ChunkedArr
     if pa.types.is_dictionary(column.type):
         chunks = [plain_values(chunk) for chunk in column.chunks]
         column = pa.chunked_array(chunks, chunks[0].type if chunks else pa.string())
-    text = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
-    if not any(is_text(column.type) for is_text in text):
+    if not _is_text(column.type):
         raise TypeError(f"{what} is text as Hudi stores it, not {column.type}")
     return column.cast(pa.string()) if not pa.types.is_string(column.type) else column
 
@@ -167,7 +250,7 @@ def _read_stream(keys: object) -> pa.Table | pa.ChunkedArray:
         return pa.Table.from_batches([keys])
     if not hasattr(keys, "__arrow_c_stream__"):
         raise TypeError(
-            "keys are a list of text, a column of text, or rows (anything with an Arrow C stream, "
+            "keys are a list of keys, a column of keys, or rows (anything with an Arrow C stream, "
             f"such as a polars or pandas data frame), not {type(keys).__name__}"
         )
     column = pa.chunked_array(keys)

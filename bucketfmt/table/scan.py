@@ -21,6 +21,7 @@ from bucketfmt.errors import (
     UnsupportedError,
 )
 from bucketfmt.extras import of_extra
+from bucketfmt.facts import facts_html
 from bucketfmt.index.layout import BucketLayout
 from bucketfmt.location.find_index import IndexFinder
 from bucketfmt.metadata_table.data_skipping import prune_partitions, prune_slices
@@ -42,8 +43,10 @@ from bucketfmt.table.bucket_groups import (
     plan_bucketed_scan,
     plan_groups,
 )
+from bucketfmt.table.pinned import PinnedTable
 from bucketfmt.table.plan_read import ScanPlan, find_buckets, plan_partitions, plan_slices
 from bucketfmt.table.read_tasks import ReadTask, TaskReader
+from bucketfmt.timeline.timeline import Timeline
 
 if TYPE_CHECKING:
     import duckdb
@@ -77,7 +80,22 @@ class Scan:
         self._limit = limit
 
     def __repr__(self) -> str:
-        return f"<bucketfmt.Scan: {self.plan()}>"
+        return f"<bucketfmt.Scan of {', '.join(self.schema.names)}: {self.plan()}>"
+
+    def _repr_html_(self) -> str:
+        plan = self.plan()
+        columns = {field.name: field.type for field in self.schema}
+        return facts_html(f"scan: {plan}", columns)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickle the table at its timeline, with the options of the store, which may be secret."""
+        state = self._snapshot.state
+        timeline = Timeline(state.timeline.instants, state.timeline.layout)
+        pinned = PinnedTable(
+            state.store, state.config, state.limits, self._index_finder.argument, timeline
+        )
+        at = self._snapshot.as_of, self._snapshot.completed_until
+        return _unpickle, (pinned, at, self._spec, self._limit)
 
     def plan(self) -> ScanPlan:
         """Return the file slices to open, and how many the filter leaves out."""
@@ -250,6 +268,14 @@ class Scan:
     ) -> duckdb.DuckDBPyConnection:
         """Register the rows under `name` in a DuckDB connection, and return the connection."""
         return connection.register(name, self.to_arrow())
+
+
+def _unpickle(
+    pinned: PinnedTable, at: tuple[str | None, str | None], spec: RowSpec, limit: int | None
+) -> Scan:
+    as_of, completed_until = at
+    snapshot = Snapshot(pinned.snapshot.state, as_of=as_of, completed_until=completed_until)
+    return Scan(snapshot, spec, pinned.finder, limit)
 
 
 def group_buckets(*scans: Scan) -> BucketGroups:

@@ -5,13 +5,16 @@ I/O. Reading never writes: read-only credentials suffice.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from bucketfmt.arguments import check_names
 from bucketfmt.errors import NotFoundError, StorageError
+from bucketfmt.facts import facts_html
 from bucketfmt.format.names.instants import normalise_instant
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.index.model import Index
@@ -22,6 +25,8 @@ from bucketfmt.location.key_encoding import find_key_encoding
 from bucketfmt.location.rehashed_number import may_be_rehashed
 from bucketfmt.metadata_table.metadata_lister import find_lister
 from bucketfmt.process import Mutex
+from bucketfmt.rows.columns.meta_columns import RECORD_KEY
+from bucketfmt.rows.columns.virtual_keys import record_keys
 from bucketfmt.rows.filters import FilterLike, parse_filter
 from bucketfmt.snapshot.kept_commits import KeptCommits
 from bucketfmt.snapshot.listing import StoreLister
@@ -30,14 +35,26 @@ from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.snapshot.state import TableState
 from bucketfmt.storage.store import Store
 from bucketfmt.storage.streams import do_together
+from bucketfmt.table.describe import describe_table
 from bucketfmt.table.inspect import Inspect
-from bucketfmt.table.keys import KeySet, KeysLike, hold_keys, read_keys
+from bucketfmt.table.keys import (
+    KeySet,
+    KeysLike,
+    hold_keys,
+    key_columns,
+    may_be_misspelt,
+    read_keys,
+)
 from bucketfmt.table.lookup import KeyLocator, locate_keys, lookup_rows, plan_locator
 from bucketfmt.table.pinned import PinnedTable
 from bucketfmt.table.scan import Scan, plan_changes, plan_scan
 from bucketfmt.timeline.load import load_timeline
 from bucketfmt.timeline.table_properties import load_config
 from bucketfmt.timeline.timeline import Timeline
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
 
 __all__ = ["Moment", "Table"]
 
@@ -70,7 +87,28 @@ class Table:
         self._lock = Mutex()
 
     def __repr__(self) -> str:
-        return f"<bucketfmt.Table {self.config.name} at {self.uri}>"
+        config = self.config
+        by = f", partitioned by {', '.join(config.partition_fields)}" * bool(
+            config.partition_fields
+        )
+        key = ", ".join(config.record_key_fields) or "generated"
+        return (
+            f"<bucketfmt.Table {config.name} at {self.uri}: {config.table_type}, version "
+            f"{config.table_version}, key {key}{by}>"
+        )
+
+    def _repr_html_(self) -> str:
+        """Return the facts of `describe` for a notebook."""
+        return facts_html(f"{self.config.name} at {self.uri}", describe_table(self))
+
+    def __dir__(self) -> list[str]:
+        """List what is meant for users."""
+        return sorted(name for name in super().__dir__() if not name.startswith("_"))
+
+    @property
+    def version(self) -> int:
+        """The version of the table: 6 for Hudi 0.14 and 0.15, 8 for 1.0, 9 for 1.1 and later."""
+        return self.config.table_version
 
     @property
     def uri(self) -> str:
@@ -191,6 +229,38 @@ class Table:
         """Arrow tables about the commits, files and buckets of the table."""
         return Inspect(self._listed_snapshot(), self._index_finder)
 
+    def history(self) -> pa.Table:
+        """Return the commits and table services, oldest first. As `inspect.commits`."""
+        return self.inspect.commits()
+
+    def files(self) -> pa.Table:
+        """Return the files that a reader opens. As `inspect.files`."""
+        return self.inspect.files()
+
+    def to_arrow(
+        self,
+        columns: str | Sequence[str] | None = None,
+        filter: FilterLike | None = None,  # noqa: A002
+    ) -> pa.Table:
+        """Return rows of the table now. Arguments and errors as `scan`."""
+        return self.scan(columns, filter).to_arrow()
+
+    def to_pandas(
+        self,
+        columns: str | Sequence[str] | None = None,
+        filter: FilterLike | None = None,  # noqa: A002
+    ) -> pandas.DataFrame:
+        """Return rows of the table now. Arguments and errors as `scan`. Needs pandas."""
+        return self.scan(columns, filter).to_pandas()
+
+    def to_polars(
+        self,
+        columns: str | Sequence[str] | None = None,
+        filter: FilterLike | None = None,  # noqa: A002
+    ) -> polars.DataFrame:
+        """Return rows of the table now. Arguments and errors as `scan`. Needs polars."""
+        return self.scan(columns, filter).to_polars()
+
     def pinned(self) -> PinnedTable:
         """Return the table at its present timeline, as a value that pickles and does not change."""
         timeline = self.state.timeline
@@ -204,7 +274,7 @@ class Table:
 
     def scan(
         self,
-        columns: Sequence[str] | None = None,
+        columns: str | Sequence[str] | None = None,
         filter: FilterLike | None = None,  # noqa: A002  (the name users of pyarrow know)
         as_of: Moment | None = None,
         read_optimized: bool = False,
@@ -215,8 +285,9 @@ class Table:
 
         Args:
             columns: Names to return, in this order; all of the user's columns by default.
-            filter: (column, op, value) tuples that must all hold, a list of such lists of which
-                one must hold, or a pyarrow expression (which prunes no file groups).
+            filter: Text such as `"qty > 1 and city = 'sf'"` (`rows/filter_text.py` has the
+                language); (column, op, value) tuples that must all hold, a list of such lists of
+                which one must hold, or a pyarrow expression.
             as_of: Read the writes that were requested up to this moment, inclusive.
             read_optimized: Read base files only, without the rows in log files.
             meta_columns: Return Hudi's own columns too, before the others: five, and
@@ -229,11 +300,12 @@ class Table:
             NotFoundError: when the scan reads: a rollback or a clean has deleted its files since
                 the scan was made; make a new scan.
         """
+        snapshot = self._snapshot() if as_of is None else Snapshot(self.state, self._instant(as_of))
         return plan_scan(
-            self._snapshot() if as_of is None else Snapshot(self.state, self._instant(as_of)),
+            snapshot,
             self._index_finder,
             columns=columns,
-            row_filter=parse_filter(filter) if filter is not None else None,
+            row_filter=None if filter is None else parse_filter(filter, snapshot.schema.with_meta),
             read_optimized=read_optimized,
             meta_columns=meta_columns,
             limit=limit,
@@ -260,7 +332,7 @@ class Table:
             since=self._instant(since),
             until=self._instant(until),
             columns=columns,
-            row_filter=parse_filter(filter) if filter is not None else None,
+            row_filter=None if filter is None else parse_filter(filter, self._columns_of_rows()),
             meta_columns=meta_columns,
             limit=limit,
         )
@@ -274,9 +346,10 @@ class Table:
         `keys` are rows: only stored keys show how such a key is written.)
 
         Args:
-            keys: Record keys (a list or an Arrow column of text), or rows with
-                `_hoodie_record_key` or the key fields, and with `_hoodie_partition_path` or the
-                partition fields if the table has partitions.
+            keys: One key or many. Record keys as text (`"7"`, `"id:7,name:x"`); values of the key
+                field (7, a date, a decimal); tuples of the values of all key fields; dicts; an
+                Arrow column of text or values; or rows with `_hoodie_record_key` or the key fields,
+                and with `_hoodie_partition_path` or the partition fields if there are partitions.
             partitions: The partition paths for keys without a partition; all by default.
 
         Returns:
@@ -299,7 +372,7 @@ class Table:
         """
         if partitions is not None:
             partitions = check_names("partitions", partitions)
-        given, finder = hold_keys(keys), self._index_finder
+        given, finder = hold_keys(keys, self.config), self._index_finder
 
         def locate(newest: Snapshot) -> pa.Table:
             return locate_keys(newest, finder, self._read_keys(given, newest), partitions)
@@ -324,17 +397,31 @@ class Table:
         Where the index is unknown, is not proved for a partition or has no buckets, all file
         groups of the keys' partitions are read.
 
+        Warns if no key is found, and the keys are not of the form that the table's key fields make.
+
         Raises:
             ValueError: `index` of `open` contradicts the table's file groups or keys.
         """
         if columns is not None:
             columns = check_names("columns", columns)
-        given, finder = hold_keys(keys), self._index_finder
+        given, finder = hold_keys(keys, self.config), self._index_finder
 
         def look_up(newest: Snapshot) -> pa.Table:
             return lookup_rows(newest, finder, self._read_keys(given, newest), columns)
 
-        return on_newest(self._snapshot, look_up)
+        found = on_newest(self._snapshot, look_up)
+        if not found.num_rows and may_be_misspelt(given, self.config):
+            warnings.warn(f"0 of {len(given)} keys found{self.key_hint()}", stacklevel=2)
+        return found
+
+    def key_hint(self) -> str:
+        """Return how the keys of this table look, as the end of a message; "" without rows."""
+        rows = self.scan(key_columns(self.config), limit=1).to_arrow()
+        if not rows.num_rows:
+            return ""
+        is_stored = self.config.populate_meta_fields
+        found = rows.column(RECORD_KEY) if is_stored else record_keys(rows, self.config)
+        return f"; keys of this table look like `{found[0].as_py()}`"
 
     def _read_keys(self, keys: KeysLike, snapshot: Snapshot | None = None) -> KeySet:
         def now() -> Snapshot:
@@ -343,6 +430,9 @@ class Table:
         return read_keys(
             keys, self.config, lambda: now().schema.data, lambda: find_key_encoding(now())
         )
+
+    def _columns_of_rows(self) -> pa.Schema:
+        return self._snapshot().schema.with_meta
 
     def _instant(self, moment: Moment | None) -> str | None:
         return None if moment is None else normalise_instant(moment, self.config.timezone)

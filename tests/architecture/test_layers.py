@@ -9,7 +9,7 @@ from pathlib import Path
 PACKAGE = Path(__file__).parents[2] / "bucketfmt"
 
 LAYERS = [
-    {"arguments", "errors", "extras"},
+    {"arguments", "errors", "extras", "facts"},
     {"limits", "process", "progress"},
     {"format"},
     {"rows"},

@@ -7,10 +7,16 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from datetime import date, datetime
+from importlib import import_module
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+import typer
 
+from bucketfmt.cli.app import COMMANDS
+from bucketfmt.cli.render import json_rows, json_text
 from tests.cli.conftest import COMMAND, Cli
 from tests.golden import unpack
 
@@ -93,7 +99,7 @@ def test_the_version(cli: Cli) -> None:
 @pytest.mark.parametrize(
     ("words", "found"),
     [
-        ("bucketfmt re", "read rehash rescale resize restore"),
+        ("bucketfmt lo", "locate lookup"),
         ("bucketfmt --v", "--version"),
         ("bucketfmt read --out", "--output --out"),
         ("bucketfmt check x --depth f", "full"),
@@ -133,3 +139,40 @@ def test_did_you_mean(
     assert (run.code, run.out) == (code, "")
     assert told in run.err
     assert run.err.count("\n") == 1
+
+
+def test_dash_o_is_a_file_in_every_command() -> None:
+    for name, (module, _) in COMMANDS.items():
+        command = typer.main.get_group(import_module(module).app).commands[name]
+        for option in command.params:
+            if "-o" in option.opts:
+                assert (name, option.name) == (name, "out")
+
+
+def test_rows_wider_than_columns_are_a_line_for_each_value(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    root = unpack("1.2.0", "tiny_mor", tmp_path_factory.getbasetemp() / "golden") / "tiny_mor"
+    wide = cli("files", root).out.splitlines()
+    monkeypatch.setenv("COLUMNS", "100")
+    narrow = cli("files", root).out.splitlines()
+    assert max(map(len, wide)) > 100
+    assert max(map(len, narrow)) <= 100
+    assert narrow[0].split() == ["partition_path", wide[1].split()[0]]
+
+
+def test_json_has_types() -> None:
+    rows = pa.table(
+        {
+            "at": pa.array([datetime(2026, 1, 2, 3, 4, 5, 60)], pa.timestamp("us")),
+            "day": [date(2026, 1, 2)],
+            "m": pa.array([[("a", 1)]], pa.map_(pa.string(), pa.int32())),
+            "deep": pa.array([[[("b", None)]]], pa.list_(pa.map_(pa.string(), pa.int32()))),
+        }
+    )
+    shown = '{"at": "2026-01-02T03:04:05.000060", "day": "2026-01-02", "m": {"a": 1}, '
+    assert json_text(json_rows(rows)[0]) == shown + '"deep": [{"b": null}]}'
+    twice = pa.table({"m": pa.array([[("a", 1), ("a", 2)]], rows.schema.field("m").type)})
+    assert json_rows(twice) == [{"m": [("a", 1), ("a", 2)]}]
+    numbers = pa.table({"m": pa.array([[(1, 2)]], pa.map_(pa.int32(), pa.int32()))})
+    assert json_rows(numbers) == [{"m": [(1, 2)]}]

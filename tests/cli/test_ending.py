@@ -165,9 +165,12 @@ def test_ctrl_c(golden: Golden, tmp_path: Path) -> None:
 
 
 def test_wide_rows_stand_one_below_the_other(golden: Golden) -> None:
-    """On a terminal too narrow for the grid; in a file or a pipe a row is a line."""
+    """On a terminal too narrow for the grid; in a file or a pipe a row is a line.
+
+    `COLUMNS` is for pipes too: `test_door.py`.
+    """
     arguments = ["files", str(golden("1.2.0", "tiny_mor"))]
-    coloured = {**os.environ, "FORCE_COLOR": "1", "COLUMNS": "80"}
+    coloured = {**os.environ, "FORCE_COLOR": "1", "COLUMNS": ""}
     piped = subprocess.run(
         [*COMMAND, *arguments], capture_output=True, text=True, timeout=60, check=True, env=coloured
     ).stdout

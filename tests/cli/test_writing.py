@@ -141,9 +141,16 @@ class TestCreate:
             return cli("create", root, "--like", trips, *arguments)
 
         fails(create(*CREATE, root=table), 64, "already")
-        fails(create("--key", "nope", "--index", "simple:2"), 2, "no column 'nope'")
+        fails(
+            create("--key", "nope", "--index", "simple:2"),
+            64,
+            "--key: no column 'nope'; there are ",
+        )
+        by = create("--key", "id", "--partition-by", "Id")
+        fails(by, 64, "--partition-by: no column 'Id'; did you mean 'id'?")
+        assert "index    simple:8:id\n" in create("--key", "id", root=tmp_path / "eight").out
         fails(create("--key", "id", "--index", "simple:0"), 64, "--index simple:0")
-        fails(create("--key", "id", "--index", "consistent:2"), 64, "MERGE_ON_READ")
+        fails(create("--key", "id", "--index", "consistent:2"), 64, "--merge-on-read")
         fails(create(*CREATE, "--table-version", "7"), 64, "6, 8 or 9")
         fails(create(*CREATE, root=tmp_path / "my-trips"), 64, "give another name")
         fails(create(*CREATE, "--property", "hoodie.x"), 64, "KEY=VALUE")

@@ -83,7 +83,7 @@ def test_malformed(given: Any) -> None:
 
 
 def test_text_is_no_filter() -> None:
-    with pytest.raises(TypeError, match="filter is a list of"):
+    with pytest.raises(TypeError, match="filter is a text such as"):
         parse_filter("a = 1")  # type: ignore[arg-type]
 
 

@@ -129,13 +129,12 @@ REFUSED_WRITES: dict[str, tuple[Call, type[Exception], str]] = {
         "schema is a pyarrow Schema, not 3",
     ),
     "no partitions": (lambda t: t.delete_partitions(None), TypeError, "paths is a list of texts"),  # type: ignore[arg-type]
-    "one partition": (lambda t: t.delete_partitions("us"), TypeError, r"write \['us'\]"),
     "overwrite": (
         lambda t: t.insert_overwrite(rows([1], ts=2), table="no"),  # type: ignore[arg-type]
         TypeError,
         "table is True or False",
     ),
-    "filter of a delete": (lambda t: t.delete(filter=3), TypeError, "filter is a list of"),  # type: ignore[arg-type]
+    "filter of a delete": (lambda t: t.delete(filter=3), TypeError, "filter is a text such as"),  # type: ignore[arg-type]
     "operation column": (
         lambda t: t.start_write(
             "upsert", SCHEMA.append(pa.field("_hoodie_operation", pa.string())), evolve=True
@@ -199,8 +198,7 @@ def test_an_index_is_made_of_plain_values() -> None:
         lambda fields: bf.ConsistentHashingIndex(4, hash_fields=fields),
         lambda fields: bf.PartitionBucketIndex(4, "a,1", fields),
     ):
-        with pytest.raises(TypeError, match=r"hash_fields is a list of texts; .*write \['id'\]"):
-            make("id")
+        assert make("id") == make(("id",))
         with pytest.raises(TypeError, match="hash_fields is a list of texts, and 3 is not text"):
             make([3])
     with pytest.raises(TypeError, match="rules is text"):
@@ -213,7 +211,6 @@ REFUSED_TABLES: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "name": ({"name": 3}, TypeError, "name is text, not 3"),
     "number to part by": ({"partition_by": [3]}, TypeError, "partition_by is a list of texts, and"),
     "nothing to part by": ({"partition_by": None}, TypeError, "partition_by is a list of texts"),
-    "text to part by": ({"partition_by": "region"}, TypeError, r"write \['region'\]"),
     "no ordering": ({"ordering": None}, TypeError, "ordering is a list of texts, not None"),
     "keys": ({"record_key": 3}, TypeError, "record_key is a list of texts, not 3"),
     "list of properties": ({"properties": ["a"]}, TypeError, "properties is a dict of texts"),
@@ -273,21 +270,20 @@ def test_opening_with_arguments_of_other_types(
 
 
 REFUSED_READS: dict[str, tuple[Call, str]] = {
-    "columns": (lambda t: t.scan("id"), r"columns is a list of texts; .* write \['id'\]"),
-    "changed columns": (lambda t: t.changes(None, columns="id"), "columns is a list of texts"),
-    "columns to look up": (lambda t: t.lookup(["a"], "id"), "columns is a list of texts"),
+    "columns": (lambda t: t.scan(3), "columns is a list of texts, not 3"),  # type: ignore[arg-type]
+    "changed columns": (lambda t: t.changes(None, columns=3), "columns is a list of texts"),  # type: ignore[arg-type]
+    "columns to look up": (lambda t: t.lookup(["a"], 3), "columns is a list of texts"),  # type: ignore[arg-type]
     "number of a column": (lambda t: t.scan([3]), "columns is a list of texts, and 3 is not"),  # type: ignore[list-item]
-    "filter": (lambda t: t.scan(filter=3), "filter is a list of"),  # type: ignore[arg-type]
-    "filter of text": (lambda t: t.scan(filter="id"), "filter is a list of"),  # type: ignore[arg-type]
+    "filter": (lambda t: t.scan(filter=3), "filter is a text such as"),  # type: ignore[arg-type]
     "filter of numbers": (lambda t: t.scan(filter=[3]), "filter is a list of .* 3 is not"),  # type: ignore[list-item]
-    "filter of a dict": (lambda t: t.scan(filter={"id": "a"}), "filter is a list of"),  # type: ignore[arg-type]
+    "filter of a dict": (lambda t: t.scan(filter={"id": "a"}), "filter is a text such as"),  # type: ignore[arg-type]
     "limit": (lambda t: t.scan(limit="1"), "limit is an integer"),  # type: ignore[arg-type]
     "read_optimized": (lambda t: t.scan(read_optimized="no"), "read_optimized is True or False"),  # type: ignore[arg-type]
     "meta_columns": (lambda t: t.scan(meta_columns="no"), "meta_columns is True or False"),  # type: ignore[arg-type]
     "as_of": (lambda t: t.scan(as_of=3), "text or a datetime"),  # type: ignore[arg-type]
-    "places": (lambda t: t.locate(["a"], "us"), r"partitions is a list .* write \['us'\]"),
-    "locator": (lambda t: t.locator("us"), "partitions is a list of texts"),
-    "checked": (lambda t: t.check(partitions="us"), "partitions is a list of texts"),
+    "places": (lambda t: t.locate(["a"], 3), "partitions is a list of texts, not 3"),  # type: ignore[arg-type]
+    "locator": (lambda t: t.locator(3), "partitions is a list of texts"),  # type: ignore[arg-type]
+    "checked": (lambda t: t.check(partitions=3), "partitions is a list of texts"),  # type: ignore[arg-type]
     "findings": (lambda t: t.check(max_findings="1"), "max_findings is an integer"),  # type: ignore[arg-type]
     "told": (lambda t: t.check(progress=3), "progress is a function"),  # type: ignore[arg-type]
 }

@@ -161,7 +161,7 @@ def test_rows_that_do_not_fit(table: bf.Table, name: str) -> None:
 
 def test_data_in_no_known_form(table: bf.Table) -> None:
     with pytest.raises(TypeError, match="Arrow C stream"):
-        table.upsert([{"id": "a"}])
+        table.upsert([("id", "a")])
     with pytest.raises(TypeError, match="unknown argument 'idempotency'"):
         table.upsert(rows([1], 1), idempotency="x")  # type: ignore[call-arg]
     with pytest.raises(ValueError, match="keys or a filter"):
@@ -292,7 +292,8 @@ CREATED = {
     "version": ({"table_version": 7}, ValueError, "table_version is 6, 8 or 9"),
     "type": ({"table_type": "MOR"}, ValueError, "table_type is"),
     "key": ({"record_key": ["nowhere"]}, bf.SchemaError, "no column 'nowhere'"),
-    "keys": ({"record_key": "id"}, TypeError, "record_key is a list"),
+    "keys": ({"record_key": 3}, TypeError, "record_key is a list"),
+    "schema": ({"schema": 3}, TypeError, "schema is a pyarrow Schema, or rows"),
     "no key": ({"record_key": []}, ValueError, "at least one column"),
     "ordering": ({"ordering": ["ts", "price"], "table_version": 8}, ValueError, "version 9"),
     "ring": ({"index": bf.ConsistentHashingIndex(4)}, ValueError, "MERGE_ON_READ"),

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
+import pyarrow as pa
 import typer
 
 import bucketfmt
+from bucketfmt.arguments import did_you_mean
 from bucketfmt.cli.commands.writing import DryRun, FormatOption, print_plan
 from bucketfmt.cli.options import (
     Output,
@@ -21,17 +24,34 @@ from bucketfmt.cli.options import (
 )
 from bucketfmt.cli.render import print_facts
 from bucketfmt.cli.row_files import FileFormat, open_row_files
+from bucketfmt.cli.wording import in_shell_words
+from bucketfmt.rows.columns.column_paths import find_column
 from bucketfmt.storage.open import open_store
 from bucketfmt.write.properties.create import check_no_table
-from bucketfmt.write.properties.plan_create import name_of, plan_properties
+from bucketfmt.write.properties.plan_create import DEFAULT_INDEX, name_of, plan_properties
 
 __all__ = ["create"]
 
 app = typer.Typer()
 
+_DEFAULT_TOLD = (
+    "8 buckets suit partitions of about 1 GiB; `bucketfmt buckets TABLE --advise` tells when "
+    "another number suits them, and `bucketfmt rehash` changes it"
+)
 
-def _names(text: str | None) -> list[str]:
-    return text.split(",") if text else []
+
+def _names(option: str, text: str | None, schema: pa.Schema) -> list[str]:
+    """Return the columns that an option names.
+
+    Raises:
+        typer.BadParameter: there is no such column.
+    """
+    names = text.split(",") if text else []
+    for name in names:
+        if find_column(schema.empty_table(), name.partition(":")[0]) is None:
+            hint = did_you_mean(name, schema.names)
+            raise typer.BadParameter(f"{option}: no column {name!r}; {hint}")
+    return names
 
 
 @app.command()
@@ -42,12 +62,13 @@ def create(
     ],
     key: Annotated[str, typer.Option("--key", metavar="A,B", help="Record key columns.")],
     index: Annotated[
-        str,
+        str | None,
         typer.Option(
             "--index",
-            help="simple:N[:FIELDS], partition:N:RULES, consistent:N, or extendible:N.",
+            help="simple:N[:FIELDS], partition:N:RULES, consistent:N, or extendible:N; by default "
+            "simple:8, for about 1 GiB in each partition.",
         ),
-    ],
+    ] = None,
     partition_by: Annotated[
         str | None, typer.Option("--partition-by", metavar="A,B", help="Partition columns.")
     ] = None,
@@ -80,12 +101,13 @@ def create(
 ) -> None:
     """Create a table with the columns of a file; the rows of the file are not written."""
     options = parse_storage_options(storage_option) or None
+    schema = open_row_files([like], format_, None).schema
     arguments: dict[str, Any] = {
-        "schema": open_row_files([like], format_, None).schema,
-        "record_key": _names(key),
-        "partition_by": _names(partition_by),
-        "ordering": _names(ordering),
-        "index": parse_index(index),
+        "schema": schema,
+        "record_key": _names("--key", key, schema),
+        "partition_by": _names("--partition-by", partition_by, schema),
+        "ordering": _names("--ordering", ordering, schema),
+        "index": parse_index(index) if index else DEFAULT_INDEX,
         "table_type": "MERGE_ON_READ" if merge_on_read else "COPY_ON_WRITE",
         "table_version": table_version,
         "properties": dict(parse_pair("--property", text) for text in property_ or ()),
@@ -105,4 +127,6 @@ def create(
     if output is Output.JSON:
         print(json.dumps(facts, ensure_ascii=False))
     else:
-        print_facts(facts)
+        print_facts({**facts, "index": in_shell_words(str(made.index))})
+        if index is None:
+            print(_DEFAULT_TOLD, file=sys.stderr)

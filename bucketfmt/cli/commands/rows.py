@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import re
 import sys
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import pyarrow as pa
 import typer
@@ -19,6 +18,7 @@ from bucketfmt.cli.render import on_terminal, print_table
 from bucketfmt.cli.row_output import RowOutput, choose_form, write_rows
 from bucketfmt.rows.columns.meta_columns import META_COLUMNS, OPERATION, RECORD_KEY
 from bucketfmt.rows.columns.virtual_keys import record_keys
+from bucketfmt.rows.filter_text import Condition, all_of, parse_filter_text
 from bucketfmt.table.keys import key_columns
 
 __all__ = ["given_keys", "locate", "lookup", "read"]
@@ -29,7 +29,6 @@ _ROWS_SHOWN = 100  # on a terminal, where nobody says how many
 _COUNTED_BYTES_MAX = 64 << 20  # of the files of a read whose rows are counted for a note
 _COUNTED_SLICES_MAX = 200
 _KEYS_SHOWN = 3
-_CONDITION = re.compile(r"^\s*(.+?)\s*(==|!=|<=|>=|=|<|>|\bnot in\b|\bin\b)\s*(.*?)\s*$", re.DOTALL)
 
 Columns = Annotated[
     str | None, typer.Option("--columns", "-c", metavar="A,B", help="Only these columns.")
@@ -39,8 +38,9 @@ Filter = Annotated[
     typer.Option(
         "--filter",
         "-f",
-        metavar="'COLUMN OP VALUE'",
-        help="OP is = != < <= > >= in, not in; VALUE is JSON or text; repeatable, all must hold.",
+        metavar="TEXT",
+        help="Such as \"qty > 1 and city in ('sf', 'ny')\"; = != < <= > >= in, is null, and, or, "
+        "not in, parentheses; repeatable, all must hold.",
     ),
 ]
 AsOf = Annotated[
@@ -65,34 +65,21 @@ KeysFrom = Annotated[
 ]
 
 
-def parse_condition(text: str, schema: pa.Schema) -> tuple[str, str, Any]:
-    """Return (column, op, value) of a `--filter`, with the value in the type of its column.
+def parse_conditions(texts: list[str] | None, schema: pa.Schema) -> list[list[Condition]] | None:
+    """Return the filter of all `--filter` options, which must all hold; None without any.
 
     Raises:
-        typer.BadParameter: the text is not a condition, or its column does not exist.
+        typer.BadParameter: a text is no filter, or names a column that does not exist.
     """
-    match = _CONDITION.match(text)
-    if match is None:
-        raise typer.BadParameter(f"--filter {text!r}: give COLUMN OP VALUE, for example 'qty >= 3'")
-    column, op, literal = match.groups()
-    if column not in schema.names:
-        hint = did_you_mean(column, schema.names)
-        raise typer.BadParameter(f"--filter {text!r}: no column {column!r}; {hint}")
+    parts = [_parse_condition(text, schema) for text in texts or ()]
+    return all_of(parts) if parts else None
+
+
+def _parse_condition(text: str, schema: pa.Schema) -> list[list[Condition]]:
     try:
-        value = json.loads(literal)
-    except ValueError:
-        value = literal
-    target = schema.field(column).type
-    if pa.types.is_string(target) and not isinstance(value, str | list):
-        value = literal  # the text 7, not the number
-    try:
-        if isinstance(value, list):
-            value = pa.array(value).cast(target).to_pylist()
-        elif value is not None:
-            value = pa.scalar(value).cast(target).as_py()
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
-        raise typer.BadParameter(f"--filter {text!r}: {column} is {target}: {error}") from error
-    return column, op, value
+        return parse_filter_text(text, schema)
+    except (ValueError, bucketfmt.SchemaError) as error:
+        raise typer.BadParameter(f"--filter {text!r}: {error}") from error
 
 
 def parse_columns(text: str | None, schema: pa.Schema) -> list[str] | None:
@@ -135,7 +122,7 @@ def read(
     opened = open_table(table, storage_option, index)
     scan = opened.scan(
         columns=parse_columns(columns, opened.schema),
-        filter=[parse_condition(text, opened.schema) for text in filter_ or ()] or None,
+        filter=parse_conditions(filter_, opened.schema),
         as_of=as_of,
         read_optimized=read_optimized,
         meta_columns=meta_columns,
@@ -215,20 +202,28 @@ def lookup(
     names = parse_columns(columns, opened.schema) or list(opened.schema.names)
     config = opened.config
     of_keys = [name for name in key_columns(config) if name not in names]
-    rows = opened.lookup(asked, [*names, *of_keys])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what is not found is told below
+        rows = opened.lookup(asked, [*names, *of_keys])
     is_stored = config.populate_meta_fields
     found = rows.column(RECORD_KEY) if is_stored else record_keys(rows, config)
     wanted = rows.select(names)
     write_rows(wanted.schema, iter(wanted.to_batches()), output, out)
-    _tell_missing(asked, set(found.to_pylist()))
+    _tell_missing(asked, set(found.to_pylist()), opened)
 
 
-def _tell_missing(asked: list[str], found: set[str]) -> None:
+def _tell_missing(asked: list[str], found: set[str], table: bucketfmt.Table) -> None:
+    """Say which keys were not found; where none was, how keys of the table look."""
     missing = [key for key in asked if key not in found]
-    if missing:
-        shown = ", ".join(map(repr, missing[:_KEYS_SHOWN]))
-        more = ", ..." if len(missing) > _KEYS_SHOWN else ""
-        print(f"{len(missing)} of {len(asked)} keys were not found: {shown}{more}", file=sys.stderr)
+    if not missing:
+        return
+    shown = ", ".join(map(repr, missing[:_KEYS_SHOWN]))
+    more = ", ..." if len(missing) > _KEYS_SHOWN else ""
+    if len(missing) < len(asked):
+        told = f"{len(missing)} of {len(asked)} keys were not found: {shown}{more}"
+    else:
+        told = f"0 of {len(asked)} keys found: {shown}{more}{table.key_hint()}"
+    print(told, file=sys.stderr)
 
 
 def _keys(keys: list[str] | None, keys_from: Path | None) -> list[str]:

@@ -21,6 +21,7 @@ from bucketfmt.cli.options import (
 from bucketfmt.cli.render import (
     bar,
     console,
+    json_rows,
     print_facts,
     print_json,
     print_table,
@@ -112,7 +113,7 @@ def _of_partition(rows: pa.Table, inspect: Inspect, partition: str | None) -> pa
 
 def _print(table: pa.Table, output: Output) -> None:
     if output is Output.JSON:
-        print_json(table.to_pylist())
+        print_json(json_rows(table))
     else:
         print_table(table)
 

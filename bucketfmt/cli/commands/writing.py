@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import typer
 
 import bucketfmt
-from bucketfmt.cli.commands.rows import Filter, Keys, KeysFrom, given_keys, parse_condition
+from bucketfmt.cli.commands.rows import Filter, Keys, KeysFrom, given_keys, parse_conditions
 from bucketfmt.cli.options import (
     IndexOption,
     Output,
@@ -30,6 +30,7 @@ from bucketfmt.cli.render import console, print_facts
 from bucketfmt.cli.row_files import FileFormat, open_row_files
 from bucketfmt.progress import Progress, ProgressCallback
 from bucketfmt.report.texts import size_text
+from bucketfmt.rows.filters import FilterLike
 
 __all__ = [
     "CodecOption",
@@ -241,7 +242,7 @@ def delete(
     found = given_keys(keys, keys_from)
     if [bool(found), bool(filter_), bool(partition)].count(True) != 1:
         raise typer.BadParameter("give KEY... (or --keys-from), --filter, or --partition")
-    conditions = [parse_condition(text, opened.schema) for text in filter_ or ()]
+    conditions = parse_conditions(filter_, opened.schema)
     if dry_run:
         print_plan(_plan_delete(opened, found, conditions, partition or []), output)
         return
@@ -251,7 +252,7 @@ def delete(
             options["progress"] = progress
         if found:
             result = opened.delete(found, **options)
-        elif conditions:
+        elif conditions is not None:
             result = opened.delete(filter=conditions, **options)
         else:
             result = opened.delete_partitions(partition or [], **options)
@@ -367,11 +368,11 @@ def _plan(table: bucketfmt.Table, files: Sequence[Path], format_: FileFormat) ->
 
 
 def _plan_delete(
-    table: bucketfmt.Table, keys: list[str], conditions: list[Any], partitions: list[str]
+    table: bucketfmt.Table, keys: list[str], conditions: FilterLike | None, partitions: list[str]
 ) -> dict[str, Any]:
     if keys:
         return {"rows to delete": table.lookup(keys, table.schema.names[:1]).num_rows}
-    if conditions:
+    if conditions is not None:
         return {"rows to delete": table.scan(filter=conditions).count()}
     known = table.inspect.partitions()["partition_path"].to_pylist()
     unknown = sorted(set(partitions) - set(known))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
+from bucketfmt.facts import facts_html
 from bucketfmt.format.names.instants import INIT_INSTANT
 from bucketfmt.format.timeline.commit_metadata import CommitMetadata
 from bucketfmt.format.timeline.write_operation import WriteOperation
@@ -14,9 +15,9 @@ from bucketfmt.write.undo.plan_rollback import file_name_of
 __all__ = ["CommitResult", "nothing_done", "result_of"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class CommitResult:
-    """A completed write.
+    """A completed write. `str` says in a line what it did.
 
     Attributes:
         instant: Its requested time: `_hoodie_commit_time` of the rows it wrote. Where nothing was
@@ -51,6 +52,24 @@ class CommitResult:
     schema_changes: tuple[str, ...] = ()
     repeated: bool = False
     committed: bool = True
+
+    def __str__(self) -> str:
+        if not self.committed:
+            return f"{self.operation}: nothing to do, nothing committed"
+        again = "; committed before with this idempotency key" if self.repeated else ""
+        return (
+            f"{self.operation} at {self.instant}: {self.rows_inserted} rows inserted, "
+            f"{self.rows_updated} updated or logged, {self.rows_deleted} deleted; "
+            f"{len(self.files)} files, {self.bytes_written} bytes{again}"
+        )
+
+    def __repr__(self) -> str:
+        return f"<bucketfmt.CommitResult {self}>"
+
+    def _repr_html_(self) -> str:
+        shown = {**asdict(self), "files": len(self.files)}
+        facts = {name.replace("_", " "): value for name, value in shown.items() if value != ()}
+        return facts_html(f"{self.operation} at {self.instant}", facts)
 
 
 def result_of(

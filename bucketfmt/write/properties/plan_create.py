@@ -16,7 +16,7 @@ from typing import Literal
 
 import pyarrow as pa
 
-from bucketfmt.arguments import check_int, check_names, check_text, check_texts
+from bucketfmt.arguments import check_int, check_names, check_text, check_texts, did_you_mean
 from bucketfmt.errors import CorruptError, SchemaError
 from bucketfmt.format.names.layout import (
     ACTIVE_FOLDER_NAME,
@@ -25,7 +25,7 @@ from bucketfmt.format.names.layout import (
 )
 from bucketfmt.format.table.properties import table_checksum
 from bucketfmt.format.table.table_config import METADATA_PARTITIONS, MergeMode, TableConfig
-from bucketfmt.index.model import Index, as_bucket_index
+from bucketfmt.index.model import Index, SimpleBucketIndex, as_bucket_index
 from bucketfmt.rows.avro.avro_schema_json import avro_schema_json
 from bucketfmt.rows.columns.column_paths import find_column
 from bucketfmt.rows.columns.column_types import stored_columns
@@ -34,9 +34,12 @@ from bucketfmt.rows.columns.virtual_keys import partition_paths, record_keys
 from bucketfmt.rows.merging.merge_rules import find_merge_rules
 from bucketfmt.write.properties.stated_codec import check_stated_codec
 
-__all__ = ["TableType", "name_of", "plan_properties"]
+__all__ = ["DEFAULT_INDEX", "TableType", "name_of", "plan_properties"]
 
 TableType = Literal["COPY_ON_WRITE", "MERGE_ON_READ"]
+
+DEFAULT_INDEX = SimpleBucketIndex(8)
+"""Eight buckets a partition: about a gigabyte in files of 120 MiB. `rehash` changes the number."""
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _KEY_TYPES = ("SIMPLE", "TIMESTAMP")  # of one partition field of a custom key generator
@@ -77,7 +80,7 @@ def plan_properties(
     record_key: Sequence[str],
     partition_by: Sequence[str] = (),
     ordering: Sequence[str] = (),
-    index: Index,
+    index: Index = DEFAULT_INDEX,
     table_type: TableType = "COPY_ON_WRITE",
     table_version: int = 9,
     properties: Mapping[str, str] | None = None,
@@ -184,8 +187,6 @@ def _check_columns(
     schema: pa.Schema, record_key: Sequence[str], fields: Sequence[str], ordering: Sequence[str]
 ) -> pa.Schema:
     """Return the columns as the table stores them."""
-    if not isinstance(schema, pa.Schema):
-        raise TypeError(f"schema is a pyarrow Schema, not {type(schema).__name__}")
     for field in schema:
         check_own_column(field.name, field.type)
     schema = stored_columns(schema)
@@ -198,9 +199,8 @@ def _check_columns(
         for name in names:
             column = find_column(schema.empty_table(), name)
             if column is None:
-                raise SchemaError(
-                    f"{what}: no column {name!r}; the schema has {', '.join(schema.names)}"
-                )
+                hint = did_you_mean(name, schema.names)
+                raise SchemaError(f"{what}: no column {name!r}; {hint}")
             if pa.types.is_nested(column.type):
                 raise SchemaError(f"{what}: {name} is {column.type}; take a column of one value")
     return schema

@@ -5,7 +5,7 @@ Reads the caller's stream, nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -13,10 +13,11 @@ import pyarrow as pa
 from bucketfmt.errors import SchemaError
 from bucketfmt.rows.columns.meta_columns import META_COLUMNS
 
-__all__ = ["DataLike", "IncomingRows", "open_rows"]
+__all__ = ["DataLike", "IncomingRows", "open_rows", "open_schema"]
 
 DataLike = Any
-"""A pyarrow Table, RecordBatch or RecordBatchReader, or anything with an Arrow C stream."""
+"""A pyarrow Table, RecordBatch or RecordBatchReader, anything with an Arrow C stream, or a list of
+dicts."""
 
 _CHUNK_BYTES = 8 << 20  # of rows to work on at a time; each thread has some
 
@@ -71,10 +72,45 @@ def open_rows(data: DataLike) -> pa.RecordBatchReader:
         return pa.RecordBatchReader.from_batches(data.schema, [data])
     if hasattr(data, "__arrow_c_stream__"):
         return pa.RecordBatchReader.from_stream(data)
+    if hasattr(data, "__dataframe__"):  # of pandas before release 2.2
+        return pa.Table.from_pandas(data, preserve_index=False).to_reader()
+    if isinstance(data, (list, tuple)) and all(isinstance(row, Mapping) for row in data):
+        return _rows_of_dicts(data)
     raise TypeError(
-        f"rows come as a pyarrow Table, a RecordBatchReader or anything with an Arrow C stream "
-        f"(polars, pandas 3, duckdb), not as {type(data).__name__}"
+        f"rows come as a pyarrow Table, a RecordBatchReader, anything with an Arrow C stream "
+        f"(polars, pandas, duckdb) or a list of dicts, not as {type(data).__name__}"
     )
+
+
+def open_schema(given: object) -> pa.Schema:
+    """Return the columns of a schema, or of rows as `open_rows` takes them; reads no rows.
+
+    Raises:
+        TypeError: `given` has no columns.
+    """
+    if isinstance(given, pa.Schema):
+        return given
+    if hasattr(given, "schema") and isinstance(given.schema, pa.Schema):
+        return given.schema
+    if hasattr(given, "__arrow_c_schema__"):
+        return pa.schema(given)
+    try:
+        return open_rows(given).schema
+    except TypeError:
+        kind = type(given).__name__
+        raise TypeError(
+            f"schema is a pyarrow Schema, or rows such as a DataFrame, not {kind}"
+        ) from None
+
+
+def _rows_of_dicts(rows: Sequence[Mapping[str, Any]]) -> pa.RecordBatchReader:
+    """Return rows of dicts; a column that a row lacks is null, and comes where it first appears."""
+    names = dict.fromkeys(name for row in rows for name in row)
+    try:
+        columns = {name: pa.array([row.get(name) for row in rows]) for name in names}
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise TypeError(f"a column of the rows has values of several types: {error}") from error
+    return pa.table(columns).to_reader()
 
 
 def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:

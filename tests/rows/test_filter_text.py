@@ -1,0 +1,123 @@
+"""Filters as text: what they mean, what is refused, and that they end on any text."""
+
+from __future__ import annotations
+
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bucketfmt.errors import SchemaError
+from bucketfmt.rows.filter_text import all_of, parse_filter_text
+from bucketfmt.rows.filters import parse_filter
+
+SCHEMA = pa.schema(
+    {
+        "qty": pa.int32(),
+        "city": pa.string(),
+        "day": pa.date32(),
+        "at": pa.timestamp("us"),
+        "fare": pa.decimal128(10, 2),
+        "ok": pa.bool_(),
+        "or": pa.int64(),
+        "two words": pa.int64(),
+    }
+)
+ONE = [
+    ("qty > 1", ("qty", ">", 1)),
+    ("qty=1", ("qty", "==", 1)),
+    ("qty <> -1", ("qty", "!=", -1)),
+    ("city = 'sf'", ("city", "==", "sf")),
+    ("city = sf", ("city", "==", "sf")),
+    ('city = "s\\"f"', ("city", "==", 's"f')),
+    ("city = 'o''hare and co'", ("city", "==", "o'hare and co")),
+    ("city = 7", ("city", "==", "7")),
+    ("city = key-000125", ("city", "==", "key-000125")),
+    ("city = san francisco", ("city", "==", "san francisco")),
+    ("city in ('sf', ny)", ("city", "in", ["sf", "ny"])),
+    ('city in ["sf","ny"]', ("city", "in", ["sf", "ny"])),
+    ("qty NOT IN (1, 2)", ("qty", "not in", [1, 2])),
+    ("qty is null", ("qty", "in", [None])),
+    ("city is not  null", ("city", "not in", [None])),
+    ("day >= 2026-01-31", ("day", ">=", date(2026, 1, 31))),
+    ("at < '2026-01-31 10:00:00'", ("at", "<", datetime(2026, 1, 31, 10))),
+    ("fare = 1.50", ("fare", "==", Decimal("1.50"))),
+    ("ok = true", ("ok", "==", True)),
+    ("`or` = 3", ("or", "==", 3)),
+    ('"two words" = 3', ("two words", "==", 3)),
+]
+
+
+@pytest.mark.parametrize(("text", "condition"), ONE)
+def test_a_comparison(text: str, condition: tuple[str, str, Any]) -> None:
+    assert parse_filter_text(text, SCHEMA) == [[condition]]
+    assert parse_filter(text, SCHEMA).alternatives is not None
+
+
+A, B, C = ("qty", "==", 1), ("city", "==", "sf"), ("ok", "==", True)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("qty = 1 and city = sf or ok = true", [[A, B], [C]]),
+        ("qty = 1 and (city = sf or ok = true)", [[A, B], [A, C]]),
+        ("(qty = 1 or city = sf) AND ok = true", [[A, C], [B, C]]),
+        ("((qty = 1))", [[A]]),
+    ],
+)
+def test_and_or_and_parentheses(text: str, found: object) -> None:
+    assert parse_filter_text(text, SCHEMA) == found
+
+
+def test_several_texts() -> None:
+    parts = [parse_filter_text(text, SCHEMA) for text in ("qty = 1 or city = sf", "ok = true")]
+    assert all_of(parts) == [[A, C], [B, C]]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "needs a column, as in qty >= 3, at its end"),
+        ("qty", "needs an operator after qty"),
+        ("qty ~ 3", "needs an operator after qty"),
+        ("many words", "needs a comparison"),
+        ("qty =", "needs a value, at its end"),
+        ("qty = many", "the filter compares qty, which is int32"),
+        ("qty = 3.5", "the filter compares qty, which is int32"),
+        ("qty in 3", "needs a list"),
+        ("qty in (3", "needs a "),
+        ("(qty = 3", "needs a closing parenthesis"),
+        ("qty = 3 and", "needs a column"),
+        ("qty = '3' '4'", "needs and, or, or the end"),
+        ("(" * 60 + "qty = 1" + ")" * 60, "more than 50 nested"),
+        (" and ".join(["(qty = 1 or qty = 2)"] * 12), "more than 1000 alternatives"),
+    ],
+)
+def test_what_is_refused(text: str, told: str) -> None:
+    with pytest.raises(ValueError, match=told):
+        parse_filter_text(text, SCHEMA)
+
+
+def test_a_column_that_is_not_there() -> None:
+    with pytest.raises(SchemaError, match="no column 'Cty'; did you mean 'city'"):
+        parse_filter_text("qty = 1 and Cty = sf", SCHEMA)
+
+
+WORDS = st.sampled_from(
+    ["qty", "city", "and", "or", "(", ")", "=", "in", "not in", "is null", "'", '"', "1", ",", "x"]
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(WORDS | st.text(max_size=3), max_size=12).map(" ".join))
+def test_any_text_is_a_filter_or_refused(text: str) -> None:
+    try:
+        found = parse_filter_text(text, SCHEMA)
+    except (ValueError, SchemaError):
+        return
+    assert all(len(condition) == 3 for group in found for condition in group)

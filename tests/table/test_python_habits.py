@@ -1,0 +1,205 @@
+"""What people of pandas and SQL try first: one name, text, values as keys, dicts, DataFrames."""
+
+from __future__ import annotations
+
+import pickle
+from datetime import date
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import bucketfmt as bf
+from bucketfmt.facts import facts_html
+
+ROWS = [
+    {"id": 7, "city": "sf", "qty": 1, "ts": 1},
+    {"id": 8, "city": "sf", "qty": 2, "ts": 1},
+    {"id": 9, "city": "ny", "qty": 3, "ts": 1},
+]
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> bf.Table:
+    """Made as a new user would: from a DataFrame, with one name for one column."""
+    frame = pd.DataFrame(ROWS)
+    root = tmp_path_factory.mktemp("habits") / "trips"
+    made = bf.create(root, schema=frame, record_key="id", partition_by="city", ordering="ts")
+    made.upsert(ROWS)
+    return made
+
+
+def ids(rows: pa.Table) -> list[int]:
+    return sorted(rows.column("id").to_pylist())
+
+
+def test_the_default_index(table: bf.Table) -> None:
+    assert str(table.index).startswith("SimpleBucketIndex(num_buckets=8")
+    assert table.schema.names == ["id", "city", "qty", "ts"]
+
+
+@pytest.mark.parametrize("made_of", [pl.DataFrame(ROWS), pa.Table.from_pylist(ROWS), ROWS])
+def test_schemas_of_rows(tmp_path: Path, made_of: Any) -> None:
+    made = bf.create(tmp_path / "t", schema=made_of, record_key="id")
+    assert made.schema.names == ["id", "city", "qty", "ts"]
+
+
+def test_one_name(table: bf.Table) -> None:
+    assert table.scan("id").schema.names == ["id"]
+    assert table.lookup(7, "qty").to_pylist() == [{"qty": 1}]
+    assert table.check(partitions="sf").status == "clean"
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("qty > 1 and city = 'sf'", [8]),
+        ("qty > 1", [8, 9]),
+        ("id in (7, 9) or qty = 2", [7, 8, 9]),
+        ("_hoodie_partition_path = ny", [9]),
+    ],
+)
+def test_filters_as_text(table: bf.Table, text: str, found: list[int]) -> None:
+    assert ids(table.to_arrow(filter=text)) == found
+    assert ids(table.changes(None, filter=text).to_arrow()) == found
+
+
+def test_a_text_prunes_as_tuples_do(table: bf.Table) -> None:
+    pruned = table.scan(filter="id = 7 and city = sf").plan()
+    assert str(pruned) == str(table.scan(filter=[("id", "=", 7), ("city", "=", "sf")]).plan())
+    assert pruned.partitions_pruned == 1
+    assert len(pruned.slices) == 1
+
+
+def test_a_text_deletes(tmp_path: Path) -> None:
+    made = bf.create(tmp_path / "t", schema=pa.Table.from_pylist(ROWS), record_key="id")
+    made.upsert(ROWS)
+    made.delete(filter="qty >= 2")
+    assert ids(made.to_arrow()) == [7]
+
+
+KEYS = [
+    7,
+    [7],
+    ["7"],
+    [(7,)],
+    [{"id": 7, "city": "sf"}],
+    {"id": 7},
+    np.array([7]),
+    [np.int64(7)],
+    [pa.scalar(7)],
+    pa.array([7], pa.int16()),
+    pa.chunked_array([[7]]),
+    pd.Series([7]),
+    pl.Series([7]),
+    pl.DataFrame({"id": [7]}),
+    [Decimal("7")],
+    [7.0],
+    [(7, "sf")],
+]
+
+
+@pytest.mark.parametrize("keys", KEYS, ids=repr)
+def test_keys_as_values(table: bf.Table, keys: Any) -> None:
+    assert ids(table.lookup(keys)) == [7]
+    assert set(table.locate(keys).column("record_key").to_pylist()) == {"7"}
+
+
+@pytest.mark.parametrize(
+    ("keys", "told"),
+    [
+        ([7, "a"], "one type"),
+        ([(1, 2, 3)], "id, city"),
+        ([b"7"], "not the same for any value"),
+        (object(), "keys are a list"),
+    ],
+)
+def test_keys_that_are_refused(table: bf.Table, keys: Any, told: str) -> None:
+    with pytest.raises((TypeError, bf.SchemaError), match=told):
+        table.lookup(keys)
+
+
+DAY = date(2026, 1, 1)
+
+
+@pytest.fixture(scope="module")
+def composite(tmp_path_factory: pytest.TempPathFactory) -> bf.Table:
+    rows = [{"id": i, "day": date(2026, 1, i)} for i in (1, 2)]
+    made = bf.create(
+        tmp_path_factory.mktemp("habits") / "days",
+        schema=pa.Table.from_pylist(rows),
+        record_key=["id", "day"],
+    )
+    made.upsert(rows)
+    return made
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        [(1, date(2026, 1, 1))],
+        [{"id": 1, "day": date(2026, 1, 1)}],
+        {"day": date(2026, 1, 1), "id": 1},
+    ],
+)
+def test_composite_keys(composite: bf.Table, keys: Any) -> None:
+    assert ids(composite.lookup(keys)) == [1]
+
+
+def test_a_composite_key_that_is_given_as_one_value(composite: bf.Table) -> None:
+    with pytest.raises(TypeError, match="has the fields id, day; give tuples, dicts or rows"):
+        composite.lookup([1])
+    with pytest.warns(
+        UserWarning, match=r"0 of 2 keys found; keys of this table look like `id:\d,"
+    ):
+        composite.lookup(["1", "2"])
+
+
+def test_shortcuts(table: bf.Table) -> None:
+    assert table.version == 9
+    assert table.history().column("operation_type").to_pylist() == ["UPSERT"]
+    assert table.files().num_rows == 3
+    assert table.to_pandas("qty").qty.sum() == 6
+    assert table.to_polars("qty", "qty > 1").height == 2
+
+
+def test_a_scan_pickles(table: bf.Table) -> None:
+    for scan in (
+        table.scan("id", "qty > 1"),
+        table.scan(as_of=table.timeline.instants[0].requested_time, limit=2),
+        table.changes(None, filter="qty > 1"),
+    ):
+        again = pickle.loads(pickle.dumps(scan))
+        assert again.schema == scan.schema
+        assert again.count() == scan.count() == 2
+        assert str(again.plan()) == str(scan.plan())
+
+
+def test_how_things_look(table: bf.Table) -> None:
+    shown = f"<bucketfmt.Table trips at {table.uri}: COPY_ON_WRITE, version 9, key id, "
+    assert repr(table) == shown + "partitioned by city>"
+    page = table._repr_html_()
+    assert "<td style='text-align:left'>SimpleBucketIndex(num_buckets=8" in page
+    assert repr(table.scan("id")).startswith("<bucketfmt.Scan of id: 3 file groups, 3 files")
+    assert "int64" in table.scan("id")._repr_html_()
+    report = table.check()
+    assert repr(report) == "<bucketfmt.CheckReport (default): clean>"
+    assert str(report).endswith("\nclean")
+    assert "clean" in report._repr_html_()
+    result = table.find_commit("none") or table.upsert([{**ROWS[0], "ts": 2}])
+    assert repr(result).startswith(f"<bucketfmt.CommitResult UPSERT at {result.instant}: 0 rows")
+    assert "rows updated" in result._repr_html_()
+
+
+def test_names_in_pages_are_no_markup() -> None:
+    assert "<b>" not in facts_html("<b>", {"<b>": "<b>"})
+
+
+def test_dir_shows_what_is_for_users(table: bf.Table) -> None:
+    assert {"scan", "upsert", "to_polars", "check", "schema"} <= set(dir(table))
+    assert not [name for name in dir(table) if name.startswith("_")]
