@@ -20,7 +20,7 @@ from bucketfmt.timeline.table_properties import change_properties
 from bucketfmt.write.services.compaction import Compactor
 from tests.table.test_key_encoding import write_as
 from tests.write.metadata_records import assert_in_step
-from tests.write.models import SCHEMA, Model, assert_reads_as, rows
+from tests.write.models import SCHEMA, Model, assert_reads_as, made_once, rows
 
 Golden = Callable[[str, str], Path]
 
@@ -60,6 +60,7 @@ def unindexed(table: bf.Table) -> bf.Table:
     return bf.open(table.uri)
 
 
+@made_once
 def filled(path: Path, version: int = 9, kind: str = "COPY_ON_WRITE") -> tuple[bf.Table, Model]:
     """Return a table with a record index, rows in several file groups and logs; and its model."""
     table, model = make(path, version, kind), Model()
@@ -86,6 +87,7 @@ def upsert_and_compare(uri: str, model: Model) -> None:
 
 
 @pytest.mark.rule("MIGRATE-1")
+@pytest.mark.rotated(0, each="kind")
 @pytest.mark.parametrize(("version", "kind", "has_record_index"), KINDS)
 def test_rows_stay_and_come_into_buckets(
     tmp_path: Path, version: int, kind: str, has_record_index: bool

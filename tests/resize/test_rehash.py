@@ -25,7 +25,7 @@ from bucketfmt.resize.plan_rehash import plan_rehash
 from bucketfmt.snapshot.files import FileSlice
 from bucketfmt.write.services.compaction import Compactor
 from tests.write.metadata_records import assert_in_step
-from tests.write.models import SCHEMA, Model, assert_reads_as, rows
+from tests.write.models import SCHEMA, Model, assert_reads_as, made_once, rows
 
 KINDS = [(6, "MERGE_ON_READ"), (8, "COPY_ON_WRITE"), (9, "MERGE_ON_READ")]
 _TIME = "20260101000000000"
@@ -45,6 +45,7 @@ def make(path: Path, version: int = 9, kind: str = "MERGE_ON_READ", n: int = 4) 
     )
 
 
+@made_once
 def filled(path: Path, version: int = 9, kind: str = "MERGE_ON_READ") -> tuple[bf.Table, Model]:
     """Return a table with rows in base files and logs, and its model."""
     table, model = make(path, version, kind), Model()

@@ -37,6 +37,7 @@ def file_ids(table: bf.Table, partition: str) -> set[str]:
 
 
 @pytest.mark.rule("PBR-10")
+@pytest.mark.rotated(0)
 @pytest.mark.parametrize("kind", ["COPY_ON_WRITE", "MERGE_ON_READ"])
 def test_only_partitions_whose_number_changes_are_rewritten(tmp_path: Path, kind: str) -> None:
     table, model = filled(tmp_path / "t", 9, kind)

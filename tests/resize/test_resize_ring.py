@@ -26,7 +26,7 @@ from bucketfmt.resize.split_merge.resize_limits import ResizeLimits
 from bucketfmt.resize.split_merge.split_policies import EvenSplit
 from bucketfmt.snapshot.files import DataFile, FileSlice
 from tests.write.metadata_records import assert_in_step
-from tests.write.models import SCHEMA, Model, assert_reads_as, rows
+from tests.write.models import SCHEMA, Model, assert_reads_as, made_once, rows
 
 SMALL = 1
 """A largest file size that every file exceeds, so that all buckets are split."""
@@ -47,6 +47,7 @@ def make(path: Path, version: int = 9, n: int = 4, **index: int) -> bf.Table:
     )
 
 
+@made_once
 def filled(path: Path, version: int = 9, n: int = 4) -> tuple[bf.Table, Model]:
     """Return a table with rows in base files and logs, and its model."""
     table, model = make(path, version, n), Model()
@@ -65,6 +66,7 @@ def ring_of(table: bf.Table, path: str) -> list[int]:
 
 
 @pytest.mark.rule("RING-18", "RING-19", "RING-22", "RING-23")
+@pytest.mark.rotated(0)
 @pytest.mark.parametrize("version", [6, 8, 9])
 def test_rows_stay_and_rings_change(tmp_path: Path, version: int) -> None:
     table, model = filled(tmp_path / "t", version)
@@ -258,12 +260,10 @@ def test_what_was_left_is_executed_again_or_taken_back(tmp_path: Path, version: 
     assert_reads_as(table.uri, model)
 
 
-@pytest.mark.rule("RING-14", "RING-15", "RING-16", "RING-32", "RING-33")
-@pytest.mark.parametrize("has_markers", [True, False])
-def test_archived_resizes_keep_their_rings(tmp_path: Path, has_markers: bool) -> None:
-    """HUDI-6047: without its replacecommit a ring was passed over, and every key came twice."""
-    table, model = filled(tmp_path / "t")
-    folder = tmp_path / "t/.hoodie/.bucket_index/consistent_hashing_metadata"
+@made_once
+def resized_and_compacted(path: Path) -> tuple[bf.Table, Model]:
+    """Return a table of two resizes and many commits, so that the resizes may be archived."""
+    table, model = filled(path)
     for ts in range(4, 12):
         if ts in (4, 5):
             assert table.resize(max_file_size=SMALL, max_buckets=4 * (ts - 2)) is not None
@@ -271,6 +271,15 @@ def test_archived_resizes_keep_their_rings(tmp_path: Path, has_markers: bool) ->
         table.upsert(given_rows)
         model.upsert(given_rows)
         table.compact()
+    return table, model
+
+
+@pytest.mark.rule("RING-14", "RING-15", "RING-16", "RING-32", "RING-33")
+@pytest.mark.parametrize("has_markers", [True, False])
+def test_archived_resizes_keep_their_rings(tmp_path: Path, has_markers: bool) -> None:
+    """HUDI-6047: without its replacecommit a ring was passed over, and every key came twice."""
+    table, model = resized_and_compacted(tmp_path / "t")
+    folder = tmp_path / "t/.hoodie/.bucket_index/consistent_hashing_metadata"
     ring = ring_of(table, "us")
     if not has_markers:
         for marker in folder.rglob("*.commit"):

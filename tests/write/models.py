@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+import copy
+from collections.abc import Callable, Hashable, Iterable
+from functools import wraps
+from pathlib import Path
+from typing import Any, Concatenate, ParamSpec
 
 import pyarrow as pa
 
 import bucketfmt as bf
 
-__all__ = ["NO_SERVICES", "REGIONS", "SCHEMA", "Model", "assert_reads_as", "rows"]
+__all__ = ["NO_SERVICES", "REGIONS", "SCHEMA", "Model", "assert_reads_as", "made_once", "rows"]
 
 REGIONS = ("us", "eu", "ap")
 NO_SERVICES = bf.WriterConfig(services=None)
@@ -25,6 +28,7 @@ SCHEMA = pa.schema(
 )
 
 Row = dict[str, Any]
+_P = ParamSpec("_P")
 
 
 def rows(numbers: Iterable[int], ts: int, price: float = 1.0) -> pa.Table:
@@ -70,3 +74,27 @@ def assert_reads_as(uri: str, model: Model) -> None:
     assert found == [model.rows[key] for key in sorted(model.rows)]
     report = table.check(depth="full")
     assert report.status == "clean", report.findings
+
+
+def made_once(
+    make: Callable[Concatenate[Path, _P], tuple[bf.Table, Model]],
+) -> Callable[Concatenate[Path, _P], tuple[bf.Table, Model]]:
+    """Make a table in a folder; what was made by these arguments before is copied there."""
+    made: dict[Hashable, tuple[dict[Path, bytes], Model]] = {}
+
+    @wraps(make)
+    def copied(path: Path, *args: _P.args, **kwargs: _P.kwargs) -> tuple[bf.Table, Model]:
+        key = path.name, args, tuple(sorted(kwargs.items()))
+        if key not in made:
+            table, model = make(path, *args, **kwargs)
+            files = [file for file in path.rglob("*") if file.is_file()]
+            contents = {file.relative_to(path): file.read_bytes() for file in files}
+            made[key] = contents, copy.deepcopy(model)
+            return table, model
+        contents, model = made[key]
+        for name, content in contents.items():
+            (path / name).parent.mkdir(parents=True, exist_ok=True)
+            (path / name).write_bytes(content)
+        return bf.open(path), copy.deepcopy(model)
+
+    return copied
