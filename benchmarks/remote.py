@@ -40,6 +40,7 @@ _SCHEMA = pa.schema(
         "text": pa.string(),
     }
 )
+_WRITER = bf.WriterConfig(services=None)  # which would compact, and archive the commits
 _US, _PEER = "bucketfmt", "deltalake"
 
 
@@ -166,6 +167,7 @@ def _create(server: Server, table_type: str) -> str:
             ordering=["ts"],
             index=bf.SimpleBucketIndex(_BUCKETS),
             table_type=table_type,  # type: ignore[arg-type]
+            writer=_WRITER,
         )
         table.upsert(_rows(0, _ROWS, 0))
         for ts in range(1, _COMMITS):
@@ -188,7 +190,7 @@ def _upload(server: Server, folder: Path) -> str:
 
 def _measure_ours(bench: _Bench) -> None:
     def opened() -> bf.Table:
-        return bf.open(uri, _options(bench.server))
+        return bf.open(uri, _options(bench.server), writer=_WRITER)
 
     uri = _create(bench.server, "COPY_ON_WRITE")
     rows = iter(range(5_000, 6_000))

@@ -23,7 +23,7 @@ from bucketfmt.storage.store import FileInfo
 
 __all__ = ["S3Store"]
 
-_CONNECTIONS = 64
+_CONNECTIONS = 128  # two requests of each thread, see `streams`
 _READ_AHEAD_BYTES = 512 << 10  # as many as arrive in the time that a request takes
 _DELETED_AT_ONCE = 1_000  # S3's limit
 

@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 _FEW_BYTES = 4 << 20  # read before threads, which take turns, have begun
-_NETWORK_THREADS = 64  # requests in flight
+_NETWORK_THREADS = 128  # each waits for one request or two
 _BYTES_IN_WORK = 256 << 20  # of the files that threads work on at the same time
 
 _T = TypeVar("_T")

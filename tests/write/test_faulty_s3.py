@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import bucketfmt as bf
-from bucketfmt.api import Table
+from bucketfmt.api.table import Table
 from bucketfmt.limits import DEFAULT_LIMITS
 from bucketfmt.storage.store import FileInfo
 from bucketfmt.testing.memory_store import MemoryStore

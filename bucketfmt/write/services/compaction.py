@@ -47,7 +47,6 @@ from bucketfmt.timeline.load import (
 )
 from bucketfmt.timeline.markers import delete_markers
 from bucketfmt.timeline.timeline import Instant, Timeline
-from bucketfmt.write.commit.locked_table import LockedTable
 from bucketfmt.write.commit.receipts import stats_by_partition
 from bucketfmt.write.commit.result import CommitResult, result_of
 from bucketfmt.write.commit.started_work import PendingInstant, StartedWork
@@ -150,7 +149,7 @@ class Compactor:
             LockTimeoutError: the table lock could not be acquired.
         """
         on_newest(self._newest, check_operations_are_not_kept)
-        return self._begin(codec, lambda _: None)
+        return self._begin(codec, lambda _: None, is_new=False)
 
     def start(
         self,
@@ -164,48 +163,59 @@ class Compactor:
         """
         plan_now = partial(self._plan, min_log_files=min_log_files, partitions=partitions)
 
-        def check(snapshot: Snapshot) -> None:
+        def is_new(snapshot: Snapshot) -> bool:
             if snapshot.state.timeline.pending.of("compaction").instants:
                 check_operations_are_not_kept(snapshot)
-            else:
-                plan_now(snapshot)  # lists, while others may write
+                return False
+            return plan_now(snapshot) is not None  # lists, while others may write
 
-        on_newest(self._newest, check)
-        return self._begin(codec, lambda table: plan_now(self._snapshot(table.timeline)))
+        return self._begin(codec, plan_now, is_new=on_newest(self._newest, is_new))
 
     def _newest(self) -> Snapshot:
         return self._snapshot(None)
 
     def _begin(
-        self, codec: Codec | None, plan_anew: Callable[[LockedTable], CompactionPlan | None]
+        self,
+        codec: Codec | None,
+        plan_now: Callable[[Snapshot], CompactionPlan | None],
+        *,
+        is_new: bool,
     ) -> StartedCompaction | None:
         """Begin the oldest pending compaction, or else one of a plan that is made under the lock.
 
         What completes once the plan is on the timeline sees the plan. So the plan has to see all
-        that completed before.
+        that completed before, and what it names is as the plan saw it. `is_new` says whether a
+        plan is to be expected.
         """
         owner, store = self._owner, self._owner.store
-        with ExitStack() as beginning, ExitStack() as after, owner.recovered() as table:
-            found = self._find_pending(table.timeline)
+        with (
+            ExitStack() as beginning,
+            ExitStack() as after,
+            owner.recovered(begins=is_new) as table,
+        ):
+            found, plan = self._find_pending(table.timeline), None
             if found is not None:
                 plan = load_compaction_plan(store, table.config, found, table.limits)
             else:
-                planned = plan_anew(table)
-                if planned is None:
-                    return None
-                found, plan = table.request("compaction", planned), planned
-            instant = found.requested_time
+                snapshot = self._snapshot(table.timeline)
+                plan = plan_now(snapshot)
+            if plan is None:
+                return None
             check_writable(table.config)
             operations = tuple(
                 check_operation(operation, owner.limits) for operation in plan.operations
             )
-            heartbeat = owner.heartbeats.start(instant)
+            if found is not None:
+                heartbeat = owner.heartbeats.start(found.requested_time)
+                began = after.enter_context(beside(store, self._newest))
+            else:
+                found, heartbeat = table.request_alive("compaction", plan)
+                began = lambda: snapshot  # noqa: E731
             beginning.enter_context(heartbeat.stopped_on_error())
             if found.state is State.REQUESTED:
-                table.begin(instant, "compaction")
+                table.begin(found.requested_time, "compaction")
             else:
-                self._remove_earlier_attempt(instant, operations)
-            began = after.enter_context(beside(store, partial(self._snapshot, None)))
+                self._remove_earlier_attempt(found.requested_time, operations)
         with heartbeat.stopped_on_error():
             pending = PendingInstant(owner, found, heartbeat)
             return StartedCompaction(pending, began(), self._snapshot, operations, codec)
