@@ -17,6 +17,7 @@ from bucketfmt.report.heat_map import HeatMap, Shape, draw_levels, plan_shape
 from bucketfmt.report.sheets import Sheet, make_file_groups, make_instants, make_partitions
 from bucketfmt.report.texts import (
     count_text,
+    counted_text,
     duration_text,
     instant_text,
     ratio_text,
@@ -156,12 +157,8 @@ def make_page(contents: ReportContents) -> Page:
 def _judge(check: CheckReport) -> Verdict:
     counts = Counter[str](finding.severity for finding in check.findings)
     told = [
-        f"{count_text(counts[severity])} {name if counts[severity] == 1 else many}"
-        for severity, name, many in (
-            ("error", "error", "errors"),
-            ("warning", "warning", "warnings"),
-            ("info", "note", "notes"),
-        )
+        counted_text(counts[severity], name)
+        for severity, name in (("error", "error"), ("warning", "warning"), ("info", "note"))
         if counts[severity]
     ]
     if check.status == "findings":
@@ -199,14 +196,14 @@ def _tiles(contents: ReportContents, grid: BucketGrid) -> tuple[Tile, ...]:
         Tile(
             "Rows in base files",
             round_text(int(known.sum())),
-            f"{count_text(untold)} buckets not recorded" if untold else "as commits recorded",
+            f"{counted_text(untold, 'bucket')} not recorded" if untold else "as commits recorded",
         ),
         Tile("Partitions", count_text(len(grid.partitions))),
-        Tile("File groups", count_text(groups), f"{count_text(empty)} empty buckets"),
+        Tile("File groups", count_text(groups), counted_text(empty, "empty bucket")),
         Tile(
             "Logs to base",
             ratio_text(logs / base) if base else "–",
-            f"{count_text(log_files)} log files, {size_text(logs)}",
+            f"{counted_text(log_files, 'log file')}, {size_text(logs)}",
         ),
         Tile("Instants", count_text(completed), f"completed; {count_text(pending)} pending"),
     )
@@ -220,11 +217,14 @@ def _grid_note(grid: BucketGrid) -> str:
     partition = grid.partitions[int(np.searchsorted(grid.starts, largest, side="right")) - 1]
     median = float(np.median(total[total > 0]))
     where = f" (partition {partition})" if partition else ""
+    what = "bucket" if grid.groups["bucket_id"].null_count == 0 else "file group"
+    empty = int((total == 0).sum())
+    of_them = f", {count_text(empty)} of them empty," if empty else ""
+    partitions = counted_text(len(grid.partitions), "partition")
     return (
-        f"{count_text(len(total))} buckets in {count_text(len(grid.partitions))} partitions. "
+        f"{counted_text(len(total), what)}{of_them} in {partitions}. "
         f"The largest{where} has {size_text(int(total[largest]))}, "
-        f"{ratio_text(total[largest] / median)} times the median of {size_text(median)}. "
-        f"{count_text(int((total == 0).sum())) if (total == 0).any() else 'No'} buckets are empty."
+        f"{ratio_text(total[largest] / median)} times the median of {size_text(median)}."
     )
 
 

@@ -20,7 +20,7 @@ from bucketfmt.resize.advice import BucketAdvice
 
 __all__ = ["Column", "Sheet", "make_file_groups", "make_instants", "make_partitions"]
 
-Kind = Literal["name", "text", "count", "size", "ratio", "bars"]
+Kind = Literal["name", "text", "id", "count", "size", "ratio", "bars"]
 
 _PAGE = 20
 _FILE_GROUPS_MAX = 100_000
@@ -32,7 +32,7 @@ class Column:
 
     Attributes:
         title: Its head.
-        kind: How values are shown: `name` is one of few texts.
+        kind: How values are shown: `name` is one of few texts, `id` a number without commas.
         values: A value for each row, None where there is none; of `name` indices of `names`.
         names: The texts of `name`.
     """
@@ -45,7 +45,7 @@ class Column:
     @property
     def is_number(self) -> bool:
         """Whether values are numbers for people."""
-        return self.kind in ("count", "size", "ratio")
+        return self.kind in ("id", "count", "size", "ratio")
 
     def text(self, row: int) -> str:
         """Return a value for people; the script of the page says the same (`textOf`)."""
@@ -179,7 +179,7 @@ def make_file_groups(grid: BucketGrid) -> Sheet:
             partition.tolist(),
             [path or "(table)" for path in grid.partitions],
         ),
-        Column("Bucket", "count", groups["bucket_id"].to_pylist()),
+        Column("Bucket", "id", groups["bucket_id"].to_pylist()),
         Column("File group", "text", file_ids),
         Column("Size", "size", size.tolist()),
         Column("Base file", "size", of_group("base_size")),

@@ -21,7 +21,7 @@ import msgspec
 from bucketfmt.extras import of_extra
 from bucketfmt.process import cached_property
 from bucketfmt.report.contents import ReportContents
-from bucketfmt.report.texts import count_text, size_text, visible_text
+from bucketfmt.report.texts import count_text, counted_text, size_text, visible_text
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -107,6 +107,7 @@ def _environment() -> Environment:
         auto_reload=False,
     )
     environment.filters["count"] = count_text
+    environment.filters["counted"] = counted_text
     environment.filters["size"] = size_text
     return environment
 

@@ -64,7 +64,7 @@ def duration_text(seconds: float) -> str:
     for length, unit in _UNITS:
         number = int(seconds // length)
         if number:
-            return f"{number:,} {unit}{'' if number == 1 else 's'}"
+            return counted_text(number, unit)
     return "less than a second"
 
 
@@ -80,6 +80,11 @@ def size_text(size: float) -> str:
 def count_text(number: int) -> str:
     """Return a number with a comma at each thousand."""
     return f"{number:,}"
+
+
+def counted_text(number: int, noun: str) -> str:
+    """Return a number and a noun, in the plural if need be."""
+    return f"{count_text(number)} {noun}{'' if number == 1 else 's'}"
 
 
 def round_text(number: int) -> str:

@@ -10,10 +10,10 @@ for command in chromium-headless-shell chromium chromium-browser google-chrome; 
 done
 
 if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
-    apt-get update -qq
-    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
-        -o DPkg::Lock::Timeout=120 chromium-headless-shell fonts-dejavu-core >/dev/null && exit 0
-    echo "setup_browser.sh: apt-get has no chromium-headless-shell; trying Playwright's" >&2
+    if apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
+        apt-get install -y -qq --no-install-recommends -o DPkg::Lock::Timeout=120 \
+        chromium-headless-shell fonts-dejavu-core >/dev/null; then exit 0; fi
+    echo "setup_browser.sh: apt-get installed no chromium-headless-shell; trying Playwright's" >&2
 fi
 
 if ! "$1" -m playwright install chromium >/dev/null; then

@@ -84,3 +84,15 @@ def test_an_unknown_engine_hides_empty_buckets_only(golden_copy: Golden) -> None
     assert "LINEAR_HASHING" in sentence
     assert contents.file_groups["bucket_id"].to_pylist() == [None]
     assert make_page(contents).shape.lines == 1
+
+
+def test_buckets_of_rings_are_named_by_their_nodes_and_others_are_none(golden: Golden) -> None:
+    ring = bf.open(golden("1.2.0", "tiny_ch")).report("quick").contents
+    page = make_page(ring)
+    buckets = page.sheets["file-groups"].columns[1]
+    shown = [buckets.text(row) for row in range(page.sheets["file-groups"].number)]
+    assert shown == ["536870911", "1073741824", "1610612735", "2147483647"]
+    assert page.grid_note.startswith("4 buckets, 1 of them empty, in 1 partition. ")
+    without = make_page(bf.open(golden("1.2.0", "bloom")).report("quick").contents)
+    assert without.grid_note.startswith("3 file groups in 3 partitions. ")
+    assert without.sheets["file-groups"].columns[1].text(0) == "–"

@@ -13,13 +13,13 @@
     }
     return `${size.toLocaleString("en-US", { minimumFractionDigits: 1, maximumFractionDigits: 1 })} TiB`;
   };
-  const SHOW = { size: sizeText, count: countText, ratio: (ratio) => ratio.toFixed(2), text: String };
+  const SHOW = { size: sizeText, count: countText, ratio: (ratio) => ratio.toFixed(2), id: String, text: String };
   const textOf = (column, row) => {
     const value = column.values[row];
     if (value === null) return NONE;
     return column.kind === "name" ? column.names[value] : SHOW[column.kind](value);
   };
-  const isNumber = (column) => column.kind in { size: 0, count: 0, ratio: 0 };
+  const isNumber = (column) => column.kind in { id: 0, size: 0, count: 0, ratio: 0 };
   const make = (tag, attributes, ...inner) => {
     const made = document.createElement(tag);
     for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
