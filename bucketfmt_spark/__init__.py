@@ -25,6 +25,7 @@ from bucketfmt_spark.joining.aggregates import aggregate
 from bucketfmt_spark.joining.bucket_reading import read_buckets, sample
 from bucketfmt_spark.joining.joins import join
 from bucketfmt_spark.lookups import locate, lookup
+from bucketfmt_spark.merging import Delete, Insert, Update, merge
 from bucketfmt_spark.reading import changes, read, read_scan
 from bucketfmt_spark.registering import register
 from bucketfmt_spark.services import (
@@ -41,7 +42,10 @@ from bucketfmt_spark.source.stream_sink import batch_writer
 from bucketfmt_spark.writing import place_rows, write
 
 __all__ = [
+    "Delete",
     "ExecutorError",
+    "Insert",
+    "Update",
     "aggregate",
     "archive",
     "batch_writer",
@@ -58,6 +62,7 @@ __all__ = [
     "locate",
     "lookup",
     "maintain",
+    "merge",
     "migrate",
     "place_rows",
     "read",

@@ -18,7 +18,8 @@ _KINDS = {
 }
 _OURS = re.compile(r"^\s*bucketfmt\.errors\.(\w+): (.+)$", re.MULTILINE)
 _CALLERS = re.compile(
-    r'File "[^"]*bucketfmt/[^"]+", line.*?^(ValueError|TypeError): (.+?)$', re.DOTALL | re.MULTILINE
+    r'File "[^"]*bucketfmt(?:_spark)?/[^"]+", line.*?^(ValueError|TypeError): (.+?)$',
+    re.DOTALL | re.MULTILINE,
 )
 _RAISED = re.compile(  # by the expression of `bucket_id`; releases wrap it differently
     r"(the record key fields [^\n]+? are null or empty; Hudi takes no such row"

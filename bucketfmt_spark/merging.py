@@ -1,0 +1,318 @@
+"""`merge`: updates, deletes and inserts by the rows of a DataFrame, as SQL's MERGE INTO.
+
+The rows go to the tasks of their buckets by one exchange. A task looks up the stored rows of its
+keys; Spark evaluates conditions and values; and the same task writes its buckets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as sf
+from pyspark.sql import types as st
+
+import bucketfmt as bf
+from bucketfmt_spark.bucket_id import key_fields
+from bucketfmt_spark.engine.executors import check_executors, map_batches
+from bucketfmt_spark.engine.failures import typed_errors
+from bucketfmt_spark.engine.opening import TableOrUri, open_table
+from bucketfmt_spark.engine.spark_types import (
+    arrow_for_spark,
+    arrow_of,
+    as_spark_takes_it,
+    spark_schema,
+)
+from bucketfmt_spark.engine.tasks import PackedTasks
+from bucketfmt_spark.writing import META_COLUMNS, place_rows, write_placed
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+__all__ = ["Delete", "Insert", "Update", "merge"]
+
+_DELETED = "_hoodie_is_deleted"
+_SOURCE, _TARGET, _MATCHED, _CLAUSE = (
+    "source",
+    "target",
+    "__bucketfmt_matched",
+    "__bucketfmt_clause",
+)
+Value: TypeAlias = "str | Column"
+
+
+@dataclass(frozen=True)
+class Update:
+    """WHEN MATCHED THEN UPDATE.
+
+    Attributes:
+        condition: SQL text or a Column, of `source.x` and `target.x`; None: always.
+        set: The new value of each column, as SQL text or a Column; other columns stay. None: all
+            columns that the source has.
+    """
+
+    condition: Value | None = None
+    set: Mapping[str, Value] | None = None
+
+
+@dataclass(frozen=True)
+class Delete:
+    """WHEN MATCHED THEN DELETE, in tables that have a column `_hoodie_is_deleted`.
+
+    Attributes:
+        condition: As of `Update`.
+    """
+
+    condition: Value | None = None
+
+
+@dataclass(frozen=True)
+class Insert:
+    """WHEN NOT MATCHED THEN INSERT.
+
+    Attributes:
+        condition: SQL text or a Column, of `source.x`; None: always.
+        values: The value of each column, as SQL text or a Column; other columns are null. None:
+            all columns that the source has.
+    """
+
+    condition: Value | None = None
+    values: Mapping[str, Value] | None = None
+
+
+Clause: TypeAlias = "Update | Delete | Insert"
+
+
+def merge(
+    df: DataFrame,
+    uri: TableOrUri,
+    *clauses: Clause,
+    num_tasks: int | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    index: bf.Index | None = None,
+    writer: bf.WriterConfig | None = None,
+    **options: Unpack[bf.WriteArguments],
+) -> bf.CommitResult:
+    """Merge the rows of a DataFrame into a table by record key and partition, as MERGE INTO.
+
+    >>> bs.merge(                                                               # doctest: +SKIP
+    ...     changes, "s3://lake/trips",
+    ...     bs.Delete("source.op = 'D'"), bs.Update(), bs.Insert("source.op <> 'D'"),
+    ... )
+
+    For each row the first clause counts whose condition is true, among those for matched or for
+    unmatched rows; without such a clause nothing happens to the row. The result is one commit, by
+    one exchange. Where the table has ordering fields, an update whose ordering value is lower than
+    the stored one is no change, as in `write`.
+
+    Args:
+        df: The source, with the key and partition fields of the table. At most one row has a key.
+            The rows of a task are in memory, with the stored rows of their keys.
+        uri: The URI of the table, or the table.
+        clauses: What happens to matched and unmatched rows.
+        num_tasks: As in `write`.
+        storage_options: As in `bucketfmt.open`.
+        index: As in `bucketfmt.open`.
+        writer: As in `bucketfmt.open`.
+        options: See `bucketfmt.WriteArguments`.
+
+    Raises:
+        ValueError: there is no clause; two rows of the source have one key; or a clause sets a key
+            or partition field, or a column that the table lacks.
+        SchemaError: the source lacks a key or partition field.
+        UnsupportedError: a `Delete` for a table without the column `_hoodie_is_deleted`, or the
+            buckets of the table do not follow from keys.
+        ExecutorError: executors have no bucketfmt, or another release.
+        ConflictError: other writers wrote to the same buckets, in every try.
+    """
+    table = open_table(df.sparkSession, uri, storage_options, index, writer)
+    df = df.select(*[name for name in df.columns if name not in META_COLUMNS])
+    _check(df, table, clauses)
+    key = options.get("idempotency_key")
+    repeated = None if key is None else table.find_commit(key)
+    if repeated is not None:
+        return repeated
+    check_executors(df.sparkSession)
+    tries_left = 0 if "read_at" in options else options.get("retries", 3)
+    while True:
+        given: bf.WriteArguments = {"read_at": table.timeline, **options}
+        placed = place_rows(df, table, num_tasks)
+        rows = _merged(_looked_up(placed, table), table, clauses)
+        try:
+            started = table.start_write("upsert", arrow_of(rows.schema), **given)
+            with started, typed_errors():
+                return write_placed(rows, started)
+        except bf.ConflictError:
+            if not tries_left:
+                raise
+            tries_left -= 1
+
+
+def _check(df: DataFrame, table: bf.Table, clauses: Sequence[Clause]) -> None:
+    if not clauses:
+        raise ValueError("merge takes clauses: Update(), Delete() or Insert()")
+    own = key_fields(table)
+    lacking = [name for name in own if name not in df.columns]
+    if lacking:
+        raise bf.SchemaError(
+            f"the source lacks {', '.join(lacking)}, by which rows of the table are matched"
+        )
+    known = table.schema.names
+    for clause in clauses:
+        if isinstance(clause, Delete):
+            if _DELETED not in known:
+                raise bf.UnsupportedError(
+                    f"merge deletes rows in tables that have a column {_DELETED} BOOLEAN; write "
+                    "the keys with write(keys, uri, 'delete') instead"
+                )
+            continue
+        values = clause.set if isinstance(clause, Update) else clause.values
+        for name in values or ():
+            if name not in known:
+                raise ValueError(f"{name} is not a column of the table: {', '.join(known)}")
+            if name in own:
+                raise ValueError(
+                    f"{name} makes keys or partitions, which are those of the source: leave it out"
+                )
+
+
+def _looked_up(placed: DataFrame, table: bf.Table) -> DataFrame:
+    """Return the rows of the source with the stored rows of their keys, in the same partitions."""
+    scan = table.scan()
+    groups = bf.group_buckets(scan)
+    buckets, reader = groups.buckets, scan.task_reader()
+    packed = PackedTasks.of([[task.payload for _, task in group] for group in groups.tasks[0]])
+    paths = [[path for path, _ in group] for group in groups.tasks[0]]
+    source, target = arrow_of(placed.schema), arrow_for_spark(scan.schema)
+
+    def find(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        given = pa.Table.from_batches([batch for batch in batches if batch.num_rows], None)
+        keys = _keys_of(reader, given)
+        _check_unique(keys)
+        of_bucket = buckets.assign_keys(keys.column("record_key"))
+        stored, stored_keys = [target.empty_table()], []
+        for bucket in sorted(set(of_bucket.tolist())):
+            own = keys.filter(pa.array(of_bucket == bucket))
+            for path, payload in zip(paths[bucket], packed[bucket], strict=True):
+                wanted = own.filter(pc.equal(own.column("partition_path"), path))
+                if not wanted.num_rows:
+                    continue
+                texts = wanted.column("record_key").combine_chunks().cast(pa.string())
+                for batch in reader.of_keys(texts).read(payload):
+                    found = pa.Table.from_batches([as_spark_takes_it(batch, target)])
+                    stored.append(found)
+                    record_keys = reader.keys_of(pa.Table.from_batches([batch]))
+                    stored_keys.append(_joined(record_keys.column("record_key"), path))
+        yield from _paired(given, keys, pa.concat_tables(stored), stored_keys, source)
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        rows = [batch for batch in batches if batch.num_rows]
+        if rows:
+            yield from find(iter(rows))
+
+    schema = st.StructType(
+        [
+            st.StructField(_SOURCE, placed.schema),
+            st.StructField(_TARGET, spark_schema(target)),
+            st.StructField(_MATCHED, st.BooleanType()),
+        ]
+    )
+    return map_batches(placed, run, schema)
+
+
+def _paired(
+    given: pa.Table,
+    keys: pa.Table,
+    stored: pa.Table,
+    stored_keys: list[pa.Array],
+    source: pa.Schema,
+) -> Iterator[pa.RecordBatch]:
+    known = pa.chunked_array(stored_keys, pa.string())
+    wanted = _joined(keys.column("record_key"), keys.column("partition_path"))
+    places = pc.index_in(wanted, known)
+    columns = [column.combine_chunks() for column in given.columns]
+    left = pa.StructArray.from_arrays(columns, fields=list(source))
+    matched = stored.take(places)
+    right = pa.StructArray.from_arrays(
+        [_one(column) for column in matched.columns], fields=list(stored.schema)
+    )
+    is_matched = pc.is_valid(places)
+    names = [_SOURCE, _TARGET, _MATCHED]
+    yield pa.RecordBatch.from_arrays([left, right, _one(is_matched)], names=names)
+
+
+def _one(column: Any) -> pa.Array:
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+
+
+def _keys_of(reader: bf.TaskReader, rows: pa.Table) -> pa.Table:
+    """Return record_key and partition_path of rows; without partitions the path is empty."""
+    keys = reader.keys_of(rows)
+    paths = pc.fill_null(keys.column("partition_path").cast(pa.string()), "")
+    return pa.table({"record_key": keys.column("record_key"), "partition_path": paths})
+
+
+def _joined(record_keys: Any, paths: Any) -> pa.Array:
+    """Return one text for each key and partition; a path has no line break."""
+    return _one(pc.binary_join_element_wise(record_keys.cast(pa.string()), paths, "\n"))
+
+
+def _check_unique(keys: pa.Table) -> None:
+    counts = keys.group_by(["record_key", "partition_path"]).aggregate([([], "count_all")])
+    twice = counts.filter(pc.greater(counts.column("count_all"), 1))
+    if twice.num_rows:
+        raise ValueError(
+            f"{twice.num_rows} keys have several rows in the source of a merge, such as "
+            f"{twice.column('record_key')[0].as_py()!r}; give one row for each key"
+        )
+
+
+def _merged(rows: DataFrame, table: bf.Table, clauses: Sequence[Clause]) -> DataFrame:
+    """Return the rows to write, by the first clause that holds for each row."""
+    matched = sf.col(_MATCHED)
+    chosen = reduce(
+        lambda found, numbered: found.when(_holds(numbered[1], matched), sf.lit(numbered[0])),
+        enumerate(clauses),
+        sf.when(sf.lit(False), sf.lit(-1)),
+    )
+    picked = rows.withColumn(_CLAUSE, chosen).where(sf.col(_CLAUSE).isNotNull())
+    kinds = spark_schema(arrow_for_spark(table.schema))
+    source: Any = rows.schema[_SOURCE].dataType
+    columns, keys = [], key_fields(table)
+    for field in kinds:
+        value = sf.lit(None).cast(field.dataType)
+        for number, clause in enumerate(clauses):
+            if field.name in keys:
+                value = sf.col(f"{_SOURCE}.`{field.name}`").cast(field.dataType)
+                break
+            own = _value(clause, field.name, source.names).cast(field.dataType)
+            value = sf.when(sf.col(_CLAUSE) == number, own).otherwise(value)
+        columns.append(value.alias(field.name))
+    return picked.select(*columns)
+
+
+def _holds(clause: Clause, matched: Column) -> Column:
+    wanted = ~matched if isinstance(clause, Insert) else matched
+    return wanted if clause.condition is None else wanted & _column(clause.condition)
+
+
+def _value(clause: Clause, name: str, given: Sequence[str]) -> Column:
+    source = sf.col(f"{_SOURCE}.`{name}`") if name in given else None
+    stored = sf.col(f"{_TARGET}.`{name}`")
+    if isinstance(clause, Delete):
+        return sf.lit(True) if name == _DELETED else stored
+    values = clause.set if isinstance(clause, Update) else clause.values
+    if values is not None and name in values:
+        return _column(values[name])
+    if isinstance(clause, Update):
+        return stored if source is None or values is not None else source
+    return sf.lit(None) if source is None or values is not None else source
+
+
+def _column(value: Value) -> Column:
+    return sf.expr(value) if isinstance(value, str) else value

@@ -1,0 +1,105 @@
+"""MERGE by a DataFrame: each clause, which clause counts, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as sf
+
+import bucketfmt as bf
+import bucketfmt_spark as bs
+from tests.spark.tables import make_table, rows_of
+
+SCHEMA = pa.schema(
+    {
+        "id": pa.string(),
+        "region": pa.string(),
+        "price": pa.float64(),
+        "note": pa.string(),
+        "_hoodie_is_deleted": pa.bool_(),
+    }
+)
+
+
+def stored(numbers: range, **columns: Any) -> pa.Table:
+    given = {
+        "id": [f"k{n}" for n in numbers],
+        "region": [("us", "eu")[n % 2] for n in numbers],
+        "price": [float(n) for n in numbers],
+        "note": [f"note {n}" for n in numbers],
+        "_hoodie_is_deleted": [None for _ in numbers],
+    }
+    names = [field for field in SCHEMA if field.name in {**given, **columns}]
+    return pa.table({**given, **columns}, schema=pa.schema(names))
+
+
+@pytest.mark.rotated(0)
+@pytest.mark.parametrize("kind", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+def test_the_first_clause_that_holds_counts(spark: SparkSession, tmp_path: Path, kind: str) -> None:
+    table = make_table(
+        tmp_path / "t",
+        stored(range(10)),
+        bf.SimpleBucketIndex(3),
+        partition_by=["region"],
+        table_type=kind,
+    )
+    source = spark.createDataFrame(
+        stored(range(4, 14)).drop_columns(["note", "_hoodie_is_deleted"])
+    ).withColumn("op", sf.when(sf.col("id") == "k5", "D").otherwise("U"))
+    commits = len(table.timeline.instants)
+    done = bs.merge(
+        source,
+        table.uri,
+        bs.Delete("source.op = 'D'"),
+        bs.Update(sf.col("target.price") > 7, {"note": "concat(target.note, '!', source.op)"}),
+        bs.Update(set={"price": sf.col("source.price") * 10}),
+        bs.Insert("source.price < 12"),
+    )
+    assert len(table.timeline.instants) == commits + 1
+    assert done.rows_inserted == (2 if kind == "COPY_ON_WRITE" else 0)  # a log does not tell
+    assert done.rows_deleted == 1
+    found = {row["id"]: row for row in table.scan().to_arrow().to_pylist()}
+    assert sorted(found) == sorted(f"k{n}" for n in range(12) if n != 5)
+    assert {key: row["price"] for key, row in found.items() if row["price"] >= 10} == {
+        "k4": 40.0,
+        "k6": 60.0,
+        "k7": 70.0,
+        "k10": 10.0,
+        "k11": 11.0,
+    }
+    assert found["k8"]["note"] == "note 8!U"
+    assert found["k3"]["note"] == "note 3"
+    assert found["k10"]["note"] is None
+    assert bs.check(spark, table.uri, "full").status == "clean"
+
+
+def test_a_table_without_partitions_and_what_is_refused(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    given = stored(range(6)).drop_columns(["_hoodie_is_deleted"])
+    table = make_table(tmp_path / "t", given, bf.SimpleBucketIndex(2))
+    source = spark.createDataFrame(stored(range(4, 8)).drop_columns(["_hoodie_is_deleted"]))
+    changed = source.withColumn("note", sf.lit("new"))
+    bs.merge(changed, table.uri, bs.Update(), bs.Insert(values={"note": "'made'"}))
+    found = bs.read(spark, table.uri, ["id", "price", "note"])
+    assert rows_of(found)[4:] == [
+        ("'k4'", "4.0", "'new'"),
+        ("'k5'", "5.0", "'new'"),
+        ("'k6'", "None", "'made'"),
+        ("'k7'", "None", "'made'"),
+    ]
+    for frame, clauses, kind, message in (
+        (source, (), ValueError, "merge takes clauses"),
+        (source, (bs.Delete(),), bf.UnsupportedError, "a column _hoodie_is_deleted"),
+        (source, (bs.Update(set={"id": "'x'"}),), ValueError, "id makes keys or partitions"),
+        (source, (bs.Update(set={"no": "1"}),), ValueError, "no is not a column"),
+        (source.drop("id"), (bs.Update(),), bf.SchemaError, "the source lacks id"),
+        (source.union(source), (bs.Update(),), ValueError, "keys have several rows"),
+    ):
+        with pytest.raises(kind, match=message):
+            bs.merge(frame, table.uri, *clauses)
+    assert [i.state.name for i in bf.open(table.uri).timeline.instants].count("COMPLETED") == 3
