@@ -42,3 +42,19 @@ def test_all_that_has_to_work(
     """Spark 3.5 is in the environment of the judge."""
     python, version = (find_python(), "3.5") if kind == "classic" else (sys.executable, "4")
     assert run_set(python, kind, golden, tmp_path / "t").startswith(f"spark {version}.")
+
+
+@pytest.mark.rotated(among="tests with a JVM of their own")
+def test_the_example_of_three_layers_runs_again_in_its_folder(tmp_path: Path) -> None:
+    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    environment = {**os.environ, "PYTHONPATH": path, "PYSPARK_PYTHON": sys.executable}
+    told = []
+    for _ in range(2):
+        command = [sys.executable, str(ROOT / "examples/medallion.py"), str(tmp_path)]
+        done = subprocess.run(
+            command, env=environment, capture_output=True, text=True, timeout=600, check=False
+        )
+        assert done.returncode == 0, done.stdout + done.stderr[-5000:]
+        told.append(done.stdout)
+    assert told[0] == told[1], "the same commits, the same sums"
+    assert told[0].splitlines()[-1] == "trips: 60000"
