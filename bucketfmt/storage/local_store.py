@@ -200,7 +200,10 @@ class LocalStore:
         """Return the absolute path, all links resolved."""
         if not path:
             return self._root
-        full = os.path.realpath(os.path.join(self._root, check_relative_path(path, self._limits)))
+        full = os.path.join(self._root, check_relative_path(path, self._limits))
+        if not self._has_link(path):
+            return full
+        full = os.path.realpath(full)
         if not full.startswith(self._root.rstrip("/") + "/"):
             raise UnsafePathError(
                 f"a symbolic link leads out of the table, to {full}; "
@@ -208,6 +211,18 @@ class LocalStore:
                 path=path,
             )
         return full
+
+    def _has_link(self, path: str) -> bool:
+        """Return whether a component of the path is a symbolic link. The root has none."""
+        full = self._root
+        for name in path.split("/"):
+            full = f"{full}/{name}"
+            try:
+                if stat.S_ISLNK(os.lstat(full).st_mode):
+                    return True
+            except OSError:
+                return False  # there is nothing, or no folder: opening the path tells
+        return False
 
     def _resolve_parent(self, path: str) -> str:
         """Return the absolute path, links resolved in all but the last component.
