@@ -1,10 +1,11 @@
 """Filters on rows, and the row groups and buckets that a filter excludes.
 
 Pure. As in `pyarrow.parquet`, a filter is a list of (column, operator, value), all of which must
-hold, or a list of such lists, one of which must hold; or a pyarrow expression, which is applied but
-excludes nothing. Nulls compare as in pyarrow: a comparison with null holds for no row, and `in`
-finds null only if null is in the list. Only row groups and buckets that provably hold no matching
-row are pruned.
+hold, or a list of such lists, one of which must hold; or a text (`rows.filter_text`), or a pyarrow
+expression, which excludes by the conditions that `rows.arrow_filters` finds in it.
+
+Nulls compare as in pyarrow: a comparison with null holds for no row, and `in` finds null only if
+null is in the list. Only row groups and buckets that provably hold no matching row are pruned.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bucketfmt.errors import SchemaError
+from bucketfmt.rows.arrow_filters import find_conditions
 from bucketfmt.rows.columns.java_text import java_strings
 from bucketfmt.rows.filter_text import parse_filter_text
 from bucketfmt.rows.row_ranges import RowGroupRanges
@@ -125,7 +127,10 @@ def parse_filter(given: FilterLike, schema: pa.Schema | None = None) -> Filter:
             value) or of lists of these, an operator is unknown, or a value has no Arrow type.
     """
     if isinstance(given, pc.Expression):
-        return Filter(given, None)
+        known = None if schema is None else find_conditions(given, schema)
+        if known is None:
+            return Filter(given, None)
+        return Filter(given, tuple(tuple(map(_parse_predicate, group)) for group in known))
     if not isinstance(given, Sequence) or (isinstance(given, str) and schema is None):
         raise TypeError(
             "filter is a text such as \"qty > 1 and city = 'sf'\", a list of (column, operator, "

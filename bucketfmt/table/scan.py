@@ -80,7 +80,7 @@ class Scan:
         self._limit = limit
 
     def __repr__(self) -> str:
-        return f"<bucketfmt.Scan of {', '.join(self.schema.names)}: {self.plan()}>"
+        return f"<bucketfmt.Scan: {self.plan()}>"
 
     def _repr_html_(self) -> str:
         plan = self.plan()

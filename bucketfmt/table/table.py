@@ -8,12 +8,14 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from bucketfmt.arguments import check_names
 from bucketfmt.errors import NotFoundError, StorageError
+from bucketfmt.extras import of_extra
 from bucketfmt.facts import facts_html
 from bucketfmt.format.names.instants import normalise_instant
 from bucketfmt.format.table.table_config import TableConfig
@@ -55,6 +57,8 @@ from bucketfmt.timeline.timeline import Timeline
 if TYPE_CHECKING:
     import pandas
     import polars
+
+    from bucketfmt.table.dataset_view import TableDataset
 
 __all__ = ["Moment", "Table"]
 
@@ -260,6 +264,40 @@ class Table:
     ) -> polars.DataFrame:
         """Return rows of the table now. Arguments and errors as `scan`. Needs polars."""
         return self.scan(columns, filter).to_polars()
+
+    def to_dataset(self, *, as_of: Moment | None = None) -> TableDataset:
+        """Return a pyarrow dataset, which DuckDB queries by the name of the variable that has it.
+
+        >>> import duckdb
+        >>> trips = t.to_dataset()
+        >>> duckdb.sql("select city, count(*) from trips where fare > 1 group by city").fetchall()
+
+        Columns and filters of a query reach `scan`, which leaves out buckets and row groups. Each
+        query reads the table as it is then.
+
+        Args:
+            as_of: As in `scan`.
+        """
+        from bucketfmt.table.dataset_view import TableDataset  # noqa: PLC0415  (takes 40 ms)
+
+        return TableDataset(partial(self.scan, as_of=as_of))
+
+    def to_lazy(self, *, as_of: Moment | None = None) -> polars.LazyFrame:
+        """Return a polars LazyFrame. Needs the `polars` extra.
+
+        >>> import polars as pl
+        >>> t.to_lazy().filter(pl.col("city") == "sf").select("id", "fare").head(10).collect()
+
+        Columns, predicates and limits of a query reach `scan`. Each `collect` reads the table as it
+        is then.
+
+        Args:
+            as_of: As in `scan`.
+        """
+        with of_extra("polars"):
+            from bucketfmt.table.lazy_frame import open_lazy_frame  # noqa: PLC0415
+
+        return open_lazy_frame(partial(self.scan, as_of=as_of))
 
     def pinned(self) -> PinnedTable:
         """Return the table at its present timeline, as a value that pickles and does not change."""

@@ -185,7 +185,7 @@ def test_how_things_look(table: bf.Table) -> None:
     assert repr(table) == shown + "partitioned by city>"
     page = table._repr_html_()
     assert "<td style='text-align:left'>SimpleBucketIndex(num_buckets=8" in page
-    assert repr(table.scan("id")).startswith("<bucketfmt.Scan of id: 3 file groups, 3 files")
+    assert repr(table.scan("id")).startswith("<bucketfmt.Scan: 3 file groups, 3 files")
     assert "int64" in table.scan("id")._repr_html_()
     report = table.check()
     assert repr(report) == "<bucketfmt.CheckReport (default): clean>"
