@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import bucketfmt as bf
 from bucketfmt.report.page_model import make_page
+from bucketfmt.report.table_report import TableReport, _environment, _script_json
+from tests.report.made import made_contents
 from tests.table.tables import state_properties
 
 Golden = Callable[[str, str], Path]
@@ -96,3 +102,17 @@ def test_buckets_of_rings_are_named_by_their_nodes_and_others_are_none(golden: G
     without = make_page(bf.open(golden("1.2.0", "bloom")).report("quick").contents)
     assert without.grid_note.startswith("3 file groups in 3 partitions. ")
     assert without.sheets["file-groups"].columns[1].text(0) == "–"
+
+
+def test_without_jinja2(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    _environment.cache_clear()
+    with pytest.raises(ModuleNotFoundError, match=r"pip install 'bucketfmt\[report\]'"):
+        TableReport(made_contents(1, 2)).html  # noqa: B018
+
+
+@given(st.lists(st.text('<>/!-&script\u2028\u2029"\\é')))
+def test_json_in_the_page_ends_no_script(texts: list[str]) -> None:
+    written = _script_json(texts)
+    assert not set(written) & set("<>&\u2028\u2029")
+    assert msgspec.json.decode(written) == texts
