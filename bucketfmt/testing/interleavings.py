@@ -5,9 +5,9 @@ and so on, so that the two meet in every possible state. They are two processes 
 clocks agree, or two threads that share one `Table`. A thread that waits for a thread that does not
 continue ends in `LockTimeoutError`, and the waiting takes no real time.
 
-Of two processes that lock the table by its files nothing is done twice that comes out the same: the
-second does its work once for each state of the files, and not before an operation of the first that
-reads what the second leaves as it is, since to do the work after that operation is the same.
+Of two processes nothing is done twice that comes out the same: the second does its work once for
+each state of the files, and not before an operation of the first that reads what the second leaves
+as it is, since to do the work after that operation is the same.
 """
 
 from __future__ import annotations
@@ -16,14 +16,16 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
+from typing import NamedTuple
 
 from bucketfmt.api.table import Table
-from bucketfmt.errors import BucketfmtError
+from bucketfmt.errors import BucketfmtError, LockTimeoutError
 from bucketfmt.storage.store import WRITE_VERBS
 from bucketfmt.testing.crashes import SimulatedProcess
 from bucketfmt.testing.faulty_store import Fault, FaultyStore
 from bucketfmt.testing.memory_store import MemoryStore
 from bucketfmt.testing.recording_store import Operation
+from bucketfmt.timeline.lock import InProcessLock, Waiting
 from bucketfmt.write.commit.open import WriterConfig
 
 __all__ = ["Interleaving", "Outcome", "interleave_everywhere"]
@@ -93,47 +95,44 @@ def interleave_everywhere(
         shared: Whether the two are threads that share one `Table`, which is opened before; else
             they are processes, and each opens the table.
     """
-    if not shared and writer.lock != "process":
-        yield from _interleave_locked(files, first, second, process, writer)
+    if not shared:
+        yield from _interleave_processes(files, first, second, process, writer)
         return
-    interleave = _interleave_threads if shared else _interleave_processes
     for at in count(1):
-        met = interleave(files.copy(), at, first, second, process, writer)
+        met = _interleave_threads(files.copy(), at, first, second, process, writer)
         if met is None:
             return
         yield met
 
 
-def _interleave_locked(
+def _interleave_processes(
     files: MemoryStore,
     first: Callable[[Table], object],
     second: Callable[[Table], object],
     process: int,
     writer: WriterConfig,
 ) -> Iterator[Interleaving]:
-    """Yield the states after two processes that have nothing in common but the files."""
-    alone = _WatchedStore(files.copy())
+    """Yield the states after two processes that differ."""
+
+    def meet(left: MemoryStore) -> Outcome:
+        now = left.now
+        meanwhile = SimulatedProcess(left, process, writer, chance=process + _SECOND)
+        left.now = now
+        return _run(lambda: second(meanwhile.open()))
+
+    alone = _WatchedStore(files.copy(), meet)
     running = SimulatedProcess(alone.files, process, writer, store=alone)
     _run(lambda: first(running.open()))
-    before, outcome = None, Outcome(None)
-    for at, (operation, found) in enumerate(zip(alone.operations, alone.found, strict=True), 1):
-        if found is not before:
-            before, left = found, found.copy()
-            meanwhile = SimulatedProcess(left, process, writer, chance=process + _SECOND)
-            left.now = found.now
-            outcome = _run(lambda p=meanwhile: second(p.open()))  # type: ignore[misc]
-        is_like_next = at < len(alone.found) and alone.found[at] is found
-        if is_like_next and _reads_alike(operation, found, left):
+    following = [*alone.meetings[1:], None]
+    for at, (met, after) in enumerate(zip(alone.meetings, following, strict=True), 1):
+        operation, found, left, outcome = met
+        if after is not None and after.left is left and _reads_alike(operation, found, left):
             continue
         store = files.copy()
         interrupted = _InterruptedStore(store, at, partial(_become, store, left, outcome))
         interrupting = SimulatedProcess(store, process, writer, store=interrupted)
-        yield Interleaving(
-            store,
-            operation,
-            _run(lambda p=interrupting: first(p.open())),  # type: ignore[misc]
-            outcome,
-        )
+        done = _run(lambda p=interrupting: first(p.open()))  # type: ignore[misc]
+        yield Interleaving(store, operation, done, outcome)
 
 
 def _become(store: MemoryStore, left: MemoryStore, outcome: Outcome) -> Outcome:
@@ -149,24 +148,6 @@ def _reads_alike(operation: Operation, one: MemoryStore, other: MemoryStore) -> 
     if verb == "list":
         return one.list(path) == other.list(path)
     return one.files.get(path) == other.files.get(path)
-
-
-def _interleave_processes(
-    store: MemoryStore,
-    at: int,
-    first: Callable[[Table], object],
-    second: Callable[[Table], object],
-    process: int,
-    writer: WriterConfig,
-) -> Interleaving | None:
-    """Return the state after two processes; None if the first ended before that operation."""
-    meanwhile = SimulatedProcess(store, process, writer, chance=process + _SECOND)
-    interrupted = _InterruptedStore(store, at, lambda: _run(lambda: second(meanwhile.open())))
-    interrupting = SimulatedProcess(store, process, writer, store=interrupted)
-    outcome = _run(lambda: first(interrupting.open()))
-    if interrupted.outcome is None:
-        return None
-    return Interleaving(store, interrupted.operations[at - 1], outcome, interrupted.outcome)
 
 
 def _interleave_threads(
@@ -190,23 +171,63 @@ def _interleave_threads(
     return Interleaving(store, interrupted.operations[at - 1], outcome, interrupted.outcome)
 
 
+class _Meeting(NamedTuple):
+    """The second work before one operation of the first.
+
+    Attributes:
+        operation: The operation.
+        found: The files before the operation: the same object while they do not change.
+        left: The files after the second work: the same object where the work is the same.
+        outcome: The outcome of the second work.
+    """
+
+    operation: Operation
+    found: MemoryStore
+    left: MemoryStore
+    outcome: Outcome
+
+
 class _WatchedStore(FaultyStore):
-    """Keeps the files as each operation finds them.
+    """Has the second work done before each operation, on a copy of the files.
 
     Attributes:
         files: The files.
-        found: The files before each of `operations`: the same object while they do not change.
+        meetings: One for each of `operations`.
     """
 
-    def __init__(self, files: MemoryStore) -> None:
+    def __init__(self, files: MemoryStore, meet: Callable[[MemoryStore], Outcome]) -> None:
         super().__init__(files)
         self.files = files
-        self.found: list[MemoryStore] = []
+        self.meetings: list[_Meeting] = []
+        self._meet = meet
+        self._was_locked = False
 
     def _count(self, operation: Operation) -> Fault | None:
-        is_same = self.found and self.operations[-1].verb not in WRITE_VERBS
-        self.found.append(self.found[-1] if is_same else self.files.copy())
+        is_locked = _is_locked(self.files)
+        last = self.meetings[-1] if self.meetings else None
+        if last is None or last.operation.verb in WRITE_VERBS:
+            last, found = None, self.files.copy()
+        else:
+            found = last.found
+        if last is not None and is_locked == self._was_locked:
+            left, outcome = last.left, last.outcome
+        else:
+            left = found.copy()
+            outcome = self._meet(left)
+        self._was_locked = is_locked
+        self.meetings.append(_Meeting(operation, found, left, outcome))
         return super()._count(operation)
+
+
+def _is_locked(files: MemoryStore) -> bool:
+    """Whether a table is locked in this process, which its files do not tell."""
+    lock = InProcessLock(files.uri, Waiting(timeout_s=0))
+    try:
+        lock.acquire()
+    except LockTimeoutError:
+        return True
+    lock.release()
+    return False
 
 
 class _InterruptedStore(FaultyStore):

@@ -96,7 +96,7 @@ def test_the_two_have_chance_of_their_own_and_one_clock() -> None:
 
     met = list(interleave_everywhere(FILES, write, write_elsewhere, writer=KIND.writer))
     both = [way for way in met if way.first.value and way.second.value]
-    assert 10 < len(both) < len(met), "where one waits for the lock, it waits for ever"
+    assert 4 < len(both) < len(met), "where one waits for the lock, it waits for ever"
     for way in both:
         first, second = int(str(way.first.value)), int(str(way.second.value))
         assert 0 < abs(first - second) < 10_000, "never the same, and within seconds"
