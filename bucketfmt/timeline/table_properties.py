@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime, timezone
+from functools import lru_cache
 
 from bucketfmt.errors import BucketfmtError, CorruptError, NotFoundError, TableNotFoundError
 from bucketfmt.format.names.layout import (
@@ -79,10 +80,15 @@ def load_config_of_file(store: Store, path: str, limits: Limits) -> TableConfig:
         UnsupportedError: the table is of a version or kind that this release does not read.
     """
     try:
-        data = store.read(path, limits.properties_bytes_max)
-        return TableConfig.from_properties(decode_properties(data, limits))
+        return _decode(store.read(path, limits.properties_bytes_max), limits)
     except BucketfmtError as error:
         raise error.within(path=path) from None
+
+
+@lru_cache(maxsize=8)
+def _decode(data: bytes, limits: Limits) -> TableConfig:
+    """Return what the bytes of a file say; a write reads the same bytes some times over."""
+    return TableConfig.from_properties(decode_properties(data, limits))
 
 
 def load_damaged_properties(store: Store, limits: Limits) -> Iterator[Mapping[str, str]]:
