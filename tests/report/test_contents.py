@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import bucketfmt as bf
+from bucketfmt.report import sheets
 from bucketfmt.report.page_model import make_page
 from bucketfmt.report.table_report import TableReport, _environment, _script_json
 from tests.report.made import made_contents
@@ -116,3 +117,20 @@ def test_json_in_the_page_ends_no_script(texts: list[str]) -> None:
     written = _script_json(texts)
     assert not set(written) & set("<>&\u2028\u2029")
     assert msgspec.json.decode(written) == texts
+
+
+def test_of_very_many_file_groups_the_largest_are_on_the_page(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sheets, "_FILE_GROUPS_MAX", 10)
+    contents = made_contents(5, 9)
+    page = make_page(contents)
+    sheet = page.sheets["file-groups"]
+    assert (sheet.number, sheet.left_out) == (10, 35)
+    sizes = [row["base_size"] or 0 for row in contents.file_groups.to_pylist()]
+    logs = [row["log_size"] or 0 for row in contents.file_groups.to_pylist()]
+    every = sorted(map(sum, zip(sizes, logs, strict=True)), reverse=True)
+    assert sorted(sheet.columns[3].values, reverse=True) == every[:10]
+    assert page.to_plain()["heat"]["partitions"] == [], "cells could not tell of their groups"
+    assert page.shape.lines == 5, "but are drawn"
+    assert "35 smaller ones are left out of this page" in TableReport(contents).html
