@@ -13,6 +13,7 @@ from .avro_blocks import measure_avro_blocks
 from .check import measure_check
 from .data import FOLDER_VARIABLE, find_data_folder, make_missing_tables
 from .environment import describe_environment, describe_load
+from .growth import measure_growth
 from .hashing import measure_java_hash, measure_ring
 from .hfile import measure_hfile
 from .keys import measure_locate, measure_lookup
@@ -70,6 +71,7 @@ _BENCHMARKS = {
     "metadata_cost": _Benchmark(measure_metadata_cost, ("cow",)),
     "metadata_writing": _Benchmark(measure_metadata_writing, ("cow",)),
     "remote": _Benchmark(measure_remote),
+    "growth": _Benchmark(measure_growth),
     "report_page": _Benchmark(measure_report_page, ("wide",)),
 }
 

@@ -25,6 +25,9 @@ class Limits:
     The defaults are far above what Hudi writes and far below what a machine has.
     """
 
+    # folders
+    folder_entries_max: int = 3_000_000  # those of a timeline of a million instants
+
     # files read whole
     properties_bytes_max: int = 4 * _MIB
     timeline_file_bytes_max: int = 512 * _MIB

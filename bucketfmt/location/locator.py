@@ -180,16 +180,21 @@ class BucketLocator:
         every = self._snapshot.partitions if partition_paths is None else ()
         found = [*keys_by_partition(every, record_keys, partition_paths)]
         self._snapshot.state.lister.prepare([path for path, *_ in found])
+        hashed: _HashedKeys | None = None
         for path, own, _ in found:
-            yield from self._candidates(path, pc.unique(own))
+            # Keys that may be in any partition are hashed once, not in each.
+            if hashed is None or hashed.given is not own:
+                hashed = _HashedKeys(own)
+            yield from self._candidates(path, hashed)
 
-    def _candidates(self, path: str, record_keys: pa.Array) -> Iterator[tuple[FileSlice, pa.Array]]:
+    def _candidates(self, path: str, keys: _HashedKeys) -> Iterator[tuple[FileSlice, pa.Array]]:
+        record_keys = keys.record_keys
         try:
             layout = self.layout(path)
         except IndexUnknownError:
             yield from ((found, record_keys) for found in self._snapshot.slices(path))
             return
-        bucket_ids = layout.assign(record_keys)
+        bucket_ids = keys.assign(layout)
         slices = self._slices(path, bucket_ids)
         buckets_of = _buckets_of(slices, layout)
         for file_slice in slices:
@@ -389,6 +394,27 @@ def place_slices(slices: Sequence[FileSlice], layout: BucketLayout) -> dict[int,
                 )
             others.append(file_slice)
     return found
+
+
+class _HashedKeys:
+    """Record keys, each once, and their buckets by the layout that was asked for last.
+
+    Attributes:
+        given: The keys, as they were given.
+        record_keys: Each of them once.
+    """
+
+    def __init__(self, given: pa.ChunkedArray) -> None:
+        self.given = given
+        self.record_keys: pa.Array = pc.unique(given)
+        self._layout: BucketLayout | None = None
+        self._bucket_ids = np.zeros(0, np.int32)
+
+    def assign(self, layout: BucketLayout) -> np.ndarray:
+        """Return the bucket id of each of `record_keys`. As `BucketLayout.assign`."""
+        if layout != self._layout:
+            self._layout, self._bucket_ids = layout, layout.assign(self.record_keys)
+        return self._bucket_ids
 
 
 def _buckets_of(slices: Sequence[FileSlice], layout: BucketLayout) -> dict[str, list[int]]:

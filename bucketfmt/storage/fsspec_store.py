@@ -185,6 +185,7 @@ class FsspecStore:
             # An object store may list the folder itself, as the empty object that marks it.
             if name and folder.strip("/") == full.strip("/"):
                 infos.append(_file_info(prefix + name, entry))
+                self._limits.check("folder_entries_max", len(infos))
         infos.sort(key=lambda info: info.path)
         return infos
 

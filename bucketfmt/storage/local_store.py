@@ -103,6 +103,7 @@ class LocalStore:
                         info = self._entry_info(prefix + entry.name, entry)
                         if info is not None:
                             infos.append(info)
+                            self._limits.check("folder_entries_max", len(infos))
             except (FileNotFoundError, NotADirectoryError):
                 return []
         infos.sort(key=lambda info: info.path)

@@ -348,6 +348,7 @@ class TestDataFiles:
 
 
 LIMITS = [
+    ("folder_entries_max", 2, ""),
     ("properties_bytes_max", 100, ".hoodie/hoodie.properties"),
     ("timeline_file_bytes_max", 100, ".hoodie/timeline/"),
     ("timeline_instants_max", 2, None),

@@ -25,6 +25,7 @@ __all__ = [
 ]
 
 _TRUE, _FALSE, _BYTE, I16, I32, I64, _DOUBLE, _BINARY, LIST, _, _, STRUCT = range(1, 13)
+_NUMBERS = frozenset((I16, I32, I64))
 _DEPTH_MAX = 16  # parquet.thrift nests half as deep
 _LONG_LIST = 15
 
@@ -100,14 +101,17 @@ def read_struct(data: bytes, at: int, depth: int = 0) -> tuple[Struct, int]:
             field_id, at = _read_zigzag(data, at)
         kind = head & 0x0F
         kinds[field_id] = kind
-        if kind in (_TRUE, _FALSE):  # a boolean is its own type
+        if kind in _NUMBERS and data[at] < 0x80:  # most values are numbers of one byte
+            fields[field_id] = (data[at] >> 1) ^ -(data[at] & 1)
+            at += 1
+        elif kind in (_TRUE, _FALSE):  # a boolean is its own type
             fields[field_id] = kind == _TRUE
         else:
             fields[field_id], at = _read_value(data, at, kind, depth)
 
 
 def _read_value(data: bytes, at: int, kind: int, depth: int) -> tuple[Any, int]:
-    if kind in (I32, I64, I16):
+    if kind in _NUMBERS:
         return _read_zigzag(data, at)
     if kind == _BINARY:
         size, at = _read_varint(data, at)
