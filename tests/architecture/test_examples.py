@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import doctest
 import importlib
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -83,6 +85,27 @@ def test_readme_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _, text = examples_of_readme()
     monkeypatch.chdir(tmp_path)
     assert run([doctest.DocTestParser().get_doctest(text, {}, "README.md", None, 0)]) >= 6
+
+
+NOTEBOOKS = sorted((ROOT / "examples").glob("*.ipynb"))
+
+
+@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
+def test_notebooks(notebook: Path) -> None:
+    """Every cell runs, and its last value can be shown."""
+    cells = json.loads(notebook.read_text())["cells"]
+    code = [cell for cell in cells if cell["cell_type"] == "code"]
+    names: dict[str, Any] = {}
+    for cell in code:
+        tree = ast.parse("".join(cell["source"]))
+        if "spark" in cell["metadata"].get("tags", ()):
+            continue  # parsed only: a session of Spark takes ten seconds
+        last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
+        exec(compile(tree, notebook.name, "exec"), names)
+        if isinstance(last, ast.Expr):
+            shown = eval(compile(ast.Expression(last.value), notebook.name, "eval"), names)
+            assert "object at 0x" not in repr(shown)
+    assert len(code) >= 10
 
 
 def test_an_example_that_gives_something_else_fails() -> None:
