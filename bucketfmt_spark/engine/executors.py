@@ -114,5 +114,5 @@ def shuffle_partitions(spark: SparkSession) -> int:
 
     Platforms that choose the number themselves say `auto`; then the number is Spark's default.
     """
-    stated = str(spark.conf.get("spark.sql.shuffle.partitions", ""))
+    stated = str(spark.conf.get("spark.sql.shuffle.partitions"))  # a default is checked by Spark
     return int(stated) if stated.isdecimal() else _SHUFFLE_PARTITIONS
