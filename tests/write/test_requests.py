@@ -220,5 +220,5 @@ def test_requests_of_an_upsert(store: CountedStore, ticks: Ticks) -> None:
 def test_requests_of_a_compaction(tmp_path: Path, ticks: Ticks) -> None:
     table = opened(make(tmp_path, "MERGE_ON_READ"))
     # Six file groups of a base file and seven log files; each gets a marker and a base file.
-    with at_most(ticks, 103, 18):
+    with at_most(ticks, 101, 17):
         assert table.compact() is not None

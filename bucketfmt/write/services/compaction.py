@@ -368,12 +368,17 @@ class StartedCompaction(StartedWork):
         with ExitStack() as ending:
             deleted = ending.enter_context(beside(store, others))
             with self._pending.table.locked() as table:
-                now = self._snapshot(table.timeline)
-                metadata = _metadata_of(now, written)  # with the columns of now
+                metadata = _metadata_of(self._now(table.timeline), written)
                 deleted()
                 done = self._pending.complete(table, metadata)
                 ending.enter_context(beside(store, self._pending.end))  # while the lock is released
         return result_of(done, metadata)
+
+    def _now(self, timeline: Timeline) -> Snapshot:
+        """Return a snapshot with the commits, and so the columns, of now."""
+        began = self._began.state.timeline.writes.completed
+        is_same = began.instants == timeline.writes.completed.instants
+        return self._began if is_same else self._snapshot(timeline)
 
     def abandon(self) -> None:
         """Leave it pending, for anyone to begin again. Nothing happens once it is published."""
