@@ -34,7 +34,8 @@ test:
 	  check-types check-pages unit judge || exit 1; \
 	echo "make test: $$(($$(date +%s) - began)) s, and may take 720 s"
 
-unit: setup browser-setup
+unit: setup
+	@$(MAKE) --no-print-directory browser-setup || echo "tests of report pages in a browser are skipped"
 	$(BIN)/python -m pytest -n auto --dist worksteal --ignore tests/spark --ignore tests/interop --ignore tests/cluster
 
 # Spark, and real Hudi on Spark, which writes tables and reads ours: needs Java 17. The groups are

@@ -104,7 +104,9 @@ KEYS = [
 ]
 
 
-@pytest.mark.parametrize("keys", KEYS, ids=repr)
+@pytest.mark.parametrize(
+    "keys", KEYS, ids=[f"{number}-{type(keys).__name__}" for number, keys in enumerate(KEYS)]
+)
 def test_keys_as_values(table: bf.Table, keys: Any) -> None:
     assert ids(table.lookup(keys)) == [7]
     assert set(table.locate(keys).column("record_key").to_pylist()) == {"7"}
