@@ -96,14 +96,15 @@ class LocalStore:
         with _errors_folded(path):
             full = self._resolve(path)
             prefix = f"{path}/" if path else ""
-            infos = []
+            infos, most = [], self._limits.folder_entries_max
             try:
                 with os.scandir(full) as entries:
                     for entry in entries:
                         info = self._entry_info(prefix + entry.name, entry)
                         if info is not None:
                             infos.append(info)
-                            self._limits.check("folder_entries_max", len(infos))
+                            if len(infos) > most:
+                                self._limits.check("folder_entries_max", len(infos))
             except (FileNotFoundError, NotADirectoryError):
                 return []
         infos.sort(key=lambda info: info.path)
