@@ -129,7 +129,9 @@ class _ImportedOnCall(TyperGroup):
             return None
         with ending_at_interrupt():
             module = import_module(COMMANDS[cmd_name][0])
-        return typer.main.get_group(module.app).commands[cmd_name]
+        command = typer.main.get_group(module.app).commands[cmd_name]
+        command.short_help = COMMANDS[cmd_name][1]  # whole; typer cuts what it finds itself
+        return command
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the help of the group, which lists the outlines."""

@@ -13,6 +13,7 @@ import pytest
 import typer
 
 from bucketfmt.cli.app import COMMANDS
+from bucketfmt.cli.app import app as bucketfmt_app
 from tests.architecture.test_startup import imported_by
 from tests.cli.conftest import COMMAND
 
@@ -59,6 +60,14 @@ def test_the_list_of_commands_says_what_their_help_says(name: str) -> None:
     command = typer.main.get_group(import_module(module).app).commands[name]
     assert command.help is not None
     assert command.help.split("\n\n")[0].replace("\n", " ") == sentence
+
+
+def test_no_summary_is_cut() -> None:
+    group = typer.main.get_command(bucketfmt_app)
+    context = typer.Context(group)
+    for name, (_, sentence) in COMMANDS.items():
+        command = group.get_command(context, name)  # type: ignore[attr-defined]
+        assert command.get_short_help_str() == sentence
 
 
 def test_the_list_of_commands_is_complete() -> None:
