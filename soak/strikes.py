@@ -6,6 +6,7 @@ away what the dead left, and the check finds nothing.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field, replace
 
@@ -19,7 +20,7 @@ from bucketfmt.testing.crashes import (
     kill_everywhere,
     strike_everywhere,
 )
-from bucketfmt.testing.faulty_store import Fault
+from bucketfmt.testing.faulty_store import Fault, FaultPlan
 from bucketfmt.testing.memory_store import MemoryStore
 from soak.works import NEXT, Kind, Row, Work, make, read_rows, rows
 
@@ -67,15 +68,26 @@ class _Expected:
 
 
 def count_points(kind: Kind, work: Work, faults: Collection[str] = FAULTS) -> Points:
-    """Return how many faults `strike_work` has to make, by doing the work once."""
-    process = SimulatedProcess(make(kind, work), _WORKER, kind.writer)
+    """Return how many faults `strike_work` has to make, by doing the work without a fault.
+
+    Where failures are not final, as over a network, a work has other writes: markers are deleted
+    one by one.
+    """
+    operations, writes = _count_operations(kind, work, Fault.FAIL_BEFORE)
+    errors = 0
+    if "errors" in faults:
+        _, late_writes = _count_operations(kind, work, Fault.FAIL_LATE)
+        errors = 2 * operations + writes + late_writes
+    return Points(2 * operations + writes if "crashes" in faults else 0, errors)
+
+
+def _count_operations(kind: Kind, work: Work, fault: Fault) -> tuple[int, int]:
+    """Return how many operations, and how many writes, a work has that meets no such fault."""
+    never = FaultPlan(sys.maxsize, fault)
+    process = SimulatedProcess(make(kind, work), _WORKER, kind.writer, never)
     work.act(process.open())
     operations = process.store.operations
-    writes = sum(operation.verb in WRITE_VERBS for operation in operations)
-    return Points(
-        2 * len(operations) + writes if "crashes" in faults else 0,
-        2 * (len(operations) + writes) if "errors" in faults else 0,
-    )
+    return len(operations), sum(operation.verb in WRITE_VERBS for operation in operations)
 
 
 def strike_work(kind: Kind, work: Work, faults: Collection[str] = FAULTS) -> Tally:
