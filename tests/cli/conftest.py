@@ -72,6 +72,12 @@ def _read_terminal(descriptor: int) -> bytes:
         return b""
 
 
+@pytest.fixture(autouse=True)
+def no_width(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have no width exported, as xdist does: tables off a terminal would fit it."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+
+
 @pytest.fixture
 def cli(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Cli:
     def run(*arguments: object) -> Run:

@@ -336,6 +336,25 @@ def test_a_resize_begins_when_the_writes_under_way_are_done(tmp_path: Path) -> N
     assert_reads_as(table.uri, model)
 
 
+def test_a_resize_takes_the_file_groups_of_a_compaction_that_ends(tmp_path: Path) -> None:
+    table, model = filled(tmp_path / "t")
+    table.upsert(more := rows(range(60), 4))
+    model.upsert(more)
+    started = table.start_compaction()
+    assert started is not None
+    assert not table.preview_resize(max_file_size=SMALL, max_buckets=8).file_groups
+    with started:
+        resizing = Thread(target=lambda: table.resize(max_file_size=SMALL, max_buckets=8))
+        resizing.start()
+        receipts = [started.task.compact(payload, "0-0-0") for payload in started.payloads]
+        time.sleep(0.4)
+        assert not table.timeline.pending.of("clustering").instants
+        started.publish(receipts)
+    resizing.join()
+    assert len(ring_of(table, "us")) == 8
+    assert_reads_as(table.uri, model)
+
+
 def test_rows_are_sorted_where_that_is_asked_for(tmp_path: Path) -> None:
     table, model = filled(tmp_path / "t")
     with pytest.raises(ValueError, match="nowhere"):

@@ -157,7 +157,7 @@ def test_rows_larger_than_memory_is_given(
 ) -> None:
     table = make(tmp_path, "cow")
     given = rows(range(3000), ts=1)
-    monkeypatch.setattr(writing, "TaskContext", _OneTask)
+    monkeypatch.setattr("bucketfmt_spark.engine.tasks.TaskContext", _OneTask)
     monkeypatch.setattr("bucketfmt.write.rows.grouping._BYTES_IN_MEMORY", 10_000)
     with table.start_write("upsert", SCHEMA) as started:
         batches = iter(given.to_batches(max_chunksize=100))

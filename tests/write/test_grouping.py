@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +23,9 @@ class _ByLayout:
 
     def __init__(self, layout: BucketLayout) -> None:
         self._layout = layout
+
+    def prepare(self, partition_paths: Sequence[str]) -> None:
+        pass
 
     def route(self, partition_path: str, record_keys: pa.ChunkedArray) -> np.ndarray:
         return self._layout.assign(record_keys)

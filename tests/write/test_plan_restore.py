@@ -201,8 +201,8 @@ def test_which_write_is_savepointed(timeline: Timeline, asked: str | None, expec
 @pytest.mark.parametrize(
     ("timeline", "asked", "message"),
     [
-        (timeline_of(), None, "no completed write to savepoint"),
-        (timeline_of("10*"), None, "no completed write to savepoint"),
+        (timeline_of(), None, "the table has no completed write"),
+        (timeline_of("10*"), None, "the table has no completed write"),
         (timeline_of("10", "11*"), "11", "no completed write '11'"),
         (timeline_of("10", "11clean"), "11", "no completed write '11'"),
     ],

@@ -10,7 +10,7 @@ BaseConsistentHashingBucketClusteringPlanStrategy, ScheduleClusteringActionExecu
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 import numpy as np
@@ -77,7 +77,7 @@ class RingResizer(BucketService):
             state = basis.snapshot.state
             pending = self._find_pending(state, state.timeline)
             if pending is None:
-                return preview_resize(_plan(basis, limits, partitions))
+                return preview_resize(_plan(basis, limits, partitions, state.pending_compactions))
             instant, planned, changes = pending
             slices = load_slices(basis.snapshot, planned)
             return _preview_plan(changes, slices, instant.requested_time)
@@ -101,7 +101,9 @@ class RingResizer(BucketService):
         """
 
         def plan(basis: Basis) -> _Planned:
-            groups = _plan(basis, limits, partitions)  # lists and reads, while others may write
+            groups = _plan(  # lists and reads, while others may write
+                basis, limits, partitions, self._find_left_compactions(basis.snapshot.state)
+            )
             return groups, _find_split_values(basis, groups, limits)
 
         groups, values = self._planned(plan)
@@ -110,8 +112,13 @@ class RingResizer(BucketService):
         owner = self._owner
         for tries_left in reversed(range(_WRITERS_TRIES)):
             with owner.recovered() as table:
-                writers = table.timeline.pending.of("deltacommit").instants
-                if not writers:
+                pending = table.timeline.pending
+                writers = pending.of("deltacommit").instants
+                # File groups of a compaction that lasts longer are left out, as by Hudi.
+                awaited = tries_left and any(
+                    self._is_executed(instant) for instant in pending.of("compaction").instants
+                )
+                if not writers and not awaited:
                     return self._request(table, groups, values, limits, partitions)
             if not tries_left:
                 raise ConflictError(
@@ -133,7 +140,11 @@ class RingResizer(BucketService):
         rings = {group.partition_path: group.metadata for group in groups}
         groups = [
             group
-            for group in self._planned(lambda basis: _plan(basis, limits, partitions))
+            for group in self._planned(
+                lambda basis: _plan(
+                    basis, limits, partitions, basis.snapshot.state.pending_compactions
+                )
+            )
             if rings.get(group.partition_path) == group.metadata
         ]
         plan = to_clustering_plan(
@@ -238,6 +249,16 @@ class RingResizer(BucketService):
                 return instant, plan, changes
         return None
 
+    def _is_executed(self, instant: Instant) -> bool:
+        """Whether a process of this package is executing a pending plan."""
+        return not self._owner.heartbeats.is_expired(instant.requested_time)
+
+    def _find_left_compactions(self, state: TableState) -> set[FileGroupId]:
+        """Return the file groups of pending compactions that nobody executes."""
+        pending = state.pending_compactions
+        left = {instant for instant in set(pending.values()) if not self._is_executed(instant)}
+        return {group for group, instant in pending.items() if instant in left}
+
     def _remove_earlier_attempt(self, instant: str, changes: Mapping[str, RingChange]) -> None:
         """Remove the base files of this instant, announced or not, then what announced them.
 
@@ -252,7 +273,13 @@ class RingResizer(BucketService):
         delete_markers(store, instant)
 
 
-def _plan(basis: Basis, limits: ResizeLimits, partitions: Sequence[str] | None) -> list[RingGroup]:
+def _plan(
+    basis: Basis,
+    limits: ResizeLimits,
+    partitions: Sequence[str] | None,
+    compacted: Container[FileGroupId],
+) -> list[RingGroup]:
+    """Return what to split and merge, but for the file groups that a compaction is to rewrite."""
     snapshot = basis.snapshot
     state = snapshot.state
     limits = limits.within(_bounds(basis))
@@ -283,7 +310,7 @@ def _plan(basis: Basis, limits: ResizeLimits, partitions: Sequence[str] | None) 
         slices = [
             without_uncommitted_logs(snapshot, file_slice)
             for file_slice in snapshot.slices(path)
-            if (path, file_slice.file_id) not in state.pending_compactions
+            if (path, file_slice.file_id) not in compacted
         ]
         return RingOfPartition(metadata, tuple(slices))
 
