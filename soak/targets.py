@@ -88,8 +88,8 @@ from soak.seeds import (
 
 __all__ = ["NOT_FROM_A_TABLE", "TARGETS", "Target", "public_decoders"]
 
-NOT_FROM_A_TABLE = frozenset({"filters.parse_filter"})
-"""Parses what a caller wrote."""
+NOT_FROM_A_TABLE = frozenset({"filters.parse_filter", "filter_text.parse_filter_text"})
+"""Parse what a caller wrote."""
 
 _LIMITS = Limits(row_group_bytes_max=1 << 28, log_rows_bytes_max=1 << 28)
 _FIELDS = ("id", "name")
