@@ -54,7 +54,7 @@ class Piece(NamedTuple):
 _RECOVERIES_SAMPLED = (
     Piece("6-mor-simple", "upsert", 20),
     Piece("8-cow-simple", "upsert", 12),
-    Piece("9-mor-ring", "upsert", 24),
+    Piece("9-mor-ring", "upsert", 20),
 )
 
 _POSSIBLE = [(kind, work) for kind in KINDS for work in WORKS if work.is_possible(kind)]
