@@ -1,4 +1,4 @@
-"""Rings that are resized: what a split costs, how large a ring may be, and what skew costs.
+"""Rings that are resized: what a split costs, how large layouts may be, and what skew costs.
 
 usage: python -m benchmarks.resize WORK TABLE    prints seconds and peak bytes as JSON
 """
@@ -13,13 +13,18 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
 import bucketfmt as bf
+from bucketfmt.format.buckets.extendible_metadata import (
+    decode_extendible_metadata,
+    encode_extendible_metadata,
+    initial_extendible_metadata,
+)
 from bucketfmt.format.buckets.hashing_metadata import (
     decode_hashing_metadata,
     encode_hashing_metadata,
@@ -27,7 +32,7 @@ from bucketfmt.format.buckets.hashing_metadata import (
 )
 from bucketfmt.format.keys.hashing_kernels import xxhash32s
 from bucketfmt.format.keys.record_keys import dialect_for_table_version
-from bucketfmt.index.layout import RingBuckets
+from bucketfmt.index.layout import BucketLayout, DirectoryBuckets, RingBuckets
 
 from .measure import Figure, Result, Timing, cpu_ratio
 from .memory import peak_bytes
@@ -44,7 +49,7 @@ _ALL_BUCKETS: bf.ResizeArguments = {
     "max_bytes": 1 << 40,
     "max_groups": 999,
 }
-_NODES, _KEYS = 100_000, 1_000_000
+_NODES, _ENTRIES, _KEYS = 100_000, 1 << 17, 1_000_000
 _SKEWED_ROWS, _SLIVER, _SHARE = 200_000, 0.05, 0.8
 
 
@@ -56,6 +61,7 @@ def measure_resize(data: Path) -> list[Result]:
             _measure_splits(folder),
             _measure_dual_writes(folder),
             _measure_ring(),
+            _measure_directory(),
             _measure_skew(folder),
         ]
 
@@ -192,22 +198,37 @@ def _do(work: str, path: str) -> None:
     print(json.dumps({**taken, "peak": peak_bytes()}))
 
 
-# -- a large ring
+# -- large rings and directories
 
 
 def _measure_ring() -> Result:
-    metadata = initial_hashing_metadata("p", _NODES)
-    data = encode_hashing_metadata(metadata)
-    keys = _ids(np.arange(_KEYS))
-    title = f"A ring of {_NODES:,} nodes"
-    load, look_up = Timing("load of the metadata", [], []), Timing("1 M keys looked up", [], [])
+    data = encode_hashing_metadata(initial_hashing_metadata("p", _NODES))
     dialect = dialect_for_table_version(9)
+
+    def load() -> BucketLayout:
+        return RingBuckets(decode_hashing_metadata(data).nodes, ("id",), dialect)
+
+    return _measure_layout(f"A ring of {_NODES:,} nodes", load)
+
+
+def _measure_directory() -> Result:
+    data = encode_extendible_metadata(initial_extendible_metadata("p", _ENTRIES))
+    dialect = dialect_for_table_version(9)
+
+    def load() -> BucketLayout:
+        return DirectoryBuckets(decode_extendible_metadata(data).buckets, ("id",), dialect)
+
+    return _measure_layout(f"A directory of {_ENTRIES:,} entries, a bucket each", load)
+
+
+def _measure_layout(title: str, load_layout: Callable[[], BucketLayout]) -> Result:
+    keys = _ids(np.arange(_KEYS))
+    load, look_up = Timing("load of the metadata", [], []), Timing("1 M keys looked up", [], [])
     for _ in range(_ROUNDS):
         wall, cpu = time.perf_counter(), time.process_time()
-        nodes = decode_hashing_metadata(data).nodes
+        layout = load_layout()
         load.walls.append(time.perf_counter() - wall)
         load.cpus.append(time.process_time() - cpu)
-        layout = RingBuckets(nodes, ("id",), dialect)
         wall, cpu = time.perf_counter(), time.process_time()
         found = layout.assign(keys)
         look_up.walls.append(time.perf_counter() - wall)

@@ -30,6 +30,7 @@ from bucketfmt.format.keys.record_key_kernels import hash_value_columns
 from bucketfmt.format.keys.record_keys import KeyDialect
 from bucketfmt.format.names.names import (
     find_bucket_id,
+    find_consistent_prefix,
     format_bucket_file_id,
     format_consistent_file_id,
     format_nbcc_file_id,
@@ -261,16 +262,12 @@ class RingBuckets(BucketLayout):
     hash_fields: tuple[str, ...]
     dialect: KeyDialect
     _values: np.ndarray = field(init=False, repr=False, compare=False)
-    _bucket_of: Mapping[str, int] = field(init=False, repr=False, compare=False)
+    _bucket_of: Mapping[str | None, int] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_values", np.array([n.value for n in self.nodes], np.int64))
-        by_file_id = {
-            format_consistent_file_id(node.file_id_prefix): node.value
-            for node in self.nodes
-            if node.file_id_prefix is not None
-        }
-        object.__setattr__(self, "_bucket_of", by_file_id)
+        bucket_of = {node.file_id_prefix: node.value for node in self.nodes}
+        object.__setattr__(self, "_bucket_of", bucket_of)
 
     def with_nodes(self, nodes: Sequence[HashingNode]) -> RingBuckets:
         """Return the same hash fields with other nodes."""
@@ -296,7 +293,8 @@ class RingBuckets(BucketLayout):
 
     def bucket_of(self, file_id: str) -> int | None:
         """Return the ring value of the node a file group belongs to; None when off the ring."""
-        return self._bucket_of.get(file_id)
+        prefix = find_consistent_prefix(file_id)
+        return None if prefix is None else self._bucket_of.get(prefix)
 
     def new_file_id(self, bucket_id: int, uuid: str, *, is_shared: bool = False) -> str:
         """Return the id that the ring states for the bucket's node.
@@ -346,8 +344,8 @@ class DirectoryBuckets(BucketLayout):
         object.__setattr__(self, "_entries", directory_entries(self.buckets, is_whole=False))
         prefixes = {bucket.bucket_id: bucket.file_id_prefix for bucket in self.buckets}
         object.__setattr__(self, "_prefixes", prefixes)
-        by_file_id = {format_consistent_file_id(text): number for number, text in prefixes.items()}
-        object.__setattr__(self, "_bucket_of", by_file_id)
+        bucket_of = {prefix: number for number, prefix in prefixes.items()}
+        object.__setattr__(self, "_bucket_of", bucket_of)
 
     def hash_rows(self, values: Sequence[pa.Array]) -> np.ndarray:
         """Return xxHash32 of the values of each row, as of rings: all its bits are good."""
@@ -370,7 +368,8 @@ class DirectoryBuckets(BucketLayout):
 
     def bucket_of(self, file_id: str) -> int | None:
         """Return the bucket that a file group belongs to; None outside of the directory."""
-        return self._bucket_of.get(file_id)
+        prefix = find_consistent_prefix(file_id)
+        return None if prefix is None else self._bucket_of.get(prefix)
 
     def new_file_id(self, bucket_id: int, uuid: str, *, is_shared: bool = False) -> str:
         """Return the id that the directory states for the bucket."""

@@ -18,8 +18,7 @@ from bucketfmt.errors import BucketfmtError, ConflictError, CorruptError
 from bucketfmt.format.buckets.hashing_metadata import HashingMetadata
 from bucketfmt.format.buckets.ring import HashingNode, apply_children
 from bucketfmt.format.encoding.json_text import (
-    check_no_duplicate_properties,
-    decode_json,
+    decode_unambiguous_json,
     encode_jackson_json,
 )
 from bucketfmt.format.names.names import format_consistent_file_id
@@ -141,8 +140,7 @@ def parse_child_nodes(text: str, limits: Limits = DEFAULT_LIMITS) -> tuple[Hashi
     """
     what = "child nodes"
     limits.check("hashing_metadata_bytes_max", len(text))
-    nodes = decode_json(text, tuple[HashingNode, ...], what)
-    check_no_duplicate_properties(text.encode(), what)
+    nodes = decode_unambiguous_json(text.encode(), tuple[HashingNode, ...], what)
     limits.check("ring_nodes_max", len(nodes))
     for node in nodes:
         if node.tag == "NORMAL":

@@ -11,8 +11,9 @@ Extendible hashing (1979).
 from __future__ import annotations
 
 import hashlib
+import re
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Annotated
 
 import msgspec
@@ -26,6 +27,7 @@ __all__ = [
     "HASH_BITS",
     "DirectoryBucket",
     "buddy_of",
+    "check_directory_prefixes",
     "derive_directory_prefix",
     "directory_entries",
     "global_depth_of",
@@ -39,10 +41,10 @@ HASH_BITS = HASH_VALUE_MASK.bit_length()
 
 _NO_BUCKET = -1
 _FIRST_DIGIT = "e"
-_PREFIX = rf"\A{_FIRST_DIGIT}[0-9a-f]{{7}}(-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}}\Z"
+_PREFIX = re.compile(rf"{_FIRST_DIGIT}[0-9a-f]{{7}}(-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}}")
 
 
-class DirectoryBucket(msgspec.Struct, frozen=True, rename="camel"):
+class DirectoryBucket(msgspec.Struct, frozen=True, rename="camel", gc=False):
     """One bucket: the hashes that it has, and the file group that it stands for.
 
     The fields in their order are the JSON object. The file id prefix is a UUID whose first digit is
@@ -51,7 +53,7 @@ class DirectoryBucket(msgspec.Struct, frozen=True, rename="camel"):
 
     bucket_id: Annotated[int, msgspec.Meta(ge=0, le=HASH_VALUE_MASK)]  # its low local_depth bits
     local_depth: Annotated[int, msgspec.Meta(ge=0, le=HASH_BITS)]
-    file_id_prefix: Annotated[str, msgspec.Meta(pattern=_PREFIX)]
+    file_id_prefix: str  # of many buckets, `check_directory_prefixes` checks them at once
 
 
 def global_depth_of(buckets: Sequence[DirectoryBucket]) -> int:
@@ -62,7 +64,21 @@ def global_depth_of(buckets: Sequence[DirectoryBucket]) -> int:
     """
     if not buckets:
         raise CorruptError("a directory needs at least one bucket")
-    return max(bucket.local_depth for bucket in buckets)
+    return max([bucket.local_depth for bucket in buckets])
+
+
+def check_directory_prefixes(buckets: Iterable[DirectoryBucket]) -> None:
+    """Check that file id prefixes are those of directories.
+
+    Raises:
+        CorruptError: a prefix is not a UUID whose first digit is `e`.
+    """
+    for bucket in buckets:
+        if not _PREFIX.fullmatch(bucket.file_id_prefix):
+            raise CorruptError(
+                f"the fileIdPrefix {bucket.file_id_prefix!r:.80} of bucket {bucket.bucket_id} is "
+                f"not a UUID that begins with {_FIRST_DIGIT}"
+            )
 
 
 def directory_entries(
@@ -82,8 +98,8 @@ def directory_entries(
             ids, or share a file group.
     """
     depth = global_depth_of(buckets)
-    ids = np.fromiter((bucket.bucket_id for bucket in buckets), np.int64, len(buckets))
-    depths = np.fromiter((bucket.local_depth for bucket in buckets), np.int64, len(buckets))
+    ids = np.array([bucket.bucket_id for bucket in buckets], np.int64)
+    depths = np.array([bucket.local_depth for bucket in buckets], np.int64)
     is_misplaced = (ids >> depths != 0) | (np.diff(ids, prepend=-1) <= 0)
     if is_misplaced.any():
         at = int(np.argmax(is_misplaced))

@@ -15,14 +15,14 @@ from bucketfmt.errors import CorruptError, UnsupportedError
 from bucketfmt.format.buckets.extendible_directory import (
     HASH_BITS,
     DirectoryBucket,
+    check_directory_prefixes,
     directory_entries,
     global_depth_of,
     initial_directory,
 )
 from bucketfmt.format.encoding.cursor import Buffer
 from bucketfmt.format.encoding.json_text import (
-    check_no_duplicate_properties,
-    decode_json,
+    decode_unambiguous_json,
     encode_jackson_json,
 )
 from bucketfmt.format.encoding.struct_types import prepare_to_decode
@@ -67,11 +67,11 @@ def decode_extendible_metadata(data: Buffer, limits: Limits = DEFAULT_LIMITS) ->
         UnsupportedError: a later version.
     """
     limits.check("hashing_metadata_bytes_max", len(data))
-    metadata = decode_json(data, ExtendibleMetadata, _WHAT)
-    check_no_duplicate_properties(data, _WHAT)
+    metadata = decode_unambiguous_json(data, ExtendibleMetadata, _WHAT)
     if metadata.version:
         raise UnsupportedError(f"{_WHAT} of version {metadata.version}; this release reads 0")
     depth = limits.check("directory_depth_max", global_depth_of(metadata.buckets))
+    check_directory_prefixes(metadata.buckets)
     directory_entries(metadata.buckets)
     if metadata.global_depth != depth:
         raise CorruptError(

@@ -16,8 +16,8 @@ from bucketfmt.errors import CorruptError
 from bucketfmt.format.buckets.ring import HashingNode, check_ring, initial_ring
 from bucketfmt.format.encoding.cursor import Buffer
 from bucketfmt.format.encoding.json_text import (
-    check_no_duplicate_properties,
     decode_json,
+    decode_unambiguous_json,
     encode_jackson_json,
 )
 from bucketfmt.format.encoding.struct_types import prepare_to_decode
@@ -78,9 +78,9 @@ def decode_hashing_metadata(data: Buffer, limits: Limits = DEFAULT_LIMITS) -> Ha
     what = "hashing metadata"
     limits.check("hashing_metadata_bytes_max", len(data))
     if decode_json(data, _Layout, what).bucket_mappings is msgspec.UNSET:
-        metadata = decode_json(data, HashingMetadata, what)
+        metadata = decode_unambiguous_json(data, HashingMetadata, what)
     else:
-        document = decode_json(data, _Rfc42Metadata, what)
+        document = decode_unambiguous_json(data, _Rfc42Metadata, what)
         metadata = HashingMetadata(
             document.version,
             document.partition_path,
@@ -89,7 +89,6 @@ def decode_hashing_metadata(data: Buffer, limits: Limits = DEFAULT_LIMITS) -> Ha
             0,
             tuple(HashingNode(m.hash_value, m.file_group) for m in document.bucket_mappings),
         )
-    check_no_duplicate_properties(data, what)
     limits.check("ring_nodes_max", len(metadata.nodes))
     check_ring(metadata.nodes)
     return metadata

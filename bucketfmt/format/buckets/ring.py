@@ -38,7 +38,7 @@ __all__ = [
 _Integers = npt.NDArray[np.integer[Any]]
 
 
-class HashingNode(msgspec.Struct, frozen=True, rename="camel"):
+class HashingNode(msgspec.Struct, frozen=True, rename="camel", gc=False):
     """One bucket: the largest hash value it owns, and the file group it stands for.
 
     The fields in their order are Hudi's JSON object (`ConsistentHashingNode`).

@@ -29,6 +29,7 @@ __all__ = [
     "Rfc29FileName",
     "WriteToken",
     "find_bucket_id",
+    "find_consistent_prefix",
     "find_data_file_name",
     "find_metadata_file_name",
     "format_bucket_file_id",
@@ -296,6 +297,11 @@ def format_nbcc_file_id(bucket_id: int) -> str:
 def format_consistent_file_id(prefix: str) -> str:
     """Return the file id of a consistent hashing node (`FSUtils.createNewFileId(prefix, 0)`)."""
     return f"{prefix}-0"
+
+
+def find_consistent_prefix(file_id: str) -> str | None:
+    """Return the prefix of the file id of a consistent hashing node; None of other file ids."""
+    return file_id[:-2] if file_id.endswith("-0") else None
 
 
 def parse_bucket_file_name(name: str) -> Rfc29FileName:
