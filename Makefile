@@ -36,7 +36,7 @@ test:
 
 unit: setup
 	@$(MAKE) --no-print-directory browser-setup || echo "tests of report pages in a browser are skipped"
-	$(BIN)/python -m pytest -n auto --dist worksteal --ignore tests/spark --ignore tests/interop --ignore tests/cluster
+	$(BIN)/python -m pytest -n auto --dist worksteal --ignore tests/spark --ignore tests/interop --ignore tests/cluster --ignore tests/docs
 
 # Spark, and real Hudi on Spark, which writes tables and reads ours: needs Java 17. The groups are
 # the tests of one JVM: one for Spark, one for each version of Hudi.
@@ -76,7 +76,7 @@ check-types: setup
 check-pages: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mkdocs build --strict --quiet
+	$(BIN)/python -m pytest tests/docs
 	$(BIN)/python -m pytest --collect-only -qq > /dev/null
 
 bench: setup interop-setup

@@ -12,11 +12,12 @@ from bucketfmt.cli.wording import in_shell_words
 
 _LOSS = "Until then rows may be lost or wrong."
 _NO_LOSS = "No rows are lost or wrong by it."
+_DUMP = re.compile(r"^```hexdump (\S+)$", re.MULTILINE)
 _ISSUE = re.compile(r"([\w.-]+/[\w.-]+)?#([0-9]+)")
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Replace `{{ cli }}` and `{{ findings }}` where a page asks for them.
+    """Replace `{{ cli }}` and `{{ findings }}`, and give dumps the name of their vector as a title.
 
     `contributing.md` is CONTRIBUTING.md of the folder above, whose links begin with `docs/`.
     """
@@ -26,7 +27,7 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
         markdown = markdown.replace("{{ cli }}", command_line())
     if "{{ findings }}" in markdown:
         markdown = markdown.replace("{{ findings }}", findings())
-    return markdown
+    return _DUMP.sub(r'```text title="\1"', markdown)
 
 
 def command_line() -> str:
@@ -41,12 +42,11 @@ def findings() -> str:
     """Every finding `check` knows."""
     parts = ["| id | finding | severity |\n|---|---|---|"]
     for kind in CATALOGUE.values():
-        anchor = f"{kind.id}-{kind.title}".lower().replace(" ", "-").replace(".", "")
-        parts[0] += f"\n| [{kind.id}](#{anchor}) | {kind.title} | {kind.severity} |"
+        parts[0] += f"\n| [{kind.id}](#{kind.id.lower()}) | {kind.title} | {kind.severity} |"
     parts[0] += "\n"
     for kind in CATALOGUE.values():
         parts.append(
-            f"## {kind.id}: {kind.title}\n\n"
+            f"## {kind.id}: {kind.title} {{ #{kind.id.lower()} }}\n\n"
             f"Severity: {kind.severity}.\n\n"
             f"**Cause.** {kind.cause}\n\n"
             f"**Evidence.** {kind.evidence}\n\n"
