@@ -398,6 +398,12 @@ TARGETS: dict[str, Target] = {
     "json_text.decode_json": Target(
         lambda data: json_text.decode_json(data, dict, "text"), _files("hashing_meta")
     ),
+    "json_text.decode_unambiguous_json": Target(
+        lambda data: json_text.decode_unambiguous_json(
+            data, hashing_metadata.HashingMetadata, "text"
+        ),
+        _files("hashing_meta"),
+    ),
     "kryo_deletes.decode_kryo_deletes": Target(
         lambda data: kryo_deletes.decode_kryo_deletes(data[1:], 1 + data[0] % 2 if data else 1),
         lambda: [

@@ -9,7 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bucketfmt.errors import CorruptError
-from bucketfmt.format.encoding.json_text import decode_json, encode_jackson_json
+from bucketfmt.format.encoding.json_text import (
+    decode_json,
+    decode_unambiguous_json,
+    encode_jackson_json,
+)
 
 
 class Point(msgspec.Struct):
@@ -80,6 +84,28 @@ def test_unknown_properties_are_skipped() -> None:
 def test_bad_json_is_corrupt(data: bytes) -> None:
     with pytest.raises(CorruptError, match=r"^point: "):
         decode_json(data, Point, "point")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b'{"x": 1, "x": 1, "name": "a"}',
+        b'{"x": 1, "name": "a", "na\\u006de": "a"}',
+        b'{"x": 1, "name": "a", "new": {"y": 1, "y": 2}}',
+        b'{"x": 1, "new": "", "new": ""}',
+    ],
+)
+def test_a_property_that_is_given_twice_is_corrupt(data: bytes) -> None:
+    decode_json(data, Point, "point")
+    with pytest.raises(CorruptError, match="point: a property is given twice"):
+        decode_unambiguous_json(data, Point, "point")
+
+
+@given(st.builds(Point, st.integers(-9, 9), st.text()), st.sampled_from((b"", b" ", b"\r\n\t")))
+def test_any_layout_is_unambiguous(point: Point, space: bytes) -> None:
+    names = json.dumps({"x": point.x, "name": point.name, "new": None}).encode()
+    data = space + names.replace(b'"x":', b'"x"' + space + b":") + space
+    assert decode_unambiguous_json(data, Point, "point") == point
 
 
 @given(st.binary())
