@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import bucketfmt as bf
+import bucketfmt.cli.commands.services as commands
 from bucketfmt.errors import StorageError
 from bucketfmt.format.names.instants import State
 from bucketfmt.format.names.names import BaseFileName, LogFileName
@@ -74,6 +77,30 @@ def test_the_numbers_are_those_of_hudi() -> None:
     assert services.clean is not None
     assert (services.clean.policy, services.clean.number) == ("KEEP_LATEST_COMMITS", 10)
     assert services.archive == bf.ArchivePolicy(20, 30)  # hoodie.keep.min.commits, max
+
+
+def test_verbs_and_commands_have_the_numbers_of_the_services() -> None:
+    services = Services()
+    assert services.clean is not None
+    assert services.archive is not None
+    kept = {
+        "min_commits": services.archive.min_commits,
+        "max_commits": services.archive.max_commits,
+    }
+    numbers = {
+        **kept,
+        "compact_after": services.compact_after,
+        "retain": services.clean.number,
+        "clean_after": services.clean_after,
+    }
+    assert defaults_of(bf.Table.archive, *kept) == kept
+    assert defaults_of(commands.archive, *kept) == kept
+    assert defaults_of(commands.maintain, *numbers) == numbers
+
+
+def defaults_of(function: Callable[..., object], *names: str) -> dict[str, object]:
+    parameters = inspect.signature(function).parameters
+    return {name: parameters[name].default for name in names}
 
 
 @pytest.mark.parametrize(
@@ -244,6 +271,21 @@ def test_what_is_not_due_costs_no_request(tmp_path: Path) -> None:
         write(watched, range(4, 5))
         counts.append([operation.verb for operation in store.operations])
     assert counts[0] == counts[1]
+
+
+def test_services_that_may_be_due_and_are_not_cost_one_listing(tmp_path: Path) -> None:
+    # Commits to file groups of their own: the timeline does not say that no file retired.
+    counts = []
+    for services in (None, Services()):
+        made = make(tmp_path / str(services)[:4], "COPY_ON_WRITE", services=None)
+        for n in range(8):
+            made.upsert([{**row, "region": f"region {n}"} for row in rows([n], n).to_pylist()])
+        store = RecordingStore(made.store)
+        writer = bf.WriterConfig(services=services)
+        watched = bf.Table(store, made.config, made.limits, None, writer)
+        watched.upsert([{**row, "region": "region 9"} for row in rows([9], 9).to_pylist()])
+        counts.append([operation.verb for operation in store.operations].count("list"))
+    assert counts[1] == counts[0] + 1
 
 
 def test_wrong_settings_are_refused() -> None:

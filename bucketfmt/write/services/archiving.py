@@ -45,12 +45,12 @@ class Archiver:
         self._snapshot = snapshot
         self._owner = transactions
 
-    def may_run(self, kept: ArchivePolicy) -> bool:
+    def may_run(self, state: TableState, kept: ArchivePolicy) -> bool:
         """Return whether `run` would archive anything, but for what is in the history already.
 
         Without the listing of replaced file groups, which may hold instants back.
         """
-        return bool(plan_archive(_basis_of(self._snapshot().state), kept))
+        return bool(plan_archive(_basis_of(state), kept))
 
     def preview(self, kept: ArchivePolicy) -> tuple[Instant, ...]:
         """Return what `run` would archive now. Writes nothing."""
@@ -60,7 +60,8 @@ class Archiver:
         """Archive what `plan_archive` says, and return it.
 
         Raises:
-            UnsupportedError: the table has a metadata table.
+            UnsupportedError: the table has a metadata table and the writer is set to refuse such
+                tables.
             CorruptError: an instant, or the history, is damaged.
             LockTimeoutError: the table lock could not be acquired.
         """

@@ -92,9 +92,10 @@ class Maintenance:
             services: Which services run, and when.
         """
         self._snapshot = snapshot
+        self._newest = partial(snapshot, None)
         self._owner = transactions
         self._services = services
-        self._archiver = Archiver(partial(snapshot, None), transactions)
+        self._archiver = Archiver(self._newest, transactions)
         self._guard = Mutex()
         self._is_busy = False
         self._idle_since = ""  # the newest write when there was nothing to compact
@@ -114,12 +115,7 @@ class Maintenance:
         if not may_be_due(timeline, self._services) or not self._begin():
             return
         try:
-            for service in (
-                lambda: self._compact(rewrite),
-                lambda: self._clean(None),
-                self._archive,
-            ):
-                self._try(service)
+            self._try(lambda: self._run_each(rewrite))
         finally:
             self._is_busy = False
 
@@ -137,16 +133,17 @@ class Maintenance:
         compacted = cleaned = None
         archived: tuple[Instant, ...] = ()
         try:
-            compacted = self._compact(rewrite, progress)
-            cleaned = self._clean(progress)
-            archived = self._archive()
+            compacted = self._compact(self._newest().state, rewrite, progress)
+            cleaned = self._clean(self._newest().state, progress)
+            archived = self._archive(self._newest().state)
         except ConflictError as error:  # another process is at it
             _log.info("%s", error)
         return MaintainResult(compacted, cleaned, archived)
 
     def preview(self) -> MaintainResult:
         """Return what `run` would do now. Writes nothing; raises the errors of its planning."""
-        compaction, clean = self._find_compaction(), self._find_clean()
+        state = self._newest().state
+        compaction, clean = self._find_compaction(state), self._find_clean(state)
         archive = self._services.archive
         return MaintainResult(
             None
@@ -154,11 +151,18 @@ class Maintenance:
             else Compactor(self._snapshot, self._owner).preview(partitions=compaction or None),
             None
             if clean is None
-            else Cleaner(partial(self._snapshot, None), self._owner).preview(
-                clean.retention, clean.partitions
-            ),
+            else Cleaner(self._newest, self._owner).preview(clean.retention, clean.partitions),
             () if archive is None else self._archiver.preview(archive),
         )
+
+    def _run_each(self, rewrite: Rewrite | None) -> None:
+        """Do what is due. An error of one service leaves the next ones their turn."""
+        state = self._newest().state
+        if self._try(lambda: self._compact(state, rewrite)) is not None:
+            state = self._newest().state
+        if self._try(lambda: self._clean(state)) is not None:
+            state = self._newest().state
+        self._try(lambda: self._archive(state))
 
     def _begin(self) -> bool:
         with self._guard:
@@ -167,9 +171,9 @@ class Maintenance:
             self._is_busy = True
         return True
 
-    def _try(self, service: Callable[[], object]) -> None:
+    def _try(self, service: Callable[[], object]) -> object:
         try:
-            service()
+            return service()
         except (ConflictError, LockTimeoutError, NotFoundError) as error:
             _log.info("a service of %s was left to others: %s", self._owner.store.uri, error)
         except Exception as error:
@@ -182,28 +186,31 @@ class Maintenance:
                     self._owner.store.uri,
                     text,
                 )
+        return None
 
     # -- compaction
 
     def _compact(
-        self, rewrite: Rewrite | None, progress: ProgressCallback | None = None
+        self,
+        state: TableState,
+        rewrite: Rewrite | None,
+        progress: ProgressCallback | None = None,
     ) -> CommitResult | None:
-        partitions = self._find_compaction()
+        partitions = self._find_compaction(state)
         if partitions is None:
             return None
         compactor = Compactor(self._snapshot, self._owner, rewrite=rewrite)
-        newest = self._snapshot(None).state.timeline.writes.completed.last
+        newest = state.timeline.writes.completed.last
         done = compactor.run(progress=progress, partitions=partitions)
         if done is None and newest is not None:
             self._idle_since = newest.requested_time
         return done
 
-    def _find_compaction(self) -> tuple[str, ...] | None:
+    def _find_compaction(self, state: TableState) -> tuple[str, ...] | None:
         """Return the partitions to compact in, () where only a pending compaction is executed.
 
         None: no compaction is due.
         """
-        state = self._snapshot(None).state
         if self._services.compact_after is None or state.config.table_type != "MERGE_ON_READ":
             return None
         pending = state.timeline.pending.of("compaction").instants
@@ -224,16 +231,18 @@ class Maintenance:
 
     # -- cleaning
 
-    def _clean(self, progress: ProgressCallback | None) -> CleanResult | None:
-        due = self._find_clean()
+    def _clean(
+        self, state: TableState, progress: ProgressCallback | None = None
+    ) -> CleanResult | None:
+        due = self._find_clean(state)
         if due is None:
             return None
-        cleaner = Cleaner(partial(self._snapshot, None), self._owner, progress)
+        cleaner = Cleaner(self._newest, self._owner, progress)
         return cleaner.run(due.retention, due.partitions)
 
-    def _find_clean(self) -> _Clean | None:
+    def _find_clean(self, state: TableState) -> _Clean | None:
         """Return the clean that is due; None if none is, or Hudi is at one."""
-        state, retention = self._snapshot(None).state, self._services.clean
+        retention = self._services.clean
         if retention is None:
             return None
         pending = state.timeline.pending.of("clean").instants
@@ -265,8 +274,8 @@ class Maintenance:
 
     # -- archiving
 
-    def _archive(self) -> tuple[Instant, ...]:
+    def _archive(self, state: TableState) -> tuple[Instant, ...]:
         policy = self._services.archive
-        if policy is None or not self._archiver.may_run(policy):
+        if policy is None or not self._archiver.may_run(state, policy):
             return ()
         return self._archiver.run(policy)
