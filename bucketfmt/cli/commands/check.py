@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from enum import Enum
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any, Literal, NoReturn
 
 import typer
 
@@ -30,12 +29,8 @@ app = typer.Typer()
 _STYLES = {"error": "bold red", "warning": "yellow", "info": "dim", "outcome": "bold"}
 
 
-class Depth(str, Enum):
-    """How much a check compares."""
-
-    QUICK = "quick"
-    DEFAULT = "default"
-    FULL = "full"
+Depth = Literal["quick", "default", "full"]
+"""How much a check compares."""
 
 
 @app.command()
@@ -48,7 +43,7 @@ def check(
             help="quick: timeline, listings and names. default: also footers, log frames and "
             "hashing metadata. full: also every page and every key.",
         ),
-    ] = Depth.DEFAULT,
+    ] = "default",
     partition: Annotated[
         list[str] | None,
         typer.Option("--partition", metavar="PATH", help="Only this partition; repeatable."),
@@ -74,7 +69,7 @@ def check(
         Output.JSON if as_json else output,
         storage_option,
         parse_index(index) if index else None,
-        depth=depth.value,
+        depth=depth,
         partitions=partition,
         since=since,
         max_findings=max_findings,

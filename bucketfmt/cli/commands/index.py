@@ -10,7 +10,7 @@ import typer
 
 from bucketfmt.api.table import Table
 from bucketfmt.cli.commands.check import Depth, run_check
-from bucketfmt.cli.commands.writing import Lock, LockOption, open_to_write
+from bucketfmt.cli.commands.writing import LockOption, open_to_write
 from bucketfmt.cli.options import IndexOption, Output, OutputOption, StorageOption, TableArgument
 from bucketfmt.cli.render import print_facts
 from bucketfmt.write.metadata.metadata_partitions import MetadataPartitions
@@ -28,7 +28,7 @@ app.add_typer(index_app, name="index")
 @index_app.command()
 def pin(
     table: TableArgument,
-    lock: LockOption = Lock.AUTO,
+    lock: LockOption = "auto",
     output: OutputOption = Output.TEXT,
     storage_option: StorageOption = None,
     index: IndexOption = None,
@@ -62,7 +62,7 @@ def list_partitions(
     table: TableArgument, output: OutputOption = Output.TEXT, storage_option: StorageOption = None
 ) -> None:
     """List the partitions of the metadata table."""
-    _show(open_to_write(table, storage_option, None, Lock.AUTO), output)
+    _show(open_to_write(table, storage_option, None, "auto"), output)
 
 
 @index_app.command("check")
@@ -75,7 +75,7 @@ def check_partitions(
             help="quick: the timelines and the partition files. default: also the other partitions "
             "but indexes of keys. full: also these, against every key of the table.",
         ),
-    ] = Depth.FULL,
+    ] = "full",
     output: OutputOption = Output.TEXT,
     storage_option: StorageOption = None,
 ) -> None:
@@ -83,7 +83,7 @@ def check_partitions(
 
     Exit codes: 0 clean, 1 findings, 2 could not check, 3 met an unsupported feature.
     """
-    run_check(table, output, storage_option, depth=depth.value, metadata_table_only=True)
+    run_check(table, output, storage_option, depth=depth, metadata_table_only=True)
 
 
 def _add_change(
@@ -95,7 +95,7 @@ def _add_change(
     def run(
         table: TableArgument,
         names: Names = None,
-        lock: LockOption = Lock.AUTO,
+        lock: LockOption = "auto",
         output: OutputOption = Output.TEXT,
         storage_option: StorageOption = None,
     ) -> None:

@@ -37,7 +37,7 @@ def report(
     depth: Annotated[
         Depth,
         typer.Option("--depth", help="How much is checked, as in `bucketfmt check`."),
-    ] = Depth.DEFAULT,
+    ] = "default",
     storage_option: StorageOption = None,
     index: IndexOption = None,
 ) -> None:
@@ -52,7 +52,7 @@ def report(
             table,
             parse_storage_options(storage_option) or None,
             parse_index(index) if index else None,
-            depth=depth.value,
+            depth=depth,
             progress=progress,
         )
         page = found.html.encode()

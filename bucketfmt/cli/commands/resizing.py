@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from enum import Enum
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, Literal, cast
 
 import pyarrow as pa
 import typer
@@ -14,7 +13,6 @@ from bucketfmt.api.resizes import ResizeArguments
 from bucketfmt.cli.commands.writing import (
     CodecOption,
     DryRun,
-    Lock,
     LockOption,
     open_to_write,
     print_done,
@@ -30,35 +28,23 @@ from bucketfmt.index.model import (
     PartitionBucketIndex,
     SimpleBucketIndex,
 )
-from bucketfmt.report.texts import size_text
 from bucketfmt.resize.growth import Duration
 from bucketfmt.resize.plan_migrate import PARTITIONS_PER_COMMIT
+from bucketfmt.texts import size_text
 
 __all__ = ["migrate", "rehash", "rescale", "resize"]
 
 app = typer.Typer()
 
 
-class Keys(str, Enum):
-    """How complex keys of one field are written."""
+Keys = Literal["value", "named"]
+"""How complex keys of one field are written."""
 
-    VALUE = "value"
-    NAMED = "named"
+Duplicates = Literal["refuse", "latest"]
+"""What to do where several rows have one key."""
 
-
-class Duplicates(str, Enum):
-    """What to do where several rows have one key."""
-
-    REFUSE = "refuse"
-    LATEST = "latest"
-
-
-class Split(str, Enum):
-    """Where buckets are divided."""
-
-    MIDDLE = "middle"
-    EVEN = "even"
-
+Split = Literal["middle", "even"]
+"""Where buckets are divided."""
 
 _RULE = typer.Option(
     "--rule",
@@ -76,7 +62,7 @@ def rehash(
     ],
     codec: CodecOption = None,
     dry_run: DryRun = False,
-    lock: LockOption = Lock.AUTO,
+    lock: LockOption = "auto",
     output: OutputOption = Output.TEXT,
     storage_option: StorageOption = None,
     index: IndexOption = None,
@@ -99,9 +85,7 @@ def rehash(
         print_outcome(asdict(found), facts, output, dry_run)
         return
     with shown_progress("planning") as progress:
-        result = opened.rehash(
-            num_buckets, codec=None if codec is None else codec.value, progress=progress
-        )
+        result = opened.rehash(num_buckets, codec=codec, progress=progress)
     print_done(result, f"the table has {num_buckets} buckets already", output)
 
 
@@ -120,7 +104,7 @@ def rescale(
     ] = False,
     codec: CodecOption = None,
     dry_run: DryRun = False,
-    lock: LockOption = Lock.AUTO,
+    lock: LockOption = "auto",
     output: OutputOption = Output.TEXT,
     storage_option: StorageOption = None,
     index: IndexOption = None,
@@ -156,7 +140,7 @@ def rescale(
             rules,
             default=default,
             add=add,
-            codec=None if codec is None else codec.value,
+            codec=codec,
             progress=progress,
         )
     print_done(result, "the table has these rules already", output)
@@ -184,13 +168,13 @@ def migrate(
     ] = None,
     duplicates: Annotated[
         Duplicates, typer.Option("--duplicates", help="Where several rows have one key.")
-    ] = Duplicates.REFUSE,
+    ] = "refuse",
     partitions_per_commit: Annotated[
         int, typer.Option("--partitions-per-commit", min=1, help="Moved by a commit.")
     ] = PARTITIONS_PER_COMMIT,
     codec: CodecOption = None,
     dry_run: DryRun = False,
-    lock: LockOption = Lock.AUTO,
+    lock: LockOption = "auto",
     output: OutputOption = Output.TEXT,
     storage_option: StorageOption = None,
 ) -> None:
@@ -203,8 +187,8 @@ def migrate(
     if dry_run:
         found = opened.preview_migrate(
             index,
-            keys=None if keys is None else keys.value,
-            duplicates=duplicates.value,
+            keys=keys,
+            duplicates=duplicates,
             partitions_per_commit=partitions_per_commit,
         )
         done = f" ({found.partitions_done} are done)" if found.partitions_done else ""
@@ -221,10 +205,10 @@ def migrate(
     with shown_progress("planning") as progress:
         result = opened.migrate(
             index,
-            keys=None if keys is None else keys.value,
-            duplicates=duplicates.value,
+            keys=keys,
+            duplicates=duplicates,
             partitions_per_commit=partitions_per_commit,
-            codec=None if codec is None else codec.value,
+            codec=codec,
             progress=progress,
         )
     if result is None:
@@ -256,7 +240,7 @@ def resize(
     ] = None,
     split: Annotated[
         Split, typer.Option(help="Halve ranges of hashes, or read keys and halve the rows.")
-    ] = Split.MIDDLE,
+    ] = "middle",
     partition: Annotated[
         list[str] | None, typer.Option(help="Only this partition path. Repeatable.")
     ] = None,
@@ -265,7 +249,7 @@ def resize(
     ] = None,
     codec: CodecOption = None,
     dry_run: DryRun = False,
-    lock: LockOption = Lock.AUTO,
+    lock: LockOption = "auto",
     output: OutputOption = Output.TEXT,
     storage_option: StorageOption = None,
     index: IndexOption = None,
@@ -285,7 +269,7 @@ def resize(
     options = cast(
         "ResizeArguments",
         {
-            "split": split.value,
+            "split": split,
             **{name: value for name, value in given.items() if value is not None},
         },
     )
@@ -303,9 +287,7 @@ def resize(
         print_outcome(asdict(found), facts, output, dry_run)
         return
     with shown_progress("planning") as progress:
-        result = opened.resize(
-            codec=None if codec is None else codec.value, progress=progress, **options
-        )
+        result = opened.resize(codec=codec, progress=progress, **options)
     print_done(result, "no bucket is too large or too small", output)
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import asdict
-from enum import Enum
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -13,7 +12,6 @@ import bucketfmt
 from bucketfmt.cli.commands.writing import (
     CodecOption,
     DryRun,
-    Lock,
     LockOption,
     open_to_write,
     print_done,
@@ -21,18 +19,15 @@ from bucketfmt.cli.commands.writing import (
 )
 from bucketfmt.cli.options import IndexOption, Output, OutputOption, StorageOption, TableArgument
 from bucketfmt.cli.progress import shown_progress
-from bucketfmt.report.texts import size_text
+from bucketfmt.texts import size_text
 
 __all__ = ["archive", "clean", "compact", "maintain", "restore", "rollback", "savepoint"]
 
 app = typer.Typer()
 
 
-class Policy(str, Enum):
-    """What a clean keeps."""
-
-    KEEP_LATEST_COMMITS = "KEEP_LATEST_COMMITS"
-    KEEP_LATEST_FILE_VERSIONS = "KEEP_LATEST_FILE_VERSIONS"
+Policy = Literal["KEEP_LATEST_COMMITS", "KEEP_LATEST_FILE_VERSIONS"]
+"""What a clean keeps."""
 
 
 @app.command()
@@ -57,7 +52,7 @@ def maintain(
         int, typer.Option("--max-commits", min=1, help="Archive if there are more commits.")
     ] = 30,
     dry_run: DryRun = False,
-    lock: LockOption = Lock.AUTO,
+    lock: LockOption = "auto",
     output: OutputOption = Output.TEXT,
     storage_option: StorageOption = None,
     index: IndexOption = None,
@@ -102,7 +97,7 @@ def compact(
     ] = 1,
     codec: CodecOption = None,
     dry_run: DryRun = False,
-    lock: LockOption = Lock.AUTO,
+    lock: LockOption = "auto",
     output: OutputOption = Output.TEXT,
     storage_option: StorageOption = None,
     index: IndexOption = None,
@@ -121,7 +116,7 @@ def compact(
     with shown_progress("scheduling") as progress:
         result = opened.compact(
             min_log_files=min_log_files,
-            codec=None if codec is None else codec.value,
+            codec=codec,
             progress=progress,
         )
     print_done(result, "nothing to compact", output)
@@ -140,9 +135,9 @@ def clean(
     ] = None,
     policy: Annotated[
         Policy, typer.Option("--policy", help="Whether --retain counts commits or file slices.")
-    ] = Policy.KEEP_LATEST_COMMITS,
+    ] = "KEEP_LATEST_COMMITS",
     dry_run: DryRun = False,
-    lock: LockOption = Lock.AUTO,
+    lock: LockOption = "auto",
     output: OutputOption = Output.TEXT,
     storage_option: StorageOption = None,
     index: IndexOption = None,
@@ -150,7 +145,7 @@ def clean(
     """Delete files that only reads of past commits need."""
     opened = open_to_write(table, storage_option, index, lock)
     with shown_progress("planning") as progress:
-        found = opened.clean(policy=policy.value, retain=retain, dry_run=dry_run, progress=progress)
+        found = opened.clean(policy=policy, retain=retain, dry_run=dry_run, progress=progress)
     facts = {
         "files": f"{len(found.files)}, {size_text(found.bytes)}",
         "earliest instant readable": found.earliest_retained or "-",
@@ -171,7 +166,7 @@ def archive(
         ),
     ] = 30,
     dry_run: DryRun = False,
-    lock: LockOption = Lock.AUTO,
+    lock: LockOption = "auto",
     output: OutputOption = Output.TEXT,
     storage_option: StorageOption = None,
     index: IndexOption = None,
@@ -196,7 +191,7 @@ def rollback(
         ),
     ] = None,
     dry_run: DryRun = False,
-    lock: LockOption = Lock.AUTO,
+    lock: LockOption = "auto",
     output: OutputOption = Output.TEXT,
     storage_option: StorageOption = None,
     index: IndexOption = None,
@@ -236,7 +231,7 @@ def savepoint(
     ] = "",
     delete: Annotated[bool, typer.Option("--delete", help="Remove the savepoint.")] = False,
     dry_run: DryRun = False,
-    lock: LockOption = Lock.AUTO,
+    lock: LockOption = "auto",
     output: OutputOption = Output.TEXT,
     storage_option: StorageOption = None,
     index: IndexOption = None,
@@ -258,7 +253,7 @@ def restore(
     table: TableArgument,
     instant: Annotated[str, typer.Argument(metavar="SAVEPOINT", help="Instant of the savepoint.")],
     dry_run: DryRun = False,
-    lock: LockOption = Lock.AUTO,
+    lock: LockOption = "auto",
     output: OutputOption = Output.TEXT,
     storage_option: StorageOption = None,
     index: IndexOption = None,

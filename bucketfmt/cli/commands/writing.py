@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
-from enum import Enum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -29,8 +28,8 @@ from bucketfmt.cli.progress import shown_progress
 from bucketfmt.cli.render import console, print_facts
 from bucketfmt.cli.row_files import FileFormat, open_row_files
 from bucketfmt.progress import Progress, ProgressCallback
-from bucketfmt.report.texts import size_text
 from bucketfmt.rows.filters import FilterLike
+from bucketfmt.texts import size_text
 
 __all__ = [
     "CodecOption",
@@ -51,55 +50,25 @@ __all__ = [
 app = typer.Typer()
 
 
-class Lock(str, Enum):
-    """The lock of the table's writers."""
+Lock = Literal["auto", "storage", "filesystem", "process"]
+"""The lock of the table's writers."""
 
-    AUTO = "auto"
-    STORAGE = "storage"
-    FILESYSTEM = "filesystem"
-    PROCESS = "process"
+Concurrency = Literal["optimistic", "non_blocking"]
+"""How two writes to one bucket at the same time end."""
 
+ParquetCodec = Literal["zstd", "snappy", "gzip", "none"]
+"""The compression of parquet files."""
 
-class Concurrency(str, Enum):
-    """How two writes to one bucket at the same time end."""
+LogFormat = Literal["avro", "parquet"]
+"""The format of the rows in log files."""
 
-    OPTIMISTIC = "optimistic"
-    NON_BLOCKING = "non_blocking"
+Missing = Literal["error", "null", "keep"]
+"""What to store in columns that rows lack."""
 
-
-class ParquetCodec(str, Enum):
-    """The compression of parquet files."""
-
-    ZSTD = "zstd"
-    SNAPPY = "snappy"
-    GZIP = "gzip"
-    NONE = "none"
-
-
-class LogFormat(str, Enum):
-    """The format of the rows in log files."""
-
-    AVRO = "avro"
-    PARQUET = "parquet"
-
-
-class Missing(str, Enum):
-    """What to store in columns that rows lack."""
-
-    ERROR = "error"
-    NULL = "null"
-    KEEP = "keep"
-
-
-class RowsOperation(str, Enum):
-    """What a write does with its rows."""
-
-    UPSERT = "upsert"
-    INSERT = "insert"
-    BULK_INSERT = "bulk_insert"
-    INSERT_OVERWRITE = "insert_overwrite"
-    INSERT_OVERWRITE_TABLE = "insert_overwrite_table"
-
+RowsOperation = Literal[
+    "upsert", "insert", "bulk_insert", "insert_overwrite", "insert_overwrite_table"
+]
+"""What a write does with its rows."""
 
 LockOption = Annotated[Lock, typer.Option("--lock", help="The lock of all writers of the table.")]
 ConcurrencyOption = Annotated[
@@ -166,7 +135,7 @@ def upsert(
     files: Files,
     operation: Annotated[
         RowsOperation, typer.Option("--operation", help="What to do with the rows.")
-    ] = RowsOperation.UPSERT,
+    ] = "upsert",
     format_: FormatOption = FileFormat.AUTO,
     idempotency_key: Annotated[
         str | None,
@@ -175,14 +144,14 @@ def upsert(
         ),
     ] = None,
     evolve: EvolveOption = False,
-    missing: MissingOption = Missing.ERROR,
+    missing: MissingOption = "error",
     commit_metadata: CommitMetadataOption = None,
     codec: CodecOption = None,
-    log_format: LogFormatOption = LogFormat.AVRO,
+    log_format: LogFormatOption = "avro",
     dry_run: DryRun = False,
-    lock: LockOption = Lock.AUTO,
+    lock: LockOption = "auto",
     services: ServicesOption = True,
-    concurrency: ConcurrencyOption = Concurrency.OPTIMISTIC,
+    concurrency: ConcurrencyOption = "optimistic",
     drop_metadata_table: MetadataTableOption = False,
     output: OutputOption = Output.TEXT,
     storage_option: StorageOption = None,
@@ -196,18 +165,18 @@ def upsert(
         print_plan(_plan(opened, files, format_), output)
         return
     options = _arguments(commit_metadata, codec, log_format)
-    options["evolve"], options["missing"] = evolve, missing.value
+    options["evolve"], options["missing"] = evolve, missing
     if idempotency_key is not None:
         options["idempotency_key"] = idempotency_key
     with shown_progress("opening") as progress:
         if progress is not None:
             options["progress"] = progress
-        alike = missing is Missing.KEEP
+        alike = missing == "keep"
         rows = _counting(open_row_files(files, format_, opened.schema, alike=alike), progress)
-        if operation is RowsOperation.INSERT_OVERWRITE_TABLE:
+        if operation == "insert_overwrite_table":
             result = opened.insert_overwrite(rows, table=True, **options)
         else:
-            result = getattr(opened, operation.value)(rows, **options)
+            result = getattr(opened, operation)(rows, **options)
     print_result(result, output)
 
 
@@ -225,11 +194,11 @@ def delete(
     ] = None,
     commit_metadata: CommitMetadataOption = None,
     codec: CodecOption = None,
-    log_format: LogFormatOption = LogFormat.AVRO,
+    log_format: LogFormatOption = "avro",
     dry_run: DryRun = False,
-    lock: LockOption = Lock.AUTO,
+    lock: LockOption = "auto",
     services: ServicesOption = True,
-    concurrency: ConcurrencyOption = Concurrency.OPTIMISTIC,
+    concurrency: ConcurrencyOption = "optimistic",
     drop_metadata_table: MetadataTableOption = False,
     output: OutputOption = Output.TEXT,
     storage_option: StorageOption = None,
@@ -263,8 +232,8 @@ def open_to_write(
     table: str,
     storage_option: list[str] | None,
     index: str | None,
-    lock: Lock = Lock.AUTO,
-    concurrency: Concurrency = Concurrency.OPTIMISTIC,
+    lock: Lock = "auto",
+    concurrency: Concurrency = "optimistic",
     drop_metadata_table: bool = False,
     services: bool = False,
 ) -> bucketfmt.Table:
@@ -274,8 +243,8 @@ def open_to_write(
         storage_options=parse_storage_options(storage_option) or None,
         index=parse_index(index) if index else None,
         writer=bucketfmt.WriterConfig(
-            lock=lock.value,
-            concurrency=concurrency.value,
+            lock=lock,
+            concurrency=concurrency,
             metadata_table="drop" if drop_metadata_table else "sync",
             services=bucketfmt.Services() if services else None,
         ),
@@ -287,8 +256,8 @@ def _arguments(
 ) -> bucketfmt.WriteArguments:
     return {
         "commit_metadata": dict(parse_pair("--commit-metadata", t) for t in commit_metadata or ()),
-        "codec": None if codec is None else codec.value,
-        "log_format": log_format.value,
+        "codec": codec,
+        "log_format": log_format,
     }
 
 
