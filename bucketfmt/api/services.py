@@ -61,8 +61,8 @@ class MaintainedTable(WritableTable):
         Raises:
             ConflictError: another process is executing the pending compaction.
             CorruptError: a file of the compaction is missing or damaged.
-            UnsupportedError: the table has a metadata table, or tables of this kind cannot be
-                written.
+            UnsupportedError: tables of this kind cannot be written, or the table has a metadata
+                table and the writer is set to refuse such tables.
             LockTimeoutError: the table lock could not be acquired.
             CommitUnknownError: the store failed, and the commit may have taken effect.
         """
@@ -112,8 +112,8 @@ class MaintainedTable(WritableTable):
 
         Raises:
             ValueError: `retain` is not positive, or the policy is unknown.
-            UnsupportedError: the table has a metadata table, or tables of this kind cannot be
-                written.
+            UnsupportedError: tables of this kind cannot be written, or the table has a metadata
+                table and the writer is set to refuse such tables.
             LockTimeoutError: the table lock could not be acquired.
         """
         check_bool("dry_run", dry_run)
@@ -139,7 +139,8 @@ class MaintainedTable(WritableTable):
 
         Raises:
             ValueError: `min_commits` is less than 1, or greater than `max_commits`.
-            UnsupportedError: the table has a metadata table.
+            UnsupportedError: the table has a metadata table and the writer is set to refuse such
+                tables.
             CorruptError: an instant, or the archived timeline, is damaged.
             LockTimeoutError: the table lock could not be acquired.
         """

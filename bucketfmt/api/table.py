@@ -59,7 +59,8 @@ class Table(ResizableTable):
             ConflictError: the write has a savepoint; the write is not the newest; a compaction or a
                 clean came after the write; all earlier writes are archived, so that the write marks
                 the end of the archive; a writer is at work; or a restore is not finished.
-            UnsupportedError: the table has a metadata table.
+            UnsupportedError: the table has a metadata table and the writer is set to refuse such
+                tables.
             LockTimeoutError: the table lock could not be acquired.
         """
         if instant is None:
@@ -134,7 +135,8 @@ class Table(ResizableTable):
             ConflictError: there is a later savepoint; a writer is at work; another restore is not
                 finished; or a write to take back was archived.
             CorruptError: files of the savepoint are missing.
-            UnsupportedError: the table has a metadata table.
+            UnsupportedError: the table has a metadata table and the writer is set to refuse such
+                tables.
             LockTimeoutError: the table lock could not be acquired.
         """
         check_text("savepoint", savepoint)

@@ -180,8 +180,8 @@ class WritableTable(ReadableTable):
             CorruptError: a bucket has two file groups.
             ConflictError: other writers wrote to the same buckets, in every try.
             LockTimeoutError: the table lock could not be acquired.
-            UnsupportedError: the table has a metadata table, or tables of this kind cannot be
-                written.
+            UnsupportedError: tables of this kind cannot be written, or the table has a metadata
+                table and the writer is set to refuse such tables.
             CommitUnknownError: the store failed, and the commit may have taken effect.
         """
         return self._writer.write_rows(WriteOperation.UPSERT, data, _options(options))
@@ -297,8 +297,8 @@ class WritableTable(ReadableTable):
             SchemaError: rows of these columns do not fit the table.
             IndexUnknownError: the index is unknown.
             LockTimeoutError: the table lock could not be acquired.
-            UnsupportedError: the table has a metadata table, or tables of this kind cannot be
-                written.
+            UnsupportedError: tables of this kind cannot be written, or the table has a metadata
+                table and the writer is set to refuse such tables.
         """
         if operation not in get_args(StartedOperation):
             known = ", ".join(get_args(StartedOperation))

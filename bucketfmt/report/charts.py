@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bucketfmt.report.texts import instant_text, seconds_of
 from bucketfmt.resize.growth import SizeAt
+from bucketfmt.texts import instant_text, seconds_of
 
 __all__ = ["Bars", "Curve", "SizeBin", "count_sizes", "draw_bars", "draw_curve"]
 

@@ -15,7 +15,9 @@ from bucketfmt.report.charts import Bars, Curve, SizeBin, count_sizes, draw_bars
 from bucketfmt.report.contents import ReportContents
 from bucketfmt.report.heat_map import HeatMap, Shape, draw_levels, plan_shape
 from bucketfmt.report.sheets import Sheet, make_file_groups, make_instants, make_partitions
-from bucketfmt.report.texts import (
+from bucketfmt.report.timeline_picture import TimelinePicture, draw_timeline
+from bucketfmt.resize.advice import Recommendation
+from bucketfmt.texts import (
     count_text,
     counted_text,
     duration_text,
@@ -25,8 +27,6 @@ from bucketfmt.report.texts import (
     seconds_of,
     size_text,
 )
-from bucketfmt.report.timeline_picture import TimelinePicture, draw_timeline
-from bucketfmt.resize.advice import Recommendation
 
 __all__ = ["Page", "Tile", "make_page"]
 

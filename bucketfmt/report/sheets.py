@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 
 from bucketfmt.report.bucket_grid import BucketGrid
 from bucketfmt.report.charts import Bars, draw_bars
-from bucketfmt.report.texts import count_text, ratio_text, size_text, visible_text
 from bucketfmt.resize.advice import BucketAdvice
+from bucketfmt.texts import count_text, ratio_text, size_text, visible_text
 
 __all__ = ["Column", "Sheet", "make_file_groups", "make_instants", "make_partitions"]
 

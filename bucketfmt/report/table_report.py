@@ -21,7 +21,7 @@ import msgspec
 from bucketfmt.extras import of_extra
 from bucketfmt.process import cached_property
 from bucketfmt.report.contents import ReportContents
-from bucketfmt.report.texts import count_text, counted_text, size_text, visible_text
+from bucketfmt.texts import count_text, counted_text, size_text, visible_text
 
 if TYPE_CHECKING:
     from jinja2 import Environment

@@ -9,7 +9,7 @@ from itertools import pairwise
 from statistics import median
 from typing import Any
 
-from bucketfmt.report.texts import duration_text, instant_text, seconds_of
+from bucketfmt.texts import duration_text, instant_text, seconds_of
 
 __all__ = ["Gap", "Lane", "TimelinePicture", "draw_timeline"]
 

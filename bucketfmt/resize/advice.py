@@ -22,6 +22,7 @@ from bucketfmt.index.model import BucketIndex
 from bucketfmt.location.find_index import IndexFinder
 from bucketfmt.resize.growth import Growth, measure_growth
 from bucketfmt.snapshot.snapshot import Snapshot
+from bucketfmt.texts import size_text
 from bucketfmt.timeline.history import list_archive_files
 
 __all__ = [
@@ -314,8 +315,8 @@ def _advise_logs(
     if not total or logs < total * _LOG_SHARE_MAX:
         return []
     reason = (
-        f"{logs / total:.0%} of the files' {_size(total)} are logs, which readers merge each time "
-        "and whose size says little of the rows; compact first, and ask again"
+        f"{logs / total:.0%} of the files' {size_text(total)} are logs, which readers merge each "
+        "time and whose size says little of the rows; compact first, and ask again"
     )
     return [Recommendation("compact", reason, _command(figures, "compact"))]
 
@@ -347,9 +348,9 @@ def _advise_buckets(figures: TableFigures, plan: BucketAdvice) -> list[Recommend
     largest = max(plan.partitions, key=lambda each: each.expected_bytes)
     until = f"in {plan.horizon_days} days" if plan.measured_days is not None else "now"
     basis = (
-        f"partition {largest.partition_path!r} has {_size(largest.bytes)}, "
-        f"{_size(largest.expected_bytes)} {until}, of which {largest.suggested} buckets get at "
-        f"most {_size(plan.target_bytes)} each"
+        f"partition {largest.partition_path!r} has {size_text(largest.bytes)}, "
+        f"{size_text(largest.expected_bytes)} {until}, of which {largest.suggested} buckets get at "
+        f"most {size_text(plan.target_bytes)} each"
     )
     if figures.index is None:
         return [_migrate(figures, plan, basis)]
@@ -423,8 +424,9 @@ def _resize(figures: TableFigures, plan: BucketAdvice) -> Recommendation:
     split = sum(size > _SPLIT_ABOVE * plan.target_bytes for size in sizes)
     merge = sum(size < _MERGE_BELOW * plan.target_bytes for size in sizes)
     reason = (
-        f"{split} of {len(sizes)} buckets are above {_size(_SPLIT_ABOVE * plan.target_bytes)} and "
-        f"{merge} below {_size(_MERGE_BELOW * plan.target_bytes)}, where a ring splits and merges"
+        f"{split} of {len(sizes)} buckets are above {size_text(_SPLIT_ABOVE * plan.target_bytes)} "
+        f"and {merge} below {size_text(_MERGE_BELOW * plan.target_bytes)}, where a ring splits and "
+        "merges"
     )
     if not split and 2 * merge <= len(sizes):
         return Recommendation("keep", reason)
@@ -434,7 +436,3 @@ def _resize(figures: TableFigures, plan: BucketAdvice) -> Recommendation:
 def _command(figures: TableFigures, what: str) -> str:
     verb, _, rest = what.partition(" ")
     return f"bucketfmt {verb} {shlex.quote(figures.uri)} {rest} --dry-run".replace("  ", " ")
-
-
-def _size(size: float) -> str:
-    return f"{size / (1 << 30):.1f} GiB" if size >= 1 << 30 else f"{size / _MIB:.1f} MiB"

@@ -12,6 +12,7 @@ LAYERS = [
     {"arguments", "errors", "extras", "facts"},
     {"limits", "process", "progress"},
     {"format"},
+    {"texts"},
     {"rows"},
     {"storage"},
     {"timeline"},

@@ -13,7 +13,7 @@ from playwright.sync_api import Locator, Page
 import bucketfmt as bf
 from bucketfmt.check.report import Finding
 from bucketfmt.report.table_report import TableReport
-from bucketfmt.report.texts import size_text
+from bucketfmt.texts import size_text
 from tests.report.conftest import OpenPage
 from tests.report.made import HOT, instant, made_contents
 

@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 from bucketfmt.report.bucket_grid import BucketGrid, make_bucket_grid
 from bucketfmt.report.charts import count_sizes, draw_bars, draw_curve
 from bucketfmt.report.heat_map import LEVELS, draw_levels, plan_shape
-from bucketfmt.report.texts import (
+from bucketfmt.report.timeline_picture import draw_timeline, find_gaps
+from bucketfmt.resize.growth import SizeAt
+from bucketfmt.texts import (
     count_text,
     duration_text,
     instant_text,
@@ -22,8 +24,6 @@ from bucketfmt.report.texts import (
     size_text,
     visible_text,
 )
-from bucketfmt.report.timeline_picture import draw_timeline, find_gaps
-from bucketfmt.resize.growth import SizeAt
 from tests.report.made import instant, made_contents
 
 SCHEMA = made_contents(1, 2).file_groups.schema

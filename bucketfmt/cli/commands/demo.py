@@ -18,8 +18,8 @@ from bucketfmt.cli.demo_resize import show_resizing
 from bucketfmt.cli.render import console, print_facts, print_table
 from bucketfmt.format.names.layout import METADATA_FOLDER
 from bucketfmt.index.skew import measure_skew
-from bucketfmt.report.texts import size_text
 from bucketfmt.table.describe import describe_table
+from bucketfmt.texts import size_text
 
 __all__ = ["demo"]
 

@@ -28,10 +28,10 @@ from bucketfmt.cli.render import (
 )
 from bucketfmt.cli.wording import in_shell_words
 from bucketfmt.index.skew import Skew, measure_skew
-from bucketfmt.report.texts import size_text
 from bucketfmt.resize.advice import TARGET_BYTES, BucketAdvice
 from bucketfmt.table.describe import describe_table
 from bucketfmt.table.inspect import Inspect
+from bucketfmt.texts import size_text
 
 __all__ = ["buckets", "describe", "files", "history"]
 

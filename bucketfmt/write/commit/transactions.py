@@ -93,7 +93,8 @@ class Transactions(WritableTable):
             action: commit, deltacommit or replacecommit.
 
         Raises:
-            UnsupportedError: the table has a metadata table, which would not know of the commit.
+            UnsupportedError: the table has a metadata table and the writer is set to refuse such
+                tables.
             LockTimeoutError: the table lock could not be acquired.
             ConflictError: a restore was begun and not finished.
         """
@@ -159,7 +160,8 @@ class Transactions(WritableTable):
         """Hold the table lock, for what takes instants back. `begins` as of `locked`.
 
         Raises:
-            UnsupportedError: the table has a metadata table, which would not know of it.
+            UnsupportedError: the table has a metadata table and the writer is set to refuse such
+                tables.
             LockTimeoutError: the table lock could not be acquired.
         """
         with self.locked(begins=begins) as table:
@@ -171,7 +173,8 @@ class Transactions(WritableTable):
         """Hold the table lock, once what dead writers left is removed. `begins` as of `locked`.
 
         Raises:
-            UnsupportedError: the table has a metadata table, which would not know of a change.
+            UnsupportedError: the table has a metadata table and the writer is set to refuse such
+                tables.
             LockTimeoutError: the table lock could not be acquired.
             ConflictError: a restore was begun and not finished.
         """
