@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import io
 import re
 import subprocess
 import sys
+import tarfile
+from pathlib import Path
 from typing import Any
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
 
 from bucketfmt.check.catalogue import CATALOGUE
 from bucketfmt.cli.wording import in_shell_words
 
+_PACKED = Path(__file__).parents[1] / "bucketfmt/cli/commands/demo_table.tar.xz"
 _LOSS = "Until then rows may be lost or wrong."
 _NO_LOSS = "No rows are lost or wrong by it."
 _DUMP = re.compile(r"^```hexdump (\S+)$", re.MULTILINE)
@@ -28,6 +35,25 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     if "{{ findings }}" in markdown:
         markdown = markdown.replace("{{ findings }}", findings())
     return _DUMP.sub(r'```text title="\1"', markdown)
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the table that Getting started has readers download."""
+    files.append(File.generated(config, "downloads/trips.tar.xz", content=packed_table()))
+    return files
+
+
+def packed_table() -> bytes:
+    """Return the table of `bucketfmt demo`, packed as a folder `trips`."""
+    packed = io.BytesIO()
+    with tarfile.open(_PACKED) as table, tarfile.open(fileobj=packed, mode="w:xz") as archive:
+        for entry in table:
+            folder, _, inner = entry.name.partition("/")
+            if folder != "_expected":  # the rows that Hudi read, for the tests
+                content = table.extractfile(entry)
+                entry.name = f"trips/{inner}".rstrip("/")
+                archive.addfile(entry, content)
+    return packed.getvalue()
 
 
 def command_line() -> str:

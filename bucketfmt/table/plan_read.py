@@ -55,6 +55,9 @@ class ScanPlan:
             f"{self.partitions_pruned} partitions and {pruned} file groups"
         )
 
+    def __repr__(self) -> str:
+        return f"<bucketfmt.ScanPlan: {self}>"
+
 
 def plan_partitions(
     partitions: Iterable[str], config: TableConfig, schema: pa.Schema, row_filter: Filter | None

@@ -13,9 +13,9 @@ from typer.main import get_command
 from bucketfmt.check.catalogue import CATALOGUE
 from bucketfmt.cli.app import app
 from tests.docs.conftest import ROOT
+from tests.docs.pages import FENCE
 
 DOCS = ROOT / "docs"
-FENCE = re.compile(r"^( *)```(\w*)[^\n]*\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
 BLOCK = re.compile(r"<pre[^>]*>(.*?)</pre>", re.DOTALL)
 
 
@@ -92,7 +92,14 @@ def test_pictures_and_downloads_are_there(site: Path) -> None:
     assert found > 5
 
 
-def test_search_finds_findings(site: Path) -> None:
+def test_search_finds_messages_and_findings(site: Path) -> None:
     index = json.loads((site / "search/search_index.json").read_text())["docs"]
-    titles = {entry["title"] for entry in index}
+    titles = {text_of(entry["title"]) for entry in index}
     assert {f"{kind.id}: {kind.title}" for kind in CATALOGUE.values()} <= titles
+    messages = re.findall(r"^### (.*)$", (DOCS / "troubleshooting.md").read_text(), re.MULTILINE)
+    assert len(messages) > 25
+    assert {message.replace("`", "") for message in messages} <= titles
+    texts = [text_of(entry["text"]) for entry in index if "troubleshooting" in entry["location"]]
+    assert any(
+        "found during the BucketStreamWriteFunction index bootstrap" in text for text in texts
+    )
