@@ -381,7 +381,8 @@ class ConsistentHashingIndex(BucketIndex):
 
         By default Hudi has the initial number for both, and so never resizes.
         """
-        return self.min_buckets or self.num_buckets, self.max_buckets or limits.ring_nodes_max
+        most = min(self.max_buckets or limits.ring_nodes_max, limits.ring_nodes_max)
+        return self.min_buckets or self.num_buckets, most
 
     def properties(self, record_key_fields: Sequence[str]) -> dict[str, str]:
         """Return the engine, the hash fields and the numbers that are given."""

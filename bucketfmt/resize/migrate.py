@@ -44,7 +44,7 @@ from bucketfmt.resize.plan_migrate import (
     plan_steps,
     preview_migration,
 )
-from bucketfmt.resize.plan_rewrite import rescale_operation
+from bucketfmt.resize.plan_rewrite import check_new_number, rescale_operation
 from bucketfmt.resize.rehash import slices_to_divide
 from bucketfmt.resize.rewrite import (
     OvertakenError,
@@ -178,6 +178,8 @@ class Migrator(BucketService):
             raise ValueError("extendible hashing is for new tables; give another index")
         if migration.key_encoding is not None:
             _check_key_encoding(config, migration)
+        for path in snapshot.partitions:
+            check_new_number(path, index.num_buckets_of(path, state.limits))
         Basis(snapshot, self._finder, index=index)
         self._find_encoding(snapshot, migration)
         check_nothing_pending(state)

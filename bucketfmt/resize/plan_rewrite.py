@@ -12,7 +12,10 @@ from bucketfmt.format.timeline.write_operation import WriteOperation
 from bucketfmt.index.layout import BucketLayout
 from bucketfmt.snapshot.files import FileSlice
 
-__all__ = ["RewriteStep", "measure_steps", "rescale_operation"]
+__all__ = ["RewriteStep", "check_new_number", "measure_steps", "rescale_operation"]
+
+_NEW_BUCKETS_MAX = 1 << 20
+"""Of a partition: each is a file group of the commit, which is planned and named in memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +39,20 @@ class RewriteStep:
     buckets: tuple[int, ...]
     sort_by: tuple[str, ...] = ()
     empty_groups: tuple[str, ...] = ()
+
+
+def check_new_number(partition_path: str, num_buckets: int) -> None:
+    """Refuse to give a partition with rows more buckets than one commit may make.
+
+    Raises:
+        ValueError: the number.
+    """
+    if num_buckets > _NEW_BUCKETS_MAX:
+        partition = f"partition {partition_path!r}" if partition_path else "the table"
+        raise ValueError(
+            f"{partition} cannot get {num_buckets:,} buckets in one commit, which makes a file "
+            f"group of each: give at most {_NEW_BUCKETS_MAX:,}"
+        )
 
 
 def rescale_operation(table_version: int) -> WriteOperation:

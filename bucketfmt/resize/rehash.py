@@ -15,7 +15,7 @@ from bucketfmt.index.model import as_bucket_index
 from bucketfmt.progress import ProgressCallback
 from bucketfmt.resize.bucket_service import BucketService
 from bucketfmt.resize.plan_rehash import RehashPreview, plan_rehash, preview_rehash
-from bucketfmt.resize.plan_rewrite import RewriteStep, rescale_operation
+from bucketfmt.resize.plan_rewrite import RewriteStep, check_new_number, rescale_operation
 from bucketfmt.resize.rewrite import (
     RewritePlan,
     StartedRewrite,
@@ -110,9 +110,17 @@ def _plan(before: int, after: int, instant: str, basis: Basis) -> RewritePlan:
 
 
 def _plan_steps(basis: Basis, after: int) -> list[RewriteStep]:
-    """Return the steps of a rehash, once nothing speaks against it. Errors: `slices_to_divide`."""
+    """Return the steps of a rehash, once nothing speaks against it.
+
+    Raises:
+        ConflictError: a compaction or a clustering is pending.
+        UnsupportedError: non-blocking writers share file groups.
+        ValueError: more buckets than one commit may make.
+    """
     snapshot = basis.snapshot
     check_nothing_pending(snapshot.state)
+    for path in snapshot.partitions:
+        check_new_number(path, after)
     slices = slices_to_divide(snapshot, snapshot.partitions)
     layouts = {path: basis.finder.layout(snapshot, path) for path in snapshot.partitions or ("",)}
     rehashed = {path: layout.rehashed(after) for path, layout in layouts.items()}

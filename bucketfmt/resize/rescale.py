@@ -22,7 +22,7 @@ from bucketfmt.progress import ProgressCallback
 from bucketfmt.resize.bucket_service import BucketService
 from bucketfmt.resize.plan_rehash import plan_rehash
 from bucketfmt.resize.plan_rescale import RescalePreview, plan_rules, preview_rescale
-from bucketfmt.resize.plan_rewrite import RewriteStep
+from bucketfmt.resize.plan_rewrite import RewriteStep, check_new_number
 from bucketfmt.resize.rehash import slices_to_divide
 from bucketfmt.resize.rewrite import (
     RewritePlan,
@@ -161,6 +161,7 @@ def _plan(basis: Basis, before: BucketIndex, after: PartitionBucketIndex) -> _Pl
         ConflictError: a compaction or a clustering is pending.
         IndexUnknownError: the index is not proved for a partition.
         UnsupportedError: non-blocking writers share file groups, or a path cannot be matched.
+        ValueError: more buckets than one commit may make.
     """
     snapshot = basis.snapshot
     limits = snapshot.state.limits
@@ -174,6 +175,7 @@ def _plan(basis: Basis, before: BucketIndex, after: PartitionBucketIndex) -> _Pl
     layouts: dict[str, BucketLayout] = {}
     rescaled: dict[str, BucketLayout] = {}
     for path in changed:
+        check_new_number(path, numbers[path][1])
         layouts[path] = basis.finder.layout(snapshot, path)
         rescaled[path] = layouts[path].rehashed(numbers[path][1])
     steps = plan_rehash(slices, layouts.__getitem__, rescaled.__getitem__)

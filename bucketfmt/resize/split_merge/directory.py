@@ -73,6 +73,7 @@ class DirectoryResizer(BucketService):
             UnsupportedError: the table is of a kind that is not written.
             IndexUnknownError: the index is not proved for a partition.
             CorruptError: a directory is damaged, or does not lead to a file group.
+            LimitError: more buckets than a directory may have (`Limits.directory_depth_max`).
             LockTimeoutError: the table lock could not be acquired.
         """
         if not self._planned(lambda basis: _plan_groups(basis, limits, partitions)):
@@ -133,6 +134,7 @@ def _plan_groups(
     if limits.split != MiddleSplit() or limits.sort_by:
         raise ValueError("buckets of a directory are split by bits; leave split and sort_by out")
     limits = limits.within(index.resize_bounds(state.limits))
+    state.limits.check("directory_depth_max", ((limits.max_buckets or 1) - 1).bit_length())
     unknown = sorted(set(partitions or ()) - set(snapshot.partitions))
     if unknown:
         raise ValueError(f"the table has no partition {unknown[0]!r}")

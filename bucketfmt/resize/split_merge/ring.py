@@ -40,7 +40,11 @@ from bucketfmt.resize.split_merge.plan_ring import (
     to_clustering_plan,
 )
 from bucketfmt.resize.split_merge.resize_limits import ResizeLimits, ResizePreview
-from bucketfmt.resize.split_merge.started_resize import StartedResize, load_slices
+from bucketfmt.resize.split_merge.started_resize import (
+    StartedResize,
+    find_new_rings,
+    load_slices,
+)
 from bucketfmt.rows.parquet.parquet_chunks import Codec
 from bucketfmt.slices.merged_keys import merged_keys
 from bucketfmt.snapshot.committed_logs import without_uncommitted_logs
@@ -97,6 +101,7 @@ class RingResizer(BucketService):
                 being resized.
             UnsupportedError: the table has no rings, or is of a kind that is not written.
             CorruptError: a ring is damaged, or a file slice is on no node.
+            LimitError: more buckets than a ring may have (`Limits.ring_nodes_max`).
             LockTimeoutError: the table lock could not be acquired.
         """
 
@@ -175,6 +180,7 @@ class RingResizer(BucketService):
                 return None
             instant, plan, changes = found
             time = instant.requested_time
+            self._planned(lambda basis: find_new_rings(basis.snapshot.state, changes))
             heartbeat = owner.heartbeats.start(time)
             with heartbeat.stopped_on_error():
                 if instant.state is State.REQUESTED:
@@ -283,6 +289,7 @@ def _plan(
     snapshot = basis.snapshot
     state = snapshot.state
     limits = limits.within(_bounds(basis))
+    state.limits.check("ring_nodes_max", limits.max_buckets or 0)
     if state.timeline.pending.of("logcompaction").instants:
         raise ConflictError("a log compaction is pending; let Hudi finish it, then try again")
     clusterings = load_pending_clusterings(state.store, state.config, state.timeline, state.limits)

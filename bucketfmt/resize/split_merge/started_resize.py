@@ -44,7 +44,7 @@ from bucketfmt.write.services.planned_slices import (
     to_operation,
 )
 
-__all__ = ["StartedResize", "load_slices"]
+__all__ = ["StartedResize", "find_new_rings", "load_slices"]
 
 _T = TypeVar("_T")
 
@@ -128,8 +128,8 @@ class StartedResize(StartedWork):
         with self._pending.table.locked() as table:
             table.load_timeline()
             basis = self._planned(lambda basis: basis)  # with the columns of now
-            for path, change in sorted(self._changes.items()):
-                put_ring(table.store, change.apply(_load_ring(basis.snapshot.state, path)))
+            for ring in find_new_rings(basis.snapshot.state, self._changes).values():
+                put_ring(table.store, ring)
             metadata = self._metadata(basis, written)
             done = self._pending.complete(table, metadata)
         for path in sorted(self._changes):
@@ -155,6 +155,18 @@ class StartedResize(StartedWork):
         # While it may be published yet, nobody may begin it again.
         if not isinstance(error, CommitUnknownError):
             self.abandon()
+
+
+def find_new_rings(
+    state: TableState, changes: Mapping[str, RingChange]
+) -> dict[str, HashingMetadata]:
+    """Return the rings that partitions get, in the order of their paths.
+
+    Raises:
+        CorruptError: a partition has no hashing metadata, or the plan is of another ring.
+        ConflictError: the ring of a partition was changed since the plan.
+    """
+    return {path: changes[path].apply(_load_ring(state, path)) for path in sorted(changes)}
 
 
 def _load_ring(state: TableState, partition_path: str) -> HashingMetadata:
@@ -187,9 +199,10 @@ def _load_steps(
     slices = {(each.partition_path, each.file_id): each for each in found}
     params = plan.strategy.strategy_params if plan.strategy is not None else {}
     columns = tuple(filter(None, params.get(SORT_COLUMNS, "").split(",")))
+    rings = find_new_rings(state, changes)
     steps = []
     for path, change in sorted(changes.items()):
-        nodes = change.apply(_load_ring(state, path)).nodes
+        nodes = rings[path].nodes
         layout = basis.finder.layout(snapshot, path)
         for group in change.groups:
             own = [slices[path, file_id] for file_id in group.file_ids if (path, file_id) in slices]

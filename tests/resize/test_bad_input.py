@@ -1,0 +1,116 @@
+"""Changes of buckets that cannot be: refused with the reason, before anything is written."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import bucketfmt as bf
+from tests.resize.test_resize_ring import LARGE, SMALL, filled
+from tests.write.models import SCHEMA, Model, made_once, rows
+
+_RINGS = ".hoodie/.bucket_index/consistent_hashing_metadata"
+
+
+@made_once
+def _simple(path: Path, _: int = 0) -> tuple[bf.Table, Model]:
+    table = bf.create(
+        path,
+        schema=SCHEMA,
+        record_key=["id"],
+        partition_by=["region"],
+        ordering=["ts"],
+        index=bf.SimpleBucketIndex(2),
+    )
+    table.upsert(rows(range(9), 1))
+    return table, Model()
+
+
+def _files(root: Path) -> dict[str, bytes]:
+    """Return all files but those of locks, which are taken to look."""
+    found = {path.relative_to(root).as_posix(): path for path in root.rglob("*") if path.is_file()}
+    return {name: path.read_bytes() for name, path in found.items() if "/.locks/" not in name}
+
+
+def _change_ring(root: Path, change: Callable[[list[dict[str, object]]], object]) -> None:
+    (path,) = (root / _RINGS / "us").glob("*.hashing_meta")
+    ring = json.loads(path.read_text())
+    change(ring["nodes"])
+    path.write_text(json.dumps(ring))
+
+
+_TOO_MANY = {"max_file_size": SMALL, "max_buckets": 1_000_001}
+
+
+@pytest.mark.parametrize(
+    ("act", "error", "message"),
+    [
+        (lambda t: t.rehash(0), ValueError, "1 to 99,999,999"),
+        (lambda t: t.rehash(1_048_577), ValueError, "'ap' cannot get 1,048,577 buckets"),
+        (lambda t: t.rescale("us,1048577"), ValueError, "'us' cannot get 1,048,577 buckets"),
+        (lambda t: t.migrate(bf.ConsistentHashingIndex(2)), ValueError, "MERGE_ON_READ"),
+        (lambda t: t.resize(), bf.UnsupportedError, "rehash for a simple bucket index"),
+    ],
+)
+def test_of_numbered_buckets(
+    tmp_path: Path, act: Callable[[bf.Table], object], error: type[Exception], message: str
+) -> None:
+    table, _ = _simple(tmp_path / "t")
+    before = _files(tmp_path / "t")
+    with pytest.raises(error, match=message):
+        act(table)
+    assert _files(tmp_path / "t") == before
+
+
+@pytest.mark.parametrize(
+    ("prepare", "act", "error", "message"),
+    [
+        (lambda _: None, lambda t: t.resize(**_TOO_MANY), bf.LimitError, "ring_nodes_max"),
+        (lambda _: None, lambda t: t.rehash(8), bf.UnsupportedError, "for a simple bucket index"),
+        (
+            lambda root: _change_ring(root, lambda nodes: nodes.pop(1)),
+            lambda t: t.resize(max_file_size=SMALL),
+            bf.CorruptError,
+            "on no node of the ring",
+        ),
+        (
+            lambda root: _change_ring(root, list.reverse),
+            lambda t: t.resize(max_file_size=SMALL),
+            bf.CorruptError,
+            "ascend strictly",
+        ),
+        (
+            lambda root: bf.open(root).schedule_resize(max_file_size=SMALL),
+            lambda t: t.schedule_resize(max_file_size=LARGE, partitions=["us"]),
+            bf.ConflictError,
+            "in the plan of",
+        ),
+        (
+            lambda root: (
+                bf.open(root).schedule_resize(max_file_size=SMALL),
+                shutil.rmtree(root / _RINGS / "us"),
+            ),
+            lambda t: t.resize(),
+            bf.CorruptError,
+            "without hashing metadata",
+        ),
+    ],
+    ids=["too many", "rehash", "a gap", "out of order", "planned", "no ring"],
+)
+def test_of_rings(
+    tmp_path: Path,
+    prepare: Callable[[Path], object],
+    act: Callable[[bf.Table], object],
+    error: type[Exception],
+    message: str,
+) -> None:
+    filled(tmp_path / "t")
+    prepare(tmp_path / "t")
+    before = _files(tmp_path / "t")
+    with pytest.raises(error, match=message):
+        act(bf.open(tmp_path / "t"))
+    assert _files(tmp_path / "t") == before
