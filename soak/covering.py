@@ -8,6 +8,7 @@ nearly all of them, and a seed that changes with the commit moves the choice abo
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from heapq import heapify, heappop, heapreplace
 from itertools import combinations
 from random import Random
 from typing import TypeVar
@@ -27,13 +28,22 @@ def cover(cases: Sequence[Case], seed: str, strength: int = 2) -> list[Case]:
         strength: How many values are taken together: with 2, every two values that some case has
             are in a chosen case; with 1, every value is; with 0, one case is chosen.
     """
+    if strength == 0:
+        return [Random(seed).choice(cases)] if cases else []  # noqa: S311  (a choice, no secret)
     order = list(range(len(cases)))
     Random(seed).shuffle(order)  # noqa: S311  (a choice, no secret)
     wanted = {at: values_of(cases[at], strength) for at in order}
     missing = frozenset[Values]().union(*wanted.values())
-    chosen = []
+    # What a case adds only gets less, so whoever is first after another look adds the most.
+    chosen, waiting = [], [(-len(wanted[at]), place, at) for place, at in enumerate(order)]
+    heapify(waiting)
     while missing:
-        best = max(order, key=lambda at: len(wanted[at] & missing))
+        promised, place, best = waiting[0]
+        added = len(wanted[best] & missing)
+        if added < -promised:
+            heapreplace(waiting, (-added, place, best))
+            continue
+        heappop(waiting)
         missing -= wanted[best]
         chosen.append(best)
     return [cases[at] for at in sorted(chosen)]

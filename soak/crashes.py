@@ -17,6 +17,7 @@ from soak.strikes import FAULTS, Tally, strike_recovery, strike_work
 from soak.works import KINDS, WORKS, Kind, Work
 
 __all__ = [
+    "RECOVERIES_SAMPLED",
     "Piece",
     "plan_pieces",
     "sample_pieces",
@@ -51,7 +52,7 @@ class Piece(NamedTuple):
         return kind, next(work for work in WORKS if work.name == self.work)
 
 
-_RECOVERIES_SAMPLED = (
+RECOVERIES_SAMPLED = (
     Piece("6-mor-simple", "upsert", 20),
     Piece("8-cow-simple", "upsert", 12),
     Piece("9-mor-ring", "upsert", 20),
@@ -89,7 +90,7 @@ def sample_pieces(seed: str) -> list[Piece]:
 
 def sample_recovery(seed: str) -> Piece:
     """Return the piece of which `make test` strikes who comes next."""
-    return Random(seed).choice(_RECOVERIES_SAMPLED)  # noqa: S311  (a choice, no secret)
+    return Random(seed).choice(RECOVERIES_SAMPLED)  # noqa: S311  (a choice, no secret)
 
 
 def strike_piece(piece: Piece) -> Tally:

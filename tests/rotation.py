@@ -8,17 +8,32 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from random import Random
+from typing import NamedTuple, TypeVar
 
 import pytest
 from hypothesis import settings
 
-from soak.covering import Case, cover
+from soak.covering import cover
 
 _ROOT = Path(__file__).parents[1]
+_ALL = sys.maxsize
+
+Drawn = TypeVar("Drawn")
+
+
+class _Group(NamedTuple):
+    """Cases of which some are chosen that cover the values of all."""
+
+    own: str
+    names: tuple[str, ...]
+    strength: int
+    among: str
+    one_of: int
 
 
 @cache
@@ -39,7 +54,7 @@ def examples(number: int) -> int:
     return max(1, number * settings().max_examples // 100)
 
 
-def thin(cases: Sequence[Case], drawn: str, one_of: int) -> list[Case]:
+def thin(cases: Sequence[Drawn], drawn: str, one_of: int) -> list[Drawn]:
     """Return one of so many cases: which ones, the seed says."""
     return list(cases[Random(drawn).randrange(min(one_of, len(cases))) :: one_of])
 
@@ -62,24 +77,29 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if config.getoption("--every-case") or any("[" in argument for argument in config.args):
         return
-    groups: dict[tuple[object, tuple[str, ...], int, int], dict[tuple[str, ...], pytest.Item]] = {}
+    groups: dict[_Group, dict[tuple[str, ...], pytest.Item]] = {}
     for item in items:
         marker = item.get_closest_marker("rotated")
         if marker is not None:
             names, case = zip(*_values_of(item), strict=True)
-            own, strength = "", 1
+            own, strength = item.nodeid.split("::")[0], 1
             if marker.args:
                 own, (strength,) = item.nodeid.split("[")[0], marker.args
             if "each" in marker.kwargs:
                 own += f" {dict(zip(names, case, strict=True))[marker.kwargs['each'] + '0']}"
-            if "among" in marker.kwargs:
-                own, names, strength = marker.kwargs["among"], (), 0
-            one_of = marker.kwargs.get("one_of", 1)
-            groups.setdefault((own or item.path, names, strength, one_of), {})[case] = item
-    left_out: set[pytest.Item] = set()
-    for (own, _, strength, one_of), group in groups.items():
-        taken = thin(cover(list(group), f"{seed()} {own}", strength), f"{seed()} {own}", one_of)
-        left_out |= {group[case] for case in group.keys() - set(taken)}
+            among = marker.kwargs.get("among", "")
+            one_of = marker.kwargs.get("one_of", _ALL if among else 1)
+            groups.setdefault(_Group(own, names, strength, among, one_of), {})[case] = item
+    covering: dict[tuple[object, ...], list[pytest.Item]] = {}
+    for group, cases in groups.items():
+        share = (group.among or group, group.one_of)
+        chosen = cover(list(cases), f"{seed()} {group.own}", group.strength)
+        covering.setdefault(share, []).extend(cases[case] for case in chosen)
+    taken: set[pytest.Item] = set()
+    for (sharing, one_of), found in covering.items():
+        drawn = sharing.own if isinstance(sharing, _Group) else sharing
+        taken.update(thin(found, f"{seed()} {drawn}", one_of))
+    left_out = {item for cases in groups.values() for item in cases.values()} - taken
     if left_out:
         config.hook.pytest_deselected(items=list(left_out))
         items[:] = [item for item in items if item not in left_out]

@@ -20,7 +20,7 @@ BROKEN_BY_HUDI = {"virtual_bulk": {"B001"}}
 """A bulk insert without meta columns makes one file group a task in each bucket."""
 
 
-@pytest.mark.rotated(1, one_of=3)
+@pytest.mark.rotated(1, one_of=4)
 @pytest.mark.parametrize(("version", "name"), GOLDEN)
 def test_table_is_clean(golden: Golden, version: str, name: str) -> None:
     root = golden(version, name)

@@ -308,6 +308,7 @@ def test_any_text_is_an_instant_or_a_value_error(text: str) -> None:
     assert instant.isdigit()
 
 
+@pytest.mark.rotated(1, one_of=3)
 @pytest.mark.parametrize(("version", "table"), GOLDEN)
 def test_every_timeline_hudi_wrote(version: str, table: str, golden) -> None:
     root: Path = golden(version, table)

@@ -70,6 +70,7 @@ def log_files(table: Path) -> Iterator[tuple[Path, LogFileName | None]]:
                 yield path, None
 
 
+@pytest.mark.rotated(1, one_of=3)
 @pytest.mark.parametrize(("version", "name"), GOLDEN)
 def test_every_log_file_of_hudi(golden: Golden, version: str, name: str) -> None:
     for path, log_name in log_files(golden(version, name)):

@@ -294,6 +294,7 @@ SIMPLE_BUCKETS = [
 ]
 
 
+@pytest.mark.rotated(1, one_of=3)
 @pytest.mark.rule("NAME-1", "NAME-3", "NAME-7")
 @pytest.mark.parametrize(("version", "table"), GOLDEN)
 def test_every_file_hudi_wrote(version: str, table: str, golden) -> None:

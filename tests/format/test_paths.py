@@ -287,6 +287,7 @@ def test_url_encoded_paths_read_back(columns, hive_style) -> None:
     assert parse_partition_path(path, fields, hive_style, True) == values
 
 
+@pytest.mark.rotated(1, one_of=3)
 @pytest.mark.parametrize(("version", "table"), GOLDEN)
 def test_every_path_hudi_wrote_passes(version: str, table: str, golden) -> None:
     root: Path = golden(version, table)

@@ -193,6 +193,7 @@ def test_incomplete_partition_metadata(data: bytes) -> None:
         decode_partition_metadata(data)
 
 
+@pytest.mark.rotated(1, one_of=3)
 @pytest.mark.rule("PROP-1", "PROP-4")
 @pytest.mark.parametrize(("version", "table"), GOLDEN)
 def test_every_properties_file_hudi_wrote(version: str, table: str, golden) -> None:

@@ -540,6 +540,7 @@ NAMES = {
 }
 
 
+@pytest.mark.rotated(1, one_of=3)
 @pytest.mark.parametrize(("version", "table"), GOLDEN)
 def test_every_table_and_metadata_table(version: str, table: str, golden) -> None:
     root: Path = golden(version, table)

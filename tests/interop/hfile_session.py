@@ -17,6 +17,7 @@ _SOURCES = Path(__file__).parent / "hfiles"
 _BUNDLE = "hudi-spark3.5-bundle_2.12"
 _FOLDERS = (".ivy2/jars", f".ivy2/cache/org.apache.hudi/{_BUNDLE}/jars", ".m2/repository")
 _SECONDS_MAX = 300
+_SHORT_LIFE = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
 
 @dataclass(frozen=True)
@@ -76,13 +77,15 @@ class HFileSession:
         self._class_path = f"{folder}:{bundle}:{spark}/jars/*"
         self._engine = engine
         sources = [str(_SOURCES / f"{name}.java") for name in ("HFileReaders", engine)]
-        command = ["javac", "-nowarn", "-proc:none", "-cp", self._class_path, "-d", str(folder)]
-        subprocess.run([*command, *sources], check=True, capture_output=True, timeout=_SECONDS_MAX)
+        options = [f"-J{option}" for option in _SHORT_LIFE]
+        options += ["-nowarn", "-proc:none", "-cp", self._class_path, "-d", str(folder)]
+        command = ["javac", *options, *sources]
+        subprocess.run(command, check=True, capture_output=True, timeout=_SECONDS_MAX)
 
     def ask(self, questions: Sequence[Sequence[str | Path]]) -> list[ReadByHudi | str]:
         """Return the answers: what was found, or the error. See HFileReaders.java."""
         lines = "".join(" ".join(map(str, question)) + "\n" for question in questions)
-        command = ["java", "-cp", self._class_path, "HFileReaders", self._engine]
+        command = ["java", *_SHORT_LIFE, "-cp", self._class_path, "HFileReaders", self._engine]
         done = subprocess.run(
             command, input=lines, capture_output=True, text=True, check=True, timeout=_SECONDS_MAX
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -18,6 +19,7 @@ from tests.interop.sides import Hudi, copying, serving_metadata_soon
 from tests.rotation import seed
 
 SEED = int(os.environ.get("JUDGE_SEED", "0"))
+INSTEAD = pytest.mark.rotated(among="plays, and tests with a JVM of their own")
 Turn = tuple[str, str, str, str]
 TURNS: list[Turn] = [
     (version, kind, play, "with a metadata table" if has_metadata_table else "without")
@@ -28,26 +30,36 @@ TURNS: list[Turn] = [
 ]
 
 
-def choose(seed: str) -> list[Turn]:
-    """Return the plays of a run: one in order of each version, another one, and a shape.
+IN_ORDER = [turn for turn in TURNS if turn[2:] == ("in order", "without")]
+SHAPES = [turn for turn in TURNS if turn[2] == "shapes"]
+OTHERS = [turn for turn in TURNS if turn not in IN_ORDER and turn not in SHAPES]
 
-    To play in order is to do everything. Others are chosen with each commit;
+
+def choose_in_order(seed: str) -> list[Turn]:
+    """Return a play in order, which is to do everything, of each version.
+
     `python -m tests.interop matrix` plays all in all.
     """
-    in_order = [turn for turn in TURNS if turn[2:] == ("in order", "without")]
-    shapes = [turn for turn in TURNS if turn[2] == "shapes"]
-    others = [turn for turn in TURNS if turn not in in_order and turn not in shapes]
-    chosen = cover(shapes, seed, strength=0) + cover(others, seed, strength=0)
-    for version in VERSIONS:
-        own = [turn for turn in in_order if turn[0] == version]
-        chosen += cover(own, f"{seed} {version}", strength=0)
-    return chosen
+    of_version = {v: [turn for turn in IN_ORDER if turn[0] == v] for v in VERSIONS}
+    return [turn for v in VERSIONS for turn in cover(of_version[v], f"{seed} {v}", strength=0)]
+
+
+def choose_others(seed: str) -> list[Turn]:
+    """Return plays of which a run takes one, or a test with a JVM of its own instead."""
+    chance = Random(seed)
+    return chance.sample(SHAPES, 3) + chance.sample(OTHERS, 4)
 
 
 pytestmark = pytest.mark.judge
 
 
-@pytest.mark.parametrize(("version", "kind", "play", "metadata"), choose(seed()))
+@pytest.mark.parametrize(
+    ("version", "kind", "play", "metadata"),
+    [
+        *choose_in_order(seed()),
+        *(pytest.param(*turn, marks=INSTEAD) for turn in choose_others(seed())),
+    ],
+)
 def test_writing_in_turns(
     hudi: Callable[[str], HudiSession],
     tmp_path: Path,
@@ -64,7 +76,9 @@ def test_writing_in_turns(
 
 
 def test_every_turn_comes_with_some_seed() -> None:
-    assert {turn for number in range(3000) for turn in choose(str(number))} == {*TURNS}
+    seeds = [str(number) for number in range(1000)]
+    assert {turn for drawn in seeds for turn in choose_in_order(drawn)} == {*IN_ORDER}
+    assert {turn for drawn in seeds for turn in choose_others(drawn)} == {*SHAPES, *OTHERS}
 
 
 @pytest.mark.parametrize("version", ["1.2.0"])

@@ -41,7 +41,7 @@ def test_keys_hash_as_hudis_own_classes_hash_them(
         assert found == hudis, (version, ascii(case))
 
 
-@pytest.mark.rotated(0, each="version")
+@pytest.mark.rotated(0)
 @pytest.mark.parametrize("number", range(TABLES))
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_table_reads_as_hudi_reads_it(

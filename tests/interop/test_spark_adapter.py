@@ -12,7 +12,7 @@ from tests.interop.hudi import ROOT, find_python
 
 
 @pytest.mark.judge
-@pytest.mark.rotated(among="tests with a JVM of their own")
+@pytest.mark.rotated(among="plays, and tests with a JVM of their own")
 @pytest.mark.parametrize("kinds", [["cow", "ring"], ["mor", "rules"]], ids="-".join)
 def test_both_in_one_job(tmp_path: Path, kinds: list[str]) -> None:
     python = find_python()

@@ -17,13 +17,13 @@ PLAIN = {str(kind) for kind in KINDS if not kind.metadata}
 
 
 def choose(seed: str) -> list[Meeting]:
-    """Return the meetings of a run: half of a sample of each kind, work and sort of writers.
+    """Return the meetings of a run: a quarter of a sample of each kind, work and sort of writers.
 
     Another one is of tables with a metadata table, where a work asks much more of the store.
     """
     covering = cover([one for one in MEETINGS if one.kind in PLAIN], seed, strength=1)
     others = cover([one for one in MEETINGS if one.kind not in PLAIN], seed, strength=0)
-    return thin(covering, seed, 2) + others
+    return thin(covering, seed, 4) + others
 
 
 SAMPLE = choose(seed())

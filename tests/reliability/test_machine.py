@@ -17,7 +17,7 @@ TABLES, STEPS = 2, 25
 
 
 def test_tables_are_what_their_models_are() -> None:
-    kinds = thin(list(MACHINES), seed(), 3)
+    kinds = thin(list(MACHINES), seed(), 6)
     runs = [run_machine(kind, TABLES, STEPS, repeatable=True) for kind in kinds]
     for run in runs:
         assert not run.bad, f"{run.kind}: {run.bad}"

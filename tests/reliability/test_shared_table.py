@@ -10,7 +10,7 @@ from soak.threads import Trial, run_trial, sample_trials
 from tests.rotation import seed, thin
 
 
-@pytest.mark.parametrize("trial", thin(sample_trials(seed()), seed(), 3), ids=" | ".join)
+@pytest.mark.parametrize("trial", thin(sample_trials(seed()), seed(), 6), ids=" | ".join)
 def test_nothing_acknowledged_is_lost(
     trial: Trial, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:

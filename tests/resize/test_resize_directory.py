@@ -66,7 +66,7 @@ def directory_of(table: bf.Table, path: str) -> ExtendibleMetadata:
 
 
 @pytest.mark.rule("EXT-7", "EXT-8", "EXT-10", "EXT-11")
-@pytest.mark.rotated(0, each="kind")
+@pytest.mark.rotated(0)
 @pytest.mark.parametrize(
     ("kind", "version"),
     [("COPY_ON_WRITE", 6), ("MERGE_ON_READ", 6), ("MERGE_ON_READ", 8), ("COPY_ON_WRITE", 9)],
@@ -99,6 +99,7 @@ def test_rows_stay_and_directories_change(tmp_path: Path, kind: str, version: in
     assert bf.open(table.uri).scan(as_of=done.instant).to_arrow().num_rows == before.num_rows
 
 
+@pytest.mark.rotated(0, among="resizes", one_of=2)
 def test_many_rounds_of_writes_and_resizes(tmp_path: Path) -> None:
     table, model = make(tmp_path / "t"), Model()
     choose = random.Random(7)

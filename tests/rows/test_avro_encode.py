@@ -48,7 +48,7 @@ def test_rows_that_fastavro_reads(case: Case, first: int, less: int, step: int) 
         assert fastavro_rows(encode_avro_block(batch, schema), case.schema) == expected
 
 
-@pytest.mark.rotated(1, one_of=2)
+@pytest.mark.rotated(1, one_of=3)
 @pytest.mark.parametrize(
     # Up to Hudi 0.13 data blocks were of version 2, which is read and not written.
     ("version", "name"),

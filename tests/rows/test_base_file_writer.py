@@ -86,6 +86,7 @@ TYPES = [
 ]
 
 
+@pytest.mark.rotated(1)
 @pytest.mark.parametrize("kind", TYPES, ids=str)
 @pytest.mark.parametrize("codec", ["zstd", "snappy", "gzip", "none"])
 def test_every_type_keeps_its_type(kind: pa.DataType, codec: Any) -> None:
@@ -378,7 +379,7 @@ def base_files(folder: Path) -> list[Path]:
     )
 
 
-@pytest.mark.rotated(1, one_of=2)
+@pytest.mark.rotated(1, one_of=3)
 @pytest.mark.parametrize(("version", "name"), GOLDEN)
 def test_a_file_of_hudi_written_again(
     golden: Callable[[str, str], Path], version: str, name: str

@@ -262,7 +262,7 @@ def frame_of(block: LogBlock) -> tuple[Any, ...]:
     return block.block_type, dict(block.header), block.end - block.offset, bytes(block.content)
 
 
-@pytest.mark.rotated(1, one_of=2)
+@pytest.mark.rotated(1, one_of=3)
 @pytest.mark.parametrize(
     # Up to Hudi 0.13 data blocks were of version 2, which is read and not written.
     ("version", "name"),

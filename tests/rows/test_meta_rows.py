@@ -111,7 +111,7 @@ def golden_files(folder: Path) -> Iterator[tuple[Path, BaseFileReader]]:
             yield path, reader
 
 
-@pytest.mark.rotated(1)
+@pytest.mark.rotated(1, one_of=2)
 @pytest.mark.parametrize(("version", "name"), GOLDEN)
 def test_schema_text_is_hudis(golden: Callable[[str, str], Path], version: str, name: str) -> None:
     for _, reader in list(golden_files(golden(version, name)))[:3]:

@@ -250,7 +250,7 @@ NOT_RECORDED = {
 
 
 # Hudi breaks `virtual_bulk`: see the README of these tables.
-@pytest.mark.rotated(1, one_of=2)
+@pytest.mark.rotated(1, one_of=3)
 @pytest.mark.parametrize(("version", "name"), [g for g in GOLDEN if g[1] != "virtual_bulk"])
 def test_keys_and_paths_of_hudi(
     golden: Callable[[str, str], Path], version: str, name: str

@@ -69,6 +69,7 @@ def sparks_own() -> list[Column]:
     ]
 
 
+@pytest.mark.rotated(0)
 @pytest.mark.parametrize(
     ("keys", "memory_bytes"), [(["user"], 1 << 20), (["user", "kind"], 1 << 20), (["user"], 100)]
 )

@@ -13,6 +13,7 @@ from tests.spark.test_writing import make
 from tests.write.models import Model, assert_reads_as, rows
 
 
+@pytest.mark.rotated(0)
 @pytest.mark.parametrize("kind", ["mor", "ring"])
 def test_what_was_logged_becomes_base_files(spark: SparkSession, tmp_path: Path, kind: str) -> None:
     table, model = make(tmp_path, kind), Model()

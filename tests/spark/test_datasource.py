@@ -35,6 +35,7 @@ def load(spark: SparkSession, path: Path, **options: str) -> DataFrame:
     return spark.read.format("bucketfmt").options(**options).load(str(path))
 
 
+@pytest.mark.rotated(0)
 @pytest.mark.parametrize("enabled", [True, False])
 def test_rows_are_those_of_read_whether_filters_are_pushed_or_not(
     spark: SparkSession, golden: Callable[[str, str], Path], enabled: bool

@@ -86,7 +86,7 @@ def the_driver_dies(table: bf.Table, faults: Path) -> None:
     assert_next_write_recovers(table, model, 6)
 
 
-@pytest.mark.rotated(among="tests with a JVM of their own")
+@pytest.mark.rotated(among="plays, and tests with a JVM of their own")
 @pytest.mark.parametrize(
     "play",
     [tasks_are_run_again_and_the_session_dies, the_driver_dies],

@@ -104,6 +104,7 @@ def test_chained_and_united_joins_stay_right(
     assert rows_of(both) == sorted(rows_of(inner.filter("name is not null")) * 2)
 
 
+@pytest.mark.rotated(1, one_of=4)
 @pytest.mark.parametrize(
     ("how", "frame_is"),
     [(h, "left") for h in ("inner", "left", "right", "anti")]

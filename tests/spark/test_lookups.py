@@ -65,6 +65,7 @@ def test_an_unknown_index_is_told_on_the_driver(
             ask(frame, golden("1.2.0", "bloom"))
 
 
+@pytest.mark.rotated(0)
 @pytest.mark.parametrize("name", ["mor", "ch_split"])
 def test_a_check_by_executors_says_what_one_here_says(
     spark: SparkSession, golden: Callable[[str, str], Path], name: str

@@ -34,7 +34,7 @@ def run_set(python: Path | str, kind: str, golden: Callable[[str, str], Path], i
     return done.stdout.splitlines()[-1]
 
 
-@pytest.mark.rotated(among="tests with a JVM of their own")
+@pytest.mark.rotated(among="plays, and tests with a JVM of their own")
 @pytest.mark.parametrize("kind", [pytest.param("classic", marks=pytest.mark.judge), "connect"])
 def test_all_that_has_to_work(
     golden: Callable[[str, str], Path], tmp_path: Path, kind: str
@@ -44,7 +44,7 @@ def test_all_that_has_to_work(
     assert run_set(python, kind, golden, tmp_path / "t").startswith(f"spark {version}.")
 
 
-@pytest.mark.rotated(among="tests with a JVM of their own")
+@pytest.mark.rotated(among="plays, and tests with a JVM of their own")
 def test_the_example_of_three_layers_runs_again_in_its_folder(tmp_path: Path) -> None:
     path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
     environment = {**os.environ, "PYTHONPATH": path, "PYSPARK_PYTHON": sys.executable}

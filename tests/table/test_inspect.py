@@ -184,7 +184,7 @@ def test_log_blocks(golden_copy: Golden) -> None:
         table.inspect.log_blocks("../../x")
 
 
-@pytest.mark.rotated(1, one_of=2)
+@pytest.mark.rotated(1, one_of=4)
 @pytest.mark.parametrize(("version", "name"), [t for t in GOLDEN if t[0] == "1.2.0"])
 def test_the_views_agree(golden: Golden, version: str, name: str) -> None:
     root = golden(version, name)

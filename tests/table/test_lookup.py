@@ -60,7 +60,7 @@ def keys_as_of(table: bf.Table, instant: str) -> list[str]:
         return []
 
 
-@pytest.mark.rotated(1, one_of=3)
+@pytest.mark.rotated(1, one_of=6)
 @pytest.mark.parametrize(
     ("version", "name"), [table for table in GOLDEN if table not in NOT_MERGED]
 )

@@ -37,7 +37,7 @@ def _is_readable(scan: bf.Scan) -> bool:
     return True
 
 
-@pytest.mark.rotated(0)
+@pytest.mark.rotated(0, among="several processes", one_of=3)
 @pytest.mark.parametrize("part", range(8))
 def test_another_process_reads_the_pieces(
     golden: Callable[[str, str], Path], tmp_path: Path, part: int
@@ -79,7 +79,7 @@ def test_changes_and_filters_are_sent_along(golden: Callable[[str, str], Path]) 
         assert found
 
 
-@pytest.mark.rotated(1)
+@pytest.mark.rotated(1, one_of=3)
 @pytest.mark.parametrize(("version", "name"), GOLDEN)
 def test_a_slice_comes_back_as_it_was(
     golden: Callable[[str, str], Path], version: str, name: str

@@ -100,7 +100,7 @@ def test_a_path_out_of_the_table_is_refused(path: str) -> None:
         CommitRecord.from_metadata("1001", "1001", metadata, DEFAULT_LIMITS)
 
 
-@pytest.mark.rotated(1)
+@pytest.mark.rotated(1, one_of=3)
 @pytest.mark.parametrize(("version", "name"), GOLDEN)
 def test_files_of_real_tables_are_as_their_commits_recorded(
     golden: Callable[[str, str], Path], version: str, name: str

@@ -153,6 +153,7 @@ class TestGoldenTables:
                 assert stat.path.startswith(f"{partition}/")
                 assert f"_{compaction.requested_time}." in stat.path
 
+    @pytest.mark.rotated(1, one_of=3)
     @pytest.mark.parametrize(("version", "name"), GOLDEN)
     def test_every_file_of_every_timeline_decodes(
         self, golden: Golden, version: str, name: str

@@ -273,6 +273,7 @@ def test_a_preview_writes_nothing(started: tuple[bf.Table, Model]) -> None:
     assert not store.writes
 
 
+@pytest.mark.rotated(0, among="crashes at each write", one_of=3)
 @pytest.mark.parametrize("version", VERSIONS)
 def test_crash_points_of_savepoints(tmp_path: Path, version: int) -> None:
     table, model = make(tmp_path, version, "MERGE_ON_READ")
@@ -294,7 +295,7 @@ def test_crash_points_of_savepoints(tmp_path: Path, version: int) -> None:
     assert points == 4
 
 
-@pytest.mark.rotated(0)
+@pytest.mark.rotated(0, among="crashes at each write", one_of=3)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("version", VERSIONS)
 def test_crash_points_of_restores(tmp_path: Path, version: int, kind: str) -> None:
