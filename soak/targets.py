@@ -46,6 +46,7 @@ from bucketfmt.format.log import (
     log_block,
     log_file,
     record_positions,
+    virtual_log,
 )
 from bucketfmt.format.log.log_block import BlockType, HeaderKey, LogBlock, encode_log_block
 from bucketfmt.format.metadata import (
@@ -419,6 +420,10 @@ TARGETS: dict[str, Target] = {
     "log_file.decode_log_file": Target(
         lambda data: log_file.select_blocks([list(log_file.decode_log_file(data))]),
         _files("log file"),
+    ),
+    "virtual_log.decode_virtual_log": Target(
+        lambda data: virtual_log.decode_virtual_log(log_block.decode_log_block(Cursor(data))),
+        lambda: [data for data in vector_bytes("log-file") if b"logFiles" in data],
     ),
     "names.find_data_file_name": Target(
         lambda data: names.find_data_file_name(_name(data)), _vectors("data-file-name")

@@ -189,6 +189,14 @@ class BucketLayout(ABC):
         """
         return groups or (None,)
 
+    def pointed_at(self, bucket_id: int) -> str | None:
+        """Return the file group that takes the rows of a bucket in the place of its target.
+
+        The log of the target is then given a virtual log, which points to the rows. None where the
+        targets of `write_targets` take the rows themselves.
+        """
+        return None
+
     def resize_of(self, file_id: str) -> str | None:
         """Return the pending resize that a file group takes copies of rows for; None for none.
 

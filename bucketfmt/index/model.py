@@ -15,7 +15,11 @@ from typing import ClassVar
 from bucketfmt.arguments import check_bool, check_int, check_names, check_text
 from bucketfmt.errors import UnsupportedError
 from bucketfmt.format.buckets.extendible_directory import DirectoryBucket, initial_directory
-from bucketfmt.format.buckets.index_settings import EXTENDIBLE_HASHING, PARTITIONED_RECORD_INDEX
+from bucketfmt.format.buckets.index_settings import (
+    EXTENDIBLE_HASHING,
+    PARTITIONED_RECORD_INDEX,
+    VIRTUAL_LOG_HASHING,
+)
 from bucketfmt.format.buckets.partition_rules import PartitionBucketRules
 from bucketfmt.format.buckets.ring import HashingNode, initial_ring
 from bucketfmt.format.keys.record_keys import KeyDialect
@@ -128,6 +132,11 @@ class BucketIndex(Index, ABC):
 
     has_directories: ClassVar[bool] = False
     """Whether the table holds a directory of buckets for each partition, in such metadata."""
+
+    @property
+    def has_virtual_logs(self) -> bool:
+        """Whether rows are written once while a resize is pending, to the buckets to come."""
+        return False
 
     def resize_bounds(self, limits: Limits = DEFAULT_LIMITS) -> tuple[int, int]:
         """Return how many buckets a partition keeps at least, and gets at most, when it is resized.
@@ -345,6 +354,10 @@ class ConsistentHashingIndex(BucketIndex):
 
     `num_buckets` is the initial number; the ring in force stands in the table's hashing
     metadata. Without `min_buckets` and `max_buckets` Hudi never resizes.
+
+    With `virtual_logs` rows are written once while a resize is pending, and not twice (RFC-42's
+    virtual log files). Such a table is for bucketfmt alone: create states an engine that writers
+    of Hudi do not know, and readers of Hudi fail while a resize is pending.
     """
 
     has_rings: ClassVar[bool] = True
@@ -355,9 +368,15 @@ class ConsistentHashingIndex(BucketIndex):
     min_buckets: int | None = None
     max_buckets: int | None = None
     hash_fields: tuple[str, ...] | None = None
+    virtual_logs: bool = False
 
     def __post_init__(self) -> None:
         _settle(self, "num_buckets")
+        check_bool("virtual_logs", self.virtual_logs)
+
+    def agrees_with(self, other: Index) -> bool:
+        """Whether both have virtual logs, or neither; numbers and hash fields may differ."""
+        return isinstance(other, ConsistentHashingIndex) and self.virtual_logs == other.virtual_logs
 
     def num_buckets_of(self, partition_path: str, limits: Limits = DEFAULT_LIMITS) -> int:
         """Return the initial number."""
@@ -376,6 +395,11 @@ class ConsistentHashingIndex(BucketIndex):
         nodes = initial_ring(partition_path, self.num_buckets) if ring is None else tuple(ring)
         return RingBuckets(nodes, self.hash_fields or hash_fields, dialect)
 
+    @property
+    def has_virtual_logs(self) -> bool:
+        """As `virtual_logs`."""
+        return self.virtual_logs
+
     def resize_bounds(self, limits: Limits = DEFAULT_LIMITS) -> tuple[int, int]:
         """Return the bounds that are given; by default the initial number, and any number.
 
@@ -386,7 +410,8 @@ class ConsistentHashingIndex(BucketIndex):
 
     def properties(self, record_key_fields: Sequence[str]) -> dict[str, str]:
         """Return the engine, the hash fields and the numbers that are given."""
-        found = self._properties("CONSISTENT_HASHING", self.num_buckets, record_key_fields)
+        engine = VIRTUAL_LOG_HASHING if self.virtual_logs else "CONSISTENT_HASHING"
+        found = self._properties(engine, self.num_buckets, record_key_fields)
         for name, number in (("min", self.min_buckets), ("max", self.max_buckets)):
             if number is not None:
                 found[f"hoodie.bucket.index.{name}.num.buckets"] = str(number)

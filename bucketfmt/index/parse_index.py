@@ -21,8 +21,8 @@ def parse_index(text: str) -> Index:
     16
 
     Args:
-        text: `simple:N`, `simple:N:FIELD,FIELD`, `partition:N:REGEX,N;...`, `consistent:N` or
-            `extendible:N`.
+        text: `simple:N`, `simple:N:FIELD,FIELD`, `partition:N:REGEX,N;...`, `consistent:N`,
+            `consistent:N:virtual-logs` or `extendible:N`.
 
     Raises:
         ValueError: the text names no index, or there is no such number of buckets.
@@ -35,13 +35,13 @@ def parse_index(text: str) -> Index:
             return SimpleBucketIndex(int(number), fields)
         if kind == "partition" and detail:
             return PartitionBucketIndex(int(number), detail)
-        if kind == "consistent":
-            return ConsistentHashingIndex(int(number))
+        if kind == "consistent" and detail in ("", "virtual-logs"):
+            return ConsistentHashingIndex(int(number), virtual_logs=bool(detail))
         if kind == "extendible":
             return ExtendibleHashingIndex(int(number))
     except ValueError as error:
         raise ValueError(f"{text}: {error}") from error
     raise ValueError(
-        f"{text}: give simple:N[:FIELD,FIELD], partition:N:REGEX,N;..., consistent:N, or "
-        "extendible:N"
+        f"{text}: give simple:N[:FIELD,FIELD], partition:N:REGEX,N;..., "
+        "consistent:N[:virtual-logs], or extendible:N"
     )

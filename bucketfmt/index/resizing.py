@@ -27,12 +27,14 @@ class ResizingRing(BucketLayout):
     A bucket is a range of hashes between neighbouring nodes of either ring, so that a bucket is a
     part of one node of each. Its rows go to the file group of the ring in force, which readers
     see. Where the resize rewrites this file group, the rows go to the file group of the coming
-    node as well, which has only them until the resize is completed.
+    node as well, which has only them until the resize is completed; or there alone.
 
     Attributes:
         now: The ring in force.
         change: The resize.
         coming: The ring once the resize is completed.
+        has_virtual_logs: Rows go to the file groups of coming nodes alone, and virtual logs of the
+            file groups that readers see point to the rows.
 
     Raises:
         CorruptError: the resize rewrites a file group and leaves its node on the ring.
@@ -42,6 +44,7 @@ class ResizingRing(BucketLayout):
     now: BucketLayout
     change: RingChange
     coming: BucketLayout
+    has_virtual_logs: bool = False
     _ranges: BucketLayout = field(init=False, repr=False, compare=False)
     _file_ids: Mapping[int, tuple[str, str]] = field(init=False, repr=False, compare=False)
 
@@ -101,7 +104,13 @@ class ResizingRing(BucketLayout):
     def write_targets(self, bucket_id: int, groups: Sequence[str]) -> Sequence[str]:
         """Return the file group that readers see, and that of the coming node if there is one."""
         now, coming = self._file_ids[bucket_id]
-        return (now, coming) if now in self.change.file_ids else (now,)
+        is_written_twice = now in self.change.file_ids and not self.has_virtual_logs
+        return (now, coming) if is_written_twice else (now,)
+
+    def pointed_at(self, bucket_id: int) -> str | None:
+        """Return the file group of the coming node, if rows go there alone."""
+        now, coming = self._file_ids[bucket_id]
+        return coming if now in self.change.file_ids and self.has_virtual_logs else None
 
     def resize_of(self, file_id: str) -> str | None:
         """Return the resize for file groups of coming nodes."""
@@ -118,7 +127,7 @@ class ResizingRing(BucketLayout):
     def hashed_by(self, hash_fields: tuple[str, ...], dialect: KeyDialect) -> ResizingRing:
         """Return the same nodes."""
         now, coming = (ring.hashed_by(hash_fields, dialect) for ring in (self.now, self.coming))
-        return ResizingRing(now, self.change, coming)
+        return ResizingRing(now, self.change, coming, self.has_virtual_logs)
 
     def meet(self, other: BucketLayout) -> BucketLayout | None:
         """Return the ring of the nodes that stand in both rings, and in the other layout."""

@@ -19,6 +19,7 @@ from bucketfmt.format.buckets.index_settings import (
     EXTENDIBLE_HASHING,
     PARTITIONED_RECORD_INDEX,
     RECORD_INDEXES,
+    VIRTUAL_LOG_HASHING,
     IndexSettings,
 )
 from bucketfmt.format.buckets.partition_rules import PartitionBucketRules
@@ -129,10 +130,15 @@ def find_declared_index(
         except ValueError as error:
             raise CorruptError(f"hashing config of instant {rules.instant}: {error}") from None
         return ResolvedIndex(index, "index files", f"hashing config of instant {rules.instant}")
-    if settings.engine == "CONSISTENT_HASHING" or has_hashing_metadata:
+    has_virtual_logs = settings.engine == VIRTUAL_LOG_HASHING
+    if has_virtual_logs or settings.engine == "CONSISTENT_HASHING" or has_hashing_metadata:
         num_buckets = settings.num_buckets or initial_num_buckets or _NUM_BUCKETS_BY_DEFAULT
         index = ConsistentHashingIndex(
-            num_buckets, settings.min_num_buckets, settings.max_num_buckets, hash_fields
+            num_buckets,
+            settings.min_num_buckets,
+            settings.max_num_buckets,
+            hash_fields,
+            has_virtual_logs,
         )
         source: IndexSource = "index files" if has_hashing_metadata else "properties"
         found = "consistent hashing metadata" if has_hashing_metadata else "hoodie.properties"

@@ -113,6 +113,17 @@ class Locator(Protocol):
     ) -> Mapping[int, Sequence[GroupRef]]:
         """Return the `targets` in an empty partition."""
 
+    def pointed_at(self, group: GroupRef, number: int) -> GroupRef | None:
+        """Return the file group that takes the rows of a route in the place of a target.
+
+        The target is given a virtual log, which points to the rows. None where the target takes the
+        rows itself.
+
+        Args:
+            group: A target of the route.
+            number: The number of the route.
+        """
+
     def slice_of(self, group: GroupRef) -> FileSlice | None:
         """Return what a file group holds; None for a file group that the write begins.
 
@@ -224,13 +235,18 @@ class BucketLocator:
         found = self._routings.get(partition_path)
         if found is None:
             found = self.layout(partition_path)
-            index = self._index_finder.resolve(self._snapshot).bucket_index
+            resolved = self._index_finder.resolve(self._snapshot)
+            index = resolved.bucket_index
             if index is not None and index.has_rings:
-                found = self._resizing(partition_path, found)
+                # Unless the table itself states so, others write who know nothing of it.
+                has_virtual_logs = index.has_virtual_logs and resolved.is_recorded
+                found = self._resizing(partition_path, found, has_virtual_logs)
             self._routings[partition_path] = found
         return found
 
-    def _resizing(self, partition_path: str, layout: BucketLayout) -> BucketLayout:
+    def _resizing(
+        self, partition_path: str, layout: BucketLayout, has_virtual_logs: bool
+    ) -> BucketLayout:
         state = self._snapshot.state
         try:
             change = state.pending_ring_changes.get(partition_path)
@@ -247,7 +263,8 @@ class BucketLocator:
                 "none; roll the clustering back",
                 partition=partition_path,
             )
-        return ResizingRing(layout, change, layout.with_nodes(change.apply(ring).nodes))
+        coming = layout.with_nodes(change.apply(ring).nodes)
+        return ResizingRing(layout, change, coming, has_virtual_logs)
 
     def targets(
         self, partition_path: str, counts: Mapping[int, int]
@@ -277,6 +294,15 @@ class BucketLocator:
             )
             for file_id in layout.write_targets(bucket_id, file_ids)
         ]
+
+    def pointed_at(self, group: GroupRef, number: int) -> GroupRef | None:
+        """Return the file group of the node to come. As `Locator.pointed_at`."""
+        layout, path = self.routing(group.partition_path), group.partition_path
+        file_id = None if group.resize is not None else layout.pointed_at(number)
+        if file_id is None:
+            return None
+        bucket_id = layout.bucket_of(file_id)
+        return GroupRef(path, file_id, bucket_id, resize=layout.resize_of(file_id))
 
     def slice_of(self, group: GroupRef) -> FileSlice | None:
         """Return what a file group holds. As `Locator.slice_of`."""

@@ -247,6 +247,10 @@ class RecordLocator:
     def _row_bytes(self) -> int:
         return self._sizing.estimate_row_bytes(self._snapshot.commits)
 
+    def pointed_at(self, group: GroupRef, number: int) -> GroupRef | None:
+        """Return None: no file group is resized."""
+        return None
+
     def slice_of(self, group: GroupRef) -> FileSlice | None:
         """Return what a file group holds. As `Locator.slice_of`."""
         if group.file_id is None:

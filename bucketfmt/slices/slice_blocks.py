@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from bucketfmt.errors import BucketfmtError, NotFoundError
+from bucketfmt.errors import BucketfmtError, CorruptError, NotFoundError
 from bucketfmt.format.log.log_block import CorruptSpan, LogBlock
 from bucketfmt.format.log.log_file import select_blocks
+from bucketfmt.format.log.virtual_log import is_virtual_log
 from bucketfmt.snapshot.files import DataFile, FileSlice
 from bucketfmt.snapshot.log_files import load_log_file
 from bucketfmt.snapshot.overtaken import find_what_overtook
 from bucketfmt.snapshot.read_basis import ReadBasis
+from bucketfmt.snapshot.virtual_logs import load_pointed
 from bucketfmt.storage.streams import map_in_order, waiting_count
 from bucketfmt.timeline.load import load_timeline
 
@@ -39,6 +41,7 @@ def load_blocks(
 ) -> list[SliceBlock]:
     """Return the data and delete blocks of a slice, oldest first.
 
+    In the place of the block of a virtual log are the blocks that it stands for.
     `is_valid_instant` is that of `select_blocks`.
 
     Raises:
@@ -72,7 +75,17 @@ def load_blocks(
         )
     except BucketfmtError as error:
         raise error.within(path=path, partition=file_slice.partition_path) from None
-    return [SliceBlock(paths[id(block)], block) for block in selected]
+    found: list[SliceBlock] = []
+    for block in selected:
+        if not is_virtual_log(block):
+            found.append(SliceBlock(paths[id(block)], block))
+            continue
+        try:
+            pointed = load_pointed(basis.store, file_slice.partition_path, block, basis.limits)
+            found += [SliceBlock(*each) for each in pointed]
+        except CorruptError as error:
+            raise error.within(path=paths[id(block)]) from None
+    return found
 
 
 def _was_withdrawn(basis: ReadBasis, file: DataFile) -> bool:

@@ -15,6 +15,7 @@ import msgspec
 from bucketfmt.errors import BucketfmtError, NotFoundError
 from bucketfmt.format.log.log_block import BlockType, CorruptSpan
 from bucketfmt.format.log.log_file import decode_log_file
+from bucketfmt.format.log.virtual_log import is_virtual_log
 from bucketfmt.format.names.instants import State
 from bucketfmt.format.names.names import LogFileName, find_data_file_name
 from bucketfmt.format.names.paths import join_path
@@ -126,7 +127,8 @@ def _has_committed(snapshot: Snapshot, file: DataFile) -> bool:
         raise error.within(path=file.path) from None
     blocks = [span for span in spans if not isinstance(span, CorruptSpan)]
     if any(
-        block.block_type is BlockType.COMMAND or basis.is_block_committed(block.instant_time)
+        (block.block_type is BlockType.COMMAND and not is_virtual_log(block))
+        or basis.is_block_committed(block.instant_time)
         for block in blocks
     ):
         return True

@@ -26,6 +26,7 @@ from bucketfmt.snapshot.read_basis import ReadBasis
 from bucketfmt.snapshot.replaced_groups import check_replaced
 from bucketfmt.snapshot.schema import META_COLUMNS, TableSchema, find_stated_schema, without_meta
 from bucketfmt.snapshot.state import TableState
+from bucketfmt.snapshot.virtual_logs import followed
 from bucketfmt.snapshot.written_files import (
     CommitRecord,
     CommittedFile,
@@ -231,7 +232,7 @@ class Snapshot:
             if isinstance(file.name, BaseFileName):
                 with open_base_file(store, file, limits) as opened:
                     return opened.schema
-            for block in load_log_file(store, file, limits):
+            for block in followed(store, file.path, load_log_file(store, file, limits), limits):
                 if isinstance(block, LogBlock) and HeaderKey.IS_PARTIAL not in block.header:
                     return arrow_schema(parse_avro_schema(block.schema, limits))
         except BucketfmtError as error:

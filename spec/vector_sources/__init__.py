@@ -21,6 +21,7 @@ from spec.vector_sources import (
     slices,
     snapshots,
     timeline,
+    virtual_logs,
 )
 
 __all__ = ["SOURCES"]
@@ -37,6 +38,7 @@ SOURCES = (
     rings.vectors,
     directories.vectors,
     logs.vectors,
+    virtual_logs.vectors,
     deletes.vectors,
     footers.vectors,
     commits.vectors,

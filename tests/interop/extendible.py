@@ -11,7 +11,7 @@ import bucketfmt as bf
 from tests.interop.carry_on import Tally
 from tests.interop.hudi_session import HudiRefusesError, HudiSession
 
-__all__ = ["play_extendible"]
+__all__ = ["WRITERS", "play_extendible"]
 
 _SCHEMA = pa.schema({"id": pa.string(), "region": pa.string(), "ts": pa.int64(), "v": pa.int64()})
 _VERSIONS = {"0.15.0": 6, "1.0.2": 8, "1.2.0": 9}
@@ -20,7 +20,7 @@ _BUCKET = {
     "hoodie.bucket.index.num.buckets": "2",
     "hoodie.bucket.index.hash.field": "id",
 }
-_WRITERS = (
+WRITERS = (
     {},
     _BUCKET,
     {**_BUCKET, "hoodie.index.bucket.engine": "SIMPLE"},
@@ -81,7 +81,7 @@ def play_extendible(session: HudiSession, folder: Path, kind: str, seed: int) ->
         compare()
         ours += 2
     before = bf.open(uri).timeline.instants
-    for options in _WRITERS:
+    for options in WRITERS:
         try:
             session.write(uri, draw(9), {**plain, **options})
         except HudiRefusesError:

@@ -32,6 +32,7 @@ from tests.interop.shapes import play_shape, shapes_of
 from tests.interop.side_by_side import play_side_by_side
 from tests.interop.sides import copying, serving_metadata_soon
 from tests.interop.values import play_values
+from tests.interop.virtual_logs import play_virtual_logs
 
 __all__ = [
     "PLAYS",
@@ -60,6 +61,7 @@ PLAYS: dict[str, Play] = {
     "extendible": play_extendible,
     "resized": play_resized,
     "dual writes": play_dual_writes,
+    "virtual logs": play_virtual_logs,
     "values": play_values,
     "metadata table": play_metadata_table,
     "secondary index": play_secondary_index,
@@ -126,7 +128,7 @@ def plays_of(version: str, kind: str, has_metadata_table: bool = False) -> list[
             else []
         ),
         *(["rescaled"] if has_rules else []),
-        *(["resized", "dual writes"] if kind.endswith("ring") else []),
+        *(["resized", "dual writes", "virtual logs"] if kind.endswith("ring") else []),
         *(["many rows"] if (version, kind) in _MANY_ROWS else []),
     ]
 

@@ -26,7 +26,9 @@ US = [("region", "=", "us")]
 
 
 @made_once
-def filled(path: Path, version: int = 9, *, buckets: int = 3) -> tuple[bf.Table, Model]:
+def filled(
+    path: Path, version: int = 9, *, buckets: int = 3, virtual_logs: bool = False
+) -> tuple[bf.Table, Model]:
     """Return a table with base files and logs, and its model."""
     table, model = (
         bf.create(
@@ -35,7 +37,7 @@ def filled(path: Path, version: int = 9, *, buckets: int = 3) -> tuple[bf.Table,
             record_key=["id"],
             partition_by=["region"],
             ordering=["ts"],
-            index=bf.ConsistentHashingIndex(buckets),
+            index=bf.ConsistentHashingIndex(buckets, virtual_logs=virtual_logs),
             table_type="MERGE_ON_READ",
             table_version=version,
         ),
@@ -229,6 +231,17 @@ def test_the_metadata_table_has_both_copies(tmp_path: Path, version: int) -> Non
     assert_reads_as(table.uri, model)
 
 
+def test_a_metadata_table_that_is_made_meanwhile_has_the_copies(tmp_path: Path) -> None:
+    table, model = filled(tmp_path / "t")
+    schedule_resize(table, split=[0], merge=[1, 2])
+    write(table, model, 9)
+    table.metadata_table.init("files", "column_stats")
+    table = bf.open(table.uri)
+    assert_reads_as(table.uri, model)
+    execute(table, model)
+    assert_in_step(table)
+
+
 def test_a_compaction_leaves_the_copies_alone(tmp_path: Path) -> None:
     table, model = filled(tmp_path / "t")
     instant = schedule_resize(table, split=[0])
@@ -264,6 +277,16 @@ def test_a_writer_that_dies_leaves_both_copies_or_neither(tmp_path: Path, versio
     for aftermath in kill_everywhere(MemoryStore.of_folder(table.uri), lambda t: t.upsert(given)):
         looks(aftermath)
     assert looks.states > 15
+
+
+def test_a_restore_takes_the_resize_and_its_copies_back(tmp_path: Path) -> None:
+    table, model = filled(tmp_path / "t")
+    savepoint, before = table.savepoint(), copy.deepcopy(model)
+    schedule_resize(table, split=[0])
+    write(table, model, 10)
+    execute(table, model)
+    table.restore(savepoint)
+    assert_reads_as(table.uri, before)
 
 
 @pytest.mark.rule("RING-31")

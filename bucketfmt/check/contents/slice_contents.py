@@ -31,6 +31,7 @@ from bucketfmt.errors import BucketfmtError, CorruptError, UnsupportedError
 from bucketfmt.format.log.delete_records import decode_delete_block
 from bucketfmt.format.log.log_block import BlockType, CorruptSpan, HeaderKey, LogBlock
 from bucketfmt.format.log.log_file import check_block_header
+from bucketfmt.format.log.virtual_log import is_virtual_log
 from bucketfmt.format.names.names import BaseFileName
 from bucketfmt.limits import Limits
 from bucketfmt.rows.avro.avro_schema import arrow_schema, parse_avro_schema
@@ -50,6 +51,7 @@ from bucketfmt.slices.cross_checks import (
 from bucketfmt.snapshot.base_files import open_base_file
 from bucketfmt.snapshot.files import DataFile, FileSlice
 from bucketfmt.snapshot.snapshot import Snapshot
+from bucketfmt.snapshot.virtual_logs import load_pointed
 
 __all__ = ["SliceExaminer"]
 
@@ -182,13 +184,22 @@ class SliceExaminer:
         self, file: DataFile, block: LogBlock, tally: KeyTally, counts: _LogCounts
     ) -> Iterator[Event]:
         check_block_header(block)
-        kind, limits = block.block_type, self._state.limits
-        if kind is BlockType.COMMAND:
+        if block.block_type is BlockType.COMMAND and not is_virtual_log(block):
             _ = block.target_instant_time
             return
-        instant = block.instant_time
-        if not self._is_committed(instant):
+        if not self._is_committed(block.instant_time):
             return
+        if is_virtual_log(block):
+            path = tally.file_slice.partition_path
+            for _, pointed in load_pointed(self._state.store, path, block, self._state.limits):
+                yield from self._examine_block(file, pointed, tally, counts)
+        else:
+            yield from self._examine_rows(file, block, tally, counts)
+
+    def _examine_rows(
+        self, file: DataFile, block: LogBlock, tally: KeyTally, counts: _LogCounts
+    ) -> Iterator[Event]:
+        kind, instant, limits = block.block_type, block.instant_time, self._state.limits
         counts.blocks.append(replace(block, content=_NOTHING))
         keys, stated = tally.keys, self._stated_columns(instant)
         if kind is BlockType.DELETE:

@@ -18,7 +18,9 @@ __all__ = [
     "EXTENDIBLE_HASHING",
     "PARTITIONED_RECORD_INDEX",
     "RECORD_INDEXES",
+    "VIRTUAL_LOG_HASHING",
     "IndexSettings",
+    "has_virtual_logs",
 ]
 
 PARTITIONED_RECORD_INDEX = "RECORD_LEVEL_INDEX"
@@ -26,6 +28,9 @@ PARTITIONED_RECORD_INDEX = "RECORD_LEVEL_INDEX"
 
 EXTENDIBLE_HASHING = "EXTENDIBLE_HASHING"
 """The bucket engine that only this package knows. Writers of Hudi fail on the name."""
+
+VIRTUAL_LOG_HASHING = "CONSISTENT_HASHING_VIRTUAL_LOGS"
+"""The bucket engine of rings whose resizes use virtual logs. As `EXTENDIBLE_HASHING` otherwise."""
 
 RECORD_INDEXES = ("RECORD_INDEX", "GLOBAL_RECORD_LEVEL_INDEX", PARTITIONED_RECORD_INDEX)
 """The index types of all record indexes."""
@@ -46,6 +51,7 @@ _ENGINES = {
     "SIMPLE_HASHING": "SIMPLE",
     "CONSISTENT_HASHING": "CONSISTENT_HASHING",
     EXTENDIBLE_HASHING: EXTENDIBLE_HASHING,
+    VIRTUAL_LOG_HASHING: VIRTUAL_LOG_HASHING,
 }
 
 
@@ -71,7 +77,7 @@ class IndexSettings:
         )
     )
     index_type: str | None = None  # HoodieIndex.IndexType: BUCKET, BLOOM, RECORD_INDEX, ...
-    engine: str | None = None  # SIMPLE, CONSISTENT_HASHING or EXTENDIBLE_HASHING
+    engine: str | None = None  # a value of `_ENGINES`
     num_buckets: int | None = None  # of consistent and extendible hashing: at first
     min_num_buckets: int | None = None
     max_num_buckets: int | None = None
@@ -119,6 +125,11 @@ class IndexSettings:
             update_partition_path=(_find(properties, _UPDATE_PARTITION_PATH) or "").lower()
             == "true",
         )
+
+
+def has_virtual_logs(properties: Mapping[str, str]) -> bool:
+    """Whether hoodie.properties state that resizes use virtual logs."""
+    return properties.get(_ENGINE[0], "").upper() == VIRTUAL_LOG_HASHING
 
 
 def _find(properties: Mapping[str, str], names: tuple[str, ...]) -> str | None:

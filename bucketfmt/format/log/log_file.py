@@ -19,6 +19,7 @@ from bucketfmt.format.log.log_block import (
     decode_log_block,
     find_damaged_instant,
 )
+from bucketfmt.format.log.virtual_log import VIRTUAL_LOG, is_virtual_log
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
 
 __all__ = ["check_block_header", "covers_file", "decode_log_file", "select_blocks"]
@@ -110,6 +111,8 @@ def select_blocks(
 ) -> list[LogBlock]:
     """Return the data and delete blocks of a file slice to merge, oldest first.
 
+    The block of a virtual log is among them, in the place of the blocks that it stands for.
+
     Blocks are grouped by instant, in the order in which the instants are first seen. Left out are
     blocks of instants that are later than `latest_instant` or not valid, and blocks read before a
     rollback block of their instant (rollback blocks are never left out themselves). An instant of a
@@ -131,8 +134,8 @@ def select_blocks(
 
     Raises:
         CorruptError: a block has no instant, or a rollback block has no target.
-        UnsupportedError: the slice has a CDC block, a command other than rollback, or a header key
-            that is newer than this release.
+        UnsupportedError: the slice has a CDC block, a command other than rollback and virtual log,
+            or a header key that is newer than this release.
     """
     by_instant: dict[str, list[LogBlock]] = {}
     for file in files:
@@ -140,7 +143,7 @@ def select_blocks(
             if isinstance(block, CorruptSpan):
                 continue
             check_block_header(block)
-            if block.block_type is BlockType.COMMAND:
+            if block.block_type is BlockType.COMMAND and not is_virtual_log(block):
                 by_instant.pop(block.target_instant_time, None)
                 continue
             instant = block.instant_time
@@ -157,8 +160,8 @@ def check_block_header(block: LogBlock) -> None:
 
     Raises:
         CorruptError: a value does not have the form of its key.
-        UnsupportedError: the block is a CDC block or a command other than rollback, or has a newer
-            header key.
+        UnsupportedError: the block is a CDC block or a command other than rollback and virtual log,
+            or has a newer header key.
     """
     unknown = sorted(block.header.keys() - set(HeaderKey))
     if unknown:
@@ -179,7 +182,7 @@ def check_block_header(block: LogBlock) -> None:
         raise UnsupportedError("a CDC block outside a CDC file", offset=block.offset)
     if block.block_type is BlockType.COMMAND:
         command = block.header.get(HeaderKey.COMMAND_BLOCK_TYPE)
-        if command != _ROLLBACK_BLOCK:
+        if command not in (_ROLLBACK_BLOCK, VIRTUAL_LOG):
             raise UnsupportedError(f"command block of type {command}", offset=block.offset)
 
 

@@ -7,7 +7,7 @@ OutputCommitCoordinator sees to for Hudi.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -20,6 +20,7 @@ from bucketfmt.format.timeline.commit_metadata import WriteStat
 from bucketfmt.limits import Limits
 
 __all__ = [
+    "PointedReceipt",
     "Receipt",
     "RowReport",
     "decode_receipts",
@@ -45,6 +46,18 @@ class RowReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, r
     keys: tuple[bytes, bytes] | None = None
 
 
+class PointedReceipt(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A file of another file group, which the virtual log of a bucket points to.
+
+    Attributes:
+        stat: The file.
+        report: As `Receipt.report`.
+    """
+
+    stat: WriteStat
+    report: RowReport | None = None
+
+
 class Receipt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
     """One bucket that one attempt of a task has written.
 
@@ -54,6 +67,7 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, ren
         write_token: Of the attempt.
         stat: The file; None where the rows came to nothing.
         report: Of the rows of the file; None where no metadata table wants it.
+        pointed: The log files with the rows, where the file is a virtual log.
     """
 
     partition_path: str
@@ -61,12 +75,26 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, ren
     write_token: str
     stat: WriteStat | None = None
     report: RowReport | None = None
+    pointed: tuple[PointedReceipt, ...] = ()
+
+    @property
+    def files(self) -> Iterator[tuple[WriteStat, RowReport | None]]:
+        """All its files, and what is reported of their rows."""
+        if self.stat is not None:
+            yield self.stat, self.report
+        for file in self.pointed:
+            yield file.stat, file.report
+
+
+class _SentPointed(PointedReceipt, frozen=True, omit_defaults=True):
+    stat: Mapping[str, object]  # type: ignore[assignment]
 
 
 class _Sent(Receipt, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """A receipt whose stat leaves out what says nothing: a third of the bytes."""
+    """A receipt whose stats leave out what says nothing: a third of the bytes."""
 
     stat: Mapping[str, object] | None = None  # type: ignore[assignment]
+    pointed: tuple[_SentPointed, ...] = ()
 
 
 prepare_to_decode(Receipt)
@@ -76,19 +104,21 @@ _DEFAULTS: Mapping[str, object] = msgspec.to_builtins(WriteStat())
 
 def encode_receipt(receipt: Receipt) -> bytes:
     """Return a receipt as JSON."""
-    stat = None
-    if receipt.stat is not None:
-        members: dict[str, object] = msgspec.to_builtins(receipt.stat)
-        stat = {name: value for name, value in members.items() if value != _DEFAULTS[name]}
     return msgspec.json.encode(
         _Sent(
             partition_path=receipt.partition_path,
             file_id=receipt.file_id,
             write_token=receipt.write_token,
-            stat=stat,
+            stat=None if receipt.stat is None else _reduce(receipt.stat),
             report=receipt.report,
+            pointed=tuple(_SentPointed(_reduce(f.stat), f.report) for f in receipt.pointed),
         )
     )
+
+
+def _reduce(stat: WriteStat) -> dict[str, object]:
+    members: dict[str, object] = msgspec.to_builtins(stat)
+    return {name: value for name, value in members.items() if value != _DEFAULTS[name]}
 
 
 def decode_receipts(sent: Iterable[bytes], instant: str, limits: Limits) -> list[Receipt]:
@@ -105,19 +135,21 @@ def decode_receipts(sent: Iterable[bytes], instant: str, limits: Limits) -> list
         if receipt.partition_path:
             check_relative_path(receipt.partition_path, limits)
         if receipt.stat is not None:
-            _check_file(receipt, receipt.stat, instant)
+            _check_file(receipt, receipt.file_id, receipt.stat, instant)
+        for file in receipt.pointed:
+            _check_file(receipt, file.stat.file_id, file.stat, instant)
         found.append(receipt)
     return found
 
 
-def _check_file(receipt: Receipt, stat: WriteStat, instant: str) -> None:
+def _check_file(receipt: Receipt, file_id: str | None, stat: WriteStat, instant: str) -> None:
     name = (stat.path or "").rpartition("/")[2]
     parsed = find_data_file_name(name)
     if (
         parsed is None
-        or (stat.partition_path or "", stat.file_id) != (receipt.partition_path, receipt.file_id)
+        or (stat.partition_path or "", stat.file_id) != (receipt.partition_path, file_id)
         or stat.path != join_path(receipt.partition_path, name)
-        or (parsed.file_id, parsed.write_token) != (receipt.file_id, receipt.write_token)
+        or (parsed.file_id, parsed.write_token) != (file_id, receipt.write_token)
         # Before table version 8 a log file bears the time of its slice.
         or (parsed.instant != instant and stat.log_version is None)
     ):
@@ -155,15 +187,12 @@ def stats_by_partition(receipts: Iterable[Receipt]) -> dict[str, list[WriteStat]
     """Return the files of the receipts, as commit metadata has them."""
     found: dict[str, list[WriteStat]] = {}
     for receipt in receipts:
-        if receipt.stat is not None:
-            found.setdefault(receipt.partition_path, []).append(receipt.stat)
+        for stat, _ in receipt.files:
+            found.setdefault(receipt.partition_path, []).append(stat)
     return found
 
 
 def reports_by_path(receipts: Iterable[Receipt]) -> dict[str, RowReport]:
     """Return what the receipts tell of rows, by the paths of the files."""
-    return {
-        receipt.stat.path: receipt.report
-        for receipt in receipts
-        if receipt.stat is not None and receipt.stat.path and receipt.report is not None
-    }
+    files = [file for receipt in receipts for file in receipt.files]
+    return {stat.path: report for stat, report in files if stat.path and report is not None}

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from functools import reduce
 from itertools import chain
 from typing import NamedTuple
 
@@ -19,6 +20,7 @@ import pyarrow.compute as pc
 
 from bucketfmt.errors import UnsupportedError
 from bucketfmt.format.log.delete_records import DeleteBlock
+from bucketfmt.format.log.virtual_log import PointedFile, VirtualLog, encode_virtual_log
 from bucketfmt.format.names.layout import is_partition_metafile_name
 from bucketfmt.format.names.names import LogFileName
 from bucketfmt.format.timeline.commit_metadata import NULL_COMMIT, WriteStat
@@ -132,6 +134,43 @@ class WrittenFile(NamedTuple):
     report: RowReport | None
 
 
+class _Log(NamedTuple):
+    """What a write logs to a file group.
+
+    Attributes:
+        rows: The rows, with Hudi's columns.
+        written: Their keys.
+        deletes: The keys to delete; None for none.
+    """
+
+    rows: pa.Table
+    written: pa.ChunkedArray
+    deletes: DeleteBlock | None
+
+    @classmethod
+    def of_all(cls, logs: Sequence[_Log]) -> _Log:
+        """Return at least one log as one."""
+        blocks = [log.deletes for log in logs if log.deletes is not None]
+        return cls(
+            pa.concat_tables([log.rows for log in logs]),
+            pa.chunked_array([chunk for log in logs for chunk in log.written.chunks], pa.string()),
+            reduce(DeleteBlock.joined_with, blocks) if blocks else None,
+        )
+
+    @property
+    def num_deletes(self) -> int:
+        return 0 if self.deletes is None else len(self.deletes)
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.rows.num_rows and not self.num_deletes
+
+    @property
+    def deleted_keys(self) -> pa.ChunkedArray:
+        keys = () if self.deletes is None else self.deletes.record_keys
+        return pa.chunked_array([pa.array([k for k in keys if k is not None], pa.string())])
+
+
 class GroupWriter:
     """Writes files of one write. Safe to use from several threads."""
 
@@ -171,9 +210,7 @@ class GroupWriter:
             UnsupportedError: a non-blocking write would bring deleted rows back.
             StorageError: the store failed.
         """
-        if isinstance(given, pa.Table) and self._settings.combine:
-            kept = find_standing_rows(given, given.column(RECORD_KEY), self._settings.rules)
-            given = given if len(kept) == given.num_rows else given.take(pa.array(kept))
+        given = self._standing(given)
         if plan.target is Target.LOG and isinstance(given, pa.Table):
             plan = self._over_deletes(plan, given)
         if plan.target is Target.LOG:
@@ -181,6 +218,63 @@ class GroupWriter:
         if plan.file_slice is None:
             return self._write_new_base(plan, numbering, given)
         return self._rewrite_base(plan, numbering, given, deletes, plan.file_slice)
+
+    def write_virtual(
+        self,
+        plan: GroupWrite,
+        parts: Sequence[tuple[GroupWrite, pa.Table | Deletes]],
+        numbering: RowNumbering,
+    ) -> tuple[WrittenFile | None, list[WrittenFile]]:
+        """Write rows to log files of other file groups, and the virtual log that points to them.
+
+        Where rows have to be written with those of the slice to its next base file, they go there
+        as well, and there is no virtual log.
+
+        Args:
+            plan: The virtual log.
+            parts: Each log file with its rows, or with its keys to delete.
+            numbering: Where sequence numbers begin.
+
+        Returns:
+            The virtual log, or the base file, and the log files; of what has nothing to write none.
+
+        Raises:
+            SchemaError, ConflictError, CorruptError, UnsupportedError, StorageError: as `write`.
+        """
+        parts = [(own, self._standing(given)) for own, given in parts]
+        tables = [(own, given) for own, given in parts if isinstance(given, pa.Table)]
+        together = pa.concat_tables([given for _, given in tables]) if tables else None
+        if together is not None:
+            plan = self._over_deletes(plan, together)
+        for own, given in tables:
+            self._over_deletes(own, given)
+        pointed: list[WrittenFile] = []
+        logs: list[_Log] = []
+        names: list[PointedFile] = []
+        for own, rows_or_keys in parts:
+            log = self._log(own, numbering, rows_or_keys)
+            if log.is_empty:
+                continue
+            file = self._put_log(own, self._encode(own, log), log)
+            numbering = RowNumbering(
+                numbering.task_partition_id, numbering.first_row + log.rows.num_rows
+            )
+            pointed.append(file)
+            logs.append(log)
+            names.append(PointedFile(_log_name(own), file.stat.file_size_in_bytes or 0))
+        if plan.target is not Target.LOG and together is not None and plan.file_slice is not None:
+            return self._rewrite_base(plan, numbering, together, None, plan.file_slice), pointed
+        if not pointed:
+            return None, pointed
+        virtual = VirtualLog(self._settings.instant, parts[0][0].name.instant, tuple(names))
+        return self._put_log(plan, encode_virtual_log(virtual), _Log.of_all(logs)), pointed
+
+    def _standing(self, given: pa.Table | Deletes) -> pa.Table | Deletes:
+        """Return rows without those that yield to another row of their key."""
+        if isinstance(given, Deletes) or not self._settings.combine:
+            return given
+        kept = find_standing_rows(given, given.column(RECORD_KEY), self._settings.rules)
+        return given if len(kept) == given.num_rows else given.take(pa.array(kept))
 
     def _over_deletes(self, plan: GroupWrite, given: pa.Table) -> GroupWrite:
         """Return how to write rows so that readers see those of deleted keys.
@@ -376,6 +470,16 @@ class GroupWriter:
         given: pa.Table | Deletes,
         others: Deletes | None,
     ) -> WrittenFile | None:
+        log = self._log(plan, numbering, given, others)
+        return None if log.is_empty else self._put_log(plan, self._encode(plan, log), log)
+
+    def _log(
+        self,
+        plan: GroupWrite,
+        numbering: RowNumbering,
+        given: pa.Table | Deletes,
+        others: Deletes | None = None,
+    ) -> _Log:
         settings = self._settings
         deletes: DeleteBlock | None = None
         rows, written = meta_schema(settings.schema.data).empty_table(), _NO_KEYS
@@ -393,29 +497,32 @@ class GroupWriter:
         if others is not None:
             more = self._delete_block(plan, others.record_keys, others.rows)
             deletes = more if deletes is None else deletes.joined_with(more)
-        num_deletes = len(deletes) if deletes is not None else 0
-        if not rows.num_rows and not num_deletes:
-            return None
+        return _Log(rows, written, deletes)
+
+    def _encode(self, plan: GroupWrite, log: _Log) -> bytes:
+        settings = self._settings
         blocks = encode_log_blocks(
-            rows,
-            deletes,
+            log.rows,
+            log.deletes,
             settings.instant,
             settings.avro_schema,
             settings.log_format,
             self._new_codec(plan) if settings.log_format == "parquet" else DEFAULT_CODEC,
         )
-        name, version = plan.name, self._config.table_version
-        if not isinstance(name, LogFileName):
-            raise TypeError(f"{plan.target} takes a log file name, not {name}")
+        return b"".join(blocks)
+
+    def _put_log(self, plan: GroupWrite, data: bytes, log: _Log) -> WrittenFile:
+        """Put a log file; `log` is what readers find by the file."""
+        name, version = _log_name(plan), self._config.table_version
         base_file, log_files = "", [str(name)]
         if version < 8:
             base_file, log_files = _of_slice(plan)
         stat = msgspec.structs.replace(
-            self._put(plan, b"".join(blocks)),
-            prev_commit=name.instant if version < 8 else settings.instant,
-            num_writes=rows.num_rows,
-            num_deletes=num_deletes,
-            num_update_writes=rows.num_rows,
+            self._put(plan, data),
+            prev_commit=name.instant if version < 8 else self._settings.instant,
+            num_writes=log.rows.num_rows,
+            num_deletes=log.num_deletes,
+            num_update_writes=log.rows.num_rows,
             log_version=name.version,
             log_offset=0,
             base_file=base_file,
@@ -423,12 +530,10 @@ class GroupWriter:
         )
         if self._reporter is None:
             return WrittenFile(stat, None)
-        gone = [] if deletes is None else [key for key in deletes.record_keys if key is not None]
-        removed = pa.chunked_array([pa.array(gone, pa.string())])
+        written, removed = log.written, log.deleted_keys
         if plan.group.resize is not None:  # readers find the keys where they were until then
             written = removed = _NO_KEYS
-        report = self._reporter.of_log_file(str(name), rows, written, removed)
-        return WrittenFile(stat, report)
+        return WrittenFile(stat, self._reporter.of_log_file(str(name), log.rows, written, removed))
 
     def _without_late(self, stored: Sequence[FileSlice], marked: pa.Table) -> pa.Table:
         """Return the rows marked as deleted, but for those older than the stored row.
@@ -514,6 +619,12 @@ class GroupWriter:
             return True
         others = self._state.lister.other_files(partition_path)
         return any(map(is_partition_metafile_name, others))
+
+
+def _log_name(plan: GroupWrite) -> LogFileName:
+    if not isinstance(plan.name, LogFileName):
+        raise TypeError(f"{plan.target} takes a log file name, not {plan.name}")
+    return plan.name
 
 
 def _of_slice(plan: GroupWrite) -> tuple[str, list[str]]:

@@ -6,9 +6,11 @@ HoodieWriteHandle factories (HoodieCreateHandle, HoodieMergeHandle, HoodieAppend
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import Enum
+
+import msgspec
 
 from bucketfmt.format.names.names import (
     BaseFileName,
@@ -44,6 +46,8 @@ class GroupWrite:
         instant: The write's requested time.
         stored: The slices that readers see and that may hold the keys of the rows.
         extends_slice: The file is a log file that bears the time of a slice which is there.
+        pointed: Log files of other file groups that take the rows, by the routes of the rows. The
+            file is then a virtual log, which points to them.
     """
 
     group: GroupRef
@@ -54,6 +58,7 @@ class GroupWrite:
     instant: str
     stored: Sequence[FileSlice] = ()
     extends_slice: bool = False
+    pointed: Mapping[int, GroupWrite] = field(default_factory=dict)
 
     @property
     def path(self) -> str:
@@ -75,6 +80,14 @@ class GroupWrite:
         else:
             kind = IoType.CREATE if self.target is Target.NEW_BASE else IoType.MERGE
         return MarkerName(self.group.partition_path, str(self.name), kind)
+
+    @property
+    def next_version(self) -> GroupWrite:
+        """The same rows, written to a log file of the next version."""
+        if not isinstance(self.name, LogFileName):
+            raise TypeError(f"{self.name} has no version")
+        name = msgspec.structs.replace(self.name, version=self.name.version + 1)
+        return replace(self, name=name)
 
 
 def plan_group_write(

@@ -24,6 +24,7 @@ from bucketfmt.rows.avro.avro_schema import parse_avro_schema
 from bucketfmt.rows.avro.row_blocks import AVRO_ROW_BLOCKS, decode_row_blocks
 from bucketfmt.rows.columns.meta_columns import META_COLUMNS
 from bucketfmt.rows.row_file import ROW_FILE_BLOCKS, RowFile, open_row_block, open_row_file
+from bucketfmt.snapshot.virtual_logs import followed
 from bucketfmt.storage.store import Store
 from bucketfmt.write.metadata.statistics_records import ColumnValues, column_stats, has_statistics
 
@@ -152,7 +153,8 @@ class FileStatistics:
 
     def _log_rows(self, path: str) -> Iterator[pa.Table]:
         limits = self._statistics.limits
-        for span in decode_log_file(self._store.read(path, limits.log_file_bytes_max), limits):
+        spans = decode_log_file(self._store.read(path, limits.log_file_bytes_max), limits)
+        for span in followed(self._store, path, spans, limits):
             if not isinstance(span, CorruptSpan) and len(span.content):
                 yield from block_rows(span, limits)
 

@@ -36,6 +36,7 @@ from bucketfmt.rows.columns.virtual_keys import record_keys
 from bucketfmt.rows.row_file import open_row_file
 from bucketfmt.snapshot.files import DataFile
 from bucketfmt.snapshot.snapshot import Snapshot
+from bucketfmt.snapshot.virtual_logs import followed
 from bucketfmt.storage.store import Store
 from bucketfmt.storage.streams import map_in_threads, waiting_count
 from bucketfmt.write.commit.receipts import RowReport
@@ -244,7 +245,7 @@ class RecordIndexReader:
         written, removed = [_no_keys()], [_no_keys()]
         try:
             data = self._store.read(path, limits.log_file_bytes_max)
-            for span in decode_log_file(data, limits):
+            for span in followed(self._store, path, decode_log_file(data, limits), limits):
                 if isinstance(span, CorruptSpan) or not len(span.content):
                     continue
                 if span.block_type is BlockType.DELETE:

@@ -124,9 +124,11 @@ class TableContents:
         """The (partition path, file) of each file that is not of a pending instant.
 
         Until table version 6 the names of log files do not tell: blocks that are not committed are
-        passed over by readers.
+        passed over by readers. From version 8 on log files with rows for a pending resize bear the
+        time of the resize.
         """
         timeline, by_write = self._state.timeline, self._config.table_version >= 8
+        recorded = {own[2] for commit in self._state.commits for own in commit.files}
         return [
             (path, file)
             for path in self._lister.partitions
@@ -136,6 +138,7 @@ class TableContents:
             and (
                 timeline.is_completed(file.name.instant)
                 or not (by_write or isinstance(file.name, BaseFileName))
+                or file.path in recorded
             )
         ]
 

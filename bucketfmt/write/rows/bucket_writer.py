@@ -10,7 +10,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import get_args
 
@@ -36,8 +36,14 @@ from bucketfmt.table.keys import key_columns
 from bucketfmt.table.lookup import read_keys_of_slices
 from bucketfmt.table.scan import output_schema
 from bucketfmt.write.commit.non_blocking import Concurrency
-from bucketfmt.write.commit.receipts import Receipt, encode_receipt
-from bucketfmt.write.files.group_writer import Deletes, GroupWriter, RowNumbering, WriteSettings
+from bucketfmt.write.commit.receipts import PointedReceipt, Receipt, encode_receipt
+from bucketfmt.write.files.group_writer import (
+    Deletes,
+    GroupWriter,
+    RowNumbering,
+    WriteSettings,
+    WrittenFile,
+)
 from bucketfmt.write.files.plan_write import GroupWrite, Target, plan_group_write
 from bucketfmt.write.files.table_codec import DEFAULT_CODEC
 from bucketfmt.write.rows.basis import Basis
@@ -92,6 +98,7 @@ class BucketWriter:
         self._basis = basis
         self._operation = operation
         self._instant = instant
+        self._pointed: set[str] = set()  # files planned for virtual logs
         settings = WriteSettings(
             instant=instant,
             schema=basis.schema,
@@ -120,15 +127,19 @@ class BucketWriter:
         targets_of = self.locator.first_targets if overwrites else self.locator.targets
         return find_targets(counts, targets_of)
 
-    def plan(self, group: GroupRef, write_token: str) -> GroupWrite | None:
+    def plan(self, group: GroupRef, routes: Sequence[Route], write_token: str) -> GroupWrite | None:
         """Return what to write to a file group; None if there is nothing to delete from.
+
+        Args:
+            group: The file group.
+            routes: Of the rows that it takes.
+            write_token: Of its file.
 
         Raises:
             ValueError: rows are to be bulk-inserted into a bucket that has rows.
             UnsupportedError: file groups of a ring would be hidden or are.
         """
         basis, operation = self._basis, self._operation
-        state = basis.snapshot.state
         file_slice: FileSlice | None = None
         stored: Sequence[FileSlice] = ()
         if not operation.overwrites:
@@ -153,6 +164,18 @@ class BucketWriter:
                 "another table",
                 partition=group.partition_path,
             )
+        plan = self._plan(group, file_slice, file_id, write_token, stored)
+        return replace(plan, pointed=self._plan_pointed(plan, routes, write_token))
+
+    def _plan(
+        self,
+        group: GroupRef,
+        file_slice: FileSlice | None,
+        file_id: str,
+        write_token: str,
+        stored: Sequence[FileSlice],
+    ) -> GroupWrite:
+        state = self._basis.snapshot.state
         compaction = state.pending_compactions.get((group.partition_path, file_id))
         return plan_group_write(
             group,
@@ -167,20 +190,45 @@ class BucketWriter:
             stored=stored,
         )
 
+    def _plan_pointed(
+        self, plan: GroupWrite, routes: Sequence[Route], write_token: str
+    ) -> dict[int, GroupWrite]:
+        """Return which log files take the rows of routes, where a virtual log is to point to them.
+
+        File groups that are merged have a file each in the file group to come.
+        """
+        planned: dict[GroupRef, GroupWrite] = {}
+        found: dict[int, GroupWrite] = {}
+        for route in routes:
+            group = self.locator.pointed_at(plan.group, route.number)
+            if group is None or group.file_id is None:
+                continue
+            if group not in planned:
+                file_slice = self.locator.slice_of(group)
+                own = self._plan(group, file_slice, group.file_id, write_token, plan.stored)
+                while own.path in self._pointed:  # of a file group that is merged into this one too
+                    own = own.next_version
+                self._pointed.add(own.path)
+                planned[group] = own
+            found[route.number] = planned[group]
+        return found
+
     def write(
         self,
         plan: GroupWrite,
+        routes: Sequence[Route],
         numbering: RowNumbering,
-        load: Callable[[], pa.Table | None],
-        load_moved: Callable[[], pa.Table | None] | None = None,
+        load: Callable[[Sequence[Route]], pa.Table | None],
+        load_moved: Callable[[Sequence[Route]], pa.Table | None] | None = None,
     ) -> bytes:
         """Write one bucket and return its receipt.
 
         Args:
             plan: Which file.
+            routes: Of the rows that it takes.
             numbering: Where sequence numbers begin.
-            load: Returns the rows; of deletes the keys, as `_hoodie_record_key`. None for a file
-                group that only loses keys.
+            load: Returns the rows of routes; of deletes the keys, as `_hoodie_record_key`. None for
+                a file group that only loses keys.
             load_moved: Returns the keys that the file group loses, because their rows go to another
                 partition; None for none.
 
@@ -189,24 +237,48 @@ class BucketWriter:
             ConflictError: the write has ended meanwhile.
             StorageError: the store failed.
         """
-        rows, moved = load(), None if load_moved is None else load_moved()
-        deletes = None if moved is None else self._deletes(plan, moved)
-        given: pa.Table | Deletes
-        if rows is None:
-            given, deletes = deletes or Deletes(pa.chunked_array([], pa.string())), None
-        elif self._operation.takes_keys:
-            given = self._deletes(plan, rows)
+        pointed: Sequence[WrittenFile] = ()
+        if plan.pointed:
+            written, pointed = self._write_virtual(plan, routes, numbering, load)
         else:
-            given = self._completed(plan, self._keyed(rows))
-        written = self._writer.write(plan, numbering, given, deletes)
+            moved = None if load_moved is None else load_moved(routes)
+            deletes = None if moved is None else self._deletes(plan, moved)
+            given = self._given(plan, load(routes))
+            if given is None:
+                given, deletes = deletes or Deletes(pa.chunked_array([], pa.string())), None
+            written = self._writer.write(plan, numbering, given, deletes)
         receipt = Receipt(
             partition_path=plan.group.partition_path,
             file_id=plan.file_id,
             write_token=plan.name.write_token or "",
             stat=None if written is None else written.stat,
             report=None if written is None else written.report,
+            pointed=tuple(PointedReceipt(*file) for file in pointed),
         )
         return encode_receipt(receipt)
+
+    def _write_virtual(
+        self,
+        plan: GroupWrite,
+        routes: Sequence[Route],
+        numbering: RowNumbering,
+        load: Callable[[Sequence[Route]], pa.Table | None],
+    ) -> tuple[WrittenFile | None, Sequence[WrittenFile]]:
+        """Write rows to the log files that take them, and the virtual log that points to them."""
+        parts = []
+        for own in {id(each): each for each in plan.pointed.values()}.values():
+            given = self._given(own, load([r for r in routes if plan.pointed[r.number] is own]))
+            if given is not None:
+                parts.append((own, given))
+        return self._writer.write_virtual(plan, parts, numbering)
+
+    def _given(self, plan: GroupWrite, rows: pa.Table | None) -> pa.Table | Deletes | None:
+        """Return rows, or keys to delete, with all that is stored of them."""
+        if rows is None:
+            return None
+        if self._operation.takes_keys:
+            return self._deletes(plan, rows)
+        return self._completed(plan, self._keyed(rows))
 
     def _new_file_id(self, group: GroupRef) -> str:
         """Return the id of the file group that this write begins.

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -81,10 +80,10 @@ class WriteTask:
             writer, written, routes = self._writer, 0, grouped.routes
             writer.locator.put_metadata(route.partition_path for route in routes)
             for group, own in writer.targets(grouped.counts):
-                plan = writer.plan(group, write_token)
+                plan = writer.plan(group, own, write_token)
                 if plan is not None:
                     numbering = RowNumbering(task_partition_id, written)
-                    yield writer.write(plan, numbering, partial(grouped.rows, own))
+                    yield writer.write(plan, own, numbering, grouped.rows)
                     written += grouped.num_rows(own)
 
     @property

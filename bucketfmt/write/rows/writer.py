@@ -302,7 +302,7 @@ class TableWriter:
         plans: list[tuple[GroupWrite, list[Route]]] = []
         with writer.placed(grouped) as placed:
             for group, routes in writer.targets(placed.counts):
-                plan = writer.plan(group, format_write_token(len(plans), 0, attempt))
+                plan = writer.plan(group, routes, format_write_token(len(plans), 0, attempt))
                 if plan is not None:
                     plans.append((plan, routes))
             writer.locator.put_metadata(plan.group.partition_path for plan, _ in plans)
@@ -310,8 +310,9 @@ class TableWriter:
 
             def write(numbered: tuple[int, tuple[GroupWrite, list[Route]]]) -> bytes:
                 number, (plan, routes) = numbered
-                rows, moved = partial(placed.rows_of, routes), partial(placed.moved_of, routes)
-                receipt = writer.write(plan, RowNumbering(number), rows, moved)
+                receipt = writer.write(
+                    plan, routes, RowNumbering(number), placed.rows_of, placed.moved_of
+                )
                 steps.step()
                 return receipt
 

@@ -140,8 +140,9 @@ def plan_rollback(
     for path, parsed, stat in recorded:
         if take(path, str(parsed)) or not isinstance(parsed, LogFileName):
             continue
-        if is_copy(path, parsed) and str(parsed) not in listed.get(path, {}):
-            continue  # it went with the resize
+        is_for_resize = config.table_version >= 8 or is_copy(path, parsed)
+        if is_for_resize and str(parsed) not in listed.get(path, {}):
+            continue  # it went with the resize, which a restore takes back first
         group = path, parsed.file_id, parsed.instant
         logged[group][f"{root}/{stat.path}"] = max(stat.total_write_bytes, 1)
     requests = [

@@ -21,6 +21,7 @@ from bucketfmt.errors import (
     UnsupportedError,
 )
 from bucketfmt.format.buckets.child_nodes import find_ring_changes
+from bucketfmt.format.buckets.index_settings import has_virtual_logs
 from bucketfmt.format.names.instants import State
 from bucketfmt.format.names.names import MarkerName, find_data_file_name
 from bucketfmt.format.names.paths import join_path
@@ -48,6 +49,7 @@ from bucketfmt.timeline.load import (
 from bucketfmt.timeline.markers import load_markers
 from bucketfmt.timeline.timeline import Instant, Timeline
 from bucketfmt.write.services.pending_cleans import load_doomed
+from bucketfmt.write.undo.lone_rows import check_no_lone_rows
 from bucketfmt.write.undo.plan_rollback import (
     Listing,
     PlannedRollback,
@@ -86,6 +88,10 @@ class RollbackPlanner:
     def load_timeline(self) -> Timeline:
         """Return the timeline as it stands."""
         return load_timeline(self.store, self.config, self.limits)
+
+    def state(self, timeline: Timeline) -> TableState:
+        """Return the table as a timeline has it, listed by folders."""
+        return TableState(self.store, self.config, timeline, self.limits, StoreLister(self.store))
 
     # -- what was begun
 
@@ -145,9 +151,12 @@ class RollbackPlanner:
         """Refuse what would take rows from under others.
 
         Raises:
-            ConflictError: a restore is pending; a writer is at work; others stand on the write.
+            ConflictError: a restore is pending; a writer is at work; others stand on the write;
+                rows of others are in the new file groups of a resize alone.
         """
         check_no_restore(timeline)
+        if has_virtual_logs(self.config.properties) and self.is_resize(target):
+            check_no_lone_rows(self.state(timeline).commits, target.requested_time)
         if not target.is_completed:
             self._check_dead(target)
             if target.action == "compaction" and self.config.table_version < 8:
@@ -187,6 +196,11 @@ class RollbackPlanner:
         if instant.action != "replacecommit":
             return instant.action == "clustering"
         return load_clustering_plan(self.store, self.config, instant, self.limits) is not None
+
+    def is_resize(self, instant: Instant) -> bool:
+        """Return whether an instant, completed or not, changes rings by its plan."""
+        is_clustering = instant.action in ("clustering", "replacecommit")
+        return is_clustering and bool(self.find_resized_partitions(instant.requested_time))
 
     def is_dead(self, instant: Instant) -> bool:
         """Return whether the writer of a pending instant has to be taken for dead."""
@@ -295,8 +309,7 @@ class RollbackPlanner:
         plan = self._load_requested(replace(target, action="compaction"))
         if not isinstance(plan, CompactionPlan):
             return None
-        state = TableState(self.store, self.config, timeline, self.limits, StoreLister(self.store))
-        left = without_never_committed(Snapshot(state), plan.operations)
+        left = without_never_committed(Snapshot(self.state(timeline)), plan.operations)
         return msgspec.structs.replace(plan, operations=left)
 
     def _load_requested(self, instant: Instant) -> InstantContent | None:

@@ -5,6 +5,7 @@ I/O, under the table lock but for previews. Source: `SavepointActionExecutor`, `
 
 from __future__ import annotations
 
+from bucketfmt.format.buckets.index_settings import has_virtual_logs
 from bucketfmt.format.names.instants import State, format_instant_file_name
 from bucketfmt.format.names.paths import join_path
 from bucketfmt.format.timeline.instant_content import InstantContent
@@ -13,12 +14,12 @@ from bucketfmt.format.timeline.service_metadata import (
     SavepointPartitionMetadata,
 )
 from bucketfmt.snapshot.files import FileSlice
-from bucketfmt.snapshot.listing import StoreLister
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.snapshot.state import TableState
 from bucketfmt.timeline.load import load_instant_content
 from bucketfmt.timeline.timeline import Timeline
 from bucketfmt.write.services.pending_cleans import load_doomed
+from bucketfmt.write.undo.lone_rows import check_savepoint_stands_alone
 from bucketfmt.write.undo.plan_savepoint import (
     check_not_cleaned,
     find_completed_write,
@@ -39,7 +40,7 @@ def put_savepoint(
 
     Raises:
         ValueError: no such write is completed, or a clean has deleted files of it, or is about to.
-        ConflictError: a restore is pending.
+        ConflictError: a restore is pending, or would lose rows with a resize.
         CorruptError: a file of it is gone.
     """
     table = rollbacks.table
@@ -75,7 +76,10 @@ def _plan(
     if known is not None and known.is_completed:
         return instant, None
     check_not_cleaned(timeline, instant, _load_last_clean(planner, timeline))
-    slices = _load_slices(planner, timeline, instant)
+    state = planner.state(timeline)
+    if has_virtual_logs(planner.config.properties):
+        check_savepoint_stands_alone(timeline, state.commits, instant)
+    slices = _load_slices(state, instant)
     doomed = load_doomed(planner.store, planner.config, timeline, planner.limits)
     return instant, plan_savepoint(instant, slices, doomed)
 
@@ -87,13 +91,12 @@ def _load_last_clean(planner: RollbackPlanner, timeline: Timeline) -> InstantCon
     return load_instant_content(planner.store, planner.config, clean, planner.limits)
 
 
-def _load_slices(planner: RollbackPlanner, timeline: Timeline, instant: str) -> list[FileSlice]:
+def _load_slices(state: TableState, instant: str) -> list[FileSlice]:
     """Return the file slices that the table needs to be restored to an instant.
 
     A restore leaves what was completed by then, and of compactions what was requested by then.
     """
-    store = planner.store
-    state = TableState(store, planner.config, timeline, planner.limits, StoreLister(store))
+    timeline = state.timeline
     snapshots = [Snapshot(state, as_of=instant)]
     if timeline.layout > 1:
         snapshots.append(Snapshot(state, completed_until=timeline.completion_time(instant)))

@@ -28,6 +28,7 @@ from bucketfmt.format.log.log_block import (
 from bucketfmt.format.log.log_file import covers_file, decode_log_file, select_blocks
 from bucketfmt.format.log.ordering_values import OrderingKind, OrderingValue
 from bucketfmt.format.log.record_positions import decode_record_positions, encode_record_positions
+from bucketfmt.format.log.virtual_log import decode_virtual_log, is_virtual_log
 from bucketfmt.format.names import names
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
@@ -81,6 +82,19 @@ def log_selection(question: Json) -> Json:
     )
     places = {id(b): [f, i] for f, file in enumerate(files) for i, b in enumerate(file)}
     return [places[id(block)] for block in selected]
+
+
+def virtual_log(question: Json) -> Json:
+    header: dict[int, str] = {
+        HeaderKey.INSTANT_TIME: "1",
+        HeaderKey.COMMAND_BLOCK_TYPE: "42",
+        HeaderKey.TARGET_INSTANT_TIME: question["resize"],
+    }
+    content = bytes.fromhex(question["content"])
+    (block,) = decode_log_file(encode_log_block(BlockType.COMMAND, header, content))
+    assert isinstance(block, LogBlock)
+    assert is_virtual_log(block)
+    return [[str(file.name), file.size] for file in decode_virtual_log(block).files]
 
 
 def avro_data_block(question: Json) -> Json:
@@ -289,4 +303,5 @@ FORMATS: dict[str, Callable[[Any], Json]] = {
     "merge": merge,
     "murmur2": lambda q: murmur2_hudi(q["text"].encode(), q["seed"]),
     "record-positions": record_positions,
+    "virtual-log": virtual_log,
 }
