@@ -5,6 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.ready
 HUDI_STAMP := .venv-hudi/.ready
 FLINK_STAMP := .flink/.ready
+SPARK_STAMP := .venv-spark/.ready
 BROWSER_STAMP := $(VENV)/.browser
 MINUTES ?= 30
 SEEDS ?= 1 2
@@ -12,7 +13,7 @@ SEEDS ?= 1 2
 # The processes that tests start import what others compiled.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup demo test check check-types check-pages unit judge cluster-test interop-setup browser-setup flink-setup bench soak soak-interop judge-matrix clean
+.PHONY: setup demo test check check-types check-pages unit judge cluster-test interop-setup browser-setup flink-setup spark-setup bench soak soak-interop judge-matrix clean
 
 setup: $(STAMP)
 
@@ -52,6 +53,13 @@ interop-setup: $(HUDI_STAMP)
 $(HUDI_STAMP): tests/interop/setup.sh tests/interop/constraints.txt
 	tests/interop/setup.sh $(PYTHON)
 	touch $(HUDI_STAMP)
+
+# Spark 4.0, 4.1 and the newest, each with another Python.
+spark-setup: $(SPARK_STAMP)
+
+$(SPARK_STAMP): tests/spark/setup.sh
+	tests/spark/setup.sh
+	touch $(SPARK_STAMP)
 
 # A Chromium, for the tests of report pages.
 browser-setup: $(BROWSER_STAMP)
@@ -102,11 +110,11 @@ soak-interop: setup interop-setup
 	$(BIN)/python -m tests.interop soak $(MINUTES)
 
 # Every play of every kind of table with every version of Hudi, and with Flink: about half an hour.
-judge-matrix: setup interop-setup flink-setup
-	$(BIN)/python -m pytest -n 2 --dist loadgroup --every-case tests/spark/test_other_sessions.py \
+judge-matrix: setup interop-setup flink-setup spark-setup
+	SPARK_PYTHONS="$$(ls -d $(CURDIR)/.venv-spark/*/bin/python)" $(BIN)/python -m pytest -n 2 --dist loadgroup --every-case tests/spark/test_other_sessions.py \
 	  tests/interop/test_judge.py tests/interop/test_hfiles.py tests/interop/test_spark_adapter.py tests/spark/test_failures.py
 	$(BIN)/python -m tests.interop matrix $(SEEDS)
 	$(BIN)/python -m tests.interop flink $(SEEDS)
 
 clean:
-	rm -rf $(VENV) .venv-hudi .flink build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-hudi .venv-spark .flink build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis

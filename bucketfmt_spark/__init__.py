@@ -20,7 +20,8 @@ from bucketfmt_spark.checks import check
 from bucketfmt_spark.claim import claim
 from bucketfmt_spark.compaction import compact
 from bucketfmt_spark.deleting import delete
-from bucketfmt_spark.engine.executors import ExecutorError
+from bucketfmt_spark.engine.executors import ExecutorError, SessionError
+from bucketfmt_spark.engine.failures import typed_errors
 from bucketfmt_spark.joining.aggregates import aggregate
 from bucketfmt_spark.joining.bucket_reading import read_buckets, sample
 from bucketfmt_spark.joining.joins import join
@@ -45,6 +46,7 @@ __all__ = [
     "Delete",
     "ExecutorError",
     "Insert",
+    "SessionError",
     "Update",
     "aggregate",
     "archive",
@@ -76,5 +78,6 @@ __all__ = [
     "rollback",
     "sample",
     "savepoint",
+    "typed_errors",
     "write",
 ]

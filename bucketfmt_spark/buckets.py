@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 import bucketfmt as bf
 from bucketfmt_spark.engine.failures import typed_errors
+from bucketfmt_spark.engine.named_jobs import named_job, repeat_on_conflict
 from bucketfmt_spark.engine.opening import TableOrUri, open_table
 from bucketfmt_spark.engine.tasks import task_frame, task_token
 
@@ -178,17 +179,15 @@ def _run(
     spark: SparkSession, start: Callable[[], bf.StartedRewrite | None]
 ) -> bf.CommitResult | None:
     """Begin a change of buckets and run it, and begin again where others overtook the change."""
-    for tries_left in reversed(range(_TRIES)):
+
+    def run() -> bf.CommitResult | None:
         started = start()
         if started is None:
             return None
-        try:
-            with started:
-                return started.run(partial(_execute, spark))
-        except bf.ConflictError:
-            if not tries_left:
-                raise
-    raise RuntimeError("the last try returns or raises")
+        with started:
+            return started.run(partial(_execute, spark))
+
+    return repeat_on_conflict("a change of buckets", _TRIES - 1, run)
 
 
 def _execute(
@@ -205,6 +204,8 @@ def _execute(
     found: dict[bytes, list[bytes]] = {payload: [] for payload in payloads}
     with typed_errors():
         frame = task_frame(spark, [[[payload] for payload in payloads]], work, _RECEIPTS)
-        for row in frame.collect():
-            found[bytes(row.payload)].append(bytes(row.receipt))
+        with named_job(spark, "change buckets of", task.basis.config.name, task.instant):
+            rows = frame.collect()
+    for row in rows:
+        found[bytes(row.payload)].append(bytes(row.receipt))
     return list(found.values())

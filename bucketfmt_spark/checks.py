@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 import bucketfmt as bf
 from bucketfmt_spark.engine.executors import parallelism
 from bucketfmt_spark.engine.failures import typed_errors
+from bucketfmt_spark.engine.named_jobs import named_job
 from bucketfmt_spark.engine.opening import TableOrUri, open_table
 from bucketfmt_spark.engine.tasks import task_frame
 
@@ -56,7 +57,7 @@ def check(
         report = table.check(depth, own, max_findings=max_findings)
         yield pa.record_batch([pa.array([json.dumps(report.to_dict())])], schema=_REPORT)
 
-    with typed_errors():
+    with typed_errors(), named_job(spark, f"{depth} check of", table.config.name):
         found = task_frame(spark, [tasks], work, _REPORT).collect()
     reports = [bf.CheckReport.from_dict(json.loads(row.report)) for row in found]
     return bf.merge_reports(reports, max_findings)

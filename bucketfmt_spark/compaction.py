@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 import bucketfmt as bf
 from bucketfmt_spark.engine.failures import typed_errors
+from bucketfmt_spark.engine.named_jobs import log, named_job
 from bucketfmt_spark.engine.opening import TableOrUri, open_table
 from bucketfmt_spark.engine.tasks import task_frame, task_token
 
@@ -62,4 +63,11 @@ def rewrite_on_executors(spark: SparkSession, started: bf.StartedCompaction) -> 
             yield pa.record_batch([pa.array([receipt], pa.binary())], schema=_RECEIPTS)
 
     frame = task_frame(spark, [[[payload] for payload in started.payloads]], work, _RECEIPTS)
-    return [bytes(row.receipt) for row in frame.collect()]
+    log.info(
+        "compaction at %s: %d file groups of %d bytes, a task each",
+        started.instant,
+        len(started.payloads),
+        sum(started.sizes),
+    )
+    with named_job(spark, "compact", task.basis.config.name, started.instant):
+        return [bytes(row.receipt) for row in frame.collect()]

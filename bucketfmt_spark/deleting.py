@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 
 import bucketfmt as bf
 from bucketfmt_spark.bucket_id import key_fields
+from bucketfmt_spark.engine.named_jobs import repeat_on_conflict
 from bucketfmt_spark.engine.opening import TableOrUri, open_table
 from bucketfmt_spark.reading import read
 from bucketfmt_spark.writing import write_table
@@ -57,13 +58,11 @@ def delete(
             'delete takes a filter; to delete all rows, use write(..., "insert_overwrite_table")'
         )
     table = open_table(spark, uri, storage_options, index, writer)
-    tries_left = 0 if "read_at" in options else options.get("retries", 3)
-    while True:
+    retries = 0 if "read_at" in options else options.get("retries", 3)
+
+    def attempt() -> bf.CommitResult:
         given: bf.WriteArguments = {"read_at": table.timeline, **options}
         keys = read(spark, table, key_fields(table), filter)
-        try:
-            return write_table(keys, table, "delete", num_tasks, **given)
-        except bf.ConflictError:
-            if not tries_left:
-                raise
-            tries_left -= 1
+        return write_table(keys, table, "delete", num_tasks, **given)
+
+    return repeat_on_conflict(f"a delete in {table.config.name}", retries, attempt)

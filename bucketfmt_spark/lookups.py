@@ -18,10 +18,11 @@ import bucketfmt as bf
 from bucketfmt_spark.engine.exchange import BUCKET, move_to_buckets, split_by_bucket
 from bucketfmt_spark.engine.executors import check_executors, map_batches, parallelism
 from bucketfmt_spark.engine.opening import TableOrUri, open_table
+from bucketfmt_spark.engine.resolver import Resolver, named_as
 from bucketfmt_spark.engine.spark_types import arrow_for_spark, as_spark_takes_it, spark_schema
 from bucketfmt_spark.engine.tasks import PackedTasks
 from bucketfmt_spark.joining.bucket_tasks import count_tasks
-from bucketfmt_spark.joining.sides import Side, scan_of
+from bucketfmt_spark.joining.sides import Side
 
 __all__ = ["locate", "lookup"]
 
@@ -68,7 +69,7 @@ def locate(
     """
     check_executors(df.sparkSession)
     table = open_table(df.sparkSession, uri, storage_options, index)
-    locator = table.locator()
+    locator, df = table.locator(), named_as(df, table.schema.names)
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -101,11 +102,16 @@ def lookup(
         ExecutorError: as `locate`.
     """
     check_executors(df.sparkSession)
-    if columns is not None:
-        if isinstance(uri, bf.Scan):
+    spark = df.sparkSession
+    if isinstance(uri, bf.Scan):
+        if columns is not None:
             raise ValueError("a scan has its own columns; leave columns= out")
-        uri = open_table(df.sparkSession, uri, storage_options, index).scan(columns)
-    scan = scan_of(df.sparkSession, uri, storage_options, index)
+        scan, known = uri, uri.schema.names
+    else:
+        table = open_table(spark, uri, storage_options, index)
+        resolver, known = Resolver.of(spark, table.schema), table.schema.names
+        scan = table.scan(None if columns is None else [resolver.name(name) for name in columns])
+    df = named_as(df, known)
     groups = bf.group_buckets(scan)
     buckets, reader = groups.buckets, scan.task_reader()
     packed = PackedTasks.of([[task.payload for _, task in group] for group in groups.tasks[0]])
@@ -131,6 +137,6 @@ def lookup(
                     for rows in reader.of_keys(own.cast(pa.string())).read(payload):
                         yield as_spark_takes_it(rows, accepted)
 
-    num_tasks = count_tasks(groups, parallelism(df.sparkSession))
+    num_tasks = count_tasks(groups, parallelism(spark))
     moved = move_to_buckets(map_batches(df, assign, _MOVED_KEYS), num_tasks)
     return map_batches(moved, find, spark_schema(accepted))

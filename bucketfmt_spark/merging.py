@@ -21,7 +21,9 @@ import bucketfmt as bf
 from bucketfmt_spark.bucket_id import key_fields
 from bucketfmt_spark.engine.executors import check_executors, map_batches
 from bucketfmt_spark.engine.failures import typed_errors
+from bucketfmt_spark.engine.named_jobs import repeat_on_conflict
 from bucketfmt_spark.engine.opening import TableOrUri, open_table
+from bucketfmt_spark.engine.resolver import META_COLUMNS, Resolver, named_as
 from bucketfmt_spark.engine.spark_types import (
     arrow_for_spark,
     arrow_of,
@@ -29,7 +31,7 @@ from bucketfmt_spark.engine.spark_types import (
     spark_schema,
 )
 from bucketfmt_spark.engine.tasks import PackedTasks
-from bucketfmt_spark.writing import META_COLUMNS, place_rows, write_placed
+from bucketfmt_spark.writing import place_rows, write_placed
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -131,26 +133,38 @@ def merge(
         ConflictError: other writers wrote to the same buckets, in every try.
     """
     table = open_table(df.sparkSession, uri, storage_options, index, writer)
+    df = named_as(df, table.schema.names)
     df = df.select(*[name for name in df.columns if name not in META_COLUMNS])
+    resolver = Resolver.of(df.sparkSession, table.schema)
+    clauses = tuple(_resolved(clause, resolver) for clause in clauses)
     _check(df, table, clauses)
     key = options.get("idempotency_key")
     repeated = None if key is None else table.find_commit(key)
     if repeated is not None:
         return repeated
     check_executors(df.sparkSession)
-    tries_left = 0 if "read_at" in options else options.get("retries", 3)
-    while True:
+    retries = 0 if "read_at" in options else options.get("retries", 3)
+
+    def attempt() -> bf.CommitResult:
         given: bf.WriteArguments = {"read_at": table.timeline, **options}
         placed = place_rows(df, table, num_tasks)
         rows = _merged(_looked_up(placed, table), table, clauses)
-        try:
-            started = table.start_write("upsert", arrow_of(rows.schema), **given)
-            with started, typed_errors():
-                return write_placed(rows, started)
-        except bf.ConflictError:
-            if not tries_left:
-                raise
-            tries_left -= 1
+        started = table.start_write("upsert", arrow_of(rows.schema), **given)
+        with started, typed_errors():
+            return write_placed(rows, started, "merge")
+
+    return repeat_on_conflict(f"a merge into {table.config.name}", retries, attempt)
+
+
+def _resolved(clause: Clause, resolver: Resolver) -> Clause:
+    """Return a clause whose columns have the names of the table."""
+    if isinstance(clause, Update) and clause.set is not None:
+        values = {resolver.name(name): value for name, value in clause.set.items()}
+        return Update(clause.condition, values)
+    if isinstance(clause, Insert) and clause.values is not None:
+        values = {resolver.name(name): value for name, value in clause.values.items()}
+        return Insert(clause.condition, values)
+    return clause
 
 
 def _check(df: DataFrame, table: bf.Table, clauses: Sequence[Clause]) -> None:

@@ -97,7 +97,7 @@ def _read(
     resolver = Resolver.of(spark, table.schema)
     wanted = None if columns is None else [resolver.name(name) for name in columns]
     if not _is_condition(row_filter):
-        return read_scan(spark, scan(wanted, row_filter))
+        return read_scan(spark, scan(wanted, resolver.predicates(row_filter)))
     # Imported here, because sqlglot takes longer to import than all else that executors need.
     from bucketfmt_spark.engine.conditions import find_condition, text_of  # noqa: PLC0415
 

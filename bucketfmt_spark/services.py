@@ -13,6 +13,7 @@ from pyspark.sql import types as st
 
 import bucketfmt as bf
 from bucketfmt_spark.compaction import rewrite_on_executors
+from bucketfmt_spark.engine.credentials import setting_of
 from bucketfmt_spark.engine.failures import typed_errors
 from bucketfmt_spark.engine.opening import TableOrUri, find_storage_options, open_table
 from bucketfmt_spark.engine.spark_types import arrow_of
@@ -71,9 +72,7 @@ def create(
     if isinstance(schema, str):
         schema = spark.createDataFrame([], schema).schema
     if storage_options is None:
-        storage_options = find_storage_options(
-            os.fspath(uri), lambda key: spark.conf.get(f"spark.hadoop.{key}", None)
-        )
+        storage_options = find_storage_options(os.fspath(uri), setting_of(spark))
     return bf.create(
         uri,
         schema=schema if isinstance(schema, pa.Schema) else arrow_of(schema),
@@ -98,10 +97,11 @@ def clean(
     retain: int | None = None,
     dry_run: bool = True,
     storage_options: Mapping[str, Any] | None = None,
+    index: bf.Index | None = None,
     writer: bf.WriterConfig | None = None,
 ) -> bf.CleanResult:
     """Delete files that no reader of the retained commits needs. As `bucketfmt.Table.clean`."""
-    table = open_table(spark, uri, storage_options, writer=writer)
+    table = open_table(spark, uri, storage_options, index, writer)
     return table.clean(policy=policy, retain=retain, dry_run=dry_run)
 
 
@@ -113,6 +113,7 @@ def archive(
     max_commits: int = 30,
     dry_run: bool = False,
     storage_options: Mapping[str, Any] | None = None,
+    index: bf.Index | None = None,
     writer: bf.WriterConfig | None = None,
 ) -> list[str]:
     """Move the oldest instants to the archived timeline. As `bucketfmt.Table.archive`.
@@ -120,7 +121,7 @@ def archive(
     Returns:
         The requested times of the instants.
     """
-    table = open_table(spark, uri, storage_options, writer=writer)
+    table = open_table(spark, uri, storage_options, index, writer)
     moved = table.archive(min_commits=min_commits, max_commits=max_commits, dry_run=dry_run)
     return [instant.requested_time for instant in moved]
 
@@ -132,13 +133,14 @@ def maintain(
     *,
     dry_run: bool = False,
     storage_options: Mapping[str, Any] | None = None,
+    index: bf.Index | None = None,
     writer: bf.WriterConfig | None = None,
 ) -> bf.MaintainResult:
     """Compact on the executors, clean and archive as far as that is due.
 
     As `bucketfmt.Table.maintain`. Writes do so by themselves after a commit.
     """
-    table = open_table(spark, uri, storage_options, writer=writer)
+    table = open_table(spark, uri, storage_options, index, writer)
     with typed_errors():
         return table.maintain(
             services, dry_run=dry_run, rewrite=partial(rewrite_on_executors, spark)
@@ -152,10 +154,11 @@ def rollback(
     *,
     dry_run: bool = False,
     storage_options: Mapping[str, Any] | None = None,
+    index: bf.Index | None = None,
     writer: bf.WriterConfig | None = None,
 ) -> bf.RollbackResult:
     """Take back the newest write, or a failed write. As `bucketfmt.Table.rollback`."""
-    table = open_table(spark, uri, storage_options, writer=writer)
+    table = open_table(spark, uri, storage_options, index, writer)
     return table.rollback(instant, dry_run=dry_run)
 
 
@@ -168,10 +171,11 @@ def savepoint(
     comments: str = "",
     dry_run: bool = False,
     storage_options: Mapping[str, Any] | None = None,
+    index: bf.Index | None = None,
     writer: bf.WriterConfig | None = None,
 ) -> str:
     """Keep the table as it was after a write, for `restore`. As `bucketfmt.Table.savepoint`."""
-    table = open_table(spark, uri, storage_options, writer=writer)
+    table = open_table(spark, uri, storage_options, index, writer)
     return table.savepoint(instant, user=user, comments=comments, dry_run=dry_run)
 
 
@@ -181,10 +185,11 @@ def delete_savepoint(
     instant: str,
     *,
     storage_options: Mapping[str, Any] | None = None,
+    index: bf.Index | None = None,
     writer: bf.WriterConfig | None = None,
 ) -> None:
     """Delete a savepoint. As `bucketfmt.Table.delete_savepoint`."""
-    open_table(spark, uri, storage_options, writer=writer).delete_savepoint(instant)
+    open_table(spark, uri, storage_options, index, writer).delete_savepoint(instant)
 
 
 def restore(
@@ -194,8 +199,9 @@ def restore(
     *,
     dry_run: bool = False,
     storage_options: Mapping[str, Any] | None = None,
+    index: bf.Index | None = None,
     writer: bf.WriterConfig | None = None,
 ) -> bf.RestoreResult:
     """Take back every write after a savepoint. As `bucketfmt.Table.restore`."""
-    table = open_table(spark, uri, storage_options, writer=writer)
+    table = open_table(spark, uri, storage_options, index, writer)
     return table.restore(savepoint, dry_run=dry_run)

@@ -29,8 +29,10 @@ from bucketfmt_spark.engine.executors import (
     shuffle_partitions,
 )
 from bucketfmt_spark.engine.failures import typed_errors
+from bucketfmt_spark.engine.named_jobs import log, named_job, repeat_on_conflict
 from bucketfmt_spark.engine.opening import TableOrUri, open_table
 from bucketfmt_spark.engine.placement import place
+from bucketfmt_spark.engine.resolver import META_COLUMNS, named_as
 from bucketfmt_spark.engine.spark_types import arrow_of
 from bucketfmt_spark.engine.tasks import task_token
 
@@ -38,7 +40,6 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 __all__ = [
-    "META_COLUMNS",
     "Operation",
     "place_rows",
     "write",
@@ -53,15 +54,6 @@ Operation = Literal[
 
 _TASK = "__bucketfmt_task"
 _TASKS_A_CORE = 2  # of a table with partitions: their buckets differ in size, and tasks cost
-META_COLUMNS = (
-    "_hoodie_commit_time",
-    "_hoodie_commit_seqno",
-    "_hoodie_record_key",
-    "_hoodie_partition_path",
-    "_hoodie_file_name",
-    "_hoodie_operation",
-)
-"""Hudi's own columns, which a write leaves out of its rows."""
 _NO_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 _LATEST: dict[str, bf.WriteTask] = {}  # of this executor: what its tasks read of the table
 
@@ -124,25 +116,34 @@ def write_table(
     repeated = None if key is None else table.find_commit(key)
     if repeated is not None:
         return repeated
+    df = named_as(df, table.schema.names)
     if operation != "delete":
         df = df.select(*[name for name in df.columns if name not in META_COLUMNS])
     schema = arrow_of(df.schema)
     check_executors(df.sparkSession)
-    left = 0 if "read_at" in options else options.get("retries", 3)
-    while True:
-        try:
-            with table.start_write(operation, schema, **options) as started, typed_errors():
-                return write_placed(place_rows(df, table, num_tasks), started)
-        except bf.ConflictError:  # noqa: PERF203  (a try is a whole job)
-            if not left:
-                raise
-            left -= 1
+    retries = 0 if "read_at" in options else options.get("retries", 3)
+
+    def attempt() -> bf.CommitResult:
+        with table.start_write(operation, schema, **options) as started, typed_errors():
+            return write_placed(place_rows(df, table, num_tasks), started, operation)
+
+    return repeat_on_conflict(f"a write ({operation}) to {table.config.name}", retries, attempt)
 
 
-def write_placed(placed: DataFrame, started: bf.StartedWrite) -> bf.CommitResult:
-    """Write rows whose buckets are in one partition each, and commit. One job."""
-    receipts = _collect(placed, _writer(started.task))
-    return started.publish(receipts, partial(rewrite_on_executors, placed.sparkSession))
+def write_placed(placed: DataFrame, started: bf.StartedWrite, verb: str) -> bf.CommitResult:
+    """Write rows whose buckets are in one partition each, and commit. One job.
+
+    Args:
+        placed: The rows.
+        started: The write.
+        verb: What the caller asked for, for the name of the job.
+    """
+    spark, task = placed.sparkSession, started.task
+    with named_job(spark, verb, task.table.config.name, task.instant):
+        receipts = _collect(placed, _writer(task))
+    result = started.publish(receipts, partial(rewrite_on_executors, spark))
+    log.info("%s of %s: %s", verb, task.table.config.name, result)
+    return result
 
 
 def place_rows(
@@ -170,6 +171,7 @@ def place_rows(
         IndexUnknownError: the index is unknown.
     """
     table = open_table(df.sparkSession, uri, storage_options, index)
+    df = named_as(df, table.schema.names)
     num_buckets = _num_buckets(table.index)
     if num_tasks is None:
         wanted = _TASKS_A_CORE * parallelism(df.sparkSession)
@@ -178,6 +180,7 @@ def place_rows(
         else:
             num_tasks = num_buckets
         num_tasks = _fewer(num_tasks, max(wanted, shuffle_partitions(df.sparkSession)))
+    log.info("rows of %s go to %d tasks by their buckets", table.config.name, num_tasks)
     if num_tasks < 1:
         raise ValueError(f"num_tasks is 1 or more, not {num_tasks}")
     partition, bucket = _partition_column(table, df.schema), expressed_bucket_id(table)

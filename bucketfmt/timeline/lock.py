@@ -33,7 +33,8 @@ from bucketfmt.errors import (
     UnsupportedError,
 )
 from bucketfmt.format.encoding.json_text import encode_jackson_json
-from bucketfmt.format.names.layout import FILE_LOCK
+from bucketfmt.format.names.layout import FILE_LOCK, LEASE
+from bucketfmt.format.table.table_lock import decode_table_lease
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
 from bucketfmt.process import Mutex, this_process
 from bucketfmt.storage.store import Store
@@ -319,6 +320,14 @@ class InProcessLock(TableLock):
         return "It ends with this process"
 
 
+def _of_two_kinds(why: str) -> UnsupportedError:
+    return UnsupportedError(
+        f'this writer locks the table by lock="filesystem" ({FILE_LOCK}), and another writer by '
+        f"Hudi's StorageBasedLockProvider, the default ({LEASE}): {why}. Nothing was published. "
+        "Give all writers of the table the same lock="
+    )
+
+
 class FileSystemBasedLock(TableLock):
     """Hudi's `FileSystemBasedLockProvider`: the table is locked while a file exists.
 
@@ -326,6 +335,9 @@ class FileSystemBasedLock(TableLock):
     writers agree on an expiry, until the file is that old. The lock file written here names its
     owner: Hudi shows the name in its error, and `holds` compares the name, because another writer
     can remove the file (Hudi deletes any lock file when it closes).
+
+    The lease of `StorageBasedLock`, the default, is looked at when the lock is acquired and before
+    each publication: a writer that uses the other kind of lock would be excluded by neither.
     """
 
     def __init__(
@@ -365,14 +377,23 @@ class FileSystemBasedLock(TableLock):
         self._path = path
         self._now = now
         self._limit_bytes = limits.properties_bytes_max
+        self._limits = limits
         self._owner = owner or str(uuid.uuid4())
         self._since = 0.0
+        self._lease = b""  # of the other kind of lock, when this lock was acquired
 
     def _try_acquire(self) -> bool:
         self._since = now = self._now()
         if self._store.info(self._path) is None:
-            return self._store.put_if_absent(self._path, self._content(now))
-        return self._try_take_over(now)
+            is_acquired = self._store.put_if_absent(self._path, self._content(now))
+        else:
+            is_acquired = self._try_take_over(now)
+        if is_acquired:
+            self._lease = self._read_lease()
+            lease = decode_table_lease(self._lease, self._limits) if self._lease else None
+            if lease is not None and not lease.expired and lease.valid_until >= now * 1000:
+                raise _of_two_kinds(f"{lease.owner} holds the lock of the other kind")
+        return is_acquired
 
     def _try_take_over(self, now: float) -> bool:
         """Acquire an expired lock, or a lock that an earlier try of this owner acquired."""
@@ -389,7 +410,17 @@ class FileSystemBasedLock(TableLock):
 
     def _still_holds(self) -> bool:
         # With a tenth of the time left, so that it does not end while the file is written.
-        return not self._is_expired(self._since, part=0.9) and self._is_ours()
+        if self._is_expired(self._since, part=0.9) or not self._is_ours():
+            return False
+        if self._read_lease() != self._lease:
+            raise _of_two_kinds("another writer acquired the lock of the other kind meanwhile")
+        return True
+
+    def _read_lease(self) -> bytes:
+        try:
+            return self._store.read(LEASE, self._limit_bytes)
+        except NotFoundError:
+            return b""
 
     def _release(self) -> None:
         # An expired file is left: someone may be taking it over this very moment.

@@ -18,8 +18,16 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as st
 
 import bucketfmt as bf
+from bucketfmt_spark.engine.named_jobs import named_job
 
-__all__ = ["ExecutorError", "check_executors", "map_batches", "parallelism", "shuffle_partitions"]
+__all__ = [
+    "ExecutorError",
+    "SessionError",
+    "check_executors",
+    "map_batches",
+    "parallelism",
+    "shuffle_partitions",
+]
 
 _MISSING = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
 
@@ -29,6 +37,10 @@ _CHECKED: WeakKeyDictionary[SparkSession, bool] = WeakKeyDictionary()
 
 class ExecutorError(bf.BucketfmtError):
     """Executors have no bucketfmt, or another release of it than the driver."""
+
+
+class SessionError(bf.BucketfmtError):
+    """The session of Spark ended while a job was running."""
 
 
 def check_executors(spark: SparkSession) -> None:
@@ -42,7 +54,8 @@ def check_executors(spark: SparkSession) -> None:
     tasks = parallelism(spark)
     probe = spark.range(0, tasks, 1, tasks).mapInArrow(_make_probe(), "version string")
     try:
-        found = probe.collect()
+        with named_job(spark, "check of executors", ""):
+            found = probe.collect()
     except Exception as error:
         missing = _MISSING.search(str(error))
         if missing is None:
@@ -53,12 +66,15 @@ def check_executors(spark: SparkSession) -> None:
         ) from error
     others = sorted({row.version for row in found} - {bf.__version__})
     if others:
-        raise ExecutorError(
-            f"the driver has bucketfmt {bf.__version__} and executors have {', '.join(others)}; "
-            "install one release on all of them, or send it with the job: "
-            "spark.addArtifacts(...) or --py-files"
-        )
+        raise ExecutorError(_differing(bf.__version__, ", ".join(others)))
     _CHECKED[spark] = True
+
+
+def _differing(driver: str, executors: str) -> str:
+    return (
+        f"the driver has bucketfmt {driver} and executors have {executors}; install one release on "
+        "all of them, or send it with the job: spark.addArtifacts(...) or --py-files"
+    )
 
 
 def map_batches(
@@ -66,14 +82,21 @@ def map_batches(
     run: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]],
     schema: st.StructType | str,
 ) -> DataFrame:
-    """Return `df.mapInArrow(run, schema)`, whose tasks drop the import caches of zip files.
+    """Return `df.mapInArrow(run, schema)`, whose tasks have the release of the driver.
 
-    Before each task Spark 3.5 invalidates the caches of importlib, for which Python before 3.12
-    reads the directory of every zip file on the path again. Spark puts its own jar, which has
-    thousands of entries, on the path. That takes 0.1 s, unless these caches are dropped.
+    An executor may start after `check_executors`, so that each task compares releases and raises an
+    ExecutorError. Tasks also drop the import caches of zip files: before each task Spark 3.5
+    invalidates the caches of importlib, for which Python before 3.12 reads the directory of every
+    zip file on the path again. Spark puts its own jar, which has thousands of entries, on the path.
+    That takes 0.1 s, unless these caches are dropped.
     """
+    version = bf.__version__
 
     def run_task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from bucketfmt import __version__  # noqa: PLC0415  (that of the executor)
+
+        if __version__ != version:
+            raise ExecutorError(_differing(version, __version__))
         yield from run(batches)
         for path, finder in list(sys.path_importer_cache.items()):
             if isinstance(finder, zipimporter):

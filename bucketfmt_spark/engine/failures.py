@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import bucketfmt as bf
-from bucketfmt_spark.engine.executors import ExecutorError
+from bucketfmt_spark.engine.executors import ExecutorError, SessionError
 
 __all__ = ["typed_errors"]
 
@@ -16,7 +16,15 @@ _KINDS = {
     for name in bf.__all__
     if isinstance(kind := getattr(bf, name), type) and issubclass(kind, bf.BucketfmtError)
 }
-_OURS = re.compile(r"^\s*bucketfmt\.errors\.(\w+): (.+)$", re.MULTILINE)
+_KINDS["ExecutorError"] = ExecutorError
+_OURS = re.compile(
+    r"^\s*bucketfmt(?:\.errors|_spark\.engine\.executors)\.(\w+): (.+)$", re.MULTILINE
+)
+_ENDED = re.compile(
+    r"SparkContext (?:was|has been) (?:shut ?down|stopped)|stopped SparkContext"
+    r"|Error while sending or receiving|Answer from Java side is empty"
+    r"|while trying to connect to the Java server|INVALID_HANDLE\.SESSION_"
+)
 _CALLERS = re.compile(
     r'File "[^"]*bucketfmt(?:_spark)?/[^"]+", line.*?^(ValueError|TypeError): (.+?)$',
     re.DOTALL | re.MULTILINE,
@@ -33,9 +41,16 @@ _MISSING = re.compile(r"ModuleNotFoundError: No module named '((?:bucketfmt|pyar
 def typed_errors() -> Iterator[None]:
     """Raise the error of a failed task in place of Spark's error.
 
+    For actions on DataFrames, whose tasks run when you call the action. Verbs that run jobs do so
+    themselves.
+
+    >>> with bs.typed_errors():                                                 # doctest: +SKIP
+    ...     rows = bs.read(spark, "s3://lake/trips").collect()
+
     Raises:
         BucketfmtError: as the task raised it.
         ExecutorError: an executor lacks the package.
+        SessionError: the session ended meanwhile.
         ValueError: as the task raised it.
         TypeError: as the task raised it.
     """
@@ -47,7 +62,7 @@ def typed_errors() -> Iterator[None]:
         found = find_cause(str(error))
         if found is None:
             raise
-        raise found from error
+        raise found from None  # Spark's traceback of the task says no more
 
 
 def find_cause(text: str) -> Exception | None:
@@ -61,6 +76,11 @@ def find_cause(text: str) -> Exception | None:
         return ExecutorError(
             f"an executor has no module {missing[1]}; install bucketfmt on all executors, or send "
             "it with the job: spark.addArtifacts(...) or --py-files"
+        )
+    if _ENDED.search(text):
+        return SessionError(
+            "the session of Spark ended while the job was running, so nothing was committed; start "
+            "a session and write again"
         )
     raised = _RAISED.search(text)
     if raised:

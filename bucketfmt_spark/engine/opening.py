@@ -1,7 +1,7 @@
 """Opens the tables of verbs: by a URI, with the store's options, or as an open table.
 
 Where no options of the store are given, the session's Hadoop settings say how stores are reached,
-as for Spark's own sources.
+as for Spark's own sources. Credentials of these settings are not sent with functions of tasks.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 from pyspark.sql import SparkSession
 
 import bucketfmt as bf
+from bucketfmt_spark.engine.credentials import setting_of
 
 __all__ = ["TableOrUri", "find_storage_options", "open_table"]
 
@@ -58,9 +59,7 @@ def open_table(
             f"a table is given by its URI or as a bucketfmt.Table, not as {type(table).__name__}"
         )
     if storage_options is None:
-        storage_options = find_storage_options(
-            os.fspath(table), lambda name: spark.conf.get(f"spark.hadoop.{name}", None)
-        )
+        storage_options = find_storage_options(os.fspath(table), setting_of(spark))
     return bf.open(table, storage_options, index, writer=writer)
 
 
@@ -81,14 +80,14 @@ def find_storage_options(uri: str, setting: Callable[[str], str | None]) -> dict
                 if value := setting(f"{prefix}.{name}"):
                     found[option] = value
         if endpoint := setting("fs.s3a.endpoint"):
-            found["endpoint_url"] = endpoint if "://" in endpoint else f"https://{endpoint}"
+            found["endpoint_url"] = str(endpoint) if "://" in endpoint else f"https://{endpoint}"
         if region := setting("fs.s3a.endpoint.region"):
-            found["client_kwargs"] = {"region_name": region}
+            found["client_kwargs"] = {"region_name": str(region)}
     elif scheme in ("abfs", "abfss"):
         account = host.rpartition("@")[2].partition(".")[0]
         key = setting(f"fs.azure.account.key.{account}.dfs.core.windows.net")
         if account and key:
             found = {"account_name": account, "account_key": key}
     elif scheme in ("gs", "gcs") and (file := setting("fs.gs.auth.service.account.json.keyfile")):
-        found = {"token": file}
+        found = {"token": str(file)}
     return found

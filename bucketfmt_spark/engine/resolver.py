@@ -1,13 +1,25 @@
-"""How a session of Spark resolves names and times. Pure, but for `of`."""
+"""How a session of Spark resolves names and times. Pure, but for what takes a session."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["Resolver"]
+__all__ = ["META_COLUMNS", "Resolver", "is_case_sensitive", "named_as"]
+
+META_COLUMNS = (
+    "_hoodie_commit_time",
+    "_hoodie_commit_seqno",
+    "_hoodie_record_key",
+    "_hoodie_partition_path",
+    "_hoodie_file_name",
+    "_hoodie_operation",
+)
+"""Hudi's own columns, which a write leaves out of its rows."""
 
 
 @dataclass(frozen=True)
@@ -29,13 +41,49 @@ class Resolver:
         """Return the resolver of a session for a table."""
         return cls(
             schema,
-            str(spark.conf.get("spark.sql.caseSensitive", "false")).lower() == "true",
+            is_case_sensitive(spark),
             str(spark.conf.get("spark.sql.session.timeZone", "UTC")),
         )
 
     def name(self, given: str) -> str:
         """Return the column's name as the table has it; the given name if there is no column."""
-        if given in self.schema.names or self.is_case_sensitive:
-            return given
-        found = [name for name in self.schema.names if name.lower() == given.lower()]
-        return found[0] if len(found) == 1 else given
+        return given if self.is_case_sensitive else _find_name(given, self.schema.names)
+
+    def predicates(self, row_filter: Any) -> Any:
+        """Return a filter of `bucketfmt.Table.scan` with the names of its predicates resolved."""
+        if isinstance(row_filter, tuple) and len(row_filter) == 3:
+            name, operator, value = row_filter
+            return (self.name(name) if isinstance(name, str) else name, operator, value)
+        if isinstance(row_filter, list):
+            return [self.predicates(item) for item in row_filter]
+        return row_filter
+
+
+def named_as(df: DataFrame, names: Sequence[str]) -> DataFrame:
+    """Return a DataFrame whose columns have the given names where the session takes them as equal.
+
+    Args:
+        df: The DataFrame; a stream will do.
+        names: The columns of a table, to which Hudi's own columns are added. A column of the
+            DataFrame that matches none of them, or several, stays as it is.
+    """
+    if is_case_sensitive(df.sparkSession):
+        return df
+    own = df.columns
+    found = [_find_name(name, [*names, *META_COLUMNS]) for name in own]
+    renamed = [
+        name if new in own else new for name, new in zip(own, found, strict=True)
+    ]  # two columns of one name stay two
+    return df if renamed == own else df.toDF(*renamed)
+
+
+def is_case_sensitive(spark: SparkSession) -> bool:
+    """Return whether a session takes names that differ in case alone as different."""
+    return str(spark.conf.get("spark.sql.caseSensitive", "false")).lower() == "true"
+
+
+def _find_name(given: str, names: Sequence[str]) -> str:
+    if given in names:
+        return given
+    found = [name for name in names if name.lower() == given.lower()]
+    return found[0] if len(found) == 1 else given

@@ -11,15 +11,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
 import bucketfmt as bf
 from bucketfmt_spark.engine.executors import parallelism
+from bucketfmt_spark.engine.resolver import Resolver
 from bucketfmt_spark.engine.spark_types import arrow_for_spark
 from bucketfmt_spark.engine.tasks import task_frame
-from bucketfmt_spark.joining.bucket_rows import BucketRows, read_bucket
+from bucketfmt_spark.joining.bucket_rows import BucketRows, Budget, read_bucket
 from bucketfmt_spark.joining.bucket_tasks import pack_buckets, unpack_buckets
 from bucketfmt_spark.joining.sides import Side, scan_of
 
@@ -29,6 +31,16 @@ _MEMORY_BYTES = 512 << 20
 _BATCH_ROWS = 65_536
 _INT64_MAX = (1 << 63) - 1
 _DIGITS_MAX = 38
+_ARROWS: dict[str, list[tuple[Any, ...]]] = {
+    "sum": [("sum",)],
+    "avg": [("sum",), ("count",)],
+    "min": [("min",)],
+    "max": [("max",)],
+    "stddev": [("stddev", pc.VarianceOptions(ddof=1))],
+    "count": [("count",)],
+    "count_distinct": [("count_distinct",)],
+}
+"""By the function of Spark: the functions of Arrow, with their options."""
 
 
 def aggregate(
@@ -48,7 +60,8 @@ def aggregate(
         table: A table, or a scan of it.
         keys: The columns to group by, the hash fields of the table among them.
         aggs: For each column of the result, (column, function); ("*", "count") counts rows. The
-            functions are sum, avg, min, max, count and count_distinct.
+            functions are sum, avg, min, max, stddev, count and count_distinct. Names of columns are
+            resolved as the session resolves them.
         memory_bytes: The memory for the rows of a task, which has one large bucket or several small
             ones; more rows are split into parts on local disk.
         storage_options: As in `bucketfmt.open`, for a table that is given by its URI.
@@ -64,6 +77,9 @@ def aggregate(
     scan = scan_of(spark, table, storage_options, index)
     groups = bf.group_buckets(scan)
     schema = arrow_for_spark(scan.schema)
+    resolver = Resolver.of(spark, schema)
+    keys = [resolver.name(name) for name in keys]
+    aggs = {name: (resolver.name(column), what) for name, (column, what) in aggs.items()}
     hashed = groups.buckets.columns.fields
     left_out = [name for name in hashed if name not in keys]
     if left_out:
@@ -76,14 +92,15 @@ def aggregate(
 
     def work(headers: list[bytes], payloads: list[bytes]) -> Iterator[pa.RecordBatch]:
         with tempfile.TemporaryDirectory(prefix="bucketfmt-") as folder:
-            rows = BucketRows(plan.columns, buckets, memory_bytes, folder, "rows")
+            rows = BucketRows(plan.columns, buckets, Budget(memory_bytes), folder, "rows")
             names = plan.columns.names
             for bucket, (own,) in unpack_buckets(headers, payloads):
+                if rows.budget.is_half_used:  # a group is in one bucket: group these
+                    yield from plan.groups(rows)
+                    rows = BucketRows(plan.columns, buckets, Budget(memory_bytes), folder, "rows")
                 found = read_bucket(reader, own, schema, buckets, bucket)
                 rows.add(batch.select(names) for batch in found)
-            for part in rows.tables():
-                if part.num_rows:
-                    yield from plan.group(part).to_batches(_BATCH_ROWS)
+            yield from plan.groups(rows)
 
     kept = [bucket for bucket, group in enumerate(groups.tasks[0]) if group]
     sides = pack_buckets(groups, kept, parallelism(spark))
@@ -91,7 +108,7 @@ def aggregate(
 
 
 class _Aggregate(NamedTuple):
-    """A column of the result: its source column, function of Arrow, and type."""
+    """A column of the result: its source column, function, and type."""
 
     name: str
     column: str | None
@@ -106,13 +123,19 @@ class _Plan:
     aggregates: list[_Aggregate]
     output: pa.Schema
 
+    def groups(self, rows: BucketRows) -> Iterator[pa.RecordBatch]:
+        """Yield the groups of the rows of whole buckets."""
+        for part in rows.tables():
+            if part.num_rows:
+                yield from self.group(part).to_batches(_BATCH_ROWS)
+
     def group(self, rows: pa.Table) -> pa.Table:
         """Return the groups of rows.
 
         Raises:
-            ValueError: a sum of integers does not fit 64 bits.
+            ValueError: a sum or an average does not fit the type of the result.
         """
-        wanted: list[tuple[str | list[str], str]] = []
+        wanted: list[Any] = []
         arguments = {}
         for number, item in enumerate(self.aggregates):
             if item.column is None:
@@ -120,14 +143,17 @@ class _Plan:
                 continue
             argument = f"{number}"
             arguments[argument] = _widened(rows.column(item.column), item)
-            wanted.append((argument, item.function))
+            wanted += [(argument, *function) for function in _ARROWS[item.function]]
         named = {f"k{number}": rows.column(name) for number, name in enumerate(self.keys)}
         found = pa.table({**named, **arguments}).group_by(list(named), use_threads=False)
         groups = found.aggregate(wanted)
         columns = [groups.column(f"k{number}") for number in range(len(self.keys))]
         for number, item in enumerate(self.aggregates):
-            name = "count_all" if item.column is None else f"{number}_{item.function}"
-            columns.append(_narrowed(groups.column(name), item))
+            if item.column is None:
+                columns.append(groups.column("count_all"))
+                continue
+            found = [groups.column(f"{number}_{name}") for name, *_ in _ARROWS[item.function]]
+            columns.append(_narrowed(found, item))
         return pa.table(columns, schema=self.output)
 
 
@@ -161,37 +187,31 @@ def _known(schema: pa.Schema, name: str) -> pa.Field:
 def _aggregate(schema: pa.Schema, name: str, column: str, function: str) -> _Aggregate:
     """Return an aggregate with the type that Spark's function returns."""
     if (column, function) == ("*", "count"):
-        return _Aggregate(name, None, "count_all", pa.int64())
+        return _Aggregate(name, None, function, pa.int64())
+    if function not in _ARROWS:
+        raise ValueError(
+            f"a function is {', '.join(_ARROWS)}, not {function!r}; for others read() the table "
+            "and use groupBy"
+        )
     kind = _known(schema, column).type
-    if function in ("count", "count_distinct"):
-        if function == "count_distinct" and (
-            pa.types.is_nested(kind) or pa.types.is_floating(kind)
-        ):
-            raise _not_built(function, column, kind)
+    types = pa.types
+    if function == "count":
+        return _Aggregate(name, column, function, pa.int64())
+    if types.is_nested(kind) or (function == "count_distinct" and types.is_floating(kind)):
+        raise _not_built(function, column, kind)
+    if function == "count_distinct":
         return _Aggregate(name, column, function, pa.int64())
     if function in ("min", "max"):
-        if pa.types.is_nested(kind) or pa.types.is_floating(kind):
-            raise _not_built(function, column, kind)
         return _Aggregate(name, column, function, kind)
-    if function not in ("sum", "avg"):
-        raise ValueError(
-            f"a function is sum, avg, min, max, count or count_distinct, not {function!r}; for "
-            "others read() the table and use groupBy"
-        )
-    if pa.types.is_decimal(kind):
-        if function == "avg":
-            raise _not_built(function, column, kind)
-        digits = min(kind.precision + 10, _DIGITS_MAX)
-        return _Aggregate(name, column, function, pa.decimal128(digits, kind.scale))
-    if pa.types.is_integer(kind) or pa.types.is_floating(kind):
-        is_whole = function == "sum" and pa.types.is_integer(kind)
-        return _Aggregate(
-            name,
-            column,
-            "sum" if function == "sum" else "mean",
-            pa.int64() if is_whole else pa.float64(),
-        )
-    raise _not_built(function, column, kind)
+    if not (types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind)):
+        raise _not_built(function, column, kind)
+    if function in ("sum", "avg") and types.is_decimal(kind):
+        more_digits, more_scale = (10, 0) if function == "sum" else (4, 4)
+        digits = min(kind.precision + more_digits, _DIGITS_MAX)
+        scale = min(kind.scale + more_scale, _DIGITS_MAX)
+        return _Aggregate(name, column, function, pa.decimal128(digits, scale))
+    is_whole = function == "sum" and types.is_integer(kind)
+    return _Aggregate(name, column, function, pa.int64() if is_whole else pa.float64())
 
 
 def _not_built(function: str, column: str, kind: pa.DataType) -> bf.UnsupportedError:
@@ -202,12 +222,15 @@ def _not_built(function: str, column: str, kind: pa.DataType) -> bf.UnsupportedE
 
 
 def _widened(column: pa.ChunkedArray, item: _Aggregate) -> pa.ChunkedArray:
-    """Return the column to aggregate, in a type whose sums are exact."""
-    if item.function == "mean":
+    """Return the column to aggregate, in a type whose sums are exact and whose order is Spark's."""
+    kind = column.type
+    if item.function in ("min", "max") and pa.types.is_floating(kind):
+        return pa.chunked_array([_ordered(column.combine_chunks().cast(pa.float64()))])
+    if item.function in ("sum", "avg") and pa.types.is_decimal(kind):
+        return column.cast(pa.decimal128(_DIGITS_MAX, kind.scale))
+    if item.function in ("avg", "stddev"):
         return column.cast(pa.float64(), safe=False)
-    if item.function == "sum" and pa.types.is_decimal(column.type):
-        return column.cast(pa.decimal128(_DIGITS_MAX, column.type.scale))
-    if item.function == "sum" and pa.types.is_integer(column.type):
+    if item.function == "sum" and pa.types.is_integer(kind):
         column = column.cast(pa.int64())
         bounds = pc.min_max(column).as_py()
         most = max(abs(bounds["min"] or 0), abs(bounds["max"] or 0))
@@ -216,8 +239,40 @@ def _widened(column: pa.ChunkedArray, item: _Aggregate) -> pa.ChunkedArray:
     return column
 
 
-def _narrowed(column: pa.ChunkedArray, item: _Aggregate) -> pa.ChunkedArray:
+def _narrowed(found: list[pa.ChunkedArray], item: _Aggregate) -> pa.ChunkedArray:
+    """Return the results of Arrow's functions as the one of Spark's function."""
+    column = found[0]
+    if item.function in ("min", "max") and pa.types.is_floating(item.kind):
+        column = pa.chunked_array([_unordered(column.combine_chunks())])
+    if item.function == "avg":
+        column = _divided(found[0], found[1], item.kind)
     try:
         return column.cast(item.kind)
     except pa.ArrowInvalid as error:
-        raise ValueError(f"the sum {item.name} does not fit {item.kind}: {error}") from None
+        what = "average" if item.function == "avg" else "sum"
+        raise ValueError(f"the {what} {item.name} does not fit {item.kind}: {error}") from None
+
+
+def _divided(sums: pa.ChunkedArray, counts: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+    if not pa.types.is_decimal(kind):
+        return pc.divide(sums, pc.if_else(pc.equal(counts, 0), 1, counts))
+    # The quotient has 20 digits more than the sum, and halves are rounded away from zero.
+    number = pc.if_else(pc.equal(counts, 0), 1, counts).cast(pa.decimal128(19, 0))
+    quotient = pc.divide(sums.cast(pa.decimal256(_DIGITS_MAX, sums.type.scale)), number)
+    return pc.round(quotient, ndigits=kind.scale, round_mode="half_towards_infinity")
+
+
+def _ordered(values: pa.Array) -> pa.Array:
+    """Return an integer for each double, in the order of Spark, for which NaN is the largest."""
+    doubles = values.fill_null(0.0).to_numpy(zero_copy_only=False)
+    doubles = np.where(np.isnan(doubles), np.nan, doubles)  # one NaN of many
+    bits = doubles.view(np.int64)
+    mask = np.asarray(values.is_null())
+    return pa.array(bits ^ ((bits >> 63) & _INT64_MAX), mask=mask)
+
+
+def _unordered(numbers: pa.Array) -> pa.Array:
+    """Return the doubles of `_ordered`."""
+    bits = numbers.fill_null(0).to_numpy(zero_copy_only=False)
+    doubles = (bits ^ ((bits >> 63) & _INT64_MAX)).view(np.float64)
+    return pa.array(doubles, mask=np.asarray(numbers.is_null()), from_pandas=False)

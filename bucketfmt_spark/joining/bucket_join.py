@@ -5,7 +5,7 @@ The driver plans, without I/O; `rows` runs in a task.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -13,15 +13,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import bucketfmt as bf
+from bucketfmt_spark.engine.resolver import Resolver
 from bucketfmt_spark.engine.spark_types import arrow_for_spark
-from bucketfmt_spark.joining.bucket_rows import BucketRows
-from bucketfmt_spark.joining.matching import Engine, How, match_rows
+from bucketfmt_spark.joining.bucket_rows import BucketRows, Budget
+from bucketfmt_spark.joining.matching import Engine, How, Match, match_rows
 
 __all__ = ["BucketJoin", "SideName", "plan_join"]
 
 SideName = Literal["left", "right"]
 
 _BATCH_ROWS = 65_536
+_COST = 3
+"""How much memory a join takes, as a multiple of that of its rows: docs/how-to/spark-memory.md."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,8 +38,9 @@ class BucketJoin:
         how: The kind of the join.
         engine: The library that finds matches.
         buckets: The buckets of both sides, for splitting sides on disk.
-        memory_bytes: The memory for one side; a larger side is split on disk.
+        memory_bytes: The memory of a task; where it does not suffice, sides are split on disk.
         output: The columns of the result: keys, other columns of the left, of the right.
+        renamed: The columns of the right side that have another name in the result, by that name.
     """
 
     left: pa.Schema
@@ -47,11 +51,19 @@ class BucketJoin:
     buckets: bf.CommonBuckets
     memory_bytes: int
     output: pa.Schema
+    renamed: Mapping[str, str]
 
-    def collect(self, side: SideName, folder: str) -> BucketRows:
-        """Return the collector for the rows of one side of a task."""
-        schema = self.left if side == "left" else self.right
-        return BucketRows(schema, self.buckets, self.memory_bytes, folder, side)
+    def collect(self, folder: str) -> tuple[BucketRows, BucketRows]:
+        """Return the collectors for the rows of the left and of the right side of a task.
+
+        Args:
+            folder: For files; the caller removes it.
+        """
+        budget = Budget(self.memory_bytes // _COST)
+        return (
+            BucketRows(self.left, self.buckets, budget, folder, "left"),
+            BucketRows(self.right, self.buckets, budget, folder, "right"),
+        )
 
     def rows(self, left: BucketRows, right: BucketRows) -> Iterator[pa.RecordBatch]:
         """Yield the joined rows."""
@@ -59,24 +71,38 @@ class BucketJoin:
             right.spill()
         if right.is_spilled and not left.is_spilled:
             left.spill()
-        for left_rows, right_rows in zip(left.tables(), right.tables(), strict=True):
-            yield from self._joined(left_rows, right_rows).to_batches(_BATCH_ROWS)
+        sides = zip(left.combined_tables(), right.combined_tables(), strict=True)
+        for left_rows, right_rows in sides:
+            yield from self._joined(left_rows, right_rows)
 
-    def _joined(self, left: pa.Table, right: pa.Table) -> pa.Table:
-        left, right = left.combine_chunks(), right.combine_chunks()  # rows are taken out of order
-        match = match_rows(self._keys_of(left), self._keys_of(right), self.how, self.engine)
+    def _joined(self, left: pa.Table, right: pa.Table) -> Iterator[pa.RecordBatch]:
+        keys = self._keys_of(left), self._keys_of(right)
+        of_left, of_right = match_rows(*keys, self.how, self.engine)
+        del keys
+        for start in range(0, len(of_left), _BATCH_ROWS):
+            some = Match(
+                of_left.slice(start, _BATCH_ROWS),
+                None if of_right is None else of_right.slice(start, _BATCH_ROWS),
+            )
+            yield from self._taken(left, right, some).to_batches(_BATCH_ROWS)
+
+    def _taken(self, left: pa.Table, right: pa.Table, match: Match) -> pa.Table:
+        """Return the joined rows of some matches."""
         names = self.output.names
         left_rows = left.select([n for n in left.column_names if n in names]).take(match.left)
         right_rows = None
         if match.right is not None:
-            others = [n for n in right.column_names if n in names]
+            of_right = {self.renamed.get(name, name) for name in names}
+            others = [n for n in right.column_names if n in of_right]
             right_rows = right.select(others).take(match.right)
         columns = []
         for field in self.output:
             if field.name not in self.keys.names:
-                is_left = field.name in self.left.names
-                side = left_rows if is_left or right_rows is None else right_rows
-                columns.append(side.column(field.name))
+                if field.name in self.left.names or right_rows is None:
+                    columns.append(left_rows.column(field.name))
+                else:
+                    own = self.renamed.get(field.name, field.name)
+                    columns.append(right_rows.column(own))
             elif self.how == "right" and right_rows is not None:
                 columns.append(right_rows.column(field.name))
             elif self.how == "full" and right_rows is not None:
@@ -100,32 +126,58 @@ def plan_join(
     columns: Sequence[str] | None,
     engine: Engine,
     memory_bytes: int,
+    suffix: str | None = None,
+    *,
+    is_case_sensitive: bool = True,
 ) -> BucketJoin:
     """Return the join of the buckets of two sides.
 
+    Args:
+        left: The columns of the left side.
+        right: The columns of the right side.
+        buckets: The buckets of both sides.
+        how: The kind of the join.
+        on: The common columns to join by; None: the hash fields.
+        columns: The columns of the result; None: all.
+        engine: The library that finds matches.
+        memory_bytes: The memory of a task.
+        suffix: Added to the names of columns of the right side that the left side has too.
+        is_case_sensitive: Whether names that differ in case alone are names of two columns.
+
     Raises:
-        SchemaError: a side lacks a key column; both sides have another column of one name; or
-            `columns` names an unknown column.
+        SchemaError: a side lacks a key column; both sides have another column of one name, and
+            there is no suffix; or `columns` names an unknown column.
         UnsupportedError: keys of types that cannot be compared.
         ValueError: `on` leaves out a hash field.
     """
     left, right = arrow_for_spark(left), arrow_for_spark(right)
+    resolver = Resolver(left, is_case_sensitive)
+    on = None if on is None else [resolver.name(name) for name in on]
     names = _key_names(left, right, buckets, on)
     keys = pa.schema([_key_field(name, left.field(name), right.field(name)) for name in names])
     key_types = {"right": right, "full": keys}.get(how, left)
     fields = [key_types.field(name) for name in names]
     fields += [field for field in left if field.name not in names]
+    renamed: dict[str, str] = {}
     if how not in ("semi", "anti"):
-        others = [field for field in right if field.name not in names]
-        twice = [field.name for field in others if field.name in left.names]
-        if twice:
+        others = [field.name for field in right if field.name not in names]
+        twice = [name for name in others if resolver.name(name) in left.names]
+        if twice and suffix is None:
             raise bf.SchemaError(
-                f"both sides have a column {twice[0]} that is no key; leave it out of one side by "
-                "scan(columns=...), or rename it in a DataFrame, or join on it too"
+                f"both sides have a column {twice[0]} that is no key; give suffix= for that of the "
+                "right side, leave one out by scan(columns=...), or join on it too"
             )
-        fields += others
+        new_names = {name: f"{name}{suffix}" for name in twice}
+        renamed = {new: name for name, new in new_names.items()}
+        fields += [right.field(n).with_name(new_names.get(n, n)) for n in others]
+        known = [field.name for field in fields]
+        if len(set(known)) < len(known):
+            again = next(name for name in known if known.count(name) > 1)
+            raise bf.SchemaError(f"the join has two columns {again}; give another suffix=")
     output = pa.schema(fields)
     if columns is not None:
+        resolver = Resolver(output, is_case_sensitive)
+        columns = [resolver.name(name) for name in columns]
         unknown = [name for name in columns if name not in output.names]
         if unknown or not columns:
             raise bf.SchemaError(
@@ -133,7 +185,7 @@ def plan_join(
                 f"{', '.join(output.names)}"
             )
         output = pa.schema([output.field(name) for name in dict.fromkeys(columns)])
-    return BucketJoin(left, right, keys, how, engine, buckets, memory_bytes, output)
+    return BucketJoin(left, right, keys, how, engine, buckets, memory_bytes, output, renamed)
 
 
 def _key_names(

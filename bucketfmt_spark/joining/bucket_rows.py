@@ -15,7 +15,7 @@ import pyarrow as pa
 import bucketfmt as bf
 from bucketfmt_spark.engine.spark_types import as_spark_takes_it
 
-__all__ = ["NUM_PARTS", "BucketRows", "check_bucket", "read_all", "read_bucket"]
+__all__ = ["NUM_PARTS", "BucketRows", "Budget", "check_bucket", "read_all", "read_bucket"]
 
 NUM_PARTS = 64
 _ROWS_VERIFIED = 256  # of a file slice: keys hashed otherwise than thought show at once
@@ -68,6 +68,33 @@ def check_bucket(batch: pa.RecordBatch, buckets: bf.CommonBuckets, bucket: int) 
         )
 
 
+class Budget:
+    """The bytes of rows that a task has in memory, of all its sides together."""
+
+    def __init__(self, limit_bytes: int) -> None:
+        """Start without rows.
+
+        Args:
+            limit_bytes: The size from which rows go to disk.
+        """
+        self._limit_bytes = limit_bytes
+        self._held_bytes = 0
+
+    def add(self, num_bytes: int) -> None:
+        """Count rows that came to memory, or with a negative number rows that left it."""
+        self._held_bytes += num_bytes
+
+    @property
+    def is_exceeded(self) -> bool:
+        """Whether there are more rows in memory than there may be."""
+        return self._held_bytes > self._limit_bytes
+
+    @property
+    def is_half_used(self) -> bool:
+        """Whether a task that has whole buckets had better do with them what it does."""
+        return 2 * self._held_bytes > self._limit_bytes
+
+
 class BucketRows:
     """Collects the batches of one side of one bucket and returns them as tables."""
 
@@ -75,7 +102,7 @@ class BucketRows:
         self,
         schema: pa.Schema,
         buckets: bf.CommonBuckets,
-        memory_bytes: int,
+        budget: Budget,
         folder: str,
         name: str,
     ) -> None:
@@ -84,14 +111,14 @@ class BucketRows:
         Args:
             schema: The schema of the batches.
             buckets: The hash fields and the hash.
-            memory_bytes: The size from which the rows go to disk.
+            budget: That of the task; where it is exceeded, the rows go to disk.
             folder: The folder for files; the caller removes it.
             name: The prefix of this side's files.
         """
         self.schema = schema
         self._buckets = buckets
         self._hashed = [schema.get_field_index(name) for name in buckets.columns.fields]
-        self._memory_bytes = memory_bytes
+        self.budget = budget
         self._stem = os.path.join(folder, name)
         self._batches: list[pa.RecordBatch] = []
         self._size = 0
@@ -111,21 +138,41 @@ class BucketRows:
                 continue
             self._batches.append(batch)
             self._size += batch.nbytes
-            if self._size > self._memory_bytes:
+            self.budget.add(batch.nbytes)
+            if self.budget.is_exceeded:
                 self.spill()
 
     def spill(self) -> None:
         """Move the rows to disk, because the other side is there."""
         self.is_spilled = True
-        for batch in self._batches:
-            self._write(batch)
-        self._batches = []
+        self._batches.reverse()
+        while self._batches:
+            self._write(self._batches.pop())
+        self.budget.add(-self._size)
+        self._size = 0
+        pa.default_memory_pool().release_unused()
 
     def tables(self) -> Iterator[pa.Table]:
         """Yield all rows once: in one table, or in a table for each part."""
         if not self.is_spilled:
             yield pa.Table.from_batches(self._batches, self.schema)
             return
+        yield from self._parts()
+
+    def combined_tables(self) -> Iterator[pa.Table]:
+        """Yield what `tables` yields, each column in one piece, and forget the rows."""
+        if not self.is_spilled:
+            batches, self._batches = self._batches, []
+            columns = [[b.column(n) for b in batches] for n in range(len(self.schema))]
+            del batches
+            # Column by column, so that no more than one is in memory twice.
+            pieces = [_combined(columns, n, field) for n, field in enumerate(self.schema)]
+            yield pa.table(pieces, schema=self.schema)
+            return
+        for part in self._parts():
+            yield part.combine_chunks()
+
+    def _parts(self) -> Iterator[pa.Table]:
         for writer in self._writers.values():
             writer.close()
         for part in range(NUM_PARTS):
@@ -158,3 +205,11 @@ class BucketRows:
             rows = pa.ipc.open_stream(source).read_all()
         os.remove(path)
         return rows
+
+
+def _combined(columns: list[list[pa.Array]], number: int, field: pa.Field) -> pa.ChunkedArray:
+    """Return a column in one piece, and forget its pieces."""
+    pieces, columns[number] = columns[number], []
+    column = pa.chunked_array(pieces, field.type)
+    del pieces
+    return pa.table([column], names=["column"]).combine_chunks().column(0)

@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 import bucketfmt as bf
 from bucketfmt_spark.engine.exchange import exchange, split_by_bucket
 from bucketfmt_spark.engine.executors import check_executors, map_batches, parallelism
+from bucketfmt_spark.engine.resolver import is_case_sensitive, named_as
 from bucketfmt_spark.engine.spark_types import arrow_of, as_spark_takes_it, spark_schema
 from bucketfmt_spark.engine.tasks import PackedTasks, task_frame
 from bucketfmt_spark.joining.bucket_join import SideName, plan_join
@@ -45,12 +46,15 @@ def join(
     *,
     on: Sequence[str] | None = None,
     columns: Sequence[str] | None = None,
+    suffix: str | None = None,
     engine: Engine = "pyarrow",
     memory_bytes: int = _MEMORY_BYTES,
     storage_options: Mapping[str, Any] | None = None,
     index: bf.Index | None = None,
 ) -> DataFrame:
     """Return the join of two sides, as Spark's `left.join(right, on, how)` returns it.
+
+    Names of columns are resolved as the session resolves them.
 
     Args:
         spark: The session.
@@ -61,10 +65,12 @@ def join(
             the hash fields.
         columns: The columns of the result. A `select` afterwards saves little, because Spark does
             not push it down into Python tasks.
+        suffix: Added to the names of columns of the right side that the left side has too and that
+            are no keys. Without it such columns are refused.
         engine: The library that joins the rows of a bucket: pyarrow, polars (the fastest) or
             duckdb.
-        memory_bytes: The memory for one side of a task, which has one large bucket or several small
-            ones; a larger side is split into parts on local disk and joined part by part.
+        memory_bytes: The memory of a task, which has one large bucket or several small ones. Sides
+            that take more are split into parts on local disk and joined part by part.
         storage_options: As in `bucketfmt.open`, for the sides that are given by their URIs.
         index: As in `bucketfmt.open`, likewise.
 
@@ -72,7 +78,8 @@ def join(
         UnsupportedError: the tables hash different fields, or equal rows may be in different
             buckets for another reason; or keys are of a type that cannot be compared as bytes.
         IndexUnknownError: the index of a table is unknown.
-        SchemaError: a side lacks a key column, or both sides have another column of one name.
+        SchemaError: a side lacks a key column, or both sides have another column of one name and
+            there is no suffix.
         ValueError: there is no such kind of join, or `on` leaves out a hash field.
         TypeError: both sides are DataFrames.
         ExecutorError: executors have no bucketfmt, or another release.
@@ -83,21 +90,44 @@ def join(
     kind = _HOW[how.lower()]
     if is_frame(left) or is_frame(right):
         return _join_frame(
-            spark, left, right, kind, on, columns, engine, memory_bytes, storage_options, index
+            spark,
+            left,
+            right,
+            kind,
+            on,
+            columns,
+            suffix,
+            engine,
+            memory_bytes,
+            storage_options,
+            index,
         )
     scans = [scan_of(spark, side, storage_options, index) for side in (left, right)]
     groups = bf.group_buckets(*scans)
     buckets = groups.buckets
-    schemas = scans[0].schema, scans[1].schema
-    plan = plan_join(*schemas, buckets, kind, on, columns, engine, memory_bytes)
+    plan = plan_join(
+        scans[0].schema,
+        scans[1].schema,
+        buckets,
+        kind,
+        on,
+        columns,
+        engine,
+        memory_bytes,
+        suffix,
+        is_case_sensitive=is_case_sensitive(spark),
+    )
     readers = [scan.task_reader() for scan in scans]
     pairs = enumerate(zip(*groups.tasks, strict=True))
     kept = [bucket for bucket, pair in pairs if _has_rows(kind, *map(bool, pair))]
 
     def work(headers: list[bytes], *payloads: list[bytes]) -> Iterator[pa.RecordBatch]:
         with tempfile.TemporaryDirectory(prefix="bucketfmt-") as folder:
-            sides = plan.collect("left", folder), plan.collect("right", folder)
+            sides = plan.collect(folder)
             for bucket, of_bucket in unpack_buckets(headers, *payloads):
+                if sides[0].budget.is_half_used:  # equal keys are in one bucket: join these
+                    yield from plan.rows(*sides)
+                    sides = plan.collect(folder)
                 for side, reader, own in zip(sides, readers, of_bucket, strict=True):
                     side.add(read_bucket(reader, own, side.schema, buckets, bucket))
             yield from plan.rows(*sides)
@@ -113,6 +143,7 @@ def _join_frame(
     how: How,
     on: Sequence[str] | None,
     columns: Sequence[str] | None,
+    suffix: str | None,
     engine: Engine,
     memory_bytes: int,
     storage_options: Mapping[str, Any] | None,
@@ -129,9 +160,19 @@ def _join_frame(
     groups = bf.group_buckets(scan)
     buckets = groups.buckets
     buckets.check_rows_tell()
+    frame = named_as(frame, scan.schema.names)
     schemas = {of_frame: arrow_of(frame.schema), of_table: scan.schema}
     plan = plan_join(
-        schemas["left"], schemas["right"], buckets, how, on, columns, engine, memory_bytes
+        schemas["left"],
+        schemas["right"],
+        buckets,
+        how,
+        on,
+        columns,
+        engine,
+        memory_bytes,
+        suffix,
+        is_case_sensitive=is_case_sensitive(spark),
     )
     check_executors(spark)
     reader = scan.task_reader()
@@ -139,14 +180,15 @@ def _join_frame(
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with tempfile.TemporaryDirectory(prefix="bucketfmt-") as folder:
-            moved, read = plan.collect(of_frame, folder), plan.collect(of_table, folder)
+            left_rows, right_rows = plan.collect(folder)
+            moved, read = (left_rows, right_rows) if of_frame == "left" else (right_rows, left_rows)
             found: set[int] = set()
             for bucket, rows in split_by_bucket(batches):
                 found.add(bucket)
                 moved.add([as_spark_takes_it(rows, moved.schema)])
             for bucket in found:
                 read.add(read_bucket(reader, packed[bucket], read.schema, buckets, bucket))
-            yield from plan.rows(*((moved, read) if of_frame == "left" else (read, moved)))
+            yield from plan.rows(left_rows, right_rows)
 
     every_bucket = _has_rows(how, of_table == "left", of_table == "right")
     num_tasks = count_tasks(groups, parallelism(spark))

@@ -20,9 +20,10 @@ from pyspark.sql import datasource as ds
 from pyspark.sql import types as st
 
 import bucketfmt as bf
+from bucketfmt_spark.engine.resolver import META_COLUMNS
 from bucketfmt_spark.engine.spark_types import arrow_of
 from bucketfmt_spark.source.sink_options import SinkOptions
-from bucketfmt_spark.writing import META_COLUMNS, write_batches
+from bucketfmt_spark.writing import write_batches
 
 __all__ = ["BatchSink", "stream_sink"]
 

@@ -37,6 +37,15 @@ SPECULATION = {
     "spark.speculation.multiplier": "1.2",
     "spark.speculation.minTaskRuntime": "1s",
 }
+DYNAMIC = {
+    "spark.dynamicAllocation.enabled": "true",
+    "spark.dynamicAllocation.shuffleTracking.enabled": "true",
+    "spark.dynamicAllocation.shuffleTracking.timeout": "1s",
+    "spark.dynamicAllocation.executorIdleTimeout": "1s",
+    "spark.dynamicAllocation.minExecutors": "0",
+    "spark.dynamicAllocation.initialExecutors": "1",
+    "spark.dynamicAllocation.maxExecutors": "4",
+}
 
 
 @pytest.fixture(params=KINDS)
@@ -104,6 +113,16 @@ def test_tasks_that_run_twice(master: str, table: bf.Table, faults: Path) -> Non
     assert_sound(table, told)
     # The attempt that stalls may wake up when all is over.
     time.sleep(max(0.0, STALL_S + 1 - (time.monotonic() - begun)))
+    assert_sound(table, told)
+
+
+def test_executors_that_are_taken_away(master: str, table: bf.Table, faults: Path) -> None:
+    """By dynamic allocation: between two writes, and from a write that still needs their rows."""
+    first, second = steps(table)
+    (faults / "raise").touch()
+    code, told = drive(master, [first, ["", "idle"], second], faults, {**EXECUTORS, **DYNAMIC})
+    assert code == 0
+    assert (faults / "raise.struck").exists()
     assert_sound(table, told)
 
 

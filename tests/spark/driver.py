@@ -3,8 +3,10 @@
 usage: python -m tests.spark.driver MASTER CONF STEPS
 
 CONF is JSON of settings; STEPS is JSON of [table, operation, first key, last key, ts]; `compact`
-takes the table alone; `save` is an upsert by `format("bucketfmt")`; `fault` takes the name of one
-that is to strike from then on. After each step it prints a line: the files it wrote.
+takes the table alone; `save` is an upsert by `format("bucketfmt")`; `stop` is an upsert whose
+session is stopped once a task stalls; `fault` takes the name of one that is to strike from then
+on; `idle` waits until all executors were taken away. After each step it prints a line: the files
+it wrote, or for `stop` the type of the error.
 """
 
 from __future__ import annotations
@@ -13,6 +15,8 @@ import json
 import os
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -70,6 +74,35 @@ def save(frame: DataFrame, uri: str, ts: int) -> bf.CommitResult | None:
     return bf.open(uri).find_commit(f"save {ts}")
 
 
+def wait_until_idle(spark: SparkSession) -> None:
+    tracker = spark.sparkContext.statusTracker()
+    ends = time.monotonic() + 120
+    while len(tracker.getExecutorInfos()) > 1:  # one of them is the driver
+        if time.monotonic() > ends:
+            raise AssertionError("executors are not taken away")
+        time.sleep(0.5)
+
+
+def stop_meanwhile(frame: DataFrame, uri: str) -> str:
+    """Return the type of the error of a write whose session is stopped."""
+    faults = Path(os.environ["BUCKETFMT_FAULTS"])
+    (faults / "stall").touch()
+
+    def stop() -> None:
+        while not (faults / "stall.struck").exists():
+            time.sleep(0.05)
+        frame.sparkSession.stop()
+
+    stopping = threading.Thread(target=stop)
+    stopping.start()
+    try:
+        bs.write(frame, uri)
+    except Exception as error:
+        stopping.join()
+        return type(error).__name__
+    raise AssertionError("the write ended before the session was stopped")
+
+
 def main(master: str, conf: str, steps: str) -> None:
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     builder = SparkSession.builder.master(master).appName("faults")
@@ -84,11 +117,17 @@ def main(master: str, conf: str, steps: str) -> None:
         if operation == "fault":
             Path(os.environ["BUCKETFMT_FAULTS"], given[0]).touch()
             continue
+        if operation == "idle":
+            wait_until_idle(spark)
+            continue
         if operation == "compact":
             result = bs.compact(spark, table)
         else:
             first, last, ts = given
             frame = spark.createDataFrame(rows(range(first, last), ts=ts, price=float(ts)))
+            if operation == "stop":
+                print(json.dumps([stop_meanwhile(frame, table)]), flush=True)
+                return
             if operation == "save":
                 result = save(frame, table, ts)
             else:

@@ -9,16 +9,20 @@ a line for each thing that worked. FOLDER has golden tables `mor` and `ch_split`
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyspark
+from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
 import bucketfmt as bf
 import bucketfmt_spark as bs
+from bucketfmt_spark.engine.credentials import setting_of
+from bucketfmt_spark.engine.executors import map_batches
 
 
 def make_session(kind: str) -> SparkSession:
@@ -178,9 +182,42 @@ def check_source(spark: SparkSession, folder: Path) -> None:
     assert rows(bs.read(spark, table.uri)) == rows(given)
 
 
+def check_operations(spark: SparkSession, folder: Path) -> None:
+    """Errors of tasks have their types, and credentials come to tasks by the session's settings."""
+    table = make_table(folder / "damaged", bf.SimpleBucketIndex(1))
+    table.upsert(pa.table({"id": ["a"], "v": [1], "p": ["x"]}))
+    found = bs.read(spark, table.uri)
+    for path in (folder / "damaged/x").glob("*.parquet"):
+        path.write_bytes(b"PAR1")
+    told = "nothing\n"
+    try:
+        with bs.typed_errors():
+            found.collect()
+    except bf.CorruptError as error:
+        told = str(error)
+    assert "\n" not in told, told
+    spark.conf.set("spark.hadoop.fs.s3a.secret.key", "the secret")
+    credential = setting_of(spark)("fs.s3a.secret.key")
+
+    def tell(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for _ in batches:
+            yield pa.RecordBatch.from_pydict({"found": [str(credential)]})
+
+    assert b"the secret" not in cloudpickle.dumps(tell)
+    assert map_batches(spark.range(1), tell, "found string").collect()[0][0] == "the secret"
+
+
 def main(kind: str, folder: Path) -> None:
     spark = make_session(kind)
-    checks = (check_reads, check_joins, check_lookups, check_writes, check_source, check_streams)
+    checks = (
+        check_reads,
+        check_joins,
+        check_lookups,
+        check_writes,
+        check_source,
+        check_streams,
+        check_operations,
+    )
     for check in checks:
         check(spark, folder)
         print(check.__name__, flush=True)

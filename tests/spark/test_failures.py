@@ -86,10 +86,22 @@ def the_driver_dies(table: bf.Table, faults: Path) -> None:
     assert_next_write_recovers(table, model, 6)
 
 
+def the_session_is_stopped(table: bf.Table, faults: Path) -> None:
+    """Nothing is committed, and the next write need not wait for a dead one."""
+    code, told = drive("local[2,4]", [[table.uri, "stop", 0, 300, 1]], faults)
+    assert (code, told) == (0, [["SessionError"]])
+    table = bf.open(table.uri)
+    assert not table.timeline.completed.writes.instants
+    table.upsert(given := rows(range(20), ts=2, price=2.0))
+    model = Model()
+    model.upsert(given)
+    assert_reads_as(table.uri, model)
+
+
 @pytest.mark.rotated(among="plays, and tests with a JVM of their own")
 @pytest.mark.parametrize(
     "play",
-    [tasks_are_run_again_and_the_session_dies, the_driver_dies],
+    [tasks_are_run_again_and_the_session_dies, the_driver_dies, the_session_is_stopped],
     ids=lambda play: play.__name__,
 )
 def test_no_row_is_lost_or_doubled(tmp_path: Path, play: Callable[[bf.Table, Path], None]) -> None:

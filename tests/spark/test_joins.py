@@ -224,7 +224,7 @@ def test_what_cannot_be_joined_so_is_refused_on_the_driver(
         bs.join(spark, left, on_ring)
     with pytest.raises(bf.UnsupportedError, match="id is string in one table and int64"):
         bs.join(spark, left, number)
-    with pytest.raises(bf.SchemaError, match="both sides have a column name"):
+    with pytest.raises(bf.SchemaError, match="a column name that is no key; give suffix="):
         bs.join(spark, right, by_eight)
     with pytest.raises(bf.SchemaError, match="left side lacks the column id"):
         bs.join(spark, left.scan(["city"]), right)

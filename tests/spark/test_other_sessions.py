@@ -13,7 +13,10 @@ import pytest
 from tests.interop.hudi import find_python
 
 ROOT = Path(__file__).parents[2]
-DONE = [f"check_{what}" for what in ("reads", "joins", "lookups", "writes", "source", "streams")]
+CHECKS = ("reads", "joins", "lookups", "writes", "source", "streams", "operations")
+DONE = [f"check_{what}" for what in CHECKS]
+PYTHONS = os.environ.get("SPARK_PYTHONS", "").split()
+"""The environments of tests/spark/setup.sh, in `make judge-matrix`."""
 
 
 def run_set(python: Path | str, kind: str, golden: Callable[[str, str], Path], into: Path) -> str:
@@ -42,6 +45,15 @@ def test_all_that_has_to_work(
     """Spark 3.5 is in the environment of the judge."""
     python, version = (find_python(), "3.5") if kind == "classic" else (sys.executable, "4")
     assert run_set(python, kind, golden, tmp_path / "t").startswith(f"spark {version}.")
+
+
+@pytest.mark.parametrize("kind", ["classic", "connect"])
+@pytest.mark.parametrize("python", PYTHONS, ids=lambda python: Path(python).parts[-3])
+def test_all_that_has_to_work_on_every_release(
+    golden: Callable[[str, str], Path], tmp_path: Path, kind: str, python: str
+) -> None:
+    release = Path(python).parts[-3]
+    assert run_set(python, kind, golden, tmp_path / "t").startswith(f"spark {release} ")
 
 
 @pytest.mark.rotated(among="plays, and tests with a JVM of their own")

@@ -10,13 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from bucketfmt.errors import LockTimeoutError, StorageError
+from bucketfmt.errors import LockTimeoutError, StorageError, UnsupportedError
 from bucketfmt.storage.open import open_store
 from bucketfmt.storage.store import WRITE_VERBS, Store
 from bucketfmt.testing.faulty_store import Fault, FaultPlan, FaultyStore, Killed
 from bucketfmt.testing.memory_store import MemoryStore
 from bucketfmt.testing.recording_store import RecordingStore
 from bucketfmt.timeline.lock import FileSystemBasedLock, InProcessLock, TableLock, Waiting
+from bucketfmt.timeline.storage_based_lock import StorageBasedLock
 from tests.timeline.counting import COUNTER, count, count_in_processes
 
 LOCK = ".hoodie/lock"
@@ -325,12 +326,26 @@ def test_taking_and_holding_ask_the_store_little(tmp_path: Path) -> None:
     store = RecordingStore(open_store(tmp_path))
     lock = file_lock(store)
     lock.acquire()
-    assert [operation.verb for operation in store.operations] == ["info", "put_if_absent"]
+    assert [operation.verb for operation in store.operations] == ["info", "put_if_absent", "read"]
     lock.holds()
     lock.release()
-    assert [o.verb for o in store.operations[2:]] == ["read", "read", "delete"]
+    assert [o.verb for o in store.operations[3:]] == ["read", "read", "read", "delete"]
 
 
 def test_wrong_arguments() -> None:
     with pytest.raises(ValueError, match="must not be negative"):
         file_lock(MemoryStore(), expire_minutes=-1)
+
+
+def test_a_lock_of_the_other_kind_is_told_before_anything_is_published(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    lock, lease = file_lock(store), StorageBasedLock(store)
+    with lease, pytest.raises(UnsupportedError, match="holds the lock of the other kind"):
+        lock.acquire()
+    assert store.info(LOCK) is None
+    with lock:  # the lease was given back
+        assert lock.holds()
+        with lease:
+            pass
+        with pytest.raises(UnsupportedError, match="acquired the lock of the other kind"):
+            lock.holds()

@@ -1,0 +1,144 @@
+"""Names jobs after the verb, the table and the instant, and logs what they do.
+
+The name is the description of the job and of its stages in a classic session, and a tag of the
+operation on Connect. The logger is `bucketfmt.spark`.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from threading import Event, Thread
+from typing import Any, TypeVar
+
+from pyspark.sql import SparkSession
+
+import bucketfmt as bf
+
+__all__ = ["log", "named_job", "repeat_on_conflict"]
+
+log = logging.getLogger("bucketfmt.spark")
+
+_T = TypeVar("_T")
+_PROGRESS_S = 10.0
+_DESCRIPTION = "spark.job.description"
+
+
+@contextmanager
+def named_job(spark: SparkSession, verb: str, table: str, instant: str = "") -> Iterator[None]:
+    """Name the jobs that are run in this context, and log how far they are every ten seconds.
+
+    Args:
+        spark: The session.
+        verb: What the job does, such as `upsert`.
+        table: The name of the table.
+        instant: The requested time of the commit; empty where nothing is committed.
+    """
+    name = " ".join(filter(None, ("bucketfmt", verb, table, instant)))
+    log.info("%s: the job begins", name)
+    begun = time.monotonic()
+    with ExitStack() as stack:
+        if type(spark).__module__.startswith("pyspark.sql.connect"):
+            stack.enter_context(_tagged(spark, name))
+        else:
+            stack.enter_context(_described(spark, name))
+            stack.enter_context(_watched(spark, name))
+        yield
+    log.info("%s: the job took %.1f s", name, time.monotonic() - begun)
+
+
+def repeat_on_conflict(what: str, retries: int, attempt: Callable[[], _T]) -> _T:
+    """Return what `attempt` returns, which is called again after a conflict.
+
+    Raises:
+        ConflictError: the last attempt had a conflict too.
+    """
+    for left in reversed(range(retries)):
+        try:
+            return attempt()
+        except bf.ConflictError as error:  # noqa: PERF203  (a try is a whole job)
+            log.warning("%s is tried again, at most %d times: %s", what, left + 1, error)
+    return attempt()
+
+
+@contextmanager
+def _described(spark: SparkSession, name: str) -> Iterator[None]:
+    """Describe the jobs of a classic session and name their stages."""
+    context = spark.sparkContext
+    before = context.getLocalProperty(_DESCRIPTION)
+    context.setLocalProperty(_DESCRIPTION, name)
+    try:
+        with _call_site(context, name):
+            yield
+    finally:
+        context.setLocalProperty(_DESCRIPTION, before)  # None: there was none
+
+
+@contextmanager
+def _call_site(context: Any, name: str) -> Iterator[None]:
+    """Have stages named so, which are otherwise called `collect at FILE:LINE`."""
+    try:
+        from pyspark.traceback_utils import SCCallSiteSync  # noqa: PLC0415  (not public)
+
+        site = SCCallSiteSync(context)
+        site._call_site = name
+    except (ImportError, AttributeError):
+        yield
+        return
+    with site:
+        yield
+
+
+@contextmanager
+def _watched(spark: SparkSession, name: str) -> Iterator[None]:
+    """Log how many tasks of the stages of this name are done."""
+    if not log.isEnabledFor(logging.INFO):
+        yield
+        return
+    ended, tracker = Event(), spark.sparkContext.statusTracker()
+
+    def watch() -> None:
+        while not ended.wait(_PROGRESS_S):
+            with suppress(Exception):  # the session ends
+                found = map(tracker.getStageInfo, tracker.getActiveStageIds())
+                stages = [stage for stage in found if stage is not None and stage.name == name]
+                if stages:
+                    done = sum(stage.numCompletedTasks for stage in stages)
+                    tasks = sum(stage.numTasks for stage in stages)
+                    log.info("%s: %d of %d tasks are done", name, done, tasks)
+
+    watcher = Thread(target=watch, name=name, daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        watcher.join()
+
+
+@contextmanager
+def _tagged(spark: Any, name: str) -> Iterator[None]:
+    """Tag the operations of a session of Connect, and log how far they are where Spark tells."""
+    tag = name.replace(",", ";")  # which Spark refuses
+    last = [time.monotonic()]
+
+    def tell(stages: Any, inflight_tasks: int, *_: Any) -> None:
+        if stages and time.monotonic() - last[0] >= _PROGRESS_S:
+            last[0] = time.monotonic()
+            done = sum(stage.num_completed_tasks for stage in stages)
+            log.info(
+                "%s: %d of %d tasks are done", name, done, sum(stage.num_tasks for stage in stages)
+            )
+
+    has_handlers = hasattr(spark, "registerProgressHandler")
+    spark.addTag(tag)
+    if has_handlers:
+        spark.registerProgressHandler(tell)
+    try:
+        yield
+    finally:
+        if has_handlers:
+            spark.removeProgressHandler(tell)
+        spark.removeTag(tag)
