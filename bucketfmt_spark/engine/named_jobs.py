@@ -73,7 +73,8 @@ def _described(spark: SparkSession, name: str) -> Iterator[None]:
         with _call_site(context, name):
             yield
     finally:
-        context.setLocalProperty(_DESCRIPTION, before)  # None: there was none
+        with suppress(Exception):  # the session has ended, which the job's own error tells
+            context.setLocalProperty(_DESCRIPTION, before)  # None: there was none
 
 
 @contextmanager
@@ -87,8 +88,12 @@ def _call_site(context: Any, name: str) -> Iterator[None]:
     except (ImportError, AttributeError):
         yield
         return
-    with site:
+    site.__enter__()
+    try:
         yield
+    finally:
+        with suppress(Exception):
+            site.__exit__(None, None, None)
 
 
 @contextmanager
@@ -139,6 +144,7 @@ def _tagged(spark: Any, name: str) -> Iterator[None]:
     try:
         yield
     finally:
-        if has_handlers:
-            spark.removeProgressHandler(tell)
-        spark.removeTag(tag)
+        with suppress(Exception):
+            if has_handlers:
+                spark.removeProgressHandler(tell)
+            spark.removeTag(tag)
