@@ -12,12 +12,16 @@ from bucketfmt.resize.rewrite import RewritePlan, StartedRewrite
 from bucketfmt.rows.parquet.parquet_chunks import Codec
 from bucketfmt.snapshot.newest import on_newest
 from bucketfmt.snapshot.snapshot import Snapshot
+from bucketfmt.timeline.timeline import Instant
 from bucketfmt.write.commit.transactions import Transactions
 from bucketfmt.write.rows.basis import Basis
 
 __all__ = ["BucketService"]
 
 _T = TypeVar("_T")
+
+_COMPACTION_TRIES, _COMPACTION_PAUSE_S = 120, 0.25
+"""How often, and after which pause, to look whether a compaction under way has ended."""
 
 
 class BucketService:
@@ -53,6 +57,18 @@ class BucketService:
             self._snapshot, lambda newest: plan(Basis(newest, self._finder, index=index))
         )
 
+    def _await_compactions(self) -> None:
+        """Wait until no compaction is executed, as one that follows a write: some 30 s at most."""
+        for _ in range(_COMPACTION_TRIES):
+            pending = self._snapshot().state.timeline.pending.of("compaction").instants
+            if not any(map(self._is_executed, pending)):
+                break
+            self._owner.machine.sleep(_COMPACTION_PAUSE_S)
+
+    def _is_executed(self, instant: Instant) -> bool:
+        """Whether a process of this package is executing a pending plan."""
+        return not self._owner.heartbeats.is_expired(instant.requested_time)
+
     def _begin(
         self,
         plan: Callable[[str, Basis], RewritePlan],
@@ -70,8 +86,11 @@ class BucketService:
             BucketfmtError: as `plan`, on a table that did not change meanwhile.
             LockTimeoutError: the table lock could not be acquired.
         """
+
+        def plan_now(instant: str) -> RewritePlan:
+            self._await_compactions()
+            return self._planned(partial(plan, instant), index)
+
         transaction = self._owner.begin("replacecommit")
         with transaction.aborted_on_error():
-            return StartedRewrite(
-                transaction, lambda instant: self._planned(partial(plan, instant), index), codec
-            )
+            return StartedRewrite(transaction, plan_now, codec)

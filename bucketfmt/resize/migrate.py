@@ -117,6 +117,7 @@ class Migrator(BucketService):
         def find_left(snapshot: Snapshot) -> tuple[Snapshot, tuple[str, ...]]:
             return snapshot, self._find_left(snapshot, migration)
 
+        self._await_compactions()
         notes, (snapshot, left) = on_newest(self._snapshot, lambda s: (check(s), find_left(s)))
         done: list[CommitResult] = []
         partitions, has_recorded = 0, False

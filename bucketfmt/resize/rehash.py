@@ -63,6 +63,7 @@ class Rehasher(BucketService):
                 pin_index(basis.snapshot, self._finder, self._owner, writes_rows=True)
             return before
 
+        self._await_compactions()
         before = self._planned(prepare)
         if before == num_buckets:
             return None

@@ -103,6 +103,7 @@ class Rescaler(BucketService):
                 pin_index(basis.snapshot, self._finder, self._owner, writes_rows=True)
             return before, after
 
+        self._await_compactions()
         before, after = self._planned(prepare)
         if after == before:
             return None

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pyarrow as pa
@@ -337,6 +339,23 @@ def test_what_it_is_not_for(tmp_path: Path) -> None:
     with pytest.raises(bf.ConflictError, match="is pending"):
         table.rehash(8)
     assert len(table.timeline.instants) == before + 2, "the write and the plan"
+
+
+def test_a_compaction_under_way_is_awaited(tmp_path: Path) -> None:
+    table, model = filled(tmp_path / "t")
+    table.upsert(more := rows(range(30), 12))
+    model.upsert(more)
+    started = table.start_compaction()
+    assert started is not None
+    with started, ThreadPoolExecutor(1) as pool:
+        rehashing = pool.submit(table.rehash, 8)
+        receipts = [started.task.compact(payload, "0-0-0") for payload in started.payloads]
+        time.sleep(0.4)
+        assert not table.timeline.pending.of("replacecommit").instants
+        started.publish(receipts)
+        assert rehashing.result() is not None
+    assert number_of(table) == 8
+    assert_reads_as(table.uri, model)
 
 
 @pytest.mark.rule("REHASH-5")

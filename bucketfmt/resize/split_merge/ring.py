@@ -255,10 +255,6 @@ class RingResizer(BucketService):
                 return instant, plan, changes
         return None
 
-    def _is_executed(self, instant: Instant) -> bool:
-        """Whether a process of this package is executing a pending plan."""
-        return not self._owner.heartbeats.is_expired(instant.requested_time)
-
     def _find_left_compactions(self, state: TableState) -> set[FileGroupId]:
         """Return the file groups of pending compactions that nobody executes."""
         pending = state.pending_compactions
