@@ -170,6 +170,33 @@ _KINDS = (
         "apache/hudi#6636, #8166, #7525, #12699, #11565",
     ),
     FindingKind(
+        "B011",
+        "One key in two file groups of a bucket",
+        "error",
+        "The buckets of the table have several file groups each, an extension of bucketfmt, and "
+        "another program has written rows to one of them, or has copied files there. A scan "
+        "returns the key twice, and writes of the key are refused.",
+        "How many keys, three of them, and the file groups of the bucket.",
+        "Stop the other program. Replace the partition by the rows that are to stay, with "
+        "INSERT OVERWRITE from a read of it.",
+        True,
+        "apache/hudi#9536, #8474",
+    ),
+    FindingKind(
+        "B012",
+        "A key that look-ups overlook",
+        "error",
+        "The buckets of the table have several file groups each, an extension of bucketfmt, and "
+        "the base file of a file group does not tell that it has the key: another program has "
+        "written the key to the log, or the footer of the base file is damaged. A scan returns "
+        "the key, a look-up does not, and the next upsert stores the key twice.",
+        "How many keys, and three of them.",
+        "Stop the other program. Compact the table, or rewrite the base file with rows of any of "
+        "its keys.",
+        True,
+        "apache/hudi#6883, #9870",
+    ),
+    FindingKind(
         "C001",
         "Hashing metadata missing or damaged",
         "error",

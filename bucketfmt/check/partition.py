@@ -91,7 +91,10 @@ class PartitionChecker:
             resized = self._replaced(partition_path)
             yield from directory.find_faults(resized, names_only=self._names_only)
         elif view.has_buckets:
-            for duplicate in find_duplicate_groups(slices, self._ledger):
+            duplicates = (
+                () if view.has_several_groups else find_duplicate_groups(slices, self._ledger)
+            )
+            for duplicate in duplicates:
                 explained.update(stray.file_id for stray in duplicate.strays)
                 yield duplicate
             num_buckets = view.num_buckets(partition_path)

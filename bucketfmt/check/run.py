@@ -22,6 +22,7 @@ from bucketfmt.check.metadata.metadata_table import load_metadata_faults
 from bucketfmt.check.omissions import find_omissions
 from bucketfmt.check.partition import PartitionChecker
 from bucketfmt.check.placement.buckets import DuplicateGroups
+from bucketfmt.check.placement.group_keys import find_group_key_faults
 from bucketfmt.check.placement.index_view import IndexView, compare_with_keys, load_index_view
 from bucketfmt.check.placement.keys import (
     KeyTally,
@@ -182,6 +183,8 @@ class _Check:
         if depth == "full":
             self.left = "a second look at what seems misplaced"
             self._look_again(snapshot, view, slices, seen)
+            if view.has_several_groups:
+                self._look_at_groups(snapshot, checker, slices)
 
     def run_on_metadata_table(self, depth: Depth, partitions: Sequence[str] | None) -> None:
         """Compare only the metadata table."""
@@ -331,6 +334,18 @@ class _Check:
         if seen.left_out:
             why = "too many have misplaced keys; those of the others were not followed up"
             self._builder.add(NotChecked(f"{seen.left_out} file groups", why))
+
+    def _look_at_groups(
+        self,
+        snapshot: Snapshot,
+        checker: PartitionChecker,
+        slices: Mapping[str, Sequence[FileSlice]],
+    ) -> None:
+        for done, (path, own) in enumerate(sorted(slices.items())):
+            self._tell("keys of file groups", done, len(slices))
+            layout = checker.layout(path)
+            if layout is not None:
+                self._take(find_group_key_faults(snapshot, layout, own), path)
 
     # -- events
 

@@ -60,8 +60,8 @@ _PHRASES = {
     r"WriterConfig\(([^()]*)\)": r"\1",
 }
 _INDEX = re.compile(
-    r"(Simple|Consistent|Extendible)(?:Bucket|Hashing)Index\((?:num_buckets=)?(\d+)"
-    r"(?:, hash_fields=(?:None|\(([^()]*)\)))?\)"
+    r"(Simple|Consistent|Extendible|MultiGroup)(?:Bucket|Hashing)Index\((?:num_buckets=)?(\d+)"
+    r"(?:, (?:group_bytes=)?(\d+))?(?:, hash_fields=(?:None|\(([^()]*)\)))?\)"
 )
 _CALL = re.compile(
     rf"`?(?<![\w.])({'|'.join(map(re.escape, sorted(_COMMANDS, reverse=True)))})\(([^()]*)\)`?"
@@ -79,9 +79,9 @@ def in_shell_words(message: str) -> str:
 
 
 def _index(found: re.Match[str]) -> str:
-    engine, number, fields = found.groups()
+    engine, number, size, fields = found.groups()
     named = ",".join(re.findall(r"[^\s,'\"]+", fields)) if engine == "Simple" and fields else ""
-    return f"{engine.lower()}:{number}{':' * bool(named)}{named}"
+    return ":".join([engine.lower(), number, *filter(None, (size, named))])
 
 
 def _option(found: re.Match[str]) -> str:

@@ -36,7 +36,7 @@ from bucketfmt.format.names.names import (
     format_nbcc_file_id,
 )
 
-__all__ = ["BucketLayout", "DirectoryBuckets", "FixedBuckets", "RingBuckets"]
+__all__ = ["BucketLayout", "DirectoryBuckets", "FixedBuckets", "GrowingBuckets", "RingBuckets"]
 
 
 class BucketLayout(ABC):
@@ -249,7 +249,7 @@ class FixedBuckets(BucketLayout):
 
     def hashed_by(self, hash_fields: tuple[str, ...], dialect: KeyDialect) -> FixedBuckets:
         """Return the same number of buckets."""
-        return FixedBuckets(self.num_buckets, hash_fields, dialect)
+        return replace(self, hash_fields=hash_fields, dialect=dialect)
 
     def rehashed(self, num_buckets: int) -> FixedBuckets:
         """Return the same hash fields with another number."""
@@ -260,6 +260,13 @@ class FixedBuckets(BucketLayout):
         if not isinstance(other, FixedBuckets):
             return None
         return replace(self, num_buckets=math.gcd(self.num_buckets, other.num_buckets))
+
+
+@dataclass(frozen=True, slots=True)
+class GrowingBuckets(FixedBuckets):
+    """Numbered buckets, each of which may have any number of file groups."""
+
+    has_several_groups: ClassVar[bool] = True
 
 
 @dataclass(frozen=True, slots=True)

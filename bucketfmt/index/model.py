@@ -17,6 +17,9 @@ from bucketfmt.errors import UnsupportedError
 from bucketfmt.format.buckets.extendible_directory import DirectoryBucket, initial_directory
 from bucketfmt.format.buckets.index_settings import (
     EXTENDIBLE_HASHING,
+    GROUP_BYTES,
+    GROUP_BYTES_MAX,
+    MULTIPLE_FILE_GROUPS,
     PARTITIONED_RECORD_INDEX,
     VIRTUAL_LOG_HASHING,
 )
@@ -24,7 +27,13 @@ from bucketfmt.format.buckets.partition_rules import PartitionBucketRules
 from bucketfmt.format.buckets.ring import HashingNode, initial_ring
 from bucketfmt.format.keys.record_keys import KeyDialect
 from bucketfmt.format.names.names import find_bucket_id
-from bucketfmt.index.layout import BucketLayout, DirectoryBuckets, FixedBuckets, RingBuckets
+from bucketfmt.index.layout import (
+    BucketLayout,
+    DirectoryBuckets,
+    FixedBuckets,
+    GrowingBuckets,
+    RingBuckets,
+)
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
 
 __all__ = [
@@ -33,6 +42,7 @@ __all__ = [
     "ConsistentHashingIndex",
     "ExtendibleHashingIndex",
     "Index",
+    "MultiGroupBucketIndex",
     "PartitionBucketIndex",
     "RecordIndex",
     "SimpleBucketIndex",
@@ -86,6 +96,14 @@ class Index:
     @property
     def hashing_config(self) -> PartitionBucketRules | None:
         """The rules that a new table writes down; None for an index without rules."""
+        return None
+
+    @property
+    def group_bytes(self) -> int | None:
+        """How large a file group becomes where buckets grow by file groups; else None.
+
+        Base files then tell which file group of its bucket has a key.
+        """
         return None
 
     def agrees_with(self, other: Index) -> bool:
@@ -485,6 +503,75 @@ class ExtendibleHashingIndex(BucketIndex):
             LimitError: the number.
         """
         self.num_buckets_of("")
+
+
+@dataclass(frozen=True, slots=True)
+class MultiGroupBucketIndex(BucketIndex):
+    """A fixed number of buckets, each of which grows by file groups. Not an index of Hudi.
+
+    New keys of a bucket go to its smallest file group, until that is as large as `group_bytes`, and
+    then to a new one. Key ranges and bloom filters in the footers of base files tell which file
+    group of its bucket has a key. Hudi reads such a table, and only bucketfmt may write it: create
+    states an engine that writers of Hudi do not know. Source: RFC-29, multiple file groups per
+    bucket.
+
+    Attributes:
+        num_buckets: The number of buckets in every partition.
+        group_bytes: About how large a base file becomes, in bytes, as Hudi's
+            `hoodie.parquet.max.file.size` has it.
+        hash_fields: As those of `SimpleBucketIndex`.
+    """
+
+    has_numbered_buckets: ClassVar[bool] = True
+
+    num_buckets: int
+    group_bytes: int = 125_829_120
+    hash_fields: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        _settle(self, "num_buckets")
+        size = check_int("group_bytes", self.group_bytes)
+        if not 1 <= size <= GROUP_BYTES_MAX:
+            raise ValueError(f"group_bytes is 1 to {GROUP_BYTES_MAX:,}, not {size}")
+        object.__setattr__(self, "group_bytes", size)
+
+    @property
+    def number_of_all(self) -> int:
+        """How many buckets every partition has."""
+        return self.num_buckets
+
+    def num_buckets_of(self, partition_path: str, limits: Limits = DEFAULT_LIMITS) -> int:
+        """Return the number that every partition has."""
+        return self.num_buckets
+
+    def unproved_layout(
+        self,
+        partition_path: str,
+        hash_fields: tuple[str, ...],
+        dialect: KeyDialect,
+        limits: Limits = DEFAULT_LIMITS,
+        ring: Sequence[HashingNode] | None = None,
+        directory: Sequence[DirectoryBucket] | None = None,
+    ) -> BucketLayout:
+        """Return the fixed buckets. As `BucketIndex.unproved_layout`."""
+        return GrowingBuckets(self.num_buckets, self.hash_fields or hash_fields, dialect)
+
+    def properties(self, record_key_fields: Sequence[str]) -> dict[str, str]:
+        """Return the engine, the hash fields, the number and the size of a file group."""
+        found = self._properties(MULTIPLE_FILE_GROUPS, self.num_buckets, record_key_fields)
+        return {**found, GROUP_BYTES: str(self.group_bytes)}
+
+    def agrees_with(self, other: Index) -> bool:
+        """Whether the numbers and sizes are equal, and the hash fields where both state them."""
+        return (
+            isinstance(other, MultiGroupBucketIndex)
+            and self._same_fields(other)
+            and (self.num_buckets, self.group_bytes) == (other.num_buckets, other.group_bytes)
+        )
+
+    def conflict_unit(self, file_id: str) -> int | str:
+        """Return the bucket id: two writes may bring one new key to different file groups."""
+        return _numbered_unit(file_id)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from bucketfmt.index.model import (
     ConsistentHashingIndex,
     ExtendibleHashingIndex,
     Index,
+    MultiGroupBucketIndex,
     PartitionBucketIndex,
     SimpleBucketIndex,
 )
@@ -22,7 +23,7 @@ def parse_index(text: str) -> Index:
 
     Args:
         text: `simple:N`, `simple:N:FIELD,FIELD`, `partition:N:REGEX,N;...`, `consistent:N`,
-            `consistent:N:virtual-logs` or `extendible:N`.
+            `consistent:N:virtual-logs`, `extendible:N`, `multigroup:N` or `multigroup:N:BYTES`.
 
     Raises:
         ValueError: the text names no index, or there is no such number of buckets.
@@ -39,9 +40,12 @@ def parse_index(text: str) -> Index:
             return ConsistentHashingIndex(int(number), virtual_logs=bool(detail))
         if kind == "extendible":
             return ExtendibleHashingIndex(int(number))
+        if kind == "multigroup":
+            sizes = (int(detail),) if detail else ()
+            return MultiGroupBucketIndex(int(number), *sizes)
     except ValueError as error:
         raise ValueError(f"{text}: {error}") from error
     raise ValueError(
         f"{text}: give simple:N[:FIELD,FIELD], partition:N:REGEX,N;..., "
-        "consistent:N[:virtual-logs], or extendible:N"
+        "consistent:N[:virtual-logs], extendible:N, or multigroup:N[:BYTES]"
     )

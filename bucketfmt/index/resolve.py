@@ -17,6 +17,7 @@ import pyarrow as pa
 from bucketfmt.errors import CorruptError, IndexUnknownError, KeyEncodingError
 from bucketfmt.format.buckets.index_settings import (
     EXTENDIBLE_HASHING,
+    MULTIPLE_FILE_GROUPS,
     PARTITIONED_RECORD_INDEX,
     RECORD_INDEXES,
     VIRTUAL_LOG_HASHING,
@@ -30,6 +31,7 @@ from bucketfmt.index.model import (
     ConsistentHashingIndex,
     ExtendibleHashingIndex,
     Index,
+    MultiGroupBucketIndex,
     PartitionBucketIndex,
     RecordIndex,
     SimpleBucketIndex,
@@ -152,6 +154,12 @@ def find_declared_index(
         except ValueError as error:
             raise CorruptError(f"hoodie.properties: {error}") from None
         return ResolvedIndex(index, "properties", "hoodie.properties states it")
+    if settings.engine == MULTIPLE_FILE_GROUPS:
+        if settings.num_buckets is None or settings.group_bytes is None:
+            why = "hoodie.properties state buckets with several file groups, and not their size"
+            return ResolvedIndex(None, "unknown", why)
+        index = MultiGroupBucketIndex(settings.num_buckets, settings.group_bytes, hash_fields)
+        return ResolvedIndex(index, "properties", "hoodie.properties states it")
     if settings.index_type == "BUCKET" and settings.num_buckets is not None:
         stated = f"hoodie.properties states {settings.num_buckets} buckets"
         if settings.partition_expressions:
@@ -186,6 +194,11 @@ def check_index_argument(argument: Index, declared: ResolvedIndex) -> ResolvedIn
             f"({declared.evidence}); leave index= out, or open the table it belongs to"
         )
     given, stated = as_bucket_index(argument), declared.bucket_index
+    if given is not None and given.group_bytes is not None and stated is None:
+        raise ValueError(
+            f"index={argument} is for a table that was created with this index, and the table does "
+            f"not state an index ({declared.evidence}); pass another index"
+        )
     if given is not None and stated is not None:
         argument = given.with_hash_fields(given.hash_fields or stated.hash_fields)
     return ResolvedIndex(argument, "argument", "given by the caller")

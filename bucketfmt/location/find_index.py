@@ -25,6 +25,7 @@ from bucketfmt.index.resolve import (
 )
 from bucketfmt.limits import Limits
 from bucketfmt.location.hashing_files import find_initial_num_buckets, has_hashing_metadata
+from bucketfmt.location.key_facts import KeyFactsCache
 from bucketfmt.location.layouts import Layouts
 from bucketfmt.location.record_locations import (
     RECORD_INDEX,
@@ -54,6 +55,7 @@ class IndexFinder:
 
     Attributes:
         argument: The index the caller gave, if any.
+        key_facts: What base files say of their keys.
     """
 
     def __init__(
@@ -69,6 +71,7 @@ class IndexFinder:
         self._layouts = Layouts(config, limits)
         self._record_locations: tuple[TableState, RecordLocations] | None = None
         self._initial_num_buckets: int | None = None
+        self.key_facts = KeyFactsCache()
         self._dialect = dialect_for_table_version(config.table_version)
         if argument is not None:
             check_hash_fields(argument, config.record_key_fields)

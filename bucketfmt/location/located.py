@@ -20,16 +20,19 @@ class Located:
 
     Attributes:
         partition_path: The partition; None of keys that are in no partition.
-        rows: Which of the keys that were asked for.
-        places: A number for each of these; the bucket id where the index has buckets.
+        rows: Which of the keys that were asked for. A key that may live in several places is there
+            as often.
+        places: A number for each of these.
         slices: The file slices that may hold keys of a place, by its number. A place that is
             left out has no file group.
+        buckets: The bucket id of each of these; None where the index has no buckets.
     """
 
     partition_path: str | None
     rows: np.ndarray
     places: np.ndarray
     slices: Mapping[int, Sequence[FileSlice]]
+    buckets: np.ndarray | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +50,7 @@ class Settled:
 
 
 class LateRoutes(Protocol):
-    """Tells which file groups have keys, in an index that does not follow from the keys."""
+    """Tells which file groups have keys, where that does not follow from the keys."""
 
     has_global_keys: bool
     """Whether a key is in one partition at most, whichever partition its rows name."""
@@ -67,6 +70,16 @@ class LateRoutes(Protocol):
         Raises:
             CorruptError: the index contradicts the table, or is damaged.
             StorageError: the store failed.
+        """
+
+    def place_new(
+        self, record_keys: pa.ChunkedArray, partition_paths: pa.ChunkedArray
+    ) -> np.ndarray:
+        """Return the numbers of routes that take keys whether they are stored or not.
+
+        Args:
+            record_keys: The keys.
+            partition_paths: The partition that each key goes to.
         """
 
 

@@ -7,7 +7,6 @@ partition whose index is proved.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from typing import Protocol
 
 import numpy as np
@@ -21,7 +20,6 @@ from bucketfmt.location.directory_files import load_directory, put_initial_direc
 from bucketfmt.location.find_index import IndexFinder
 from bucketfmt.location.hashing_files import load_hashing_metadata, put_initial_ring
 from bucketfmt.location.located import LateRoutes, Located, keys_by_partition
-from bucketfmt.location.record_locator import RecordLocator
 from bucketfmt.location.routes import GroupRef
 from bucketfmt.snapshot.files import FileSlice
 from bucketfmt.snapshot.snapshot import Snapshot
@@ -30,7 +28,6 @@ from bucketfmt.storage.streams import map_in_threads, waiting_count
 __all__ = [
     "BucketLocator",
     "Locator",
-    "find_locator",
     "place_slices",
 ]
 
@@ -40,10 +37,6 @@ class Locator(Protocol):
 
     A key may live in one of several file groups, and a row may be written to several.
     """
-
-    @property
-    def has_buckets(self) -> bool:
-        """Whether places and routes are bucket ids."""
 
     @property
     def late(self) -> LateRoutes | None:
@@ -148,7 +141,6 @@ class Locator(Protocol):
 class BucketLocator:
     """Locates keys by hashing. Safe to use from several threads: those that race find alike."""
 
-    has_buckets = True
     late: LateRoutes | None = None
 
     def __init__(self, snapshot: Snapshot, index_finder: IndexFinder) -> None:
@@ -182,7 +174,7 @@ class BucketLocator:
             layout = self.layout(path)
             bucket_ids = layout.assign(own)
             slices = place_slices(self._slices(path, bucket_ids), layout)
-            yield Located(path, rows, bucket_ids, slices)
+            yield Located(path, rows, bucket_ids, slices, bucket_ids)
 
     def candidates(
         self, record_keys: pa.ChunkedArray, partition_paths: pa.ChunkedArray | None
@@ -371,24 +363,6 @@ class BucketLocator:
                     f"another writer has given partition {partition_path!r} another ring of "
                     "buckets; write again"
                 )
-
-
-def find_locator(snapshot: Snapshot, index_finder: IndexFinder) -> Locator:
-    """Return what locates keys by the index of the table.
-
-    I/O where nothing states the index, and where the metadata table has the locations of keys.
-
-    Raises:
-        ValueError: the caller's index contradicts the table.
-        CorruptError: the metadata table, or what states the index, is damaged.
-        UnsupportedError: the table states an index this release does not know.
-    """
-    with suppress(IndexUnknownError):  # which `layout` raises, where a layout is asked for
-        index = index_finder.resolve(snapshot).index
-        if index is not None and index.keeps_locations:
-            records = index_finder.records(snapshot)
-            return RecordLocator(snapshot, records, moves_keys=index.moves_keys)
-    return BucketLocator(snapshot, index_finder)
 
 
 def place_slices(slices: Sequence[FileSlice], layout: BucketLayout) -> dict[int, list[FileSlice]]:

@@ -39,8 +39,6 @@ class RecordLocator:
     is a file group, by its place among those of the partition.
     """
 
-    has_buckets = False
-
     def __init__(self, snapshot: Snapshot, records: RecordLocations, *, moves_keys: bool) -> None:
         """Set up.
 
@@ -169,6 +167,12 @@ class RecordLocator:
             for path, own, rows in keys_by_partition((), file_ids.take(some), paths.take(some)):
                 numbers[stored[rows]] = self._places(path, own) + _NUM_SETS
         return Settled(pa.array(paths.to_pylist(), pa.string()), numbers)
+
+    def place_new(
+        self, record_keys: pa.ChunkedArray, partition_paths: pa.ChunkedArray
+    ) -> np.ndarray:
+        """Return the sets of keys. As `LateRoutes.place_new`."""
+        return _sets_of(record_keys)
 
     def _find(
         self, record_keys: pa.ChunkedArray, partition_paths: pa.ChunkedArray

@@ -26,9 +26,10 @@ class GroupRef(NamedTuple):
         partition_path: The partition.
         file_id: The file group; None for a file group that the write begins.
         bucket_id: The bucket that the file group is named after; None without buckets.
-        new_number: Tells file groups without buckets apart that the write begins in one partition.
-        takes_new_keys: Whether rows come to it whose keys it does not have, in a table without
-            buckets. They go to its base file.
+        new_number: Tells file groups apart that the write begins in one bucket, or in one partition
+            without buckets.
+        takes_new_keys: Whether rows come to it whose keys it does not have, where the bucket of a
+            key does not tell the file group. They go to its base file.
         resize: The requested time of the pending resize that the file group takes copies of rows
             for: it has only these until the resize is completed. None for any other file group.
     """

@@ -175,8 +175,8 @@ class Migrator(BucketService):
             )
         check_hash_fields(index, config.record_key_fields)
         index.check_creatable(config.table_type, config.table_version)
-        if index.has_directories:
-            raise ValueError("extendible hashing is for new tables; give another index")
+        if index.has_directories or index.group_bytes is not None:
+            raise ValueError(f"{index} is for new tables; give another index")
         if migration.key_encoding is not None:
             _check_key_encoding(config, migration)
         for path in snapshot.partitions:

@@ -117,7 +117,7 @@ def _numbered_index(basis: Basis) -> BucketIndex:
         UnsupportedError: there are rings, or no buckets, or the table version knows no rules.
     """
     index, version = as_bucket_index(basis.index), basis.snapshot.state.config.table_version
-    if index is None or not index.has_numbered_buckets:
+    if index is None or not index.has_numbered_buckets or index.group_bytes is not None:
         raise UnsupportedError(
             f"a rescale of a table with {basis.index}; it is for a simple bucket index, with "
             "partition rules or without"

@@ -16,8 +16,9 @@ from bucketfmt.errors import NotFoundError
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.index.layout import BucketLayout
 from bucketfmt.location.find_index import IndexFinder
+from bucketfmt.location.find_locator import find_locator
 from bucketfmt.location.located import Located, keys_by_partition
-from bucketfmt.location.locator import find_locator, place_slices
+from bucketfmt.location.locator import place_slices
 from bucketfmt.metadata_table.bloom_skipping import prune_by_bloom_filters
 from bucketfmt.metadata_table.metadata_lister import metadata_behind
 from bucketfmt.slices.slice_columns import RowSpec
@@ -71,7 +72,6 @@ class KeyLocator:
         return _tabulate(
             found.record_keys,
             self._located(found),
-            has_buckets=True,
             in_order=found.partition_paths is not None,
         )
 
@@ -83,7 +83,8 @@ class KeyLocator:
                 raise NotFoundError(
                     "the table had no such partition when the locator was made; make a new one"
                 )
-            yield Located(path, rows, some.layout.assign(own), {}), some.files
+            bucket_ids = some.layout.assign(own)
+            yield Located(path, rows, bucket_ids, {}, bucket_ids), some.files
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,7 +173,6 @@ def locate_keys(
     return _tabulate(
         keys.record_keys,
         ((found, PlacedFiles.of(found.slices)) for found in located),
-        has_buckets=locator.has_buckets,
         in_order=is_global or keys.partition_paths is not None,
     )
 
@@ -181,7 +181,6 @@ def _tabulate(
     record_keys: pa.ChunkedArray,
     located: Iterable[tuple[Located, PlacedFiles]],
     *,
-    has_buckets: bool,
     in_order: bool,
 ) -> pa.Table:
     """Return what was located as a table; `in_order`: of the keys, or else of the partitions."""
@@ -192,7 +191,7 @@ def _tabulate(
         is_every_key = len(own) == len(record_keys) and len(of_key) == len(one.places)
         own_keys = record_keys if is_every_key and not in_order else record_keys.take(pa.array(own))
         partition = pa.repeat(pa.scalar(one.partition_path, pa.string()), len(own))
-        bucket_ids = pa.array(one.places[of_key], pa.int32()) if has_buckets else None
+        bucket_ids = None if one.buckets is None else pa.array(one.buckets[of_key], pa.int32())
         columns = [
             own_keys,
             partition,

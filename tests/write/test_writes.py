@@ -19,6 +19,7 @@ INDEXES = {
     "ring": bf.ConsistentHashingIndex(4),
     "rules": bf.PartitionBucketIndex(2, "us,4;eu,3"),
     "directory": bf.ExtendibleHashingIndex(4),
+    "groups": bf.MultiGroupBucketIndex(2, group_bytes=25_000),
 }
 KINDS = [
     (version, table_type, index)
@@ -27,6 +28,10 @@ KINDS = [
     )
     if not (index == "ring" and table_type == "COPY_ON_WRITE")
     and not (index == "rules" and version < 9)
+    and not (
+        index == "groups"
+        and (version, table_type) not in ((6, "MERGE_ON_READ"), (9, "COPY_ON_WRITE"))
+    )
 ]
 
 
@@ -99,7 +104,12 @@ def test_all_operations_one_after_the_other(table: bf.Table) -> None:
 def test_overwriting_and_dropping_partitions(table: bf.Table) -> None:
     model = Model()
     everything = rows(range(90), ts=1)
-    table.bulk_insert(everything)
+    if table.index.group_bytes is None:
+        table.bulk_insert(everything)
+    else:
+        with pytest.raises(bf.UnsupportedError, match="use insert"):
+            table.bulk_insert(everything)
+        table.insert(everything)
     model.upsert(everything)
     assert_reads_as(table.uri, model)
     new = rows(range(500, 530), ts=1)

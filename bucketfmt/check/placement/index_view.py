@@ -84,6 +84,11 @@ class IndexView:
         return self.is_ring or self.has_directories
 
     @property
+    def has_several_groups(self) -> bool:
+        """Whether buckets grow by file groups."""
+        return self.index is not None and self.index.group_bytes is not None
+
+    @property
     def has_rules(self) -> bool:
         """Whether a rule gives each partition its number of buckets."""
         index = as_bucket_index(self.index)

@@ -65,8 +65,8 @@ def create(
         str | None,
         typer.Option(
             "--index",
-            help="simple:N[:FIELDS], partition:N:RULES, consistent:N[:virtual-logs], or "
-            "extendible:N; by default simple:8, for about 1 GiB in each partition.",
+            help="simple:N[:FIELDS], partition:N:RULES, consistent:N[:virtual-logs], extendible:N, "
+            "or multigroup:N[:BYTES]; by default simple:8, for about 1 GiB in each partition.",
         ),
     ] = None,
     partition_by: Annotated[

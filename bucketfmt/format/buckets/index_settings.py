@@ -16,6 +16,9 @@ from bucketfmt.limits import DEFAULT_LIMITS, Limits
 
 __all__ = [
     "EXTENDIBLE_HASHING",
+    "GROUP_BYTES",
+    "GROUP_BYTES_MAX",
+    "MULTIPLE_FILE_GROUPS",
     "PARTITIONED_RECORD_INDEX",
     "RECORD_INDEXES",
     "VIRTUAL_LOG_HASHING",
@@ -27,7 +30,15 @@ PARTITIONED_RECORD_INDEX = "RECORD_LEVEL_INDEX"
 """The index type of a record index with keys that are unique in their partition, since Hudi 1.1."""
 
 EXTENDIBLE_HASHING = "EXTENDIBLE_HASHING"
-"""The bucket engine that only this package knows. Writers of Hudi fail on the name."""
+"""A bucket engine that only this package knows. Writers of Hudi fail on the name."""
+
+MULTIPLE_FILE_GROUPS = "MULTIPLE_FILE_GROUPS"
+"""The bucket engine of buckets with several file groups, which only this package knows, too."""
+
+GROUP_BYTES = "hoodie.parquet.max.file.size"
+"""The setting of Hudi that says how large a file group of such a bucket becomes."""
+
+GROUP_BYTES_MAX = 1 << 40
 
 VIRTUAL_LOG_HASHING = "CONSISTENT_HASHING_VIRTUAL_LOGS"
 """The bucket engine of rings whose resizes use virtual logs. As `EXTENDIBLE_HASHING` otherwise."""
@@ -52,6 +63,7 @@ _ENGINES = {
     "CONSISTENT_HASHING": "CONSISTENT_HASHING",
     EXTENDIBLE_HASHING: EXTENDIBLE_HASHING,
     VIRTUAL_LOG_HASHING: VIRTUAL_LOG_HASHING,
+    MULTIPLE_FILE_GROUPS: MULTIPLE_FILE_GROUPS,
 }
 
 
@@ -85,6 +97,7 @@ class IndexSettings:
     partition_expressions: str | None = None
     partition_rule_type: str | None = None
     update_partition_path: bool = False  # of a record index
+    group_bytes: int | None = None  # of buckets with several file groups
 
     @classmethod
     def from_properties(
@@ -124,6 +137,7 @@ class IndexSettings:
             partition_rule_type=_find(properties, _RULE_TYPE),
             update_partition_path=(_find(properties, _UPDATE_PARTITION_PATH) or "").lower()
             == "true",
+            group_bytes=(_find_group_bytes(properties) if engine == MULTIPLE_FILE_GROUPS else None),
         )
 
 
@@ -139,6 +153,17 @@ def _find(properties: Mapping[str, str], names: tuple[str, ...]) -> str | None:
         stated = ", ".join(f"{name}={value}" for name, value in values.items())
         raise IndexUnknownError(f"the properties contradict each other: {stated}; pass index=")
     return next(iter(values.values()), None)
+
+
+def _find_group_bytes(properties: Mapping[str, str]) -> int | None:
+    text = _find(properties, (GROUP_BYTES,))
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) < 19):
+        raise CorruptError(f"{GROUP_BYTES}: {text!r} is not a number of bytes")
+    if not 1 <= int(text) <= GROUP_BYTES_MAX:
+        raise CorruptError(f"{GROUP_BYTES}: {text} is not 1 to {GROUP_BYTES_MAX}")
+    return int(text)
 
 
 def _find_number(

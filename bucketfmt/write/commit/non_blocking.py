@@ -41,6 +41,7 @@ def check_non_blocking(
         config.table_type != "MERGE_ON_READ"
         or config.table_version < 8
         or not index.has_numbered_buckets
+        or index.group_bytes is not None
     ):
         raise ValueError(
             'concurrency="non_blocking" takes a merge-on-read table of version 8 or later with a '

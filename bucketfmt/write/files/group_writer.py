@@ -84,6 +84,8 @@ class WriteSettings:
         log_format: Of data blocks.
         is_non_blocking: Others may log to the same buckets, so that no slice is rewritten.
         reports_keys: The metadata table is told keys, which are many.
+        keeps_keys_in_base: Each key that a log has is in the base file below, which tells where
+            the key is.
     """
 
     instant: str
@@ -95,6 +97,7 @@ class WriteSettings:
     log_format: DataFormat = "avro"
     is_non_blocking: bool = False
     reports_keys: bool = True
+    keeps_keys_in_base: bool = False
 
 
 @dataclass(frozen=True)
@@ -280,7 +283,8 @@ class GroupWriter:
         """Return how to write rows so that readers see those of deleted keys.
 
         Where a delete in the log would hide an appended row, or the deleted row would come back,
-        the slice is rewritten: a base file keeps no deletes (docs/decisions/0016).
+        the slice is rewritten: a base file keeps no deletes (docs/decisions/0016). So it is where
+        a compaction would leave such a key out of the base file which has to have it.
         """
         if plan.group.resize is not None:
             self._check_copies(plan, plan.group.resize, given)
@@ -291,7 +295,8 @@ class GroupWriter:
         yields = self._config.table_version == 8 or is_half_compacted
         num_wrong = max(found.num_revived, found.num_unordered if yields else 0)
         if not self._settings.is_non_blocking:
-            is_seen = not (found.num_hidden or num_wrong or (is_half_compacted and found.num_rows))
+            is_compared = is_half_compacted or self._settings.keeps_keys_in_base
+            is_seen = not (found.num_hidden or num_wrong or (is_compared and found.num_rows))
             return plan if is_seen else plan.rewriting
         if num_wrong:
             raise UnsupportedError(
@@ -350,7 +355,8 @@ class GroupWriter:
         read_base: Callable[[pa.Schema], Iterable[pa.Table]] | None = None,
     ) -> OverDeletes:
         settings, rules = self._settings, self._settings.rules
-        if file_slice is None or not (rules.log_by_ordering and rules.ordering_fields):
+        is_by_ordering = rules.log_by_ordering and bool(rules.ordering_fields)
+        if file_slice is None or not (is_by_ordering or settings.keeps_keys_in_base):
             return OverDeletes()
         if rules.delete_field is None and not any(
             file.may_hold_deletes for file in file_slice.log_files

@@ -17,8 +17,9 @@ from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.index.model import Index
 from bucketfmt.index.resolve import ResolvedIndex
 from bucketfmt.location.find_index import IndexFinder
+from bucketfmt.location.find_locator import find_locator
 from bucketfmt.location.key_encoding import find_key_encoding
-from bucketfmt.location.locator import Locator, find_locator
+from bucketfmt.location.locator import Locator
 from bucketfmt.process import cached_property
 from bucketfmt.rows.avro.avro_schema_json import avro_schema_json
 from bucketfmt.rows.columns.column_types import stored_columns

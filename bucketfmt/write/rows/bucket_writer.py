@@ -109,6 +109,7 @@ class BucketWriter:
             log_format=formats.log_format,
             is_non_blocking=self._is_non_blocking,
             reports_keys=reports_keys,
+            keeps_keys_in_base=basis.index.group_bytes is not None,
         )
         self._writer = GroupWriter(basis.snapshot, settings)
 
@@ -286,10 +287,11 @@ class BucketWriter:
         The same for every attempt: one that comes too late leaves a file too many in the group,
         which readers tell from the committed one, and never a second group in the bucket.
         """
-        number = group.bucket_id
-        if number is None:
-            number = group.new_number
-        seed = uuid.uuid5(_FILE_IDS, f"{self._instant}/{group.partition_path}/{number}")
+        number = group.new_number if group.bucket_id is None else group.bucket_id
+        name = f"{self._instant}/{group.partition_path}/{number}"
+        if group.bucket_id is not None and group.new_number:
+            name += f"/{group.new_number}"
+        seed = uuid.uuid5(_FILE_IDS, name)
         return self.locator.new_file_id(group, str(seed), is_shared=self._is_non_blocking)
 
     def _find_target(self, group: GroupRef, file_slice: FileSlice | None) -> Target:

@@ -138,7 +138,7 @@ class _Placing:
                 some = pa.array(kept)
                 rows, keys, paths = rows.take(some), keys.take(some), paths.take(some)
         if self._operation.overwrites:
-            self._add(rows, paths, self._basis.locator.route("", keys))
+            self._add(rows, paths, self._late.place_new(keys, paths))
             return
         self._place_rows(rows, keys, paths)
 
@@ -164,7 +164,7 @@ class _Placing:
                 self._placed.moved.add(route, lost)
             is_moving = np.isin(np.arange(len(keys)), moving)
             goes_to = pc.if_else(pa.array(is_moving), paths, goes_to)
-            numbers[is_moving] = self._basis.locator.route("", keys.take(own))
+            numbers[is_moving] = self._late.place_new(keys.take(own), paths.take(own))
         self._add(rows, goes_to, numbers)
 
     def _find_moving(

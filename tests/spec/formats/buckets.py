@@ -67,6 +67,7 @@ from bucketfmt.format.table.table_config import KeyGenerator
 from bucketfmt.format.timeline.plans import ClusteringGroup, ClusteringPlan
 from bucketfmt.index.infer import infer_num_buckets
 from bucketfmt.index.layout import DirectoryBuckets, FixedBuckets, RingBuckets
+from bucketfmt.location.plan_groups import place_new_keys
 from bucketfmt.rows.columns.java_text import java_strings
 from tests.spec.formats.values import Json, as_bytes
 
@@ -289,6 +290,13 @@ def rehashed_number(question: Json) -> Json:
     return find_num_buckets(question["stated"], rehashes, set(question["completed"]).__contains__)
 
 
+def new_key_groups(question: Json) -> Json:
+    keys = pa.array(question["keys"], pa.string())
+    sizes, size = question["sizes"], question["group_bytes"]
+    taker, groups = place_new_keys(keys, sizes, size, question["row_bytes"])
+    return {"taker": taker, "groups": groups.tolist()}
+
+
 FORMATS: dict[str, Callable[[Any], Json]] = {
     "bucket-id": bucket_id,
     "directory-bucket-of-key": directory_bucket_of_key,
@@ -315,6 +323,7 @@ FORMATS: dict[str, Callable[[Any], Json]] = {
     "java-string-hash": java_string_hash_of_units,
     "key-text": key_text,
     "key-dialect": lambda version: dialect_for_table_version(version).value,
+    "new-key-groups": new_key_groups,
     "partition-buckets": partition_buckets,
     "record-key": record_key,
     "rehashed-number": rehashed_number,

@@ -185,9 +185,14 @@ def index_settings(properties: Json) -> Json:
     }
 
 
+def group_bytes(properties: Json) -> Json:
+    return IndexSettings.from_properties(properties).group_bytes
+
+
 FORMATS: dict[str, Callable[[Any], Json]] = {
     "archived-block": archived_block,
     "commit-metadata": commit_metadata,
+    "group-bytes": group_bytes,
     "history-manifest": history_manifest,
     "history-row": history_row,
     "history-version": history_version,
