@@ -18,7 +18,7 @@ from tests.interop.carry_on import (
 )
 from tests.interop.deletes import play_deletes
 from tests.interop.dual_writes import play_dual_writes
-from tests.interop.extendible import play_extendible
+from tests.interop.extendible import play_extendible, play_several_groups
 from tests.interop.hudi_session import HudiSession
 from tests.interop.many_rows import play_many_rows
 from tests.interop.metadata_turns import play_metadata_table, play_secondary_index
@@ -59,6 +59,7 @@ PLAYS: dict[str, Play] = {
     "rescaled": play_rescaled,
     "migrated": play_migrated,
     "extendible": play_extendible,
+    "several groups": play_several_groups,
     "resized": play_resized,
     "dual writes": play_dual_writes,
     "virtual logs": play_virtual_logs,
@@ -123,7 +124,15 @@ def plays_of(version: str, kind: str, has_metadata_table: bool = False) -> list[
         "side by side",
         "deletes",
         *(
-            ["pinned index", "rehashed", "migrated", "extendible", "values", "metadata table"]
+            [
+                "pinned index",
+                "rehashed",
+                "migrated",
+                "extendible",
+                "several groups",
+                "values",
+                "metadata table",
+            ]
             if kind.endswith("simple")
             else []
         ),
