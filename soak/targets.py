@@ -212,6 +212,12 @@ def _base_file(data: bytes) -> object:
     return reader.read(), reader.keys.bloom_filter, reader.keys.key_range, reader.avro_schema
 
 
+def _footer(data: bytes) -> object:
+    footer = parquet_footer.decode_footer(data)
+    texts = pa.schema([(name, pa.string()) for name, _ in footer.leaves if name is not None])
+    return footer.ranges(texts), footer.sizes(), footer.codec
+
+
 def _hfile(data: bytes) -> object:
     file = HFile.of(data)
     found = [key for key, _ in file.scan()]
@@ -437,7 +443,7 @@ TARGETS: dict[str, Target] = {
     "parquet_chunks.decode_layout": Target(
         lambda data: parquet_chunks.decode_layout(data, 1 << 20), _footers
     ),
-    "parquet_footer.decode_footer": Target(parquet_footer.decode_footer, _footers),
+    "parquet_footer.decode_footer": Target(_footer, _footers),
     "partition_rules.decode_hashing_config": Target(
         lambda data: partition_rules.decode_hashing_config(data).num_buckets_for("us/2024-01-01"),
         _vectors("hashing-config"),

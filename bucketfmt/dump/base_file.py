@@ -32,7 +32,7 @@ def annotate_base_file(data: Buffer, limits: Limits) -> Iterator[Annotation]:
         group = reader.metadata.row_group(number)
         value = f"{group.num_rows} rows, {group.num_columns} columns, {group.total_byte_size} bytes"
         yield Annotation(offset, 0, f"row_group[{number}]", f"{value} uncompressed")
-    footer_bytes = reader.metadata.serialized_size
+    footer_bytes = reader.footer_size
     offset = size - footer_bytes - 2 * _MAGIC_BYTES
     yield Annotation(offset, footer_bytes, "footer", f"{reader.num_rows} rows")
     for key, value in reader.key_values.items():

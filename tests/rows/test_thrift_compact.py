@@ -23,6 +23,7 @@ from bucketfmt.rows.parquet.thrift_compact import (
     ThriftList,
     encode_struct,
     read_struct,
+    skip_struct,
 )
 
 BOOLEAN, BYTE, DOUBLE, BINARY = 1, 3, 7, 8
@@ -66,6 +67,7 @@ def test_a_struct_is_read_back(fields: Struct, before: bytes) -> None:
     found, end = read_struct(before + data + b"rest", len(before))
     assert (found, end) == (fields, len(before) + len(data))
     assert encode_struct(found) == data
+    assert skip_struct(before + data + b"rest", len(before)) == end
 
 
 @given(st.binary(max_size=60))
@@ -73,8 +75,10 @@ def test_any_bytes_are_a_struct_or_an_error(data: bytes) -> None:
     try:
         found, end = read_struct(data, 0)
     except (CorruptError, IndexError, struct.error):
+        with pytest.raises((CorruptError, IndexError, struct.error)):
+            skip_struct(data, 0)
         return
-    assert end <= len(data)
+    assert skip_struct(data, 0) == end <= len(data)
     assert encode_struct(read_struct(encode_struct(found), 0)[0]) == encode_struct(found)
 
 

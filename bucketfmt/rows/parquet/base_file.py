@@ -21,9 +21,14 @@ from bucketfmt.rows.columns.conform import conform
 from bucketfmt.rows.columns.meta_columns import RECORD_KEY
 from bucketfmt.rows.filters import Filter
 from bucketfmt.rows.parquet.file_window import open_window
+from bucketfmt.rows.parquet.footer_bytes import (
+    BLOOM_KEY,
+    FooterBytes,
+    read_bloom_text,
+    read_footer,
+)
 from bucketfmt.rows.parquet.parquet_chunks import (
     CODECS,
-    MAGIC,
     Codec,
     GroupLayout,
     StoredColumn,
@@ -31,12 +36,11 @@ from bucketfmt.rows.parquet.parquet_chunks import (
     stored_columns,
 )
 from bucketfmt.rows.parquet.parquet_footer import ParquetFooter, decode_footer
-from bucketfmt.rows.parquet.parquet_levels import check_levels
 from bucketfmt.rows.parquet.parquet_opening import (
     check_sizes,
     open_parquet,
     presented_schema,
-    read_footer,
+    text_bytes_max,
     translated_errors,
 )
 from bucketfmt.rows.recorded_keys import RecordedKeys, find_groups_of_keys
@@ -59,7 +63,6 @@ BATCH_ROWS = 131_072
 
 _STREAM_BUFFER = 64 * 1024  # of each column, where rows are streamed from a disk
 _AVRO_SCHEMA_KEYS = ("parquet.avro.schema", "avro.schema")
-BLOOM_KEY = "org.apache.hudi.bloomfilter"
 _BLOOM_KEYS = (BLOOM_KEY, "com.uber.hoodie.bloomfilter")
 BLOOM_TYPE_KEY = "hoodie_bloom_filter_type_code"
 MIN_KEY, MAX_KEY = "hoodie_min_record_key", "hoodie_max_record_key"
@@ -88,16 +91,12 @@ class BaseFileReader:
         self._limits = limits
         self.source = source = pa.BufferReader(source) if isinstance(source, pa.Buffer) else source
         with translated_errors("parquet footer"):
-            self._footer_bytes, tail = read_footer(source)
-            footer = pa.BufferReader(MAGIC + self._footer_bytes + tail)
-            self.metadata: pq.FileMetaData = open_parquet(footer, limits).metadata
-            self._file = open_parquet(source, limits, metadata=self.metadata)
-            stored: pa.Schema = self._file.schema_arrow
-        if len(set(stored.names)) < len(stored.names):
-            raise CorruptError("parquet footer: two columns have the same name")
-        check_sizes(self.metadata, limits)
-        check_levels(stored, self.metadata.schema)
-        self.schema = presented_schema(stored, self.metadata)
+            self._footer_bytes, parsed = read_footer(
+                source, partial(_parse_footer, limits=limits), text_bytes_max(limits)
+            )
+            self.metadata: pq.FileMetaData = parsed.metadata
+            check_sizes(self.metadata, limits)
+            self.schema = presented_schema(parsed)
 
     @property
     def num_rows(self) -> int:
@@ -112,20 +111,38 @@ class BaseFileReader:
     @cached_property
     def key_values(self) -> dict[str, str]:
         """Footer entries, as text. A bloom filter takes most of a megabyte."""
+        text = read_bloom_text(self.source, self._footer_bytes)
+        left_out = {} if text is None else {BLOOM_KEY: text.decode(errors="replace")}
+        return self._entries | left_out
+
+    @cached_property
+    def _entries(self) -> dict[str, str]:
+        """Footer entries, as text. The value of the bloom filter may be left out."""
         return _decode_key_values(self.metadata.metadata or {})
+
+    @property
+    def footer_size(self) -> int:
+        """Bytes of the FileMetaData in the file."""
+        return self._footer_bytes.size
+
+    @cached_property
+    def _file(self) -> pq.ParquetFile:
+        return open_parquet(self.source, self._limits, metadata=self.metadata)
 
     @cached_property
     def keys(self) -> RecordedKeys:
         """What the footer records of the record keys."""
-        low, high = self.key_values.get(MIN_KEY), self.key_values.get(MAX_KEY)
+        entries, source, footer = self._entries, self.source, self._footer_bytes
+        low, high = entries.get(MIN_KEY), entries.get(MAX_KEY)
         key_range = None if low is None or high is None else (low, high)
         # Not a method: through it the reader would hold itself, and its file, until a collection.
-        return RecordedKeys(key_range, partial(_find_bloom_filter, self.key_values, self._limits))
+        load = partial(_load_bloom_filter, entries, source, footer, self._limits)
+        return RecordedKeys(key_range, load)
 
     @property
     def avro_schema(self) -> str | None:
         """The Avro schema (JSON) that the writer recorded, with meta columns; None if absent."""
-        found = (self.key_values.get(key) for key in _AVRO_SCHEMA_KEYS)
+        found = (self._entries.get(key) for key in _AVRO_SCHEMA_KEYS)
         return next((text for text in found if text is not None), None)
 
     @property
@@ -164,7 +181,7 @@ class BaseFileReader:
             field, number = self._field(name), numbers.get(name)
             if number is None or field is None:
                 continue
-            if self._footer.has_levels[number] != field.nullable:
+            if self._footer.has_levels(number) != field.nullable:
                 raise CorruptError(
                     f"parquet footer: column {name!r} is stored as nullable where it "
                     "is not, or the reverse; restore the "
@@ -201,8 +218,7 @@ class BaseFileReader:
         Raises:
             CorruptError: the footer does not decode, or points outside of the file.
         """
-        content_end = self.source.size() - len(self._footer_bytes) - 2 * len(MAGIC)
-        return decode_layout(self._footer_bytes, content_end)
+        return decode_layout(self._footer_bytes.thrift, self._footer_bytes.start)
 
     def read_stored(
         self, columns: Sequence[str], row_group: int
@@ -247,8 +263,9 @@ class BaseFileReader:
         """
         names = None if columns is None else list(columns)
         groups = list(range(self.num_row_groups) if row_groups is None else row_groups)
-        file, row_count = self._file, 0
+        row_count = 0
         with translated_errors("parquet rows"):
+            file = self._file
             if isinstance(self.source, pa.OSFile):
                 file = open_parquet(
                     self.source,
@@ -306,7 +323,7 @@ class BaseFileReader:
         """
         footer = self._footer
         names = (name for name, _ in footer.leaves)
-        sizes = zip(names, footer.sizes, strict=True)
+        sizes = zip(names, footer.sizes(), strict=True)
         return {name: size for name, size in sizes if name is not None}
 
     def find_row_groups_of_keys(self, record_keys: pa.Array) -> list[int]:
@@ -321,6 +338,8 @@ class BaseFileReader:
         """
         keys_of_groups = [group.columns.get(RECORD_KEY) for group in self.ranges([RECORD_KEY])]
         self.keys.check_range(keys_of_groups)
+        if not find_groups_of_keys(keys_of_groups, record_keys):
+            return []
         possible = pa.array(self.keys.may_hold(record_keys))
         absent = record_keys.filter(pc.invert(possible))
         has_keys = self._field(RECORD_KEY) is not None
@@ -340,7 +359,7 @@ class BaseFileReader:
 
     @cached_property
     def _footer(self) -> ParquetFooter:
-        return decode_footer(self._footer_bytes)
+        return decode_footer(self._footer_bytes.thrift)
 
     def _selected(self, schema: pa.Schema) -> pa.Schema:
         """The presented fields of the columns of `schema`."""
@@ -360,10 +379,21 @@ class BaseFileReader:
             )
 
 
-def _find_bloom_filter(key_values: Mapping[str, str], limits: Limits) -> BloomFilter | None:
+def _parse_footer(footer: pa.NativeFile, limits: Limits) -> pq.ParquetFile:
+    with translated_errors("parquet footer"):
+        return open_parquet(footer, limits)
+
+
+def _load_bloom_filter(
+    entries: Mapping[str, str], source: pa.NativeFile, footer: FooterBytes, limits: Limits
+) -> BloomFilter | None:
+    kind = entries.get(BLOOM_TYPE_KEY)
+    text = read_bloom_text(source, footer)
+    if text is not None:
+        return decode_bloom_filter(text, kind, limits)
     for key in _BLOOM_KEYS:
-        if key in key_values:
-            return decode_bloom_filter(key_values[key], key_values.get(BLOOM_TYPE_KEY), limits)
+        if key in entries:
+            return decode_bloom_filter(entries[key], kind, limits)
     return None
 
 

@@ -8,16 +8,30 @@ Source: parquet.thrift.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import date, datetime, timedelta, timezone
 from decimal import Context, Decimal
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
 
 import pyarrow as pa
 
 from bucketfmt.errors import CorruptError, TruncatedError
-from bucketfmt.rows.parquet.thrift_compact import Struct, ThriftList, read_struct
+from bucketfmt.rows.parquet.thrift_compact import (
+    BINARY,
+    I64,
+    LIST,
+    STRUCT,
+    Reader,
+    Struct,
+    ThriftList,
+    read_fields,
+    read_list_head,
+    read_struct,
+    read_value,
+    skip_struct,
+)
 from bucketfmt.rows.row_ranges import ColumnRange, RowGroupRanges
 
 __all__ = ["ParquetFooter", "decode_footer"]
@@ -29,26 +43,68 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _MICROS = {"s": 1_000_000, "ms": 1_000, "us": 1}
 
 
-@dataclass(frozen=True, slots=True)
+_Leaf = tuple[str | None, int]  # name and physical type; no name for a nested column
+
+
+class _Group(NamedTuple):
+    """A row group: its number of rows, and where the chunk of each leaf column begins."""
+
+    num_rows: int
+    chunks_at: tuple[int, ...]
+
+
 class ParquetFooter:
-    """The parts of a FileMetaData that bucketfmt uses.
+    """The parts of a FileMetaData that bucketfmt uses. What is not asked for is not decoded.
 
     Attributes:
         leaves: Name and physical type of each leaf column; no name for a nested column.
-        row_groups: Number of rows, and per leaf the Statistics, by field id.
-        has_levels: Whether the pages of each leaf are said to have levels, as they have for what
-            may be null: parquet-mr counts them among the encodings.
-        sizes: Of each leaf, the bytes of its chunks: compressed, and before compression.
-        codec: Of the first column of the first row group with rows, as parquet numbers codecs;
-            None for a file without rows.
+        created_by: The writer.
     """
 
-    leaves: tuple[tuple[str | None, int], ...]
-    row_groups: tuple[tuple[int, tuple[Struct, ...]], ...]
-    has_levels: tuple[bool, ...]
-    created_by: bytes
-    sizes: tuple[tuple[int, int], ...] = ()
-    codec: int | None = None
+    def __init__(
+        self,
+        thrift: bytes,
+        leaves: tuple[_Leaf, ...],
+        groups: Sequence[_Group],
+        created_by: bytes,
+    ) -> None:
+        self.leaves = leaves
+        self.created_by = created_by
+        self._thrift = thrift
+        self._groups = groups
+
+    def _chunk(self, group: _Group, leaf: int) -> Struct:
+        """Return the ColumnMetaData of a leaf column in a row group."""
+        with _ends_reported():
+            chunk, _ = read_struct(self._thrift, group.chunks_at[leaf])
+        return _get(chunk, 3, Struct)
+
+    def has_levels(self, leaf: int) -> bool:
+        """Return whether the pages of a leaf are said to have levels, as for what may be null.
+
+        parquet-mr counts the levels among the encodings.
+        """
+        return any(_RLE in _get(self._chunk(g, leaf), 2, ThriftList) for g in self._groups)
+
+    def sizes(self) -> list[tuple[int, int]]:
+        """Return, per leaf, the bytes of its chunks: compressed, and before compression."""
+        found = []
+        for leaf in range(len(self.leaves)):
+            chunks = [self._chunk(group, leaf) for group in self._groups]
+            stored, plain = (sum(_get(c, field, int, 0) for c in chunks) for field in (7, 6))
+            found.append((stored, plain))
+        return found
+
+    @property
+    def codec(self) -> int | None:
+        """The codec of the first column of the first row group with rows, as parquet numbers it.
+
+        None for a file without rows, of which pyarrow states no codec.
+        """
+        group = next((group for group in self._groups if group.num_rows), None)
+        if group is None or not self.leaves:
+            return None
+        return _get(self._chunk(group, 0), 4, int)
 
     def ranges(self, schema: pa.Schema) -> list[RowGroupRanges]:
         """Return, per row group, the ranges of the columns of `schema`.
@@ -62,14 +118,14 @@ class ParquetFooter:
         wanted = [(index, leaf, schema.field(at).type) for index, leaf, at in found if at >= 0]
         return [
             RowGroupRanges(
-                num_rows,
+                group.num_rows,
                 {
-                    name: _range_of(statistics[index], physical, kind)
+                    name: _range_of(_statistics(self._chunk(group, index)), physical, kind)
                     for index, (name, physical), kind in wanted
                     if name is not None
                 },
             )
-            for num_rows, statistics in self.row_groups
+            for group in self._groups
         ]
 
 
@@ -79,29 +135,74 @@ def decode_footer(footer: bytes) -> ParquetFooter:
     Raises:
         CorruptError: the bytes are not a FileMetaData.
     """
+    with _ends_reported():
+        fields, _ = read_fields(footer, 0, _METADATA_READERS)
+    leaves: tuple[_Leaf, ...] = _required(fields, 2)
+    groups: list[_Group] = _required(fields, 4)
+    if any(len(group.chunks_at) != len(leaves) for group in groups):
+        raise CorruptError("parquet footer: a row group lacks columns of the schema")
+    return ParquetFooter(footer, leaves, groups, fields.get(6, b""))
+
+
+def _read_leaves(data: bytes, at: int) -> tuple[tuple[_Leaf, ...], int]:
+    """Read the schema. Mostly it has the bytes of the schema of another file, read before."""
+    global _known_schemas  # noqa: PLW0603  (threads that race read the same twice)
+    for known, leaves in _known_schemas:
+        if data.startswith(known, at):
+            return leaves, at + len(known)
+    elements, end = read_value(data, at, LIST)
+    leaves = tuple(_leaves(elements))
+    _known_schemas = ((data[at:end], leaves), *_known_schemas[: _SCHEMAS_KNOWN - 1])
+    return leaves, end
+
+
+def _read_groups(data: bytes, at: int) -> tuple[list[_Group], int]:
+    size, at = _read_structs_head(data, at)
+    groups = []
+    for _ in range(size):
+        fields, at = read_fields(data, at, _GROUP_READERS)
+        groups.append(_Group(_required(fields, 3), _required(fields, 1)))
+    return groups, at
+
+
+def _read_chunks(data: bytes, at: int) -> tuple[tuple[int, ...], int]:
+    size, at = _read_structs_head(data, at)
+    starts = []
+    for _ in range(size):
+        starts.append(at)
+        at = skip_struct(data, at)
+    return tuple(starts), at
+
+
+def _read_structs_head(data: bytes, at: int) -> tuple[int, int]:
+    kind, size, start = read_list_head(data, at)
+    if size and kind != STRUCT:
+        raise CorruptError("parquet footer: a list is not of structures", offset=at)
+    return size, start
+
+
+_METADATA_READERS = {
+    2: Reader(LIST, _read_leaves),
+    4: Reader(LIST, _read_groups),
+    6: Reader(BINARY, partial(read_value, kind=BINARY)),
+}
+_GROUP_READERS = {1: Reader(LIST, _read_chunks), 3: Reader(I64, partial(read_value, kind=I64))}
+_SCHEMAS_KNOWN = 8
+_known_schemas: tuple[tuple[bytes, tuple[_Leaf, ...]], ...] = ()
+
+
+def _required(fields: Mapping[int, Any], field_id: int) -> Any:
+    if field_id not in fields:
+        raise CorruptError(f"parquet footer: field {field_id} is missing")
+    return fields[field_id]
+
+
+@contextmanager
+def _ends_reported() -> Iterator[None]:
     try:
-        metadata, _ = read_struct(footer, 0)
+        yield
     except (IndexError, struct.error) as error:
         raise TruncatedError("parquet footer ends within a value") from error
-    leaves = tuple(_leaves(_get(metadata, 2, ThriftList)))
-    groups = []
-    codec: int | None = None
-    has_levels = [False] * len(leaves)
-    sizes = [(0, 0)] * len(leaves)
-    for group in _get(metadata, 4, ThriftList):
-        chunks = [_get(chunk, 3, Struct) for chunk in _get(group, 1, ThriftList)]
-        if len(chunks) != len(leaves):
-            raise CorruptError("parquet footer: a row group lacks columns of the schema")
-        statistics = tuple(_get(chunk, 12, Struct, Struct()) for chunk in chunks)
-        groups.append((_get(group, 3, int), statistics))
-        if codec is None and chunks and groups[-1][0]:  # pyarrow states none of no rows
-            codec = _get(chunks[0], 4, int)
-        for number, chunk in enumerate(chunks):
-            has_levels[number] |= _RLE in _get(chunk, 2, ThriftList)
-            stored, plain = sizes[number]
-            sizes[number] = stored + _get(chunk, 7, int, 0), plain + _get(chunk, 6, int, 0)
-    created_by = _get(metadata, 6, bytes, b"")
-    return ParquetFooter(leaves, tuple(groups), tuple(has_levels), created_by, tuple(sizes), codec)
 
 
 _T = TypeVar("_T")
@@ -115,7 +216,7 @@ def _get(fields: Any, field_id: int, kind: type[_T], default: _T | None = None) 
     return value
 
 
-def _leaves(elements: Sequence[Any]) -> Iterator[tuple[str | None, int]]:
+def _leaves(elements: Sequence[Any]) -> Iterator[_Leaf]:
     children_left = [_get(elements[0], 5, int)] if elements else []
     for element in elements[1:]:
         while children_left and children_left[-1] <= 0:
@@ -130,6 +231,10 @@ def _leaves(elements: Sequence[Any]) -> Iterator[tuple[str | None, int]]:
         is_plain = is_top_level and _get(element, 3, int, 0) != _REPEATED
         name = _get(element, 4, bytes).decode(errors="replace")
         yield (name if is_plain else None, _get(element, 1, int))
+
+
+def _statistics(chunk: Struct) -> Struct:
+    return _get(chunk, 12, Struct, Struct())
 
 
 def _range_of(statistics: Struct, physical: int, kind: pa.DataType) -> ColumnRange:

@@ -9,13 +9,13 @@ import inspect
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
 from bucketfmt.errors import BucketfmtError, CorruptError, UnsupportedError
 from bucketfmt.limits import Limits
-from bucketfmt.rows.parquet.parquet_chunks import MAGIC
+from bucketfmt.rows.parquet.parquet_levels import check_levels
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
@@ -24,11 +24,9 @@ __all__ = [
     "check_sizes",
     "open_parquet",
     "presented_schema",
-    "read_footer",
+    "text_bytes_max",
     "translated_errors",
 ]
-
-_FOOTER_GUESS = 64 * 1024  # what one read of the end brings; a bloom filter takes a second read
 
 
 def _parquet() -> Any:
@@ -44,12 +42,17 @@ def _opening_parameters() -> frozenset[str]:
     return frozenset(inspect.signature(_parquet().ParquetFile.__init__).parameters)
 
 
+def text_bytes_max(limits: Limits) -> int:
+    """Return how long a text in a footer may be: a bloom filter is base64 there."""
+    return 2 * limits.bloom_filter_bytes_max
+
+
 def open_parquet(source: pa.NativeFile, limits: Limits, **options: Any) -> pq.ParquetFile:
     """Return a file opened with the options that every file is opened with, and `options`."""
     options |= {
         "coerce_int96_timestamp_unit": "us",
         "page_checksum_verification": True,  # costs a few per cent
-        "thrift_string_size_limit": 2 * limits.bloom_filter_bytes_max,  # it is base64 there
+        "thrift_string_size_limit": text_bytes_max(limits),
     }
     known = _opening_parameters()
     if "arrow_extensions_enabled" in known:  # pyarrow >= 21
@@ -70,30 +73,6 @@ def translated_errors(what: str) -> Iterator[None]:
         raise UnsupportedError(f"{what}: {error}; rewrite the file by a clustering") from error
     except (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError) as error:
         raise CorruptError(f"{what}: {error}") from error
-
-
-def read_footer(source: pa.NativeFile) -> tuple[bytes, bytes]:
-    """Return the FileMetaData and the eight bytes after it, in one or two reads.
-
-    Raises:
-        CorruptError: the file does not end like a parquet file.
-        UnsupportedError: the file is encrypted.
-    """
-    size = source.size()
-    start = max(size - _FOOTER_GUESS, 0)
-    source.seek(start)
-    end = source.read(size - start)
-    if end[-4:] == b"PARE":
-        raise UnsupportedError("the file is encrypted")
-    if size < 3 * len(MAGIC) or end[-4:] != MAGIC:
-        raise CorruptError("it does not end like a parquet file", offset=size)
-    length = int.from_bytes(end[-8:-4], "little")
-    if length > size - 3 * len(MAGIC):
-        raise CorruptError("parquet footer: it would begin before the file", offset=size - 8)
-    if length > len(end) - 8:
-        source.seek(size - 8 - length)
-        end = source.read(length + 8)
-    return end[-8 - length : -8], end[-8:]
 
 
 def check_sizes(metadata: pq.FileMetaData, limits: Limits) -> None:
@@ -119,13 +98,40 @@ def check_sizes(metadata: pq.FileMetaData, limits: Limits) -> None:
         )
 
 
-def presented_schema(stored: pa.Schema, metadata: pq.FileMetaData) -> pa.Schema:
+class _Columns(NamedTuple):
+    """The columns of a file: as pyarrow presents them, as they are stored, and `presented`."""
+
+    arrow: pa.Schema
+    parquet: pq.ParquetSchema
+    presented: pa.Schema
+
+
+_FILES_KNOWN = 8
+_known: tuple[_Columns, ...] = ()  # of files opened last: mostly they have the same columns
+
+
+def presented_schema(file: pq.ParquetFile) -> pa.Schema:
     """Return the columns of a file with plain lists and values, and INT96 timestamps in UTC.
 
     Raises:
-        CorruptError: the footer has fewer columns than its Arrow schema.
+        CorruptError: the footer contradicts itself about its columns.
         UnsupportedError: a column has a type that Hudi does not have.
     """
+    global _known  # noqa: PLW0603  (threads that race work out the same twice)
+    arrow, metadata = file.schema_arrow.remove_metadata(), file.metadata
+    parquet = metadata.schema
+    for known in _known:
+        if arrow.equals(known.arrow, check_metadata=True) and parquet.equals(known.parquet):
+            return known.presented
+    if len(set(arrow.names)) < len(arrow.names):
+        raise CorruptError("parquet footer: two columns have the same name")
+    check_levels(arrow, parquet)
+    presented = _presented_schema(arrow, metadata)
+    _known = (_Columns(arrow, parquet, presented), *_known[: _FILES_KNOWN - 1])
+    return presented
+
+
+def _presented_schema(stored: pa.Schema, metadata: pq.FileMetaData) -> pa.Schema:
     leaves = iter(range(metadata.num_columns))
     presented = (_presented(field, metadata, leaves) for field in stored)
     return pa.schema([field.remove_metadata() for field in presented])

@@ -6,28 +6,43 @@ Pure. Sources: thrift-compact-protocol.md, TCompactProtocol.
 
 from __future__ import annotations
 
+import re
 import struct
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
 
 from bucketfmt.errors import CorruptError, TruncatedError
 
 __all__ = [
+    "BINARY",
     "I16",
     "I32",
     "I64",
     "LIST",
     "STRUCT",
+    "Reader",
     "Struct",
     "ThriftList",
     "encode_struct",
+    "read_fields",
+    "read_list_head",
     "read_struct",
+    "read_value",
+    "read_varint",
+    "skip_struct",
 ]
 
-_TRUE, _FALSE, _BYTE, I16, I32, I64, _DOUBLE, _BINARY, LIST, _, _, STRUCT = range(1, 13)
+_TRUE, _FALSE, _BYTE, I16, I32, I64, _DOUBLE, BINARY, LIST, _, _, STRUCT = range(1, 13)
 _NUMBERS = frozenset((I16, I32, I64))
 _DEPTH_MAX = 16  # parquet.thrift nests half as deep
 _LONG_LIST = 15
+
+
+class Reader(NamedTuple):
+    """Reads values of one type: returns the value at an offset, and the offset after it."""
+
+    kind: int
+    read: Callable[[bytes, int], tuple[Any, int]]
 
 
 class Struct(dict[int, Any]):
@@ -107,14 +122,15 @@ def read_struct(data: bytes, at: int, depth: int = 0) -> tuple[Struct, int]:
         elif kind in (_TRUE, _FALSE):  # a boolean is its own type
             fields[field_id] = kind == _TRUE
         else:
-            fields[field_id], at = _read_value(data, at, kind, depth)
+            fields[field_id], at = read_value(data, at, kind, depth)
 
 
-def _read_value(data: bytes, at: int, kind: int, depth: int) -> tuple[Any, int]:
+def read_value(data: bytes, at: int, kind: int, depth: int = 0) -> tuple[Any, int]:
+    """Return the value of a type that begins at `at`, and the offset after it. As `read_struct`."""
     if kind in _NUMBERS:
         return _read_zigzag(data, at)
-    if kind == _BINARY:
-        size, at = _read_varint(data, at)
+    if kind == BINARY:
+        size, at = read_varint(data, at)
         if size > len(data) - at:
             raise TruncatedError("parquet footer: a text is longer than the footer", offset=at)
         return data[at : at + size], at + size
@@ -132,18 +148,34 @@ def _read_value(data: bytes, at: int, kind: int, depth: int) -> tuple[Any, int]:
 def _read_list(data: bytes, at: int, depth: int) -> tuple[ThriftList, int]:
     if depth > _DEPTH_MAX:
         raise CorruptError("parquet footer: lists nest too deep", offset=at)
-    head = data[at]
-    size, at = (head >> 4, at + 1) if head >> 4 < _LONG_LIST else _read_varint(data, at + 1)
-    if size > len(data) - at:
-        raise TruncatedError("parquet footer: a list is longer than the footer", offset=at)
-    values = ThriftList((), head & 0x0F)
+    kind, size, at = read_list_head(data, at)
+    values = ThriftList((), kind)
     for _ in range(size):
-        value, at = _read_value(data, at, values.kind, depth + 1)
+        value, at = read_value(data, at, kind, depth + 1)
         values.append(value)
     return values, at
 
 
-def _read_varint(data: bytes, at: int) -> tuple[int, int]:
+def read_list_head(data: bytes, at: int) -> tuple[int, int, int]:
+    """Return the type and the number of the values of a list, and the offset of the first value.
+
+    Raises:
+        CorruptError, TruncatedError, IndexError: as `read_struct`.
+    """
+    head = data[at]
+    size, at = (head >> 4, at + 1) if head >> 4 < _LONG_LIST else read_varint(data, at + 1)
+    if size > len(data) - at:
+        raise TruncatedError("parquet footer: a list is longer than the footer", offset=at)
+    return head & 0x0F, size, at
+
+
+def read_varint(data: bytes, at: int) -> tuple[int, int]:
+    """Return the unsigned number that begins at `at`, and the offset after it.
+
+    Raises:
+        CorruptError: the number has more than 64 bits.
+        IndexError: the data end within the number.
+    """
     value = shift = 0
     while True:
         byte = data[at]
@@ -160,8 +192,97 @@ def _read_zigzag(data: bytes, at: int) -> tuple[int, int]:
     value = data[at]
     if value < 0x80:  # most numbers of a footer
         return (value >> 1) ^ -(value & 1), at + 1
-    value, at = _read_varint(data, at)
+    value, at = read_varint(data, at)
     return (value >> 1) ^ -(value & 1), at
+
+
+def read_fields(data: bytes, at: int, readers: Mapping[int, Reader]) -> tuple[dict[int, Any], int]:
+    """Return the fields of a struct that there are readers for, and the offset after the struct.
+
+    The other fields are skipped.
+
+    Args:
+        data: Holds the struct.
+        at: Where the struct begins.
+        readers: What reads the value of a field, by the id of the field.
+
+    Raises:
+        CorruptError, TruncatedError, IndexError, struct.error: as `read_struct`. CorruptError also
+            if the value of a field has another type than the reader is for.
+    """
+    found: dict[int, Any] = {}
+    field_id = 0
+    while True:
+        head = data[at]
+        at += 1
+        if head == 0:
+            return found, at
+        if head >> 4:
+            field_id += head >> 4
+        else:
+            field_id, at = _read_zigzag(data, at)
+        kind, reader = head & 0x0F, readers.get(field_id)
+        if reader is not None:
+            if kind != reader.kind:
+                raise CorruptError(f"parquet footer: field {field_id} is of another type")
+            found[field_id], at = reader.read(data, at)
+        elif kind not in (_TRUE, _FALSE):
+            at = _skip_value(data, at, kind, 0)
+
+
+def skip_struct(data: bytes, at: int, depth: int = 0) -> int:
+    """Return the offset after the struct that begins at `at`, several times as fast as it is read.
+
+    Raises:
+        CorruptError, TruncatedError, IndexError, struct.error: as `read_struct`.
+    """
+    if depth > _DEPTH_MAX:
+        raise CorruptError("parquet footer: structures nest too deep", offset=at)
+    while True:
+        at = _match_plain_fields(data, at).end()  # type: ignore[union-attr]  # or of no field
+        head = data[at]
+        at += 1
+        if head == 0:
+            return at
+        kind = head & 0x0F
+        if not head >> 4:
+            _, at = _read_zigzag(data, at)
+        if kind == BINARY and data[at] < 0x80:  # most texts are short
+            at += 1 + data[at]
+        elif kind not in (_TRUE, _FALSE):
+            at = _skip_value(data, at, kind, depth)
+
+
+def _skip_value(data: bytes, at: int, kind: int, depth: int) -> int:
+    if kind == STRUCT:
+        return skip_struct(data, at, depth + 1)
+    if kind != LIST:
+        return read_value(data, at, kind, depth)[1]
+    if depth > _DEPTH_MAX:
+        raise CorruptError("parquet footer: lists nest too deep", offset=at)
+    kind, size, at = read_list_head(data, at)
+    for _ in range(size):
+        if kind == STRUCT:
+            at = skip_struct(data, at, depth + 2)
+        elif kind in _NUMBERS and data[at] < 0x80:
+            at += 1
+        elif kind == BINARY and data[at] < 0x80:
+            at += 1 + data[at]
+        else:
+            at = _skip_value(data, at, kind, depth + 1)
+    return at
+
+
+def _heads_of(*kinds: int) -> bytes:
+    """Return the heads of fields of these types, whose ids follow that of the field before."""
+    return b"".join(b"\\x%02x" % (step << 4 | kind) for step in range(1, 16) for kind in kinds)
+
+
+# Numbers and booleans: most fields are such, and a struct has several in a row.
+_match_plain_fields = re.compile(
+    rb"(?:[%b][\x80-\xff]{0,9}[\x00-\x7f]|[%b]){0,1000}"
+    % (_heads_of(I16, I32, I64), _heads_of(_TRUE, _FALSE))
+).match
 
 
 def encode_struct(fields: Struct) -> bytes:
@@ -191,7 +312,7 @@ def _write_struct(out: bytearray, fields: Struct) -> None:
 def _write_value(out: bytearray, value: Any, kind: int) -> None:
     if kind in (I16, I32, I64):
         _write_zigzag(out, value)
-    elif kind == _BINARY:
+    elif kind == BINARY:
         _write_varint(out, len(value))
         out += value
     elif kind == STRUCT:
