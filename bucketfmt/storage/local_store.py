@@ -17,6 +17,7 @@ import stat
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from operator import attrgetter
 
 import pyarrow as pa
 
@@ -39,6 +40,8 @@ __all__ = ["LocalStore"]
 _TEMPORARY_PREFIX = ".bucketfmt-"  # no instant, data file or partition metafile begins so
 _NO_HARD_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
 _READ_BYTES_MAX = 1 << 30  # one read(2) returns less than 2 GiB
+
+_PATH = attrgetter("path")
 
 
 class LocalStore:
@@ -100,23 +103,22 @@ class LocalStore:
             try:
                 with os.scandir(full) as entries:
                     for entry in entries:
-                        info = self._entry_info(prefix + entry.name, entry)
-                        if info is not None:
-                            infos.append(info)
-                            if len(infos) > most:
-                                self._limits.check("folder_entries_max", len(infos))
+                        if len(infos) >= most:
+                            self._limits.check("folder_entries_max", len(infos) + 1)
+                        name = prefix + entry.name
+                        try:
+                            if entry.is_symlink():
+                                infos.append(self._link_info(name))
+                            else:
+                                infos.append(_file_info(name, entry.stat()))
+                        except FileNotFoundError:  # removed since it was listed
+                            continue
             except (FileNotFoundError, NotADirectoryError):
                 return []
-        infos.sort(key=lambda info: info.path)
+        infos.sort(key=_PATH)
         return infos
 
-    def _entry_info(self, path: str, entry: os.DirEntry[str]) -> FileInfo | None:
-        """Return an entry of a folder; None if the entry was removed since it was listed."""
-        if not entry.is_symlink():
-            try:
-                return _file_info(path, entry.stat())
-            except FileNotFoundError:
-                return None
+    def _link_info(self, path: str) -> FileInfo:
         try:
             return _file_info(path, os.stat(self._resolve(path)))
         except UnsafePathError:
@@ -281,11 +283,11 @@ class LocalStore:
 
 
 def _file_info(path: str, status: os.stat_result) -> FileInfo:
+    if stat.S_ISREG(status.st_mode):
+        return FileInfo(path, status.st_size, status.st_mtime)
     if stat.S_ISDIR(status.st_mode):
         return FileInfo(path, 0, status.st_mtime, is_dir=True)
-    if not stat.S_ISREG(status.st_mode):
-        return FileInfo(path, 0, status.st_mtime, fault="is no file")
-    return FileInfo(path, status.st_size, status.st_mtime)
+    return FileInfo(path, 0, status.st_mtime, fault="is no file")
 
 
 def _version(status: os.stat_result, data: Buffer) -> str:

@@ -67,8 +67,10 @@ def load_timeline(store: Store, config: TableConfig, limits: Limits = DEFAULT_LI
         LimitError: there are more instants than `limits.timeline_instants_max`.
     """
     zone = timezone.utc if config.timezone == "UTC" else None
+    above = len(config.timeline_path) + 1
     for _ in range(_LISTINGS_MAX):
-        files = [(f.name, f.modified) for f in store.list(config.timeline_path) if not f.is_dir]
+        entries = store.list(config.timeline_path)
+        files = [(entry.path[above:], entry.modified) for entry in entries if not entry.is_dir]
         timeline = plan_timeline(files, config.timeline_layout, zone)
         limits.check("timeline_instants_max", len(timeline.instants))
         first = next((i.requested_time for i in timeline.writes.completed.instants), "~")

@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
+from functools import lru_cache
+from operator import itemgetter
+from typing import NamedTuple
 
 from bucketfmt.format.names.instants import (
     State,
@@ -23,6 +26,7 @@ __all__ = ["Instant", "Timeline", "plan_timeline"]
 _COMMIT_ACTIONS = frozenset({"commit", "deltacommit", "replacecommit", "clustering"})
 _WRITE_ACTIONS = _COMMIT_ACTIONS | {"compaction", "logcompaction"}
 _STATES = tuple(State)
+_NAME = itemgetter(0)
 _SECONDS_DIGITS, _MILLISECONDS_DIGITS = 14, 17
 _SHORT_TIME_DIGITS = 10  # below: no date, as in the metadata table's first instants
 
@@ -247,23 +251,47 @@ def plan_timeline(
         layout: `TableConfig.timeline_layout`.
         zone: The time zone of the table's instants; None for the system's.
     """
-    instants: dict[tuple[str, str], Instant] = {}
-    for name, modified in sorted(files, key=lambda file: file[0]):
-        found = find_instant_file(name, layout)
+    highest: dict[tuple[str, str], tuple[_Named, float | None]] = {}
+    for name, modified in sorted(files, key=_NAME):
+        found = _find_named(name, layout)
         if found is None:
             continue
-        key = (found.requested_time, comparable_action(found.action, layout))
-        known = instants.get(key)
-        if known is not None and _STATES.index(known.state) >= _STATES.index(found.state):
-            continue
-        completion_time = found.completion_time
-        legacy = found.state is State.COMPLETED and completion_time is None
-        if legacy:
-            completion_time = _format_modified(modified, zone) or found.requested_time
-        instants[key] = Instant(
-            found.requested_time, found.action, found.state, completion_time, name, legacy
-        )
-    return Timeline(tuple(instants[key] for key in sorted(instants)), layout)
+        known = highest.get(found.key)
+        if known is None or known[0].rank < found.rank:
+            highest[found.key] = found, modified
+    instants = []
+    for key in sorted(highest):
+        (_, _, instant), modified = highest[key]
+        if instant.legacy:
+            time = _format_modified(modified, zone) or instant.requested_time
+            instant = replace(instant, completion_time=time)
+        instants.append(instant)
+    return Timeline(tuple(instants), layout)
+
+
+class _Named(NamedTuple):
+    """What the name of a file says.
+
+    Attributes:
+        key: Of its instant: requested time, and the action that the instant completes as.
+        rank: Of its state: higher for a later state.
+        instant: As the file alone makes it; without completion time if the name has none.
+    """
+
+    key: tuple[str, str]
+    rank: int
+    instant: Instant
+
+
+@lru_cache(maxsize=1 << 16)  # each write lists the timeline several times
+def _find_named(name: str, layout: int) -> _Named | None:
+    found = find_instant_file(name, layout)
+    if found is None:
+        return None
+    time, action, state = found.requested_time, found.action, found.state
+    legacy = state is State.COMPLETED and found.completion_time is None
+    instant = Instant(time, action, state, found.completion_time, name, legacy)
+    return _Named((time, comparable_action(action, layout)), _STATES.index(state), instant)
 
 
 def _format_modified(modified: float | None, zone: tzinfo | None) -> str | None:

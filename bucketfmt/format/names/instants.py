@@ -13,7 +13,6 @@ import re
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from enum import Enum
-from functools import lru_cache
 
 from bucketfmt.errors import CorruptError
 
@@ -94,15 +93,11 @@ _FILE_NAME = {
 }
 
 
-_NAMES_KEPT = 1 << 14  # a timeline is listed several times by each write
-
-
 def _check_layout(layout: int) -> None:
     if layout not in _EXTENSIONS:
         raise ValueError(f"timeline layout {layout} is neither 1 nor 2")
 
 
-@lru_cache(maxsize=_NAMES_KEPT)
 def find_instant_file(name: str, layout: int) -> InstantFile | None:
     """Return the parts of a timeline file's name; None for a file that is not of an instant.
 
