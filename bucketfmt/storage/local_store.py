@@ -99,7 +99,8 @@ class LocalStore:
         with _errors_folded(path):
             full = self._resolve(path)
             prefix = f"{path}/" if path else ""
-            infos, most = [], self._limits.folder_entries_max
+            infos: builtins.list[FileInfo] = []
+            most = self._limits.folder_entries_max
             try:
                 with os.scandir(full) as entries:
                     for entry in entries:
