@@ -127,6 +127,7 @@ def run(spark: SparkSession, path: Path, checkpoint: Path, seen: list[Any], **op
     query.trigger(availableNow=True).start().awaitTermination()
 
 
+@pytest.mark.rotated(0, among="streams of Spark", one_of=3)
 def test_a_stream_reads_each_commit_once_and_goes_on_after_a_restart(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -153,6 +154,7 @@ def test_a_stream_reads_each_commit_once_and_goes_on_after_a_restart(
     assert seen[3:] == [(3, [("k20", 20), ("k21", 21)])]
 
 
+@pytest.mark.rotated(0, among="streams of Spark", one_of=3)
 def test_a_batch_that_failed_is_read_again_the_same(spark: SparkSession, tmp_path: Path) -> None:
     table = make_stream_table(tmp_path / "t")
     upsert(table, 0, 3)

@@ -80,7 +80,7 @@ def plan_of(frame: Any) -> str:
     return str(frame._jdf.queryExecution().executedPlan().toString())
 
 
-@pytest.mark.rotated(1, one_of=2)
+@pytest.mark.rotated(1, one_of=3)
 @pytest.mark.parametrize(("how", "engine"), [(h, ENGINES[n % 3]) for n, h in enumerate(HOWS)])
 def test_a_join_is_sparks_and_has_no_exchange(
     spark: SparkSession, left: bf.Table, right: bf.Table, how: str, engine: Any

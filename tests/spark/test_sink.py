@@ -205,6 +205,7 @@ class Stream:
             note.unlink()
 
 
+@pytest.mark.rotated(0, among="streams of Spark", one_of=3)
 def test_a_stream_writes_each_batch_once(spark: SparkSession, tmp_path: Path) -> None:
     table = make(tmp_path, "cow")
     stream = Stream(spark, tmp_path, table.uri)

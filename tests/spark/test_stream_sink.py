@@ -15,6 +15,7 @@ from tests.spark.test_writing import make
 from tests.write.models import SCHEMA, Model, assert_reads_as, rows
 
 
+@pytest.mark.rotated(0, among="streams of Spark", one_of=3)
 def test_a_batch_that_is_repeated_after_a_crash_is_not_written_twice(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -38,7 +38,7 @@ def make(tmp_path: Path, kind: str) -> bf.Table:
     )
 
 
-@pytest.mark.rotated(1, one_of=2)
+@pytest.mark.rotated(1, one_of=4)
 def test_all_operations(spark: SparkSession, table: bf.Table) -> None:
     model = Model()
     for operation, given in (
