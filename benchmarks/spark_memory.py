@@ -4,169 +4,149 @@ usage: python -m benchmarks.spark_memory MILLIONS...
        python -m benchmarks.spark_memory --child STEP FOLDER ROWS
 
 The first prints the table of docs/how-to/spark-memory.md, for buckets of so many million rows.
-
-Each step runs in a session of its own with one core. The JVM is not counted: its heap has the size
-that the settings give it.
+Each step runs in a process of its own the function that a task runs, without Spark: a worker of
+Spark's has imported some 60 MB more.
 """
 
 from __future__ import annotations
 
-import json
-import os
+import resource
 import shutil
 import subprocess
 import sys
 import tempfile
-import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+import bucketfmt as bf
+from bucketfmt_spark.joining.bucket_join import plan_join
+from bucketfmt_spark.joining.bucket_rows import read_bucket
 
 _MEMORY_BYTES = 512 << 20
-_STEPS = ("write", "upsert", "compact", "join")
 _MIB = 1 << 20
-_COLUMNS = """concat('key-', lpad(id, 10, '0')) AS id, concat('name ', hash(id)) AS name,
-    hash(id) / 7.0D AS price, cast(pmod(id, 100) AS int) AS qty, cast({ts} AS bigint) AS ts"""
+_TOKEN = "0-0-0"
+_BATCH_ROWS = 10_000  # as Spark's batches
+_SCHEMA = pa.schema(
+    [
+        ("id", pa.string()),
+        ("name", pa.string()),
+        ("price", pa.float64()),
+        ("qty", pa.int32()),
+        ("ts", pa.int64()),
+    ]
+)
 
 
 def main(arguments: list[str]) -> None:
     """Run a step, or all steps for each number of rows."""
     if arguments[:1] == ["--child"]:
         step, folder, rows = arguments[1:]
-        print(json.dumps(run_step(step, Path(folder), int(rows))))
+        _STEPS[step](Path(folder), int(rows))
+        print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10)
         return
-    sizes = [float(text) for text in arguments]
-    print("| rows of the bucket | parquet | " + " | ".join(_STEPS) + " |")
-    print("|---|---|" + "---|" * len(_STEPS))
-    for millions in sizes:
+    told = [step for step in _STEPS if step != "prepare"]
+    print("| rows of the bucket | parquet | " + " | ".join(told) + " |")
+    print("|---|---|" + "---|" * len(told))
+    for millions in arguments:
         folder = Path(tempfile.mkdtemp(prefix="bucketfmt-memory-"))
-        peaks = [_run_child(step, folder, int(millions * 1_000_000)) for step in _STEPS]
+        rows = int(float(millions) * 1_000_000)
+        peaks = {step: _run_child(step, folder, rows) for step in _STEPS}
         stored = max(path.stat().st_size for path in (folder / "cow").glob("*.parquet"))
-        told = " | ".join(f"{peak // _MIB} MB" for peak in peaks)
-        print(f"| {millions:g} M | {stored // _MIB} MB | {told} |", flush=True)
+        figures = " | ".join(f"{peaks[step] // _MIB} MB" for step in told)
+        print(f"| {millions} M | {stored // _MIB} MB | {figures} |", flush=True)
         shutil.rmtree(folder)
 
 
 def _run_child(step: str, folder: Path, rows: int) -> int:
     command = [sys.executable, "-m", "benchmarks.spark_memory", "--child", step, str(folder)]
-    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
-    done = subprocess.run(
-        [*command, str(rows)], env=environment, stdout=subprocess.PIPE, text=True, check=True
-    )
-    found: dict[str, int] = json.loads(done.stdout.splitlines()[-1])
-    return found["peak_bytes"]
+    done = subprocess.run([*command, str(rows)], stdout=subprocess.PIPE, text=True, check=True)
+    return int(done.stdout)
 
 
-def run_step(step: str, folder: Path, rows: int) -> dict[str, int]:
-    """Run a step; return the peak of the largest Python process of Spark's."""
-    from pyspark.sql import SparkSession
+def _rows(count: int, every: int, ts: int) -> pa.RecordBatchReader:
+    """Return every so many of the rows, in no order of their keys."""
 
-    import bucketfmt as bf
-    import bucketfmt_spark as bs
+    def batches() -> Iterator[pa.RecordBatch]:
+        for start in range(0, count, every * _BATCH_ROWS):
+            numbers = np.arange(start, min(count, start + every * _BATCH_ROWS), every)
+            mixed = numbers * 2_654_435_761 % 4_294_967_296
+            columns = [
+                pa.array([f"key-{number:010d}" for number in numbers.tolist()]),
+                pa.array([f"name {number}" for number in mixed.tolist()]),
+                pa.array(mixed / 7.0),
+                pa.array((numbers % 100).astype(np.int32)),
+                pa.array(np.full(len(numbers), ts, np.int64)),
+            ]
+            yield pa.RecordBatch.from_arrays(columns, schema=_SCHEMA)
 
-    builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
-    builder = builder.config("spark.driver.memory", "1g").config("spark.driver.host", "127.0.0.1")
-    spark = builder.config("spark.sql.shuffle.partitions", "1").getOrCreate()
-    cow, mor = str(folder / "cow"), str(folder / "mor")
-
-    def made(every: int, ts: int) -> Any:
-        return spark.range(0, rows, every, 1).selectExpr(*_split(_COLUMNS.format(ts=ts)))
-
-    def create(uri: str, table_type: Any) -> None:
-        index, schema = bf.SimpleBucketIndex(1), made(1, 1).schema
-        bs.create(
-            spark,
-            uri,
-            schema,
-            record_key=["id"],
-            index=index,
-            table_type=table_type,
-            ordering=["ts"],
-        )
-
-    steps: dict[str, Callable[[], object]] = {
-        "write": lambda: bs.write(made(1, 1), cow),
-        "upsert": lambda: bs.write(made(10, 2), cow),
-        "compact": lambda: bs.compact(spark, mor),
-        "join": lambda: (
-            bs.join(spark, cow, cow, suffix="_2", engine="pyarrow", memory_bytes=_MEMORY_BYTES)
-            .selectExpr("count(*)", "sum(price_2)")
-            .collect()
-        ),
-    }
-    if step == "write":
-        create(cow, "COPY_ON_WRITE")
-    if step == "compact":
-        # In this process: written in tasks they would count.
-        create(mor, "MERGE_ON_READ")
-        table = bf.open(mor, writer=bf.WriterConfig(services=None))
-        whole = bf.open(cow).scan().to_batches()
-        table.insert(_stream(whole))
-        table.upsert(made(10, 3).toArrow())
-    with _watched() as peaks:
-        steps[step]()
-    spark.stop()
-    return {"peak_bytes": max(peaks.values())}
+    return pa.RecordBatchReader.from_batches(_SCHEMA, batches())
 
 
-def _stream(batches: Iterator[Any]) -> Any:
-    import pyarrow as pa
-
-    first = next(batches)
-
-    def chained() -> Iterator[Any]:
-        yield first
-        yield from batches
-
-    return pa.RecordBatchReader.from_batches(first.schema, chained())
+def _open(path: Path) -> bf.Table:
+    return bf.open(path, writer=bf.WriterConfig(services=None))
 
 
-def _split(columns: str) -> list[str]:
-    """Return the expressions of a list of columns: ` AS name` ends each."""
-    found, rest = [], columns
-    while rest:
-        head, _, tail = rest.partition(" AS ")
-        name, _, rest = tail.partition(",")
-        found.append(f"{head.strip()} AS {name.strip()}")
-    return found
+def _create(path: Path, **given: str) -> bf.Table:
+    index = bf.SimpleBucketIndex(1)
+    bf.create(path, schema=_SCHEMA, record_key=["id"], ordering=["ts"], index=index, **given)  # type: ignore[arg-type]
+    return _open(path)
 
 
-@contextmanager
-def _watched() -> Iterator[dict[int, int]]:
-    """Yield the peak resident bytes of each Python process of Spark's below this process."""
-    peaks: dict[int, int] = {0: 0}
-    ended = threading.Event()
-
-    def watch() -> None:
-        while not ended.wait(0.05):
-            for status in Path("/proc").glob("[0-9]*/status"):
-                try:
-                    if b"pyspark.daemon" not in (status.parent / "cmdline").read_bytes():
-                        continue
-                    if str(os.getpid()) not in _ancestors(int(status.parent.name)):
-                        continue
-                    text = status.read_text()
-                except OSError:
-                    continue
-                peak = next(line for line in text.splitlines() if line.startswith("VmHWM"))
-                peaks[int(status.parent.name)] = int(peak.split()[1]) << 10
-
-    watcher = threading.Thread(target=watch, daemon=True)
-    watcher.start()
-    try:
-        yield peaks
-    finally:
-        ended.set()
-        watcher.join()
+def _write_rows(table: bf.Table, rows: pa.RecordBatchReader) -> None:
+    with table.start_write("upsert", _SCHEMA) as started:
+        started.publish(list(started.task.write(rows, _TOKEN)))
 
 
-def _ancestors(pid: int) -> list[str]:
-    found = []
-    while pid > 1:
-        pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-        found.append(str(pid))
-    return found
+def _write(folder: Path, rows: int) -> None:
+    _write_rows(_create(folder / "cow"), _rows(rows, 1, 1))
+
+
+def _upsert(folder: Path, rows: int) -> None:
+    _write_rows(_open(folder / "cow"), _rows(rows, 10, 2))
+
+
+def _prepare(folder: Path, rows: int) -> None:
+    table = _create(folder / "mor", table_type="MERGE_ON_READ")
+    table.insert(_rows(rows, 1, 1))
+    table.upsert(_rows(rows, 10, 2))
+
+
+def _compact(folder: Path, rows: int) -> None:
+    started = _open(folder / "mor").start_compaction()
+    if started is None:
+        raise RuntimeError("there is nothing to compact")
+    with started:
+        task = started.task
+        started.publish([task.compact(payload, _TOKEN) for payload in started.payloads])
+
+
+def _join(folder: Path, rows: int) -> None:
+    scan = _open(folder / "cow").scan()
+    groups = bf.group_buckets(scan, scan)
+    buckets, reader = groups.buckets, scan.task_reader()
+    schemas = scan.schema, scan.schema
+    plan = plan_join(*schemas, buckets, "inner", None, None, "pyarrow", _MEMORY_BYTES, "_2")
+    with tempfile.TemporaryDirectory() as parts:
+        sides = plan.collect(parts)
+        for side, tasks in zip(sides, groups.tasks, strict=True):
+            payloads = [task.payload for _, task in tasks[0]]
+            side.add(read_bucket(reader, payloads, side.schema, buckets, 0))
+        found = sum(batch.num_rows for batch in plan.rows(*sides))
+    if found != rows:
+        raise RuntimeError(f"{found} rows of {rows} are joined")
+
+
+_STEPS: dict[str, Callable[[Path, int], None]] = {
+    "write": _write,
+    "upsert": _upsert,
+    "prepare": _prepare,
+    "compact": _compact,
+    "join": _join,
+}
+"""By the name: what runs in a process of its own; `prepare` is not told."""
 
 
 if __name__ == "__main__":

@@ -129,7 +129,7 @@ def _tagged(spark: Any, name: str) -> Iterator[None]:
     tag = name.replace(",", ";")  # which Spark refuses
     last = [time.monotonic()]
 
-    def tell(stages: Any, inflight_tasks: int, *_: Any) -> None:
+    def tell(*, stages: Any, **_: Any) -> None:  # Spark gives keywords
         if stages and time.monotonic() - last[0] >= _PROGRESS_S:
             last[0] = time.monotonic()
             done = sum(stage.num_completed_tasks for stage in stages)
