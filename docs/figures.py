@@ -1,4 +1,4 @@
-"""Draws the figures of architecture.md: `python docs/figures.py` writes docs/figures/*.svg."""
+"""Draws the figures of the pages: `python docs/figures.py` writes docs/figures/*.svg."""
 
 from __future__ import annotations
 
@@ -184,6 +184,35 @@ def draw_way(steps: tuple[Step, ...], lanes: tuple[str, ...]) -> str:
     return _svg(WIDTH, height + 30, parts)
 
 
+def draw_bucket() -> str:
+    """Return the way from a key to its files, of the table that Getting started is about."""
+    width, height, top, buckets = 486, 206, 96, 4
+    key, value, bucket = "key-000125", 1413237073, 1
+    steps = (key, f"hash {value}", f"mod {buckets} = {value % buckets}")
+    parts, left = [], float(MARGIN)
+    for number, text in enumerate(steps):
+        wide = len(text) * CHARACTER + 24
+        if number:
+            parts.append(_arrow((left, MARGIN, 0), (left + 34, MARGIN, 0)))
+            left += 34
+        parts.append(_box(left, MARGIN, wide, STEP_HEIGHT, "pure"))
+        parts.append(_text(left + 12, MARGIN + 20, text, "step"))
+        left += wide
+    down, across = left - 40, MARGIN + bucket * 116 + 54
+    way = f"M{down:g} {MARGIN + STEP_HEIGHT}V{top - 28}H{across:g}V{top - 6}"
+    parts.append(f'<path class="way" d="{way}"/>')
+    parts.append(f'<path class="head" d="M{across:g} {top}l-4 -7h8z"/>')
+    for place in range(buckets):
+        left = MARGIN + place * 116
+        parts.append(_box(left, top, 108, 76, "io" if place == bucket else "room"))
+        parts.append(_text(left + 12, top + 22, f"bucket {place}", "name"))
+        parts.append(_text(left + 12, top + 44, "a base file", "note"))
+        parts.append(_text(left + 12, top + 62, "3 log files", "note"))
+    told = "One of four file groups is opened, and none to find it."
+    parts.append(_text(MARGIN, top + 98, told, "note"))
+    return _svg(width, height, parts)
+
+
 def _lefts(steps: tuple[Step, ...], widths: list[float], pitch: float) -> list[float]:
     """Return where the boxes begin: `pitch` apart, and never over another one of their lane."""
     lefts: list[float] = []
@@ -247,6 +276,7 @@ def _svg(width: float, height: float, parts: list[str]) -> str:
 
 
 FIGURES = {
+    "bucket": draw_bucket,
     "rooms": draw_rooms,
     "read": partial(
         draw_way, READ, ("table", "location", "slices", "snapshot", "timeline", "storage", "rows")
