@@ -15,6 +15,7 @@ from bucketfmt.format.log.delete_records import AVRO_VERSION, decode_delete_bloc
 from bucketfmt.format.log.log_block import MAGIC, BlockType, CorruptSpan, HeaderKey, LogBlock
 from bucketfmt.format.log.log_file import decode_log_file
 from bucketfmt.format.log.ordering_values import OrderingKind
+from bucketfmt.format.log.virtual_log import decode_virtual_log, is_virtual_log
 from bucketfmt.limits import Limits
 
 __all__ = ["annotate_log_file"]
@@ -109,6 +110,10 @@ def _annotate_content(
         yield from annotate_hfile(
             block.content, cursor.limits, records_max, at=offset, name=f"{name}."
         )
+    elif is_virtual_log(block):
+        for number, file in enumerate(decode_virtual_log(block, cursor.limits).files):
+            text = f"{file.name}, {file.size} bytes"
+            yield Annotation(offset, size, f"{name}.log_files[{number}]", text, "VLOG-4")
     else:
         yield Annotation(offset, size, name, f"{block.block_type.name}, {size} bytes", "LOG-12")
 

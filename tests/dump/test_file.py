@@ -19,6 +19,8 @@ from bucketfmt.format.buckets.extendible_metadata import (
 from bucketfmt.format.log.delete_records import DeleteBlock, DeleteRecord, encode_delete_block
 from bucketfmt.format.log.log_block import BlockType, HeaderKey, encode_log_block
 from bucketfmt.format.log.ordering_values import OrderingKind, OrderingValue
+from bucketfmt.format.log.virtual_log import PointedFile, VirtualLog, encode_virtual_log
+from bucketfmt.format.names.names import LogFileName
 from tests.golden import GOLDEN
 
 Golden = Callable[[str, str], Path]
@@ -108,6 +110,14 @@ def test_array_ordering_values() -> None:
     data = encode_log_block(BlockType.DELETE, header, encode_delete_block(block))
     values = {a.field.rpartition(".")[2]: a.value for a in annotate_file(".log.", data)}
     assert (values["LONG"], values["STRING"], values["LOCAL_DATE"]) == ("5", "abc", "3")
+
+
+def test_a_virtual_log() -> None:
+    name = LogFileName("a-0", "20240101000000000", 1, "0-0-1")
+    log = VirtualLog("20240101000000001", "20240101000000000", (PointedFile(name, 7),))
+    fields = by_field(list(annotate_file(".log.", encode_virtual_log(log))))
+    pointed = fields["block[0].content.log_files[0]"]
+    assert (pointed.value, pointed.rule) == (f"{name}, 7 bytes", "VLOG-4")
 
 
 def test_hashing_metadata(golden: Golden) -> None:

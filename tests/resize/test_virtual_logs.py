@@ -15,6 +15,7 @@ from bucketfmt.format.log.log_block import BlockType, LogBlock, encode_log_block
 from bucketfmt.format.log.log_file import decode_log_file
 from bucketfmt.format.log.virtual_log import decode_virtual_log, is_virtual_log
 from bucketfmt.testing.crashes import Aftermath, Looks, SimulatedProcess, kill_everywhere
+from bucketfmt.testing.interleavings import interleave_everywhere
 from bucketfmt.testing.memory_store import MemoryStore
 from tests.resize import test_dual_write as dual
 from tests.resize.pending import find_copies, schedule_resize
@@ -23,6 +24,7 @@ from tests.write.metadata_records import assert_in_step
 from tests.write.models import SCHEMA, Model, Row, assert_reads_as, rows
 
 VERSIONS = (6, 8, 9)
+_MAY_BE_TOLD = (bf.ConflictError, bf.LockTimeoutError)
 filled = partial(dual.filled, virtual_logs=True)
 
 
@@ -268,6 +270,45 @@ def test_a_writer_that_dies_leaves_all_of_its_rows_or_none(tmp_path: Path, versi
     for aftermath in kill_everywhere(MemoryStore.of_folder(table.uri), lambda t: t.upsert(given)):
         looks(aftermath)
     assert looks.states > 15
+
+
+@pytest.mark.rotated(0)
+@pytest.mark.parametrize("version", [6, 9])
+def test_a_write_amid_a_resize_keeps_its_rows(tmp_path: Path, version: int) -> None:
+    """At each operation of a resize, from its plan to its end."""
+    writer = bf.WriterConfig(
+        lock="filesystem" if version == 6 else "storage",
+        lock_timeout_s=5.0,  # less than the lease of a lock
+        lock_expire_minutes=10,
+        services=None,
+    )
+    table, model = filled(tmp_path / "t", version, buckets=1)
+    given, later = rows(range(0, 30, 3), 20), rows(range(3, 60, 12), 21)
+    seen = set()
+    for met in interleave_everywhere(
+        MemoryStore.of_folder(table.uri),
+        lambda t: t.resize(max_file_size=1, max_buckets=2, partitions=["us"]),
+        lambda t: t.upsert(given),
+        process=2,
+        writer=writer,
+    ):
+        for outcome in (met.first, met.second):
+            assert outcome.error is None or isinstance(outcome.error, _MAY_BE_TOLD), met
+        state = met.store.state, met.second.error is None
+        if state in seen:
+            continue
+        seen.add(state)
+        now = copy.deepcopy(model)
+        if met.second.error is None:
+            now.upsert(given)
+        store = met.store.copy()
+        table = SimulatedProcess(store, 3, writer).open()
+        assert all_rows(table) == in_order(now), met
+        table.upsert(later)
+        now.upsert(later)
+        table.resize(max_file_size=1, max_buckets=2, partitions=["us"])
+        assert all_rows(table) == in_order(now), met
+    assert len(seen) > 3
 
 
 def test_tasks_that_share_a_write_write_to_one_file_group_each_its_own_file(tmp_path: Path) -> None:
