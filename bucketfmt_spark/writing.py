@@ -262,7 +262,11 @@ def _fewer(num_tasks: int, most: int) -> int:
 def _num_buckets(index: bf.Index | None) -> int:
     """Return the number of buckets of a partition, or an estimate."""
     if isinstance(
-        index, bf.SimpleBucketIndex | bf.ConsistentHashingIndex | bf.ExtendibleHashingIndex
+        index,
+        bf.SimpleBucketIndex
+        | bf.ConsistentHashingIndex
+        | bf.ExtendibleHashingIndex
+        | bf.MultiGroupBucketIndex,
     ):
         return index.num_buckets
     return index.default if isinstance(index, bf.PartitionBucketIndex) else 1

@@ -90,6 +90,7 @@ _NAMES: dict[type[bf.Index], str] = {
     bf.PartitionBucketIndex: "rules",
     bf.ConsistentHashingIndex: "ring",
     bf.ExtendibleHashingIndex: "directory",
+    bf.MultiGroupBucketIndex: "groups",
 }
 _LOCKS = {
     6: bf.WriterConfig(lock="filesystem", lock_expire_minutes=10, services=None),
@@ -105,6 +106,9 @@ KINDS = [
 KINDS += [Kind(9, m, bf.PartitionBucketIndex(1, "b,2"), _LOCKS[9]) for m in (False, True)]
 _DIRECTORY = bf.ExtendibleHashingIndex(2)
 KINDS += [Kind(6, True, _DIRECTORY, _LOCKS[6]), Kind(9, False, _DIRECTORY, _LOCKS[9])]
+_NEW_GROUPS = bf.MultiGroupBucketIndex(1, group_bytes=3072)  # for three rows, by an estimate
+KINDS += [Kind(6, False, _NEW_GROUPS, _LOCKS[6]), Kind(8, True, _NEW_GROUPS, _LOCKS[8])]
+KINDS += [Kind(9, True, bf.MultiGroupBucketIndex(1), _LOCKS[9])]  # whose file group takes keys
 _METADATA = ("files", "column_stats", "record_index")
 KINDS += [
     Kind(6, True, _SIMPLE, _LOCKS[6], _METADATA),
@@ -378,7 +382,11 @@ WORKS = [
     Work("upsert", _upsert),
     Work("upsert over a dead write", _upsert, dies=True),
     Work("insert into a new partition", lambda t: t.insert(rows(("n", 3, "c"), ("m", 3, "c")))),
-    Work("bulk_insert", lambda t: t.bulk_insert(rows(("n", 3, "c"), ("m", 3, "d")))),
+    Work(
+        "bulk_insert",
+        lambda t: t.bulk_insert(rows(("n", 3, "c"), ("m", 3, "d"))),
+        is_possible=lambda kind: kind.index.group_bytes is None,
+    ),
     Work("delete", lambda t: t.delete(rows(*_GONE))),
     Work("delete by filter", lambda t: t.delete(filter=[("id", "=", "k3")])),
     Work(

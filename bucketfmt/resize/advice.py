@@ -356,6 +356,8 @@ def _advise_buckets(figures: TableFigures, plan: BucketAdvice) -> list[Recommend
         return [_migrate(figures, plan, basis)]
     if figures.index.has_rings:
         return [_resize(figures, plan)]
+    if figures.index.group_bytes is not None:
+        return [Recommendation("keep", "buckets grow by file groups, whatever their number")]
     now = {each.num_buckets for each in plan.partitions if each.num_buckets is not None}
     wanted = {"simple": f"--buckets {plan.num_buckets}", "consistent hashing": "--ring"}
     if plan.engine == "consistent hashing":

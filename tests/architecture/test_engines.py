@@ -17,13 +17,15 @@ ENGINES = {
     "DirectoryBuckets",
     "ExtendibleHashingIndex",
     "FixedBuckets",
+    "GrowingBuckets",
     "Index",
+    "MultiGroupBucketIndex",
     "PartitionBucketIndex",
     "RecordIndex",
     "RingBuckets",
     "SimpleBucketIndex",
 }
-LAYOUTS = {"DirectoryBuckets", "FixedBuckets", "RingBuckets"}
+LAYOUTS = {"DirectoryBuckets", "FixedBuckets", "GrowingBuckets", "RingBuckets"}
 ASK_ENGINES = {"index/layout.py", "index/layout_codec.py", "index/model.py", "index/resolve.py"}
 UNPROVED = {
     "check/partition.py",  # compares keys with what is stated, proved or not

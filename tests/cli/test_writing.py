@@ -116,6 +116,21 @@ class TestCreate:
         assert bf.open(made).inspect.buckets().column("bucket_id").to_pylist() == [0, 1]
         assert bf.open(made).scan().count() == TRIPS.num_rows
 
+    def test_buckets_of_several_file_groups(self, cli: Cli, trips: Path, tmp_path: Path) -> None:
+        made = tmp_path / "made"
+        arguments = ("create", made, "--like", trips, "--key", "id", "--index")
+        assert cli(*arguments, "multigroup:1:1").code == 0
+        assert bf.open(made).index == bf.MultiGroupBucketIndex(1, 1, ("id",))
+        assert cli("upsert", made, trips).code == 0
+        buckets = cli("buckets", made, "--output", "json")
+        assert (buckets.code, buckets.err) == (0, "")
+        assert len(bf.open(made).inspect.buckets()) == TRIPS.num_rows  # which are larger than 1
+        assert "keep" in cli("buckets", made, "--advise").out
+        refused = cli("rehash", made, "2")
+        assert refused.code == 3
+        assert "multigroup:1:1" in refused.err
+        assert cli("create", tmp_path / "x", *arguments[2:], "multigroup:1:0").code == 64
+
     def test_a_name_of_its_own(self, cli: Cli, trips: Path, tmp_path: Path) -> None:
         arguments = ["create", tmp_path / "my-trips", "--like", trips, *CREATE, "--name", "trips"]
         assert "trips_record" in cli(*arguments, "--dry-run").out

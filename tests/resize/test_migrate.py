@@ -399,7 +399,8 @@ def test_what_cannot_be_migrated_is_refused(tmp_path: Path) -> None:
     for index, problem in (
         (RING, "MERGE_ON_READ"),
         (bf.SimpleBucketIndex(4, ("name",)), "not among"),
-        (bf.ExtendibleHashingIndex(4), "extendible"),
+        (bf.ExtendibleHashingIndex(4), "is for new tables"),
+        (bf.MultiGroupBucketIndex(4), "is for new tables"),
     ):
         with pytest.raises(ValueError, match=problem):
             table.migrate(index)
