@@ -70,9 +70,8 @@ def load_timeline(store: Store, config: TableConfig, limits: Limits = DEFAULT_LI
     above = len(config.timeline_path) + 1
     for _ in range(_LISTINGS_MAX):
         entries = store.list(config.timeline_path)
-        files = [(entry.path[above:], entry.modified) for entry in entries if not entry.is_dir]
-        timeline = plan_timeline(files, config.timeline_layout, zone)
-        limits.check("timeline_instants_max", len(timeline.instants))
+        files = ((entry.path[above:], entry.modified) for entry in entries if not entry.is_dir)
+        timeline = plan_timeline(files, config.timeline_layout, zone, limits)
         first = next((i.requested_time for i in timeline.writes.completed.instants), "~")
         pending = [i for i in timeline.writes.pending.instants if i.requested_time < first]
         paths = (join_path(config.timeline_path, instant.file_name) for instant in pending)

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
 from functools import lru_cache
-from operator import itemgetter
 from typing import NamedTuple
 
 from bucketfmt.format.names.instants import (
@@ -19,6 +18,7 @@ from bucketfmt.format.names.instants import (
     find_instant_file,
     format_instant_time,
 )
+from bucketfmt.limits import DEFAULT_LIMITS, Limits
 from bucketfmt.process import cached_property
 
 __all__ = ["Instant", "Timeline", "plan_timeline"]
@@ -26,7 +26,6 @@ __all__ = ["Instant", "Timeline", "plan_timeline"]
 _COMMIT_ACTIONS = frozenset({"commit", "deltacommit", "replacecommit", "clustering"})
 _WRITE_ACTIONS = _COMMIT_ACTIONS | {"compaction", "logcompaction"}
 _STATES = tuple(State)
-_NAME = itemgetter(0)
 _SECONDS_DIGITS, _MILLISECONDS_DIGITS = 14, 17
 _SHORT_TIME_DIGITS = 10  # below: no date, as in the metadata table's first instants
 
@@ -237,7 +236,10 @@ class Timeline:
 
 
 def plan_timeline(
-    files: Iterable[tuple[str, float | None]], layout: int, zone: tzinfo | None = None
+    files: Iterable[tuple[str, float | None]],
+    layout: int,
+    zone: tzinfo | None = None,
+    limits: Limits = DEFAULT_LIMITS,
 ) -> Timeline:
     """Return the timeline that the files of a timeline folder make up.
 
@@ -250,15 +252,21 @@ def plan_timeline(
         files: (file name, modification time in seconds since the epoch or None).
         layout: `TableConfig.timeline_layout`.
         zone: The time zone of the table's instants; None for the system's.
+        limits: Bound the number of instants.
+
+    Raises:
+        LimitError: there are more instants than `limits.timeline_instants_max`.
     """
     highest: dict[tuple[str, str], tuple[_Named, float | None]] = {}
-    for name, modified in sorted(files, key=_NAME):
+    for name, modified in files:
         found = _find_named(name, layout)
         if found is None:
             continue
         known = highest.get(found.key)
-        if known is None or known[0].rank < found.rank:
+        if known is None or found.counts_over(known[0]):
             highest[found.key] = found, modified
+            if len(highest) > limits.timeline_instants_max:
+                limits.check("timeline_instants_max", len(highest))
     instants = []
     for key in sorted(highest):
         (_, _, instant), modified = highest[key]
@@ -281,6 +289,12 @@ class _Named(NamedTuple):
     key: tuple[str, str]
     rank: int
     instant: Instant
+
+    def counts_over(self, other: _Named) -> bool:
+        """Whether this file, and not the other file of the instant, tells the state."""
+        if self.rank == other.rank:
+            return self.instant.file_name < other.instant.file_name
+        return self.rank > other.rank
 
 
 @lru_cache(maxsize=1 << 16)  # each write lists the timeline several times

@@ -23,12 +23,14 @@ import pytest
 
 from bucketfmt.errors import BucketfmtError
 from bucketfmt.format.hfile.block import BlockType, Codec, decode_block, encode_block
+from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.limits import Limits
 from bucketfmt.rows.avro.avro_decode import decode_avro_blocks
 from bucketfmt.rows.avro.avro_schema import parse_avro_schema
 from bucketfmt.rows.parquet.base_file import BaseFileReader
 from bucketfmt.rows.parquet.thrift_compact import encode_struct, read_struct
 from bucketfmt.storage.local_store import LocalStore
+from bucketfmt.timeline.load import load_timeline
 
 PAGE = 600 << 20
 LEFT = 400 << 20
@@ -93,6 +95,32 @@ def list_folder(limits: Limits) -> object:
         return LocalStore("/tmp", limits).list("")
 
 
+@contextmanager
+def endless_timeline(folder: str) -> Iterator[SimpleNamespace]:
+    """A timeline of a million instants, without the files."""
+    known = os.stat(__file__)
+    yield (  # type: ignore[misc]
+        SimpleNamespace(
+            name=f"{20250101000000000 + n}.commit.requested",
+            is_symlink=lambda: False,
+            stat=lambda: known,
+        )
+        for n in range(1_000_000)
+    )
+
+
+def list_timeline(limits: Limits) -> object:
+    config = TableConfig.from_properties(
+        {
+            "hoodie.table.name": "t",
+            "hoodie.table.type": "COPY_ON_WRITE",
+            "hoodie.table.version": "8",
+        }
+    )
+    with mock.patch("os.scandir", endless_timeline):
+        return load_timeline(LocalStore("/tmp", limits), config, limits)
+
+
 BOMBS: dict[str, Callable[[], object]] = {
     "a page of a row group that is too large": lambda: BaseFileReader(
         pa.py_buffer(zeros_in_parquet()), Limits(row_group_bytes_max=64 << 20)
@@ -107,6 +135,7 @@ BOMBS: dict[str, Callable[[], object]] = {
         [nulls_in_avro(20_000)], parse_avro_schema(WIDE), Limits(log_rows_bytes_max=10 << 20)
     ),
     "a folder of a million files": lambda: list_folder(Limits(folder_entries_max=10_000)),
+    "a timeline of a million instants": lambda: list_timeline(Limits(timeline_instants_max=10_000)),
 }
 WANTED = {
     "a page of a row group that is too large": "LimitError row_group_bytes_max",
@@ -114,6 +143,7 @@ WANTED = {
     "a block that is larger than its header says": "CorruptError ",
     "rows that take more than their bytes": "LimitError log_rows_bytes_max",
     "a folder of a million files": "LimitError folder_entries_max",
+    "a timeline of a million instants": "LimitError timeline_instants_max",
 }
 
 

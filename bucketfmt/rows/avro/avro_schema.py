@@ -82,7 +82,17 @@ def arrow_type(schema: AvroSchema) -> pa.DataType:
 
 def arrow_schema(schema: AvroRecord) -> pa.Schema:
     """Return the Arrow schema rows of `schema` decode to; a field is nullable iff it is a union."""
-    return pa.schema([_arrow_field(child.name, child.schema) for child in schema.fields])
+    global _known_schemas  # noqa: PLW0603  (threads that race work out the same twice)
+    for known, found in _known_schemas:
+        if known is schema:
+            return found
+    found = pa.schema([_arrow_field(child.name, child.schema) for child in schema.fields])
+    _known_schemas = ((schema, found), *_known_schemas[: _SCHEMAS_KNOWN - 1])
+    return found
+
+
+_SCHEMAS_KNOWN = 8
+_known_schemas: tuple[tuple[AvroRecord, pa.Schema], ...] = ()  # `parse_avro_schema` keeps some too
 
 
 def _arrow_field(name: str, schema: AvroSchema) -> pa.Field:
