@@ -27,6 +27,7 @@ from .rehash import measure_rehash
 from .remote import measure_remote
 from .report import encode_run, format_figures, format_results, write_report
 from .report_page import measure_report_page
+from .rescale import measure_rescale
 from .resize import measure_resize
 from .spark_reading import measure_spark_reading
 from .spark_writing import measure_spark_writing
@@ -59,6 +60,7 @@ _BENCHMARKS = {
     "check": _Benchmark(measure_check, ("cow_5x",)),
     "writing": _Benchmark(measure_writing, ("cow",)),
     "rehash": _Benchmark(measure_rehash, ("cow", "cow_5x")),
+    "rescale": _Benchmark(measure_rescale, ("cow",)),
     "resize": _Benchmark(measure_resize),
     "write_memory": _Benchmark(measure_write_memory, ("cow", "cow_5x")),
     "spark_reading": _Benchmark(measure_spark_reading),

@@ -2,11 +2,11 @@
 
 usage: hudi_writes.py ROWS.parquet UPDATES.parquet    (where pyspark 3.5 is; needs Java 17)
 
-Each line of the input is a JSON object with `work` (load, upsert, compact, or index to make a
-record index), `path`, `table_type`, `codec`, and `metadata` for a metadata table ("statistics", or
-"record index" with that too); each is answered by a line with `wall`. The rows are in Spark's
-memory beforehand, and a small table was written, so neither reading them nor the start of the JVM
-is timed.
+Each line of the input is a JSON object with `work` (load, upsert, compact, index to make a record
+index, or rescale to give all partitions `num_buckets`), `path`, `table_type`, `codec`, and
+`metadata` for a metadata table ("statistics", or "record index" with that too); each is answered by
+a line with `wall`. The rows are in Spark's memory beforehand, and a small table was written, so
+neither reading them nor the start of the JVM is timed.
 """
 
 from __future__ import annotations
@@ -67,12 +67,29 @@ def _index(spark: SparkSession, path: Path) -> None:
     spark.sql(f"drop table {name}")
 
 
+def _rescale(spark: SparkSession, path: Path, order: dict[str, str]) -> None:
+    name = f"t{abs(hash(str(path)))}"
+    spark.sql(f"create table {name} using hudi location '{path}'")
+    spark.sql(f"set hoodie.parquet.compression.codec={order['codec']}")
+    stated = (path / ".hoodie/hoodie.properties").read_text().splitlines()
+    former = dict(line.split("=", 1) for line in stated if "=" in line)
+    spark.sql(
+        f"call partition_bucket_index_manager(table => '{name}', rule => 'regex', overwrite => "
+        f"'.,{order['num_buckets']}', bucket_number => "
+        f"{former['hoodie.bucket.index.num.buckets']}, dry_run => false)"
+    ).collect()
+    spark.sql("reset hoodie.parquet.compression.codec")
+    spark.sql(f"drop table {name}")
+
+
 def _run(spark: SparkSession, frames: dict[str, DataFrame], order: dict[str, str]) -> None:
     path = Path(order["path"])
     if order["work"] == "compact":
         _compact(spark, path, order)
     elif order["work"] == "index":
         _index(spark, path)
+    elif order["work"] == "rescale":
+        _rescale(spark, path, order)
     else:
         operation = "bulk_insert" if order["work"] == "load" else "upsert"
         write(frames[order["work"]], path, operation, _options(order))

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -77,16 +77,23 @@ _CHANGES: dict[str, Callable[[pa.Array], pa.Array]] = {
 _Rows = pa.Table | pa.RecordBatchReader | None
 
 
-def _load(path: str, rows: _Rows, table_type: str) -> None:
+def _load(path: str, rows: _Rows, table_type: str, partition_by: Sequence[str] = ()) -> None:
     table = bf.create(
         path,
         schema=rows.schema,
         record_key=["id"],
+        partition_by=partition_by,
         ordering=["ts"],
         index=bf.SimpleBucketIndex(_BUCKETS),
         table_type=table_type,
     )
     table.bulk_insert(rows)
+
+
+def _load_partition(path: str, rows: _Rows) -> None:
+    """Load a table of one partition, for which rules may state a number of buckets."""
+    regions = pa.repeat("all", rows.num_rows)
+    _load(path, rows.append_column("region", regions), COW, ["region"])
 
 
 def _upsert(path: str, rows: _Rows) -> None:
@@ -119,6 +126,7 @@ _WORK = {
     "read keys": lambda path, _: _read_keys_with_pyarrow(path),
     "load COPY_ON_WRITE": lambda path, rows: _load(path, rows, COW),
     "load MERGE_ON_READ": lambda path, rows: _load(path, rows, _MOR),
+    "load a partition": _load_partition,
     "upsert": _upsert,
     "compact": lambda path, _: bf.open(path).compact(),
     "rehash": lambda path, _: bf.open(path).rehash(2 * _BUCKETS),

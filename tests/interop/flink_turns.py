@@ -1,8 +1,8 @@
 """Tables that Flink and bucketfmt write in turns, against a dict.
 
 Flink makes each table, as Flink SQL does. bucketfmt reads what Flink left, writes over it, adds a
-partition, deletes and compacts; Flink reads that and goes on. After each step both read what the
-dict holds, and a full check is clean; after the last one Hudi 0.15.0 on Spark reads it too.
+partition, deletes, compacts and rehashes; Flink reads that and goes on. After each step both read
+what the dict holds, and a full check is clean; after the last one Hudi 0.15.0 on Spark reads it too.
 """
 
 from __future__ import annotations
@@ -77,19 +77,23 @@ class _FlinkTurns:
     rounds: int = 0
 
     def __post_init__(self) -> None:
+        self._count(_NUM_BUCKETS)
+
+    def _count(self, num_buckets: int) -> None:
+        """Have both go by this number: of all buckets, or of those that a ring begins with."""
         options = {
             "precombine.field": "ts",
             "write.tasks": "2",
             "compaction.async.enabled": "false",
             "index.type": "BUCKET",
-            "hoodie.bucket.index.num.buckets": str(_NUM_BUCKETS),
+            "hoodie.bucket.index.num.buckets": str(num_buckets),
             **KINDS[self.kind],
         }
         self.sql = FlinkTable(self.uri, _COLUMNS, "id", "region", options)
         self.index: bf.Index = (
-            bf.ConsistentHashingIndex(_NUM_BUCKETS)
+            bf.ConsistentHashingIndex(num_buckets)
             if self.kind == "mor-consistent"
-            else bf.SimpleBucketIndex(_NUM_BUCKETS)
+            else bf.SimpleBucketIndex(num_buckets)
         )
 
     # -- what each does
@@ -129,6 +133,11 @@ class _FlinkTurns:
     def we_compact(self) -> None:
         self._begin("compact by bucketfmt")
         assert self._open().compact(codec=_CODEC) is not None, "nothing was compacted"
+
+    def we_rehash(self, num_buckets: int) -> None:
+        self._begin("rehash by bucketfmt")
+        assert self._open().rehash(num_buckets, codec=_CODEC) is not None
+        self._count(num_buckets)
 
     def we_are_refused(self) -> None:
         """Rows without `_hoodie_operation` would bring back what Flink deleted."""
@@ -250,6 +259,7 @@ def play_flink(flink: FlinkSession, hudi: HudiSession, folder: Path, kind: str, 
             *([(turns.flink_compacts,)] if kind == "mor-pending" else []),
             (turns.we_delete, three),
             (turns.flink_writes, three),
+            *(_rehashes(turns, three) if kind in ("mor-bucket", "cow-bucket") else []),
         ]
     for act, *arguments in steps:
         try:
@@ -259,6 +269,19 @@ def play_flink(flink: FlinkSession, hudi: HudiSession, folder: Path, kind: str, 
         turns.compare()
     turns.compare_on_spark(hudi)
     return turns.tally()
+
+
+def _rehashes(turns: _FlinkTurns, regions: Sequence[str]) -> list[tuple[Any, ...]]:
+    """Return other numbers of buckets; both go on by each."""
+    return [
+        step
+        for number in (2 * _NUM_BUCKETS, 3)
+        for step in (
+            (turns.we_rehash, number),
+            (turns.flink_writes, regions),
+            (turns.we_upsert, regions),
+        )
+    ]
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from pathlib import Path
 from random import Random
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 import bucketfmt as bf
 from tests.interop.carry_on import Tally
@@ -51,14 +52,15 @@ _OPTIONS = {
         f"{_CLUSTERING}.update.strategy.SparkConsistentBucketDuplicateUpdateStrategy"
     ),
 }
-_SPLITS, _MERGES = 1000, 1 << 24
-"""Largest file sizes by which all file slices are split, or merged."""
+_SPLITS, _MERGES, _SORTS = 1000, 1 << 24, 1
+"""Largest file sizes: all file slices are split, merged, or, with one bucket at most, left."""
 
 
 def play_resized(session: HudiSession, folder: Path, kind: str, seed: int) -> Tally:
     """Each plans resizes, and executes its own and the other's; both upsert after each.
 
-    Both read the same rows, and the full check finds every key in the bucket of the ring.
+    Both read the same rows, and the full check finds every key in the bucket of the ring. Hudi
+    1.2.0 and bucketfmt then sort the rows of all buckets by two columns, each once.
     """
     uri, random, held = str(folder / "resized"), Random(seed), {}
     counts: Counter[str] = Counter()
@@ -106,6 +108,16 @@ def play_resized(session: HudiSession, folder: Path, kind: str, seed: int) -> Ta
         done = bf.open(uri).resize(max_file_size=size, **options)  # type: ignore[arg-type]
         assert done is not None
 
+    sorting = {"min_buckets": 1, "max_buckets": 1, "sort_by": ["v", "id"]}
+
+    def assert_sorted() -> None:
+        compare()
+        paths = bf.open(uri).inspect.file_groups()["base_file"].to_pylist()
+        assert paths
+        for path in paths:
+            found = pq.read_table(f"{uri}/{path}", partitioning=None).select(["v", "id"])
+            assert found == found.sort_by([("v", "ascending"), ("id", "ascending")])
+
     session.write(uri, draw(), _OPTIONS)
     bf.open(uri).upsert(draw(), codec="gzip")
     ours(_SPLITS, max_buckets=8)
@@ -132,4 +144,16 @@ def play_resized(session: HudiSession, folder: Path, kind: str, seed: int) -> Ta
 
     ours(_MERGES, min_buckets=2)
     both_write()
+
+    if session.version == "1.2.0":
+        bf.open(uri).compact()
+        ours(_SORTS, **sorting)
+        assert_sorted()
+        both_write()
+
+        bf.open(uri).compact()
+        planned = bf.open(uri).schedule_resize(max_file_size=_SORTS, **sorting)  # type: ignore[arg-type]
+        hudis("cluster", _SORTS, planned)
+        assert_sorted()
+        both_write()
     return Tally(rounds=counts["rounds"], ours=counts["ours"], hudis=counts["hudis"])

@@ -103,6 +103,7 @@ def test_rows_stay_and_directories_change(tmp_path: Path, kind: str, version: in
 def test_many_rounds_of_writes_and_resizes(tmp_path: Path) -> None:
     table, model = make(tmp_path / "t"), Model()
     choose = random.Random(7)
+    largest = 0
     for ts in range(1, 9):
         start = choose.randrange(200)
         batch = rows(range(start, start + choose.randrange(1, 80)), ts)
@@ -117,11 +118,13 @@ def test_many_rounds_of_writes_and_resizes(tmp_path: Path) -> None:
         partition = choose.choice([["us"], ["eu"], None])
         size, least = choose.choice([(SMALL, 1), (LARGE, 1), (LARGE, 2), (SMALL, 4)])
         options = {} if partition is None else {"partitions": partition}
-        table.resize(max_file_size=size, min_buckets=least, max_buckets=8, **options)
+        table.resize(max_file_size=size, min_buckets=least, max_buckets=16, **options)
+        largest = max(largest, len(directory_of(table, "us").buckets))
         assert_reads_as(table.uri, model)
         if ts % 4 == 0:
             table.clean(retain=2, dry_run=False)
             assert_reads_as(table.uri, model)
+    assert largest == 16
 
 
 @pytest.mark.rule("EXT-9", "EXT-12")

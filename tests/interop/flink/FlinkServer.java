@@ -148,6 +148,7 @@ public final class FlinkServer {
     Configuration configuration = new Configuration();
     configuration.setString("parallelism.default", "2");
     configuration.setString("rest.bind-port", "0");
+    configuration.setString("restart-strategy", "none"); // a job that fails says why
     configuration.setString("taskmanager.numberOfTaskSlots", "8");
     return configuration;
   }
