@@ -2,7 +2,7 @@
 
 Flink makes each table, as Flink SQL does. bucketfmt reads what Flink left, writes over it, adds a
 partition, deletes, compacts and rehashes; Flink reads that and goes on. After each step both read
-what the dict holds, and a full check is clean; after the last one Hudi 0.15.0 on Spark reads it too.
+what the dict holds, and a full check is clean; after the last one Hudi on Spark reads it too.
 """
 
 from __future__ import annotations
