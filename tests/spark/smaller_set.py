@@ -35,6 +35,7 @@ def make_session(kind: str) -> SparkSession:
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.shuffle.partitions": "3",
         "spark.sql.session.timeZone": "UTC",
+        "spark.hadoop.fs.s3a.secret.key": "the secret",
         "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
     }.items():
         builder = builder.config(key, value)
@@ -196,7 +197,6 @@ def check_operations(spark: SparkSession, folder: Path) -> None:
     except bf.CorruptError as error:
         told = str(error)
     assert "\n" not in told, told
-    spark.conf.set("spark.hadoop.fs.s3a.secret.key", "the secret")
     credential = setting_of(spark)("fs.s3a.secret.key")
 
     def tell(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
