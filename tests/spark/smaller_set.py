@@ -198,6 +198,8 @@ def check_operations(spark: SparkSession, folder: Path) -> None:
         told = str(error)
     assert "\n" not in told, told
     credential = setting_of(spark)("fs.s3a.secret.key")
+    if credential is None:
+        return  # Connect does not tell clients such settings
 
     def tell(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for _ in batches:
