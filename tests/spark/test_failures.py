@@ -101,7 +101,7 @@ def the_session_is_stopped(table: bf.Table, faults: Path) -> None:
 @pytest.mark.rotated(among="plays, and tests with a JVM of their own")
 @pytest.mark.parametrize(
     "play",
-    [tasks_are_run_again_and_the_session_dies, the_driver_dies],
+    [tasks_are_run_again_and_the_session_dies, the_driver_dies, the_session_is_stopped],
     ids=lambda play: play.__name__,
 )
 def test_no_row_is_lost_or_doubled(tmp_path: Path, play: Callable[[bf.Table, Path], None]) -> None:
