@@ -13,6 +13,7 @@ from .avro_blocks import measure_avro_blocks
 from .check import measure_check
 from .data import FOLDER_VARIABLE, find_data_folder, make_missing_tables
 from .environment import describe_environment, describe_load
+from .file_groups import measure_file_groups
 from .growth import measure_growth
 from .hashing import measure_java_hash, measure_ring
 from .hfile import measure_hfile
@@ -56,6 +57,7 @@ _BENCHMARKS = {
     "hfile": _Benchmark(measure_hfile),
     "locate": _Benchmark(measure_locate, ("cow", "wide")),
     "lookup": _Benchmark(measure_lookup, ("wide",)),
+    "file_groups": _Benchmark(measure_file_groups),
     "record_index": _Benchmark(measure_record_index),
     "check": _Benchmark(measure_check, ("cow_5x",)),
     "writing": _Benchmark(measure_writing, ("cow",)),

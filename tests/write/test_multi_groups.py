@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 import bucketfmt as bf
 from bucketfmt.format.table.properties import decode_properties
 from bucketfmt.location.plan_groups import place_new_keys
+from bucketfmt.testing.recording_store import RecordingStore
 from tests.write.models import NO_SERVICES, SCHEMA, Model, assert_reads_as, rows
 
 FEW_ROWS = bf.MultiGroupBucketIndex(2, group_bytes=6_500)
@@ -114,6 +115,20 @@ def test_a_location_is_what_footers_do_not_rule_out(tmp_path: Path) -> None:
     (nowhere,) = table.locate(pa.table({"id": ["key-900000"], "region": ["us"]})).to_pylist()
     assert nowhere["file_id"] is None
     assert nowhere["bucket_id"] in (0, 1)
+
+
+@pytest.mark.rule("GRP-4")
+def test_footers_are_read_once(tmp_path: Path) -> None:
+    table = created(tmp_path, "COPY_ON_WRITE", row_bytes=700)
+    given = rows(range(200), ts=1)
+    table.upsert(given)
+    store = RecordingStore(table.store)
+    opened = bf.Table(store, table.config, table.limits, None)
+    assert opened.lookup(given.select(["id", "region"])).num_rows == 200
+    first = len(store.paths("open_arrow"))
+    assert opened.lookup(["key-000007"]).num_rows == 1
+    assert len(store.paths("open_arrow")) - first <= 2
+    assert first >= 2 * sum(groups_of(table).values())
 
 
 @pytest.mark.rule("GRP-3")
