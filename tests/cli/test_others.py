@@ -95,9 +95,10 @@ class TestCheck:
         assert f"file   {path.relative_to(root).as_posix()}" in shown.out
 
 
-def test_demo(cli: Cli) -> None:
+def test_demo(cli: Cli, tmp_path: Path) -> None:
     """The main job from end to end, on the table in the package."""
-    run = cli("demo")
+    kept = tmp_path / "my trips"
+    run = cli("demo", "--keep", kept)
     assert (run.code, run.err) == (0, "")
     assert "record key" in run.out
     for step in ("t.locate(", "t.lookup(", "bucketfmt buckets", "t.check("):
@@ -115,4 +116,10 @@ def test_demo(cli: Cli) -> None:
     assert told
     commits, rows, new = map(int, told.groups())
     assert (rows, new) == (40_000 + 20 * commits, 20 * commits)
-    assert run.out.splitlines()[-1] == "check: clean"
+    *_, last, step, _ = run.out.splitlines()
+    assert (last, step) == ("", f">>> bucketfmt check '{kept}'")
+    assert "\ncheck: clean\n" in run.out
+    assert cli("check", kept).out.splitlines()[-1] == "clean"
+    again = cli("demo", "--keep", kept)
+    assert (again.code, again.out) == (64, "")
+    assert f"--keep {kept}: the folder exists" in again.err

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import tarfile
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pyarrow as pa
 import typer
@@ -27,15 +28,27 @@ app = typer.Typer()
 
 
 @app.command()
-def demo() -> None:
+def demo(
+    keep: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Keep the table that Hudi wrote in a new folder."),
+    ] = None,
+) -> None:
     """Read and check a table that Hudi wrote; then create, write and resize new tables."""
+    if keep is not None and keep.exists():
+        raise typer.BadParameter(f"--keep {keep}: the folder exists; give a new one")
     packed = Path(__file__).with_name("demo_table.tar.xz")
     with tempfile.TemporaryDirectory(prefix="bucketfmt-demo-") as folder:
         with tarfile.open(packed) as archive:
             archive.extractall(folder, filter="data")
-        show(next(entry for entry in Path(folder).iterdir() if (entry / METADATA_FOLDER).is_dir()))
+        root = next(at for at in Path(folder).iterdir() if (at / METADATA_FOLDER).is_dir())
+        if keep is not None:
+            shutil.copytree(root, keep)  # before the demo damages it
+        show(root)
         show_writing(Path(folder, "trips"))
         show_resizing(Path(folder, "rides"), _step)
+    if keep is not None:
+        _step(f"bucketfmt check {shlex.quote(str(keep))}", "the table of the demo, for you to try")
 
 
 def show(root: Path) -> None:
