@@ -423,8 +423,9 @@ _KINDS = (
         "Record index that does not fit the keys",
         "error",
         "A writer that does not keep the record index committed to the table, or a writer of an "
-        "affected release lost entries when it was retried. A writer that goes by the index adds "
-        "a key without entry a second time.",
+        "affected release lost entries when it was retried, or inserted a key that was there: "
+        "INSERT INTO of Hudi does not look for keys, and the index has one entry for both rows. A "
+        "writer that goes by the index adds a key without entry a second time.",
         "For each file group how many keys have no entry or a wrong one, how many entries have no "
         "key, and three of them.",
         'Rebuild the partition: `metadata_table.rebuild("record_index")`. Where a key is in '

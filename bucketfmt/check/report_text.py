@@ -36,7 +36,7 @@ def report_lines(report: CheckReport) -> Iterator[Line]:
 
 def summary(report: CheckReport) -> str:
     """Return the outcome in a few words."""
-    count = f"{len(report.findings)} findings"
+    count = f"{len(report.findings)} finding{'s' * (len(report.findings) != 1)}"
     if report.findings_left_out:
         every = len(report.findings) + report.findings_left_out
         count = f"{len(report.findings)} of {every} findings; max_findings=N for more"

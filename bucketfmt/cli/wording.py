@@ -20,6 +20,7 @@ _COMMANDS = {
     "metadata_table.drop": "index drop TABLE",
     "metadata_table.init": "index init TABLE",
     "metadata_table.rebuild": "index rebuild TABLE",
+    "migrate": "migrate",
     "pin_index": "index pin",
     "rehash": "rehash",
     "rescale": "rescale",
@@ -56,7 +57,7 @@ _PHRASES = {
     r'metadata_table="drop"': "--drop-metadata-table",
     r'metadata_table="sync"': "the default",
     r"to_dict\(\)": "--output json",
-    r"RecordIndex\(\)": "a record index",
+    r"RecordIndex\([^()]*\)": "a record index",
     r"WriterConfig\(([^()]*)\)": r"\1",
 }
 _INDEX = re.compile(

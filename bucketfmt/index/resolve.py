@@ -66,6 +66,7 @@ class ResolvedIndex:
         lacks_hash_fields: The table states the index, but not which of its key fields are hashed.
         is_recorded: The table states all of the index, whoever else does. Keys are to prove any
             other index, partition by partition, before it is used.
+        lacks_buckets: The table has file groups, and none of them is a bucket of any index.
     """
 
     index: Index | None
@@ -73,6 +74,14 @@ class ResolvedIndex:
     evidence: str
     lacks_hash_fields: bool = False
     is_recorded: bool = False
+    lacks_buckets: bool = False
+
+    @property
+    def next_step(self) -> str:
+        """What to do where the index is unknown: the end of an error message."""
+        if self.lacks_buckets:
+            return "lookup() finds the rows of keys, and migrate() gives the table a bucket index"
+        return "pass index=, such as index=SimpleBucketIndex(16)"
 
     @property
     def bucket_index(self) -> BucketIndex | None:

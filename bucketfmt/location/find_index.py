@@ -182,8 +182,7 @@ class IndexFinder:
         resolved = self.resolve(snapshot)
         if resolved.index is None:
             raise IndexUnknownError(
-                f"how keys map to file groups is unknown: {resolved.evidence}; pass index=, "
-                "such as index=SimpleBucketIndex(16)"
+                f"how keys map to file groups is unknown: {resolved.evidence}; {resolved.next_step}"
             )
         index = resolved.bucket_index
         if resolved.index.keeps_locations:
@@ -232,7 +231,7 @@ class IndexFinder:
         largest = largest_bucket_id(file_slice.file_id for file_slice in slices)
         if largest is None:
             shaped = "there are no file groups" if not slices else "file ids hold no bucket ids"
-            return ResolvedIndex(None, "unknown", unknown + shaped)
+            return ResolvedIndex(None, "unknown", unknown + shaped, lacks_buckets=bool(slices))
         fields = self._config.record_key_fields
         sample = load_key_sample(snapshot, slices)
         found = [

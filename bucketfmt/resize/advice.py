@@ -346,11 +346,12 @@ def _advise_buckets(figures: TableFigures, plan: BucketAdvice) -> list[Recommend
     if not plan.partitions:
         return [Recommendation("keep", "the table has no files yet")]
     largest = max(plan.partitions, key=lambda each: each.expected_bytes)
-    until = f"in {plan.horizon_days} days" if plan.measured_days is not None else "now"
+    until = f"in {plan.horizon_days} days" if plan.measured_days is not None else "once compacted"
+    has, expected = size_text(largest.bytes), size_text(largest.expected_bytes)
+    where = f"partition {largest.partition_path!r}" if largest.partition_path else "the table"
     basis = (
-        f"partition {largest.partition_path!r} has {size_text(largest.bytes)}, "
-        f"{size_text(largest.expected_bytes)} {until}, of which {largest.suggested} buckets get at "
-        f"most {size_text(plan.target_bytes)} each"
+        f"{where} has {has}{f', {expected} {until}' * (expected != has)}: {largest.suggested} "
+        f"bucket{'s' * (largest.suggested != 1)} of at most {size_text(plan.target_bytes)}"
     )
     if figures.index is None:
         return [_migrate(figures, plan, basis)]

@@ -85,7 +85,7 @@ class TestCreate:
             "uri": str(tmp_path / "made"),
             "type": "COPY_ON_WRITE",
             "version": 9,
-            "index": "SimpleBucketIndex(num_buckets=2, hash_fields=('id',))",
+            "index": "simple:2:id",
         }
         made = bf.open(tmp_path / "made")
         assert made.schema == TRIPS.schema
@@ -99,7 +99,7 @@ class TestCreate:
             "hoodie.bucket.index.max.num.buckets=08",
         )  # fmt: skip
         assert (run.code, run.err) == (0, "")
-        assert "ConsistentHashingIndex(num_buckets=4" in run.out
+        assert "consistent:4" in run.out
         config = bf.open(tmp_path / "made").config
         assert (config.table_type, config.table_version) == ("MERGE_ON_READ", 6)
         assert config.record_key_fields == ("id", "city")

@@ -53,5 +53,17 @@ def test_links_of_the_readme_lead_somewhere() -> None:
 def test_the_changelog_and_the_site_have_the_same_addresses() -> None:
     repository, documentation = urls()["Source"], urls()["Documentation"]
     assert (ROOT / urls()["Changelog"].removeprefix(f"{repository}/blob/main/")).is_file()
-    site = dict(re.findall(r"^(\w+_ur[li]): (\S+)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE))
-    assert site == {"site_url": documentation, "repo_url": repository, "edit_uri": "edit/main/docs/"}
+    site = dict(
+        re.findall(r"^(\w+_ur[li]): (\S+)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
+    )
+    assert site == {
+        "site_url": documentation,
+        "repo_url": repository,
+        "edit_uri": "edit/main/docs/",
+    }
+    stated = re.findall(r"^(\w+_ur[li]): (\S+)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
+    assert dict(stated) == {
+        "site_url": documentation,
+        "repo_url": repository,
+        "edit_uri": "edit/main/docs/",
+    }

@@ -24,7 +24,7 @@ from bucketfmt.cli.options import (
 )
 from bucketfmt.cli.render import print_facts
 from bucketfmt.cli.row_files import FileFormat, open_row_files
-from bucketfmt.cli.wording import in_shell_words
+from bucketfmt.index.parse_index import format_index
 from bucketfmt.rows.columns.column_paths import find_column
 from bucketfmt.storage.open import open_store
 from bucketfmt.write.properties.create import check_no_table
@@ -122,11 +122,11 @@ def create(
         "uri": made.uri,
         "type": made.config.table_type,
         "version": made.config.table_version,
-        "index": str(made.index),
+        "index": format_index(made.index),
     }
     if output is Output.JSON:
         print(json.dumps(facts, ensure_ascii=False))
     else:
-        print_facts({**facts, "index": in_shell_words(str(made.index))})
+        print_facts(facts)
         if index is None:
             print(_DEFAULT_TOLD, file=sys.stderr)

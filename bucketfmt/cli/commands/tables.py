@@ -27,6 +27,7 @@ from bucketfmt.cli.render import (
     print_table,
 )
 from bucketfmt.cli.wording import in_shell_words
+from bucketfmt.index.parse_index import format_index
 from bucketfmt.index.skew import Skew, measure_skew
 from bucketfmt.resize.advice import TARGET_BYTES, BucketAdvice
 from bucketfmt.table.describe import describe_table
@@ -54,6 +55,7 @@ def describe(
     """Print the type, version, keys, index, size and schema of a table."""
     opened = open_table(table, storage_option, index)
     facts = describe_table(opened)
+    facts["index"] = format_index(opened.index)
     facts["index known from"] = in_shell_words(facts["index known from"])
     columns = {field.name: str(field.type) for field in opened.schema}
     if output is Output.JSON:
@@ -207,7 +209,10 @@ def draw_buckets(partition_path: str, rows: list[dict[str, Any]], skew: Skew, la
     console().print(f"[bold]{'partition ' if partition_path else 'table'}[/]", end="")
     console().print(partition_path or "", markup=False)
     width = max(10, min(60, console().width - 40))
-    names = ["-" if row["bucket_id"] is None else f"{row['bucket_id']:08d}" for row in rows]
+    names = [
+        row["file_id"][:8] if row["bucket_id"] is None else f"{row['bucket_id']:08d}"
+        for row in rows
+    ]
     name_width = max(map(len, names), default=0)
     for name, row in zip(names, rows, strict=True):
         logs = f"  + {row['log_files']} log" if row["log_files"] else ""
@@ -215,8 +220,10 @@ def draw_buckets(partition_path: str, rows: list[dict[str, Any]], skew: Skew, la
         console().print(
             f"{name:>{name_width}}  {drawn} {size_text(row['size']):>10}{logs}", markup=False
         )
+    has_buckets = any(row["bucket_id"] is not None for row in rows)
+    counted = f"{'bucket' if has_buckets else 'file group'}{'s' * (len(rows) != 1)}"
     console().print(
-        f"{len(rows)} buckets, {size_text(skew.total_bytes)}; largest / median "
+        f"{len(rows)} {counted}, {size_text(skew.total_bytes)}; largest / median "
         f"{skew.largest_to_median:.2f}, Gini {skew.gini:.2f}\n"
         f"suggested N {skew.suggested_buckets} (for {size_text(skew.target_bytes)} a bucket)",
         markup=False,

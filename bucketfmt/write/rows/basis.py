@@ -152,7 +152,7 @@ def _writable_index(resolved: ResolvedIndex) -> Index:
     if resolved.index is None:
         raise IndexUnknownError(
             f"how keys map to buckets is unknown ({resolved.evidence}), and a guess would put "
-            "keys where nobody finds them; pass index=, such as index=SimpleBucketIndex(16)"
+            f"keys where nobody finds them; {resolved.next_step}"
         )
     if resolved.bucket_index is None and not resolved.index.keeps_locations:
         raise UnsupportedError(
