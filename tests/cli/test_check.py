@@ -27,7 +27,7 @@ def test_findings(golden_copy: Copy, cli: Cli) -> None:
     assert "warning T005: Partition without metadata file partition 'eu'" in run.out
     for label in ("what   ", "file   eu/", "cause  ", "fix    ", "rows may be lost or wrong"):
         assert label in run.out
-    assert run.out.splitlines()[-1] == "1 findings"
+    assert run.out.splitlines()[-1] == "1 finding"
 
 
 def test_json(golden_copy: Copy, cli: Cli) -> None:
