@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from html import escape
@@ -39,9 +40,12 @@ class TableReport:
 
     Attributes:
         contents: The values of the report.
+        shell_words: Returns a message of the library in the words of the command line, for a page
+            that the command line writes. Without it the page names calls in Python.
     """
 
     contents: ReportContents
+    shell_words: Callable[[str], str] | None = None
 
     def __repr__(self) -> str:
         check = self.contents.check
@@ -59,7 +63,7 @@ class TableReport:
     @cached_property
     def html(self) -> str:
         """The page. Needs the `report` extra."""
-        return _render(self.contents)
+        return _render(self.contents, self.shell_words)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the page to a local file.
@@ -70,7 +74,7 @@ class TableReport:
         Path(path).write_text(self.html, encoding="utf-8")
 
 
-def _render(contents: ReportContents) -> str:
+def _render(contents: ReportContents, shell_words: Callable[[str], str] | None) -> str:
     from bucketfmt.report.page_model import make_page  # noqa: PLC0415  (for pages only)
 
     page = make_page(contents)
@@ -86,6 +90,8 @@ def _render(contents: ReportContents) -> str:
             script_hash=_hash(script),
             data=_trusted(_script_json(page.to_plain())),
             paths_max=_PATHS_MAX,
+            words=shell_words or str,
+            is_for_shell=shell_words is not None,
         )
     )
 

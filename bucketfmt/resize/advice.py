@@ -137,11 +137,13 @@ class Recommendation:
         action: What to do.
         reason: The numbers behind it, as a sentence.
         command: What shows what it would do, and changes nothing; None if there is nothing to do.
+        call: The same as a call in Python, of the table `t`.
     """
 
     action: Action
     reason: str
     command: str | None = None
+    call: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,7 +320,7 @@ def _advise_logs(
         f"{logs / total:.0%} of the files' {size_text(total)} are logs, which readers merge each "
         "time and whose size says little of the rows; compact first, and ask again"
     )
-    return [Recommendation("compact", reason, _command(figures, "compact"))]
+    return [_recommend(figures, "compact", reason, "", "preview_compaction()")]
 
 
 def _advise_skew(partitions: Sequence[PartitionAdvice]) -> list[Recommendation]:
@@ -360,12 +362,11 @@ def _advise_buckets(figures: TableFigures, plan: BucketAdvice) -> list[Recommend
     if figures.index.group_bytes is not None:
         return [Recommendation("keep", "buckets grow by file groups, whatever their number")]
     now = {each.num_buckets for each in plan.partitions if each.num_buckets is not None}
-    wanted = {"simple": f"--buckets {plan.num_buckets}", "consistent hashing": "--ring"}
     if plan.engine == "consistent hashing":
         reason = (
             f"{basis}, and the partition doubles within {_DOUBLES_WITHIN_DAYS} days; a ring "
-            f"divides only the buckets that grow ({wanted['consistent hashing']} of migrate makes "
-            "one of a table without buckets). Until then double the number"
+            "divides only the buckets that grow (a migration makes one of a table without "
+            "buckets). Until then double the number"
         )
         present = max(now, default=1)
         return [_rehash(figures, present, _near(present, largest.suggested), reason)]
@@ -381,15 +382,12 @@ def _advise_buckets(figures: TableFigures, plan: BucketAdvice) -> list[Recommend
         )
         if fits:
             return [Recommendation("keep", f"{reason}, as they have")]
-        command = _command(figures, f"rescale {_options(plan)} --default {plan.num_buckets}")
-        return [Recommendation("rescale", reason, command)]
+        return [_rescale(figures, plan.rules or "", plan.num_buckets, reason)]
     if figures.number_of_all is not None:
         return [_rehash(figures, figures.number_of_all, plan.num_buckets, basis)]
     if all(_is_near(number, plan.num_buckets) for number in now):
         return [Recommendation("keep", f"{basis}, about as many as there are")]
-    every = shlex.quote(f".*,{plan.num_buckets}")
-    command = _command(figures, f"rescale --rule {every} --default {plan.num_buckets}")
-    return [Recommendation("rescale", basis, command)]
+    return [_rescale(figures, f".*,{plan.num_buckets}", plan.num_buckets, basis)]
 
 
 def _is_near(present: int | None, wanted: int) -> bool:
@@ -400,26 +398,31 @@ def _is_near(present: int | None, wanted: int) -> bool:
 def _rehash(figures: TableFigures, before: int, after: int, basis: str) -> Recommendation:
     if _is_near(before, after) or before == after:
         return Recommendation("keep", f"{basis}; {before} buckets are as they should be")
-    return Recommendation(
-        "rehash", f"{basis}; there are {before}", _command(figures, f"rehash {after}")
-    )
+    reason = f"{basis}; there are {before}"
+    return _recommend(figures, "rehash", reason, str(after), f"preview_rehash({after})")
+
+
+def _rescale(figures: TableFigures, rules: str, default: int, reason: str) -> Recommendation:
+    options = f"{_options(rules)} --default {default}"
+    call = f"preview_rescale({rules!r}, default={default})"
+    return _recommend(figures, "rescale", reason, options, call)
 
 
 def _migrate(figures: TableFigures, plan: BucketAdvice, basis: str) -> Recommendation:
     reason = f"the table has no bucket index that is known; {basis}"
-    option = f"--buckets {plan.num_buckets}"
+    options, index = f"--buckets {plan.num_buckets}", f"SimpleBucketIndex({plan.num_buckets})"
     if plan.engine == "rules":
-        option += f" {_options(plan)}"
+        options += f" {_options(plan.rules or '')}"
+        index = f"PartitionBucketIndex({plan.num_buckets}, {plan.rules!r})"
     elif plan.engine == "consistent hashing":
-        option = f"--ring {plan.num_buckets}"
+        options, index = f"--ring {plan.num_buckets}", f"ConsistentHashingIndex({plan.num_buckets})"
         reason += f"; it doubles within {_DOUBLES_WITHIN_DAYS} days, and a ring divides what grows"
-    return Recommendation("migrate", reason, _command(figures, f"migrate {option}"))
+    return _recommend(figures, "migrate", reason, options, f"preview_migrate(bf.{index})")
 
 
-def _options(plan: BucketAdvice) -> str:
-    """Return the rules as options of a command."""
-    rules = (plan.rules or "").split(";")
-    return " ".join(f"--rule {shlex.quote(rule)}" for rule in rules)
+def _options(rules: str) -> str:
+    """Return rules as options of a command."""
+    return " ".join(f"--rule {shlex.quote(rule)}" for rule in rules.split(";"))
 
 
 def _resize(figures: TableFigures, plan: BucketAdvice) -> Recommendation:
@@ -433,9 +436,11 @@ def _resize(figures: TableFigures, plan: BucketAdvice) -> Recommendation:
     )
     if not split and 2 * merge <= len(sizes):
         return Recommendation("keep", reason)
-    return Recommendation("resize", reason, _command(figures, "resize"))
+    return _recommend(figures, "resize", reason, "", "preview_resize()")
 
 
-def _command(figures: TableFigures, what: str) -> str:
-    verb, _, rest = what.partition(" ")
-    return f"bucketfmt {verb} {shlex.quote(figures.uri)} {rest} --dry-run".replace("  ", " ")
+def _recommend(
+    figures: TableFigures, action: Action, reason: str, options: str, call: str
+) -> Recommendation:
+    words = ["bucketfmt", action, shlex.quote(figures.uri), *filter(None, [options]), "--dry-run"]
+    return Recommendation(action, reason, " ".join(words), f"t.{call}")

@@ -72,8 +72,11 @@ tell(t.scan().to_polars)
 tell(spark)
 tell(lambda: bf.open("gs://bucket/table"))
 tell(lambda: bf.open("abfs://bucket/table"))
+tell(lambda: bf.open("s3://bucket/table"))
+tell(lambda: t.report().html)
 """
-    run = run_without(["pandas", "polars", "pyspark", "gcsfs", "adlfs"], code)
+    missing = ["pandas", "polars", "pyspark", "gcsfs", "adlfs", "s3fs", "jinja2"]
+    run = run_without(missing, code)
     assert run.stderr == ""
     assert run.stdout.splitlines() == [
         "pandas is not installed: pip install 'bucketfmt[pandas]'",
@@ -81,6 +84,8 @@ tell(lambda: bf.open("abfs://bucket/table"))
         "bucketfmt_spark needs pyspark: pip install 'bucketfmt[spark]'",
         "gs:// needs a package: pip install 'gcsfs'",
         "abfs:// needs a package: pip install 'adlfs'",
+        "s3:// needs a package: pip install 'bucketfmt[s3]'",
+        "jinja2 is not installed: pip install 'bucketfmt[report]'",
     ]
 
 

@@ -30,7 +30,10 @@ def test_findings_are_told_and_are_no_failure(
     root, out = state_buckets(golden_copy("0.15.0", "mor"), 2), tmp_path / "report.html"
     run = cli("report", root, "--out", out)
     assert (run.code, run.err) == (0, f"{out}: findings\n")
-    assert "B005" in out.read_text()
+    page = out.read_text()
+    assert "B005" in page
+    assert "<code>bucketfmt " in page
+    assert "t.preview_" not in page, "a page of the command line names commands"
 
 
 def test_no_table_and_no_folder(golden: Golden, cli: Cli, tmp_path: Path) -> None:

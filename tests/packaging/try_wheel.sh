@@ -25,7 +25,7 @@ tar -xf "$work/source.tar" -C "$work/source"
 wheel=$(echo "$work"/dist/*.whl)
 
 # The tests without the source of the package, so that they import the one that is installed.
-cp -r "$work/source/tests" "$work/source/spec" "$work/source/docs" "$work/source/pyproject.toml" "$work/away"
+for folder in tests soak spec docs pyproject.toml; do cp -r "$work/source/$folder" "$work/away"; done
 
 status=0
 for python in "$@"; do

@@ -71,7 +71,7 @@ def test_a_table_that_hudi_wrote(golden: Golden, open_page: OpenPage) -> None:
         (each["requested_time"] for each in commits), reverse=True
     )
     advice = table.advise_buckets()
-    assert page.locator("#advice code").inner_text() == advice.recommendations[0].command
+    assert page.locator("#advice code").inner_text() == advice.recommendations[0].call
     told = (page.locator(f".facts {of}").all_inner_texts() for of in ("dt", "dd"))
     facts = dict(zip(*told, strict=True))
     assert facts["index"] == str(table.index)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import shlex
 from itertools import pairwise
 from pathlib import Path
@@ -35,6 +36,13 @@ def _figures(
 
 
 def _done(advice: bf.BucketAdvice) -> list[tuple[str, str | None]]:
+    for each in advice.recommendations:
+        assert (each.command is None) == (each.call is None)
+        if each.call is not None:  # a call that there is, with arguments that are values
+            call = ast.parse(each.call, mode="eval").body
+            assert isinstance(call, ast.Call)
+            assert isinstance(call.func, ast.Attribute)
+            assert callable(getattr(bf.Table, call.func.attr))
     return [(each.action, each.command) for each in advice.recommendations]
 
 

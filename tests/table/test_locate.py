@@ -186,7 +186,7 @@ class TestUnknownIndex:
         table = bf.open(golden("1.2.0", name))
         assert table.index is None
         assert table.resolved_index.source == "unknown"
-        with pytest.raises(bf.IndexUnknownError, match=r"hold no bucket ids; pass index="):
+        with pytest.raises(bf.IndexUnknownError, match=r"hold no bucket ids; lookup"):
             table.locate(["key-000001"])
         assert table.scan().count() > 0
         key = table.scan(["_hoodie_record_key"]).to_arrow()[0][0].as_py()

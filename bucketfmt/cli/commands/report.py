@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -19,6 +20,7 @@ from bucketfmt.cli.options import (
 )
 from bucketfmt.cli.progress import shown_progress
 from bucketfmt.cli.row_output import completed_file
+from bucketfmt.cli.wording import in_shell_words
 
 __all__ = ["report"]
 
@@ -55,7 +57,7 @@ def report(
             depth=depth,
             progress=progress,
         )
-        page = found.html.encode()
+        page = replace(found, shell_words=in_shell_words).html.encode()
     if str(out) == "-":
         sys.stdout.buffer.write(page)
         return

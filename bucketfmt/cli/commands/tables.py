@@ -168,7 +168,10 @@ def buckets(
 def print_advice(advice: BucketAdvice, output: Output) -> None:
     """Print the numbers of partitions, the largest first, and what to do."""
     if output is Output.JSON:
-        print_json(asdict(advice))
+        told = asdict(advice)
+        for each in told["recommendations"]:
+            del each["call"]  # of Python
+        print_json(told)
         return
     by_size = sorted(advice.partitions, key=lambda each: -each.expected_bytes)
     shown = [
