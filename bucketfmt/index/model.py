@@ -94,6 +94,19 @@ class Index:
     """Whether buckets are numbered from 0, and the number of a bucket begins its file id."""
 
     @property
+    def text(self) -> str:
+        """The index as `parse_index` takes it, or words where there is no such text.
+
+        Hash fields are those of a simple index only.
+
+        >>> bf.SimpleBucketIndex(16, ("id",)).text
+        'simple:16:id'
+        >>> bf.RecordIndex().text
+        'record index'
+        """
+        return f"{type(self).__name__[: -len('Index')].lower()} index"
+
+    @property
     def hashing_config(self) -> PartitionBucketRules | None:
         """The rules that a new table writes down; None for an index without rules."""
         return None
@@ -260,6 +273,11 @@ class SimpleBucketIndex(BucketIndex):
         """How many buckets every partition has."""
         return self.num_buckets
 
+    @property
+    def text(self) -> str:
+        fields = f":{','.join(self.hash_fields)}" if self.hash_fields else ""
+        return f"simple:{self.num_buckets}{fields}"
+
     def num_buckets_of(self, partition_path: str, limits: Limits = DEFAULT_LIMITS) -> int:
         """Return the number that every partition has."""
         return self.num_buckets
@@ -310,6 +328,10 @@ class PartitionBucketIndex(BucketIndex):
     def __post_init__(self) -> None:
         _settle(self, "default")
         check_text("rules", self.rules)
+
+    @property
+    def text(self) -> str:
+        return f"partition:{self.default}:{self.rules}"
 
     def num_buckets_of(self, partition_path: str, limits: Limits = DEFAULT_LIMITS) -> int:
         """Return the number of the first rule that matches, or the default."""
@@ -396,6 +418,10 @@ class ConsistentHashingIndex(BucketIndex):
         """Whether both have virtual logs, or neither; numbers and hash fields may differ."""
         return isinstance(other, ConsistentHashingIndex) and self.virtual_logs == other.virtual_logs
 
+    @property
+    def text(self) -> str:
+        return f"consistent:{self.num_buckets}{':virtual-logs' * self.virtual_logs}"
+
     def num_buckets_of(self, partition_path: str, limits: Limits = DEFAULT_LIMITS) -> int:
         """Return the initial number."""
         return self.num_buckets
@@ -464,6 +490,10 @@ class ExtendibleHashingIndex(BucketIndex):
         _settle(self, "num_buckets")
         if self.num_buckets & (self.num_buckets - 1):
             raise ValueError(f"num_buckets is a power of two, not {self.num_buckets}")
+
+    @property
+    def text(self) -> str:
+        return f"extendible:{self.num_buckets}"
 
     def num_buckets_of(self, partition_path: str, limits: Limits = DEFAULT_LIMITS) -> int:
         """Return the initial number.
@@ -539,6 +569,10 @@ class MultiGroupBucketIndex(BucketIndex):
     def number_of_all(self) -> int:
         """How many buckets every partition has."""
         return self.num_buckets
+
+    @property
+    def text(self) -> str:
+        return f"multigroup:{self.num_buckets}:{self.group_bytes}"
 
     def num_buckets_of(self, partition_path: str, limits: Limits = DEFAULT_LIMITS) -> int:
         """Return the number that every partition has."""

@@ -11,7 +11,7 @@ from bucketfmt.index.model import (
     SimpleBucketIndex,
 )
 
-__all__ = ["format_index", "parse_index"]
+__all__ = ["parse_index"]
 
 
 def parse_index(text: str) -> Index:
@@ -49,26 +49,3 @@ def parse_index(text: str) -> Index:
         f"{text}: give simple:N[:FIELD,FIELD], partition:N:REGEX,N;..., "
         "consistent:N[:virtual-logs], extendible:N, or multigroup:N[:BYTES]"
     )
-
-
-def format_index(index: Index | None) -> str:
-    """Return the text that `parse_index` takes, or words where there is no such text.
-
-    Bounds of a ring, and the hash fields of an index that is not simple, are left out.
-
-    >>> import bucketfmt as bf
-    >>> format_index(bf.SimpleBucketIndex(16, ("id",)))
-    'simple:16:id'
-    >>> format_index(bf.RecordIndex())
-    'record index'
-    """
-    if isinstance(index, SimpleBucketIndex):
-        fields = f":{','.join(index.hash_fields)}" if index.hash_fields else ""
-        return f"simple:{index.num_buckets}{fields}"
-    if isinstance(index, PartitionBucketIndex):
-        return f"partition:{index.default}:{index.rules}"
-    if isinstance(index, ConsistentHashingIndex):
-        return f"consistent:{index.num_buckets}"
-    if isinstance(index, ExtendibleHashingIndex):
-        return f"extendible:{index.num_buckets}"
-    return "unknown" if index is None else f"{type(index).__name__[: -len('Index')].lower()} index"

@@ -18,7 +18,7 @@ from bucketfmt.index.model import (
     RecordIndex,
     SimpleBucketIndex,
 )
-from bucketfmt.index.parse_index import format_index, parse_index
+from bucketfmt.index.parse_index import parse_index
 from bucketfmt.index.resolve import (
     ResolvedIndex,
     check_hash_fields,
@@ -196,11 +196,19 @@ def test_a_bucket_number_has_eight_digits(number: int) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["simple:16", "simple:16:id,city", "partition:4:eu,8;us,2", "consistent:4", "extendible:2"],
+    [
+        "simple:16",
+        "simple:16:id,city",
+        "partition:4:eu,8;us,2",
+        "consistent:4",
+        "consistent:4:virtual-logs",
+        "extendible:2",
+        "multigroup:2:1048576",
+    ],
 )
 def test_an_index_as_text_and_back(text: str) -> None:
-    assert format_index(parse_index(text)) == text
+    assert parse_index(text).text == text
 
 
-def test_indexes_without_a_text() -> None:
-    assert [format_index(each) for each in (RecordIndex(), None)] == ["record index", "unknown"]
+def test_an_index_without_a_text() -> None:
+    assert RecordIndex().text == "record index"

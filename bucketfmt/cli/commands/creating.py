@@ -24,7 +24,6 @@ from bucketfmt.cli.options import (
 )
 from bucketfmt.cli.render import print_facts
 from bucketfmt.cli.row_files import FileFormat, open_row_files
-from bucketfmt.index.parse_index import format_index
 from bucketfmt.rows.columns.column_paths import find_column
 from bucketfmt.storage.open import open_store
 from bucketfmt.write.properties.create import check_no_table
@@ -122,7 +121,7 @@ def create(
         "uri": made.uri,
         "type": made.config.table_type,
         "version": made.config.table_version,
-        "index": format_index(made.index),
+        "index": made.index.text if made.index else "unknown",
     }
     if output is Output.JSON:
         print(json.dumps(facts, ensure_ascii=False))

@@ -13,7 +13,6 @@ from bucketfmt.cli.commands.check import Depth, run_check
 from bucketfmt.cli.commands.writing import LockOption, open_to_write
 from bucketfmt.cli.options import IndexOption, Output, OutputOption, StorageOption, TableArgument
 from bucketfmt.cli.render import print_facts
-from bucketfmt.index.parse_index import format_index
 from bucketfmt.write.metadata.metadata_partitions import MetadataPartitions
 
 __all__ = ["check_partitions", "list_partitions", "pin"]
@@ -39,7 +38,7 @@ def pin(
     is_new = opened.pin_index()
     resolved = opened.resolved_index
     facts = {
-        "index": format_index(resolved.index),
+        "index": resolved.index.text if resolved.index else "unknown",
         "recorded": "now" if is_new else "already",
         "evidence": resolved.evidence,
     }

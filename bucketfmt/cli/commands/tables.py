@@ -27,7 +27,6 @@ from bucketfmt.cli.render import (
     print_table,
 )
 from bucketfmt.cli.wording import in_shell_words
-from bucketfmt.index.parse_index import format_index
 from bucketfmt.index.skew import Skew, measure_skew
 from bucketfmt.resize.advice import TARGET_BYTES, BucketAdvice
 from bucketfmt.table.describe import describe_table
@@ -55,7 +54,8 @@ def describe(
     """Print the type, version, keys, index, size and schema of a table."""
     opened = open_table(table, storage_option, index)
     facts = describe_table(opened)
-    facts["index"] = format_index(opened.index)
+    if opened.index is not None:
+        facts["index"] = opened.index.text
     facts["index known from"] = in_shell_words(facts["index known from"])
     columns = {field.name: str(field.type) for field in opened.schema}
     if output is Output.JSON:
