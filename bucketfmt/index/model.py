@@ -275,6 +275,7 @@ class SimpleBucketIndex(BucketIndex):
 
     @property
     def text(self) -> str:
+        """The index as `parse_index` takes it: `simple:16:id`."""
         fields = f":{','.join(self.hash_fields)}" if self.hash_fields else ""
         return f"simple:{self.num_buckets}{fields}"
 
@@ -331,6 +332,7 @@ class PartitionBucketIndex(BucketIndex):
 
     @property
     def text(self) -> str:
+        """The index as `parse_index` takes it: `partition:4:us,8`."""
         return f"partition:{self.default}:{self.rules}"
 
     def num_buckets_of(self, partition_path: str, limits: Limits = DEFAULT_LIMITS) -> int:
@@ -420,6 +422,7 @@ class ConsistentHashingIndex(BucketIndex):
 
     @property
     def text(self) -> str:
+        """The index as `parse_index` takes it: `consistent:4`."""
         return f"consistent:{self.num_buckets}{':virtual-logs' * self.virtual_logs}"
 
     def num_buckets_of(self, partition_path: str, limits: Limits = DEFAULT_LIMITS) -> int:
@@ -493,6 +496,7 @@ class ExtendibleHashingIndex(BucketIndex):
 
     @property
     def text(self) -> str:
+        """The index as `parse_index` takes it: `extendible:2`."""
         return f"extendible:{self.num_buckets}"
 
     def num_buckets_of(self, partition_path: str, limits: Limits = DEFAULT_LIMITS) -> int:
@@ -572,6 +576,7 @@ class MultiGroupBucketIndex(BucketIndex):
 
     @property
     def text(self) -> str:
+        """The index as `parse_index` takes it: `multigroup:4:125829120`."""
         return f"multigroup:{self.num_buckets}:{self.group_bytes}"
 
     def num_buckets_of(self, partition_path: str, limits: Limits = DEFAULT_LIMITS) -> int:
