@@ -39,10 +39,10 @@ def break_writers(folder: Path) -> None:
 
     put, publish = GroupWriter._put, StartedWrite.publish
 
-    def put_and_fail(self: Any, *arguments: Any) -> Any:
+    def put_and_fail(self: Any, *arguments: Any, **named: Any) -> Any:
         if strikes(folder, "stall"):
             time.sleep(STALL_S)
-        stat = put(self, *arguments)
+        stat = put(self, *arguments, **named)
         if strikes(folder, "raise"):
             raise OSError("a disk that was pulled out")
         if strikes(folder, "kill-executor"):
