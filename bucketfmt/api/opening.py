@@ -16,7 +16,7 @@ from bucketfmt.check.report import CheckReport, Depth
 from bucketfmt.check.salvage import load_config_to_check
 from bucketfmt.index.model import Index
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
-from bucketfmt.location.record_locations import RECORD_INDEX
+from bucketfmt.location.records.record_locations import RECORD_INDEX
 from bucketfmt.progress import ProgressCallback
 from bucketfmt.report.table_report import TableReport
 from bucketfmt.storage.open import open_store

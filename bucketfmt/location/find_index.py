@@ -24,10 +24,10 @@ from bucketfmt.index.resolve import (
     find_declared_index,
 )
 from bucketfmt.limits import Limits
+from bucketfmt.location.file_groups.key_facts import KeyFactsCache
 from bucketfmt.location.hashing_files import find_initial_num_buckets, has_hashing_metadata
-from bucketfmt.location.key_facts import KeyFactsCache
 from bucketfmt.location.layouts import Layouts
-from bucketfmt.location.record_locations import (
+from bucketfmt.location.records.record_locations import (
     RECORD_INDEX,
     RecordLocations,
     load_record_locations,

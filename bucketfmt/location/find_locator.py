@@ -8,10 +8,10 @@ from __future__ import annotations
 from contextlib import suppress
 
 from bucketfmt.errors import IndexUnknownError
+from bucketfmt.location.file_groups.group_locator import GroupLocator
 from bucketfmt.location.find_index import IndexFinder
-from bucketfmt.location.group_locator import GroupLocator
 from bucketfmt.location.locator import BucketLocator, Locator
-from bucketfmt.location.record_locator import RecordLocator
+from bucketfmt.location.records.record_locator import RecordLocator
 from bucketfmt.snapshot.snapshot import Snapshot
 
 __all__ = ["find_locator"]

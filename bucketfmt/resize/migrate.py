@@ -26,7 +26,7 @@ from bucketfmt.format.names.paths import join_path
 from bucketfmt.format.table.table_config import KeyGenerator, TableConfig
 from bucketfmt.index.resolve import check_hash_fields, find_stray_file_group
 from bucketfmt.location.key_encoding import find_key_encoding
-from bucketfmt.location.record_locations import RECORD_INDEX
+from bucketfmt.location.records.record_locations import RECORD_INDEX
 from bucketfmt.location.rule_files import RuleFiles, put_rules
 from bucketfmt.progress import ProgressCallback
 from bucketfmt.resize.bucket_service import BucketService

@@ -16,7 +16,7 @@ from bucketfmt.errors import BucketfmtError, ConflictError, CorruptError, NotFou
 from bucketfmt.format.buckets.rehashes import REWRITTEN_UNTIL
 from bucketfmt.format.timeline.commit_metadata import CommitMetadata
 from bucketfmt.format.timeline.write_operation import WriteOperation
-from bucketfmt.location.record_locations import RECORD_INDEX
+from bucketfmt.location.records.record_locations import RECORD_INDEX
 from bucketfmt.progress import ProgressCallback
 from bucketfmt.resize.execution import Execute, InThreads
 from bucketfmt.resize.plan_rewrite import RewriteStep

@@ -12,8 +12,8 @@ import pytest
 import bucketfmt as bf
 from bucketfmt.format.keys.record_keys import KeyEncoding
 from bucketfmt.format.names.names import find_bucket_id
-from bucketfmt.location.record_locations import RecordLocations
-from bucketfmt.location.record_locator import RecordLocator
+from bucketfmt.location.records.record_locations import RecordLocations
+from bucketfmt.location.records.record_locator import RecordLocator
 from bucketfmt.resize.plan_migrate import find_ring
 from bucketfmt.resize.rewrite_task import RewriteTask
 from bucketfmt.timeline.table_properties import change_properties

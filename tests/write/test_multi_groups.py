@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import bucketfmt as bf
 from bucketfmt.format.table.properties import decode_properties
-from bucketfmt.location.plan_groups import place_new_keys
+from bucketfmt.location.file_groups.plan_groups import place_new_keys
 from bucketfmt.testing.recording_store import RecordingStore
 from tests.write.models import NO_SERVICES, SCHEMA, Model, assert_reads_as, rows
 

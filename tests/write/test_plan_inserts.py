@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from bucketfmt.errors import CorruptError
 from bucketfmt.format.names.names import BaseFileName, LogFileName
-from bucketfmt.location.plan_inserts import InsertSizing, find_small_groups, plan_inserts
+from bucketfmt.location.records.plan_inserts import InsertSizing, find_small_groups, plan_inserts
 from bucketfmt.snapshot.files import DataFile, FileSlice
 from bucketfmt.snapshot.written_files import CommitRecord
 

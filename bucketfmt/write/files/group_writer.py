@@ -24,7 +24,7 @@ from bucketfmt.format.log.virtual_log import PointedFile, VirtualLog, encode_vir
 from bucketfmt.format.names.layout import is_partition_metafile_name
 from bucketfmt.format.names.names import LogFileName
 from bucketfmt.format.timeline.commit_metadata import NULL_COMMIT, WriteStat
-from bucketfmt.location.record_locations import RECORD_INDEX
+from bucketfmt.location.records.record_locations import RECORD_INDEX
 from bucketfmt.rows.columns.conform import conform
 from bucketfmt.rows.columns.meta_columns import COMMIT_TIME, RECORD_KEY
 from bucketfmt.rows.columns.meta_rows import (

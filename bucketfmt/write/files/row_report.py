@@ -17,7 +17,7 @@ from bucketfmt.format.metadata.metadata_records import ColumnStats, decode_metad
 from bucketfmt.format.metadata.metadata_schemas import metadata_schema
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.limits import Limits
-from bucketfmt.location.record_locations import RECORD_INDEX
+from bucketfmt.location.records.record_locations import RECORD_INDEX
 from bucketfmt.metadata_table.definitions import find_indexed_columns, load_index_definitions
 from bucketfmt.rows.row_file import open_row_file
 from bucketfmt.storage.store import Store

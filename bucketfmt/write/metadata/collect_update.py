@@ -31,7 +31,7 @@ from bucketfmt.format.names.paths import check_relative_path, join_path
 from bucketfmt.format.timeline.commit_metadata import CommitMetadata
 from bucketfmt.format.timeline.service_metadata import CleanMetadata
 from bucketfmt.format.timeline.write_operation import WriteOperation
-from bucketfmt.location.record_locations import RECORD_INDEX
+from bucketfmt.location.records.record_locations import RECORD_INDEX
 from bucketfmt.metadata_table.definitions import (
     find_indexed_columns,
     find_secondary_columns,

@@ -67,7 +67,7 @@ from bucketfmt.format.table.table_config import KeyGenerator
 from bucketfmt.format.timeline.plans import ClusteringGroup, ClusteringPlan
 from bucketfmt.index.infer import infer_num_buckets
 from bucketfmt.index.layout import DirectoryBuckets, FixedBuckets, RingBuckets
-from bucketfmt.location.plan_groups import place_new_keys
+from bucketfmt.location.file_groups.plan_groups import place_new_keys
 from bucketfmt.rows.columns.java_text import java_strings
 from tests.spec.formats.values import Json, as_bytes
 

@@ -15,12 +15,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bucketfmt.errors import BucketfmtError, CorruptError, UnsupportedError
+from bucketfmt.location.file_groups.key_facts import KeyFacts, base_file_of
+from bucketfmt.location.file_groups.plan_groups import place_new_keys
 from bucketfmt.location.find_index import IndexFinder
-from bucketfmt.location.key_facts import KeyFacts, base_file_of
 from bucketfmt.location.located import Located, Settled, keys_by_partition
 from bucketfmt.location.locator import BucketLocator, place_slices
-from bucketfmt.location.plan_groups import place_new_keys
-from bucketfmt.location.plan_inserts import InsertSizing
+from bucketfmt.location.records.plan_inserts import InsertSizing
 from bucketfmt.location.routes import GroupRef
 from bucketfmt.process import cached_property
 from bucketfmt.rows.columns.meta_columns import RECORD_KEY

@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 from bucketfmt.errors import CorruptError
 from bucketfmt.format.keys.hashing_kernels import java_string_hashes
 from bucketfmt.location.located import Located, Settled, keys_by_partition
-from bucketfmt.location.plan_inserts import InsertSizing, find_small_groups, plan_inserts
-from bucketfmt.location.record_locations import RecordLocations
+from bucketfmt.location.records.plan_inserts import InsertSizing, find_small_groups, plan_inserts
+from bucketfmt.location.records.record_locations import RecordLocations
 from bucketfmt.location.routes import GroupRef
 from bucketfmt.process import cached_property
 from bucketfmt.snapshot.files import FileSlice

@@ -1,0 +1,1 @@
+"""Several file groups in a bucket: which of them has a key, and which takes a new one."""

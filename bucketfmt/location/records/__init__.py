@@ -1,0 +1,1 @@
+"""Record indexes: which file group has a key, and which takes a new one."""
