@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import typer
 
+from bucketfmt.cli import commands
 from bucketfmt.cli.app import COMMANDS
 from bucketfmt.cli.app import app as bucketfmt_app
 from tests.architecture.test_startup import imported_by
@@ -20,7 +21,7 @@ from tests.cli.conftest import COMMAND
 Golden = Callable[[str, str], Path]
 
 MODULES = sorted({module for module, _ in COMMANDS.values()})
-FOLDER = Path(__file__).parents[2] / "bucketfmt/cli/commands"
+FOLDER = Path(str(commands.__file__)).parent
 
 INTERRUPTING = """
 import os, signal, sys

@@ -7,6 +7,7 @@ import json
 import os
 import re
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from typer.main import get_command
 
@@ -80,11 +81,14 @@ def test_commands_have_their_whole_summaries(site: Path) -> None:
 
 
 def test_pictures_and_downloads_are_there(site: Path) -> None:
+    address = re.search(r"^site_url: (\S+)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
+    assert address is not None
+    top = urlsplit(address[1]).path  # links of the page for 404 begin with it
     found = 0
     for page in site.rglob("*.html"):
         for link in re.findall(r'(?:src|href)="([^"#?]+\.(?:png|svg|xz|html))"', page.read_text()):
             if ":" not in link:
-                assert (page.parent / link).exists() or (site / link.lstrip("/")).exists(), (
+                assert (page.parent / link).exists() or (site / link.removeprefix(top)).exists(), (
                     page,
                     link,
                 )

@@ -43,6 +43,8 @@ EXAMPLE = b"""{
   } ]
 }"""
 
+DEEP = 2_000_000  # deeper than any stack of an interpreter
+
 
 def metadata_files(table: Path) -> list[Path]:
     folder = table / ".hoodie/.bucket_index/consistent_hashing_metadata"
@@ -126,7 +128,11 @@ def test_unknown_properties_and_any_whitespace_are_read() -> None:
         (EXAMPLE, b"[]", "hashing metadata"),
         (EXAMPLE, b"\xff", "hashing metadata"),
         (EXAMPLE, b"{" * 100_000, "hashing metadata"),
-        (b'"seqNo" : 0,', b'"seqNo" : 0, "x" : ' + b"[" * 50_000 + b"]" * 50_000 + b",", "hashing"),
+        (
+            b'"seqNo" : 0,',
+            b'"seqNo" : 0, "x" : ' + b"[" * 2_000_000 + b"]" * 2_000_000 + b",",
+            "hashing",
+        ),
         (b'"version" : 0', b'"version" : 0, "version" : 0', "given twice"),
         (b'"value" : 1073741824', b'"value" : 1, "value" : 1073741824', "given twice"),
         (b'"version" : 0', b'"version" : ' + b"9" * 30, "version"),

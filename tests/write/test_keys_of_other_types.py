@@ -16,7 +16,7 @@ import bucketfmt as bf
 pytestmark = pytest.mark.rotated
 
 MOMENT = dt.datetime(2024, 1, 2, 3, 4, 5, 123000)
-UTC = MOMENT.replace(tzinfo=dt.UTC)
+UTC = MOMENT.replace(tzinfo=dt.timezone.utc)
 
 EQUAL: list[tuple[pa.DataType, Any, pa.Array]] = [
     (pa.timestamp("us"), MOMENT, pa.array([MOMENT], pa.timestamp("ns"))),
