@@ -95,6 +95,9 @@ def test_an_expression_prunes(table: bf.Table) -> None:
     assert scan.to_arrow().column("qty").to_pylist() == [1]
 
 
+# Before 2.0, DuckDB handed comparisons to Arrow, to which NaN is not greater than a number.
+NAN_IS_GREATEST = int(duckdb.__version__.partition(".")[0]) >= 2
+
 QUERIES = [
     ("select qty from trips where id = 'k1'", [(1,)], 2),
     ("select id from trips where qty > 37 order by id", [("k38",), ("k39",)], None),
@@ -103,7 +106,7 @@ QUERIES = [
     ("select id from trips where id in ('k3', 'k4') order by 1", [("k3",), ("k4",)], None),
     ("select sum(qty) from trips where note is null and qty between 1 and 4", [(7,)], None),
     ("select id from trips where day = date '2026-01-20' and qty < 20", [("k19",)], None),
-    ("select count(*) from trips where fare > 30", [(8 + 6,)], None),
+    ("select count(*) from trips where fare > 30", [(8 + 6 * NAN_IS_GREATEST,)], None),
 ]
 
 
