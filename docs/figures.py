@@ -71,7 +71,7 @@ ROOMS = (
         ("commit", "rows", "files", "services", "undo", "metadata", "properties"),
     ),
     Room("table", "scan, lookup, locate, inspect"),
-    Room("location", "which index a table has, and its proof"),
+    Room("location", "which index a table has, and its proof", ("file_groups", "records")),
     Room("metadata_table", "what the metadata table says of files, columns and keys"),
     Room("slices", "the rows of one file slice"),
     Room("snapshot", "which files count at an instant"),
