@@ -135,6 +135,7 @@ class TableMachine(RuleBasedStateMachine):
         self.model.delete_partitions([path] for path in gone)
         self._commit(lambda t: t.delete_partitions(gone), crash)
 
+    @precondition(lambda self: not self.kind.has_several_groups)
     @rule(first=_ROWS, second=_ROWS, is_first_first=st.booleans())
     def write_at_a_time(
         self, first: list[dict[str, Any]], second: list[dict[str, Any]], is_first_first: bool

@@ -79,6 +79,11 @@ class Kind:
         """Whether file ids belong to a directory."""
         return isinstance(self.index, bf.ExtendibleHashingIndex)
 
+    @property
+    def has_several_groups(self) -> bool:
+        """Whether a bucket may have several file groups: other processes cannot write its files."""
+        return isinstance(self.index, bf.MultiGroupBucketIndex)
+
     def __str__(self) -> str:
         name = _NAMES[type(self.index)]
         suffix = "-metadata" if self.metadata else ""
