@@ -6,7 +6,7 @@
 # write, against the installed package. Prints one line for each interpreter. TESTS and LOGS may be given.
 set -eu
 root=$(cd "$(dirname "$0")/../.." && pwd)
-tests=${TESTS:-tests/format tests/rows tests/index tests/table tests/write tests/cli}
+tests=${TESTS:-tests/format tests/rows tests/index tests/table tests/write tests/cli tests/packaging/test_first_minute.py}
 work=$(mktemp -d)
 logs=${LOGS:-$work}
 trap 'rm -rf "$work"' EXIT
