@@ -43,17 +43,14 @@ if TYPE_CHECKING:
         UnsupportedError,
     )
     from bucketfmt.index.common_buckets import CommonBuckets
-    from bucketfmt.index.model import (
-        BloomIndex,
-        ConsistentHashingIndex,
-        ExtendibleHashingIndex,
-        Index,
+    from bucketfmt.index.model import BloomIndex, Index, RecordIndex
+    from bucketfmt.index.numbered_buckets import (
         MultiGroupBucketIndex,
         PartitionBucketIndex,
-        RecordIndex,
         SimpleBucketIndex,
     )
     from bucketfmt.index.parse_index import parse_index
+    from bucketfmt.index.stored_buckets import ConsistentHashingIndex, ExtendibleHashingIndex
     from bucketfmt.limits import Limits
     from bucketfmt.report.table_report import TableReport
     from bucketfmt.resize.advice import BucketAdvice, PartitionAdvice, Recommendation
@@ -184,8 +181,8 @@ _MODULES = {
     "CompactionPreview": "bucketfmt.write.services.plan_compaction",
     "CompactionTask": "bucketfmt.write.services.compaction_task",
     "ConflictError": "bucketfmt.errors",
-    "ConsistentHashingIndex": "bucketfmt.index.model",
-    "ExtendibleHashingIndex": "bucketfmt.index.model",
+    "ConsistentHashingIndex": "bucketfmt.index.stored_buckets",
+    "ExtendibleHashingIndex": "bucketfmt.index.stored_buckets",
     "CorruptError": "bucketfmt.errors",
     "Duration": "bucketfmt.resize.growth",
     "EvenSplit": "bucketfmt.resize.split_merge.split_policies",
@@ -202,10 +199,10 @@ _MODULES = {
     "MiddleSplit": "bucketfmt.resize.split_merge.split_policies",
     "MigratePreview": "bucketfmt.resize.plan_migrate",
     "MigrateResult": "bucketfmt.resize.plan_migrate",
-    "MultiGroupBucketIndex": "bucketfmt.index.model",
+    "MultiGroupBucketIndex": "bucketfmt.index.numbered_buckets",
     "NotFoundError": "bucketfmt.errors",
     "PartitionAdvice": "bucketfmt.resize.advice",
-    "PartitionBucketIndex": "bucketfmt.index.model",
+    "PartitionBucketIndex": "bucketfmt.index.numbered_buckets",
     "PinnedTable": "bucketfmt.table.pinned",
     "ReadTask": "bucketfmt.table.read_tasks",
     "Recommendation": "bucketfmt.resize.advice",
@@ -222,7 +219,7 @@ _MODULES = {
     "ScanPlan": "bucketfmt.table.plan_read",
     "SchemaError": "bucketfmt.errors",
     "Services": "bucketfmt.write.services.plan_services",
-    "SimpleBucketIndex": "bucketfmt.index.model",
+    "SimpleBucketIndex": "bucketfmt.index.numbered_buckets",
     "SplitPolicy": "bucketfmt.resize.split_merge.split_policies",
     "StartedCompaction": "bucketfmt.write.services.compaction",
     "StartedResize": "bucketfmt.resize.split_merge.started_resize",

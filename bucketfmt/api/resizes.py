@@ -19,7 +19,8 @@ from bucketfmt.arguments import (
 )
 from bucketfmt.errors import BucketfmtError, ConflictError
 from bucketfmt.format.keys.record_keys import KeyEncoding
-from bucketfmt.index.model import BucketIndex, SimpleBucketIndex, as_bucket_index
+from bucketfmt.index.model import BucketIndex, as_bucket_index
+from bucketfmt.index.numbered_buckets import SimpleBucketIndex
 from bucketfmt.progress import ProgressCallback
 from bucketfmt.resize.advice import (
     HORIZON_DAYS,

@@ -20,7 +20,7 @@ from bucketfmt.format.keys.record_key_kernels import hash_value_columns
 from bucketfmt.format.keys.record_keys import KeyDialect
 from bucketfmt.format.names.names import find_bucket_id
 from bucketfmt.index.layout import BucketLayout
-from bucketfmt.index.model import SimpleBucketIndex
+from bucketfmt.index.numbered_buckets import SimpleBucketIndex
 
 __all__ = [
     "KEYS_MIN",

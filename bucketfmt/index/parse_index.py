@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from bucketfmt.index.model import (
-    ConsistentHashingIndex,
-    ExtendibleHashingIndex,
-    Index,
+from bucketfmt.index.model import Index
+from bucketfmt.index.numbered_buckets import (
     MultiGroupBucketIndex,
     PartitionBucketIndex,
     SimpleBucketIndex,
 )
+from bucketfmt.index.stored_buckets import ConsistentHashingIndex, ExtendibleHashingIndex
 
 __all__ = ["parse_index"]
 

@@ -25,18 +25,13 @@ from bucketfmt.format.buckets.index_settings import (
 )
 from bucketfmt.format.buckets.partition_rules import PartitionBucketRules
 from bucketfmt.index.layout import BucketLayout
-from bucketfmt.index.model import (
-    BloomIndex,
-    BucketIndex,
-    ConsistentHashingIndex,
-    ExtendibleHashingIndex,
-    Index,
+from bucketfmt.index.model import BloomIndex, BucketIndex, Index, RecordIndex, as_bucket_index
+from bucketfmt.index.numbered_buckets import (
     MultiGroupBucketIndex,
     PartitionBucketIndex,
-    RecordIndex,
     SimpleBucketIndex,
-    as_bucket_index,
 )
+from bucketfmt.index.stored_buckets import ConsistentHashingIndex, ExtendibleHashingIndex
 
 __all__ = [
     "IndexSource",

@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from bucketfmt.errors import CorruptError
-from bucketfmt.index.model import BucketIndex, PartitionBucketIndex
+from bucketfmt.index.model import BucketIndex
+from bucketfmt.index.numbered_buckets import PartitionBucketIndex
 from bucketfmt.limits import Limits
 from bucketfmt.resize.plan_rewrite import RewriteStep, measure_steps
 

@@ -16,7 +16,8 @@ import msgspec
 from bucketfmt.errors import BucketfmtError, ConflictError, UnsupportedError
 from bucketfmt.format.timeline.write_operation import WriteOperation
 from bucketfmt.index.layout import BucketLayout
-from bucketfmt.index.model import BucketIndex, PartitionBucketIndex, as_bucket_index
+from bucketfmt.index.model import BucketIndex, as_bucket_index
+from bucketfmt.index.numbered_buckets import PartitionBucketIndex
 from bucketfmt.location.rule_files import archive_rules, put_rules
 from bucketfmt.progress import ProgressCallback
 from bucketfmt.resize.bucket_service import BucketService

@@ -26,11 +26,20 @@ ENGINES = {
     "SimpleBucketIndex",
 }
 LAYOUTS = {"DirectoryBuckets", "FixedBuckets", "GrowingBuckets", "RingBuckets"}
-ASK_ENGINES = {"index/layout.py", "index/layout_codec.py", "index/model.py", "index/resolve.py"}
+ASK_ENGINES = {
+    "index/layout.py",
+    "index/layout_codec.py",
+    "index/model.py",
+    "index/numbered_buckets.py",
+    "index/resolve.py",
+    "index/stored_buckets.py",
+}
 UNPROVED = {
     "check/partition.py",  # compares keys with what is stated, proved or not
     "check/placement/index_view.py",
     "index/model.py",
+    "index/numbered_buckets.py",
+    "index/stored_buckets.py",
     "location/find_index.py",  # for display
     "location/layouts.py",  # proves it
     "resize/plan_migrate.py",  # plans the layout that rows are moved to

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from bucketfmt.format.keys.hashing import bucket_of_hash, java_list_hash
 from bucketfmt.format.keys.record_keys import KeyDialect
 from bucketfmt.index.infer import infer_num_buckets, infer_simple_index, largest_bucket_id
-from bucketfmt.index.model import SimpleBucketIndex
+from bucketfmt.index.numbered_buckets import SimpleBucketIndex
 
 Samples = list[tuple[int, pa.ChunkedArray]]
 

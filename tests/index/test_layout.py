@@ -21,17 +21,10 @@ from bucketfmt.format.names.names import (
     format_nbcc_file_id,
 )
 from bucketfmt.index.layout import BucketLayout, FixedBuckets, RingBuckets
-from bucketfmt.index.model import (
-    BloomIndex,
-    BucketIndex,
-    ConsistentHashingIndex,
-    Index,
-    PartitionBucketIndex,
-    RecordIndex,
-    SimpleBucketIndex,
-    as_bucket_index,
-)
+from bucketfmt.index.model import BloomIndex, BucketIndex, Index, RecordIndex, as_bucket_index
+from bucketfmt.index.numbered_buckets import PartitionBucketIndex, SimpleBucketIndex
 from bucketfmt.index.resolve import find_declared_index
+from bucketfmt.index.stored_buckets import ConsistentHashingIndex
 
 RULES = "us|eu,3;\\d+,7"
 INDEXES: list[BucketIndex] = [

@@ -10,14 +10,8 @@ from bucketfmt.format.buckets.index_settings import IndexSettings
 from bucketfmt.format.buckets.partition_rules import PartitionBucketRules
 from bucketfmt.format.keys.record_keys import KeyDialect
 from bucketfmt.index.layout import FixedBuckets
-from bucketfmt.index.model import (
-    BloomIndex,
-    ConsistentHashingIndex,
-    Index,
-    PartitionBucketIndex,
-    RecordIndex,
-    SimpleBucketIndex,
-)
+from bucketfmt.index.model import BloomIndex, Index, RecordIndex
+from bucketfmt.index.numbered_buckets import PartitionBucketIndex, SimpleBucketIndex
 from bucketfmt.index.parse_index import parse_index
 from bucketfmt.index.resolve import (
     ResolvedIndex,
@@ -27,6 +21,7 @@ from bucketfmt.index.resolve import (
     find_stray_file_group,
     find_stray_key,
 )
+from bucketfmt.index.stored_buckets import ConsistentHashingIndex
 
 N, TYPE = "hoodie.bucket.index.num.buckets", "hoodie.index.type"
 ENGINE, FIELDS = "hoodie.index.bucket.engine", "hoodie.bucket.index.hash.field"

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from bucketfmt.check.report import CheckReport, Finding
-from bucketfmt.index.model import SimpleBucketIndex
+from bucketfmt.index.numbered_buckets import SimpleBucketIndex
 from bucketfmt.report.contents import ReportContents
 from bucketfmt.resize.advice import PartitionFigures, TableFigures, plan_advice
 from bucketfmt.resize.growth import Growth, SizeAt

@@ -19,7 +19,8 @@ from bucketfmt.format.timeline.plans import (
     SliceInfo,
 )
 from bucketfmt.format.timeline.service_metadata import RestoreMetadata
-from bucketfmt.index.model import ConsistentHashingIndex, PartitionBucketIndex, SimpleBucketIndex
+from bucketfmt.index.numbered_buckets import PartitionBucketIndex, SimpleBucketIndex
+from bucketfmt.index.stored_buckets import ConsistentHashingIndex
 from bucketfmt.testing.memory_store import MemoryStore
 from bucketfmt.timeline.load import load_timeline
 from bucketfmt.timeline.timeline import Instant

@@ -27,7 +27,8 @@ from bucketfmt.format.names.layout import PROPERTIES
 from bucketfmt.format.names.names import find_bucket_id
 from bucketfmt.index.infer import infer_simple_index
 from bucketfmt.index.layout import BucketLayout
-from bucketfmt.index.model import BucketIndex, Index, SimpleBucketIndex, as_bucket_index
+from bucketfmt.index.model import BucketIndex, Index, as_bucket_index
+from bucketfmt.index.numbered_buckets import SimpleBucketIndex
 from bucketfmt.limits import Limits
 from bucketfmt.location.find_index import IndexFinder
 from bucketfmt.location.sample_keys import KeySample, load_key_sample

@@ -22,12 +22,9 @@ from bucketfmt.cli.options import IndexOption, Output, OutputOption, StorageOpti
 from bucketfmt.cli.progress import shown_progress
 from bucketfmt.cli.render import print_table
 from bucketfmt.cli.wording import in_shell_words
-from bucketfmt.index.model import (
-    BucketIndex,
-    ConsistentHashingIndex,
-    PartitionBucketIndex,
-    SimpleBucketIndex,
-)
+from bucketfmt.index.model import BucketIndex
+from bucketfmt.index.numbered_buckets import PartitionBucketIndex, SimpleBucketIndex
+from bucketfmt.index.stored_buckets import ConsistentHashingIndex
 from bucketfmt.resize.growth import Duration
 from bucketfmt.resize.plan_migrate import PARTITIONS_PER_COMMIT
 from bucketfmt.texts import size_text

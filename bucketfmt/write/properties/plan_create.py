@@ -25,7 +25,8 @@ from bucketfmt.format.names.layout import (
 )
 from bucketfmt.format.table.properties import table_checksum
 from bucketfmt.format.table.table_config import METADATA_PARTITIONS, MergeMode, TableConfig
-from bucketfmt.index.model import Index, SimpleBucketIndex, as_bucket_index
+from bucketfmt.index.model import Index, as_bucket_index
+from bucketfmt.index.numbered_buckets import SimpleBucketIndex
 from bucketfmt.rows.avro.avro_schema_json import avro_schema_json
 from bucketfmt.rows.columns.column_paths import find_column
 from bucketfmt.rows.columns.column_types import stored_columns
