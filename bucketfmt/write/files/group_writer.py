@@ -6,47 +6,30 @@ and the data file. Sources: HoodieCreateHandle, HoodieMergeHandle, HoodieAppendH
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
-from functools import reduce
-from itertools import chain
-from typing import NamedTuple
 
 import msgspec
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from bucketfmt.errors import UnsupportedError
-from bucketfmt.format.log.delete_records import DeleteBlock
 from bucketfmt.format.log.virtual_log import PointedFile, VirtualLog, encode_virtual_log
 from bucketfmt.format.names.layout import is_partition_metafile_name
 from bucketfmt.format.names.names import LogFileName
 from bucketfmt.format.timeline.commit_metadata import NULL_COMMIT, WriteStat
-from bucketfmt.location.records.record_locations import RECORD_INDEX
-from bucketfmt.rows.columns.conform import conform
 from bucketfmt.rows.columns.meta_columns import COMMIT_TIME, RECORD_KEY
 from bucketfmt.rows.columns.meta_rows import (
-    add_meta_columns,
-    add_null_meta_columns,
     add_written_columns,
     file_constants,
     merge_schema,
-    meta_schema,
 )
-from bucketfmt.rows.log_writer import DataFormat, encode_log_blocks, make_delete_block
 from bucketfmt.rows.merging.combine import find_standing_rows
 from bucketfmt.rows.merging.log_entries import (
     DeleteRun,
     RowRun,
     Run,
     find_delete_marks,
-    find_merge_columns,
 )
 from bucketfmt.rows.merging.merge import merge_log
-from bucketfmt.rows.merging.merge_rules import MergeRules
-from bucketfmt.rows.merging.over_deletes import OverDeletes
 from bucketfmt.rows.parquet.base_file_writer import encode_base_file
 from bucketfmt.rows.parquet.copying import find_codec_of
 from bucketfmt.rows.parquet.key_footer import KeyFooter
@@ -55,123 +38,26 @@ from bucketfmt.rows.row_file import RowFile
 from bucketfmt.slices.slice_columns import RowSpec
 from bucketfmt.slices.slice_reader import SliceReader
 from bucketfmt.snapshot.files import FileSlice
-from bucketfmt.snapshot.schema import TableSchema
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.write.commit.receipts import RowReport
+from bucketfmt.write.files.appending import Appending
 from bucketfmt.write.files.data_file import announced, put_data_file
+from bucketfmt.write.files.log_contents import LogBuilder, LogContents
 from bucketfmt.write.files.merged_base import encode_merged_base
 from bucketfmt.write.files.plan_write import GroupWrite, Target
 from bucketfmt.write.files.row_report import load_reporter
 from bucketfmt.write.files.table_codec import DEFAULT_CODEC, find_codec
+from bucketfmt.write.files.write_settings import (
+    Deletes,
+    RowNumbering,
+    WriteSettings,
+    WrittenFile,
+)
 from bucketfmt.write.properties.stated_codec import stated_codec
 
-__all__ = ["Deletes", "GroupWriter", "RowNumbering", "WriteSettings", "WrittenFile"]
+__all__ = ["GroupWriter"]
 
 _NO_KEYS = pa.chunked_array([], pa.string())
-
-
-@dataclass(frozen=True)
-class WriteSettings:
-    """What all files of one write have in common.
-
-    Attributes:
-        instant: Its requested time.
-        schema: The table's columns as the write leaves them.
-        avro_schema: The same as Avro JSON, Hudi's columns included.
-        rules: How records merge.
-        combine: Of several rows with one key only the one that stands is written.
-        codec: Of base files and parquet blocks; None: as the table's files have it.
-        log_format: Of data blocks.
-        is_non_blocking: Others may log to the same buckets, so that no slice is rewritten.
-        reports_keys: The metadata table is told keys, which are many.
-        keeps_keys_in_base: Each key that a log has is in the base file below, which tells where
-            the key is.
-    """
-
-    instant: str
-    schema: TableSchema
-    avro_schema: str
-    rules: MergeRules
-    combine: bool = True
-    codec: Codec | None = None
-    log_format: DataFormat = "avro"
-    is_non_blocking: bool = False
-    reports_keys: bool = True
-    keeps_keys_in_base: bool = False
-
-
-@dataclass(frozen=True)
-class Deletes:
-    """Keys to delete, whatever their rows are.
-
-    Attributes:
-        record_keys: Each once.
-        rows: The rows as they are, where deletes are to have their ordering values.
-    """
-
-    record_keys: pa.ChunkedArray = field(repr=False)
-    rows: pa.Table | None = field(repr=False, default=None)
-
-
-class RowNumbering(NamedTuple):
-    """Where the sequence numbers of a file's rows begin: they are distinct within an instant.
-
-    Attributes:
-        task_partition_id: Of the task that writes the file.
-        first_row: How many rows the task has written before.
-    """
-
-    task_partition_id: int
-    first_row: int = 0
-
-
-class WrittenFile(NamedTuple):
-    """A file of one write.
-
-    Attributes:
-        stat: What the commit says of the file.
-        report: What the metadata table is told of its rows; None if there is no metadata table.
-    """
-
-    stat: WriteStat
-    report: RowReport | None
-
-
-class _Log(NamedTuple):
-    """What a write logs to a file group.
-
-    Attributes:
-        rows: The rows, with Hudi's columns.
-        written: Their keys.
-        deletes: The keys to delete; None for none.
-    """
-
-    rows: pa.Table
-    written: pa.ChunkedArray
-    deletes: DeleteBlock | None
-
-    @classmethod
-    def of_all(cls, logs: Sequence[_Log]) -> _Log:
-        """Return at least one log as one."""
-        blocks = [log.deletes for log in logs if log.deletes is not None]
-        return cls(
-            pa.concat_tables([log.rows for log in logs]),
-            pa.chunked_array([chunk for log in logs for chunk in log.written.chunks], pa.string()),
-            reduce(DeleteBlock.joined_with, blocks) if blocks else None,
-        )
-
-    @property
-    def num_deletes(self) -> int:
-        return 0 if self.deletes is None else len(self.deletes)
-
-    @property
-    def is_empty(self) -> bool:
-        return not self.rows.num_rows and not self.num_deletes
-
-    @property
-    def deleted_keys(self) -> pa.ChunkedArray:
-        keys = () if self.deletes is None else self.deletes.record_keys
-        return pa.chunked_array([pa.array([k for k in keys if k is not None], pa.string())])
 
 
 class GroupWriter:
@@ -182,6 +68,8 @@ class GroupWriter:
         self._state = snapshot.state
         self._settings = settings
         self._config = snapshot.state.config
+        self._appending = Appending(snapshot, settings)
+        self._logs = LogBuilder(snapshot, settings)
         self._found_codec: Codec | None = None
         self._reporter = load_reporter(
             self._state.store,
@@ -215,7 +103,7 @@ class GroupWriter:
         """
         given = self._standing(given)
         if plan.target is Target.LOG and isinstance(given, pa.Table):
-            plan = self._over_deletes(plan, given)
+            plan = self._appending.place(plan, given)
         if plan.target is Target.LOG:
             return self._write_log(plan, numbering, given, deletes)
         if plan.file_slice is None:
@@ -248,17 +136,17 @@ class GroupWriter:
         tables = [(own, given) for own, given in parts if isinstance(given, pa.Table)]
         together = pa.concat_tables([given for _, given in tables]) if tables else None
         if together is not None:
-            plan = self._over_deletes(plan, together)
+            plan = self._appending.place(plan, together)
         for own, given in tables:
-            self._over_deletes(own, given)
+            self._appending.place(own, given)
         pointed: list[WrittenFile] = []
-        logs: list[_Log] = []
+        logs: list[LogContents] = []
         names: list[PointedFile] = []
         for own, rows_or_keys in parts:
-            log = self._log(own, numbering, rows_or_keys)
+            log = self._logs.of(own, numbering, rows_or_keys)
             if log.is_empty:
                 continue
-            file = self._put_log(own, self._encode(own, log), log)
+            file = self._put_log(own, self._encoded(own, log), log)
             numbering = RowNumbering(
                 numbering.task_partition_id, numbering.first_row + log.rows.num_rows
             )
@@ -270,7 +158,7 @@ class GroupWriter:
         if not pointed:
             return None, pointed
         virtual = VirtualLog(self._settings.instant, parts[0][0].name.instant, tuple(names))
-        return self._put_log(plan, encode_virtual_log(virtual), _Log.of_all(logs)), pointed
+        return self._put_log(plan, encode_virtual_log(virtual), LogContents.of_all(logs)), pointed
 
     def _standing(self, given: pa.Table | Deletes) -> pa.Table | Deletes:
         """Return rows without those that yield to another row of their key."""
@@ -278,96 +166,6 @@ class GroupWriter:
             return given
         kept = find_standing_rows(given, given.column(RECORD_KEY), self._settings.rules)
         return given if len(kept) == given.num_rows else given.take(pa.array(kept))
-
-    def _over_deletes(self, plan: GroupWrite, given: pa.Table) -> GroupWrite:
-        """Return how to write rows so that readers see those of deleted keys.
-
-        Where a delete in the log would hide an appended row, or the deleted row would come back,
-        the slice is rewritten: a base file keeps no deletes (docs/decisions/0016). So it is where
-        a compaction would leave such a key out of the base file which has to have it.
-        """
-        if plan.group.resize is not None:
-            self._check_copies(plan, plan.group.resize, given)
-            return plan
-        found = self._count_over_deletes(plan.file_slice, given)
-        is_half_compacted = self._is_half_compacted(plan)
-        # Hudi 1.0 fails to read a row over a delete without ordering value.
-        yields = self._config.table_version == 8 or is_half_compacted
-        num_wrong = max(found.num_revived, found.num_unordered if yields else 0)
-        if not self._settings.is_non_blocking:
-            is_compared = is_half_compacted or self._settings.keeps_keys_in_base
-            is_seen = not (found.num_hidden or num_wrong or (is_compared and found.num_rows))
-            return plan if is_seen else plan.rewriting
-        if num_wrong:
-            raise UnsupportedError(
-                f"{num_wrong} rows of keys that were deleted without an ordering value: appended, "
-                "the rows would bring the deleted rows back. Compact the table first, or write "
-                'with concurrency="optimistic"',
-                partition=plan.group.partition_path,
-                bucket=plan.group.bucket_id,
-            )
-        return plan
-
-    def _check_copies(self, plan: GroupWrite, resize: str, given: pa.Table) -> None:
-        """Refuse copies of rows that would not be read once the pending resize is completed.
-
-        The base file below the copies will have what the file groups held when the resize was
-        planned. Nothing can be rewritten before.
-        """
-        before = Snapshot(self._state, as_of=resize)
-        split = {file_slice.file_id for file_slice in plan.stored}
-        keys = pc.unique(given.column(RECORD_KEY))
-
-        def read_base(schema: pa.Schema) -> Iterator[pa.Table]:
-            spec = RowSpec(table=self._settings.schema, output=schema, keys=keys)
-            reader = SliceReader(before, spec, side_by_side=True)
-            for file_slice in before.slices_where(plan.group.partition_path, split.__contains__):
-                yield from reader.read(file_slice, None)
-
-        found = self._count_over_deletes(plan.file_slice, given, read_base)
-        yields = self._config.table_version == 8  # Hudi 1.0 fails to read such a row
-        num_wrong = found.num_hidden + found.num_revived + (found.num_unordered if yields else 0)
-        if num_wrong:
-            raise UnsupportedError(
-                f"{num_wrong} rows of keys that were deleted while the resize of {resize} is "
-                "pending, with lower ordering values than the deletes: once the resize is "
-                "completed, readers would miss the rows. Have the resize executed or rolled back "
-                "first",
-                partition=plan.group.partition_path,
-                bucket=plan.group.bucket_id,
-            )
-
-    def _is_half_compacted(self, plan: GroupWrite) -> bool:
-        """Whether a pending compaction will make a base file of a part of the slice's log.
-
-        A row in that part is then compared with what is appended, although a delete in the
-        other part came in between.
-        """
-        group = (plan.group.partition_path, plan.file_id)
-        pending = self._state.pending_compactions.get(group)
-        base = plan.file_slice.base_file if plan.file_slice else None
-        return pending is not None and (base is None or base.name.instant < pending.requested_time)
-
-    def _count_over_deletes(
-        self,
-        file_slice: FileSlice | None,
-        given: pa.Table,
-        read_base: Callable[[pa.Schema], Iterable[pa.Table]] | None = None,
-    ) -> OverDeletes:
-        settings, rules = self._settings, self._settings.rules
-        is_by_ordering = rules.log_by_ordering and bool(rules.ordering_fields)
-        if file_slice is None or not (is_by_ordering or settings.keeps_keys_in_base):
-            return OverDeletes()
-        if rules.delete_field is None and not any(
-            file.may_hold_deletes for file in file_slice.log_files
-        ):
-            return OverDeletes()
-        marked = np.logical_or(*find_delete_marks(given, rules))
-        rows = given.filter(pa.array(~marked)) if marked.any() else given
-        keys = pc.unique(rows.column(RECORD_KEY))
-        spec = RowSpec(table=settings.schema, output=pa.schema([]), keys=keys)
-        reader = SliceReader(self._snapshot, spec, side_by_side=True)
-        return reader.count_over_deletes(file_slice, rows, read_base)
 
     # -- base files
 
@@ -416,7 +214,7 @@ class GroupWriter:
         else:
             runs.append(RowRun(self._written(numbering, given)))
         if deletes is not None:
-            runs.append(DeleteRun(self._delete_block(plan, deletes.record_keys, deletes.rows)))
+            runs.append(DeleteRun(self._logs.delete_block(plan, deletes)))
         log = merge_log(runs, settings.rules, working, self._state.limits)
         spec = RowSpec(table=settings.schema, output=working)
         reader = SliceReader(self._snapshot, spec, side_by_side=True)
@@ -476,48 +274,14 @@ class GroupWriter:
         given: pa.Table | Deletes,
         others: Deletes | None,
     ) -> WrittenFile | None:
-        log = self._log(plan, numbering, given, others)
-        return None if log.is_empty else self._put_log(plan, self._encode(plan, log), log)
+        log = self._logs.of(plan, numbering, given, others)
+        return None if log.is_empty else self._put_log(plan, self._encoded(plan, log), log)
 
-    def _log(
-        self,
-        plan: GroupWrite,
-        numbering: RowNumbering,
-        given: pa.Table | Deletes,
-        others: Deletes | None = None,
-    ) -> _Log:
-        settings = self._settings
-        deletes: DeleteBlock | None = None
-        rows, written = meta_schema(settings.schema.data).empty_table(), _NO_KEYS
-        if isinstance(given, Deletes):
-            deletes = self._delete_block(plan, given.record_keys, given.rows)
-        else:
-            by_column, by_operation = find_delete_marks(given, settings.rules)
-            marked = by_column | by_operation
-            if marked.any():
-                mask = pa.array(marked)
-                gone = self._without_late(plan.stored, given.filter(mask))
-                deletes = self._delete_block(plan, gone.column(RECORD_KEY), gone)
-                given = given.filter(pc.invert(mask))
-            rows, written = self._logged(plan, numbering, given), given.column(RECORD_KEY)
-        if others is not None:
-            more = self._delete_block(plan, others.record_keys, others.rows)
-            deletes = more if deletes is None else deletes.joined_with(more)
-        return _Log(rows, written, deletes)
+    def _encoded(self, plan: GroupWrite, log: LogContents) -> bytes:
+        is_parquet = self._settings.log_format == "parquet"
+        return self._logs.encode(log, self._new_codec(plan) if is_parquet else DEFAULT_CODEC)
 
-    def _encode(self, plan: GroupWrite, log: _Log) -> bytes:
-        settings = self._settings
-        blocks = encode_log_blocks(
-            log.rows,
-            log.deletes,
-            settings.instant,
-            settings.avro_schema,
-            settings.log_format,
-            self._new_codec(plan) if settings.log_format == "parquet" else DEFAULT_CODEC,
-        )
-        return b"".join(blocks)
-
-    def _put_log(self, plan: GroupWrite, data: bytes, log: _Log) -> WrittenFile:
+    def _put_log(self, plan: GroupWrite, data: bytes, log: LogContents) -> WrittenFile:
         """Put a log file; `log` is what readers find by the file."""
         name, version = _log_name(plan), self._config.table_version
         base_file, log_files = "", [str(name)]
@@ -540,50 +304,6 @@ class GroupWriter:
         if plan.group.resize is not None:  # readers find the keys where they were until then
             written = removed = _NO_KEYS
         return WrittenFile(stat, self._reporter.of_log_file(str(name), log.rows, written, removed))
-
-    def _without_late(self, stored: Sequence[FileSlice], marked: pa.Table) -> pa.Table:
-        """Return the rows marked as deleted, but for those older than the stored row.
-
-        An entry of a delete block keeps no ordering value in version 6, and removes any base row.
-        In other versions readers pass such an entry over, but the record index would lose the key.
-        """
-        rules = self._settings.rules
-        by_ordering = rules.base_by_ordering and bool(rules.ordering_fields)
-        is_indexed = RECORD_INDEX in self._config.metadata_partitions
-        if not stored or not by_ordering or not (rules.legacy or is_indexed):
-            return marked
-        keys = pc.unique(marked.column(RECORD_KEY))
-        working = self._working_schema
-        names = find_merge_columns(rules, working)
-        output = pa.schema([working.field(name) for name in names])
-        log = merge_log([RowRun(conform(marked, output))], rules, output, self._state.limits)
-        spec = RowSpec(table=self._settings.schema, output=output, keys=keys)
-        reader = SliceReader(self._snapshot, spec, side_by_side=True)
-        late: list[pa.Array] = []
-        for rows in chain.from_iterable(reader.read(own, None) for own in stored):
-            stays = np.ones(rows.num_rows, np.bool_)
-            stays[log.find_replacements(rows).gone] = False
-            late += rows.filter(pa.array(stays)).column(RECORD_KEY).chunks
-        older = pc.is_in(marked.column(RECORD_KEY), pa.chunked_array(late, pa.string()))
-        return marked.filter(pc.invert(older))
-
-    def _logged(self, plan: GroupWrite, numbering: RowNumbering, rows: pa.Table) -> pa.Table:
-        keys, data = rows.column(RECORD_KEY), rows.select(self._settings.schema.data.names)
-        if not self._config.populate_meta_fields:
-            return add_null_meta_columns(data)
-        path, instant = plan.group.partition_path, self._settings.instant
-        return add_meta_columns(data, keys, path, plan.file_id, instant, *numbering)
-
-    def _delete_block(
-        self, plan: GroupWrite, record_keys: pa.ChunkedArray, rows: pa.Table | None = None
-    ) -> DeleteBlock:
-        return make_delete_block(
-            record_keys,
-            plan.group.partition_path,
-            rows,
-            self._settings.rules.ordering_fields,
-            self._config.table_version,
-        )
 
     # -- both
 

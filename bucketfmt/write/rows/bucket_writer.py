@@ -37,15 +37,10 @@ from bucketfmt.table.lookup import read_keys_of_slices
 from bucketfmt.table.scan import output_schema
 from bucketfmt.write.commit.non_blocking import Concurrency
 from bucketfmt.write.commit.receipts import PointedReceipt, Receipt, encode_receipt
-from bucketfmt.write.files.group_writer import (
-    Deletes,
-    GroupWriter,
-    RowNumbering,
-    WriteSettings,
-    WrittenFile,
-)
+from bucketfmt.write.files.group_writer import GroupWriter
 from bucketfmt.write.files.plan_write import GroupWrite, Target, plan_group_write
 from bucketfmt.write.files.table_codec import DEFAULT_CODEC
+from bucketfmt.write.files.write_settings import Deletes, RowNumbering, WriteSettings, WrittenFile
 from bucketfmt.write.rows.basis import Basis
 from bucketfmt.write.rows.grouping import GroupedRows, find_targets
 from bucketfmt.write.rows.placing import PlacedRows, place_rows

@@ -19,7 +19,7 @@ from bucketfmt.process import cached_property
 from bucketfmt.table.keys import read_keys
 from bucketfmt.table.pinned import PinnedTable
 from bucketfmt.write.commit.non_blocking import Concurrency
-from bucketfmt.write.files.group_writer import RowNumbering
+from bucketfmt.write.files.write_settings import RowNumbering
 from bucketfmt.write.rows.basis import Basis
 from bucketfmt.write.rows.bucket_writer import BucketWriter, FileFormats
 from bucketfmt.write.rows.gathering import gather_keys, gather_rows

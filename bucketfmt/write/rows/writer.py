@@ -33,8 +33,8 @@ from bucketfmt.table.keys import KeySet
 from bucketfmt.write.commit.non_blocking import Concurrency, check_non_blocking
 from bucketfmt.write.commit.result import CommitResult
 from bucketfmt.write.commit.transactions import Transactions
-from bucketfmt.write.files.group_writer import RowNumbering
 from bucketfmt.write.files.plan_write import GroupWrite
+from bucketfmt.write.files.write_settings import RowNumbering
 from bucketfmt.write.properties.pin_index import is_recorded, pin_index
 from bucketfmt.write.rows.basis import Basis
 from bucketfmt.write.rows.gathering import gather_again, gather_keys, gather_rows
