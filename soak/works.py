@@ -66,7 +66,7 @@ class Kind:
 
     @property
     def keeps_file_ids(self) -> bool:
-        """Whether file ids belong to a ring or a directory."""
+        """Whether a bucket has one file id for ever, so that nothing is overwritten."""
         return self.index.keeps_file_ids
 
     @property

@@ -18,7 +18,11 @@ import numpy as np
 import pyarrow as pa
 
 from bucketfmt.errors import CorruptError, UnsupportedError
-from bucketfmt.format.buckets.extendible_directory import DirectoryBucket, directory_entries
+from bucketfmt.format.buckets.extendible_directory import (
+    DirectoryBucket,
+    directory_entries,
+    overwritten_directory,
+)
 from bucketfmt.format.buckets.ring import HashingNode, find_node_indexes
 from bucketfmt.format.keys.hashing import HASH_VALUE_MASK
 from bucketfmt.format.keys.hashing_kernels import (
@@ -154,6 +158,18 @@ class BucketLayout(ABC):
             KeyEncodingError: a key on which Hudi itself never returns.
         """
         return self.assign_values(hash_value_columns(record_keys, self.hash_fields, self.dialect))
+
+    def overwritten(self, partition_path: str, instant: str) -> BucketLayout:
+        """Return the layout of a partition all of whose file groups an overwrite hides.
+
+        Other file groups than before where the layout states their ids, since a file group that is
+        hidden stays hidden.
+
+        Args:
+            partition_path: The partition.
+            instant: The requested time of the overwrite.
+        """
+        return self
 
     def groups(self, file_ids: Iterable[str]) -> dict[int, list[str]]:
         """Return which of these file groups may hold keys of each bucket, in the order given.
@@ -401,6 +417,10 @@ class DirectoryBuckets(BucketLayout):
     def with_buckets(self, buckets: Sequence[DirectoryBucket]) -> DirectoryBuckets:
         """Return the same hash fields with other buckets."""
         return replace(self, buckets=tuple(buckets))
+
+    def overwritten(self, partition_path: str, instant: str) -> DirectoryBuckets:
+        """Return the same buckets with other file groups. As `BucketLayout.overwritten`."""
+        return self.with_buckets(overwritten_directory(self.buckets, partition_path, instant))
 
     def meet(self, other: BucketLayout) -> BucketLayout | None:
         """Return the buckets of either that no bucket of the other is larger than."""

@@ -115,7 +115,6 @@ class ExtendibleHashingIndex(BucketIndex):
     """
 
     has_directories: ClassVar[bool] = True
-    keeps_file_ids: ClassVar[bool] = True
 
     num_buckets: int
     hash_fields: tuple[str, ...] | None = None

@@ -6,7 +6,7 @@ directory is taken away before its instant is. Source: spec EXT.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
 from bucketfmt.errors import BucketfmtError, CorruptError
@@ -36,7 +36,7 @@ __all__ = [
     "list_directory_files",
     "load_directory",
     "load_directory_file",
-    "put_directory",
+    "put_directories",
     "put_initial_directory",
 ]
 
@@ -90,15 +90,20 @@ def put_initial_directory(store: Store, partition_path: str, num_buckets: int) -
     Raises:
         StorageError: the store failed.
     """
-    return put_directory(store, initial_extendible_metadata(partition_path, num_buckets))
+    return _put_directory(store, initial_extendible_metadata(partition_path, num_buckets))
 
 
-def put_directory(store: Store, metadata: ExtendibleMetadata) -> bool:
-    """Write the directory that an instant gives a partition; return whether there was none.
+def put_directories(directories: Iterable[ExtendibleMetadata], store: Store) -> None:
+    """Write the directories that an instant gives to partitions.
 
     Raises:
         StorageError: the store failed.
     """
+    for metadata in directories:
+        _put_directory(store, metadata)
+
+
+def _put_directory(store: Store, metadata: ExtendibleMetadata) -> bool:
     path = _path(metadata.partition_path, metadata.instant)
     return store.put_if_absent(path, encode_extendible_metadata(metadata))
 

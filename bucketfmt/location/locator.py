@@ -126,8 +126,18 @@ class Locator(Protocol):
     def stored(self, group: GroupRef) -> Sequence[FileSlice]:
         """Return the slices that readers see and that may hold keys of the rows for a group."""
 
-    def new_file_id(self, group: GroupRef, uuid: str, *, is_shared: bool) -> str:
-        """Return the file id of a group that a write begins. As `BucketLayout.new_file_id`."""
+    def new_file_id(
+        self, group: GroupRef, uuid: str, *, is_shared: bool, overwriting: str | None = None
+    ) -> str:
+        """Return the file id of a group that a write begins. As `BucketLayout.new_file_id`.
+
+        Args:
+            group: The group.
+            uuid: A random UUID.
+            is_shared: The same id for every writer.
+            overwriting: The requested time of the write, if the write hides the file groups of the
+                partition.
+        """
 
     def put_metadata(self, partition_paths: Iterable[str]) -> None:
         """Write down what has to be there before the first file of a new partition.
@@ -328,9 +338,13 @@ class BucketLocator:
             self._placed[partition_path] = found
         return found
 
-    def new_file_id(self, group: GroupRef, uuid: str, *, is_shared: bool) -> str:
-        """Return the file id of a new group of a bucket. As `BucketLayout.new_file_id`."""
+    def new_file_id(
+        self, group: GroupRef, uuid: str, *, is_shared: bool, overwriting: str | None = None
+    ) -> str:
+        """Return the file id of a new group of a bucket. As `Locator.new_file_id`."""
         layout = self.routing(group.partition_path)
+        if overwriting is not None:
+            layout = layout.overwritten(group.partition_path, overwriting)
         return layout.new_file_id(group.bucket_id or 0, uuid, is_shared=is_shared)
 
     def put_metadata(self, partition_paths: Iterable[str]) -> None:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from bucketfmt.errors import BucketfmtError, ConflictError, CorruptError, NotFoundError
+from bucketfmt.format.buckets.extendible_metadata import EMPTY_GROUPS
 from bucketfmt.format.buckets.rehashes import REWRITTEN_UNTIL
 from bucketfmt.format.timeline.commit_metadata import CommitMetadata
 from bucketfmt.format.timeline.write_operation import WriteOperation
@@ -237,6 +238,8 @@ class StartedRewrite(StartedWork):
         extra = {**basis.schema_entries, **plan.extra_metadata}
         if (last := timeline.writes.completed.last) is not None:
             extra[REWRITTEN_UNTIL] = last.requested_time
+        if empty := [file_id for step in plan.steps for file_id in step.empty_groups]:
+            extra[EMPTY_GROUPS] = ",".join(empty)
         metadata = CommitMetadata(
             partition_to_write_stats=stats_by_partition(found),
             extra_metadata=extra,

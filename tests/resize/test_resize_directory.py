@@ -296,3 +296,17 @@ def test_plans_keep_the_bounds(depth: int, sizes: list[int], least: int, more: i
             assert group.slices
     kept = {b.file_id_prefix for b in after.buckets} & {b.file_id_prefix for b in metadata.buckets}
     assert len(kept) == before - len(taken)
+
+
+@pytest.mark.rule("EXT-12")
+def test_a_merge_of_an_empty_bucket_is_rolled_back(tmp_path: Path) -> None:
+    table, model = make(tmp_path / "t", number=4), Model()
+    table.upsert(rows([0], 1))
+    model.upsert(rows([0], 1))
+    before = directory_of(table, "us")
+    done = table.resize(max_file_size=LARGE, min_buckets=1)
+    assert done is not None
+    assert done.file_groups_replaced == 2  # a bucket with a row, and an empty one
+    table.rollback(done.instant)
+    assert directory_of(table, "us") == before
+    assert_reads_as(table.uri, model)

@@ -33,6 +33,7 @@ __all__ = [
     "global_depth_of",
     "initial_directory",
     "merge_bucket",
+    "overwritten_directory",
     "split_bucket",
 ]
 
@@ -140,6 +141,24 @@ def initial_directory(partition_path: str, num_buckets: int) -> tuple[DirectoryB
         name = depth.to_bytes(8, "big") + number.to_bytes(8, "big") + path
         buckets.append(DirectoryBucket(number, depth, derive_directory_prefix(name)))
     return tuple(buckets)
+
+
+def overwritten_directory(
+    buckets: Iterable[DirectoryBucket], partition_path: str, instant: str
+) -> tuple[DirectoryBucket, ...]:
+    """Return the same buckets with other file groups, which take the rows of an overwrite.
+
+    Args:
+        buckets: The directory.
+        partition_path: The partition.
+        instant: The requested time of the overwrite, from which the file ids follow.
+    """
+    found = []
+    for bucket in buckets:
+        name = f"{instant}/{partition_path}/{bucket.bucket_id}/{bucket.local_depth}"
+        prefix = derive_directory_prefix(name.encode())
+        found.append(DirectoryBucket(bucket.bucket_id, bucket.local_depth, prefix))
+    return tuple(found)
 
 
 def derive_directory_prefix(name: bytes) -> str:

@@ -19,6 +19,7 @@ from bucketfmt.format.buckets.extendible_directory import (
     directory_entries,
     global_depth_of,
     initial_directory,
+    overwritten_directory,
 )
 from bucketfmt.format.encoding.cursor import Buffer
 from bucketfmt.format.encoding.json_text import (
@@ -30,12 +31,21 @@ from bucketfmt.format.names.instants import INIT_INSTANT
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
 
 __all__ = [
+    "EMPTY_GROUPS",
     "ExtendibleMetadata",
     "choose_extendible_metadata",
     "decode_extendible_metadata",
     "encode_extendible_metadata",
     "initial_extendible_metadata",
+    "overwritten_extendible_metadata",
 ]
+
+EMPTY_GROUPS = "bucketfmt.empty.groups"
+"""The key, in `extraMetadata` of a replacecommit, of those replaced file groups that had no file.
+
+Their ids with commas between. Whoever rolls the commit back tells by the entry that no clean has
+deleted files of these.
+"""
 
 _Int32 = Annotated[int, msgspec.Meta(ge=0, le=0x7FFFFFFF)]
 _Instant = Annotated[str, msgspec.Meta(pattern=r"\A[0-9]{14}([0-9]{3})?\Z")]
@@ -95,6 +105,32 @@ def initial_extendible_metadata(partition_path: str, num_buckets: int) -> Extend
     buckets = initial_directory(partition_path, num_buckets)
     depth = global_depth_of(buckets)
     return ExtendibleMetadata(0, partition_path, INIT_INSTANT, num_buckets, 0, depth, buckets)
+
+
+def overwritten_extendible_metadata(
+    metadata: ExtendibleMetadata, instant: str, *, is_emptied: bool
+) -> ExtendibleMetadata:
+    """Return the metadata of a partition whose file groups an instant hides.
+
+    Rows of an overwrite are divided among the buckets that the partition has, since they are
+    likely to be as many and as skewed as the rows before. A partition that is emptied begins with
+    the initial number of buckets again.
+
+    Args:
+        metadata: In force before.
+        instant: The requested time of the overwrite, or of the drop of the partition.
+        is_emptied: The partition gets no rows.
+    """
+    path, buckets = metadata.partition_path, metadata.buckets
+    if is_emptied:
+        buckets = initial_directory(path, metadata.num_buckets)
+    return msgspec.structs.replace(
+        metadata,
+        instant=instant,
+        seq_no=metadata.seq_no + 1,
+        global_depth=global_depth_of(buckets),
+        buckets=overwritten_directory(buckets, path, instant),
+    )
 
 
 def choose_extendible_metadata(

@@ -267,7 +267,9 @@ class RecordLocator:
         found = self.slice_of(group)
         return () if found is None else (found,)
 
-    def new_file_id(self, group: GroupRef, uuid: str, *, is_shared: bool) -> str:
+    def new_file_id(
+        self, group: GroupRef, uuid: str, *, is_shared: bool, overwriting: str | None = None
+    ) -> str:
         """Return the UUID, with the ending of Hudi's file ids."""
         return uuid + _FILE_ID_ENDING
 

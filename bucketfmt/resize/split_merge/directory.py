@@ -12,10 +12,9 @@ from collections.abc import Sequence
 from functools import partial
 
 from bucketfmt.errors import ConflictError, CorruptError, UnsupportedError
-from bucketfmt.format.buckets.extendible_metadata import ExtendibleMetadata
 from bucketfmt.format.timeline.write_operation import WriteOperation
 from bucketfmt.index.model import as_bucket_index
-from bucketfmt.location.directory_files import load_directory, put_directory
+from bucketfmt.location.directory_files import load_directory, put_directories
 from bucketfmt.progress import ProgressCallback
 from bucketfmt.resize.bucket_service import BucketService
 from bucketfmt.resize.plan_rewrite import RewriteStep
@@ -30,7 +29,6 @@ from bucketfmt.resize.split_merge.plan_directory import (
 from bucketfmt.resize.split_merge.resize_limits import ResizeLimits, ResizePreview
 from bucketfmt.resize.split_merge.split_policies import MiddleSplit
 from bucketfmt.rows.parquet.parquet_chunks import Codec
-from bucketfmt.storage.store import Store
 from bucketfmt.storage.streams import map_in_threads, waiting_count
 from bucketfmt.write.commit.result import CommitResult
 from bucketfmt.write.rows.basis import Basis
@@ -94,11 +92,6 @@ class DirectoryResizer(BucketService):
         )
 
 
-def _put_directories(directories: Sequence[ExtendibleMetadata], store: Store) -> None:
-    for metadata in directories:
-        put_directory(store, metadata)
-
-
 def _plan(
     limits: ResizeLimits, partitions: Sequence[str] | None, instant: str, basis: Basis
 ) -> RewritePlan:
@@ -119,7 +112,7 @@ def _plan(
         steps.append(
             RewriteStep(group.partition_path, group.slices, part, group.new_ids, empty_groups=empty)
         )
-    put = partial(_put_directories, resized_metadata(groups, instant))
+    put = partial(put_directories, resized_metadata(groups, instant))
     return RewritePlan(basis, steps, WriteOperation.CLUSTER, put_index=put)
 
 

@@ -149,7 +149,7 @@ class BucketWriter:
             )
         if operation.overwrites and basis.index.keeps_file_ids:
             raise UnsupportedError(
-                "overwriting where the table's hashing metadata state the file ids of buckets; "
+                "overwriting where rings state the file ids of buckets (consistent hashing); "
                 "delete the rows and insert others"
             )
         file_id = group.file_id or self._new_file_id(group)
@@ -287,7 +287,12 @@ class BucketWriter:
         if group.bucket_id is not None and group.new_number:
             name += f"/{group.new_number}"
         seed = uuid.uuid5(_FILE_IDS, name)
-        return self.locator.new_file_id(group, str(seed), is_shared=self._is_non_blocking)
+        return self.locator.new_file_id(
+            group,
+            str(seed),
+            is_shared=self._is_non_blocking,
+            overwriting=self._instant if self._operation.overwrites else None,
+        )
 
     def _find_target(self, group: GroupRef, file_slice: FileSlice | None) -> Target:
         if group.resize is not None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import get_args
 
 import pyarrow as pa
@@ -25,6 +26,7 @@ from bucketfmt.arguments import (
 from bucketfmt.format.names.instants import State
 from bucketfmt.format.timeline.commit_metadata import CommitMetadata
 from bucketfmt.format.timeline.write_operation import WriteOperation
+from bucketfmt.location.directory_files import put_directories
 from bucketfmt.progress import ProgressCallback
 from bucketfmt.snapshot.written_files import IDEMPOTENCY_KEY
 from bucketfmt.table.pinned import PinnedTable
@@ -36,6 +38,7 @@ from bucketfmt.write.commit.started_work import StartedWork
 from bucketfmt.write.commit.transaction import Transaction
 from bucketfmt.write.rows.basis import Basis
 from bucketfmt.write.rows.bucket_writer import BucketWriter, FileFormats
+from bucketfmt.write.rows.replacement import find_replacement
 from bucketfmt.write.rows.schema_change import GivenColumns, Missing
 from bucketfmt.write.rows.write_task import WriteTask
 from bucketfmt.write.services.compaction import Rewrite
@@ -216,11 +219,13 @@ class StartedWrite(StartedWork):
             state = basis.snapshot.state
             newest = state.timeline.completed.commits.last
             return nothing_done(self._operation, state.config.table_type, newest)
+        given = {receipt.partition_path for receipt in found}
+        hidden = find_replacement(basis, self._operation, given, self._dropped, self.instant)
         metadata = CommitMetadata(
             partition_to_write_stats=by_partition,
-            extra_metadata=self._extra_metadata(),
+            extra_metadata={**self._extra_metadata(), **hidden.extra_metadata},
             operation_type=self._operation.operation_type,
-            partition_to_replace_file_ids=self._replaced({r.partition_path for r in found}),
+            partition_to_replace_file_ids=hidden.file_groups,
         )
         result = self._transaction.publish(
             metadata,
@@ -228,6 +233,7 @@ class StartedWrite(StartedWork):
             options.read_at or basis.snapshot.state.timeline,
             options.idempotency_key,
             may_overlap=is_append and options.read_at is None,
+            put_index=partial(put_directories, hidden.directories) if hidden.directories else None,
         )
         if result.repeated:
             return result
@@ -269,21 +275,6 @@ class StartedWrite(StartedWork):
         if options.idempotency_key is not None:
             extra[IDEMPOTENCY_KEY] = options.idempotency_key
         return extra
-
-    def _replaced(self, given: set[str]) -> dict[str, list[str]]:
-        """Return the file groups a replacement hides; `given` are the partitions of its rows."""
-        snapshot = self._basis.snapshot
-        if self._operation is WriteOperation.INSERT_OVERWRITE_TABLE:
-            paths = set(snapshot.partitions)
-        elif self._operation is WriteOperation.INSERT_OVERWRITE:
-            paths = given
-        else:
-            paths = set(self._dropped)
-        if not paths:
-            return {}
-        known = sorted(paths & set(snapshot.partitions))
-        found = {path: [s.file_id for s in snapshot.slices(path)] for path in known}
-        return {path: file_ids for path, file_ids in found.items() if file_ids}
 
 
 def _timeline_with(timeline: Timeline, result: CommitResult) -> Timeline:

@@ -127,8 +127,8 @@ class TableWriter:
         basis = self._basis(None, snapshot)
         if basis.index.keeps_file_ids:
             raise UnsupportedError(
-                "dropping partitions where the table's hashing metadata state the file ids of "
-                "buckets; delete the rows with a filter"
+                "dropping partitions where rings state the file ids of buckets (consistent "
+                "hashing); delete the rows with a filter"
             )
         unknown = sorted(set(paths) - set(basis.snapshot.partitions))
         if unknown:

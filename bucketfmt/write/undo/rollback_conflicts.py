@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 
 from bucketfmt.errors import ConflictError
+from bucketfmt.format.buckets.extendible_metadata import EMPTY_GROUPS
 from bucketfmt.format.buckets.migrations import MIGRATION
 from bucketfmt.format.names.names import (
     BaseFileName,
@@ -202,10 +203,11 @@ def check_basis_kept(
                     else (stat.file_id, stat.prev_commit) not in kept
                 ):
                     lost = path, known or f"{stat.file_id} of {stat.prev_commit}"
+    empty = set((metadata.extra_metadata.get(EMPTY_GROUPS) or "").split(","))
     for path, file_ids in metadata.partition_to_replace_file_ids.items():
         there = {n.file_id for n in map(find_data_file_name, names(path)) if n is not None}
         for file_id in file_ids:
-            if file_id not in there:
+            if file_id not in there and file_id not in empty:
                 lost = path, file_id
     for operation in compaction.operations if compaction is not None else ():
         path = operation.partition_path or ""
