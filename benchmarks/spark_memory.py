@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 import bucketfmt as bf
-from bucketfmt_spark.joining.bucket_join import plan_join
+from bucketfmt_spark.joining.bucket_join import JoinTerms, plan_join
 from bucketfmt_spark.joining.bucket_rows import read_bucket
 
 _MEMORY_BYTES = 512 << 20
@@ -128,7 +128,7 @@ def _join(folder: Path, rows: int) -> None:
     groups = bf.group_buckets(scan, scan)
     buckets, reader = groups.buckets, scan.task_reader()
     schemas = scan.schema, scan.schema
-    plan = plan_join(*schemas, buckets, "inner", None, None, "pyarrow", _MEMORY_BYTES, "_2")
+    plan = plan_join(*schemas, buckets, JoinTerms("inner", "pyarrow", _MEMORY_BYTES, suffix="_2"))
     with tempfile.TemporaryDirectory() as parts:
         sides = plan.collect(parts)
         for side, tasks in zip(sides, groups.tasks, strict=True):

@@ -18,13 +18,36 @@ from bucketfmt_spark.engine.spark_types import arrow_for_spark
 from bucketfmt_spark.joining.bucket_rows import BucketRows, Budget
 from bucketfmt_spark.joining.matching import Engine, How, Match, match_rows
 
-__all__ = ["BucketJoin", "SideName", "plan_join"]
+__all__ = ["BucketJoin", "JoinTerms", "SideName", "plan_join"]
 
 SideName = Literal["left", "right"]
 
 _BATCH_ROWS = 65_536
 _COST = 3
 """How much memory a join takes, as a multiple of that of its rows: docs/how-to/spark-memory.md."""
+
+
+@dataclass(frozen=True)
+class JoinTerms:
+    """What is asked of a join.
+
+    Attributes:
+        how: The kind of the join.
+        engine: The library that finds matches.
+        memory_bytes: The memory of a task; where it does not suffice, sides are split on disk.
+        on: The common columns to join by; None: the hash fields.
+        columns: The columns of the result; None: all.
+        suffix: Added to the names of columns of the right side that the left side has too.
+        is_case_sensitive: Whether names that differ in case alone are names of two columns.
+    """
+
+    how: How
+    engine: Engine
+    memory_bytes: int
+    on: Sequence[str] | None = None
+    columns: Sequence[str] | None = None
+    suffix: str | None = None
+    is_case_sensitive: bool = True
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,10 +58,8 @@ class BucketJoin:
         left: The columns of the left side.
         right: The columns of the right side.
         keys: The columns that are compared, each with the common type of both sides.
-        how: The kind of the join.
-        engine: The library that finds matches.
         buckets: The buckets of both sides, for splitting sides on disk.
-        memory_bytes: The memory of a task; where it does not suffice, sides are split on disk.
+        terms: What was asked.
         output: The columns of the result: keys, other columns of the left, of the right.
         renamed: The columns of the right side that have another name in the result, by that name.
     """
@@ -46,10 +67,8 @@ class BucketJoin:
     left: pa.Schema
     right: pa.Schema
     keys: pa.Schema
-    how: How
-    engine: Engine
     buckets: bf.CommonBuckets
-    memory_bytes: int
+    terms: JoinTerms
     output: pa.Schema
     renamed: Mapping[str, str]
 
@@ -59,7 +78,7 @@ class BucketJoin:
         Args:
             folder: For files; the caller removes it.
         """
-        budget = Budget(self.memory_bytes // _COST)
+        budget = Budget(self.terms.memory_bytes // _COST)
         return (
             BucketRows(self.left, self.buckets, budget, folder, "left"),
             BucketRows(self.right, self.buckets, budget, folder, "right"),
@@ -77,7 +96,7 @@ class BucketJoin:
 
     def _joined(self, left: pa.Table, right: pa.Table) -> Iterator[pa.RecordBatch]:
         keys = self._keys_of(left), self._keys_of(right)
-        of_left, of_right = match_rows(*keys, self.how, self.engine)
+        of_left, of_right = match_rows(*keys, self.terms.how, self.terms.engine)
         del keys
         for start in range(0, len(of_left), _BATCH_ROWS):
             some = Match(
@@ -103,9 +122,9 @@ class BucketJoin:
                 else:
                     own = self.renamed.get(field.name, field.name)
                     columns.append(right_rows.column(own))
-            elif self.how == "right" and right_rows is not None:
+            elif self.terms.how == "right" and right_rows is not None:
                 columns.append(right_rows.column(field.name))
-            elif self.how == "full" and right_rows is not None:
+            elif self.terms.how == "full" and right_rows is not None:
                 both = [s.column(field.name).cast(field.type) for s in (left_rows, right_rows)]
                 # By the row and not by the value: a key that matched is no other's.
                 columns.append(pc.if_else(pc.is_valid(match.left), *both))
@@ -118,17 +137,7 @@ class BucketJoin:
 
 
 def plan_join(
-    left: pa.Schema,
-    right: pa.Schema,
-    buckets: bf.CommonBuckets,
-    how: How,
-    on: Sequence[str] | None,
-    columns: Sequence[str] | None,
-    engine: Engine,
-    memory_bytes: int,
-    suffix: str | None = None,
-    *,
-    is_case_sensitive: bool = True,
+    left: pa.Schema, right: pa.Schema, buckets: bf.CommonBuckets, terms: JoinTerms
 ) -> BucketJoin:
     """Return the join of the buckets of two sides.
 
@@ -136,22 +145,17 @@ def plan_join(
         left: The columns of the left side.
         right: The columns of the right side.
         buckets: The buckets of both sides.
-        how: The kind of the join.
-        on: The common columns to join by; None: the hash fields.
-        columns: The columns of the result; None: all.
-        engine: The library that finds matches.
-        memory_bytes: The memory of a task.
-        suffix: Added to the names of columns of the right side that the left side has too.
-        is_case_sensitive: Whether names that differ in case alone are names of two columns.
+        terms: What was asked.
 
     Raises:
         SchemaError: a side lacks a key column; both sides have another column of one name, and
-            there is no suffix; or `columns` names an unknown column.
+            there is no suffix; or an unknown column was asked for.
         UnsupportedError: keys of types that cannot be compared.
-        ValueError: `on` leaves out a hash field.
+        ValueError: `terms.on` leaves out a hash field.
     """
+    how, on, columns, suffix = terms.how, terms.on, terms.columns, terms.suffix
     left, right = arrow_for_spark(left), arrow_for_spark(right)
-    resolver = Resolver(left, is_case_sensitive)
+    resolver = Resolver(left, terms.is_case_sensitive)
     on = None if on is None else [resolver.name(name) for name in on]
     names = _key_names(left, right, buckets, on)
     keys = pa.schema([_key_field(name, left.field(name), right.field(name)) for name in names])
@@ -176,7 +180,7 @@ def plan_join(
             raise bf.SchemaError(f"the join has two columns {again}; give another suffix=")
     output = pa.schema(fields)
     if columns is not None:
-        resolver = Resolver(output, is_case_sensitive)
+        resolver = Resolver(output, terms.is_case_sensitive)
         columns = [resolver.name(name) for name in columns]
         unknown = [name for name in columns if name not in output.names]
         if unknown or not columns:
@@ -185,7 +189,7 @@ def plan_join(
                 f"{', '.join(output.names)}"
             )
         output = pa.schema([output.field(name) for name in dict.fromkeys(columns)])
-    return BucketJoin(left, right, keys, how, engine, buckets, memory_bytes, output, renamed)
+    return BucketJoin(left, right, keys, buckets, terms, output, renamed)
 
 
 def _key_names(

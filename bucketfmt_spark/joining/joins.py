@@ -19,7 +19,7 @@ from bucketfmt_spark.engine.executors import check_executors, map_batches, paral
 from bucketfmt_spark.engine.resolver import is_case_sensitive, named_as
 from bucketfmt_spark.engine.spark_types import arrow_of, as_spark_takes_it, spark_schema
 from bucketfmt_spark.engine.tasks import PackedTasks, task_frame
-from bucketfmt_spark.joining.bucket_join import SideName, plan_join
+from bucketfmt_spark.joining.bucket_join import JoinTerms, SideName, plan_join
 from bucketfmt_spark.joining.bucket_rows import read_bucket
 from bucketfmt_spark.joining.bucket_tasks import count_tasks, pack_buckets, unpack_buckets
 from bucketfmt_spark.joining.matching import Engine, How, check_engine
@@ -87,39 +87,18 @@ def join(
     check_engine(engine)
     if how.lower() not in _HOW:
         raise ValueError(f"how is one of {', '.join(dict.fromkeys(_HOW.values()))}, not {how!r}")
-    kind = _HOW[how.lower()]
+    terms = JoinTerms(
+        _HOW[how.lower()], engine, memory_bytes, on, columns, suffix, is_case_sensitive(spark)
+    )
     if is_frame(left) or is_frame(right):
-        return _join_frame(
-            spark,
-            left,
-            right,
-            kind,
-            on,
-            columns,
-            suffix,
-            engine,
-            memory_bytes,
-            storage_options,
-            index,
-        )
+        return _join_frame(spark, left, right, terms, storage_options, index)
     scans = [scan_of(spark, side, storage_options, index) for side in (left, right)]
     groups = bf.group_buckets(*scans)
     buckets = groups.buckets
-    plan = plan_join(
-        scans[0].schema,
-        scans[1].schema,
-        buckets,
-        kind,
-        on,
-        columns,
-        engine,
-        memory_bytes,
-        suffix,
-        is_case_sensitive=is_case_sensitive(spark),
-    )
+    plan = plan_join(scans[0].schema, scans[1].schema, buckets, terms)
     readers = [scan.task_reader() for scan in scans]
     pairs = enumerate(zip(*groups.tasks, strict=True))
-    kept = [bucket for bucket, pair in pairs if _has_rows(kind, *map(bool, pair))]
+    kept = [bucket for bucket, pair in pairs if _has_rows(terms.how, *map(bool, pair))]
 
     def work(headers: list[bytes], *payloads: list[bytes]) -> Iterator[pa.RecordBatch]:
         with tempfile.TemporaryDirectory(prefix="bucketfmt-") as folder:
@@ -140,12 +119,7 @@ def _join_frame(
     spark: SparkSession,
     left: Side | DataFrame,
     right: Side | DataFrame,
-    how: How,
-    on: Sequence[str] | None,
-    columns: Sequence[str] | None,
-    suffix: str | None,
-    engine: Engine,
-    memory_bytes: int,
+    terms: JoinTerms,
     storage_options: Mapping[str, Any] | None,
     index: bf.Index | None,
 ) -> DataFrame:
@@ -162,18 +136,7 @@ def _join_frame(
     buckets.check_rows_tell()
     frame = named_as(frame, scan.schema.names)
     schemas = {of_frame: arrow_of(frame.schema), of_table: scan.schema}
-    plan = plan_join(
-        schemas["left"],
-        schemas["right"],
-        buckets,
-        how,
-        on,
-        columns,
-        engine,
-        memory_bytes,
-        suffix,
-        is_case_sensitive=is_case_sensitive(spark),
-    )
+    plan = plan_join(schemas["left"], schemas["right"], buckets, terms)
     check_executors(spark)
     reader = scan.task_reader()
     packed = PackedTasks.of([[task.payload for _, task in group] for group in groups.tasks[0]])
@@ -190,7 +153,7 @@ def _join_frame(
                 read.add(read_bucket(reader, packed[bucket], read.schema, buckets, bucket))
             yield from plan.rows(left_rows, right_rows)
 
-    every_bucket = _has_rows(how, of_table == "left", of_table == "right")
+    every_bucket = _has_rows(terms.how, of_table == "left", of_table == "right")
     num_tasks = count_tasks(groups, parallelism(spark))
     moved = exchange(frame, buckets, num_tasks, every_bucket=every_bucket)
     return map_batches(moved, run, spark_schema(plan.output))
