@@ -55,9 +55,9 @@ if TYPE_CHECKING:
     from bucketfmt.report.table_report import TableReport
     from bucketfmt.resize.advice import BucketAdvice, PartitionAdvice, Recommendation
     from bucketfmt.resize.growth import Duration
-    from bucketfmt.resize.plan_migrate import MigratePreview, MigrateResult
-    from bucketfmt.resize.plan_rehash import RehashPreview
-    from bucketfmt.resize.plan_rescale import RescalePreview
+    from bucketfmt.resize.migration.plan_migrate import MigratePreview, MigrateResult
+    from bucketfmt.resize.numbered.plan_rehash import RehashPreview
+    from bucketfmt.resize.numbered.plan_rescale import RescalePreview
     from bucketfmt.resize.rewrite import StartedRewrite
     from bucketfmt.resize.rewrite_task import RewriteTask
     from bucketfmt.resize.split_merge.resize_limits import ResizePreview
@@ -197,8 +197,8 @@ _MODULES = {
     "LockTimeoutError": "bucketfmt.errors",
     "MaintainResult": "bucketfmt.write.services.maintenance",
     "MiddleSplit": "bucketfmt.resize.split_merge.split_policies",
-    "MigratePreview": "bucketfmt.resize.plan_migrate",
-    "MigrateResult": "bucketfmt.resize.plan_migrate",
+    "MigratePreview": "bucketfmt.resize.migration.plan_migrate",
+    "MigrateResult": "bucketfmt.resize.migration.plan_migrate",
     "MultiGroupBucketIndex": "bucketfmt.index.numbered_buckets",
     "NotFoundError": "bucketfmt.errors",
     "PartitionAdvice": "bucketfmt.resize.advice",
@@ -207,10 +207,10 @@ _MODULES = {
     "ReadTask": "bucketfmt.table.read_tasks",
     "Recommendation": "bucketfmt.resize.advice",
     "RecordIndex": "bucketfmt.index.model",
-    "RehashPreview": "bucketfmt.resize.plan_rehash",
+    "RehashPreview": "bucketfmt.resize.numbered.plan_rehash",
     "ResizeArguments": "bucketfmt.api.resizes",
     "ResizePreview": "bucketfmt.resize.split_merge.resize_limits",
-    "RescalePreview": "bucketfmt.resize.plan_rescale",
+    "RescalePreview": "bucketfmt.resize.numbered.plan_rescale",
     "RestoreResult": "bucketfmt.write.undo.restore",
     "Retention": "bucketfmt.write.services.plan_clean",
     "RewriteTask": "bucketfmt.resize.rewrite_task",

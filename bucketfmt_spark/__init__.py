@@ -15,10 +15,7 @@ except ModuleNotFoundError as error:
     raise ModuleNotFoundError(message, name=error.name) from None
 
 from bucketfmt_spark.bucket_id import bucket_id
-from bucketfmt_spark.buckets import migrate, rehash, rescale, resize
-from bucketfmt_spark.checks import check
 from bucketfmt_spark.claim import claim
-from bucketfmt_spark.compaction import compact
 from bucketfmt_spark.deleting import delete
 from bucketfmt_spark.engine.executors import ExecutorError, SessionError
 from bucketfmt_spark.engine.failures import typed_errors
@@ -29,7 +26,11 @@ from bucketfmt_spark.lookups import locate, lookup
 from bucketfmt_spark.merging import Delete, Insert, Update, merge
 from bucketfmt_spark.reading import changes, read, read_scan
 from bucketfmt_spark.registering import register
-from bucketfmt_spark.services import (
+from bucketfmt_spark.source.stream_sink import batch_writer
+from bucketfmt_spark.table_services.buckets import migrate, rehash, rescale, resize
+from bucketfmt_spark.table_services.checks import check
+from bucketfmt_spark.table_services.compaction import compact
+from bucketfmt_spark.table_services.services import (
     archive,
     clean,
     create,
@@ -39,7 +40,6 @@ from bucketfmt_spark.services import (
     rollback,
     savepoint,
 )
-from bucketfmt_spark.source.stream_sink import batch_writer
 from bucketfmt_spark.writing import place_rows, write
 
 __all__ = [

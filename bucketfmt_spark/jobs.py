@@ -20,16 +20,16 @@ from pyspark.sql import DataFrame, SparkSession
 
 import bucketfmt as bf
 from bucketfmt_spark.bucket_id import key_fields
-from bucketfmt_spark.buckets import migrate, rehash, rescale, resize
-from bucketfmt_spark.checks import check
-from bucketfmt_spark.compaction import compact
 from bucketfmt_spark.deleting import delete
 from bucketfmt_spark.engine.executors import map_batches
 from bucketfmt_spark.engine.failures import typed_errors
 from bucketfmt_spark.engine.opening import open_table
 from bucketfmt_spark.lookups import lookup
 from bucketfmt_spark.reading import read
-from bucketfmt_spark.services import (
+from bucketfmt_spark.table_services.buckets import migrate, rehash, rescale, resize
+from bucketfmt_spark.table_services.checks import check
+from bucketfmt_spark.table_services.compaction import compact
+from bucketfmt_spark.table_services.services import (
     archive,
     clean,
     create,

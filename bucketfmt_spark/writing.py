@@ -21,7 +21,6 @@ from pyspark.sql import types as st
 
 import bucketfmt as bf
 from bucketfmt_spark.bucket_id import expressed_bucket_id
-from bucketfmt_spark.compaction import rewrite_on_executors
 from bucketfmt_spark.engine.executors import (
     check_executors,
     map_batches,
@@ -35,6 +34,7 @@ from bucketfmt_spark.engine.placement import place
 from bucketfmt_spark.engine.resolver import META_COLUMNS, named_as
 from bucketfmt_spark.engine.spark_types import arrow_of
 from bucketfmt_spark.engine.tasks import task_token
+from bucketfmt_spark.table_services.compaction import rewrite_on_executors
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

@@ -55,7 +55,9 @@ class Step:
 ROOMS = (
     Room("cli", "the commands"),
     Room(
-        "bucketfmt_spark", "the same plans, a task for each bucket", ("source", "joining", "engine")
+        "bucketfmt_spark",
+        "the same plans, a task for each bucket",
+        ("source", "joining", "table_services", "engine"),
     ),
     Room("testing", "what tests of tables need: crashes, faults, a model"),
     Room("api", "open, create, Table: the public way in"),
@@ -66,6 +68,11 @@ ROOMS = (
         ("placement", "contents", "files", "metadata"),
     ),
     Room(
+        "resize",
+        "other buckets for the rows of a table",
+        ("numbered", "split_merge", "migration"),
+    ),
+    Room(
         "write",
         "from rows to a commit",
         ("commit", "rows", "files", "services", "undo", "metadata", "properties"),
@@ -74,9 +81,9 @@ ROOMS = (
     Room("location", "which index a table has, and its proof", ("file_groups", "records")),
     Room("metadata_table", "what the metadata table says of files, columns and keys"),
     Room("slices", "the rows of one file slice"),
-    Room("snapshot", "which files count at an instant"),
+    Room("snapshot", "which files count at an instant", ("data_files",)),
     Room("index", "which bucket holds a key, as values; pure"),
-    Room("timeline", "instants, locks, heartbeats, transitions"),
+    Room("timeline", "instants, locks, heartbeats, transitions", ("locking",)),
     Room("storage", "all I/O: the Store protocol"),
     Room(
         "rows",

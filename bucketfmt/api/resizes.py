@@ -31,17 +31,17 @@ from bucketfmt.resize.advice import (
 )
 from bucketfmt.resize.execution import Execute
 from bucketfmt.resize.growth import Duration, estimate_duration
-from bucketfmt.resize.migrate import Migrator
-from bucketfmt.resize.plan_migrate import (
+from bucketfmt.resize.migration.migrate import Migrator
+from bucketfmt.resize.migration.plan_migrate import (
     PARTITIONS_PER_COMMIT,
     MigratePreview,
     MigrateResult,
     Migration,
 )
-from bucketfmt.resize.plan_rehash import RehashPreview
-from bucketfmt.resize.plan_rescale import RescalePreview
-from bucketfmt.resize.rehash import Rehasher
-from bucketfmt.resize.rescale import Rescaler
+from bucketfmt.resize.numbered.plan_rehash import RehashPreview
+from bucketfmt.resize.numbered.plan_rescale import RescalePreview
+from bucketfmt.resize.numbered.rehash import Rehasher
+from bucketfmt.resize.numbered.rescale import Rescaler
 from bucketfmt.resize.rewrite import StartedRewrite
 from bucketfmt.resize.split_merge.directory import DirectoryResizer
 from bucketfmt.resize.split_merge.resize_limits import ResizeLimits, ResizePreview

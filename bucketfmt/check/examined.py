@@ -36,11 +36,11 @@ from bucketfmt.format.table.internal_schema import InternalSchema
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.limits import Limits
 from bucketfmt.process import cached_property
-from bucketfmt.snapshot.file_slices import group_files
-from bucketfmt.snapshot.files import DataFile
+from bucketfmt.snapshot.data_files.file_slices import group_files
+from bucketfmt.snapshot.data_files.files import DataFile
+from bucketfmt.snapshot.data_files.written_files import CommitRecord
 from bucketfmt.snapshot.listing import listed_file, walk_folders
 from bucketfmt.snapshot.state import TableState
-from bucketfmt.snapshot.written_files import CommitRecord
 from bucketfmt.storage.store import FileInfo, Store
 from bucketfmt.storage.streams import map_in_threads, waiting_count
 from bucketfmt.timeline.history import load_history

@@ -11,7 +11,7 @@ from bucketfmt.format.names.names import BaseFileName
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.rows.merging.merge_rules import find_merge_rules
 from bucketfmt.rows.row_file import ROW_FILE_FORMATS
-from bucketfmt.snapshot.files import FileSlice
+from bucketfmt.snapshot.data_files.files import FileSlice
 
 __all__ = ["find_omissions"]
 

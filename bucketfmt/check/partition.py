@@ -39,7 +39,7 @@ from bucketfmt.check.report import Counted, Event, Finding, NotChecked
 from bucketfmt.errors import BucketfmtError
 from bucketfmt.index.layout import BucketLayout
 from bucketfmt.process import cached_property
-from bucketfmt.snapshot.files import FileSlice
+from bucketfmt.snapshot.data_files.files import FileSlice
 from bucketfmt.timeline.load import load_clustering_plan, load_timeline
 from bucketfmt.timeline.timeline import Instant
 

@@ -12,7 +12,7 @@ from bucketfmt.check.report_text import report_lines, summary
 from bucketfmt.facts import facts_html
 from bucketfmt.format.names.layout import is_metadata_path
 from bucketfmt.format.names.names import FileGroupId, find_data_file_name
-from bucketfmt.snapshot.files import FileSlice
+from bucketfmt.snapshot.data_files.files import FileSlice
 
 __all__ = [
     "CheckReport",

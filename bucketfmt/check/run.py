@@ -40,7 +40,7 @@ from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.limits import Limits
 from bucketfmt.location.find_index import IndexFinder
 from bucketfmt.progress import Progress, ProgressCallback
-from bucketfmt.snapshot.files import FileSlice
+from bucketfmt.snapshot.data_files.files import FileSlice
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.storage.store import Store
 from bucketfmt.storage.streams import merge_streams, reader_count, waiting_count

@@ -23,7 +23,7 @@ from bucketfmt.format.names.paths import join_path
 from bucketfmt.format.table.internal_schema import parse_internal_schema
 from bucketfmt.limits import Limits
 from bucketfmt.rows.avro.avro_schema import arrow_schema, parse_avro_schema
-from bucketfmt.snapshot.written_files import CommitRecord
+from bucketfmt.snapshot.data_files.written_files import CommitRecord
 from bucketfmt.storage.store import FileInfo
 from bucketfmt.storage.streams import map_in_threads, waiting_count
 from bucketfmt.timeline.load import load_clustering_plan, load_instant_content

@@ -21,7 +21,7 @@ from bucketfmt.location.find_index import IndexFinder
 from bucketfmt.location.hashing_files import load_hashing_metadata, put_initial_ring
 from bucketfmt.location.located import LateRoutes, Located, keys_by_partition
 from bucketfmt.location.routes import GroupRef
-from bucketfmt.snapshot.files import FileSlice
+from bucketfmt.snapshot.data_files.files import FileSlice
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.storage.streams import map_in_threads, waiting_count
 

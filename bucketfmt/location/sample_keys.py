@@ -17,7 +17,7 @@ from bucketfmt.index.infer import KEYS_MIN
 from bucketfmt.rows.columns.meta_columns import RECORD_KEY
 from bucketfmt.slices.slice_columns import RowSpec
 from bucketfmt.slices.slice_reader import SliceReader
-from bucketfmt.snapshot.files import FileSlice
+from bucketfmt.snapshot.data_files.files import FileSlice
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.storage.streams import map_in_threads, waiting_count
 

@@ -15,7 +15,7 @@ from bucketfmt.format.metadata.metadata_keys import format_bloom_filter_key
 from bucketfmt.format.metadata.metadata_records import BloomFilterEntry, MetadataRecord
 from bucketfmt.metadata_table.metadata_partition import MetadataPartition
 from bucketfmt.metadata_table.trusted_metadata import TrustedMetadata
-from bucketfmt.snapshot.files import FileSlice
+from bucketfmt.snapshot.data_files.files import FileSlice
 
 __all__ = ["prune_by_bloom_filters"]
 

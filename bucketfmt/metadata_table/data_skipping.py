@@ -24,7 +24,7 @@ from bucketfmt.metadata_table.metadata_partition import MetadataPartition
 from bucketfmt.metadata_table.trusted_metadata import TrustedMetadata
 from bucketfmt.rows.filters import Filter
 from bucketfmt.rows.row_ranges import RowGroupRanges
-from bucketfmt.snapshot.files import DataFile, FileSlice
+from bucketfmt.snapshot.data_files.files import DataFile, FileSlice
 
 __all__ = ["prune_partitions", "prune_slices"]
 

@@ -41,8 +41,8 @@ from bucketfmt.format.metadata.record_location_kernels import (
 from bucketfmt.limits import Limits
 from bucketfmt.metadata_table.merge_records import merge_records
 from bucketfmt.process import cached_property
-from bucketfmt.snapshot.files import DataFile, FileSlice
-from bucketfmt.snapshot.log_files import load_log_file
+from bucketfmt.snapshot.data_files.files import DataFile, FileSlice
+from bucketfmt.snapshot.data_files.log_files import load_log_file
 from bucketfmt.storage.store import Store
 
 __all__ = ["GroupReader"]

@@ -22,8 +22,8 @@ from bucketfmt.limits import Limits
 from bucketfmt.metadata_table.metadata_partition import MetadataPartition
 from bucketfmt.metadata_table.trusted_metadata import TrustedMetadata
 from bucketfmt.process import Mutex, cached_property
-from bucketfmt.snapshot.file_slices import group_files
-from bucketfmt.snapshot.files import DataFile
+from bucketfmt.snapshot.data_files.file_slices import group_files
+from bucketfmt.snapshot.data_files.files import DataFile
 from bucketfmt.snapshot.listing import FileLister, StoreLister
 from bucketfmt.storage.store import Store
 from bucketfmt.timeline.timeline import Timeline

@@ -26,8 +26,12 @@ from bucketfmt.metadata_table.in_step import Step, find_step
 from bucketfmt.metadata_table.metadata_partition import MetadataPartition
 from bucketfmt.metadata_table.valid_instants import ValidInstants, is_initial_instant
 from bucketfmt.process import Mutex, cached_property
-from bucketfmt.snapshot.file_slices import find_file_slices, find_slice_history, group_files
-from bucketfmt.snapshot.files import DataFile, FileSlice
+from bucketfmt.snapshot.data_files.file_slices import (
+    find_file_slices,
+    find_slice_history,
+    group_files,
+)
+from bucketfmt.snapshot.data_files.files import DataFile, FileSlice
 from bucketfmt.snapshot.listing import listed_file
 from bucketfmt.storage.folder_store import FolderStore
 from bucketfmt.storage.store import Store

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from bucketfmt.errors import CorruptError
 from bucketfmt.format.names.instants import parse_instant_time
 from bucketfmt.format.names.names import BaseFileName, FileGroupId
-from bucketfmt.snapshot.written_files import CommitRecord
+from bucketfmt.snapshot.data_files.written_files import CommitRecord
 
 __all__ = ["Duration", "Growth", "SizeAt", "estimate_duration", "measure_growth", "measure_sizes"]
 

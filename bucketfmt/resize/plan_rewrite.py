@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from bucketfmt.format.timeline.write_operation import WriteOperation
 from bucketfmt.index.layout import BucketLayout
-from bucketfmt.snapshot.files import FileSlice
+from bucketfmt.snapshot.data_files.files import FileSlice
 
 __all__ = ["RewriteStep", "check_new_number", "measure_steps", "rescale_operation"]
 

@@ -20,9 +20,9 @@ from bucketfmt.format.timeline.write_operation import WriteOperation
 from bucketfmt.location.records.record_locations import RECORD_INDEX
 from bucketfmt.progress import ProgressCallback
 from bucketfmt.resize.execution import Execute, InThreads
+from bucketfmt.resize.migration.settle_keys import KeySettling
 from bucketfmt.resize.plan_rewrite import RewriteStep
 from bucketfmt.resize.rewrite_task import RewriteTask, encode_step, groups_of
-from bucketfmt.resize.settle_keys import KeySettling
 from bucketfmt.rows.parquet.parquet_chunks import Codec
 from bucketfmt.snapshot.state import TableState
 from bucketfmt.storage.store import Store

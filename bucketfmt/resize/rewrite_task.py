@@ -20,8 +20,8 @@ from bucketfmt.format.names.names import FileGroupId, IoType, MarkerName, parse_
 from bucketfmt.format.timeline.commit_metadata import NULL_COMMIT
 from bucketfmt.index.layout_codec import decode_layout, encode_layout
 from bucketfmt.location.routes import Route
+from bucketfmt.resize.migration.settle_keys import Doubled, KeySettling, SettledRows
 from bucketfmt.resize.plan_rewrite import RewriteStep
-from bucketfmt.resize.settle_keys import Doubled, KeySettling, SettledRows
 from bucketfmt.rows.columns.meta_columns import RECORD_KEY
 from bucketfmt.rows.columns.meta_rows import add_meta_fields
 from bucketfmt.rows.parquet.base_file_writer import encode_base_file

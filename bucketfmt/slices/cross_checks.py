@@ -18,7 +18,7 @@ from bucketfmt.limits import Limits
 from bucketfmt.rows.avro.row_blocks import count_avro_rows
 from bucketfmt.rows.columns.meta_columns import META_COLUMNS, OPERATION
 from bucketfmt.rows.row_file import ROW_FILE_BLOCKS, open_row_block
-from bucketfmt.snapshot.files import FileSlice
+from bucketfmt.snapshot.data_files.files import FileSlice
 from bucketfmt.snapshot.schema import without_meta
 
 __all__ = [

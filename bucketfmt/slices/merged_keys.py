@@ -9,7 +9,7 @@ import pyarrow as pa
 from bucketfmt.rows.columns.meta_columns import RECORD_KEY
 from bucketfmt.slices.slice_columns import RowSpec
 from bucketfmt.slices.slice_reader import SliceReader
-from bucketfmt.snapshot.files import FileSlice
+from bucketfmt.snapshot.data_files.files import FileSlice
 from bucketfmt.snapshot.snapshot import Snapshot
 
 __all__ = ["merged_keys", "merged_rows"]

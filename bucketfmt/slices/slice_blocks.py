@@ -13,11 +13,11 @@ from bucketfmt.errors import BucketfmtError, CorruptError, NotFoundError
 from bucketfmt.format.log.log_block import CorruptSpan, LogBlock
 from bucketfmt.format.log.log_file import select_blocks
 from bucketfmt.format.log.virtual_log import is_virtual_log
-from bucketfmt.snapshot.files import DataFile, FileSlice
-from bucketfmt.snapshot.log_files import load_log_file
+from bucketfmt.snapshot.data_files.files import DataFile, FileSlice
+from bucketfmt.snapshot.data_files.log_files import load_log_file
+from bucketfmt.snapshot.data_files.virtual_logs import load_pointed
 from bucketfmt.snapshot.overtaken import find_what_overtook
 from bucketfmt.snapshot.read_basis import ReadBasis
-from bucketfmt.snapshot.virtual_logs import load_pointed
 from bucketfmt.storage.streams import map_in_order, waiting_count
 from bucketfmt.timeline.load import load_timeline
 

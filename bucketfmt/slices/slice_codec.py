@@ -11,7 +11,7 @@ import msgspec
 from bucketfmt.errors import CorruptError
 from bucketfmt.format.names.names import BaseFileName, find_data_file_name
 from bucketfmt.format.names.paths import join_path
-from bucketfmt.snapshot.files import DataFile, FileSlice, RecordedCounts, WrittenFile
+from bucketfmt.snapshot.data_files.files import DataFile, FileSlice, RecordedCounts, WrittenFile
 
 __all__ = ["decode_slice", "encode_slice"]
 

@@ -27,7 +27,7 @@ from bucketfmt.slices.cross_checks import (
     find_nullability_changes,
 )
 from bucketfmt.slices.evolution import find_renames
-from bucketfmt.snapshot.files import FileSlice
+from bucketfmt.snapshot.data_files.files import FileSlice
 from bucketfmt.snapshot.read_basis import ReadBasis
 from bucketfmt.snapshot.schema import TableSchema
 

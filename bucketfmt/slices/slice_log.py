@@ -24,7 +24,7 @@ from bucketfmt.rows.row_file import ROW_FILE_BLOCKS, open_row_block
 from bucketfmt.slices.cross_checks import check_counts, count_rows
 from bucketfmt.slices.slice_blocks import SliceBlock, load_blocks
 from bucketfmt.slices.slice_columns import RowSpec, SliceColumns, stored_names
-from bucketfmt.snapshot.files import FileSlice
+from bucketfmt.snapshot.data_files.files import FileSlice
 from bucketfmt.snapshot.read_basis import ReadBasis
 
 __all__ = ["SliceLog"]

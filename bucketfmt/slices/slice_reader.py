@@ -25,8 +25,8 @@ from bucketfmt.rows.parquet.parquet_chunks import StoredColumn
 from bucketfmt.rows.row_file import RowFile, check_base_file_format
 from bucketfmt.slices.slice_columns import RowSpec, SliceColumns, stored_names
 from bucketfmt.slices.slice_log import SliceLog
-from bucketfmt.snapshot.base_files import open_base_file
-from bucketfmt.snapshot.files import DataFile, FileSlice
+from bucketfmt.snapshot.data_files.base_files import open_base_file
+from bucketfmt.snapshot.data_files.files import DataFile, FileSlice
 from bucketfmt.snapshot.read_basis import ReadBasis
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.storage.streams import beside

@@ -13,7 +13,7 @@ from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.format.timeline.commit_metadata import CommitMetadata
 from bucketfmt.limits import Limits
 from bucketfmt.process import Mutex
-from bucketfmt.snapshot.written_files import CommitRecord
+from bucketfmt.snapshot.data_files.written_files import CommitRecord
 from bucketfmt.storage.store import Store
 from bucketfmt.storage.streams import map_in_threads, waiting_count
 from bucketfmt.timeline.load import load_commit_metadata

@@ -12,8 +12,8 @@ from typing import Protocol
 from bucketfmt.format.names.layout import METADATA_FOLDER, is_partition_metafile_name
 from bucketfmt.format.names.names import BaseFileName, LogFileName, find_data_file_name
 from bucketfmt.process import Mutex, cached_property
-from bucketfmt.snapshot.file_slices import group_files
-from bucketfmt.snapshot.files import DataFile
+from bucketfmt.snapshot.data_files.file_slices import group_files
+from bucketfmt.snapshot.data_files.files import DataFile
 from bucketfmt.storage.store import FileInfo, Store
 from bucketfmt.storage.streams import map_in_threads, waiting_count
 

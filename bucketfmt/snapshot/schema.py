@@ -18,7 +18,7 @@ from bucketfmt.format.timeline.write_operation import SERVICE_OPERATIONS
 from bucketfmt.limits import Limits
 from bucketfmt.rows.avro.avro_schema import arrow_schema, parse_avro_schema
 from bucketfmt.rows.columns.meta_columns import META_COLUMNS, OPERATION
-from bucketfmt.snapshot.written_files import CommitRecord
+from bucketfmt.snapshot.data_files.written_files import CommitRecord
 
 __all__ = [
     "META_COLUMNS",

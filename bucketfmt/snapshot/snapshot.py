@@ -18,21 +18,21 @@ from bucketfmt.format.names.names import BaseFileName, LogFileName
 from bucketfmt.process import Mutex, cached_property
 from bucketfmt.rows.avro.avro_schema import arrow_schema, parse_avro_schema
 from bucketfmt.rows.columns.meta_columns import OPERATION
-from bucketfmt.snapshot.base_files import open_base_file
-from bucketfmt.snapshot.file_slices import find_file_slices
-from bucketfmt.snapshot.files import DataFile, FileSlice, WrittenFile
-from bucketfmt.snapshot.log_files import load_log_file
-from bucketfmt.snapshot.read_basis import ReadBasis
-from bucketfmt.snapshot.replaced_groups import check_replaced
-from bucketfmt.snapshot.schema import META_COLUMNS, TableSchema, find_stated_schema, without_meta
-from bucketfmt.snapshot.state import TableState
-from bucketfmt.snapshot.virtual_logs import followed
-from bucketfmt.snapshot.written_files import (
+from bucketfmt.snapshot.data_files.base_files import open_base_file
+from bucketfmt.snapshot.data_files.file_slices import find_file_slices
+from bucketfmt.snapshot.data_files.files import DataFile, FileSlice, WrittenFile
+from bucketfmt.snapshot.data_files.log_files import load_log_file
+from bucketfmt.snapshot.data_files.replaced_groups import check_replaced
+from bucketfmt.snapshot.data_files.virtual_logs import followed
+from bucketfmt.snapshot.data_files.written_files import (
     CommitRecord,
     CommittedFile,
     find_written_files,
     group_committed_files,
 )
+from bucketfmt.snapshot.read_basis import ReadBasis
+from bucketfmt.snapshot.schema import META_COLUMNS, TableSchema, find_stated_schema, without_meta
+from bucketfmt.snapshot.state import TableState
 
 __all__ = ["Snapshot"]
 

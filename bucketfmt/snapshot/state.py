@@ -25,11 +25,11 @@ from bucketfmt.format.table.internal_schema import InternalSchema, decode_schema
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.limits import Limits
 from bucketfmt.process import cached_property
+from bucketfmt.snapshot.data_files.written_files import CommitRecord
 from bucketfmt.snapshot.kept_commits import KeptCommits
 from bucketfmt.snapshot.listing import FileLister
 from bucketfmt.snapshot.overtaken import find_completed_since, find_what_overtook
 from bucketfmt.snapshot.schema import find_stating_commit
-from bucketfmt.snapshot.written_files import CommitRecord
 from bucketfmt.storage.store import Store
 from bucketfmt.storage.streams import do_together
 from bucketfmt.timeline.history import load_history

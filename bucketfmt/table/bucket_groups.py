@@ -16,7 +16,7 @@ from bucketfmt.format.table.table_config import KeyGenerator, TableConfig
 from bucketfmt.index.common_buckets import CommonBuckets, HashedColumns, find_common_buckets
 from bucketfmt.index.layout import BucketLayout
 from bucketfmt.location.find_index import IndexFinder
-from bucketfmt.snapshot.files import FileSlice
+from bucketfmt.snapshot.data_files.files import FileSlice
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.table.plan_read import may_hold_a_comma
 from bucketfmt.table.read_tasks import ReadTask

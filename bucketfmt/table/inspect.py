@@ -20,7 +20,7 @@ from bucketfmt.location.hashing_files import load_hashing_metadata
 from bucketfmt.metadata_table.entries import list_entries
 from bucketfmt.metadata_table.metadata_table import load_metadata_table
 from bucketfmt.process import cached_property
-from bucketfmt.snapshot.files import DataFile, FileSlice
+from bucketfmt.snapshot.data_files.files import DataFile, FileSlice
 from bucketfmt.snapshot.snapshot import Snapshot
 
 __all__ = ["Inspect"]

@@ -23,7 +23,7 @@ from bucketfmt.metadata_table.bloom_skipping import prune_by_bloom_filters
 from bucketfmt.metadata_table.metadata_lister import metadata_behind
 from bucketfmt.slices.slice_columns import RowSpec
 from bucketfmt.slices.slice_reader import SliceReader
-from bucketfmt.snapshot.files import FileSlice
+from bucketfmt.snapshot.data_files.files import FileSlice
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.storage.streams import merge_streams, reader_count
 from bucketfmt.table.keys import KeySet, KeysLike, read_keys

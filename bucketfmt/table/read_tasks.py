@@ -15,7 +15,7 @@ from bucketfmt.process import cached_property
 from bucketfmt.slices.slice_codec import decode_slice, encode_slice
 from bucketfmt.slices.slice_columns import RowSpec
 from bucketfmt.slices.slice_reader import SliceReader
-from bucketfmt.snapshot.files import FileSlice
+from bucketfmt.snapshot.data_files.files import FileSlice
 from bucketfmt.snapshot.read_basis import ReadBasis
 from bucketfmt.table.keys import read_keys
 

@@ -32,7 +32,7 @@ from bucketfmt.rows.columns.meta_columns import OPERATION
 from bucketfmt.rows.filters import Filter
 from bucketfmt.slices.slice_columns import RowSpec
 from bucketfmt.slices.slice_reader import SliceReader
-from bucketfmt.snapshot.files import FileSlice
+from bucketfmt.snapshot.data_files.files import FileSlice
 from bucketfmt.snapshot.schema import TableSchema
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.snapshot.state import TableState

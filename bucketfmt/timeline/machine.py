@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from bucketfmt.process import Mutex
-from bucketfmt.timeline.renewal import Renewal, Repeating
+from bucketfmt.timeline.locking.renewal import Renewal, Repeating
 
 __all__ = ["Machine"]
 

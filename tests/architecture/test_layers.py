@@ -164,9 +164,9 @@ DECISIONS = [
     if path.name.startswith("plan_")
     or named(path)
     in {
-        "snapshot/files.py",
-        "snapshot/file_slices.py",
-        "snapshot/written_files.py",
+        "snapshot/data_files/files.py",
+        "snapshot/data_files/file_slices.py",
+        "snapshot/data_files/written_files.py",
         "write/commit/conflicts.py",
         "write/undo/rollback_conflicts.py",
     }

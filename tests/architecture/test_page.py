@@ -60,6 +60,9 @@ def test_figures_show_what_the_text_names() -> None:
 
 def test_figures_show_the_rooms() -> None:
     drawn = runpy.run_path(str(ROOT / "docs/figures.py"))
+    names = {name for room in drawn["ROOMS"] for name in room.name.split(", ")}
+    rooms = {path.parent.name for path in (ROOT / "bucketfmt").glob("*/__init__.py")}
+    assert rooms <= names
     for room in drawn["ROOMS"]:
         first = room.name.partition(",")[0]
         folder = ROOT / first if first == "bucketfmt_spark" else ROOT / "bucketfmt" / first

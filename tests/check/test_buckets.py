@@ -11,7 +11,7 @@ import bucketfmt as bf
 from bucketfmt.check.placement.buckets import find_skew, is_bucket_shaped
 from bucketfmt.check.report import CheckReport
 from bucketfmt.format.names.names import BaseFileName
-from bucketfmt.snapshot.files import DataFile, FileSlice
+from bucketfmt.snapshot.data_files.files import DataFile, FileSlice
 from tests.check.planting import Patient, check_soon, found
 
 pytestmark = pytest.mark.rotated

@@ -23,7 +23,7 @@ from bucketfmt.metadata_table.trusted_metadata import TrustedMetadata
 from bucketfmt.rows.filters import Filter, parse_filter
 from bucketfmt.slices.slice_columns import RowSpec
 from bucketfmt.slices.slice_reader import SliceReader
-from bucketfmt.snapshot.files import FileSlice
+from bucketfmt.snapshot.data_files.files import FileSlice
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.testing.memory_store import MemoryStore
 from bucketfmt.timeline.table_properties import load_config

@@ -31,7 +31,7 @@ from bucketfmt.limits import DEFAULT_LIMITS
 from bucketfmt.metadata_table.group_reader import GroupReader
 from bucketfmt.metadata_table.merge_records import merge_records
 from bucketfmt.metadata_table.metadata_partition import MetadataPartition
-from bucketfmt.snapshot.files import DataFile, FileSlice
+from bucketfmt.snapshot.data_files.files import DataFile, FileSlice
 from bucketfmt.testing.memory_store import MemoryStore
 
 SCHEMA = metadata_schema(9)

@@ -20,9 +20,9 @@ from bucketfmt.errors import UnsupportedError
 from bucketfmt.process import Mutex, cached_property, this_process
 from bucketfmt.storage.local_store import LocalStore
 from bucketfmt.testing.faulty_store import Fault, FaultPlan, FaultyStore
-from bucketfmt.timeline.heartbeat import Heartbeats
-from bucketfmt.timeline.lock import FileSystemBasedLock, InProcessLock, LockProvider
-from bucketfmt.timeline.storage_based_lock import StorageBasedLock
+from bucketfmt.timeline.locking.heartbeat import Heartbeats
+from bucketfmt.timeline.locking.lock import FileSystemBasedLock, InProcessLock, LockProvider
+from bucketfmt.timeline.locking.storage_based_lock import StorageBasedLock
 from tests.write.models import SCHEMA, Model, assert_reads_as, rows
 
 

@@ -16,7 +16,7 @@ import bucketfmt as bf
 from bucketfmt.format.names.names import BaseFileName, LogFileName, find_data_file_name
 from bucketfmt.resize.advice import PartitionFigures, TableFigures, plan_advice
 from bucketfmt.resize.growth import Growth, estimate_duration, measure_growth, measure_sizes
-from bucketfmt.snapshot.written_files import CommitRecord
+from bucketfmt.snapshot.data_files.written_files import CommitRecord
 
 MIB = 1 << 20
 

@@ -14,7 +14,7 @@ from bucketfmt.format.keys.record_keys import KeyEncoding
 from bucketfmt.format.names.names import find_bucket_id
 from bucketfmt.location.records.record_locations import RecordLocations
 from bucketfmt.location.records.record_locator import RecordLocator
-from bucketfmt.resize.plan_migrate import find_ring
+from bucketfmt.resize.migration.plan_migrate import find_ring
 from bucketfmt.resize.rewrite_task import RewriteTask
 from bucketfmt.timeline.table_properties import change_properties
 from bucketfmt.write.services.compaction import Compactor
@@ -249,8 +249,8 @@ def test_a_process_that_dies_while_it_puts_rings(
         return left.pop()(*arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr("bucketfmt.resize.migrate.find_ring", die)
-        patch.setattr("bucketfmt.resize.migrate.change_properties", lambda *_: die())
+        patch.setattr("bucketfmt.resize.migration.migrate.find_ring", die)
+        patch.setattr("bucketfmt.resize.migration.migrate.change_properties", lambda *_: die())
         with pytest.raises(bf.StorageError):
             table.migrate(RING)
     between = bf.open(table.uri)

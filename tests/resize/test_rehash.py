@@ -23,8 +23,8 @@ from bucketfmt.format.buckets.rehashes import (
 from bucketfmt.format.keys.record_keys import dialect_for_table_version
 from bucketfmt.format.names.names import find_bucket_id, format_bucket_file_id, format_nbcc_file_id
 from bucketfmt.index.layout import FixedBuckets
-from bucketfmt.resize.plan_rehash import plan_rehash
-from bucketfmt.snapshot.files import FileSlice
+from bucketfmt.resize.numbered.plan_rehash import plan_rehash
+from bucketfmt.snapshot.data_files.files import FileSlice
 from bucketfmt.write.services.compaction import Compactor
 from tests.write.metadata_records import assert_in_step
 from tests.write.models import SCHEMA, Model, assert_reads_as, made_once, rows

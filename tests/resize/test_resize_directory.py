@@ -24,7 +24,7 @@ from bucketfmt.resize.split_merge.plan_directory import (
     resized_metadata,
 )
 from bucketfmt.resize.split_merge.resize_limits import ResizeLimits
-from bucketfmt.snapshot.files import DataFile, FileSlice
+from bucketfmt.snapshot.data_files.files import DataFile, FileSlice
 from tests.write.metadata_records import assert_in_step
 from tests.write.models import SCHEMA, Model, assert_reads_as, made_once, rows
 

@@ -136,7 +136,7 @@ def other_format(monkeypatch: pytest.MonkeyPatch) -> list[RowsInMemory]:
         opened.append(RowsInMemory(BaseFileReader(source, limits).read()))
         return opened[-1]
 
-    monkeypatch.setattr("bucketfmt.snapshot.base_files.open_row_file", open_other)
+    monkeypatch.setattr("bucketfmt.snapshot.data_files.base_files.open_row_file", open_other)
     return opened
 
 

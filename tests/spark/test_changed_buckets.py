@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 import bucketfmt as bf
 import bucketfmt_spark as bs
-from bucketfmt_spark import buckets
+from bucketfmt_spark.table_services import buckets
 from tests.spark.test_writing import make
 from tests.write.models import Model, assert_reads_as, rows
 

@@ -10,7 +10,7 @@ from bucketfmt.slices.cross_checks import (
     check_file_columns,
     find_nullability_changes,
 )
-from bucketfmt.snapshot.replaced_groups import check_replaced
+from bucketfmt.snapshot.data_files.replaced_groups import check_replaced
 
 OLD = "00000000-8c76-4f72-b6d4-57f8885a1db9-0"
 NEW = "00000000-32ae-4f55-95e9-d8c3c0ac7190-0"

@@ -11,8 +11,12 @@ from hypothesis import strategies as st
 
 from bucketfmt.errors import CorruptError, TruncatedError
 from bucketfmt.format.names.names import find_data_file_name
-from bucketfmt.snapshot.file_slices import find_file_slices, find_slice_history, group_files
-from bucketfmt.snapshot.files import DataFile, FileSlice, WrittenFile
+from bucketfmt.snapshot.data_files.file_slices import (
+    find_file_slices,
+    find_slice_history,
+    group_files,
+)
+from bucketfmt.snapshot.data_files.files import DataFile, FileSlice, WrittenFile
 
 F = "00000001-1ad8-4c4f-84b0-f9f06e6013ae-0"
 G = "00000002-1ad8-4c4f-84b0-f9f06e6013ae-0"

@@ -11,7 +11,7 @@ import pytest
 from bucketfmt.limits import DEFAULT_LIMITS
 from bucketfmt.slices.slice_columns import RowSpec
 from bucketfmt.slices.slice_reader import SliceReader
-from bucketfmt.snapshot.files import DataFile
+from bucketfmt.snapshot.data_files.files import DataFile
 from bucketfmt.snapshot.listing import StoreLister
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.snapshot.state import TableState

@@ -11,12 +11,12 @@ import bucketfmt as bf
 from bucketfmt.errors import UnsafePathError
 from bucketfmt.format.timeline.commit_metadata import CommitMetadata, WriteStat
 from bucketfmt.limits import DEFAULT_LIMITS
-from bucketfmt.snapshot.snapshot import Snapshot
-from bucketfmt.snapshot.written_files import (
+from bucketfmt.snapshot.data_files.written_files import (
     CommitRecord,
     find_written_files,
     group_committed_files,
 )
+from bucketfmt.snapshot.snapshot import Snapshot
 from tests.golden import GOLDEN
 
 F = "00000001-1ad8-4c4f-84b0-f9f06e6013ae-0"

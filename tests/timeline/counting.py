@@ -14,8 +14,8 @@ from typing import Any
 
 from bucketfmt.storage.open import open_store
 from bucketfmt.storage.store import Store
-from bucketfmt.timeline.lock import FileSystemBasedLock, TableLock, Waiting
-from bucketfmt.timeline.storage_based_lock import StorageBasedLock
+from bucketfmt.timeline.locking.lock import FileSystemBasedLock, TableLock, Waiting
+from bucketfmt.timeline.locking.storage_based_lock import StorageBasedLock
 
 COUNTER = "counter"
 WAITING = Waiting(timeout_s=240, longest_pause_s=0.05)

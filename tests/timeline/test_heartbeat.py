@@ -12,7 +12,7 @@ from bucketfmt.storage.store import WRITE_VERBS, FileInfo
 from bucketfmt.testing.faulty_store import Fault, FaultPlan, FaultyStore
 from bucketfmt.testing.memory_store import MemoryStore
 from bucketfmt.testing.simulated_machine import ByHand, SimulatedMachine
-from bucketfmt.timeline.heartbeat import Heartbeats
+from bucketfmt.timeline.locking.heartbeat import Heartbeats
 
 T = "20240101000000000"
 FILE = f".hoodie/.heartbeat/{T}"

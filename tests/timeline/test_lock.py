@@ -16,8 +16,8 @@ from bucketfmt.storage.store import WRITE_VERBS, Store
 from bucketfmt.testing.faulty_store import Fault, FaultPlan, FaultyStore, Killed
 from bucketfmt.testing.memory_store import MemoryStore
 from bucketfmt.testing.recording_store import RecordingStore
-from bucketfmt.timeline.lock import FileSystemBasedLock, InProcessLock, TableLock, Waiting
-from bucketfmt.timeline.storage_based_lock import StorageBasedLock
+from bucketfmt.timeline.locking.lock import FileSystemBasedLock, InProcessLock, TableLock, Waiting
+from bucketfmt.timeline.locking.storage_based_lock import StorageBasedLock
 from tests.timeline.counting import COUNTER, count, count_in_processes
 
 LOCK = ".hoodie/lock"
@@ -135,7 +135,7 @@ def test_threads_exclude_each_other() -> None:
 
 
 def test_tables_have_locks_of_their_own_which_end_with_them() -> None:
-    from bucketfmt.timeline import lock
+    from bucketfmt.timeline.locking import lock
 
     with InProcessLock("a"), InProcessLock("b", NOT_AT_ALL):
         assert {"a", "b"} <= set(lock._mutexes)

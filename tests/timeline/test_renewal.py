@@ -3,7 +3,7 @@ from __future__ import annotations
 import threading
 
 from bucketfmt.errors import StorageError
-from bucketfmt.timeline.renewal import Renewal
+from bucketfmt.timeline.locking.renewal import Renewal
 
 
 def test_it_goes_on_over_failures_until_it_is_told_to_end() -> None:

@@ -16,8 +16,8 @@ from bucketfmt.storage.store import WRITE_VERBS, Store
 from bucketfmt.testing.faulty_store import Fault, FaultPlan, FaultyStore, Killed
 from bucketfmt.testing.memory_store import MemoryStore
 from bucketfmt.testing.simulated_machine import ByHand, SimulatedMachine
-from bucketfmt.timeline.lock import Waiting
-from bucketfmt.timeline.storage_based_lock import StorageBasedLock
+from bucketfmt.timeline.locking.lock import Waiting
+from bucketfmt.timeline.locking.storage_based_lock import StorageBasedLock
 from tests.timeline.counting import COUNTER, count, count_in_processes
 
 pytestmark = pytest.mark.rotated

@@ -27,12 +27,12 @@ from bucketfmt.limits import DEFAULT_LIMITS
 from bucketfmt.metadata_table.definitions import find_indexed_columns, load_index_definitions
 from bucketfmt.metadata_table.metadata_table import load_metadata_table
 from bucketfmt.rows.columns.meta_columns import PARTITION_PATH, RECORD_KEY
-from bucketfmt.snapshot.files import DataFile
+from bucketfmt.snapshot.data_files.files import DataFile
 from bucketfmt.snapshot.listing import StoreLister
 from bucketfmt.timeline.load import load_instant_content
 from bucketfmt.timeline.table_properties import load_config
-from bucketfmt.write.metadata.file_statistics import ColumnStatistics, FileStatistics
-from bucketfmt.write.metadata.statistics_records import partition_stats
+from bucketfmt.write.metadata.records.file_statistics import ColumnStatistics, FileStatistics
+from bucketfmt.write.metadata.records.statistics_records import partition_stats
 
 __all__ = ["assert_in_step", "records_of"]
 

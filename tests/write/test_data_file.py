@@ -11,7 +11,7 @@ from bucketfmt.format.table.properties import decode_properties
 from bucketfmt.format.timeline.commit_metadata import WriteStat
 from bucketfmt.testing.memory_store import MemoryStore
 from bucketfmt.testing.recording_store import RecordingStore
-from bucketfmt.timeline.heartbeat import Heartbeats
+from bucketfmt.timeline.locking.heartbeat import Heartbeats
 from bucketfmt.write.files.data_file import announced, put_data_file
 
 T = "20240101000000000"

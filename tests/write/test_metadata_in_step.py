@@ -25,9 +25,9 @@ from bucketfmt.testing.recording_store import RecordingStore
 from bucketfmt.timeline.load import load_timeline
 from bucketfmt.timeline.table_properties import load_config
 from bucketfmt.write.metadata import metadata_services
-from bucketfmt.write.metadata.file_statistics import ColumnStatistics, FileStatistics
 from bucketfmt.write.metadata.initialise import KEPT_PARTITIONS
-from bucketfmt.write.metadata.statistics_records import (
+from bucketfmt.write.metadata.records.file_statistics import ColumnStatistics, FileStatistics
+from bucketfmt.write.metadata.records.statistics_records import (
     ColumnValues,
     column_stats,
     partition_stats,

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bucketfmt.format.names.instants import State
-from bucketfmt.snapshot.written_files import CommitRecord
+from bucketfmt.snapshot.data_files.written_files import CommitRecord
 from bucketfmt.timeline.timeline import Instant, Timeline
 from bucketfmt.write.services.plan_archive import (
     ArchiveBasis,

@@ -26,8 +26,8 @@ from bucketfmt.format.timeline.service_metadata import (
     SavepointPartitionMetadata,
 )
 from bucketfmt.limits import DEFAULT_LIMITS
-from bucketfmt.snapshot.file_slices import TimelineView, find_slice_history
-from bucketfmt.snapshot.files import DataFile
+from bucketfmt.snapshot.data_files.file_slices import TimelineView, find_slice_history
+from bucketfmt.snapshot.data_files.files import DataFile
 from bucketfmt.timeline.timeline import Instant, Timeline
 from bucketfmt.write.services.plan_clean import (
     CleanBasis,

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from bucketfmt.errors import CorruptError
 from bucketfmt.format.names.names import BaseFileName, LogFileName
 from bucketfmt.location.records.plan_inserts import InsertSizing, find_small_groups, plan_inserts
-from bucketfmt.snapshot.files import DataFile, FileSlice
-from bucketfmt.snapshot.written_files import CommitRecord
+from bucketfmt.snapshot.data_files.files import DataFile, FileSlice
+from bucketfmt.snapshot.data_files.written_files import CommitRecord
 
 SIZING = InsertSizing(small_file_limit=100, max_file_size=120, record_size_estimate=10)
 

@@ -18,7 +18,7 @@ from bucketfmt.format.timeline.service_metadata import (
     SavepointMetadata,
     SavepointPartitionMetadata,
 )
-from bucketfmt.snapshot.files import DataFile, FileSlice
+from bucketfmt.snapshot.data_files.files import DataFile, FileSlice
 from bucketfmt.timeline.timeline import Instant, Timeline
 from bucketfmt.write.undo.plan_restore import RestoreBasis, find_restorable, plan_restore
 from bucketfmt.write.undo.plan_savepoint import (

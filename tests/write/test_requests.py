@@ -20,7 +20,7 @@ from bucketfmt.limits import DEFAULT_LIMITS
 from bucketfmt.storage import streams
 from bucketfmt.testing.memory_store import MemoryStore
 from bucketfmt.timeline.clock import InstantClock
-from bucketfmt.timeline.heartbeat import Heartbeats
+from bucketfmt.timeline.locking.heartbeat import Heartbeats
 from bucketfmt.timeline.table_properties import load_config
 from bucketfmt.write.commit.locked_table import EarlyHeartbeat
 from tests.write.models import SCHEMA, rows

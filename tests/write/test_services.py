@@ -16,7 +16,7 @@ from bucketfmt.errors import StorageError
 from bucketfmt.format.names.instants import State
 from bucketfmt.format.names.names import BaseFileName, LogFileName
 from bucketfmt.format.timeline.service_metadata import CleanMetadata
-from bucketfmt.snapshot.written_files import CommitRecord
+from bucketfmt.snapshot.data_files.written_files import CommitRecord
 from bucketfmt.testing.recording_store import RecordingStore
 from bucketfmt.timeline.timeline import Instant, Timeline
 from bucketfmt.timeline.transitions import put_requested

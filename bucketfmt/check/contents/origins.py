@@ -19,7 +19,7 @@ from bucketfmt.format.log.delete_records import DeleteBlock
 from bucketfmt.format.names.names import parse_base_file_name
 from bucketfmt.rows.columns.meta_columns import FILE_NAME, PARTITION_PATH
 from bucketfmt.rows.row_file import RowFile
-from bucketfmt.snapshot.files import DataFile
+from bucketfmt.snapshot.data_files.files import DataFile
 
 __all__ = ["find_displaced_base_file", "find_displaced_deletes", "find_displaced_rows"]
 

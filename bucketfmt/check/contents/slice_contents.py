@@ -48,10 +48,10 @@ from bucketfmt.slices.cross_checks import (
     count_rows,
     find_nullability_changes,
 )
-from bucketfmt.snapshot.base_files import open_base_file
-from bucketfmt.snapshot.files import DataFile, FileSlice
+from bucketfmt.snapshot.data_files.base_files import open_base_file
+from bucketfmt.snapshot.data_files.files import DataFile, FileSlice
+from bucketfmt.snapshot.data_files.virtual_logs import load_pointed
 from bucketfmt.snapshot.snapshot import Snapshot
-from bucketfmt.snapshot.virtual_logs import load_pointed
 
 __all__ = ["SliceExaminer"]
 

@@ -14,8 +14,8 @@ from typing import Literal
 from bucketfmt.check.report import Finding, NotChecked
 from bucketfmt.format.names.names import BaseFileName, LogFileName
 from bucketfmt.format.timeline.write_operation import WriteOperation
-from bucketfmt.snapshot.files import DataFile, FileSlice
-from bucketfmt.snapshot.written_files import CommitRecord
+from bucketfmt.snapshot.data_files.files import DataFile, FileSlice
+from bucketfmt.snapshot.data_files.written_files import CommitRecord
 from bucketfmt.timeline.timeline import Timeline
 
 __all__ = [

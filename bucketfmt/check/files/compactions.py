@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from bucketfmt.check.examined import ExaminedState, event_of_instant
 from bucketfmt.check.report import Event, Finding
 from bucketfmt.errors import BucketfmtError
-from bucketfmt.snapshot.committed_logs import find_missing_files, find_never_committed
+from bucketfmt.snapshot.data_files.committed_logs import find_missing_files, find_never_committed
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.timeline.load import load_compaction_plan
 from bucketfmt.timeline.timeline import Instant

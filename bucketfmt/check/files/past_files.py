@@ -24,8 +24,8 @@ from bucketfmt.format.timeline.service_metadata import (
     RestoreMetadata,
     RollbackMetadata,
 )
-from bucketfmt.snapshot.files import DataFile, FileSlice
-from bucketfmt.snapshot.written_files import CommitRecord
+from bucketfmt.snapshot.data_files.files import DataFile, FileSlice
+from bucketfmt.snapshot.data_files.written_files import CommitRecord
 from bucketfmt.storage.streams import map_in_threads, waiting_count
 from bucketfmt.timeline.history import load_archived_instants
 from bucketfmt.timeline.load import load_instant_content, load_requested_content

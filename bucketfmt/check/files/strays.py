@@ -11,7 +11,7 @@ from bucketfmt.check.report import Finding
 from bucketfmt.format.names.layout import is_hashing_marker_name, is_partition_metafile_name
 from bucketfmt.format.names.names import LogFileName
 from bucketfmt.format.names.paths import join_path
-from bucketfmt.snapshot.files import DataFile, FileSlice
+from bucketfmt.snapshot.data_files.files import DataFile, FileSlice
 from bucketfmt.storage.store import EntryFault, FileInfo
 
 __all__ = ["find_faulty_entries", "find_foreign_files", "find_log_files_in_cow"]

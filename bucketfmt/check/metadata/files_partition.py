@@ -13,7 +13,7 @@ from bucketfmt.check.report import Finding
 from bucketfmt.format.metadata.metadata_records import FileEntry
 from bucketfmt.format.names.names import BaseFileName
 from bucketfmt.format.names.paths import join_path
-from bucketfmt.snapshot.files import DataFile, FileSlice
+from bucketfmt.snapshot.data_files.files import DataFile, FileSlice
 
 __all__ = ["PartitionFilesView", "find_file_differences", "find_partition_differences"]
 

@@ -31,7 +31,7 @@ from bucketfmt.metadata_table.definitions import find_secondary_columns, load_in
 from bucketfmt.metadata_table.in_step import Step
 from bucketfmt.metadata_table.metadata_partition import MetadataPartition
 from bucketfmt.metadata_table.metadata_table import MetadataTable, load_metadata_table
-from bucketfmt.snapshot.files import FileSlice
+from bucketfmt.snapshot.data_files.files import FileSlice
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.storage.streams import reader_count
 from bucketfmt.write.services.pending_cleans import load_doomed

@@ -24,7 +24,7 @@ from bucketfmt.format.metadata.metadata_records import MetadataRecord, RecordLoc
 from bucketfmt.format.names.names import FileGroupId
 from bucketfmt.metadata_table.metadata_partition import MetadataPartition
 from bucketfmt.slices.merged_keys import merged_keys
-from bucketfmt.snapshot.files import FileSlice
+from bucketfmt.snapshot.data_files.files import FileSlice
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.storage.streams import map_in_threads
 

@@ -27,7 +27,7 @@ from bucketfmt.metadata_table.group_reader import GroupReader
 from bucketfmt.metadata_table.metadata_partition import MetadataPartition
 from bucketfmt.rows.columns.meta_columns import RECORD_KEY
 from bucketfmt.slices.merged_keys import merged_rows
-from bucketfmt.snapshot.files import FileSlice
+from bucketfmt.snapshot.data_files.files import FileSlice
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.storage.streams import map_in_threads
 

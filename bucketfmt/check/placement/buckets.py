@@ -13,7 +13,7 @@ from bucketfmt.check.files.committed_files import WriteLedger
 from bucketfmt.check.report import Finding
 from bucketfmt.format.names.names import find_bucket_id
 from bucketfmt.index.skew import measure_skew
-from bucketfmt.snapshot.files import FileSlice
+from bucketfmt.snapshot.data_files.files import FileSlice
 
 __all__ = [
     "DuplicateGroups",

@@ -19,7 +19,7 @@ from bucketfmt.format.names.instants import INIT_INSTANT
 from bucketfmt.format.names.layout import parse_hashing_metadata_name
 from bucketfmt.format.names.names import format_consistent_file_id
 from bucketfmt.location.directory_files import list_directory_files, load_directory_file
-from bucketfmt.snapshot.files import FileSlice
+from bucketfmt.snapshot.data_files.files import FileSlice
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.storage.store import FileInfo
 

@@ -16,8 +16,8 @@ from bucketfmt.errors import BucketfmtError
 from bucketfmt.index.layout import BucketLayout
 from bucketfmt.rows.columns.meta_columns import RECORD_KEY
 from bucketfmt.slices.merged_keys import merged_keys
-from bucketfmt.snapshot.base_files import open_base_file
-from bucketfmt.snapshot.files import FileSlice
+from bucketfmt.snapshot.data_files.base_files import open_base_file
+from bucketfmt.snapshot.data_files.files import FileSlice
 from bucketfmt.snapshot.snapshot import Snapshot
 
 __all__ = ["find_group_key_faults"]

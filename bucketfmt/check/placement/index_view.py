@@ -32,7 +32,7 @@ from bucketfmt.index.numbered_buckets import SimpleBucketIndex
 from bucketfmt.limits import Limits
 from bucketfmt.location.find_index import IndexFinder
 from bucketfmt.location.sample_keys import KeySample, load_key_sample
-from bucketfmt.snapshot.files import FileSlice
+from bucketfmt.snapshot.data_files.files import FileSlice
 from bucketfmt.snapshot.snapshot import Snapshot
 
 __all__ = ["IndexView", "compare_with_keys", "infer_buckets", "load_index_view"]

@@ -20,7 +20,7 @@ from bucketfmt.format.keys.record_key_kernels import hash_value_columns
 from bucketfmt.format.keys.record_keys import KeyDialect, hudi_never_returns
 from bucketfmt.format.table.table_config import KeyGenerator, TableConfig
 from bucketfmt.index.layout import BucketLayout
-from bucketfmt.snapshot.files import FileSlice
+from bucketfmt.snapshot.data_files.files import FileSlice
 
 __all__ = [
     "KeyTally",

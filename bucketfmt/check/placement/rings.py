@@ -24,7 +24,7 @@ from bucketfmt.location.hashing_files import (
     list_hashing_files,
     read_hashing_file,
 )
-from bucketfmt.snapshot.files import FileSlice
+from bucketfmt.snapshot.data_files.files import FileSlice
 from bucketfmt.storage.store import FileInfo
 
 __all__ = ["Ring", "find_lost_ring", "find_off_ring_groups", "find_ring_faults", "load_ring"]

@@ -28,7 +28,7 @@ from bucketfmt.rows.columns.column_paths import find_column
 from bucketfmt.rows.columns.java_text import java_strings
 from bucketfmt.rows.columns.meta_columns import RECORD_KEY
 from bucketfmt.slices.merged_keys import merged_keys, merged_rows
-from bucketfmt.snapshot.files import FileSlice
+from bucketfmt.snapshot.data_files.files import FileSlice
 from bucketfmt.snapshot.snapshot import Snapshot
 
 __all__ = ["SecondLook"]

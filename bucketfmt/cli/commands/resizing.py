@@ -26,7 +26,7 @@ from bucketfmt.index.model import BucketIndex
 from bucketfmt.index.numbered_buckets import PartitionBucketIndex, SimpleBucketIndex
 from bucketfmt.index.stored_buckets import ConsistentHashingIndex
 from bucketfmt.resize.growth import Duration
-from bucketfmt.resize.plan_migrate import PARTITIONS_PER_COMMIT
+from bucketfmt.resize.migration.plan_migrate import PARTITIONS_PER_COMMIT
 from bucketfmt.texts import size_text
 
 __all__ = ["migrate", "rehash", "rescale", "resize"]

@@ -24,8 +24,8 @@ from bucketfmt.location.records.plan_inserts import InsertSizing
 from bucketfmt.location.routes import GroupRef
 from bucketfmt.process import cached_property
 from bucketfmt.rows.columns.meta_columns import RECORD_KEY
-from bucketfmt.snapshot.base_files import open_base_file
-from bucketfmt.snapshot.files import FileSlice
+from bucketfmt.snapshot.data_files.base_files import open_base_file
+from bucketfmt.snapshot.data_files.files import FileSlice
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.storage.streams import map_in_threads, waiting_count
 

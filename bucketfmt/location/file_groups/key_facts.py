@@ -15,8 +15,8 @@ from bucketfmt.limits import Limits
 from bucketfmt.process import Mutex
 from bucketfmt.rows.recorded_keys import RecordedKeys
 from bucketfmt.rows.row_file import RowFile
-from bucketfmt.snapshot.base_files import open_base_file
-from bucketfmt.snapshot.files import DataFile, FileSlice
+from bucketfmt.snapshot.data_files.base_files import open_base_file
+from bucketfmt.snapshot.data_files.files import DataFile, FileSlice
 from bucketfmt.storage.store import Store
 
 __all__ = ["KeyFacts", "KeyFactsCache", "base_file_of"]

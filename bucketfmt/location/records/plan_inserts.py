@@ -13,8 +13,8 @@ import numpy as np
 
 from bucketfmt.errors import CorruptError
 from bucketfmt.format.names.names import BaseFileName
-from bucketfmt.snapshot.files import FileSlice
-from bucketfmt.snapshot.written_files import CommitRecord
+from bucketfmt.snapshot.data_files.files import FileSlice
+from bucketfmt.snapshot.data_files.written_files import CommitRecord
 
 __all__ = ["InsertSizing", "find_small_groups", "plan_inserts"]
 

@@ -20,7 +20,7 @@ from bucketfmt.location.records.plan_inserts import InsertSizing, find_small_gro
 from bucketfmt.location.records.record_locations import RecordLocations
 from bucketfmt.location.routes import GroupRef
 from bucketfmt.process import cached_property
-from bucketfmt.snapshot.files import FileSlice
+from bucketfmt.snapshot.data_files.files import FileSlice
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.timeline.load import load_pending_clusterings
 

@@ -23,7 +23,7 @@ from bucketfmt.format.buckets.extendible_directory import (
 from bucketfmt.format.buckets.extendible_metadata import ExtendibleMetadata
 from bucketfmt.format.names.names import format_consistent_file_id
 from bucketfmt.resize.split_merge.resize_limits import ResizeLimits, ResizePreview
-from bucketfmt.snapshot.files import FileSlice
+from bucketfmt.snapshot.data_files.files import FileSlice
 
 __all__ = [
     "DirectoryGroup",

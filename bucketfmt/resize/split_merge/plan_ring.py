@@ -23,7 +23,7 @@ from bucketfmt.format.timeline.plans import (
     SliceInfo,
 )
 from bucketfmt.resize.split_merge.resize_limits import ResizeLimits, ResizePreview
-from bucketfmt.snapshot.files import FileSlice
+from bucketfmt.snapshot.data_files.files import FileSlice
 
 __all__ = [
     "SORT_COLUMNS",

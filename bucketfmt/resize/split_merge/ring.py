@@ -47,8 +47,8 @@ from bucketfmt.resize.split_merge.started_resize import (
 )
 from bucketfmt.rows.parquet.parquet_chunks import Codec
 from bucketfmt.slices.merged_keys import merged_keys
-from bucketfmt.snapshot.committed_logs import without_uncommitted_logs
-from bucketfmt.snapshot.files import FileSlice
+from bucketfmt.snapshot.data_files.committed_logs import without_uncommitted_logs
+from bucketfmt.snapshot.data_files.files import FileSlice
 from bucketfmt.snapshot.state import TableState
 from bucketfmt.storage.streams import map_in_threads, waiting_count
 from bucketfmt.timeline.load import load_clustering_plan, load_pending_clusterings

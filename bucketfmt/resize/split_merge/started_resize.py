@@ -29,7 +29,7 @@ from bucketfmt.resize.plan_rewrite import RewriteStep
 from bucketfmt.resize.rewrite_task import RewriteTask, encode_step, groups_of
 from bucketfmt.resize.split_merge.plan_ring import SORT_COLUMNS
 from bucketfmt.rows.parquet.parquet_chunks import Codec
-from bucketfmt.snapshot.files import FileSlice
+from bucketfmt.snapshot.data_files.files import FileSlice
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.snapshot.state import TableState
 from bucketfmt.storage.store import Store

@@ -11,8 +11,8 @@ from bucketfmt.format.names.instants import State
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.format.timeline.commit_metadata import CommitMetadata
 from bucketfmt.limits import Limits
+from bucketfmt.snapshot.data_files.written_files import IDEMPOTENCY_KEY
 from bucketfmt.snapshot.kept_commits import KeptCommits
-from bucketfmt.snapshot.written_files import IDEMPOTENCY_KEY
 from bucketfmt.storage.store import Store
 from bucketfmt.timeline.history import list_archive_files, load_archive_file
 from bucketfmt.timeline.load import load_commit_metadata

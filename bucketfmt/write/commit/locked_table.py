@@ -20,9 +20,9 @@ from bucketfmt.storage.folder_store import FolderStore
 from bucketfmt.storage.store import Store
 from bucketfmt.storage.streams import beside
 from bucketfmt.timeline.clock import InstantClock, known_times
-from bucketfmt.timeline.heartbeat import Heartbeat, Heartbeats
 from bucketfmt.timeline.load import load_timeline
-from bucketfmt.timeline.lock import LockProvider, TableLock
+from bucketfmt.timeline.locking.heartbeat import Heartbeat, Heartbeats
+from bucketfmt.timeline.locking.lock import LockProvider, TableLock
 from bucketfmt.timeline.machine import Machine
 from bucketfmt.timeline.table_properties import load_config
 from bucketfmt.timeline.timeline import Instant, Timeline

@@ -16,16 +16,16 @@ from bucketfmt.process import this_process
 from bucketfmt.snapshot.kept_commits import KeptCommits
 from bucketfmt.storage.store import Store
 from bucketfmt.timeline.clock import InstantClock
-from bucketfmt.timeline.heartbeat import Heartbeats
-from bucketfmt.timeline.lock import (
+from bucketfmt.timeline.locking.heartbeat import Heartbeats
+from bucketfmt.timeline.locking.lock import (
     FileSystemBasedLock,
     InProcessLock,
     LockProvider,
     TableLock,
     Waiting,
 )
+from bucketfmt.timeline.locking.storage_based_lock import ReleasedLease, StorageBasedLock
 from bucketfmt.timeline.machine import Machine
-from bucketfmt.timeline.storage_based_lock import ReleasedLease, StorageBasedLock
 from bucketfmt.write.commit.non_blocking import Concurrency
 from bucketfmt.write.commit.transactions import Transactions
 from bucketfmt.write.metadata.keeper import MetadataKeeper, MetadataPolicy

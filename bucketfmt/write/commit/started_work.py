@@ -18,7 +18,7 @@ from bucketfmt.format.names.names import MarkerName
 from bucketfmt.format.timeline.commit_metadata import CommitMetadata, WriteStat
 from bucketfmt.process import this_process
 from bucketfmt.storage.streams import do_together
-from bucketfmt.timeline.heartbeat import Heartbeat
+from bucketfmt.timeline.locking.heartbeat import Heartbeat
 from bucketfmt.timeline.markers import delete_announced_files, delete_markers
 from bucketfmt.timeline.timeline import Instant
 from bucketfmt.write.commit.locked_table import LockedTable, WritableTable

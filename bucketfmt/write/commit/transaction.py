@@ -31,9 +31,9 @@ from bucketfmt.format.timeline.commit_metadata import CommitMetadata, WriteStat
 from bucketfmt.snapshot.overtaken import find_what_may_be_archived
 from bucketfmt.storage.store import Store
 from bucketfmt.storage.streams import beside
-from bucketfmt.timeline.heartbeat import Heartbeat
 from bucketfmt.timeline.history import load_history
 from bucketfmt.timeline.load import load_timeline
+from bucketfmt.timeline.locking.heartbeat import Heartbeat
 from bucketfmt.timeline.markers import delete_announced_files, delete_markers
 from bucketfmt.timeline.timeline import Instant, Timeline
 from bucketfmt.write.commit.concurrent_operations import load_concurrent_operations

@@ -20,8 +20,8 @@ from bucketfmt.snapshot.state import TableState
 from bucketfmt.storage.store import Store
 from bucketfmt.storage.streams import beside
 from bucketfmt.timeline.clock import InstantClock
-from bucketfmt.timeline.heartbeat import Heartbeat, Heartbeats
-from bucketfmt.timeline.lock import LockProvider
+from bucketfmt.timeline.locking.heartbeat import Heartbeat, Heartbeats
+from bucketfmt.timeline.locking.lock import LockProvider
 from bucketfmt.timeline.machine import Machine
 from bucketfmt.timeline.table_properties import load_config
 from bucketfmt.timeline.timeline import Instant, Timeline

@@ -17,7 +17,7 @@ from bucketfmt.rows.merging.log_entries import find_delete_marks
 from bucketfmt.rows.merging.over_deletes import OverDeletes
 from bucketfmt.slices.slice_columns import RowSpec
 from bucketfmt.slices.slice_reader import SliceReader
-from bucketfmt.snapshot.files import FileSlice
+from bucketfmt.snapshot.data_files.files import FileSlice
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.write.files.plan_write import GroupWrite
 from bucketfmt.write.files.write_settings import WriteSettings

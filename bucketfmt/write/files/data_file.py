@@ -20,7 +20,7 @@ from bucketfmt.format.table.properties import PartitionMetadata, encode_partitio
 from bucketfmt.format.timeline.commit_metadata import WriteStat
 from bucketfmt.storage.store import Store
 from bucketfmt.storage.streams import beside
-from bucketfmt.timeline.heartbeat import check_beating, is_kept_up
+from bucketfmt.timeline.locking.heartbeat import check_beating, is_kept_up
 from bucketfmt.timeline.markers import put_marker
 
 __all__ = ["announced", "put_data_file"]

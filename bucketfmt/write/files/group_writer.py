@@ -37,7 +37,7 @@ from bucketfmt.rows.parquet.parquet_chunks import Codec
 from bucketfmt.rows.row_file import RowFile
 from bucketfmt.slices.slice_columns import RowSpec
 from bucketfmt.slices.slice_reader import SliceReader
-from bucketfmt.snapshot.files import FileSlice
+from bucketfmt.snapshot.data_files.files import FileSlice
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.write.commit.receipts import RowReport
 from bucketfmt.write.files.appending import Appending

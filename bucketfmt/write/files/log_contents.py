@@ -30,7 +30,7 @@ from bucketfmt.rows.merging.merge import merge_log
 from bucketfmt.rows.parquet.parquet_chunks import Codec
 from bucketfmt.slices.slice_columns import RowSpec
 from bucketfmt.slices.slice_reader import SliceReader
-from bucketfmt.snapshot.files import FileSlice
+from bucketfmt.snapshot.data_files.files import FileSlice
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.write.files.plan_write import GroupWrite
 from bucketfmt.write.files.write_settings import Deletes, RowNumbering, WriteSettings

@@ -23,7 +23,7 @@ from bucketfmt.rows.parquet.key_footer import KeyFooter
 from bucketfmt.rows.parquet.parquet_chunks import Codec
 from bucketfmt.rows.row_file import RowFile
 from bucketfmt.slices.slice_reader import BasePiece
-from bucketfmt.snapshot.files import DataFile
+from bucketfmt.snapshot.data_files.files import DataFile
 
 __all__ = ["MergedBase", "encode_merged_base"]
 

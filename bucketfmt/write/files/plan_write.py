@@ -20,7 +20,7 @@ from bucketfmt.format.names.names import (
 )
 from bucketfmt.format.names.paths import join_path
 from bucketfmt.location.routes import GroupRef
-from bucketfmt.snapshot.files import DataFile, FileSlice
+from bucketfmt.snapshot.data_files.files import DataFile, FileSlice
 
 __all__ = ["GroupWrite", "Target", "plan_group_write"]
 

@@ -22,7 +22,7 @@ from bucketfmt.metadata_table.definitions import find_indexed_columns, load_inde
 from bucketfmt.rows.row_file import open_row_file
 from bucketfmt.storage.store import Store
 from bucketfmt.write.commit.receipts import RowReport
-from bucketfmt.write.metadata.file_statistics import ColumnStatistics
+from bucketfmt.write.metadata.records.file_statistics import ColumnStatistics
 
 __all__ = ["RowReporter", "decode_reported_keys", "decode_reported_stats", "load_reporter"]
 

@@ -41,32 +41,32 @@ from bucketfmt.metadata_table.metadata_table import MetadataTable, load_metadata
 from bucketfmt.process import cached_property
 from bucketfmt.rows.avro.avro_schema import arrow_schema, parse_avro_schema
 from bucketfmt.rows.columns.meta_rows import meta_schema
-from bucketfmt.snapshot.file_slices import TimelineView, find_file_slices
-from bucketfmt.snapshot.files import DataFile, FileSlice
+from bucketfmt.snapshot.data_files.file_slices import TimelineView, find_file_slices
+from bucketfmt.snapshot.data_files.files import DataFile, FileSlice
+from bucketfmt.snapshot.data_files.written_files import CommitRecord
 from bucketfmt.snapshot.listing import StoreLister
 from bucketfmt.snapshot.schema import TableSchema, find_stated_schema
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.snapshot.state import TableState
-from bucketfmt.snapshot.written_files import CommitRecord
 from bucketfmt.storage.streams import map_in_threads, waiting_count
 from bucketfmt.timeline.clock import known_times
 from bucketfmt.timeline.load import load_pending_compactions, load_replaced_file_groups
 from bucketfmt.timeline.timeline import Instant, Timeline
 from bucketfmt.write.commit.locked_table import LockedTable, PendingChange
 from bucketfmt.write.files.row_report import decode_reported_stats
-from bucketfmt.write.metadata.file_bloom_filter import read_bloom_filter
-from bucketfmt.write.metadata.file_statistics import ColumnStatistics, FileStatistics
-from bucketfmt.write.metadata.plan_files import plan_files
-from bucketfmt.write.metadata.record_index_update import (
+from bucketfmt.write.metadata.records.file_bloom_filter import read_bloom_filter
+from bucketfmt.write.metadata.records.file_statistics import ColumnStatistics, FileStatistics
+from bucketfmt.write.metadata.records.plan_files import plan_files
+from bucketfmt.write.metadata.records.record_index_update import (
     RecordIndexReader,
     instant_milliseconds,
     plan_record_index,
 )
-from bucketfmt.write.metadata.secondary_index import (
+from bucketfmt.write.metadata.records.secondary_index import (
     plan_secondary_index,
     read_secondary_keys,
 )
-from bucketfmt.write.metadata.statistics_records import (
+from bucketfmt.write.metadata.records.statistics_records import (
     deleted_column_stats,
     deleted_partition_stats,
     empty_column_stats,

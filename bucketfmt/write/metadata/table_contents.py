@@ -32,26 +32,26 @@ from bucketfmt.metadata_table.definitions import (
     load_index_definitions,
 )
 from bucketfmt.process import cached_property
-from bucketfmt.snapshot.files import DataFile, FileSlice
+from bucketfmt.snapshot.data_files.files import DataFile, FileSlice
 from bucketfmt.snapshot.listing import StoreLister
 from bucketfmt.snapshot.schema import find_stated_schema
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.snapshot.state import TableState
 from bucketfmt.storage.streams import map_in_threads, waiting_count
 from bucketfmt.write.commit.locked_table import LockedTable
-from bucketfmt.write.metadata.file_bloom_filter import read_bloom_filter
-from bucketfmt.write.metadata.file_statistics import ColumnStatistics, FileStatistics
-from bucketfmt.write.metadata.record_index_update import (
+from bucketfmt.write.metadata.records.file_bloom_filter import read_bloom_filter
+from bucketfmt.write.metadata.records.file_statistics import ColumnStatistics, FileStatistics
+from bucketfmt.write.metadata.records.record_index_update import (
     KeyChange,
     instant_milliseconds,
     plan_record_index,
 )
-from bucketfmt.write.metadata.secondary_index import (
+from bucketfmt.write.metadata.records.secondary_index import (
     plan_secondary_index,
     read_secondary_keys,
 )
-from bucketfmt.write.metadata.slice_keys import read_slice_keys
-from bucketfmt.write.metadata.statistics_records import partition_stats
+from bucketfmt.write.metadata.records.slice_keys import read_slice_keys
+from bucketfmt.write.metadata.records.statistics_records import partition_stats
 from bucketfmt.write.metadata.update import PartitionUpdate, PartUpdates
 
 __all__ = ["TableContents"]

@@ -25,9 +25,9 @@ from bucketfmt.rows.avro.avro_schema_json import avro_schema_json
 from bucketfmt.rows.columns.column_types import stored_columns
 from bucketfmt.rows.columns.meta_columns import META_COLUMNS
 from bucketfmt.rows.merging.merge_rules import MergeRules, find_merge_rules
+from bucketfmt.snapshot.data_files.written_files import CommitRecord
 from bucketfmt.snapshot.schema import TableSchema, find_stated_text, find_stating_commit
 from bucketfmt.snapshot.snapshot import Snapshot
-from bucketfmt.snapshot.written_files import CommitRecord
 from bucketfmt.write.rows.schema_change import GivenColumns, SchemaChange, plan_schema
 
 __all__ = ["Basis", "check_operations_are_not_kept", "check_writable"]

@@ -31,7 +31,7 @@ from bucketfmt.rows.merging.merge_rules import MergeRules
 from bucketfmt.rows.parquet.parquet_chunks import Codec
 from bucketfmt.slices.slice_columns import RowSpec
 from bucketfmt.slices.slice_reader import SliceReader
-from bucketfmt.snapshot.files import FileSlice
+from bucketfmt.snapshot.data_files.files import FileSlice
 from bucketfmt.table.keys import key_columns
 from bucketfmt.table.lookup import read_keys_of_slices
 from bucketfmt.table.scan import output_schema

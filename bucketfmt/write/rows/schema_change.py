@@ -19,7 +19,7 @@ from bucketfmt.errors import ConflictError, SchemaError
 from bucketfmt.rows.columns.column_types import column_type, find_wider_type, is_list
 from bucketfmt.rows.columns.exact_cast import check_castable
 from bucketfmt.rows.columns.meta_columns import check_own_column
-from bucketfmt.snapshot.written_files import CommitRecord
+from bucketfmt.snapshot.data_files.written_files import CommitRecord
 from bucketfmt.write.commit.conflicts import ConcurrentOperation
 
 __all__ = ["GivenColumns", "Missing", "SchemaChange", "plan_schema", "settle_columns"]

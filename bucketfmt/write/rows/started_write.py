@@ -28,7 +28,7 @@ from bucketfmt.format.timeline.commit_metadata import CommitMetadata
 from bucketfmt.format.timeline.write_operation import WriteOperation
 from bucketfmt.location.directory_files import put_directories
 from bucketfmt.progress import ProgressCallback
-from bucketfmt.snapshot.written_files import IDEMPOTENCY_KEY
+from bucketfmt.snapshot.data_files.written_files import IDEMPOTENCY_KEY
 from bucketfmt.table.pinned import PinnedTable
 from bucketfmt.timeline.timeline import Instant, Timeline
 from bucketfmt.write.commit.non_blocking import Concurrency

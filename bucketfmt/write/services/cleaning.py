@@ -29,13 +29,12 @@ from bucketfmt.format.timeline.service_metadata import (
 )
 from bucketfmt.location.directory_files import find_outdated_directories
 from bucketfmt.progress import ProgressCallback, Steps
-from bucketfmt.snapshot.file_slices import TimelineView
-from bucketfmt.snapshot.files import DataFile
+from bucketfmt.snapshot.data_files.file_slices import TimelineView
+from bucketfmt.snapshot.data_files.files import DataFile
 from bucketfmt.snapshot.newest import on_newest
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.snapshot.state import TableState
 from bucketfmt.storage.store import FileInfo
-from bucketfmt.timeline.heartbeat import Heartbeat
 from bucketfmt.timeline.load import (
     load_compaction_plan,
     load_instant_content,
@@ -44,6 +43,7 @@ from bucketfmt.timeline.load import (
     load_requested_content,
     requested_name,
 )
+from bucketfmt.timeline.locking.heartbeat import Heartbeat
 from bucketfmt.timeline.timeline import Instant, Timeline
 from bucketfmt.timeline.transitions import put_inflight
 from bucketfmt.write.commit.transactions import Transactions

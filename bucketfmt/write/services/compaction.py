@@ -35,8 +35,8 @@ from bucketfmt.rows.avro.avro_schema_json import avro_schema_json
 from bucketfmt.rows.merging.merge_rules import find_merge_rules
 from bucketfmt.rows.parquet.parquet_chunks import Codec
 from bucketfmt.slices.slice_codec import encode_slice
-from bucketfmt.snapshot.committed_logs import without_uncommitted_logs
-from bucketfmt.snapshot.files import FileSlice
+from bucketfmt.snapshot.data_files.committed_logs import without_uncommitted_logs
+from bucketfmt.snapshot.data_files.files import FileSlice
 from bucketfmt.snapshot.newest import on_newest
 from bucketfmt.snapshot.schema import find_stated_text
 from bucketfmt.snapshot.snapshot import Snapshot

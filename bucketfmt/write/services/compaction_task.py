@@ -16,7 +16,7 @@ from bucketfmt.rows.columns.meta_rows import add_meta_fields
 from bucketfmt.rows.parquet.copying import find_codec_of
 from bucketfmt.rows.parquet.parquet_chunks import Codec
 from bucketfmt.slices.slice_codec import decode_slice
-from bucketfmt.snapshot.files import FileSlice
+from bucketfmt.snapshot.data_files.files import FileSlice
 from bucketfmt.write.commit.receipts import Receipt, RowReport, encode_receipt
 from bucketfmt.write.files.base_file_task import BaseFileTask
 from bucketfmt.write.files.data_file import announced

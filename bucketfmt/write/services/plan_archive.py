@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 
 from bucketfmt.arguments import check_int
 from bucketfmt.format.names.names import FileGroupId
+from bucketfmt.snapshot.data_files.written_files import CommitRecord
 from bucketfmt.snapshot.schema import find_stating_commit
-from bucketfmt.snapshot.written_files import CommitRecord
 from bucketfmt.timeline.timeline import Instant, Timeline
 
 __all__ = ["ArchiveBasis", "ArchivePolicy", "find_archived_before", "plan_archive"]

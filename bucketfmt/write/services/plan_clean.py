@@ -27,8 +27,8 @@ from bucketfmt.format.timeline.service_metadata import (
     SavepointMetadata,
 )
 from bucketfmt.limits import Limits
-from bucketfmt.snapshot.file_slices import InstantView, TimelineView, find_slice_history
-from bucketfmt.snapshot.files import DataFile, FileSlice
+from bucketfmt.snapshot.data_files.file_slices import InstantView, TimelineView, find_slice_history
+from bucketfmt.snapshot.data_files.files import DataFile, FileSlice
 from bucketfmt.timeline.timeline import Instant, Timeline
 
 __all__ = [

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from bucketfmt.format.names.names import FileGroupId
 from bucketfmt.format.timeline.plans import OWN_PLAN, CompactionOperation, CompactionPlan
-from bucketfmt.snapshot.files import FileSlice
+from bucketfmt.snapshot.data_files.files import FileSlice
 
 __all__ = ["CompactionPreview", "plan_compaction", "preview_slices"]
 

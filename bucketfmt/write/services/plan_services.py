@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from bucketfmt.arguments import check_int, check_kind
 from bucketfmt.format.timeline.service_metadata import CleanMetadata
-from bucketfmt.snapshot.written_files import CommitRecord
+from bucketfmt.snapshot.data_files.written_files import CommitRecord
 from bucketfmt.timeline.timeline import Instant, Timeline
 from bucketfmt.write.services.plan_archive import ArchivePolicy
 from bucketfmt.write.services.plan_clean import (

@@ -12,8 +12,8 @@ from bucketfmt.format.names.names import LogFileName, find_data_file_name
 from bucketfmt.format.names.paths import check_relative_path, join_path
 from bucketfmt.format.timeline.plans import CompactionOperation, SliceInfo
 from bucketfmt.limits import Limits
-from bucketfmt.snapshot.committed_logs import without_never_committed
-from bucketfmt.snapshot.files import DataFile, FileSlice
+from bucketfmt.snapshot.data_files.committed_logs import without_never_committed
+from bucketfmt.snapshot.data_files.files import DataFile, FileSlice
 from bucketfmt.snapshot.snapshot import Snapshot
 
 __all__ = ["check_operation", "load_planned_slices", "to_operation"]

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 from bucketfmt.errors import ConflictError
 from bucketfmt.format.names.names import LogFileName
-from bucketfmt.snapshot.written_files import CommitRecord
+from bucketfmt.snapshot.data_files.written_files import CommitRecord
 from bucketfmt.timeline.timeline import Timeline
 
 __all__ = ["check_no_lone_rows", "check_savepoint_stands_alone"]

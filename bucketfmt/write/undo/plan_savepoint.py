@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable
 from bucketfmt.format.names.paths import join_path
 from bucketfmt.format.timeline.instant_content import InstantContent
 from bucketfmt.format.timeline.service_metadata import CleanMetadata, SavepointPartitionMetadata
-from bucketfmt.snapshot.files import FileSlice
+from bucketfmt.snapshot.data_files.files import FileSlice
 from bucketfmt.timeline.timeline import Instant, Timeline
 
 __all__ = ["check_not_cleaned", "find_completed_write", "find_savepoint", "plan_savepoint"]

@@ -30,12 +30,11 @@ from bucketfmt.format.timeline.commit_metadata import CommitMetadata
 from bucketfmt.format.timeline.instant_content import InstantContent
 from bucketfmt.format.timeline.plans import CompactionPlan, RollbackPlan
 from bucketfmt.limits import Limits
-from bucketfmt.snapshot.committed_logs import without_never_committed
+from bucketfmt.snapshot.data_files.committed_logs import without_never_committed
 from bucketfmt.snapshot.listing import StoreLister
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.snapshot.state import TableState
 from bucketfmt.storage.store import Store
-from bucketfmt.timeline.heartbeat import Heartbeats
 from bucketfmt.timeline.history import load_history
 from bucketfmt.timeline.load import (
     load_clustering_plan,
@@ -46,6 +45,7 @@ from bucketfmt.timeline.load import (
     load_timeline,
     requested_name,
 )
+from bucketfmt.timeline.locking.heartbeat import Heartbeats
 from bucketfmt.timeline.markers import load_markers
 from bucketfmt.timeline.timeline import Instant, Timeline
 from bucketfmt.write.services.pending_cleans import load_doomed

@@ -13,7 +13,7 @@ from bucketfmt.format.timeline.service_metadata import (
     SavepointMetadata,
     SavepointPartitionMetadata,
 )
-from bucketfmt.snapshot.files import FileSlice
+from bucketfmt.snapshot.data_files.files import FileSlice
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.snapshot.state import TableState
 from bucketfmt.timeline.load import load_instant_content

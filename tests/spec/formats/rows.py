@@ -38,8 +38,8 @@ from bucketfmt.rows.avro.row_blocks import decode_row_blocks
 from bucketfmt.rows.merging.log_entries import DeleteRun, RowRun
 from bucketfmt.rows.merging.merge import merge_log
 from bucketfmt.rows.merging.merge_rules import find_merge_rules
-from bucketfmt.snapshot.file_slices import find_slice_history, group_files
-from bucketfmt.snapshot.files import DataFile
+from bucketfmt.snapshot.data_files.file_slices import find_slice_history, group_files
+from bucketfmt.snapshot.data_files.files import DataFile
 from tests.spec.formats.values import Json, members
 
 __all__ = ["FORMATS"]

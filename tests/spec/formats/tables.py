@@ -21,8 +21,8 @@ from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.index.layout import BucketLayout, FixedBuckets, RingBuckets
 from bucketfmt.rows.filters import parse_filter
 from bucketfmt.rows.parquet.base_file import BaseFileReader
-from bucketfmt.snapshot.files import DataFile, FileSlice
-from bucketfmt.snapshot.log_files import check_spans
+from bucketfmt.snapshot.data_files.files import DataFile, FileSlice
+from bucketfmt.snapshot.data_files.log_files import check_spans
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.storage.local_store import LocalStore
 from bucketfmt.table.plan_read import find_buckets, plan_slices

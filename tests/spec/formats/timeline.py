@@ -32,7 +32,7 @@ from bucketfmt.format.timeline.archived_timeline import (
 from bucketfmt.format.timeline.commit_metadata import decode_commit_metadata
 from bucketfmt.format.timeline.instant_content import decode_instant_content
 from bucketfmt.limits import DEFAULT_LIMITS
-from bucketfmt.snapshot.written_files import CommitRecord
+from bucketfmt.snapshot.data_files.written_files import CommitRecord
 from bucketfmt.timeline.timeline import plan_timeline
 from tests.spec.formats.values import Json, as_bytes, members
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from bucketfmt.index.layout import BucketLayout
 from bucketfmt.resize.growth import Duration
 from bucketfmt.resize.plan_rewrite import RewriteStep, measure_steps
-from bucketfmt.snapshot.files import FileSlice
+from bucketfmt.snapshot.data_files.files import FileSlice
 
 __all__ = ["RehashPreview", "plan_rehash", "preview_rehash"]
 

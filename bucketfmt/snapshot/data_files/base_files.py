@@ -12,7 +12,7 @@ from bucketfmt.errors import BucketfmtError, CorruptError
 from bucketfmt.format.names.names import BaseFileName
 from bucketfmt.limits import Limits
 from bucketfmt.rows.row_file import RowFile, check_base_file_format, open_row_file
-from bucketfmt.snapshot.files import DataFile
+from bucketfmt.snapshot.data_files.files import DataFile
 from bucketfmt.storage.store import Store
 
 __all__ = ["open_base_file"]

@@ -12,11 +12,11 @@ from pyspark.sql import SparkSession
 from pyspark.sql import types as st
 
 import bucketfmt as bf
-from bucketfmt_spark.compaction import rewrite_on_executors
 from bucketfmt_spark.engine.credentials import setting_of
 from bucketfmt_spark.engine.failures import typed_errors
 from bucketfmt_spark.engine.opening import TableOrUri, find_storage_options, open_table
 from bucketfmt_spark.engine.spark_types import arrow_of
+from bucketfmt_spark.table_services.compaction import rewrite_on_executors
 
 __all__ = [
     "archive",

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from bucketfmt.slices.merged_keys import merged_keys
-from bucketfmt.snapshot.files import FileSlice
+from bucketfmt.snapshot.data_files.files import FileSlice
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.storage.streams import map_in_threads, waiting_count
 

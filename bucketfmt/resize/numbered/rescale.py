@@ -21,10 +21,10 @@ from bucketfmt.index.numbered_buckets import PartitionBucketIndex
 from bucketfmt.location.rule_files import archive_rules, put_rules
 from bucketfmt.progress import ProgressCallback
 from bucketfmt.resize.bucket_service import BucketService
-from bucketfmt.resize.plan_rehash import plan_rehash
-from bucketfmt.resize.plan_rescale import RescalePreview, plan_rules, preview_rescale
+from bucketfmt.resize.numbered.plan_rehash import plan_rehash
+from bucketfmt.resize.numbered.plan_rescale import RescalePreview, plan_rules, preview_rescale
+from bucketfmt.resize.numbered.rehash import slices_to_divide
 from bucketfmt.resize.plan_rewrite import RewriteStep, check_new_number
-from bucketfmt.resize.rehash import slices_to_divide
 from bucketfmt.resize.rewrite import (
     RewritePlan,
     StartedRewrite,

@@ -23,7 +23,7 @@ from bucketfmt.format.timeline.commit_metadata import CommitMetadata
 from bucketfmt.format.timeline.instant_content import InstantContent
 from bucketfmt.format.timeline.plans import CompactionOperation
 from bucketfmt.format.timeline.service_metadata import RollbackMetadata
-from bucketfmt.snapshot.files import DataFile, FileSlice
+from bucketfmt.snapshot.data_files.files import DataFile, FileSlice
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.snapshot.state import TableState
 from bucketfmt.timeline.history import load_archived_instants

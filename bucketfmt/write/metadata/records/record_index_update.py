@@ -34,15 +34,15 @@ from bucketfmt.limits import Limits
 from bucketfmt.rows.columns.meta_columns import RECORD_KEY
 from bucketfmt.rows.columns.virtual_keys import record_keys
 from bucketfmt.rows.row_file import open_row_file
-from bucketfmt.snapshot.files import DataFile
+from bucketfmt.snapshot.data_files.files import DataFile
+from bucketfmt.snapshot.data_files.virtual_logs import followed
 from bucketfmt.snapshot.snapshot import Snapshot
-from bucketfmt.snapshot.virtual_logs import followed
 from bucketfmt.storage.store import Store
 from bucketfmt.storage.streams import map_in_threads, waiting_count
 from bucketfmt.write.commit.receipts import RowReport
 from bucketfmt.write.files.row_report import decode_reported_keys
-from bucketfmt.write.metadata.file_statistics import block_rows
-from bucketfmt.write.metadata.slice_keys import read_slice_keys
+from bucketfmt.write.metadata.records.file_statistics import block_rows
+from bucketfmt.write.metadata.records.slice_keys import read_slice_keys
 from bucketfmt.write.metadata.update import PartitionUpdate, PartUpdates
 
 __all__ = ["KeyChange", "RecordIndexReader", "instant_milliseconds", "plan_record_index"]

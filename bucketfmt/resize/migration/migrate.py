@@ -32,7 +32,7 @@ from bucketfmt.progress import ProgressCallback
 from bucketfmt.resize.bucket_service import BucketService
 from bucketfmt.resize.execution import Execute
 from bucketfmt.resize.growth import estimate_duration
-from bucketfmt.resize.plan_migrate import (
+from bucketfmt.resize.migration.plan_migrate import (
     MigratePreview,
     MigrateResult,
     Migration,
@@ -44,14 +44,14 @@ from bucketfmt.resize.plan_migrate import (
     plan_steps,
     preview_migration,
 )
+from bucketfmt.resize.migration.settle_keys import KeySettling
+from bucketfmt.resize.numbered.rehash import slices_to_divide
 from bucketfmt.resize.plan_rewrite import check_new_number, rescale_operation
-from bucketfmt.resize.rehash import slices_to_divide
 from bucketfmt.resize.rewrite import (
     OvertakenError,
     RewritePlan,
     check_nothing_pending,
 )
-from bucketfmt.resize.settle_keys import KeySettling
 from bucketfmt.rows.parquet.parquet_chunks import Codec
 from bucketfmt.snapshot.newest import on_newest
 from bucketfmt.snapshot.snapshot import Snapshot

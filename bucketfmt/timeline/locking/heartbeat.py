@@ -18,7 +18,7 @@ from bucketfmt.errors import BucketfmtError, ConflictError
 from bucketfmt.format.names.layout import heartbeat_path
 from bucketfmt.process import this_process
 from bucketfmt.storage.store import FileInfo, Store
-from bucketfmt.timeline.renewal import Renewal, Repeating
+from bucketfmt.timeline.locking.renewal import Renewal, Repeating
 
 __all__ = ["Heartbeat", "Heartbeats", "check_beating", "is_kept_up"]
 

@@ -16,7 +16,7 @@ from bucketfmt.format.names.names import BaseFileName, LogFileName, find_data_fi
 from bucketfmt.format.names.paths import check_relative_path
 from bucketfmt.format.timeline.commit_metadata import CommitMetadata
 from bucketfmt.limits import Limits
-from bucketfmt.snapshot.files import RecordedCounts, WrittenFile
+from bucketfmt.snapshot.data_files.files import RecordedCounts, WrittenFile
 
 __all__ = [
     "IDEMPOTENCY_KEY",

@@ -13,8 +13,8 @@ from bucketfmt.format.log.log_file import check_block_header
 from bucketfmt.format.log.virtual_log import decode_virtual_log, is_virtual_log
 from bucketfmt.format.names.paths import join_path
 from bucketfmt.limits import Limits
-from bucketfmt.snapshot.files import DataFile
-from bucketfmt.snapshot.log_files import load_log_file
+from bucketfmt.snapshot.data_files.files import DataFile
+from bucketfmt.snapshot.data_files.log_files import load_log_file
 from bucketfmt.storage.store import Store
 from bucketfmt.storage.streams import map_in_threads, waiting_count
 

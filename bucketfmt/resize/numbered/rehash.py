@@ -14,7 +14,7 @@ from bucketfmt.format.names.names import find_bucket_id, format_nbcc_file_id
 from bucketfmt.index.model import as_bucket_index
 from bucketfmt.progress import ProgressCallback
 from bucketfmt.resize.bucket_service import BucketService
-from bucketfmt.resize.plan_rehash import RehashPreview, plan_rehash, preview_rehash
+from bucketfmt.resize.numbered.plan_rehash import RehashPreview, plan_rehash, preview_rehash
 from bucketfmt.resize.plan_rewrite import RewriteStep, check_new_number, rescale_operation
 from bucketfmt.resize.rewrite import (
     RewritePlan,
@@ -23,7 +23,7 @@ from bucketfmt.resize.rewrite import (
     run_until_not_overtaken,
 )
 from bucketfmt.rows.parquet.parquet_chunks import Codec
-from bucketfmt.snapshot.files import FileSlice
+from bucketfmt.snapshot.data_files.files import FileSlice
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.write.commit.result import CommitResult
 from bucketfmt.write.properties.pin_index import pin_index

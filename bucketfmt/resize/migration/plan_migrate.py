@@ -22,8 +22,8 @@ from bucketfmt.index.model import BucketIndex
 from bucketfmt.limits import Limits
 from bucketfmt.resize.growth import Duration
 from bucketfmt.resize.plan_rewrite import RewriteStep
-from bucketfmt.snapshot.files import FileSlice
-from bucketfmt.snapshot.written_files import CommitRecord
+from bucketfmt.snapshot.data_files.files import FileSlice
+from bucketfmt.snapshot.data_files.written_files import CommitRecord
 
 __all__ = [
     "PARTITIONS_PER_COMMIT",

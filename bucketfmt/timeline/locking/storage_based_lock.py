@@ -21,8 +21,8 @@ from bucketfmt.format.names.layout import LEASE
 from bucketfmt.format.table.table_lock import TableLease, decode_table_lease, encode_table_lease
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
 from bucketfmt.storage.store import Store
-from bucketfmt.timeline.lock import DEFAULT_WAITING, TableLock, Waiting
-from bucketfmt.timeline.renewal import Renewal, Repeating
+from bucketfmt.timeline.locking.lock import DEFAULT_WAITING, TableLock, Waiting
+from bucketfmt.timeline.locking.renewal import Renewal, Repeating
 
 __all__ = ["ReleasedLease", "StorageBasedLock"]
 

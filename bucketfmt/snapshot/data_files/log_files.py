@@ -12,7 +12,7 @@ from bucketfmt.errors import BucketfmtError, CorruptError
 from bucketfmt.format.log.log_block import CorruptSpan, LogBlock
 from bucketfmt.format.log.log_file import decode_log_file
 from bucketfmt.limits import Limits
-from bucketfmt.snapshot.files import DataFile
+from bucketfmt.snapshot.data_files.files import DataFile
 from bucketfmt.storage.store import Store
 
 __all__ = ["check_spans", "load_log_file"]

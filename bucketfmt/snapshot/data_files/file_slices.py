@@ -13,7 +13,7 @@ from typing import Protocol
 
 from bucketfmt.format.names.names import LogFileName
 from bucketfmt.process import cached_property
-from bucketfmt.snapshot.files import DataFile, FileSlice
+from bucketfmt.snapshot.data_files.files import DataFile, FileSlice
 from bucketfmt.timeline.timeline import Instant, Timeline
 
 __all__ = [

@@ -24,9 +24,13 @@ from bucketfmt.rows.avro.avro_schema import parse_avro_schema
 from bucketfmt.rows.avro.row_blocks import AVRO_ROW_BLOCKS, decode_row_blocks
 from bucketfmt.rows.columns.meta_columns import META_COLUMNS
 from bucketfmt.rows.row_file import ROW_FILE_BLOCKS, RowFile, open_row_block, open_row_file
-from bucketfmt.snapshot.virtual_logs import followed
+from bucketfmt.snapshot.data_files.virtual_logs import followed
 from bucketfmt.storage.store import Store
-from bucketfmt.write.metadata.statistics_records import ColumnValues, column_stats, has_statistics
+from bucketfmt.write.metadata.records.statistics_records import (
+    ColumnValues,
+    column_stats,
+    has_statistics,
+)
 
 __all__ = ["ColumnStatistics", "FileStatistics", "block_rows"]
 

@@ -1,0 +1,1 @@
+"""Migration to a bucket index."""

@@ -1,0 +1,1 @@
+"""Other numbers of buckets: rehash and rescale."""

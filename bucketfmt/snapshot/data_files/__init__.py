@@ -1,0 +1,1 @@
+"""The data files of a table and the slices that they form."""

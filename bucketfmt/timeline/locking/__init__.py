@@ -1,0 +1,1 @@
+"""Locks and heartbeats: who may write, and who is alive."""

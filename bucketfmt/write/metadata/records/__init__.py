@@ -1,0 +1,1 @@
+"""What a commit changes in each partition of the metadata table."""

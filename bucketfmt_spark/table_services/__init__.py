@@ -1,0 +1,1 @@
+"""Table services and changes of buckets, as jobs of Spark."""
