@@ -219,12 +219,7 @@ class ResizableTable(MaintainedTable):
         """
         SimpleBucketIndex(num_buckets)  # checks the number
         check_service(1, codec, progress)
-        done = self._rehasher().run(num_buckets, codec, progress)
-        if done is not None:
-            self._index_finder.forget_argument()
-            with suppress(BucketfmtError):  # readers know by the commit; the next write records it
-                self.pin_index()
-        return done
+        return self._rehasher().run(num_buckets, codec, progress, self._record_number)
 
     def preview_rehash(self, num_buckets: int) -> RehashPreview:
         """Return what `rehash` would do now. Reads only; raises the errors of its planning."""
@@ -245,11 +240,20 @@ class ResizableTable(MaintainedTable):
         """
         SimpleBucketIndex(num_buckets)
         check_service(1, codec)
-        return self._rehasher().start(num_buckets, codec)
+        return self._rehasher().start(num_buckets, codec, self._record_number)
 
     def _duration_of(self, rewritten: int) -> Duration | None:
         """Return how long rewriting files of so many bytes takes; None for none."""
         return estimate_duration(rewritten, self.state.commits) if rewritten else None
+
+    def _record_number(self) -> None:
+        """Record the new number of buckets, which readers know by the commit, for Hudi's writers.
+
+        Where that fails, the next write records the number.
+        """
+        self._index_finder.forget_argument()
+        with suppress(BucketfmtError):
+            self.pin_index()
 
     def _rehasher(self) -> Rehasher:
         return Rehasher(self._listed_snapshot, self._index_finder, self._transactions)

@@ -74,6 +74,7 @@ class BucketService:
         plan: Callable[[str, Basis], RewritePlan],
         codec: Codec | None,
         index: Index | None = None,
+        after_publish: Callable[[], object] | None = None,
     ) -> StartedRewrite:
         """Begin a replacecommit.
 
@@ -81,6 +82,7 @@ class BucketService:
             plan: Plans the replacecommit of an instant.
             codec: As `StartedRewrite`.
             index: As `Basis`.
+            after_publish: As `StartedRewrite`.
 
         Raises:
             BucketfmtError: as `plan`, on a table that did not change meanwhile.
@@ -93,4 +95,4 @@ class BucketService:
 
         transaction = self._owner.begin("replacecommit")
         with transaction.aborted_on_error():
-            return StartedRewrite(transaction, plan_now, codec)
+            return StartedRewrite(transaction, plan_now, codec, after_publish)

@@ -124,6 +124,7 @@ class StartedRewrite(StartedWork):
         transaction: Transaction,
         plan: Callable[[str], RewritePlan],
         codec: Codec | None = None,
+        after_publish: Callable[[], object] | None = None,
     ) -> None:
         """Plan the steps on the table as it is now.
 
@@ -131,9 +132,11 @@ class StartedRewrite(StartedWork):
             transaction: A replacecommit.
             plan: Returns the plan for an instant, on the table as it is now.
             codec: Of parquet; None: as the table's files have it.
+            after_publish: Called once the change is published; None for nothing.
         """
         super().__init__(transaction)
         self._transaction = transaction
+        self._after_publish = after_publish
         self._plan_now = plan
         self._codec = codec
         self.catch_up()
@@ -246,7 +249,10 @@ class StartedRewrite(StartedWork):
             operation_type=plan.operation.operation_type,
             partition_to_replace_file_ids=plan.replaced,
         )
-        return self._transaction.publish(metadata, basis, timeline, put_index=plan.put_index)
+        done = self._transaction.publish(metadata, basis, timeline, put_index=plan.put_index)
+        if self._after_publish is not None:
+            self._after_publish()
+        return done
 
     def _leave(self, error: BaseException | None) -> None:
         self._transaction.leave(error)

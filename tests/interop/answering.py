@@ -15,7 +15,7 @@ from tests.interop.hudi import NoHudiError
 
 __all__ = ["AnsweringProcess", "HudiRefusesError"]
 
-_SILENCE_MAX = 180  # seconds
+_SILENCE_MAX = 900  # seconds, of which a machine under load takes many
 
 
 class HudiRefusesError(Exception):
@@ -58,6 +58,8 @@ class AnsweringProcess:
             NoHudiError: the process ended, or is silent.
         """
         assert self._process.stdin is not None
+        if self._process.poll() is not None:
+            raise NoHudiError(f"Hudi has ended; see {self._log_path}")
         self._process.stdin.write(json.dumps(question).encode() + b"\n")
         self._process.stdin.flush()
         return self._answer()
@@ -74,6 +76,7 @@ class AnsweringProcess:
         ready, _, _ = select.select([self._process.stdout], [], [], _SILENCE_MAX)
         line = self._process.stdout.readline() if ready else b""
         if not line:
+            self.close()  # the answer would be taken for that to the next question
             log = self._log_path.read_text(errors="replace").splitlines()
             raise NoHudiError("Hudi does not come back:\n" + "\n".join(log[-30:]))
         answer = json.loads(line)

@@ -304,6 +304,8 @@ def test_what_others_change_meanwhile_is_done_again(tmp_path: Path) -> None:
         started.publish(r for p in started.payloads for r in done[p])
     assert_reads_as(other.uri, model)
     assert number_of(other) == 8
+    stated = bf.open(table.uri).config.properties["hoodie.bucket.index.num.buckets"]
+    assert stated == "8", "writers of Hudi go by the former number"
     other.upsert(rows([31], 11))
     assert table.check(depth="full").findings == (), "files of outdated steps are gone"
 

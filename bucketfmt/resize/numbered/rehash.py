@@ -6,6 +6,7 @@ routes its rows anew. Source: RFC-29 (multiple rehash).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 from bucketfmt.errors import ConflictError, UnsupportedError
@@ -45,7 +46,12 @@ class Rehasher(BucketService):
 
         return self._planned(plan)
 
-    def start(self, num_buckets: int, codec: Codec | None = None) -> StartedRewrite | None:
+    def start(
+        self,
+        num_buckets: int,
+        codec: Codec | None = None,
+        after_publish: Callable[[], object] | None = None,
+    ) -> StartedRewrite | None:
         """Begin a rehash; None if the table has this number of buckets already.
 
         Raises:
@@ -67,17 +73,19 @@ class Rehasher(BucketService):
         before = self._planned(prepare)
         if before == num_buckets:
             return None
-        return self._begin(partial(_plan, before, num_buckets), codec)
+        plan = partial(_plan, before, num_buckets)
+        return self._begin(plan, codec, after_publish=after_publish)
 
     def run(
         self,
         num_buckets: int,
         codec: Codec | None = None,
         progress: ProgressCallback | None = None,
+        after_publish: Callable[[], object] | None = None,
     ) -> CommitResult | None:
         """Begin a rehash, execute it on the threads of this process, and publish it."""
         return run_until_not_overtaken(
-            partial(self.start, num_buckets, codec),
+            partial(self.start, num_buckets, codec, after_publish),
             lambda started: started.run_in_threads("rehashing", progress),
         )
 
