@@ -13,7 +13,7 @@ from itertools import combinations
 from random import Random
 from typing import TypeVar
 
-__all__ = ["Case", "cover", "values_of"]
+__all__ = ["Case", "cover", "spread", "values_of"]
 
 Case = TypeVar("Case", bound=Sequence[Hashable])
 Values = frozenset[tuple[int, Hashable]]
@@ -47,6 +47,19 @@ def cover(cases: Sequence[Case], seed: str, strength: int = 2) -> list[Case]:
         missing -= wanted[best]
         chosen.append(best)
     return [cases[at] for at in sorted(chosen)]
+
+
+def spread(number: int, most: int | None, seed: str) -> range:
+    """Return at most so many of the numbers from 1 on, at equal distances; all if None.
+
+    Args:
+        number: The last number.
+        most: How many to return at most.
+        seed: Another seed begins with another number.
+    """
+    stride = 1 if most is None else max(1, -(-number // most))
+    first = 1 + Random(seed).randrange(stride)  # noqa: S311  (a choice, no secret)
+    return range(first, number + 1, stride)
 
 
 def values_of(case: Sequence[Hashable], strength: int = 2) -> frozenset[Values]:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from soak.corruption import RESULTS
 from soak.covering import cover
-from soak.strikes import FAULTS, Tally, strike_recovery, strike_work
+from soak.strikes import ALL, FAULTS, Share, Tally, strike_recovery, strike_work
 from soak.works import KINDS, WORKS, Kind, Work
 
 __all__ = [
@@ -93,13 +93,13 @@ def sample_recovery(seed: str) -> Piece:
     return Random(seed).choice(RECOVERIES_SAMPLED)  # noqa: S311  (a choice, no secret)
 
 
-def strike_piece(piece: Piece) -> Tally:
-    """Strike one piece."""
+def strike_piece(piece: Piece, share: Share = ALL) -> Tally:
+    """Strike one piece, with a share of the faults."""
     warnings.simplefilter("ignore", RuntimeWarning)  # locks that could not be given back
     kind, work = piece.find()
     if piece.stride:
-        return strike_recovery(kind, work, piece.stride)
-    return strike_work(kind, work, (piece.faults,) if piece.faults else FAULTS)
+        return strike_recovery(kind, work, piece.stride, share)
+    return strike_work(kind, work, (piece.faults,) if piece.faults else FAULTS, share)
 
 
 def strike_pieces(pieces: Sequence[Piece], *, workers: int, save: bool) -> int:

@@ -10,6 +10,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -18,6 +19,7 @@ from bucketfmt.testing.crashes import SimulatedProcess
 from bucketfmt.testing.interleavings import Interleaving, interleave_everywhere
 from bucketfmt.testing.memory_store import MemoryStore
 from soak.corruption import RESULTS
+from soak.covering import spread
 from soak.works import (
     KINDS,
     NEXT,
@@ -171,8 +173,14 @@ def interleave_all(meetings: Iterable[Meeting], *, workers: int, save: bool) -> 
     return int(any(total.bad for total in sums.values()))
 
 
-def interleave(meeting: Meeting) -> Tally:
-    """Have two things done at a time, in every way."""
+def interleave(meeting: Meeting, most: int | None = None, seed: str = "") -> Tally:
+    """Have two things done at a time, in every way.
+
+    Args:
+        meeting: What is done.
+        most: Before how many operations of the first the second works at most; all if None.
+        seed: Another seed takes other operations.
+    """
     warnings.simplefilter("ignore", RuntimeWarning)  # locks that could not be given back
     kind = next(kind for kind in KINDS if str(kind) == meeting.kind)
     # Who waits for a lock as long as its lease is takes it for that of a dead writer.
@@ -181,6 +189,14 @@ def interleave(meeting: Meeting) -> Tally:
     prepare = lose_buckets if meeting.first == "migrate" else grow_old
     base = make(kind, Work("", first, prepare=prepare))
     serial = _Serial(base, kind, first, second)
+    numbers = None
+    if most is not None:
+        alone = SimulatedProcess(base.copy(), _PROCESS, kind.writer)
+        table = alone.open()
+        opening = len(alone.store.operations) if meeting.writers == "threads" else 0
+        with suppress(bf.BucketfmtError):
+            first(table)
+        numbers = spread(len(alone.store.operations) - opening, most, f"{seed} {meeting}")
     tally, seen = Tally(), set()
     for met in interleave_everywhere(
         base,
@@ -189,6 +205,7 @@ def interleave(meeting: Meeting) -> Tally:
         process=_PROCESS,
         writer=kind.writer,
         shared=meeting.writers == "threads",
+        numbers=numbers,
     ):
         tally.ways += 1
         tally.refused += met.first.error is not None or met.second.error is not None

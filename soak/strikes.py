@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import bucketfmt as bf
 from bucketfmt.storage.store import WRITE_VERBS
@@ -22,14 +23,44 @@ from bucketfmt.testing.crashes import (
 )
 from bucketfmt.testing.faulty_store import Fault, FaultPlan
 from bucketfmt.testing.memory_store import MemoryStore
+from soak.covering import spread
 from soak.works import NEXT, Kind, Row, Work, make, read_rows, rows
 
-__all__ = ["FAULTS", "Points", "Tally", "count_points", "strike_recovery", "strike_work"]
+__all__ = [
+    "ALL",
+    "FAULTS",
+    "Points",
+    "Share",
+    "Tally",
+    "count_points",
+    "strike_recovery",
+    "strike_work",
+]
 
 _WORKER, _FOLLOWER, _THIRD = 2, 3, 4
 
 FAULTS = ("crashes", "errors")
 """Kills, and failures of an operation or of all from one on."""
+
+
+@dataclass(frozen=True)
+class Share:
+    """How many faults of a kind, and how many states after kills, are taken of all.
+
+    Attributes:
+        most: The largest number; None for all.
+        seed: Another seed takes others.
+    """
+
+    most: int | None = None
+    seed: str = ""
+
+    def numbers(self, of: int, drawn: str) -> range:
+        """Return which ones of so many are taken, from 1."""
+        return spread(of, self.most, f"{self.seed} {drawn}")
+
+
+ALL = Share()
 
 
 @dataclass(frozen=True)
@@ -60,6 +91,22 @@ class Tally:
     bad: list[str] = field(default_factory=list)
 
 
+class _Failures(NamedTuple):
+    fault: Fault
+    writes: bool = False
+    lasting: bool = False
+
+
+_EACH = _Failures(Fault.FAIL_BEFORE)
+_EACH_WRITE = _Failures(Fault.FAIL_AFTER, writes=True)  # a read that fails has no effect
+_FAILURES = (
+    _EACH,
+    _EACH_WRITE,
+    _Failures(Fault.FAIL_BEFORE, lasting=True),
+    _Failures(Fault.FAIL_LATE, writes=True),
+)
+
+
 @dataclass(frozen=True)
 class _Expected:
     before: list[Row]
@@ -67,30 +114,41 @@ class _Expected:
     after: list[Row]
 
 
-def count_points(kind: Kind, work: Work, faults: Collection[str] = FAULTS) -> Points:
-    """Return how many faults `strike_work` has to make, by doing the work without a fault.
+def count_points(
+    kind: Kind, work: Work, faults: Collection[str] = FAULTS, share: Share = ALL
+) -> Points:
+    """Return how many faults `strike_work` has to make, by doing the work without a fault."""
+    base = make(kind, work)
+    counted = _count_struck(base, work.act, kind, _WORKER)
+    crashes = 2 * counted[_EACH] + counted[_EACH_WRITE]
+    errors = sum(len(share.numbers(of, str(sort))) for sort, of in counted.items())
+    return Points(crashes if "crashes" in faults else 0, errors if "errors" in faults else 0)
+
+
+def _count_struck(
+    base: MemoryStore, act: Callable[[bf.Table], object], kind: Kind, process: int
+) -> dict[_Failures, int]:
+    """Return how many failures of each sort a work can meet, by doing it without one.
 
     Where failures are not final, as over a network, a work has other writes: markers are deleted
     one by one.
     """
-    operations, writes = _count_operations(kind, work, Fault.FAIL_BEFORE)
-    errors = 0
-    if "errors" in faults:
-        _, late_writes = _count_operations(kind, work, Fault.FAIL_LATE)
-        errors = 2 * operations + writes + late_writes
-    return Points(2 * operations + writes if "crashes" in faults else 0, errors)
+    counted = {}
+    for late in (False, True):
+        never = FaultPlan(sys.maxsize, Fault.FAIL_LATE if late else Fault.FAIL_BEFORE)
+        running = SimulatedProcess(base.copy(), process, kind.writer, never)
+        act(running.open())
+        operations = running.store.operations
+        writes = [operation for operation in operations if operation.verb in WRITE_VERBS]
+        for sort in _FAILURES:
+            if late is (sort.fault is Fault.FAIL_LATE):
+                counted[sort] = len(writes if sort.writes else operations)
+    return counted
 
 
-def _count_operations(kind: Kind, work: Work, fault: Fault) -> tuple[int, int]:
-    """Return how many operations, and how many writes, a work has that meets no such fault."""
-    never = FaultPlan(sys.maxsize, fault)
-    process = SimulatedProcess(make(kind, work), _WORKER, kind.writer, never)
-    work.act(process.open())
-    operations = process.store.operations
-    return len(operations), sum(operation.verb in WRITE_VERBS for operation in operations)
-
-
-def strike_work(kind: Kind, work: Work, faults: Collection[str] = FAULTS) -> Tally:
+def strike_work(
+    kind: Kind, work: Work, faults: Collection[str] = FAULTS, share: Share = ALL
+) -> Tally:
     """Strike one work on one kind of table, at every operation with every fault of these sorts."""
     base = make(kind, work)
     expected = _expect(base, kind, work)
@@ -101,16 +159,18 @@ def strike_work(kind: Kind, work: Work, faults: Collection[str] = FAULTS) -> Tal
         _WORKER,
         lambda aftermath: _check(aftermath, kind, work, expected),
         faults,
+        share,
     )
 
 
-def strike_recovery(kind: Kind, work: Work, stride: int = 1) -> Tally:
+def strike_recovery(kind: Kind, work: Work, stride: int = 1, share: Share = ALL) -> Tally:
     """Kill the work, and then strike whoever writes next: who comes third takes back both.
 
     Args:
         kind: Of table.
         work: To be killed after each write.
         stride: Take every so many of the states that leaves.
+        share: How many faults strike who writes next.
     """
     base = make(kind, work)
     done = read_rows(_done(base, kind, work, _WORKER))
@@ -134,6 +194,7 @@ def strike_recovery(kind: Kind, work: Work, stride: int = 1) -> Tally:
             kind,
             _FOLLOWER,
             lambda aftermath, e=expected: _check(aftermath, kind, following, e, _THIRD),  # type: ignore[misc]
+            share=share,
         )
         crashes += tally.points.crashes
         errors += tally.points.errors
@@ -149,6 +210,7 @@ def _strike(
     process: int,
     check: Callable[[Aftermath], None],
     faults: Collection[str] = FAULTS,
+    share: Share = ALL,
 ) -> Tally:
     bad: list[str] = []
 
@@ -158,28 +220,32 @@ def _strike(
         except (_WrongError, bf.BucketfmtError) as error:
             bad.append(f"{kind}: {aftermath}: {type(error).__name__}: {error}")
 
-    def strike(fault: Fault, *, writes: bool = False, lasting: bool = False) -> Iterator[Aftermath]:
-        verbs = WRITE_VERBS if writes else None
+    def strike(sort: _Failures) -> Iterator[Aftermath]:
         return strike_everywhere(
-            base, act, [fault], verbs=verbs, lasting=lasting, process=process, writer=kind.writer
+            base,
+            act,
+            [sort.fault],
+            verbs=WRITE_VERBS if sort.writes else None,
+            lasting=sort.lasting,
+            process=process,
+            writer=kind.writer,
+            numbers=share.numbers(counted[sort], str(sort)),
         )
 
-    looks = Looks(look)
+    looks, crashes = Looks(look), 0
     if "crashes" in faults:
-        for aftermath in kill_everywhere(base, act, process=process, writer=kind.writer):
-            looks(aftermath)
-    crashes = looks.points
+        killed = kill_everywhere(base, act, process=process, writer=kind.writer)
+        crashes = len(killed)
+        states = list({aftermath.store.state: aftermath for aftermath in killed}.values())
+        for number in share.numbers(len(states), "crashes"):
+            looks(states[number - 1])
+    kills = looks.points
     if "errors" in faults:
-        for aftermath in strike(Fault.FAIL_BEFORE):
-            looks(aftermath)
-        # A read that fails has no effect: it fails as if before.
-        for aftermath in strike(Fault.FAIL_AFTER, writes=True):
-            looks(aftermath)
-        for aftermath in strike(Fault.FAIL_BEFORE, lasting=True):
-            looks(aftermath)
-        for aftermath in strike(Fault.FAIL_LATE, writes=True):
-            looks(aftermath)
-    return Tally(Points(crashes, looks.points - crashes), looks.states, bad)
+        counted = _count_struck(base, act, kind, process)
+        for sort in _FAILURES:
+            for aftermath in strike(sort):
+                looks(aftermath)
+    return Tally(Points(crashes, looks.points - kills), looks.states, bad)
 
 
 def _expect(base: MemoryStore, kind: Kind, work: Work) -> _Expected:

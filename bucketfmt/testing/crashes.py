@@ -10,7 +10,7 @@ can be compared: `Looks` examines each state once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import count
@@ -201,6 +201,7 @@ def strike_everywhere(
     lasting: bool = False,
     process: int = 1,
     writer: WriterConfig = _DEFAULT,
+    numbers: Sequence[int] | None = None,
 ) -> Iterator[Aftermath]:
     """Yield the state after a fault at each operation of some work, as `strike` returns it.
 
@@ -212,9 +213,10 @@ def strike_everywhere(
         lasting: Whether the fault also strikes all later operations.
         process: Number of the process that does the work.
         writer: The writer's configuration.
+        numbers: Numbers of the operations to strike, ascending, from 1; all by default.
     """
     for fault in faults:
-        for at in count(1):
+        for at in count(1) if numbers is None else numbers:
             plan = FaultPlan(at, fault, verbs, lasting)
             aftermath = strike(files, act, plan, process=process, writer=writer)
             if aftermath is None:

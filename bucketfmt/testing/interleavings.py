@@ -12,7 +12,7 @@ as it is, since to do the work after that operation is the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
@@ -79,6 +79,7 @@ def interleave_everywhere(
     process: int = 1,
     writer: WriterConfig = _DEFAULT,
     shared: bool = False,
+    numbers: Sequence[int] | None = None,
 ) -> Iterator[Interleaving]:
     """Yield the state after two pieces of work, for each operation of the first.
 
@@ -94,11 +95,13 @@ def interleave_everywhere(
         writer: The configuration of both writers.
         shared: Whether the two are threads that share one `Table`, which is opened before; else
             they are processes, and each opens the table.
+        numbers: Numbers of the operations of the first before which the second works, ascending,
+            from 1; all by default. Threads do not count the operations that open the table.
     """
     if not shared:
-        yield from _interleave_processes(files, first, second, process, writer)
+        yield from _interleave_processes(files, first, second, process, writer, numbers)
         return
-    for at in count(1):
+    for at in count(1) if numbers is None else numbers:
         met = _interleave_threads(files.copy(), at, first, second, process, writer)
         if met is None:
             return
@@ -111,6 +114,7 @@ def _interleave_processes(
     second: Callable[[Table], object],
     process: int,
     writer: WriterConfig,
+    numbers: Container[int] | None,
 ) -> Iterator[Interleaving]:
     """Yield the states after two processes that differ."""
 
@@ -120,13 +124,13 @@ def _interleave_processes(
         left.now = now
         return _run(lambda: second(meanwhile.open()))
 
-    alone = _WatchedStore(files.copy(), meet)
+    alone = _WatchedStore(files.copy(), meet, numbers)
     running = SimulatedProcess(alone.files, process, writer, store=alone)
     _run(lambda: first(running.open()))
     following = [*alone.meetings[1:], None]
-    for at, (met, after) in enumerate(zip(alone.meetings, following, strict=True), 1):
-        operation, found, left, outcome = met
-        if after is not None and after.left is left and _reads_alike(operation, found, left):
+    for (at, operation, found, left, outcome), after in zip(alone.meetings, following, strict=True):
+        comes_next = after is not None and after.at == at + 1 and after.left is left
+        if comes_next and _reads_alike(operation, found, left):
             continue
         store = files.copy()
         interrupted = _InterruptedStore(store, at, partial(_become, store, left, outcome))
@@ -175,12 +179,14 @@ class _Meeting(NamedTuple):
     """The second work before one operation of the first.
 
     Attributes:
+        at: Number of the operation, from 1.
         operation: The operation.
         found: The files before the operation: the same object while they do not change.
         left: The files after the second work: the same object where the work is the same.
         outcome: The outcome of the second work.
     """
 
+    at: int
     operation: Operation
     found: MemoryStore
     left: MemoryStore
@@ -188,34 +194,42 @@ class _Meeting(NamedTuple):
 
 
 class _WatchedStore(FaultyStore):
-    """Has the second work done before each operation, on a copy of the files.
+    """Has the second work done before operations, on copies of the files.
 
     Attributes:
         files: The files.
-        meetings: One for each of `operations`.
+        meetings: One for each of the operations with these numbers, in order.
     """
 
-    def __init__(self, files: MemoryStore, meet: Callable[[MemoryStore], Outcome]) -> None:
+    def __init__(
+        self,
+        files: MemoryStore,
+        meet: Callable[[MemoryStore], Outcome],
+        numbers: Container[int] | None,
+    ) -> None:
         super().__init__(files)
         self.files = files
         self.meetings: list[_Meeting] = []
         self._meet = meet
+        self._numbers = numbers
+        self._met: _Meeting | None = None  # before an operation after which no file changed
         self._was_locked = False
 
     def _count(self, operation: Operation) -> Fault | None:
-        is_locked = _is_locked(self.files)
-        last = self.meetings[-1] if self.meetings else None
-        if last is None or last.operation.verb in WRITE_VERBS:
-            last, found = None, self.files.copy()
-        else:
-            found = last.found
-        if last is not None and is_locked == self._was_locked:
-            left, outcome = last.left, last.outcome
-        else:
-            left = found.copy()
-            outcome = self._meet(left)
-        self._was_locked = is_locked
-        self.meetings.append(_Meeting(operation, found, left, outcome))
+        at = len(self.operations) + 1
+        if self._numbers is None or at in self._numbers:
+            is_locked, met = _is_locked(self.files), self._met
+            found = self.files.copy() if met is None else met.found
+            if met is not None and is_locked == self._was_locked:
+                left, outcome = met.left, met.outcome
+            else:
+                left = found.copy()
+                outcome = self._meet(left)
+            self._was_locked = is_locked
+            self._met = _Meeting(at, operation, found, left, outcome)
+            self.meetings.append(self._met)
+        if operation.verb in WRITE_VERBS:
+            self._met = None
         return super()._count(operation)
 
 

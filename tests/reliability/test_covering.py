@@ -7,7 +7,7 @@ from itertools import product
 from hypothesis import given
 from hypothesis import strategies as st
 
-from soak.covering import cover, values_of
+from soak.covering import cover, spread, values_of
 from soak.interleavings import MEETINGS
 
 CASES = list(product("abc", range(4), "xyz", (True, False)))
@@ -48,6 +48,15 @@ def test_values_of_several_axes_are_told_apart() -> None:
     cases = [(1, 2), (2, 1), (1, 1)]
     assert cover(cases, "0") == cases
     assert values_of((1, 1)) == {frozenset({(0, 1), (1, 1)})}
+
+
+def test_numbers_are_spread_over_all_and_seeds_take_every_number() -> None:
+    assert spread(7, None, "0") == range(1, 8)
+    assert spread(7, 7, "0") == spread(7, 9, "0") == range(1, 8)
+    assert spread(0, 3, "0") == range(1, 1)
+    some = [spread(100, 24, str(seed)) for seed in range(40)]
+    assert {len(numbers) for numbers in some} == {20}
+    assert {number for numbers in some for number in numbers} == set(range(1, 101))
 
 
 def test_meetings_are_thousands() -> None:

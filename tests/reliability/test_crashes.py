@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from soak.crashes import RECOVERIES_SAMPLED, Piece, sample_pieces, sample_recovery, strike_piece
-from soak.strikes import FAULTS, count_points
+from soak.strikes import FAULTS, Share, count_points
 from soak.works import KINDS, WORKS
 from tests.rotation import seed, thin
 
@@ -22,6 +22,7 @@ def choose(seed: str) -> list[Piece]:
 
 
 PIECES = choose(seed())
+SHARE = Share(most=24, seed=seed())
 
 
 def test_every_kind_work_and_sort_of_fault_comes_with_some_commit() -> None:
@@ -37,15 +38,15 @@ def test_every_kind_work_and_sort_of_fault_comes_with_some_commit() -> None:
     "piece", [p for p in PIECES if not p.stride], ids=lambda p: f"{p[0]}-{p[1]}-{p[3]}"
 )
 def test_every_fault_at_every_operation(piece: Piece) -> None:
-    tally = strike_piece(piece)
+    tally = strike_piece(piece, SHARE)
     assert not tally.bad, tally.bad[0]
-    assert tally.points == count_points(*piece.find(), (piece.faults,))
+    assert tally.points == count_points(*piece.find(), (piece.faults,), SHARE)
     assert 2 <= tally.states <= tally.points.crashes + tally.points.errors
 
 
 @pytest.mark.parametrize("piece", [p for p in PIECES if p.stride], ids=lambda piece: piece.kind)
 def test_who_recovers_is_struck_too(piece: Piece) -> None:
-    tally = strike_piece(piece)
+    tally = strike_piece(piece, SHARE)
     assert not tally.bad, tally.bad[0]
     assert tally.points.crashes > 100
     assert tally.points.errors > 100

@@ -88,6 +88,13 @@ def test_errors_of_the_work_itself() -> None:
     assert unknown.ending is Ending.UNKNOWN
 
 
+def test_only_operations_of_some_numbers_are_struck() -> None:
+    every = [str(a) for a in strike_everywhere(FILES, put_two, [Fault.FAIL_AFTER])]
+    some = strike_everywhere(FILES, put_two, [Fault.FAIL_AFTER], numbers=range(2, 5, 2))
+    assert [str(aftermath) for aftermath in some] == every[1::2]
+    assert len(every) == 4
+
+
 def test_what_was_struck_is_a_copy() -> None:
     before = FILES.state
     assert strike(FILES, put_two, FaultPlan(4, Fault.KILL_AFTER)) is not None

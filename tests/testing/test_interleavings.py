@@ -44,6 +44,15 @@ def test_operations_that_the_second_does_not_concern_are_passed_over() -> None:
     assert [way.first.value for way in met] == [[False, True, False], [False] * 3]
 
 
+def test_before_operations_of_some_numbers() -> None:
+    threads = list(interleave_everywhere(FILES, put_two, see, shared=True, numbers=[2]))
+    processes = list(interleave_everywhere(FILES, put_two, see, numbers=[1, 3]))
+    assert [(way.operation.path, way.second.value) for way in threads] == [("two", {"one"})]
+    assert [way.operation.verb for way in processes] == ["read", "replace"]
+    assert [way.second.value for way in processes] == [set(), {"one"}]
+    assert [way.first.value for way in processes] == ["done"] * 2
+
+
 def test_threads_share_a_table_that_was_opened_before() -> None:
     tables = []
 
