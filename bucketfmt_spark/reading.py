@@ -44,7 +44,8 @@ def read(
     of it that compares columns of text, integers, booleans, dates and timestamps with literals
     (=, <, IN, BETWEEN, LIKE 'p%', IS NULL, and AND and OR of these) leaves out partitions, buckets
     and row groups. On Spark Connect a Column leaves out nothing: give text.
-    Names of columns are resolved as the session resolves them.
+    Names of columns are resolved as the session resolves them. `explain()` shows how many file
+    groups, files and bytes are left to read, what was left out, and the columns.
 
     Raises:
         ExecutorError: executors have no bucketfmt, or another release.
@@ -131,4 +132,5 @@ def read_scan(spark: SparkSession, scan: bf.Scan) -> DataFrame:
             yield from reader.read(payload)
 
     tasks = [[pieces[number].payload for number in group] for group in groups]
-    return task_frame(spark, [tasks], work, scan.schema)
+    name = f"bucketfmt scan: {scan.plan()}; columns {', '.join(scan.schema.names)}"
+    return task_frame(spark, [tasks], work, scan.schema, name)

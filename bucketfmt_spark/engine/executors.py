@@ -81,8 +81,11 @@ def map_batches(
     df: DataFrame,
     run: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]],
     schema: st.StructType | str,
+    name: str = "bucketfmt",
 ) -> DataFrame:
     """Return `df.mapInArrow(run, schema)`, whose tasks have the release of the driver.
+
+    `explain()` shows the name.
 
     An executor may start after `check_executors`, so that each task compares releases and raises an
     ExecutorError. Tasks also drop the import caches of zip files: before each task Spark 3.5
@@ -102,6 +105,7 @@ def map_batches(
             if isinstance(finder, zipimporter):
                 del sys.path_importer_cache[path]
 
+    run_task.__name__ = name
     return df.mapInArrow(run_task, schema)
 
 

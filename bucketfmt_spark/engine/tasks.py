@@ -90,6 +90,7 @@ def task_frame(
     sides: Sequence[Sequence[Sequence[bytes]]],
     work: Callable[..., Iterator[pa.RecordBatch]],
     schema: pa.Schema,
+    name: str = "bucketfmt",
 ) -> DataFrame:
     """Return the rows that `work` yields for the payloads of each task.
 
@@ -99,6 +100,7 @@ def task_frame(
         work: Runs on executors, with a list of payloads for each side. Values that it refers to
             are sent once.
         schema: The schema of the rows that `work` yields.
+        name: What `explain()` shows.
 
     Raises:
         ExecutorError: executors have no bucketfmt, or another release.
@@ -115,7 +117,7 @@ def task_frame(
 
     tasks = len(packed[0])
     frame = spark.range(0, tasks, 1, max(tasks, 1))
-    return map_batches(frame, run, spark_schema(accepted))
+    return map_batches(frame, run, spark_schema(accepted), name)
 
 
 def task_token() -> str:

@@ -104,7 +104,8 @@ def aggregate(
 
     kept = [bucket for bucket, group in enumerate(groups.tasks[0]) if group]
     sides = pack_buckets(groups, kept, parallelism(spark))
-    return task_frame(spark, sides, work, plan.output)
+    name = f"bucketfmt aggregate: {len(kept)} buckets in {len(sides[0])} tasks"
+    return task_frame(spark, sides, work, plan.output, name)
 
 
 class _Aggregate(NamedTuple):

@@ -112,7 +112,8 @@ def join(
             yield from plan.rows(*sides)
 
     tasks = pack_buckets(groups, kept, parallelism(spark))
-    return task_frame(spark, tasks, work, plan.output)
+    name = f"bucketfmt {terms.how} join: {len(kept)} buckets in {len(tasks[0])} tasks"
+    return task_frame(spark, tasks, work, plan.output, name)
 
 
 def _join_frame(
@@ -156,7 +157,7 @@ def _join_frame(
     every_bucket = _has_rows(terms.how, of_table == "left", of_table == "right")
     num_tasks = count_tasks(groups, parallelism(spark))
     moved = exchange(frame, buckets, num_tasks, every_bucket=every_bucket)
-    return map_batches(moved, run, spark_schema(plan.output))
+    return map_batches(moved, run, spark_schema(plan.output), f"bucketfmt {terms.how} join")
 
 
 def _has_rows(how: How, left: bool, right: bool) -> bool:

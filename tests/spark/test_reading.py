@@ -57,7 +57,11 @@ def test_reading_is_pruned_on_the_driver_and_moves_nothing(
     table = bf.open(path)
     frame = bs.read(spark, path, ["price", "id"], [("region", "=", "eu")])
     assert frame.columns == ["price", "id"]
-    assert "Exchange" not in str(frame._jdf.queryExecution().executedPlan().toString())
+    plan = str(frame._jdf.queryExecution().executedPlan().toString())
+    assert "Exchange" not in plan
+    of_scan = table.scan(["price", "id"], [("region", "=", "eu")]).plan()
+    assert f"bucketfmt scan: {of_scan}; columns price, id" in plan
+    assert of_scan.partitions_pruned
     assert_same(frame.toArrow(), table.scan(["price", "id"], [("region", "=", "eu")]).to_arrow())
     nothing = bs.read(spark, path, filter=[("region", "=", "nowhere")])
     assert nothing.collect() == []
