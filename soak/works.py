@@ -340,6 +340,12 @@ def _restore(t: bf.Table) -> object:
     return t.restore(_newest_savepoint(t))
 
 
+def _savepoint_and_rehash(t: bf.Table) -> None:
+    t.savepoint()
+    t.rehash(4)
+    t.rehash(3)
+
+
 def _rebuild(t: bf.Table) -> None:
     """Make the partitions anew that the table was to have, also where a crash left none."""
     listed = [partition.name for partition in t.metadata_table.list()]
@@ -441,6 +447,14 @@ WORKS = [
         "roll back a rehash",
         lambda t: t.rollback(newest_write(t)),
         prepare=lambda t: t.rehash(4),
+        is_stepwise=True,
+        is_possible=_is_simple,
+        may_leave=_BACKUP,
+    ),
+    Work(
+        "restore to before two rehashes",
+        _restore,
+        prepare=_savepoint_and_rehash,
         is_stepwise=True,
         is_possible=_is_simple,
         may_leave=_BACKUP,

@@ -76,6 +76,8 @@ def may_be_rehashed(config: TableConfig, before: Snapshot | None, now: Timeline)
         return True
     known = {instant.requested_time for instant in before.state.timeline.completed.instants}
     completed = now.completed
-    if any(i.requested_time not in known for i in completed.of("replacecommit").instants):
+    replacing = {i.requested_time for i in completed.of("replacecommit").instants}
+    replaced_before = before.state.timeline.completed.of("replacecommit").instants
+    if replacing - known or {i.requested_time for i in replaced_before} - replacing:
         return True
     return bool(known) and known.isdisjoint(i.requested_time for i in completed.instants)

@@ -73,7 +73,10 @@ class IndexSettings:
 
     Attributes:
         KEYS: Every name that a setting may have.
+        NUM_BUCKETS: The names of the number of buckets, the name in use first.
     """
+
+    NUM_BUCKETS: ClassVar[tuple[str, ...]] = _NUM_BUCKETS
 
     KEYS: ClassVar[frozenset[str]] = frozenset(
         (

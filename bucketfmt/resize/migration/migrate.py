@@ -7,13 +7,13 @@ state the new index, and its rings or rules are put. Decision 26.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
 from bucketfmt.errors import ConflictError, IndexUnknownError, UnsupportedError
 from bucketfmt.format.buckets.hashing_metadata import encode_hashing_metadata
 from bucketfmt.format.buckets.index_settings import IndexSettings
-from bucketfmt.format.buckets.migrations import MIGRATION
+from bucketfmt.format.buckets.migrations import MIGRATION, Migrated
 from bucketfmt.format.buckets.rehashes import REHASH
 from bucketfmt.format.keys.record_keys import KeyEncoding, dialect_for_table_version
 from bucketfmt.format.names.instants import INIT_INSTANT
@@ -232,6 +232,21 @@ class Migrator(BucketService):
         entry = migration.entry(config.record_key_fields)
         return not (_find_outdated(config) and find_migrating(snapshot.commits, entry))
 
+    def _find_moved(self, snapshot: Snapshot, migration: Migration) -> str | None:
+        """Return the last commit that moved rows to another index than the table has; else None."""
+        config = snapshot.state.config
+        if self._is_recorded(config, migration):
+            return None
+        if migration.key_encoding is not None:
+            try:
+                present = self._finder.resolve(snapshot).bucket_index
+            except IndexUnknownError:
+                present = None
+            if present is not None and present.agrees_with(migration.index):
+                return None  # keys are renamed, and stay in their buckets
+        entry = migration.entry(config.record_key_fields)
+        return max(find_migrating(snapshot.commits, entry), default=None)
+
     def _find_encoding(self, snapshot: Snapshot, migration: Migration) -> KeyEncoding | None:
         """Return how all keys have to be written; None where keys have one form only.
 
@@ -324,15 +339,18 @@ class Migrator(BucketService):
                     f"{pending[0].requested_time} is under way, by the old index. Once it has "
                     "ended, migrate again, which records the new index"
                 )
+            moved = self._find_moved(snapshot, migration)
             _put_index_files(table, snapshot, migration)
             stated = index.properties(table.config.record_key_fields)
-            gone = {*IndexSettings.KEYS, REHASH}
-            change_properties(
-                table.store,
-                table.limits,
-                table.machine.now(),
-                lambda old: {**{k: v for k, v in old.items() if k not in gone}, **stated},
-            )
+
+            def change(old: Mapping[str, str]) -> dict[str, str]:
+                before = {k: v for k, v in old.items() if k in {*IndexSettings.KEYS, REHASH}}
+                kept = {k: v for k, v in old.items() if k not in before}
+                if moved is not None:
+                    stated.update(Migrated(moved, before).entries())
+                return {**kept, **stated}
+
+            change_properties(table.store, table.limits, table.machine.now(), change)
             outdated = _find_outdated(table.load_config())
             drop_partitions(table, outdated)
             forget_definitions(table, outdated)

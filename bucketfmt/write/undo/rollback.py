@@ -36,6 +36,7 @@ from bucketfmt.location.rule_files import delete_rules
 from bucketfmt.timeline.markers import delete_markers, load_markers, put_marker
 from bucketfmt.timeline.timeline import Instant
 from bucketfmt.write.commit.locked_table import LockedTable
+from bucketfmt.write.undo.index_taken_back import take_back_index
 from bucketfmt.write.undo.plan_rollback import PlannedRollback, RollbackResult
 from bucketfmt.write.undo.rollback_planner import RollbackPlanner
 
@@ -115,6 +116,7 @@ class Rollbacks:
         if target.action in ("replacecommit", "clustering"):
             delete_rules(self._store, target.commit_time)
             delete_directories(self._store, target.commit_time)
+            take_back_index(self.table, target.commit_time)
         for path in ringed:
             delete_ring(self._store, path, target.commit_time)
         for path, name in planned.files:
