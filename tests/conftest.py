@@ -11,7 +11,6 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from bucketfmt.rows.parquet import key_footer
 from tests.golden import expected, unpack
 
 pytest_plugins = ["tests.costs", "tests.rotation"]
@@ -29,17 +28,8 @@ def pytest_configure() -> None:
             os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_MEMORY))
 
 
-_KEYS_EXPECTED = key_footer.KEYS_EXPECTED
-_FEW_KEYS = 500
-
-
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Have small bloom filters where Hudi reads none of them: most files have a few rows.
-
-    Fail where xdist was to group tests and has not: every process would start every JVM.
-    """
-    is_judged = {"interop", "spark"} & set(item.path.parts)
-    key_footer.KEYS_EXPECTED = _KEYS_EXPECTED if is_judged else _FEW_KEYS
+    """Fail where xdist was to group tests and has not: every process would start every JVM."""
     is_grouped = item.get_closest_marker("xdist_group") is None or "@" in item.nodeid
     if getattr(item.config.option, "loadgroup", False) and not is_grouped:
         told = f"xdist does not group tests with pytest {pytest.__version__}: run `make setup`"

@@ -56,7 +56,7 @@ def play_several_groups(session: HudiSession, folder: Path, kind: str, seed: int
             table.compact()
         assert len(table.inspect.buckets()) > 6  # of 2 buckets in each of 3 partitions
 
-    index = bf.MultiGroupBucketIndex(2, group_bytes=10_000)
+    index = bf.MultiGroupBucketIndex(2, group_bytes=2_000)
     return _play(session, folder, kind, seed, index, change)
 
 

@@ -17,11 +17,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bucketfmt.errors import SchemaError, UnsupportedError
-from bucketfmt.format.keys.bloom import BloomFilterBuilder
+from bucketfmt.format.keys.bloom import (
+    BloomFilterBuilder,
+    decode_bloom_filter,
+    encode_bloom_filter,
+)
 from bucketfmt.rows.avro.avro_decode import decode_avro_blocks
 from bucketfmt.rows.avro.avro_schema import arrow_schema, parse_avro_schema
 from bucketfmt.rows.avro.avro_schema_json import avro_schema_json
-from bucketfmt.rows.parquet import key_footer
 from bucketfmt.rows.parquet.base_file import BaseFileReader
 from bucketfmt.rows.parquet.base_file_writer import BaseFileWriter, encode_base_file
 from bucketfmt.rows.parquet.key_footer import KeyFooter
@@ -201,13 +204,26 @@ def test_footer_entries() -> None:
     assert reader.keys.may_hold(pa.array(["a", "b", "bb", "z"])).tolist() == [1, 1, 0, 0]
 
 
-def test_a_file_without_rows_has_a_filter_of_hudis_size_and_no_range(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(key_footer, "KEYS_EXPECTED", 60_000)
+def test_a_file_without_rows_has_a_small_filter_and_no_range() -> None:
     reader = BaseFileReader(encode_base_file(keyed([]), KEYED, KeyFooter()))
     assert (reader.num_rows, reader.keys.key_range) == (0, None)
-    assert reader.keys.bloom_filter == BloomFilterBuilder().build()
+    assert reader.keys.bloom_filter == BloomFilterBuilder(num_entries=64).build()
+
+
+@pytest.mark.parametrize(
+    ("pieces", "size"),
+    [([64], 64), ([40, 25], 128), ([59_000, 1000], 60_000), ([59_999, 2], 60_000)],
+)
+def test_a_filter_is_as_large_as_the_keys_need_and_no_larger_than_hudis(
+    pieces: list[int], size: int
+) -> None:
+    keys = pa.array([f"k{number}" for number in range(sum(pieces))])
+    footer, wanted, start = KeyFooter(), BloomFilterBuilder(num_entries=size), 0
+    for count in pieces:
+        footer.add(pa.table({"k": keys.slice(start, count)})["k"])
+        start += count
+    wanted.add(keys)
+    assert footer.entries["org.apache.hudi.bloomfilter"] == encode_bloom_filter(wanted.build())
 
 
 def test_virtual_keys_leave_no_key_footer() -> None:
@@ -247,7 +263,8 @@ def test_key_range_of_any_text(keys: list[str]) -> None:
 
 def test_the_footer_of_a_file_that_is_replaced_goes_on() -> None:
     old = BaseFileReader(encode_base_file(keyed(["c", "m"]), KEYED, KeyFooter()))
-    footer = KeyFooter.resume(old)
+    assert KeyFooter.resume(old, 63) is None  # the filter has room for 64 keys
+    footer = KeyFooter.resume(old, 62)
     assert footer is not None
     sink = io.BytesIO()
     writer = BaseFileWriter(sink, KEYED, footer)
@@ -260,8 +277,22 @@ def test_the_footer_of_a_file_that_is_replaced_goes_on() -> None:
     assert new.keys.key_range == ("a", "x")
 
 
+def test_a_filter_of_hudis_size_grows() -> None:
+    footer, keys = KeyFooter(BloomFilterBuilder()), pa.array([f"k{n}" for n in range(60_000)])
+    footer.add(keys)
+    sink = io.BytesIO()
+    writer = BaseFileWriter(sink, KEYED, footer)
+    writer.write(keyed(keys.to_pylist()), are_keys_new=False)
+    writer.close()
+    resumed = KeyFooter.resume(BaseFileReader(pa.py_buffer(sink.getvalue())), 1)
+    assert resumed is not None
+    resumed.add(pa.array(["x"]))
+    found = decode_bloom_filter(resumed.entries["org.apache.hudi.bloomfilter"], "DYNAMIC_V0")
+    assert (len(found.rows), found.keys_per_row, found.keys_in_last_row) == (2, 60_000, 1)
+
+
 def test_a_footer_without_keys_or_with_a_damaged_filter_is_not_gone_on_with() -> None:
-    assert KeyFooter.resume(BaseFileReader(encode_base_file(keyed(["a"]), KEYED))) is None
+    assert KeyFooter.resume(BaseFileReader(encode_base_file(keyed(["a"]), KEYED)), 0) is None
     sink = pa.BufferOutputStream()
     rows = keyed(["a"])
     with pq.ParquetWriter(sink, rows.schema) as writer:
@@ -274,7 +305,7 @@ def test_a_footer_without_keys_or_with_a_damaged_filter_is_not_gone_on_with() ->
                 "hoodie_max_record_key": "a",
             }
         )
-    assert KeyFooter.resume(BaseFileReader(sink.getvalue())) is None
+    assert KeyFooter.resume(BaseFileReader(sink.getvalue()), 0) is None
 
 
 # ---------------------------------------------------------------------------- the parquet file

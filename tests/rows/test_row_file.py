@@ -173,7 +173,7 @@ def test_a_base_file_of_another_format_is_rewritten_without_copying(
 def test_what_writers_take_over_is_of_parquet_only(parquet: pa.Buffer) -> None:
     other = RowsInMemory(ROWS)
     assert read_to_copy(other, ["a"], 0) is None
-    assert KeyFooter.resume(other) is None
+    assert KeyFooter.resume(other, 0) is None
     assert find_codec_of(other) is None
     assert find_codec_of(None) is None
     assert find_codec_of(open_row_file(parquet, "parquet")) == "zstd"

@@ -19,8 +19,8 @@ from bucketfmt.location.file_groups.plan_groups import place_new_keys
 from bucketfmt.testing.recording_store import RecordingStore
 from tests.write.models import NO_SERVICES, SCHEMA, Model, assert_reads_as, rows
 
-FEW_ROWS = bf.MultiGroupBucketIndex(2, group_bytes=6_500)
-"""A base file of a row has about 5,400 bytes."""
+FEW_ROWS = bf.MultiGroupBucketIndex(2, group_bytes=3_400)
+"""A base file of a row has about 2,300 bytes."""
 
 
 def created(folder: Path, table_type: str, version: int = 9, row_bytes: int = 60) -> bf.Table:
@@ -78,7 +78,7 @@ def test_what_the_table_states(tmp_path: Path) -> None:
         "hoodie.index.bucket.engine": "MULTIPLE_FILE_GROUPS",
         "hoodie.bucket.index.hash.field": "id",
         "hoodie.bucket.index.num.buckets": "2",
-        "hoodie.parquet.max.file.size": "6500",
+        "hoodie.parquet.max.file.size": "3400",
     }
     assert bf.open(table.uri).index == bf.MultiGroupBucketIndex(2, 6_500, ("id",))
     table.upsert(rows(range(3), ts=1))

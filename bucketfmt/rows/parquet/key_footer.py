@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bucketfmt.errors import CorruptError, LimitError, UnsupportedError
-from bucketfmt.format.keys.bloom import BloomFilterBuilder, encode_bloom_filter
+from bucketfmt.format.keys.bloom import BloomFilter, BloomFilterBuilder, encode_bloom_filter
 from bucketfmt.format.keys.hashing_kernels import string_buffers
 from bucketfmt.rows.parquet.base_file import (
     BLOOM_KEY,
@@ -20,13 +20,17 @@ from bucketfmt.rows.parquet.base_file import (
 )
 from bucketfmt.rows.row_file import RowFile
 
-__all__ = ["KEYS_EXPECTED", "KeyFooter"]
+__all__ = ["FILTER_KEYS_MAX", "KeyFooter"]
 
-KEYS_EXPECTED = 60_000
-"""The number of keys that the bloom filter of a new file is made for: 430 kB in each footer.
+FILTER_KEYS_MAX = 60_000
+"""The most keys that a row of a bloom filter is made for: 430 kB in a footer.
 
-The default of `hoodie.index.bloom.num_entries`. Tests, whose files have few rows, set less.
+The default of `hoodie.index.bloom.num_entries`, which Hudi makes every filter for. A file with
+fewer keys has a filter for its keys, with the same rate of false positives
+(docs/decisions/0039).
 """
+
+_FILTER_KEYS_MIN = 64
 
 _ENTRIES = (BLOOM_KEY, BLOOM_TYPE_KEY, MIN_KEY, MAX_KEY)
 _FIRST_DISPUTED_BYTE = 0xEE  # from U+E000 on, UTF-8 and UTF-16 order text differently
@@ -45,22 +49,32 @@ class KeyFooter:
         key_range: tuple[str, str] | None = None,
         as_it_was: dict[str, str] | None = None,
     ) -> None:
-        self._bloom_filter = bloom_filter or BloomFilterBuilder(num_entries=KEYS_EXPECTED)
+        """Begin with the keys of a filter; without a filter, with no key."""
+        self._bloom_filter = bloom_filter
+        self._waiting: list[pa.Array] = []  # keys, until it is known how large a filter they need
+        self._num_waiting = 0
         self._range = key_range
         self._as_it_was = as_it_was  # until keys are added
 
     @classmethod
-    def resume(cls, replaced: RowFile) -> KeyFooter | None:
-        """Return a KeyFooter with the keys of a file; None if the file's footer lacks the entries.
+    def resume(cls, replaced: RowFile, num_keys_max: int) -> KeyFooter | None:
+        """Return a KeyFooter with the keys of a file; None if the keys are to be added again.
 
         The entries are not checked against the file's keys, which would cost as much as hashing all
-        keys again.
+        keys again. They are not resumed where the file lacks them, or where the filter was made
+        for few keys and may be too small for the keys to add.
+
+        Args:
+            replaced: The file.
+            num_keys_max: How many keys may be added.
         """
         if not isinstance(replaced, BaseFileReader):
             return None
         try:
             bloom_filter, key_range = replaced.keys.bloom_filter, replaced.keys.key_range
             if bloom_filter is None or (key_range is None and replaced.num_rows):
+                return None
+            if not _has_room(bloom_filter, num_keys_max):
                 return None
             entries = {key: replaced.key_values.get(key, "") for key in _ENTRIES}
             return cls(BloomFilterBuilder.resume(bloom_filter), key_range, entries)
@@ -75,19 +89,43 @@ class KeyFooter:
         """
         if not len(record_keys):
             return
+        found = None if record_keys.null_count else _java_range(record_keys)
+        if found is None or not found[0]:
+            raise ValueError("a record key is null or empty")
         self._as_it_was = None
-        self._bloom_filter.add(record_keys)
-        found = _java_range(record_keys)
-        if found is not None:
-            low, high = zip(found, self._range or found, strict=True)
-            self._range = min(low, key=_utf16), max(high, key=_utf16)
+        if self._bloom_filter is None:
+            self._keep(record_keys)
+        else:
+            self._bloom_filter.add(record_keys)
+        low, high = zip(found, self._range or found, strict=True)
+        self._range = min(low, key=_utf16), max(high, key=_utf16)
+
+    def _keep(self, record_keys: pa.Array | pa.ChunkedArray) -> None:
+        self._num_waiting += len(record_keys)
+        if self._num_waiting > FILTER_KEYS_MAX:
+            self._bloom_filter = self._build(FILTER_KEYS_MAX)
+            self._waiting = []
+            self._bloom_filter.add(record_keys)
+            return
+        chunked = isinstance(record_keys, pa.ChunkedArray)
+        chunks = record_keys.chunks if chunked else [record_keys]
+        # With an empty array, so that the keys are copied: rows of theirs are not held.
+        self._waiting.append(pa.concat_arrays([*chunks, pa.array([], record_keys.type)]))
+
+    def _build(self, num_keys: int) -> BloomFilterBuilder:
+        """Return a filter for a number of keys, with the keys that wait."""
+        builder = BloomFilterBuilder(num_entries=num_keys)
+        for keys in self._waiting:
+            builder.add(keys)
+        return builder
 
     @property
     def entries(self) -> dict[str, str]:
         """The footer entries; a file without rows has no range."""
         if self._as_it_was is not None and all(self._as_it_was.values()):
             return self._as_it_was
-        bloom_filter = self._bloom_filter.build()
+        builder = self._bloom_filter or self._build(_filter_size(self._num_waiting))
+        bloom_filter = builder.build()
         entries = {
             BLOOM_KEY: encode_bloom_filter(bloom_filter),
             BLOOM_TYPE_KEY: bloom_filter.filter_type.value,
@@ -97,10 +135,22 @@ class KeyFooter:
         return entries
 
 
-def _java_range(keys: pa.Array | pa.ChunkedArray) -> tuple[str, str] | None:
+def _filter_size(num_keys: int) -> int:
+    """Return how many keys to make a filter for: a power of two, so that some more fit."""
+    size = max(_FILTER_KEYS_MIN, 1 << max(num_keys - 1, 0).bit_length())
+    return min(size, FILTER_KEYS_MAX)
+
+
+def _has_room(bloom_filter: BloomFilter, num_keys: int) -> bool:
+    """Whether keys may be added to a filter. Those of Hudi's size grow by a row of that size."""
+    size, in_last_row = bloom_filter.keys_per_row, bloom_filter.keys_in_last_row
+    if size is None or in_last_row is None or size >= FILTER_KEYS_MAX:
+        return True
+    return in_last_row + num_keys <= size
+
+
+def _java_range(keys: pa.Array | pa.ChunkedArray) -> tuple[str, str]:
     """Return the least and the greatest key, as Java compares text: by UTF-16 units."""
-    if not len(keys):
-        return None
     chunks = keys.chunks if isinstance(keys, pa.ChunkedArray) else [keys]
     if any(_greatest_byte(chunk) >= _FIRST_DISPUTED_BYTE for chunk in chunks):
         texts = keys.to_pylist()

@@ -96,7 +96,7 @@ def encode_merged_base(
     footer = known = None
     if with_key_footer:
         if replaced is not None and not log.has_deletes:
-            known = KeyFooter.resume(replaced)
+            known = KeyFooter.resume(replaced, len(log.record_keys))
         footer = known or KeyFooter()
     sink = pa.BufferOutputStream()
     pieces = iter(pieces)
