@@ -80,7 +80,7 @@ def test_what_the_table_states(tmp_path: Path) -> None:
         "hoodie.bucket.index.num.buckets": "2",
         "hoodie.parquet.max.file.size": "3400",
     }
-    assert bf.open(table.uri).index == bf.MultiGroupBucketIndex(2, 6_500, ("id",))
+    assert bf.open(table.uri).index == bf.MultiGroupBucketIndex(2, 3_400, ("id",))
     table.upsert(rows(range(3), ts=1))
     for other in (bf.SimpleBucketIndex(2), bf.MultiGroupBucketIndex(2, 7_000)):
         with pytest.raises(ValueError, match="contradicts the table"):
@@ -88,7 +88,7 @@ def test_what_the_table_states(tmp_path: Path) -> None:
     properties = Path(table.uri) / ".hoodie/hoodie.properties"
     text = properties.read_text()
     for size in ("0", "x", "9" * 18):
-        properties.write_text(text.replace("file.size=6500", f"file.size={size}"))
+        properties.write_text(text.replace("file.size=3400", f"file.size={size}"))
         with pytest.raises(bf.CorruptError, match=r"hoodie.parquet.max.file.size"):
             bf.open(table.uri).locate(["key-000001"])
     plain = text.replace("hoodie.index.bucket.engine=MULTIPLE_FILE_GROUPS\n", "")
