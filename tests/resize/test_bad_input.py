@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import shutil
+import uuid
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import bucketfmt as bf
+from bucketfmt.limits import DEFAULT_LIMITS
+from bucketfmt.timeline.table_properties import change_properties
 from tests.resize.test_resize_ring import LARGE, SMALL, filled
 from tests.write.models import SCHEMA, Model, made_once, rows
 
@@ -41,6 +45,17 @@ def _change_ring(root: Path, change: Callable[[list[dict[str, object]]], object]
     ring = json.loads(path.read_text())
     change(ring["nodes"])
     path.write_text(json.dumps(ring))
+
+
+def _state_ring_without_plan(root: Path) -> None:
+    """State a ring as that of a resize that is on no timeline."""
+    (path,) = (root / _RINGS / "us").glob("*.hashing_meta")
+    ring = json.loads(path.read_text())
+    for node in ring["nodes"]:
+        node["fileIdPrefix"] = str(uuid.uuid4())
+    ring |= {"instant": "20990101000000000", "seqNo": 1}
+    path.with_name("20990101000000000.hashing_meta").write_text(json.dumps(ring))
+    path.with_name("20990101000000000.commit").write_text("")
 
 
 _TOO_MANY = {"max_file_size": SMALL, "max_buckets": 1_000_001}
@@ -90,6 +105,12 @@ def test_of_numbered_buckets(
             "in the plan of",
         ),
         (
+            _state_ring_without_plan,
+            lambda t: t.resize(max_file_size=SMALL),
+            bf.CorruptError,
+            "on no node of the ring",
+        ),
+        (
             lambda root: (
                 bf.open(root).schedule_resize(max_file_size=SMALL),
                 shutil.rmtree(root / _RINGS / "us"),
@@ -99,7 +120,15 @@ def test_of_numbered_buckets(
             "without hashing metadata",
         ),
     ],
-    ids=["too many", "rehash", "a gap", "out of order", "planned", "no ring"],
+    ids=[
+        "too many",
+        "rehash",
+        "a gap",
+        "out of order",
+        "planned",
+        "ring without plan",
+        "no ring",
+    ],
 )
 def test_of_rings(
     tmp_path: Path,
@@ -113,4 +142,28 @@ def test_of_rings(
     before = _files(tmp_path / "t")
     with pytest.raises(error, match=message):
         act(bf.open(tmp_path / "t"))
+    assert _files(tmp_path / "t") == before
+
+
+@pytest.mark.parametrize(
+    ("index", "kind", "message"),
+    [
+        (lambda: bf.ConsistentHashingIndex(4), "COPY_ON_WRITE", 'table_type="MERGE_ON_READ"'),
+        (lambda: bf.ExtendibleHashingIndex(12), "COPY_ON_WRITE", "a power of two, not 12"),
+    ],
+)
+def test_of_new_tables(tmp_path: Path, index: Any, kind: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        bf.create(tmp_path / "t", schema=SCHEMA, record_key=["id"], index=index(), table_type=kind)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_ring_of_a_copy_on_write_table_is_not_resized(tmp_path: Path) -> None:
+    """No release writes such a table; properties may state it all the same."""
+    table, _ = _simple(tmp_path / "t")
+    stated = bf.ConsistentHashingIndex(2).properties(["id"])
+    change_properties(table.store, DEFAULT_LIMITS, 0, lambda old: {**old, **stated})
+    before = _files(tmp_path / "t")
+    with pytest.raises((bf.UnsupportedError, bf.IndexUnknownError)):
+        bf.open(tmp_path / "t").resize(max_file_size=SMALL)
     assert _files(tmp_path / "t") == before
