@@ -310,3 +310,25 @@ def test_a_merge_of_an_empty_bucket_is_rolled_back(tmp_path: Path) -> None:
     table.rollback(done.instant)
     assert directory_of(table, "us") == before
     assert_reads_as(table.uri, model)
+
+
+def test_later_writes_to_other_buckets_leave_the_record_index_in_step(tmp_path: Path) -> None:
+    table, model = filled(tmp_path / "t", "MERGE_ON_READ", 9)
+    table.metadata_table.init("files", "record_index")
+    started = table.start_resize(max_file_size=SMALL, max_buckets=4, partitions=["us"])
+    assert started is not None
+    receipts = [r for p in started.payloads for r in started.task.rewrite(p, "0-0-0")]
+    later = rows(range(1, 90, 3), 5)  # all of eu, with keys that are known and keys that are new
+    done = bf.open(table.uri).upsert(later)
+    model.upsert(later)
+    with started:
+        resized = started.publish(receipts)
+    assert done.instant > resized.instant
+    assert "record_index" in bf.open(table.uri).config.metadata_partitions
+    assert_reads_as(table.uri, model)
+    assert_in_step(bf.open(table.uri))
+    again = rows(range(0, 120, 3), 6)
+    table.upsert(again)
+    model.upsert(again)
+    assert_reads_as(table.uri, model)
+    assert_in_step(bf.open(table.uri))

@@ -23,6 +23,7 @@ __all__ = [
     "RECORD_INDEXES",
     "VIRTUAL_LOG_HASHING",
     "IndexSettings",
+    "has_directories",
     "has_virtual_logs",
 ]
 
@@ -142,6 +143,11 @@ class IndexSettings:
             == "true",
             group_bytes=(_find_group_bytes(properties) if engine == MULTIPLE_FILE_GROUPS else None),
         )
+
+
+def has_directories(properties: Mapping[str, str]) -> bool:
+    """Whether hoodie.properties state that partitions have directories of buckets."""
+    return properties.get(_ENGINE[0], "").upper() == EXTENDIBLE_HASHING
 
 
 def has_virtual_logs(properties: Mapping[str, str]) -> bool:

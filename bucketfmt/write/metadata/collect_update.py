@@ -13,6 +13,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
+from bucketfmt.format.buckets.index_settings import has_directories
 from bucketfmt.format.metadata.metadata_keys import (
     format_bloom_filter_key,
     format_column_stats_key,
@@ -323,7 +324,8 @@ class UpdateCollector:
 
         Secondary indexes are not, whose column the change gives another type. Where a resize of a
         ring is completed after writes that began later, no index of records is: rows that these
-        wrote are in new file groups that the commit of the resize does not name.
+        wrote are in new file groups that the commit of the resize does not name. A resize of
+        directories has all rows of its buckets: a later write to one of these is in conflict.
 
         Raises:
             CorruptError: the schema in the change does not parse.
@@ -340,6 +342,7 @@ class UpdateCollector:
         return (
             isinstance(content, CommitMetadata)
             and WriteOperation.find(content.operation_type) is WriteOperation.CLUSTER
+            and not has_directories(self._config.properties)
             and last is not None
             and last.requested_time > self._change.instant.requested_time
         )
