@@ -30,6 +30,9 @@ _RECOVERED = ("upsert", "delete", "insert_overwrite", "compact", "clean", "roll 
 _RECOVERY_STRIDE = 3
 
 
+_Row = dict[str, str | int]
+
+
 class Piece(NamedTuple):
     """What one process strikes at a time, by names.
 
@@ -105,7 +108,7 @@ def strike_piece(piece: Piece, share: Share = ALL) -> Tally:
 def strike_pieces(pieces: Sequence[Piece], *, workers: int, save: bool) -> int:
     """Strike all, print what came of it, and return 1 if anything is bad."""
     began, points, bad = time.monotonic(), 0, 0
-    rows = []
+    rows: list[_Row] = []
     for piece, tally in _struck(pieces, workers):
         points += tally.points.crashes + tally.points.errors
         for text in tally.bad:
@@ -121,6 +124,8 @@ def strike_pieces(pieces: Sequence[Piece], *, workers: int, save: bool) -> int:
                 "bad": len(tally.bad),
             }
         )
+        if save:
+            _save(rows)
         spent_s = time.monotonic() - began
         print(
             f"{len(rows)} of {len(pieces)}, {points} points, {bad} bad, {spent_s:.0f} s",
@@ -129,7 +134,6 @@ def strike_pieces(pieces: Sequence[Piece], *, workers: int, save: bool) -> int:
             flush=True,
         )
     print(file=sys.stderr)
-    rows.sort(key=lambda row: (row["table"], row["struck"]))
     crashes, errors, states = (
         sum(int(row[name]) for row in rows) for name in ("crashes", "errors", "states looked at")
     )
@@ -137,10 +141,16 @@ def strike_pieces(pieces: Sequence[Piece], *, workers: int, save: bool) -> int:
         f"{crashes:,} crash points and {errors:,} error points, {states:,} different states "
         f"looked at, {bad} bad"
     )
-    if save:
-        RESULTS.mkdir(exist_ok=True)
-        (RESULTS / "crashes.json").write_text(json.dumps(rows, indent=1) + "\n")
     return int(bad > 0)
+
+
+def _save(rows: Sequence[_Row]) -> None:
+    """Keep the figures of what was struck, beside those of what another run struck."""
+    path = RESULTS / "crashes.json"
+    path.parent.mkdir(exist_ok=True)
+    before = json.loads(path.read_text()) if path.exists() else []
+    kept = {(row["table"], row["struck"]): row for row in [*before, *rows]}
+    path.write_text(json.dumps([kept[name] for name in sorted(kept)], indent=1) + "\n")
 
 
 def _struck(pieces: Sequence[Piece], workers: int) -> Iterator[tuple[Piece, Tally]]:
