@@ -196,8 +196,11 @@ class WritableTable(ReadableTable):
     def bulk_insert(self, data: DataLike, **options: Unpack[WriteArguments]) -> CommitResult:
         """Write rows into empty buckets, without looking for equal keys among the rows.
 
+        By a record index the rows go to new file groups, and their keys have to be new.
+
         Raises:
-            ValueError: a bucket has rows already.
+            ValueError: a bucket has rows already; or, by a record index, a key is given twice or is
+                stored already.
         """
         return self._writer.write_rows(WriteOperation.BULK_INSERT, data, _options(options))
 

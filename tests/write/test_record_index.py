@@ -199,8 +199,26 @@ def test_an_overwrite_begins_file_groups(uri: str) -> None:
     assert after["key-000006"][2] not in {own[2] for own in before.values()}
     assert after["key-000000"][2] == after["key-000006"][2]
     assert sorted(before.keys() - after.keys()) == ["key-000003"]
-    with pytest.raises(bf.UnsupportedError, match="use insert"):
-        table.bulk_insert(rows([9], ts=1))
+
+
+def test_a_bulk_insert_takes_new_keys_to_new_file_groups(uri: str) -> None:
+    table = bf.open(uri)
+    table.bulk_insert(rows(range(6), ts=2))
+    before = stored(uri)
+    assert sorted(before) == [f"key-{number:06}" for number in range(6)]
+    table.bulk_insert(rows(range(6, 12), ts=1))
+    after = stored(uri)
+    assert {key: after[key] for key in before} == before
+    new = [after[key] for key in sorted(after.keys() - before.keys())]
+    assert [row[0] for row in new] == [float(number) for number in range(6, 12)]
+    assert not {row[2] for row in new} & {row[2] for row in before.values()}
+    instants = bf.open(uri).timeline.completed.instants
+    with pytest.raises(ValueError, match="'key-000011', which partition 'ap' has already"):
+        table.bulk_insert(rows([12, 11], ts=3))
+    with pytest.raises(ValueError, match="key 'key-000012' twice, and"):
+        table.bulk_insert(pa.concat_tables([given("key-000012", r, 1, 1.0) for r in ("eu", "us")]))
+    assert bf.open(uri).timeline.completed.instants == instants
+    assert bf.open(uri).check(depth="full").status == "clean"
 
 
 def test_an_index_that_names_a_file_group_that_is_not_there(

@@ -119,8 +119,9 @@ class BucketWriter:
             CorruptError: a bucket has two file groups.
             IndexUnknownError: a file group is in no bucket.
         """
-        overwrites = self._operation.overwrites
-        targets_of = self.locator.first_targets if overwrites else self.locator.targets
+        operation, by_late = self._operation, self.locator.late is not None
+        begins = operation.overwrites or (operation.fills_empty_buckets and by_late)
+        targets_of = self.locator.first_targets if begins else self.locator.targets
         return find_targets(counts, targets_of)
 
     def plan(self, group: GroupRef, routes: Sequence[Route], write_token: str) -> GroupWrite | None:

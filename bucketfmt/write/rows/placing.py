@@ -21,7 +21,7 @@ from bucketfmt.format.timeline.write_operation import WriteOperation
 from bucketfmt.location.located import LateRoutes
 from bucketfmt.location.routes import Route
 from bucketfmt.rows.columns.conform import conform
-from bucketfmt.rows.columns.meta_columns import RECORD_KEY
+from bucketfmt.rows.columns.meta_columns import PARTITION_PATH, RECORD_KEY
 from bucketfmt.rows.columns.meta_rows import merge_schema
 from bucketfmt.rows.columns.virtual_keys import partition_paths, record_keys
 from bucketfmt.rows.merging.combine import find_standing_rows
@@ -73,7 +73,8 @@ def place_rows(
     """Bring gathered rows to routes that lead to file groups, while the body runs.
 
     Raises:
-        ValueError: the rows lack columns whose stored values are in another partition.
+        ValueError: the rows lack columns whose stored values are in another partition; or keys of
+            a bulk insert are not new.
         CorruptError: the index contradicts the table, or is damaged.
         StorageError: the store failed.
     """
@@ -110,7 +111,7 @@ class _Placing:
     def __init__(
         self, basis: Basis, operation: WriteOperation, late: LateRoutes, placed: PlacedRows
     ) -> None:
-        if operation.fills_empty_buckets:
+        if operation.fills_empty_buckets and not basis.index.keeps_locations:
             raise UnsupportedError(
                 f"{operation.value} by {basis.index}, which may have no key twice; use insert"
             )
@@ -137,10 +138,36 @@ class _Placing:
             if len(kept) < rows.num_rows:
                 some = pa.array(kept)
                 rows, keys, paths = rows.take(some), keys.take(some), paths.take(some)
-        if self._operation.overwrites:
+        if self._operation.fills_empty_buckets:
+            self._check_new(keys, paths)
+        if self._operation.overwrites or self._operation.fills_empty_buckets:
             self._add(rows, paths, self._late.place_new(keys, paths))
             return
         self._place_rows(rows, keys, paths)
+
+    def _check_new(self, keys: pa.ChunkedArray, paths: pa.ChunkedArray) -> None:
+        """Raise ValueError: a key is given twice, or is stored. The index names one row of a key.
+
+        Args:
+            keys: The key of each row.
+            paths: The partition of each row.
+        """
+        within = None if self._late.has_global_keys else paths
+        given = {RECORD_KEY: keys} if within is None else {RECORD_KEY: keys, PARTITION_PATH: within}
+        counts = pa.table(given).group_by([*given]).aggregate([([], "count_all")])
+        repeated = counts.filter(pc.greater(counts["count_all"], 1))
+        if repeated.num_rows:
+            raise ValueError(
+                f"bulk_insert has the key {repeated[RECORD_KEY][0].as_py()!r} twice, and "
+                f"{self._basis.index} names one row of a key; use upsert or insert"
+            )
+        stored = self._late.settle(keys, within).partition_paths
+        found = pc.index(stored.is_valid(), True).as_py()
+        if found >= 0:
+            raise ValueError(
+                f"bulk_insert of key {keys[found].as_py()!r}, which partition "
+                f"{stored[found].as_py()!r} has already; use upsert or insert"
+            )
 
     def _place_keys(self, rows: pa.Table, paths: pa.ChunkedArray) -> None:
         """Place keys to delete, but for those that are not stored in their partition."""
