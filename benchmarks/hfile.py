@@ -101,7 +101,7 @@ def _make(path: Path) -> pa.Array:
     numbers = np.random.default_rng(7).integers(0, len(locations), _RECORDS).astype(np.int32)
     schema = metadata_schema(9)
     found = RecordLocations(locations, numbers)
-    entries = encode_record_locations(pa.array(keys), found, schema)
+    entries = encode_record_locations(pa.array(keys), found, schema).sort()
     info = {b"schema": schema.text.encode()}
     path.write_bytes(encode_hfile(entries, info, created_ms=1))
     sought = sorted(key.encode() for key in chance.sample(keys, _LOOKUPS))

@@ -147,7 +147,7 @@ def _write_shard(folder: Path, shard: int, numbers: npt.NDArray[np.uint64]) -> N
     schema = metadata_schema(9)
     locations = [RecordLocation("", own, 1_767_225_600_000) for own in _file_ids()]
     found = RecordLocations(locations, (numbers % np.uint64(_GROUPS)).astype(np.int32))
-    entries = encode_record_locations(_keys_of(numbers), found, schema)
+    entries = encode_record_locations(_keys_of(numbers), found, schema).sort()
     name = f"{format_metadata_file_id('record_index', shard)}_0-0-0_{_INITIAL}.hfile"
     (folder / name).write_bytes(encode_metadata_base_file(entries, schema, created_ms=0))
 

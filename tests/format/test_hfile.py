@@ -10,6 +10,7 @@ from importlib.util import find_spec, module_from_spec
 from random import Random
 from struct import unpack_from
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -455,6 +456,35 @@ def test_hudi_states_no_block_in_a_file_without_entries() -> None:
 def test_entries_are_sorted_by_unsigned_bytes(keys: list[bytes]) -> None:
     found = EntryColumns.of([(key, key) for key in keys]).sort()
     assert found.keys.to_pylist() == found.values.to_pylist() == sorted(keys)
+
+
+def test_of_entries_with_one_key_the_last_stays() -> None:
+    rows = [(b"b", b"1"), (b"a", b"2"), (b"b", b"3"), (b"a", b"4"), (b"c", b"5")]
+    found = EntryColumns.of(rows).sort()
+    assert found.keys.to_pylist() == [b"a", b"b", b"c"]
+    assert found.values.to_pylist() == [b"4", b"3", b"5"]
+
+
+@given(
+    st.lists(st.binary(max_size=9), min_size=1, max_size=4),
+    st.sampled_from([0, 9]).flatmap(
+        lambda width: st.lists(st.binary(min_size=width, max_size=9), unique=True, max_size=12)
+    ),
+    st.data(),
+)
+def test_shared_values_are_laid_out_as_values_of_their_own(
+    shared: list[bytes], keys: list[bytes], data: st.DataObject
+) -> None:
+    which = data.draw(
+        st.lists(st.integers(0, len(shared) - 1), min_size=len(keys), max_size=len(keys))
+    )
+    column = pa.array(keys, pa.large_binary())
+    dictionary = pa.array(shared, pa.large_binary())
+    coded = pa.DictionaryArray.from_arrays(pa.array(which, pa.int32()), dictionary)
+    entries = EntryColumns(column, coded)
+    skip = data.draw(st.integers(0, len(keys)))
+    plain = EntryColumns.of([(key, shared[place]) for key, place in zip(keys, which, strict=True)])
+    assert bytes(entries[skip:].encode()) == bytes(plain[skip:].encode())
 
 
 def test_many_keys_are_not_in_a_file_without_entries() -> None:

@@ -194,7 +194,7 @@ def test_locations_in_columns_are_those_of_the_records(
     places = list({place: None for _, place in rows})
     numbers = np.array([places.index(place) for _, place in rows], np.int32)
     keys = pa.array([key for key, _ in rows], pa.string())
-    entries = encode_record_locations(keys, RecordLocations(places, numbers), schema)
+    entries = encode_record_locations(keys, RecordLocations(places, numbers), schema).sort()
     assert entries.keys == encode_metadata_records(dict(rows), schema).keys
     expected = [encode_metadata_record(place, schema) for _, place in sorted(rows)]
     assert entries.values.to_pylist() == expected

@@ -23,7 +23,7 @@ from bucketfmt.format.hfile.entries import KEY_OVERHEAD_BYTES, KEY_SUFFIX
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
 from bucketfmt.process import cached_property
 
-__all__ = ["StoredEntries", "common_length", "decode_blocks", "key_words"]
+__all__ = ["StoredEntries", "byte_windows", "common_length", "decode_blocks", "key_words"]
 
 _HEADER = np.dtype([("key", ">i4"), ("value", ">i4"), ("row", ">i2")])
 _SUFFIX = np.frombuffer(KEY_SUFFIX, np.uint8)
@@ -83,7 +83,7 @@ class StoredEntries:
         key_ends, starts, ends = (
             places[numbers] for places in (self.key_ends, self.value_starts, self.value_ends)
         )
-        suffixes = _windows(self.content, f"V{len(KEY_SUFFIX)}")[key_ends]
+        suffixes = byte_windows(self.content, f"V{len(KEY_SUFFIX)}")[key_ends]
         is_plain = (suffixes.view(np.uint8).reshape(-1, len(KEY_SUFFIX)) == _SUFFIX).all(axis=1)
         if not is_plain.all():
             raise _unsupported(int(self.key_starts[numbers][is_plain.argmin()]))
@@ -156,7 +156,7 @@ def decode_blocks(contents: Sequence[Buffer], limits: Limits = DEFAULT_LIMITS) -
     begins = np.searchsorted(starts, bounds)
     limits.check("records_per_block_max", int(np.diff(begins).max(initial=0)))
 
-    header = _windows(data, f"V{_HEADER.itemsize}")[starts].view(_HEADER)
+    header = byte_windows(data, f"V{_HEADER.itemsize}")[starts].view(_HEADER)
     key_bytes, value_bytes, row_bytes = (
         header[name].astype(np.int64) for name in ("key", "value", "row")
     )
@@ -207,7 +207,7 @@ def key_words(keys: pa.LargeBinaryArray, skip: int) -> _Words:
 
 
 def _words_at(data: bytes, starts: _Ints, ends: _Ints) -> _Words:
-    words = _windows(data, "<u8")[np.minimum(starts, ends)]
+    words = byte_windows(data, "<u8")[np.minimum(starts, ends)]
     words.byteswap(inplace=True)
     missing = (starts + (_WORD_BYTES - ends)).clip(0, _WORD_BYTES)  # bytes past the end of the key
     if missing.any():
@@ -228,7 +228,7 @@ def _walk(data: bytes, bounds: _Ints) -> _Ints:
     """Return where entries begin. Past the end of a block no entry is taken, nor byte read."""
     places, ends = bounds[:-1], bounds[1:]
     found = [np.empty(0, np.int64)]
-    windows, last = _windows(data, "<u8"), len(data) - _LENGTHS.size
+    windows, last = byte_windows(data, "<u8"), len(data) - _LENGTHS.size
     while True:
         going = places < ends
         places, ends = places[going], ends[going]
@@ -260,9 +260,9 @@ def _walk_block(data: bytes, place: int, end: int) -> list[int]:
     return starts
 
 
-def _windows(data: bytes, kind: str) -> npt.NDArray[Any]:
+def byte_windows(data: Buffer, kind: str) -> npt.NDArray[Any]:
     """Return every run of bytes of the size of a type, by where the run begins."""
-    count = len(data) - np.dtype(kind).itemsize + 1
+    count = len(memoryview(data)) - np.dtype(kind).itemsize + 1
     windows: npt.NDArray[Any] = np.ndarray((count,), kind, data, 0, (1,))
     return windows
 

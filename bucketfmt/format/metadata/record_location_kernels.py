@@ -45,7 +45,7 @@ class RecordLocations:
 def encode_record_locations(
     record_keys: pa.Array, found: RecordLocations, schema: MetadataSchema
 ) -> EntryColumns:
-    """Return the entries of some keys in the record index, in the order of the keys.
+    """Return the entries of some keys in the record index, in the order in which they are given.
 
     Args:
         record_keys: Text or bytes in UTF-8, without nulls.
@@ -58,7 +58,7 @@ def encode_record_locations(
     values = [encode_metadata_record(location, schema) for location in found.locations]
     numbers = pa.array(found.numbers, mask=found.numbers == _NOWHERE)
     shared = pa.DictionaryArray.from_arrays(numbers, pa.array(values, _BYTES))
-    return EntryColumns(record_keys.cast(_BYTES), shared).sort()
+    return EntryColumns(record_keys.cast(_BYTES), shared)
 
 
 def decode_record_locations(values: pa.Array, schema: MetadataSchema) -> RecordLocations:

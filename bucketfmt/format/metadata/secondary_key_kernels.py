@@ -15,6 +15,7 @@ from bucketfmt.format.keys.hashing_kernels import java_string_hashes
 __all__ = ["find_file_groups", "find_value_parts", "format_secondary_keys"]
 
 _TEXT = pa.large_string()
+_ROWS_AT_A_TIME = 1 << 16  # what is worked out of them stays in the cache
 _NULL = "\0"
 _VALUE_PART = r"(?s)^(?P<part>(?:[^\\$]|\\.)*\$)"
 
@@ -54,11 +55,14 @@ def find_file_groups(
         count: How many file groups there are.
         by_value: Whether the value part alone tells, as in secondary indexes since version 9.
     """
-    if not len(keys):
-        return np.empty(0, np.int64)
-    texts = keys.cast(_TEXT)
-    hashed = pc.coalesce(find_value_parts(texts), texts) if by_value else texts
-    return np.abs(java_string_hashes(hashed.cast(pa.string())).astype(np.int64)) % count
+    groups = np.zeros(len(keys), np.int64)
+    if count > 1:
+        for start in range(0, len(keys), _ROWS_AT_A_TIME):
+            texts = keys[start : start + _ROWS_AT_A_TIME].cast(_TEXT)
+            hashed = pc.coalesce(find_value_parts(texts), texts) if by_value else texts
+            hashes = java_string_hashes(hashed.cast(pa.string())).astype(np.int64)
+            groups[start : start + len(texts)] = np.abs(hashes) % count
+    return groups
 
 
 def _escaped(texts: pa.Array, table_version: int) -> pa.Array:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from bucketfmt.format.hfile.entry_kernels import EntryColumns
@@ -24,7 +25,8 @@ class PartitionUpdate:
     """What changes in file groups of the metadata table that share keys by their hashes.
 
     Attributes:
-        entries: The new records, encoded, in the order of their keys.
+        entries: The new records, encoded, in any order. Of records with the same key the last
+            counts.
         deleted: The keys that go, as text. A key is not in both.
         is_by_value: Whether the file group of a key follows from its value part alone, as in
             secondary indexes since table version 9.
@@ -54,20 +56,30 @@ class PartitionUpdate:
     def by_group(self, count: int) -> Iterator[tuple[int, PartitionUpdate]]:
         """Yield the part of each file group that changes, with the number of the file group.
 
+        The entries of a part are in the order of their keys, no key twice.
+
         Args:
             count: How many file groups there are.
         """
-        keys = find_file_groups(self.entries.keys, count, by_value=self.is_by_value)
-        gone = find_file_groups(self.deleted, count, by_value=self.is_by_value)
-        for number in np.unique(np.concatenate([keys, gone])).tolist():
-            own = pa.array(np.flatnonzero(keys == number))
+        written = _split(find_file_groups(self.entries.keys, count, by_value=self.is_by_value))
+        gone = _split(find_file_groups(self.deleted, count, by_value=self.is_by_value))
+        none = np.empty(0, np.int64)
+        for number in sorted({*written, *gone}):
             yield (
                 number,
                 PartitionUpdate(
-                    EntryColumns(self.entries.keys.take(own), self.entries.values.take(own)),
-                    self.deleted.take(pa.array(np.flatnonzero(gone == number))),
+                    self.entries.take(written.get(number, none)).sort(),
+                    self.deleted.take(pa.array(gone.get(number, none))),
                 ),
             )
+
+
+def _split(groups: npt.NDArray[np.int64]) -> Mapping[int, npt.NDArray[np.int64]]:
+    """Return the rows of each file group, in order, given the file group of each row."""
+    order = np.argsort(groups.astype(np.min_scalar_type(groups.max(initial=0))), kind="stable")
+    groups = groups[order]
+    starts = np.flatnonzero(np.diff(groups, prepend=-1))
+    return dict(zip(groups[starts].tolist(), np.split(order, starts)[1:], strict=True))
 
 
 PartUpdates = Mapping[str | None, PartitionUpdate]

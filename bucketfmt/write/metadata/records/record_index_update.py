@@ -114,11 +114,6 @@ def _plan_keys(
         moved = keys.filter(pc.is_in(keys, gone))
         gone = gone.filter(pc.invert(pc.is_in(gone, moved)))
     entries = encode_record_locations(keys, RecordLocations(locations, numbers), schema)
-    if pc.any(pc.equal(entries.keys[1:], entries.keys[:-1])).as_py():
-        last = pa.table({"key": keys, "row": np.arange(len(keys))}).group_by("key")
-        rows = last.aggregate([("row", "max")])["row_max"].combine_chunks()
-        found = RecordLocations(locations, numbers[rows.to_numpy()])
-        entries = encode_record_locations(keys.take(rows), found, schema)
     return PartitionUpdate(entries, gone.cast(pa.string()))
 
 

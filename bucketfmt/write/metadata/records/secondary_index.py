@@ -83,5 +83,5 @@ def plan_secondary_index(
     values = pa.DictionaryArray.from_arrays(
         pa.array(np.zeros(len(new), np.int32)), pa.array([value], pa.large_binary())
     )
-    entries = EntryColumns(new.cast(pa.large_binary()), values).sort()
+    entries = EntryColumns(new.cast(pa.large_binary()), values)
     return PartitionUpdate(entries, gone.cast(pa.string()), definition.version == "V2")
