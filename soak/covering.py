@@ -8,6 +8,7 @@ nearly all of them, and a seed that changes with the commit moves the choice abo
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from functools import lru_cache
 from heapq import heapify, heappop, heapreplace
 from itertools import combinations
 from random import Random
@@ -32,8 +33,8 @@ def cover(cases: Sequence[Case], seed: str, strength: int = 2) -> list[Case]:
         return [Random(seed).choice(cases)] if cases else []  # noqa: S311  (a choice, no secret)
     order = list(range(len(cases)))
     Random(seed).shuffle(order)  # noqa: S311  (a choice, no secret)
-    wanted = {at: values_of(cases[at], strength) for at in order}
-    missing = frozenset[Values]().union(*wanted.values())
+    wanted = _values_of_each(tuple(cases), strength)
+    missing = frozenset[Values]().union(*wanted)
     # What a case adds only gets less, so whoever is first after another look adds the most.
     chosen, waiting = [], [(-len(wanted[at]), place, at) for place, at in enumerate(order)]
     heapify(waiting)
@@ -60,6 +61,13 @@ def spread(number: int, most: int | None, seed: str) -> range:
     stride = 1 if most is None else max(1, -(-number // most))
     first = 1 + Random(seed).randrange(stride)  # noqa: S311  (a choice, no secret)
     return range(first, number + 1, stride)
+
+
+@lru_cache(maxsize=8)
+def _values_of_each(
+    cases: tuple[Sequence[Hashable], ...], strength: int
+) -> list[frozenset[Values]]:
+    return [values_of(case, strength) for case in cases]
 
 
 def values_of(case: Sequence[Hashable], strength: int = 2) -> frozenset[Values]:

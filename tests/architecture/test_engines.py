@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from tests.architecture.test_layers import MODULES, PACKAGE, layer_of, tree_of
+from tests.architecture.test_layers import MODULES, PACKAGE, layer_of, nodes_of, tree_of
 
 ENGINES = {
     "BloomIndex",
@@ -53,13 +53,13 @@ def name_of(path: Path) -> str:
 
 @cache
 def names_in(node: ast.AST) -> frozenset[str]:
-    named = [n for n in ast.walk(node) if isinstance(n, ast.Name | ast.Attribute)]
+    named = [n for n in nodes_of(node) if isinstance(n, ast.Name | ast.Attribute)]
     return frozenset(n.id if isinstance(n, ast.Name) else n.attr for n in named)
 
 
 def questions(tree: ast.AST) -> Iterator[tuple[int, frozenset[str]]]:
     """Yield (line, names) of every place that asks for the class of a value."""
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             if node.func.id in ("isinstance", "issubclass"):
                 yield node.lineno, names_in(node.args[1])

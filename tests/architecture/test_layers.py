@@ -65,10 +65,16 @@ def tree_of(path: Path) -> ast.Module:
     return ast.parse(path.read_text())
 
 
+@cache
+def nodes_of(tree: ast.AST) -> list[ast.AST]:
+    """The nodes of a tree, listed once for all tests."""
+    return list(ast.walk(tree))
+
+
 def imported_modules(path: Path) -> set[str]:
     """The modules a module imports, by their whole names; a relative import begins with a dot."""
     modules: set[str] = set()
-    for node in ast.walk(tree_of(path)):
+    for node in nodes_of(tree_of(path)):
         if isinstance(node, ast.Import):
             modules.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -150,7 +156,7 @@ def test_decisions_do_no_io_and_know_no_clock_and_no_chance() -> None:
 def test_assert_never_checks_input_and_nothing_is_evaluated() -> None:
     wrong = []
     for path in MODULES:
-        for node in ast.walk(tree_of(path)):
+        for node in nodes_of(tree_of(path)):
             if isinstance(node, ast.Assert):
                 wrong.append(f"{named(path)}:{node.lineno} asserts")
             elif isinstance(node, ast.Call) and ast.unparse(node.func) in EVALUATING:
@@ -201,7 +207,7 @@ def test_decisions_take_values() -> None:
     """No parameter and no attribute is of a type that does I/O or tells the time."""
     found = []
     for path in DECISIONS:
-        for node in ast.walk(tree_of(path)):
+        for node in nodes_of(tree_of(path)):
             if isinstance(node, ast.arg | ast.AnnAssign) and node.annotation is not None:
                 names = {n.id for n in ast.walk(node.annotation) if isinstance(n, ast.Name)}
                 found += [f"{named(path)}:{node.lineno}: {name}" for name in names & EFFECTS]
@@ -213,7 +219,7 @@ def importers_of(name: str) -> list[str]:
     return [
         named(path)
         for path in MODULES
-        for node in ast.walk(tree_of(path))
+        for node in nodes_of(tree_of(path))
         if isinstance(node, ast.ImportFrom) and name in {alias.name for alias in node.names}
     ]
 

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.architecture.test_layers import nodes_of, tree_of
+
 ROOT = Path(__file__).parents[2]
 LAYOUT = ROOT / "bucketfmt/format/names/layout.py"
 MODULES = [
@@ -30,7 +32,7 @@ def spelled_paths(tree: ast.Module) -> Iterator[tuple[int, str]]:
 
     Prose has spaces; `hoodie.properties` alone is how errors name the file.
     """
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         if not isinstance(node, ast.Constant) or not isinstance(node.value, str):
             continue
         if OWN_NAME.search(node.value) and not re.search(r"\s", node.value):
@@ -41,7 +43,7 @@ def test_paths_of_the_tables_own_files_are_spelled_in_one_module() -> None:
     spelled = [
         f"{path.relative_to(ROOT)}:{line}: {text!r}"
         for path in MODULES
-        for line, text in spelled_paths(ast.parse(path.read_text()))
+        for line, text in spelled_paths(tree_of(path))
     ]
     assert not spelled, "take these from bucketfmt.format.names.layout"
 

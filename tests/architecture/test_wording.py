@@ -14,7 +14,7 @@ import pytest
 import bucketfmt as bf
 from bucketfmt.cli.app import COMMANDS
 from bucketfmt.cli.wording import in_shell_words
-from tests.architecture.test_layers import MODULES, layer_of, named, tree_of
+from tests.architecture.test_layers import MODULES, layer_of, named, nodes_of, tree_of
 
 COMMAND_LINE = re.compile(
     rf"(?<![\w-])--[a-z]|bucketfmt ({'|'.join(COMMANDS)})\b(?! (gives|knows|on|reads|writes))"
@@ -49,12 +49,12 @@ def sentences(tree: ast.AST) -> Iterator[tuple[int, str]]:
     """
     ignored = {
         id(part)
-        for node in ast.walk(tree)
+        for node in nodes_of(tree)
         if isinstance(node, ast.Expr | ast.JoinedStr)
         for part in ast.walk(node)
         if part is not node and isinstance(part, ast.Constant) and is_inner(node, part)
     }
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         if isinstance(node, ast.JoinedStr):
             parts = [p.value if isinstance(p, ast.Constant) else "{}" for p in node.values]
             text = "".join(map(str, parts))

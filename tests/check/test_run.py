@@ -139,6 +139,7 @@ main()
 """
 
 
+@pytest.mark.rotated(0, among="processes of commands", one_of=3)
 @pytest.mark.parametrize("opened", [1, 12])
 def test_ctrl_c_on_the_command_line(golden: Golden, opened: int) -> None:
     command = [sys.executable, "-c", _SLOW_CHECK, str(golden("1.2.0", "cow"))]
@@ -198,7 +199,7 @@ def rows_of(table: bf.Table) -> pa.Table:
     return table.scan().to_arrow().sort_by("id")
 
 
-@pytest.mark.rotated(1)
+@pytest.mark.rotated(0)
 @pytest.mark.parametrize("name", TINY)
 @pytest.mark.parametrize("version", ["0.15.0", "1.2.0"])
 def test_any_bytes_are_findings_or_not_checked(golden: Golden, version: str, name: str) -> None:

@@ -54,6 +54,7 @@ def test_the_command_line_without_its_extra() -> None:
     assert (run.returncode, run.stdout, run.stderr) == (2, "", told)
 
 
+@pytest.mark.rotated(0, among="processes of commands", one_of=3)
 def test_python_without_extras() -> None:
     code = """
 import io, bucketfmt as bf, pyarrow as pa, tempfile
@@ -101,6 +102,7 @@ def test_the_version(cli: Cli) -> None:
     assert (run.code, run.out) == (0, "bucketfmt 0.1.0\n")
 
 
+@pytest.mark.rotated(0, among="processes of commands", one_of=3)
 @pytest.mark.parametrize(
     ("words", "found"),
     [

@@ -126,7 +126,7 @@ def test_storage_options_are_json_where_they_can_be() -> None:
     }
 
 
-@pytest.mark.rotated(0)
+@pytest.mark.rotated(0, among="processes of commands", one_of=3)
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -152,6 +152,7 @@ def test_a_pipe_that_is_closed_is_no_failure(golden: Golden, arguments: list[str
     assert (run.returncode, run.stderr) == (0, b"")
 
 
+@pytest.mark.rotated(0, among="processes of commands", one_of=3)
 def test_ctrl_c(golden: Golden, tmp_path: Path) -> None:
     """While it waits for somebody to say the keys."""
     pipe = tmp_path / "pipe"
@@ -164,6 +165,7 @@ def test_ctrl_c(golden: Golden, tmp_path: Path) -> None:
     assert (run.returncode, out, err) == (130, b"", b"bucketfmt: stopped\n")
 
 
+@pytest.mark.rotated(0, among="processes of commands", one_of=3)
 def test_wide_rows_stand_one_below_the_other(golden: Golden) -> None:
     """On a terminal too narrow for the grid; in a file or a pipe a row is a line.
 

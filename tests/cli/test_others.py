@@ -95,6 +95,7 @@ class TestCheck:
         assert f"file   {path.relative_to(root).as_posix()}" in shown.out
 
 
+@pytest.mark.rotated(0, among="processes of commands", one_of=3)
 def test_demo(cli: Cli, tmp_path: Path) -> None:
     """The main job from end to end, on the table in the package."""
     kept = tmp_path / "my trips"

@@ -46,6 +46,7 @@ class TestRead:
         )
         assert len(cli("read", mor, "-n", 300).out.splitlines()) == 1 + 300
 
+    @pytest.mark.rotated(0, among="processes of commands", one_of=3)
     def test_text_on_a_terminal(self, mor: Path) -> None:
         shown = on_terminal("read", mor)
         assert (shown.code, len(shown.out.splitlines())) == (0, 1 + 100)

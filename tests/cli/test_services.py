@@ -383,7 +383,7 @@ def on_a_terminal(command: list[str]) -> tuple[str, str]:
     return out.decode(), shown.decode(errors="replace")
 
 
-@pytest.mark.rotated(0)
+@pytest.mark.rotated(0, among="processes of commands", one_of=3)
 @pytest.mark.parametrize(
     ("arguments", "stage"),
     [

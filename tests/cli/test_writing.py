@@ -230,6 +230,7 @@ class TestUpsert:
             "standard input: the format is unknown; give --format",
         )
 
+    @pytest.mark.rotated(0, among="processes of commands", one_of=3)
     def test_a_pipe(self, table: Path) -> None:
         command = [sys.executable, "-m", "bucketfmt.cli", "upsert", str(table), "-"]
         run = subprocess.run(

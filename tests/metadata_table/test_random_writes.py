@@ -91,7 +91,7 @@ def a_filter(chance: random.Random) -> Filter:
     return parse_filter([(column, chance.choice(["==", "<", ">", "<=", ">=", "!="]), value)])
 
 
-@pytest.mark.rotated(0)
+@pytest.mark.rotated(0, among="works at random", one_of=2)
 @pytest.mark.parametrize("version", VERSIONS)
 def test_reads_after_writes_in_step_and_not(version: str) -> None:
     chance = random.Random(version)

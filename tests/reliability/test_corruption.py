@@ -63,7 +63,7 @@ def _spread(table: str, cases: int) -> dict[str, list[int]]:
     return spread
 
 
-@pytest.mark.rotated(1, one_of=2)
+@pytest.mark.rotated(1, one_of=3)
 @pytest.mark.parametrize("table", TABLES)
 def test_flipped_bits(table: str) -> None:
     for path, offsets in _spread(table, _FLIPS).items():
@@ -71,7 +71,7 @@ def test_flipped_bits(table: str) -> None:
             _check_flips(table, path, flip_bits(table_files(table)[path], 1, offsets))
 
 
-@pytest.mark.rotated(1, one_of=2)
+@pytest.mark.rotated(1, one_of=3)
 @pytest.mark.parametrize("table", TABLES)
 def test_cut_files(table: str) -> None:
     for path, sizes in _spread(table, _CUTS).items():
@@ -79,7 +79,7 @@ def test_cut_files(table: str) -> None:
         _check_cuts(table, path, truncate(table_files(table)[path], [*sizes, 0, size - 1]))
 
 
-@pytest.mark.rotated(0, among="every byte", one_of=3)
+@pytest.mark.rotated(0, among="every byte", one_of=4)
 def test_every_byte_and_every_length_of_a_log_file() -> None:
     table = "0.15.0/tiny_mor"
     logs = {p: d for p, d in table_files(table).items() if kind_of(p) == "log file"}
@@ -88,7 +88,7 @@ def test_every_byte_and_every_length_of_a_log_file() -> None:
     _check_cuts(table, path, truncate(data))
 
 
-@pytest.mark.rotated(0, among="every byte", one_of=3)
+@pytest.mark.rotated(0, among="every byte", one_of=4)
 def test_every_byte_of_hashing_metadata() -> None:
     """A node may have any value: that a value is another one only the keys tell."""
     table = "1.2.0/tiny_ch"
@@ -113,7 +113,7 @@ def _rows_of_each_bucket(table: Table) -> object:
     return content_of(table.lookup([f"key-{number:06}" for number in range(8)]))
 
 
-@pytest.mark.rotated(0, among="every byte", one_of=3)
+@pytest.mark.rotated(0, among="every byte", one_of=4)
 def test_every_bit_of_a_parquet_schema() -> None:
     """Where pyarrow takes a damaged type for another one."""
     table = "0.15.0/tiny_cow"

@@ -1,4 +1,4 @@
-"""Whatever may be done to a table, in whatever order: a few tables of every third kind."""
+"""Whatever may be done to a table, in whatever order: a few tables of every twelfth kind."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ TABLES, STEPS = 2, 25
 
 
 def test_tables_are_what_their_models_are() -> None:
-    kinds = thin(list(MACHINES), seed(), 6)
+    kinds = thin(list(MACHINES), seed(), 12)
     runs = [run_machine(kind, TABLES, STEPS, repeatable=True) for kind in kinds]
     for run in runs:
         assert not run.bad, f"{run.kind}: {run.bad}"
         assert run.runs >= TABLES
         assert run.steps > TABLES * STEPS / 2
     # In few tables of one kind it may be that none dies.
-    assert sum(run.deaths for run in runs) >= len(runs)
+    assert sum(run.deaths for run in runs) > 0
 
 
 @pytest.mark.parametrize("kind", ["6-cow-simple", "8-mor-ring"])

@@ -22,7 +22,7 @@ PROCESSES, ROUNDS = 3, 5
 _PATIENCE_S = 180
 
 
-@pytest.mark.rotated(0, among="several processes", one_of=3)
+@pytest.mark.rotated(0, among="several processes", one_of=4)
 @pytest.mark.parametrize(
     ("version", "table_type", "lock", "dies_after"),
     [

@@ -253,7 +253,7 @@ def test_a_compaction_leaves_the_copies_alone(tmp_path: Path) -> None:
     assert_reads_as(table.uri, model)
 
 
-@pytest.mark.rotated(0, among="resizes", one_of=2)
+@pytest.mark.rotated(0, among="resizes", one_of=3)
 @pytest.mark.parametrize("version", [6, 9])
 def test_a_writer_that_dies_leaves_both_copies_or_neither(tmp_path: Path, version: int) -> None:
     table, model = filled(tmp_path / "t", version, buckets=1)

@@ -128,7 +128,7 @@ def test_rows_stay_and_come_into_buckets(
     assert_reads_as(table.uri, model)
 
 
-@pytest.mark.rotated(0, among="resizes", one_of=2)
+@pytest.mark.rotated(0, among="resizes", one_of=3)
 @pytest.mark.parametrize("index", [RULES, RING])
 def test_rules_and_rings(tmp_path: Path, index: bf.Index) -> None:
     table, model = filled(tmp_path / "t", 9, "MERGE_ON_READ")
@@ -149,7 +149,7 @@ def test_rules_and_rings(tmp_path: Path, index: bf.Index) -> None:
         opened.migrate(bf.SimpleBucketIndex(3))
 
 
-@pytest.mark.rotated(0, among="resizes", one_of=2)
+@pytest.mark.rotated(0, among="resizes", one_of=3)
 def test_a_writer_by_the_old_index_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its rows are moved too, and the index is stated only when nobody writes by the old one."""
     table, model = filled(tmp_path / "t", 9, "MERGE_ON_READ")

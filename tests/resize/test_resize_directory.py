@@ -99,7 +99,7 @@ def test_rows_stay_and_directories_change(tmp_path: Path, kind: str, version: in
     assert bf.open(table.uri).scan(as_of=done.instant).to_arrow().num_rows == before.num_rows
 
 
-@pytest.mark.rotated(0, among="resizes", one_of=2)
+@pytest.mark.rotated(0, among="resizes", one_of=3)
 def test_many_rounds_of_writes_and_resizes(tmp_path: Path) -> None:
     table, model = make(tmp_path / "t"), Model()
     choose = random.Random(7)

@@ -231,7 +231,7 @@ def test_a_resize_is_executed_by_others_and_in_pieces(tmp_path: Path) -> None:
     assert [len(ring_of(table, path)) for path in ("us", "eu", "ap")] == [8, 8, 4]
 
 
-@pytest.mark.rotated(0, among="resizes", one_of=2)
+@pytest.mark.rotated(0, among="resizes", one_of=3)
 @pytest.mark.parametrize("version", [6, 9])
 def test_what_was_left_is_executed_again_or_taken_back(tmp_path: Path, version: int) -> None:
     table, model = filled(tmp_path / "t", version)
@@ -275,7 +275,7 @@ def resized_and_compacted(path: Path) -> tuple[bf.Table, Model]:
     return table, model
 
 
-@pytest.mark.rotated(0, among="resizes", one_of=2)
+@pytest.mark.rotated(0, among="resizes", one_of=3)
 @pytest.mark.rule("RING-14", "RING-15", "RING-16", "RING-32", "RING-33")
 @pytest.mark.parametrize("has_markers", [True, False])
 def test_archived_resizes_keep_their_rings(tmp_path: Path, has_markers: bool) -> None:

@@ -195,7 +195,7 @@ def test_rows_that_lack_columns_and_late_rows_of_deleted_keys(tmp_path: Path) ->
     execute(table, model)
 
 
-@pytest.mark.rotated(0, among="resizes", one_of=2)
+@pytest.mark.rotated(0, among="resizes", one_of=3)
 @pytest.mark.parametrize("version", [6, 9])
 def test_the_metadata_table_is_in_step(tmp_path: Path, version: int) -> None:
     table, model = filled(tmp_path / "t", version)
@@ -245,7 +245,7 @@ def test_services_leave_the_logs_alone(tmp_path: Path) -> None:
     assert_reads_as(table.uri, model)
 
 
-@pytest.mark.rotated(0, among="resizes", one_of=2)
+@pytest.mark.rotated(0, among="resizes", one_of=3)
 @pytest.mark.parametrize("version", [6, 9])
 def test_a_writer_that_dies_leaves_all_of_its_rows_or_none(tmp_path: Path, version: int) -> None:
     table, model = filled(tmp_path / "t", version, buckets=1)
@@ -272,7 +272,7 @@ def test_a_writer_that_dies_leaves_all_of_its_rows_or_none(tmp_path: Path, versi
     assert looks.states > 15
 
 
-@pytest.mark.rotated(0, among="resizes", one_of=2)
+@pytest.mark.rotated(0, among="resizes", one_of=3)
 @pytest.mark.parametrize("version", [6, 9])
 def test_a_write_amid_a_resize_keeps_its_rows(tmp_path: Path, version: int) -> None:
     """At each operation of a resize, from its plan to its end."""

@@ -261,7 +261,7 @@ class TestPaths:
 
 
 class TestDataFiles:
-    @pytest.mark.rotated(0, among="every byte", one_of=3)
+    @pytest.mark.rotated(0, among="every byte", one_of=4)
     @pytest.mark.parametrize(("version", "step"), [("0.15.0", 1), ("1.0.2", 7), ("1.2.0", 5)])
     def test_a_log_file_cut_at_every_length(
         self, golden_copy: Golden, version: str, step: int

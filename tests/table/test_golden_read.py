@@ -79,7 +79,7 @@ def as_hudi_1_0_reads_renamed_fields(ours: pa.Table, version: str, name: str) ->
     "LOG-19",
 )
 @pytest.mark.rule("SLICE-7")
-@pytest.mark.rotated(1, one_of=3)
+@pytest.mark.rotated(1, one_of=4)
 @pytest.mark.parametrize(("version", "name"), GOLDEN)
 def test_a_table_reads_as_hudi_read_it(golden: Golden, version: str, name: str) -> None:
     """Each view that Hudi read: as it is, read-optimized, as it was, and what changed."""

@@ -61,7 +61,7 @@ def old_table(golden_copy: Golden) -> Callable[[int, str], bf.Table]:
     return make
 
 
-@pytest.mark.rotated(1, one_of=2)
+@pytest.mark.rotated(1, one_of=3)
 @pytest.mark.rule("PROP-20")
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("version", OLD_VERSIONS)
@@ -90,7 +90,7 @@ def test_reads_as_the_table_of_version_6(
         assert located["file_id"].null_count == 0
 
 
-@pytest.mark.rotated(1, one_of=2)
+@pytest.mark.rotated(1, one_of=3)
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("version", OLD_VERSIONS)
 def test_is_clean(golden_copy: Golden, version: int, name: str) -> None:

@@ -37,7 +37,7 @@ def _is_readable(scan: bf.Scan) -> bool:
     return True
 
 
-@pytest.mark.rotated(0, among="several processes", one_of=3)
+@pytest.mark.rotated(0, among="several processes", one_of=4)
 @pytest.mark.parametrize("part", range(8))
 def test_another_process_reads_the_pieces(
     golden: Callable[[str, str], Path], tmp_path: Path, part: int

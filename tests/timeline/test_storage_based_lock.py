@@ -179,7 +179,7 @@ def test_processes_exclude_each_other_on_a_disk(tmp_path: Path) -> None:
     assert store.read(COUNTER, 9) == b"45"
 
 
-@pytest.mark.rotated(0, among="several processes", one_of=3)
+@pytest.mark.rotated(0, among="several processes", one_of=4)
 def test_processes_exclude_each_other_on_s3(s3_options: dict[str, Any]) -> None:
     uri = f"s3://tables/{uuid.uuid4().hex}"
     store = open_store(uri, s3_options)

@@ -109,7 +109,7 @@ def cases(draw: str) -> list[tuple[ServerFault, int]]:
     return found
 
 
-@pytest.mark.rotated(0, among="works on S3", one_of=2)
+@pytest.mark.rotated(0, among="works on S3", one_of=3)
 def test_a_fault_that_passes(trial: Trial, request: pytest.FixtureRequest) -> None:
     every = cases("passes")
     taken = every if request.config.getoption("--every-case") else one_of_each(every)
@@ -117,7 +117,7 @@ def test_a_fault_that_passes(trial: Trial, request: pytest.FixtureRequest) -> No
         assert trial.upsert(at, fault), (fault, at)
 
 
-@pytest.mark.rotated(0, among="works on S3", one_of=2)
+@pytest.mark.rotated(0, among="works on S3", one_of=3)
 def test_an_outage(trial: Trial, request: pytest.FixtureRequest) -> None:
     every = cases("lasts")
     taken = every if request.config.getoption("--every-case") else one_of_each(every)[::2]

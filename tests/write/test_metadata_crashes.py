@@ -74,7 +74,7 @@ def read(table: bf.Table) -> set[tuple[object, ...]]:
 
 
 @pytest.mark.filterwarnings("ignore:the metadata table is made anew")
-@pytest.mark.rotated(0, among="crashes at each write", one_of=3)
+@pytest.mark.rotated(0, among="crashes at each write", one_of=4)
 @pytest.mark.parametrize(
     ("version", "kind", "act", "index"),
     [

@@ -45,7 +45,7 @@ def groups_of(table: bf.Table) -> Counter[tuple[str, int]]:
 
 
 @pytest.mark.rule("GRP-1", "GRP-2", "GRP-3")
-@pytest.mark.rotated(0)
+@pytest.mark.rotated(0, among="works at random", one_of=2)
 @pytest.mark.parametrize(
     ("table_type", "version"), [("COPY_ON_WRITE", 9), ("MERGE_ON_READ", 6), ("MERGE_ON_READ", 9)]
 )

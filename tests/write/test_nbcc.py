@@ -266,7 +266,7 @@ def test_an_unknown_mode() -> None:
         ).upsert(one("a", 1))
 
 
-@pytest.mark.rotated(0, among="several processes", one_of=3)
+@pytest.mark.rotated(0, among="several processes", one_of=4)
 def test_processes_that_log_to_one_bucket_while_it_is_compacted(tmp_path: Path) -> None:
     """No write is tried again, and none is lost."""
     processes, rounds = 2, 4

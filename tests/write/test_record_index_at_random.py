@@ -102,7 +102,7 @@ class Played:
             assert table.locate(keys)["file_id"].null_count == 0
 
 
-@pytest.mark.rotated(0)
+@pytest.mark.rotated(0, among="works at random", one_of=2)
 @pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
 @pytest.mark.parametrize(
     ("version", "partitioned"), [(9, False), (9, True), (8, False), (6, False)]

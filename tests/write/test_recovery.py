@@ -34,7 +34,7 @@ def leave_pending(table: bf.Table, instant: str, action: str) -> None:
     put_inflight(table.store, table.config, instant, action)
 
 
-@pytest.mark.rotated(0, among="crashes at each write", one_of=3)
+@pytest.mark.rotated(0, among="crashes at each write", one_of=4)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("version", VERSIONS)
 def test_crash_points_of_a_write(tmp_path: Path, version: int, kind: str) -> None:
@@ -77,7 +77,7 @@ def test_a_living_writer_is_left_alone(tmp_path: Path, version: int) -> None:
     assert_reads_as(table.uri, model)
 
 
-@pytest.mark.rotated(0, among="crashes at each write", one_of=3)
+@pytest.mark.rotated(0, among="crashes at each write", one_of=4)
 @pytest.mark.parametrize("version", VERSIONS)
 def test_what_is_executed_again_is_left(tmp_path: Path, version: int) -> None:
     table, model = make(tmp_path, version, "MERGE_ON_READ")

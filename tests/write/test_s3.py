@@ -70,7 +70,7 @@ def assert_holds(uri: str, options: Options, model: Model) -> None:
     assert report.status == "clean", report.findings
 
 
-@pytest.mark.rotated(0, among="works on S3", one_of=2)
+@pytest.mark.rotated(0, among="works on S3", one_of=3)
 def test_columns_that_stay_are_copied(
     s3_options: Options, uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -83,7 +83,7 @@ def test_columns_that_stay_are_copied(
     assert_holds(uri, s3_options, model)
 
 
-@pytest.mark.rotated(0, among="works on S3", one_of=2)
+@pytest.mark.rotated(0, among="works on S3", one_of=3)
 @pytest.mark.parametrize("version", [6, 8, 9])
 @pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
 def test_everything_that_is_done_to_a_table(
@@ -210,7 +210,7 @@ def die_and_be_followed(s3_options: Options, uri: str, what: str) -> None:
     assert not bf.open(uri, fresh(s3_options)).timeline.pending.instants
 
 
-@pytest.mark.rotated(0, among="several processes", one_of=3)
+@pytest.mark.rotated(0, among="several processes", one_of=4)
 @pytest.mark.parametrize(
     "play",
     [
@@ -250,7 +250,7 @@ class TestNoAccess:
         yield {**s3_options, "key": key["AccessKeyId"], "secret": key["SecretAccessKey"]}
         moto.settings.INITIAL_NO_AUTH_ACTION_COUNT = float("inf")
 
-    @pytest.mark.rotated(0, among="works on S3", one_of=2)
+    @pytest.mark.rotated(0, among="works on S3", one_of=3)
     @pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
     def test_who_may_only_read(
         self, s3_options: Options, uri: str, reader: Options, table_type: str

@@ -245,6 +245,7 @@ def test_what_a_clean_has_deleted_is_not_savepointed(tmp_path: Path) -> None:
         table.savepoint(first)
 
 
+@pytest.mark.rotated(0)
 @pytest.mark.parametrize("version", [6, 8, 9])
 def test_what_was_restored_over_a_clean_is_savepointed_again(tmp_path: Path, version: int) -> None:
     table, model = make(tmp_path, version, "MERGE_ON_READ")
@@ -273,7 +274,7 @@ def test_a_preview_writes_nothing(started: tuple[bf.Table, Model]) -> None:
     assert not store.writes
 
 
-@pytest.mark.rotated(0, among="crashes at each write", one_of=3)
+@pytest.mark.rotated(0, among="crashes at each write", one_of=4)
 @pytest.mark.parametrize("version", VERSIONS)
 def test_crash_points_of_savepoints(tmp_path: Path, version: int) -> None:
     table, model = make(tmp_path, version, "MERGE_ON_READ")
@@ -295,7 +296,7 @@ def test_crash_points_of_savepoints(tmp_path: Path, version: int) -> None:
     assert points == 4
 
 
-@pytest.mark.rotated(0, among="crashes at each write", one_of=3)
+@pytest.mark.rotated(0, among="crashes at each write", one_of=4)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("version", VERSIONS)
 def test_crash_points_of_restores(tmp_path: Path, version: int, kind: str) -> None:

@@ -78,7 +78,7 @@ def rows(chance: random.Random, keys: range, ts: int) -> pa.Table:
 
 
 @pytest.mark.filterwarnings("error:.*cannot be kept in step")
-@pytest.mark.rotated(0)
+@pytest.mark.rotated(0, among="every change in the metadata table", one_of=2)
 @pytest.mark.parametrize(
     ("table_type", "version"),
     [("MERGE_ON_READ", 9), ("COPY_ON_WRITE", 8)],

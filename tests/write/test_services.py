@@ -103,6 +103,7 @@ def defaults_of(function: Callable[..., object], *names: str) -> dict[str, objec
     return {name: parameters[name].default for name in names}
 
 
+@pytest.mark.rotated(0)
 @pytest.mark.parametrize(
     ("kind", "version"), [("MERGE_ON_READ", 9), ("MERGE_ON_READ", 6), ("COPY_ON_WRITE", 9)]
 )

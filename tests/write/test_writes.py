@@ -264,6 +264,7 @@ def test_rows_come_larger_than_memory_is_given(
     assert_reads_as(table.uri, model)
 
 
+@pytest.mark.rotated(0)
 @pytest.mark.parametrize("version", [6, 8, 9])
 def test_without_meta_columns(tmp_path: Path, version: int) -> None:
     for table_type in ("COPY_ON_WRITE", "MERGE_ON_READ"):
