@@ -306,6 +306,15 @@ def test_t006_update_was_not_finished(cow: Patient, extension: str) -> None:
     assert finding.severity == "warning"
 
 
+def test_a_backup_that_was_left_goes_with_the_next_change_of_the_properties(cow: Patient) -> None:
+    left = cow.root / f"{PROPERTIES}.backup"
+    left.write_bytes((cow.root / PROPERTIES).read_bytes())
+    os.utime(left, (0, 0))
+    bf.open(cow.root).metadata_table.init("files")
+    assert not left.exists()
+    assert "hoodie.table.metadata.partitions=files" in (cow.root / PROPERTIES).read_text()
+
+
 def test_an_update_under_way_is_left_alone(cow: Patient) -> None:
     left = cow.root / f"{PROPERTIES}.updated"
     left.write_bytes(b"")
