@@ -24,7 +24,7 @@ from bucketfmt.format.metadata.record_location_kernels import (
 from bucketfmt.storage.streams import map_in_threads, worker_count
 from tests.interop.hfile_session import HFileSession, ReadByHudi, write_keys
 
-from .measure import Figure, Result, Timing, ratio
+from .measure import Figure, Result, Timing, cpu_ratio, ratio
 
 __all__ = ["measure_hfile"]
 
@@ -76,6 +76,13 @@ def _measure(folder: Path) -> Result:
         Figure(
             "time of 100,000 look-ups by that of Hudi",
             ratio(timings, _BUCKETFMT, _HUDI),
+            "x",
+            at_most=0.5,
+            cause=_CAUSE,
+        ),
+        Figure(
+            "CPU time of 100,000 look-ups by that of Hudi",
+            cpu_ratio(timings, _ONE_THREAD, _HUDI),
             "x",
             at_most=0.5,
             cause=_CAUSE,

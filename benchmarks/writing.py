@@ -35,6 +35,7 @@ from .memory import peak_bytes
 
 __all__ = [
     "COW",
+    "MOR",
     "check_alike",
     "measure_write_memory",
     "measure_writing",
@@ -62,7 +63,7 @@ _ZSTD = (
     "key filters. Beside other work Hudi loses more than bucketfmt does, and the ratio is higher."
 )
 _HUDI, _HUDI_DEFAULT = "Hudi 1.2.0, zstd", "Hudi 1.2.0, gzip (its default)"
-COW, _MOR = "COPY_ON_WRITE", "MERGE_ON_READ"
+COW, MOR = "COPY_ON_WRITE", "MERGE_ON_READ"
 _CHANGES: dict[str, Callable[[pa.Array], pa.Array]] = {
     "name": lambda names: pc.binary_join_element_wise(names, "changed", "-"),
     "price": lambda prices: pc.add(prices, 0.5),
@@ -125,7 +126,7 @@ _WORK = {
     "make record index": lambda path, _: bf.open(path).metadata_table.init("record_index"),
     "read keys": lambda path, _: _read_keys_with_pyarrow(path),
     "load COPY_ON_WRITE": lambda path, rows: _load(path, rows, COW),
-    "load MERGE_ON_READ": lambda path, rows: _load(path, rows, _MOR),
+    "load MERGE_ON_READ": lambda path, rows: _load(path, rows, MOR),
     "load a partition": _load_partition,
     "upsert": _upsert,
     "compact": lambda path, _: bf.open(path).compact(),
@@ -344,8 +345,8 @@ def _race(
             shutil.rmtree(path)
 
         ignored = Timing("", [], [])
-        run_writing(ignored, f"load {_MOR}", ours, rows)
-        order = {"path": str(theirs), "table_type": _MOR, "codec": "zstd"}
+        run_writing(ignored, f"load {MOR}", ours, rows)
+        order = {"path": str(theirs), "table_type": MOR, "codec": "zstd"}
         hudi.run(ignored, work="load", **order)
         run_writing(timings["MOR"][_US], "upsert", ours, updates)
         hudi.run(timings["MOR"][_HUDI], work="upsert", **order)
