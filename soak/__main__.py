@@ -71,6 +71,7 @@ def _parse_arguments() -> argparse.Namespace:
     meetings = commands.add_parser("interleavings")
     meetings.add_argument("--only", default="", help="meetings whose names have this in them")
     meetings.add_argument("--workers", type=int, default=2)
+    meetings.add_argument("--most", type=int, help="operations before which two meet, spread")
     meetings.add_argument("--save", action="store_true", help="keep the figures for the report")
 
     threads = commands.add_parser("threads")
@@ -120,7 +121,9 @@ def main() -> int:
         return strike_pieces(pieces, workers=arguments.workers, save=arguments.save)
     if arguments.command == "interleavings":
         wanted = [meeting for meeting in MEETINGS if arguments.only in " | ".join(meeting)]
-        return interleave_all(wanted, workers=arguments.workers, save=arguments.save)
+        return interleave_all(
+            wanted, workers=arguments.workers, most=arguments.most, save=arguments.save
+        )
     if arguments.command == "threads":
         trials = [trial for trial in TRIALS if arguments.only in " | ".join(trial)]
         Random(arguments.seed).shuffle(trials)  # noqa: S311  (an order, no secret)

@@ -139,11 +139,20 @@ _READS = ("read", "read and write")
 _TAKES_FILES = ("clean", "roll back")
 
 
-def interleave_all(meetings: Iterable[Meeting], *, workers: int, save: bool) -> int:
-    """Have all of them meet, print what came of it, and return 1 if anything is bad."""
+def interleave_all(
+    meetings: Iterable[Meeting], *, workers: int, most: int | None = None, save: bool
+) -> int:
+    """Have all of them meet, print what came of it, and return 1 if anything is bad.
+
+    Args:
+        meetings: What is done.
+        workers: How many processes have works meet.
+        most: As of `interleave`.
+        save: Keep the figures for the report.
+    """
     sums: dict[str, Tally] = {}
     with ProcessPoolExecutor(workers) as pool:
-        pending = {pool.submit(interleave, meeting): meeting for meeting in meetings}
+        pending = {pool.submit(interleave, meeting, most): meeting for meeting in meetings}
         for number, done in enumerate(as_completed(pending), 1):
             meeting, tally = pending[done], done.result()
             for text in tally.bad:

@@ -85,7 +85,8 @@ class Kind:
         return isinstance(self.index, bf.MultiGroupBucketIndex)
 
     def __str__(self) -> str:
-        name = _NAMES[type(self.index)]
+        is_virtual = getattr(self.index, "virtual_logs", False)
+        name = "virtual" if is_virtual else _NAMES[type(self.index)]
         suffix = "-metadata" if self.metadata else ""
         return f"{self.version}-{'mor' if self.is_logged else 'cow'}-{name}{suffix}"
 
@@ -109,6 +110,7 @@ KINDS = [
     for is_logged, index in ((False, _SIMPLE), (True, _SIMPLE), (True, _RING))
 ]
 KINDS += [Kind(9, m, bf.PartitionBucketIndex(1, "b,2"), _LOCKS[9]) for m in (False, True)]
+KINDS += [Kind(9, True, bf.ConsistentHashingIndex(2, virtual_logs=True), _LOCKS[9])]
 _DIRECTORY = bf.ExtendibleHashingIndex(2)
 KINDS += [Kind(6, True, _DIRECTORY, _LOCKS[6]), Kind(9, False, _DIRECTORY, _LOCKS[9])]
 _NEW_GROUPS = bf.MultiGroupBucketIndex(1, group_bytes=3072)  # for three rows, by an estimate
@@ -327,6 +329,11 @@ def _schedule_resize(t: bf.Table) -> object:
     return t.schedule_resize(max_file_size=1, max_buckets=4)
 
 
+def _schedule_resize_and_upsert(t: bf.Table) -> None:
+    _schedule_resize(t)
+    _upsert(t)
+
+
 def _roll_back_resize(t: bf.Table) -> object:
     pending = t.timeline.pending.of("clustering", "replacecommit").first
     return None if pending is None else t.rollback(pending.requested_time)
@@ -470,6 +477,35 @@ WORKS = [
     ),
     Work("schedule a resize", _schedule_resize, resume=_resize, is_possible=is_ring),
     Work("resize", _resize, prepare=_schedule_resize, resume=_resize, is_possible=is_ring),
+    Work(
+        "upsert during a resize",
+        _upsert,
+        prepare=_schedule_resize,
+        resume=_resize,
+        is_possible=is_ring,
+    ),
+    Work(
+        "delete during a resize",
+        lambda t: t.delete(rows(*_GONE)),
+        prepare=_schedule_resize,
+        resume=_resize,
+        is_possible=is_ring,
+    ),
+    Work(
+        "roll back a write during a resize",
+        lambda t: t.rollback(newest_write(t)),
+        prepare=_schedule_resize_and_upsert,
+        resume=_resize,
+        is_stepwise=True,
+        is_possible=is_ring,
+    ),
+    Work(
+        "resize what others wrote for",
+        _resize,
+        prepare=_schedule_resize_and_upsert,
+        resume=_resize,
+        is_possible=is_ring,
+    ),
     Work("rescale", lambda t: t.rescale("a,3;b,1"), is_possible=_knows_rules),
     Work(
         "roll back a rescale",
