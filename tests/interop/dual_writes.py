@@ -11,6 +11,7 @@ import pyarrow as pa
 import bucketfmt as bf
 from tests.interop.carry_on import Tally
 from tests.interop.hudi_session import HudiSession
+from tests.interop.sides import options_of_metadata, read_by_hudi
 
 __all__ = ["play_dual_writes"]
 
@@ -45,7 +46,7 @@ class _Play:
         self.done: list[str] = []
         self._options = {
             "hoodie.table.name": "resized",
-            "hoodie.metadata.enable": str(session.has_metadata_table).lower(),
+            **options_of_metadata(session),
             "hoodie.compact.inline": "false",
             "hoodie.clean.automatic": "false",
             "hoodie.archive.automatic": "false",
@@ -117,7 +118,9 @@ class _Play:
         report = table.check(depth="full")
         findings = [finding for finding in report.findings if finding.severity != "info"]
         assert not findings, f"{findings} after {self.done}"
-        hudis = self._session.read(self.uri).select(_SCHEMA.names).sort_by("id").to_pylist()
+        hudis = (
+            read_by_hudi(self._session, self.uri).select(_SCHEMA.names).sort_by("id").to_pylist()
+        )
         assert hudis == expected, f"Hudi reads something else after {self.done}"
         self.rounds += 1
 

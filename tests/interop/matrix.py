@@ -28,6 +28,7 @@ from tests.interop.pinned_index import play_pinned_index
 from tests.interop.rehashed import play_rehashed
 from tests.interop.rescaled import play_rescaled
 from tests.interop.resized import play_resized
+from tests.interop.resized_amid import play_resized_amid
 from tests.interop.shapes import play_shape, shapes_of
 from tests.interop.side_by_side import play_side_by_side
 from tests.interop.sides import copying, serving_metadata_soon
@@ -61,6 +62,7 @@ PLAYS: dict[str, Play] = {
     "extendible": play_extendible,
     "several groups": play_several_groups,
     "resized": play_resized,
+    "resized amid": play_resized_amid,
     "dual writes": play_dual_writes,
     "virtual logs": play_virtual_logs,
     "values": play_values,
@@ -107,7 +109,7 @@ def plays_of(version: str, kind: str, has_metadata_table: bool = False) -> list[
             that begin with another metadata table, or go without, are left out then.
     """
     if has_metadata_table:
-        own = {*_WITH_METADATA_TABLE, "rescaled"}  # which has none
+        own = {*_WITH_METADATA_TABLE}
         own |= {"shapes"} if kind.endswith("metadata-table") else set()
         return [play for play in plays_of(version, kind) if play not in own]
     if kind in shapes_of(version):
@@ -117,6 +119,7 @@ def plays_of(version: str, kind: str, has_metadata_table: bool = False) -> list[
         return ["metadata table", *(["secondary index"] if has_secondary else [])]
     overlaps = version != "0.15.0" and kind in ("mor-simple", "mor-rules")
     has_rules = version == "1.2.0" and kind.endswith("simple")
+    amid = ["resized amid"] if version == "1.2.0" else []  # where it was played
     return [
         "in order",
         "at random",
@@ -127,6 +130,7 @@ def plays_of(version: str, kind: str, has_metadata_table: bool = False) -> list[
             [
                 "pinned index",
                 "rehashed",
+                *amid,
                 "migrated",
                 "extendible",
                 "several groups",
@@ -137,7 +141,7 @@ def plays_of(version: str, kind: str, has_metadata_table: bool = False) -> list[
             else []
         ),
         *(["rescaled"] if has_rules else []),
-        *(["resized", "dual writes", "virtual logs"] if kind.endswith("ring") else []),
+        *(["resized", *amid, "dual writes", "virtual logs"] if kind.endswith("ring") else []),
         *(["many rows"] if (version, kind) in _MANY_ROWS else []),
     ]
 

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import bucketfmt as bf
 from tests.interop.carry_on import Tally
 from tests.interop.hudi_session import HudiSession
+from tests.interop.sides import options_of_metadata, read_by_hudi
 
 __all__ = ["play_resized"]
 
@@ -29,7 +30,6 @@ _AVRO = {
 }
 _OPTIONS = {
     "hoodie.table.name": "resized",
-    "hoodie.metadata.enable": "false",
     "hoodie.compact.inline": "false",
     "hoodie.datasource.write.operation": "upsert",
     "hoodie.datasource.write.table.type": "MERGE_ON_READ",
@@ -64,6 +64,7 @@ def play_resized(session: HudiSession, folder: Path, kind: str, seed: int) -> Ta
     """
     uri, random, held = str(folder / "resized"), Random(seed), {}
     counts: Counter[str] = Counter()
+    writing = {**_OPTIONS, **options_of_metadata(session)}
 
     def draw() -> pa.Table:
         counts["ts"] += 1
@@ -81,14 +82,14 @@ def play_resized(session: HudiSession, folder: Path, kind: str, seed: int) -> Ta
 
     def compare() -> None:
         expected = sorted(held.values(), key=lambda row: str(row["id"]))
-        for found in (bf.open(uri).scan().to_arrow(), session.read(uri)):
+        for found in (bf.open(uri).scan().to_arrow(), read_by_hudi(session, uri)):
             assert found.select(_SCHEMA.names).sort_by("id").to_pylist() == expected
         report = bf.open(uri).check(depth="full")
         assert report.status == "clean", report.findings
 
     def both_write() -> None:
         compare()
-        session.write(uri, draw(), _OPTIONS)
+        session.write(uri, draw(), writing)
         counts["hudis"] += 1
         compare()
         bf.open(uri).upsert(draw(), codec="gzip")
@@ -98,7 +99,7 @@ def play_resized(session: HudiSession, folder: Path, kind: str, seed: int) -> Ta
 
     def hudis(service: str, size: int, instant: str | None = None) -> str | None:
         options = {
-            **_OPTIONS,
+            **writing,
             "hoodie.avro.schema": json.dumps(_AVRO),
             "hoodie.parquet.max.file.size": str(size),
         }
@@ -118,7 +119,7 @@ def play_resized(session: HudiSession, folder: Path, kind: str, seed: int) -> Ta
             found = pq.read_table(f"{uri}/{path}", partitioning=None).select(["v", "id"])
             assert found == found.sort_by([("v", "ascending"), ("id", "ascending")])
 
-    session.write(uri, draw(), _OPTIONS)
+    session.write(uri, draw(), writing)
     bf.open(uri).upsert(draw(), codec="gzip")
     ours(_SPLITS, max_buckets=8)
     both_write()

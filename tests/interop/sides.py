@@ -16,7 +16,17 @@ from bucketfmt.write.services.compaction import Compactor
 from bucketfmt.write.services.plan_clean import CleanPolicy
 from tests.interop.hudi_session import HudiSession
 
-__all__ = ["Bucketfmt", "Hudi", "Side", "copying", "metadata_options", "serving_metadata_soon"]
+__all__ = [
+    "Bucketfmt",
+    "Hudi",
+    "Side",
+    "copying",
+    "init_metadata_table",
+    "metadata_options",
+    "options_of_metadata",
+    "read_by_hudi",
+    "serving_metadata_soon",
+]
 
 _RETAINED, _KEPT_MIN, _KEPT_MAX = (
     1,
@@ -41,6 +51,40 @@ def metadata_options(has_record_index: bool) -> dict[str, str]:
         "hoodie.metadata.record.index.min.filegroup.count": "2",
         "hoodie.metadata.compact.max.delta.commits": str(_METADATA_COMPACTED_AFTER + 1),
     }
+
+
+def options_of_metadata(session: HudiSession) -> dict[str, str]:
+    """Return the options of Hudi's writers: a metadata table where the session says so."""
+    if session.has_metadata_table:
+        return metadata_options(has_record_index=False)
+    return dict(_WITHOUT_METADATA)
+
+
+def init_metadata_table(session: HudiSession, table: bf.Table) -> None:
+    """Make the metadata table of an empty table, where the session says that tables have one."""
+    if session.has_metadata_table:
+        of_partitions = ["partition_stats"] if table.config.table_version >= 8 else []
+        table.metadata_table.init("column_stats", "bloom_filters", *of_partitions)
+
+
+def read_by_hudi(
+    session: HudiSession,
+    uri: str,
+    settings: Mapping[str, str] | None = None,
+    where: str | None = None,
+) -> pa.Table:
+    """Return a table as Hudi reads it, or the rows for which a condition of SQL holds.
+
+    Where the session says that there is a metadata table, Hudi reads the same without it.
+    """
+    given = {**(settings or {})}
+    if not session.has_metadata_table:
+        return session.read(uri, given, where)
+    without = session.read(uri, {**given, **_WITHOUT_METADATA}, where)
+    found = session.read(uri, {**given, **_BY_METADATA}, where)
+    rows, expected = (sorted(map(str, read.to_pylist())) for read in (found, without))
+    assert rows == expected, f"by the metadata table Hudi reads {rows}, without {expected}"
+    return found
 
 
 def serving_metadata_soon() -> AbstractContextManager[object]:
@@ -135,18 +179,13 @@ class Hudi:
         self, session: HudiSession, table: bf.Table, more: Mapping[str, str] | None = None
     ) -> None:
         self._session, self._uri = session, table.uri
-        self._has_metadata_table = session.has_metadata_table
         # Hudi 1.0 fails to log a null date where column statistics are on.
         self.writes_null_dates = not (session.has_metadata_table and session.version == "1.0.2")
-        metadata = {"hoodie.metadata.enable": "false"}
-        if session.has_metadata_table:
-            metadata = metadata_options(has_record_index=False)
-            of_partitions = ["partition_stats"] if table.config.table_version >= 8 else []
-            table.metadata_table.init("column_stats", "bloom_filters", *of_partitions)
+        init_metadata_table(session, table)
         config = table.config
         self._manual = {
             "hoodie.table.name": config.name,
-            **metadata,
+            **options_of_metadata(session),
             "hoodie.clean.automatic": "false",
             "hoodie.archive.automatic": "false",
             "hoodie.compact.inline": "false",
@@ -172,18 +211,9 @@ class Hudi:
         }
 
     def read(self, where: str | None = None, **options: str) -> pa.Table:
-        """Return the table as Hudi reads it, or the rows for which a condition of SQL holds.
-
-        With a metadata table, Hudi reads the same without it. Options have `__` for dots.
-        """
+        """As `read_by_hudi`; options have `__` for dots."""
         settings = {key.replace("__", "."): value for key, value in options.items()}
-        if not self._has_metadata_table:
-            return self._session.read(self._uri, settings, where)
-        without = self._session.read(self._uri, {**settings, **_WITHOUT_METADATA}, where)
-        found = self._session.read(self._uri, {**settings, **_BY_METADATA}, where)
-        rows, expected = (sorted(map(str, read.to_pylist())) for read in (found, without))
-        assert rows == expected, f"by the metadata table Hudi reads {rows}, without {expected}"
-        return found
+        return read_by_hudi(self._session, self._uri, settings, where)
 
     def upsert(self, rows: pa.Table) -> None:
         self._write("upsert", rows)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from random import Random
+from typing import cast
 
 import pyarrow as pa
 
 import bucketfmt as bf
 from tests.interop.carry_on import doubled_buckets
 from tests.interop.hudi_session import HudiSession
+from tests.interop.sides import options_of_metadata, read_by_hudi
 
 __all__ = ["Upserted", "simple_index"]
 
@@ -25,19 +27,21 @@ class Upserted:
         uri: Where the table is.
         options: Of Hudi's writers, without those of the index.
         regions: The partitions that rows are drawn for.
+        writer: How bucketfmt writes.
     """
 
     def __init__(self, session: HudiSession, folder: Path, name: str, kind: str, seed: int) -> None:
         """Name a table in `folder`; the first write of Hudi makes it."""
         self.uri = str(folder / name)
         self.regions = "abc"
+        self.writer: bf.WriterConfig | None = None
         self._session = session
         self._random = Random(seed)
         self._held: dict[tuple[str, str], dict[str, object]] = {}
         self._is_logged = kind.startswith("mor")
         self.options = {
             "hoodie.table.name": name,
-            "hoodie.metadata.enable": "false",
+            **options_of_metadata(session),
             "hoodie.compact.inline": "false",
             "hoodie.datasource.write.operation": "upsert",
             "hoodie.datasource.write.table.type": (
@@ -50,15 +54,23 @@ class Upserted:
 
     def open(self) -> bf.Table:
         """Open the table anew."""
-        return bf.open(self.uri)
+        return bf.open(self.uri, writer=self.writer)
 
     def hudi_upserts(self, ts: int, index: Mapping[str, str]) -> None:
         """Have Hudi upsert new rows by these options of the index."""
-        self._session.write(self.uri, self._draw(ts), {**self.options, **index})
+        self.hudi_upserts_rows(self.draw(ts), index)
+
+    def hudi_upserts_rows(self, rows: pa.Table, index: Mapping[str, str]) -> None:
+        """Have Hudi upsert rows of `draw` by these options of the index."""
+        self._session.write(self.uri, rows, {**self.options, **index})
 
     def upsert(self, ts: int) -> None:
         """Upsert new rows by bucketfmt."""
-        self.open().upsert(self._draw(ts), codec="gzip")
+        self.upsert_rows(self.draw(ts))
+
+    def upsert_rows(self, rows: pa.Table) -> None:
+        """Upsert rows of `draw` by bucketfmt."""
+        self.open().upsert(rows, codec="gzip")
 
     def hudi_compacts(self, index: Mapping[str, str]) -> None:
         """Have Hudi compact a merge-on-read table, and compare; nothing of copy-on-write."""
@@ -77,7 +89,7 @@ class Upserted:
         """
         expected = pa.Table.from_pylist(list(self._held.values()), _SCHEMA)
         rows: list[dict[str, object]] = expected.sort_by(_ORDER).to_pylist()
-        hudis = self._session.read(self.uri)
+        hudis = read_by_hudi(self._session, self.uri)
         for found in (self.open().scan().to_arrow(), hudis):
             assert found.select(_SCHEMA.names).sort_by(_ORDER).to_pylist() == rows
         assert not has_buckets or doubled_buckets(hudis) == []
@@ -88,7 +100,13 @@ class Upserted:
         report = self.open().check(depth="full")
         assert report.status == "clean", report.findings
 
-    def _draw(self, ts: int) -> pa.Table:
+    def draw(self, ts: int, keys: Sequence[int] = range(200)) -> pa.Table:
+        """Return new rows, which the table is to hold from now on; later `ts` prevail.
+
+        Args:
+            ts: The ordering value of all of them.
+            keys: Two in five of these are drawn.
+        """
         rows = [
             {
                 "id": f"key-{i:04d}",
@@ -96,9 +114,12 @@ class Upserted:
                 "ts": ts,
                 "v": self._random.randrange(99),
             }
-            for i in self._random.sample(range(200), 80)
+            for i in self._random.sample(keys, 2 * len(keys) // 5)
         ]
-        self._held.update({(str(row["id"]), str(row["region"])): row for row in rows})
+        for row in rows:
+            held = self._held.setdefault((str(row["id"]), str(row["region"])), row)
+            if cast("int", held["ts"]) <= ts:
+                held.update(row)
         return pa.Table.from_pylist(rows, _SCHEMA)
 
 

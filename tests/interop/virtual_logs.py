@@ -12,6 +12,7 @@ import bucketfmt as bf
 from tests.interop.carry_on import Tally
 from tests.interop.extendible import WRITERS
 from tests.interop.hudi_session import HudiRefusesError, HudiSession
+from tests.interop.sides import init_metadata_table, options_of_metadata, read_by_hudi
 
 __all__ = ["play_virtual_logs"]
 
@@ -36,9 +37,10 @@ def play_virtual_logs(session: HudiSession, folder: Path, kind: str, seed: int) 
         table_type="MERGE_ON_READ",
         table_version=_VERSIONS[session.version],
     )
+    init_metadata_table(session, table)
     plain = {
         "hoodie.table.name": "virtual",
-        "hoodie.metadata.enable": "false",
+        **options_of_metadata(session),
         "hoodie.datasource.write.operation": "upsert",
         "hoodie.datasource.write.table.type": "MERGE_ON_READ",
         "hoodie.datasource.write.recordkey.field": "id",
@@ -78,19 +80,19 @@ def play_virtual_logs(session: HudiSession, folder: Path, kind: str, seed: int) 
     ours = 0
     for ts, (size, most) in enumerate(((1, 4), (1 << 40, 16)), start=1):
         upsert(10 * ts)
-        compare(session.read(uri))
+        compare(read_by_hudi(session, uri))
         refuse_writers()
         assert table.schedule_resize(max_file_size=size, min_buckets=1, max_buckets=most)
-        compare(session.read(uri))
+        compare(read_by_hudi(session, uri))
         upsert(10 * ts + 1)
         compare()
         with pytest.raises(HudiRefusesError, match="ArrayIndexOutOfBounds"):
-            session.read(uri)
+            read_by_hudi(session, uri)
         refuse_writers()
         assert table.resize() is not None
-        compare(session.read(uri))
+        compare(read_by_hudi(session, uri))
         upsert(10 * ts + 2)
-        compare(session.read(uri))
+        compare(read_by_hudi(session, uri))
         ours += 4
     assert bf.open(uri).check(depth="full").status == "clean"
     return Tally(rounds=2, ours=ours, hudis=0)
