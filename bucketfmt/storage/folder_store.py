@@ -69,6 +69,11 @@ class FolderStore:
         with self._below(path) as below:
             return [self._relative(entry) for entry in self.store.list(below)]
 
+    def list_names(self, path: str) -> builtins.list[str]:
+        """See `Store.list_names`."""
+        with self._below(path) as below:
+            return self.store.list_names(below)
+
     def info(self, path: str) -> FileInfo | None:
         """See `Store.info`."""
         with self._below(path) as below:

@@ -189,6 +189,10 @@ class FsspecStore:
         infos.sort(key=lambda info: info.path)
         return infos
 
+    def list_names(self, path: str) -> builtins.list[str]:
+        """Return the names of the files of one folder, as `Store.list_names` says."""
+        return [entry.name for entry in self.list(path) if not entry.is_dir]
+
     def info(self, path: str) -> FileInfo | None:
         """Return the entry for one path, as `Store.info` says."""
         with self._located(path) as full:

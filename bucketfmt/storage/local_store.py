@@ -119,6 +119,28 @@ class LocalStore:
         infos.sort(key=_PATH)
         return infos
 
+    def list_names(self, path: str) -> builtins.list[str]:
+        """Return the names of the files of one folder, as `Store.list_names` says."""
+        with _errors_folded(path):
+            full = self._resolve(path)
+            prefix = f"{path}/" if path else ""
+            names: builtins.list[str] = []
+            most = self._limits.folder_entries_max
+            try:
+                with os.scandir(full) as entries:
+                    for number, entry in enumerate(entries, 1):
+                        if number > most:
+                            self._limits.check("folder_entries_max", number)
+                        if entry.is_symlink():
+                            is_folder = self._link_info(prefix + entry.name).is_dir
+                        else:
+                            is_folder = entry.is_dir(follow_symlinks=False)
+                        if not is_folder:
+                            names.append(entry.name)
+            except (FileNotFoundError, NotADirectoryError):
+                return []
+        return names
+
     def _link_info(self, path: str) -> FileInfo:
         try:
             return _file_info(path, os.stat(self._resolve(path)))

@@ -118,6 +118,13 @@ class Store(Protocol):
         """
         ...
 
+    def list_names(self, path: str) -> builtins.list[str]:
+        """Return the names of the entries of one folder that are not folders, in no order.
+
+        As `list`, but without sizes and times, which a disk is asked for file by file.
+        """
+        ...
+
     def info(self, path: str) -> FileInfo | None:
         """Return the current entry for one path; None if the path does not exist."""
         ...

@@ -127,6 +127,10 @@ class FaultyStore:
         """See `Store.list`."""
         return self._do("list", path, lambda: self._store.list(path))
 
+    def list_names(self, path: str) -> builtins.list[str]:
+        """See `Store.list_names`. Counted as a `list`, which is the same request."""
+        return self._do("list", path, lambda: self._store.list_names(path))
+
     def info(self, path: str) -> FileInfo | None:
         """See `Store.info`."""
         return self._do("info", path, lambda: self._store.info(path))

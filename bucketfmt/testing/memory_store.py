@@ -129,6 +129,10 @@ class MemoryStore:
                 )
         return [entries[name] for name in sorted(entries)]
 
+    def list_names(self, path: str) -> builtins.list[str]:
+        """See `Store.list_names`."""
+        return [entry.name for entry in self.list(path) if not entry.is_dir]
+
     def info(self, path: str) -> FileInfo | None:
         """See `Store.info`."""
         data = self.files.get(self._checked(path))

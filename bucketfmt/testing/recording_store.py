@@ -80,6 +80,11 @@ class RecordingStore:
         self.operations.append(Operation("list", path))
         return self._store.list(path)
 
+    def list_names(self, path: str) -> builtins.list[str]:
+        """See `Store.list_names`. Recorded as a `list`, which is the same request."""
+        self.operations.append(Operation("list", path))
+        return self._store.list_names(path)
+
     def info(self, path: str) -> FileInfo | None:
         """See `Store.info`."""
         self.operations.append(Operation("info", path))

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from datetime import timezone
+from functools import lru_cache
 from typing import TypeVar
 
 from bucketfmt.errors import BucketfmtError, CorruptError
@@ -66,18 +67,38 @@ def load_timeline(store: Store, config: TableConfig, limits: Limits = DEFAULT_LI
     Raises:
         LimitError: there are more instants than `limits.timeline_instants_max`.
     """
-    zone = timezone.utc if config.timezone == "UTC" else None
-    above = len(config.timeline_path) + 1
     for _ in range(_LISTINGS_MAX):
-        entries = store.list(config.timeline_path)
-        files = ((entry.path[above:], entry.modified) for entry in entries if not entry.is_dir)
-        timeline = plan_timeline(files, config.timeline_layout, zone, limits)
+        timeline = _list_timeline(store, config, limits)
         first = next((i.requested_time for i in timeline.writes.completed.instants), "~")
         pending = [i for i in timeline.writes.pending.instants if i.requested_time < first]
         paths = (join_path(config.timeline_path, instant.file_name) for instant in pending)
         if all(store.info(path) is not None for path in paths):
             break
     return timeline
+
+
+def _list_timeline(store: Store, config: TableConfig, limits: Limits) -> Timeline:
+    """Return the timeline that a listing has.
+
+    In layout 2 the names of the files tell all, unless a completed file lacks its completion time.
+    """
+    if config.timeline_layout != 1:
+        names = store.list_names(config.timeline_path)
+        timeline = _plan_named(tuple(names), config.timeline_layout, limits)
+        if not any(instant.legacy for instant in timeline.instants):
+            return timeline
+    zone = timezone.utc if config.timezone == "UTC" else None
+    files = (
+        (entry.name, entry.modified)
+        for entry in store.list(config.timeline_path)
+        if not entry.is_dir
+    )
+    return plan_timeline(files, config.timeline_layout, zone, limits)
+
+
+@lru_cache(maxsize=2)  # what every call of a table that nobody writes to lists again
+def _plan_named(names: tuple[str, ...], layout: int, limits: Limits) -> Timeline:
+    return plan_timeline(((name, None) for name in names), layout, None, limits)
 
 
 def load_instant_content(

@@ -118,13 +118,14 @@ class StoreContract:
         ]
         assert [i.name for i in infos] == ["a", "b", "sub"]
         assert all(before <= i.modified <= time.time() + 2 for i in infos if not i.is_dir)
+        assert sorted(store.list_names("t")) == ["a", "b"]
         assert [i.path for i in store.list("t/sub")] == ["t/sub/c", "t/sub/d"]
         assert [i.path for i in store.list("")] == ["t", "u"]
 
     def test_lists_nothing_where_there_is_no_folder(self, store: Store) -> None:
         store.put_if_absent("f", b"1")
         assert store.list("missing") == []
-        assert store.list("f") == []
+        assert store.list("f") == store.list_names("missing") == store.list_names("f") == []
         assert store.list("f/below") == []
 
     def test_names_that_hive_partitions_have(self, store: Store) -> None:
@@ -261,6 +262,7 @@ class StoreContract:
             lambda: store.read_ranges(path, [(0, 1)]),
             lambda: store.open_arrow(path),
             lambda: store.list(path),
+            lambda: store.list_names(path),
             lambda: store.info(path),
             lambda: store.put_if_absent(path, b""),
             lambda: store.replace(path, b""),

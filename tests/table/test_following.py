@@ -94,16 +94,16 @@ def test_a_file_archived_between_listing_and_reading(golden_copy: Golden) -> Non
     root = golden_copy("1.2.0", "timetravel")
     table, store = open_recorded(root)
     first = completed(root)[0]
-    listing = store.list
+    listing = store.list_names
 
-    def then_archive(path: str) -> list[object]:
+    def then_archive(path: str) -> list[str]:
         entries = listing(path)
         if path == ".hoodie/timeline" and first.exists():
             for file in timeline_of(root).glob(f"{first.name.split('_')[0]}*"):
                 file.unlink()
         return entries
 
-    store.list = then_archive  # type: ignore[method-assign, assignment]
+    store.list_names = then_archive  # type: ignore[method-assign]
     assert table.scan().count() > 0
     assert len(table.timeline.commits.completed.instants) == 4
 

@@ -511,6 +511,35 @@ class TestPendingClusterings:
             load_pending_clusterings(store, config, load_timeline(store, config))
 
 
+@pytest.mark.parametrize(
+    ("layout", "name", "is_asked"),
+    [
+        (1, f"{T[1]}.deltacommit", True),
+        (2, f"{T[1]}_{T[2]}.deltacommit", False),
+        (2, f"{T[1]}.deltacommit", True),
+    ],
+)
+def test_a_disk_is_asked_for_times_only_where_names_lack_completion_times(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, layout: int, name: str, is_asked: bool
+) -> None:
+    store, config, asked = open_store(tmp_path), config_of(layout), list[str]()
+    put(store, config, name)
+    modified = tmp_path / config.timeline_path / name
+    os.utime(modified, (1_700_000_000, 1_700_000_000))
+    list_all = store.list
+
+    def list_and_tell(path: str) -> list[FileInfo]:
+        asked.append(path)
+        return list_all(path)
+
+    monkeypatch.setattr(store, "list", list_and_tell)
+    (found,) = load_timeline(store, config).instants
+    assert asked == [config.timeline_path] * is_asked
+    assert found.requested_time == T[1]
+    assert (found.completion_time == T[2]) == (not is_asked)
+    assert (found.completion_time or "").startswith("2023111") == is_asked
+
+
 class _Torn(MemoryStore):
     """Lists a folder as an archival goes over it: each file as of another moment."""
 
