@@ -81,7 +81,7 @@ def decode_avro_blocks(
     names = set(target.names)
     wanted = {field.name: field for field in fields if field.name in names}
     bytes_per_row = sum(field.reader.bytes_per_row for field in wanted.values())
-    span, rows = Span(_STEP_BYTES), 0
+    span, rows = Span(min(_STEP_BYTES, sum(map(len, contents)))), 0
     for step in _steps(contents, limits):
         count = sum(len(piece.frames) - 1 for piece in step)
         meter.spend(count, bytes_per_row)
