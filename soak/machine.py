@@ -196,6 +196,16 @@ class TableMachine(RuleBasedStateMachine):
         size, most = (1, 8) if splits else (1 << 40, 8)
         self._serve(lambda t: t.resize(max_file_size=size, min_buckets=1, max_buckets=most), crash)
 
+    @precondition(lambda self: self.kind.is_ring)
+    @rule(splits=st.booleans())
+    def resize_ring(self, splits: bool) -> None:
+        """Split or merge the buckets of rings, to the end.
+
+        While a resize is pending, writes of keys that were deleted meanwhile may be refused.
+        """
+        size, most = (1, 8) if splits else (1 << 40, 8)
+        self._serve(lambda t: t.resize(max_file_size=size, min_buckets=1, max_buckets=most), None)
+
     @precondition(lambda self: bool(self.model.commits))
     @rule(crash=_CRASHES)
     def roll_back(self, crash: Crash) -> None:
