@@ -23,6 +23,7 @@ ON_USE = [
     "polars",
     "pyarrow.parquet",
     "pyspark",
+    "pytest",
     "rich",
     "s3fs",
     "typer",
@@ -38,6 +39,11 @@ def imported_by(code: str) -> set[str]:
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment
     )
     return set(run.stderr.split())
+
+
+def test_importing_the_tools_for_tests() -> None:
+    assert imported_by("import bucketfmt.testing") == set()
+    assert "pytest" in imported_by("from bucketfmt.testing import StoreContract")
 
 
 def test_importing_every_public_name_and_opening_a_local_table(tmp_path: Path) -> None:

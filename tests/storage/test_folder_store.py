@@ -4,8 +4,8 @@ import pytest
 
 from bucketfmt.storage.folder_store import FolderStore
 from bucketfmt.storage.store import Store
+from bucketfmt.testing import StoreContract
 from bucketfmt.testing.memory_store import MemoryStore
-from tests.storage.contract import StoreContract
 
 
 class TestFolderStore(StoreContract):

@@ -11,7 +11,7 @@ from bucketfmt.errors import NotFoundError, StorageError, UnsupportedError
 from bucketfmt.storage.fsspec_store import FsspecStore
 from bucketfmt.storage.open import open_store
 from bucketfmt.storage.store import Store
-from tests.storage.contract import StoreContract
+from bucketfmt.testing import StoreContract
 
 
 class TestMemoryStore(StoreContract):

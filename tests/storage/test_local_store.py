@@ -23,7 +23,7 @@ from bucketfmt.format.names.names import find_data_file_name
 from bucketfmt.storage.local_store import LocalStore
 from bucketfmt.storage.open import open_store
 from bucketfmt.storage.store import Store
-from tests.storage.contract import StoreContract
+from bucketfmt.testing import StoreContract
 
 
 class TestLocalStore(StoreContract):

@@ -8,7 +8,7 @@ import pytest
 from bucketfmt.errors import StorageError
 from bucketfmt.storage.open import open_store
 from bucketfmt.storage.store import Store
-from tests.storage.contract import StoreContract
+from bucketfmt.testing import StoreContract
 
 s3fs = pytest.importorskip("s3fs")
 
@@ -62,6 +62,10 @@ def test_an_unreachable_store_is_a_storage_error() -> None:
     with pytest.raises(StorageError, match="retry") as caught:
         store.read(".hoodie/hoodie.properties", 10)
     assert "secret-value" not in str(caught.value)
+
+
+def test_a_request_that_failed_may_still_arrive(s3_options: dict[str, Any]) -> None:
+    assert open_store("s3://tables/t", s3_options).failures_are_final is False
 
 
 def test_a_missing_bucket_is_no_table(s3_options: dict[str, Any]) -> None:

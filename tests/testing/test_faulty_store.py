@@ -7,10 +7,10 @@ import pytest
 
 from bucketfmt.errors import StorageError
 from bucketfmt.storage.store import WRITE_VERBS, Store
+from bucketfmt.testing import StoreContract
 from bucketfmt.testing.faulty_store import Fault, FaultPlan, FaultyStore, Killed
 from bucketfmt.testing.memory_store import MemoryStore
 from bucketfmt.testing.recording_store import Operation
-from tests.storage.contract import StoreContract
 
 KILLS = (Fault.KILL_BEFORE, Fault.KILL_AFTER, Fault.KILL_TORN)
 FAILURES = (Fault.FAIL_BEFORE, Fault.FAIL_AFTER, Fault.FAIL_LATE)

@@ -5,8 +5,8 @@ import pathlib
 import pytest
 
 from bucketfmt.storage.store import Store
+from bucketfmt.testing import StoreContract
 from bucketfmt.testing.memory_store import MemoryStore
-from tests.storage.contract import StoreContract
 
 
 class TestMemoryStore(StoreContract):

@@ -7,8 +7,8 @@ import pytest
 from bucketfmt.errors import NotFoundError
 from bucketfmt.storage.open import open_store
 from bucketfmt.storage.store import WRITE_VERBS, Store
+from bucketfmt.testing import StoreContract
 from bucketfmt.testing.recording_store import Operation, RecordingStore
-from tests.storage.contract import StoreContract
 
 
 class TestRecordingStore(StoreContract):
