@@ -39,15 +39,6 @@ class StoreContract:
     Attributes:
         replaces_on_condition: False if this kind of store has no way to replace a file on
             condition. Then `read_versioned` and `replace_if` have to raise `UnsupportedError`.
-
-    >>> class TestMyStore(StoreContract):
-    ...     @pytest.fixture
-    ...     def store(self, tmp_path: Path) -> Store:
-    ...         return MyStore(tmp_path)
-    ...
-    ...     @pytest.fixture
-    ...     def other(self, tmp_path: Path) -> Store:
-    ...         return MyStore(tmp_path)
     """
 
     replaces_on_condition: ClassVar[bool] = True
