@@ -69,9 +69,9 @@ class StoreContract:
         assert store.read("a/b/c.bin", 100) == b"\x00\xffdata"
 
     def test_reads_an_empty_file(self, store: Store) -> None:
-        assert store.put_if_absent(".hoodie/1.commit.requested", b"") is True
-        assert store.read(".hoodie/1.commit.requested", 0) == b""
-        assert [i.size for i in store.list(".hoodie")] == [0]
+        assert store.put_if_absent("folder/1.commit.requested", b"") is True
+        assert store.read("folder/1.commit.requested", 0) == b""
+        assert [i.size for i in store.list("folder")] == [0]
 
     @pytest.mark.parametrize("data", [bytearray(b"abc"), memoryview(b"xabcx")[1:4]])
     def test_puts_any_buffer(self, store: Store, data: bytearray | memoryview) -> None:
