@@ -5,6 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.ready
 HUDI_STAMP := .venv-hudi/.ready
 FLINK_STAMP := .flink/.ready
+STORES_STAMP := .stores/.ready
 SPARK_STAMP := .venv-spark/.ready
 BROWSER_STAMP := $(VENV)/.browser
 MINUTES ?= 30
@@ -13,7 +14,7 @@ SEEDS ?= 1 2
 # The processes that tests start import what others compiled.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup demo test check check-types check-pages unit judge cluster-test interop-setup browser-setup flink-setup spark-setup bench soak soak-interop judge-matrix clean
+.PHONY: setup demo test check check-types check-pages unit judge cluster-test stores-setup stores-test interop-setup browser-setup flink-setup spark-setup bench soak soak-interop judge-matrix clean
 
 setup: $(STAMP)
 
@@ -37,7 +38,7 @@ test:
 
 unit: setup
 	@$(MAKE) --no-print-directory browser-setup || echo "tests of report pages in a browser are skipped"
-	$(BIN)/python -m pytest -n auto --dist worksteal --ignore tests/spark --ignore tests/interop --ignore tests/cluster --ignore tests/docs
+	$(BIN)/python -m pytest -n auto --dist worksteal --ignore tests/spark --ignore tests/interop --ignore tests/cluster --ignore tests/stores --ignore tests/docs
 
 # Spark, and real Hudi on Spark, which writes tables and reads ours: needs Java 17. The groups are
 # the tests of one JVM: one for Spark, one for each version of Hudi.
@@ -47,6 +48,16 @@ judge: setup interop-setup
 # A Spark cluster of several processes on this machine, whose executors are killed: some minutes.
 cluster-test: setup
 	$(BIN)/python -m pytest tests/cluster -m cluster
+
+# Servers of S3, Google Cloud Storage, Azure and HDFS on this machine, by Go, Node and Java.
+stores-test: setup stores-setup
+	$(BIN)/python -m pytest tests/stores -m stores
+
+stores-setup: $(STORES_STAMP)
+
+$(STORES_STAMP): tests/stores/setup.sh tests/stores/s3proxy/pom.xml tests/stores/hdfs/pom.xml tests/stores/hdfs/HdfsServer.java
+	tests/stores/setup.sh
+	touch $(STORES_STAMP)
 
 interop-setup: $(HUDI_STAMP)
 
@@ -117,4 +128,4 @@ judge-matrix: setup interop-setup flink-setup spark-setup
 	$(BIN)/python -m tests.interop flink $(SEEDS)
 
 clean:
-	rm -rf $(VENV) .venv-hudi .venv-spark .flink build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-hudi .venv-spark .flink .stores build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -37,7 +37,7 @@ from bucketfmt.storage.store import FileInfo
 
 __all__ = ["FsspecStore"]
 
-_CONDITIONAL_PROTOCOLS = frozenset({"s3", "s3a", "gs", "gcs", "memory"})
+_CONDITIONAL_PROTOCOLS = frozenset({"s3", "s3a", "memory"})
 _VERSIONED_PROTOCOLS = frozenset({"s3", "s3a", "memory"})
 _MODIFIED_KEYS = ("mtime", "LastModified", "last_modified", "modified", "updated", "created")
 _READ_AHEAD_BYTES = 512 << 10
@@ -163,7 +163,10 @@ class FsspecStore:
                 return pa.BufferReader(self._fs.cat_file(full))  # its open files share a position
             self._size(full)
             file = self._fs.open(full, "rb", block_size=_READ_AHEAD_BYTES, cache_type="readahead")
-            return pa.PythonFile(_RaisingFile(file, path), mode="r")
+            return self._arrow_file(file, path)
+
+    def _arrow_file(self, file: Any, path: str) -> pa.NativeFile:
+        return pa.PythonFile(_RaisingFile(file, path), mode="r")
 
     def list(self, path: str) -> builtins.list[FileInfo]:
         """Return the entries of one folder, as `Store.list` says."""
@@ -213,7 +216,7 @@ class FsspecStore:
                 raise UnsupportedError(
                     f"bucketfmt knows no way to create a file atomically over {self._protocol} "
                     f"(fsspec {fsspec.__version__}); update fsspec and the package behind it, "
-                    "or keep the table on a local disk or on S3"
+                    "or keep the table on a local disk, S3, Google Cloud Storage, Azure or WebHDFS"
                 )
             try:
                 with _MEMORY_LOCK if self._protocol == "memory" else nullcontext():
@@ -272,7 +275,8 @@ class FsspecStore:
         if self._protocol not in _VERSIONED_PROTOCOLS:
             raise UnsupportedError(
                 f"bucketfmt knows no way to replace a file on condition over {self._protocol}; "
-                "keep the table on a local disk or on S3, or lock it by other means"
+                "keep the table on a local disk, S3, Google Cloud Storage or Azure, or lock it by "
+                "other means"
             )
 
     def _version(self, full: str) -> str:
@@ -281,6 +285,10 @@ class FsspecStore:
             raise FileNotFoundError(full)
         if self._protocol == "memory":  # where every replacement is a new file with its time
             return f"{info['created']}-{hashlib.sha256(self._fs.cat_file(full)).hexdigest()}"
+        return self._version_of(info)
+
+    def _version_of(self, info: Mapping[str, Any]) -> str:
+        """Return the version that fsspec's entry of a file has."""
         return str(info["ETag"])
 
     def _size(self, full: str) -> int:
@@ -372,8 +380,9 @@ def _is_precondition_failed(error: OSError) -> bool:
 
 _PACKAGES = {
     **dict.fromkeys(("s3", "s3a"), "bucketfmt[s3]"),
-    **dict.fromkeys(("gs", "gcs"), "gcsfs"),
-    **dict.fromkeys(("abfs", "abfss", "az"), "adlfs"),
+    **dict.fromkeys(("gs", "gcs"), "bucketfmt[gcs]"),
+    **dict.fromkeys(("abfs", "abfss", "az"), "bucketfmt[azure]"),
+    "webhdfs": "bucketfmt[hdfs]",
 }
 _HDFS_NEEDS = (
     "hdfs:// needs Java and Hadoop's client: set JAVA_HOME, HADOOP_HOME and "

@@ -36,13 +36,25 @@ def open_store(
         if "::" not in text and text.startswith(prefix):
             text, is_url = text[len(prefix) :], False
     if is_url:
-        # Imported here: fsspec takes half as long as pyarrow, and local tables do without.
-        from bucketfmt.storage.fsspec_store import FsspecStore  # noqa: PLC0415
-        from bucketfmt.storage.s3_store import S3Store  # noqa: PLC0415
-
-        if text.startswith(("s3://", "s3a://")) and "::" not in text:
-            return S3Store(text, storage_options or {}, limits)
-        return FsspecStore(text, storage_options or {}, limits)
+        return _open_remote(text, storage_options or {}, limits)
     if storage_options:
         raise ValueError("storage_options are for remote stores; a local path takes none")
     return LocalStore(text, limits)
+
+
+def _open_remote(url: str, storage_options: Mapping[str, Any], limits: Limits) -> Store:
+    # Imported here: fsspec takes half as long as pyarrow, and local tables do without.
+    from bucketfmt.storage.azure_store import AzureStore  # noqa: PLC0415
+    from bucketfmt.storage.fsspec_store import FsspecStore  # noqa: PLC0415
+    from bucketfmt.storage.gcs_store import GcsStore  # noqa: PLC0415
+    from bucketfmt.storage.s3_store import S3Store  # noqa: PLC0415
+    from bucketfmt.storage.webhdfs_store import WebHdfsStore  # noqa: PLC0415
+
+    kinds = {
+        **dict.fromkeys(("s3", "s3a"), S3Store),
+        **dict.fromkeys(("gs", "gcs"), GcsStore),
+        **dict.fromkeys(("az", "abfs", "abfss"), AzureStore),
+        "webhdfs": WebHdfsStore,
+    }
+    protocol = "" if "::" in url else url.partition("://")[0]
+    return kinds.get(protocol, FsspecStore)(url, storage_options, limits)

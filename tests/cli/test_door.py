@@ -83,8 +83,8 @@ tell(lambda: t.report().html)
         "pandas is not installed: pip install 'bucketfmt[pandas]'",
         "polars is not installed: pip install 'bucketfmt[polars]'",
         "bucketfmt_spark needs pyspark: pip install 'bucketfmt[spark]'",
-        "gs:// needs a package: pip install 'gcsfs'",
-        "abfs:// needs a package: pip install 'adlfs'",
+        "gs:// needs a package: pip install 'bucketfmt[gcs]'",
+        "abfs:// needs a package: pip install 'bucketfmt[azure]'",
         "s3:// needs a package: pip install 'bucketfmt[s3]'",
         "jinja2 is not installed: pip install 'bucketfmt[report]'",
     ]

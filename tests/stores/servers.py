@@ -1,0 +1,250 @@
+"""Servers of storage protocols, each started on a free port of 127.0.0.1 and stopped afterwards.
+
+`make stores-setup` fetches the programs. None of them is the service of a cloud.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+import urllib.error
+import urllib.request
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+__all__ = ["SERVERS", "Place"]
+
+_PROGRAMS = Path(__file__).parents[2] / ".stores"
+_START_S = 300
+_STOP_S = 30
+_BUCKET = "tables"
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where tables of a server are.
+
+    Attributes:
+        root: The URL below which tables go.
+        options: As of `storage_options`.
+    """
+
+    root: str
+    options: Mapping[str, Any]
+
+    def new_uri(self) -> str:
+        """Return the URL of a folder that nobody has used."""
+        return f"{self.root}/{uuid.uuid4().hex}/trips"
+
+
+def _find(*parts: str) -> Path:
+    """Return a program that `make stores-setup` made, or skip the test."""
+    program = _PROGRAMS.joinpath(*parts)
+    if not program.exists():
+        pytest.skip(f"there is no {program.relative_to(_PROGRAMS.parent)}: run `make stores-setup`")
+    return program
+
+
+def _command(name: str) -> str:
+    found = shutil.which(name)
+    if found is None:
+        pytest.skip(f"there is no {name} on the path")
+    return found
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def _run(command: list[str], folder: str, **environment: str) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a program that ends with its standard input, or is stopped."""
+    with Path(folder, "log").open("wb") as log:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            cwd=folder,
+            env={**os.environ, **environment},
+        )
+    try:
+        yield process
+    finally:
+        assert process.stdin is not None
+        process.stdin.close()
+        process.terminate()
+        try:
+            process.wait(_STOP_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _await(process: subprocess.Popen[bytes], folder: str, is_ready: Callable[[], bool]) -> None:
+    until = time.monotonic() + _START_S
+    while not is_ready():
+        if process.poll() is not None or time.monotonic() > until:
+            told = Path(folder, "log").read_text(errors="replace")[-4000:]
+            pytest.fail(f"{process.args} did not start: {told}", pytrace=False)
+        time.sleep(0.1)
+
+
+def _answers(url: str) -> Callable[[], bool]:
+    def ask() -> bool:
+        try:
+            urllib.request.urlopen(url, timeout=5).close()
+        except urllib.error.HTTPError:
+            return True
+        except OSError:
+            return False
+        return True
+
+    return ask
+
+
+@contextmanager
+def _moto() -> Iterator[Place]:
+    """S3 by moto, of PyPI."""
+    import s3fs
+    from moto.server import ThreadedMotoServer
+
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    options = {
+        "endpoint_url": f"http://{host}:{port}",
+        "key": "testing",
+        "secret": "testing",
+        "client_kwargs": {"region_name": "eu-west-1"},
+    }
+    s3fs.S3FileSystem(**options).mkdir(_BUCKET)
+    try:
+        yield Place(f"s3://{_BUCKET}", options)
+    finally:
+        server.stop()
+
+
+@contextmanager
+def _s3proxy() -> Iterator[Place]:
+    """S3 by S3Proxy, of Maven, over a folder."""
+    import s3fs
+
+    jars, java = _find("s3proxy", "jars"), _command("java")
+    url = f"http://127.0.0.1:{_free_port()}"
+    with tempfile.TemporaryDirectory() as folder:
+        settings = {
+            "s3proxy.authorization": "aws-v2-or-v4",
+            "s3proxy.endpoint": url,
+            "s3proxy.ignore-unknown-headers": "true",
+            "s3proxy.identity": "testing",
+            "s3proxy.credential": "testing",
+            "jclouds.provider": "transient-nio2",
+            "jclouds.identity": "any",
+            "jclouds.credential": "any",
+            "jclouds.filesystem.basedir": f"{folder}/buckets",
+        }
+        text = "".join(f"{name}={value}\n" for name, value in settings.items())
+        Path(folder, "properties").write_text(text)
+        Path(folder, "buckets").mkdir()
+        command = [java, "-Xmx512m", "-cp", f"{jars}/*", "org.gaul.s3proxy.Main"]
+        with _run([*command, "--properties", f"{folder}/properties"], folder) as process:
+            _await(process, folder, _answers(url))
+            options = {
+                "endpoint_url": url,
+                "key": "testing",
+                "secret": "testing",
+                "client_kwargs": {"region_name": "us-east-1"},
+            }
+            s3fs.S3FileSystem(**options).call_s3("create_bucket", Bucket=_BUCKET)
+            yield Place(f"s3://{_BUCKET}", options)
+
+
+@contextmanager
+def _gcs() -> Iterator[Place]:
+    """Google Cloud Storage by fake-gcs-server, in memory."""
+    # Or gcsfs asks a server that only Google has for the kind of each bucket, for a minute.
+    os.environ.setdefault("GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT", "false")
+    gcsfs = pytest.importorskip("gcsfs")
+    server, port = _find("bin", "fake-gcs-server"), _free_port()
+    url = f"http://127.0.0.1:{port}"
+    address = ["-scheme", "http", "-host", "127.0.0.1", "-port", f"{port}"]
+    told = ["-external-url", url, "-public-host", f"127.0.0.1:{port}", "-log-level", "warn"]
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        _run([str(server), "-backend", "memory", *address, *told], folder) as process,
+    ):
+        _await(process, folder, _answers(f"{url}/storage/v1/b"))
+        options = {"endpoint_url": url, "token": "anon", "project": "tests"}
+        gcsfs.GCSFileSystem(**options).mkdir(_BUCKET)
+        yield Place(f"gs://{_BUCKET}", options)
+
+
+_ACCOUNT, _KEY = "tests", base64.b64encode(b"tests").decode()
+
+
+@contextmanager
+def _azure() -> Iterator[Place]:
+    """Azure Blob Storage by Azurite, of npm, in memory."""
+    adlfs = pytest.importorskip("adlfs")
+    node, port = _command("node"), _free_port()
+    server = _find("azurite", "node_modules", "azurite", "dist", "src", "blob", "main.js")
+    with tempfile.TemporaryDirectory() as folder:
+        command = [node, str(server), "--blobPort", f"{port}", "--silent"]
+        quiet = ["--inMemoryPersistence", "--disableTelemetry", "--skipApiVersionCheck"]
+        accounts = f"{_ACCOUNT}:{_KEY}"
+        with _run([*command, *quiet], folder, AZURITE_ACCOUNTS=accounts) as process:
+            url = f"http://127.0.0.1:{port}/{_ACCOUNT}"
+            _await(process, folder, _answers(url))
+            told = f"DefaultEndpointsProtocol=http;AccountName={_ACCOUNT};AccountKey={_KEY};"
+            options = {"connection_string": f"{told}BlobEndpoint={url};"}
+            adlfs.AzureBlobFileSystem(**options).mkdir(_BUCKET)
+            yield Place(f"az://{_BUCKET}", options)
+
+
+@contextmanager
+def _hdfs() -> Iterator[Place]:
+    """HDFS by Hadoop's mini cluster, of Maven: a name node and a data node, over WebHDFS."""
+    jars, classes, java = _find("hdfs", "jars"), _find("hdfs", "classes"), _command("java")
+    with tempfile.TemporaryDirectory() as folder:
+        path = f"{classes}:{jars}/*"
+        with _run(
+            [
+                java,
+                "-Xmx768m",
+                "-XX:+UseSerialGC",
+                "-XX:TieredStopAtLevel=1",
+                "-cp",
+                path,
+                "HdfsServer",
+                f"{folder}/data",
+            ],
+            folder,
+        ) as process:
+            log = Path(folder, "log")
+            _await(process, folder, lambda: "\nport " in "\n" + log.read_text(errors="replace"))
+            port = log.read_text(errors="replace").rpartition("port ")[2].split()[0]
+            yield Place(f"webhdfs://127.0.0.1:{port}/{_BUCKET}", {"user": "tests"})
+
+
+SERVERS: Mapping[str, Callable[[], AbstractContextManager[Place]]] = {
+    "moto": _moto,
+    "s3proxy": _s3proxy,
+    "fake-gcs-server": _gcs,
+    "azurite": _azure,
+    "hdfs": _hdfs,
+}
+"""How each server is started."""

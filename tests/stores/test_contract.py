@@ -1,0 +1,26 @@
+"""The contract of a store, kept on each kind of server."""
+
+from __future__ import annotations
+
+import pytest
+
+from bucketfmt.storage.open import open_store
+from bucketfmt.storage.store import Store
+from bucketfmt.testing import StoreContract
+from tests.stores.servers import Place
+
+
+class TestServer(StoreContract):
+    @pytest.fixture
+    def uri(self, place: Place, monkeypatch: pytest.MonkeyPatch) -> str:
+        refuses = place.root.startswith("webhdfs:")
+        monkeypatch.setattr(TestServer, "replaces_on_condition", not refuses)
+        return place.new_uri()
+
+    @pytest.fixture
+    def store(self, place: Place, uri: str) -> Store:
+        return open_store(uri, place.options)
+
+    @pytest.fixture
+    def other(self, place: Place, uri: str) -> Store:
+        return open_store(uri, {**place.options, "skip_instance_cache": True})

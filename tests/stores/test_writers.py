@@ -1,0 +1,138 @@
+"""Two writers and writers that die, on each kind of server."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import bucketfmt as bf
+from bucketfmt.storage.fsspec_store import FsspecStore
+from bucketfmt.storage.open import open_store
+from bucketfmt.timeline.machine import Machine
+from tests.stores.servers import Place
+from tests.write.models import SCHEMA, Model, rows
+
+Options = Mapping[str, Any]
+_WAIT_S = 300
+
+
+def lock_of(uri: str) -> Any:
+    return "filesystem" if uri.startswith("webhdfs:") else "auto"
+
+
+def open_table(uri: str, options: Options, **writer: Any) -> bf.Table:
+    given = bf.WriterConfig(lock=lock_of(uri), services=None, **writer)
+    return bf.open(uri, {**options, "skip_instance_cache": True}, writer=given)
+
+
+def create(uri: str, options: Options) -> bf.Table:
+    bf.create(
+        uri,
+        schema=SCHEMA,
+        record_key=["id"],
+        partition_by=["region"],
+        ordering=["ts"],
+        index=bf.SimpleBucketIndex(1),
+        table_type="COPY_ON_WRITE",
+        storage_options=options,
+        writer=bf.WriterConfig(lock=lock_of(uri)),
+    )
+    return open_table(uri, options)
+
+
+def us_rows(number: int, ts: int, price: float = 1.0) -> pa.Table:
+    """Rows of one partition."""
+    return rows(range(0, 3 * number, 3), ts, price)
+
+
+def count_up(uri: str, options: Options, times: int, number: int) -> None:
+    """Add to a counter that the writers share, and give each addition a row of its own."""
+    table, done = open_table(uri, options), 0
+    while done < times:
+        seen = table.timeline
+        (row,) = table.lookup(pa.table({"id": ["counter"], "region": ["us"]})).to_pylist()
+        own = {**row, "id": f"own-{number}-{done}"}
+        counted = {**row, "price": row["price"] + 1, "ts": row["ts"] + 1}
+        try:
+            table.upsert(pa.Table.from_pylist([own, counted], SCHEMA), read_at=seen)
+        except bf.ConflictError:
+            continue
+        done += 1
+
+
+def upsert_and_die(uri: str, options: Options, what: str) -> None:
+    """Be killed once the first data file, or the completed instant, is created."""
+    kind = type(open_store(uri, options))
+    put = kind.put_if_absent
+
+    def put_and_die(store: FsspecStore, path: str, data: bytes) -> bool:
+        folder, _, name = path.rpartition("/")
+        is_put = put(store, path, data)
+        if ("data" if name.endswith(".parquet") else folder) == what and "_" in name:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return is_put
+
+    kind.put_if_absent = put_and_die  # type: ignore[method-assign, assignment]
+    open_table(uri, options).upsert(us_rows(10, ts=2, price=2.0))
+
+
+def start(play: str, uri: str, options: Options, *arguments: object) -> subprocess.Popen[bytes]:
+    given = ", ".join(map(repr, (uri, dict(options), *arguments)))
+    code = f"from tests.stores.test_writers import {play}\n{play}({given})"
+    return subprocess.Popen([sys.executable, "-c", code], cwd=Path(__file__).parents[2])
+
+
+def read(table: bf.Table) -> dict[tuple[str, str], dict[str, Any]]:
+    return {(row["region"], row["id"]): row for row in table.scan().to_arrow().to_pylist()}
+
+
+def test_two_writers(place: Place) -> None:
+    uri, options = place.new_uri(), place.options
+    first = {"id": "counter", "name": "n", "price": 0.0, "ts": 0, "region": "us"}
+    create(uri, options).upsert(pa.Table.from_pylist([first], SCHEMA))
+    began = time.monotonic()
+    writers = [start("count_up", uri, options, 2, number) for number in range(2)]
+    assert [writer.wait(_WAIT_S) for writer in writers] == [0, 0]
+    print(f"two writers on {place.root}: {time.monotonic() - began:.0f} s")
+    table = open_table(uri, options)
+    found = {row["id"]: row["price"] for row in table.scan().to_arrow().to_pylist()}
+    assert found.pop("counter") == 4.0
+    assert sorted(found) == [f"own-{number}-{turn}" for number in range(2) for turn in range(2)]
+    assert table.check(depth="full").status == "clean"
+
+
+@pytest.mark.parametrize("what", ["data", ".hoodie/timeline"])
+def test_a_writer_that_dies(place: Place, what: str) -> None:
+    uri, options = place.new_uri(), place.options
+    table, model = create(uri, options), Model()
+    given = us_rows(5, ts=1)
+    table.upsert(given)
+    model.upsert(given)
+    writer = start("upsert_and_die", uri, options, what)
+    assert writer.wait(_WAIT_S) == -signal.SIGKILL
+    if what == ".hoodie/timeline":
+        model.upsert(us_rows(10, ts=2, price=2.0))
+    assert read(open_table(uri, options)) == model.rows
+
+    # Ten minutes later, when its lease and its heartbeat have run out.
+    machine = Machine(now=lambda: time.time() + 600)
+    if lock_of(uri) == "filesystem" and what == ".hoodie/timeline":  # it died with the lock
+        with pytest.raises(bf.LockTimeoutError, match=r"\.hoodie/lock"):
+            open_table(uri, options, lock_timeout_s=1.0).upsert(us_rows(7, ts=3))
+        open_store(uri, options).delete(".hoodie/lock")
+    more = us_rows(7, ts=3, price=3.0)
+    open_table(uri, options, machine=machine).upsert(more)
+    model.upsert(more)
+    table = open_table(uri, options)
+    assert read(table) == model.rows
+    assert table.check(depth="full").status == "clean"
+    assert not table.timeline.pending.instants
