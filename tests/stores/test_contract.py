@@ -18,7 +18,10 @@ class TestServer(StoreContract):
         return place.new_uri()
 
     @pytest.fixture
-    def store(self, place: Place, uri: str) -> Store:
+    def store(self, place: Place, uri: str, request: pytest.FixtureRequest) -> Store:
+        if "one_winner" in request.node.name and "s3proxy" in request.node.name:
+            why = "S3Proxy 3.0.0 compares first and puts later: two writers succeed at times"
+            request.applymarker(pytest.mark.xfail(reason=why, strict=False))
         return open_store(uri, place.options)
 
     @pytest.fixture
