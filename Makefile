@@ -49,13 +49,13 @@ judge: setup interop-setup
 cluster-test: setup
 	$(BIN)/python -m pytest tests/cluster -m cluster
 
-# Servers of S3, Google Cloud Storage, Azure and HDFS on this machine, by Go, Node and Java.
+# Servers of S3, Google Cloud Storage and Azure on this machine, by Go, Node and Java.
 stores-test: setup stores-setup
 	$(BIN)/python -m pytest tests/stores -m stores
 
 stores-setup: $(STORES_STAMP)
 
-$(STORES_STAMP): tests/stores/setup.sh tests/stores/s3proxy/pom.xml tests/stores/hdfs/pom.xml tests/stores/hdfs/HdfsServer.java
+$(STORES_STAMP): tests/stores/setup.sh tests/stores/s3proxy/pom.xml
 	tests/stores/setup.sh
 	touch $(STORES_STAMP)
 

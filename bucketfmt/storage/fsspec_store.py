@@ -163,10 +163,7 @@ class FsspecStore:
                 return pa.BufferReader(self._fs.cat_file(full))  # its open files share a position
             self._size(full)
             file = self._fs.open(full, "rb", block_size=_READ_AHEAD_BYTES, cache_type="readahead")
-            return self._arrow_file(file, path)
-
-    def _arrow_file(self, file: Any, path: str) -> pa.NativeFile:
-        return pa.PythonFile(_RaisingFile(file, path), mode="r")
+            return pa.PythonFile(_RaisingFile(file, path), mode="r")
 
     def list(self, path: str) -> builtins.list[FileInfo]:
         """Return the entries of one folder, as `Store.list` says."""
@@ -216,7 +213,7 @@ class FsspecStore:
                 raise UnsupportedError(
                     f"bucketfmt knows no way to create a file atomically over {self._protocol} "
                     f"(fsspec {fsspec.__version__}); update fsspec and the package behind it, "
-                    "or keep the table on a local disk, S3, Google Cloud Storage, Azure or WebHDFS"
+                    "or keep the table on a local disk, S3, Google Cloud Storage or Azure"
                 )
             try:
                 with _MEMORY_LOCK if self._protocol == "memory" else nullcontext():
@@ -382,7 +379,6 @@ _PACKAGES = {
     **dict.fromkeys(("s3", "s3a"), "bucketfmt[s3]"),
     **dict.fromkeys(("gs", "gcs"), "bucketfmt[gcs]"),
     **dict.fromkeys(("abfs", "abfss", "az"), "bucketfmt[azure]"),
-    "webhdfs": "bucketfmt[hdfs]",
 }
 _HDFS_NEEDS = (
     "hdfs:// needs Java and Hadoop's client: set JAVA_HOME, HADOOP_HOME and "

@@ -215,36 +215,10 @@ def _azure() -> Iterator[Place]:
             yield Place(f"az://{_BUCKET}", options)
 
 
-@contextmanager
-def _hdfs() -> Iterator[Place]:
-    """HDFS by Hadoop's mini cluster, of Maven: a name node and a data node, over WebHDFS."""
-    jars, classes, java = _find("hdfs", "jars"), _find("hdfs", "classes"), _command("java")
-    with tempfile.TemporaryDirectory() as folder:
-        path = f"{classes}:{jars}/*"
-        with _run(
-            [
-                java,
-                "-Xmx768m",
-                "-XX:+UseSerialGC",
-                "-XX:TieredStopAtLevel=1",
-                "-cp",
-                path,
-                "HdfsServer",
-                f"{folder}/data",
-            ],
-            folder,
-        ) as process:
-            log = Path(folder, "log")
-            _await(process, folder, lambda: "\nport " in "\n" + log.read_text(errors="replace"))
-            port = log.read_text(errors="replace").rpartition("port ")[2].split()[0]
-            yield Place(f"webhdfs://127.0.0.1:{port}/{_BUCKET}", {"user": "tests"})
-
-
 SERVERS: Mapping[str, Callable[[], AbstractContextManager[Place]]] = {
     "moto": _moto,
     "s3proxy": _s3proxy,
     "fake-gcs-server": _gcs,
     "azurite": _azure,
-    "hdfs": _hdfs,
 }
 """How each server is started."""

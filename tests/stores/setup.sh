@@ -21,8 +21,3 @@ if has mvn s3proxy; then
     mvn --quiet --batch-mode --file "$here/s3proxy/pom.xml" \
         dependency:copy-dependencies -DincludeScope=runtime "-DoutputDirectory=$into/s3proxy/jars"
 fi
-if has mvn "a cluster of HDFS" && has javac "a cluster of HDFS"; then
-    mvn --quiet --batch-mode --file "$here/hdfs/pom.xml" \
-        dependency:copy-dependencies "-DoutputDirectory=$into/hdfs/jars"
-    javac -d "$into/hdfs/classes" -cp "$into/hdfs/jars/*" "$here/hdfs/HdfsServer.java"
-fi

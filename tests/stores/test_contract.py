@@ -12,9 +12,7 @@ from tests.stores.servers import Place
 
 class TestServer(StoreContract):
     @pytest.fixture
-    def uri(self, place: Place, monkeypatch: pytest.MonkeyPatch) -> str:
-        refuses = place.root.startswith("webhdfs:")
-        monkeypatch.setattr(TestServer, "replaces_on_condition", not refuses)
+    def uri(self, place: Place) -> str:
         return place.new_uri()
 
     @pytest.fixture

@@ -25,12 +25,8 @@ Options = Mapping[str, Any]
 _WAIT_S = 300
 
 
-def lock_of(uri: str) -> Any:
-    return "filesystem" if uri.startswith("webhdfs:") else "auto"
-
-
 def open_table(uri: str, options: Options, **writer: Any) -> bf.Table:
-    given = bf.WriterConfig(lock=lock_of(uri), services=None, **writer)
+    given = bf.WriterConfig(services=None, **writer)
     return bf.open(uri, {**options, "skip_instance_cache": True}, writer=given)
 
 
@@ -44,7 +40,6 @@ def create(uri: str, options: Options) -> bf.Table:
         index=bf.SimpleBucketIndex(1),
         table_type="COPY_ON_WRITE",
         storage_options=options,
-        writer=bf.WriterConfig(lock=lock_of(uri)),
     )
     return open_table(uri, options)
 
@@ -125,10 +120,6 @@ def test_a_writer_that_dies(place: Place, what: str) -> None:
 
     # Ten minutes later, when its lease and its heartbeat have run out.
     machine = Machine(now=lambda: time.time() + 600)
-    if lock_of(uri) == "filesystem" and what == ".hoodie/timeline":  # it died with the lock
-        with pytest.raises(bf.LockTimeoutError, match=r"\.hoodie/lock"):
-            open_table(uri, options, lock_timeout_s=1.0).upsert(us_rows(7, ts=3))
-        open_store(uri, options).delete(".hoodie/lock")
     more = us_rows(7, ts=3, price=3.0)
     open_table(uri, options, machine=machine).upsert(more)
     model.upsert(more)

@@ -397,8 +397,6 @@ class FileSystemBasedLock(TableLock):
 
     def _try_take_over(self, now: float) -> bool:
         """Acquire an expired lock, or a lock that an earlier try of this owner acquired."""
-        if not self._expire_s:  # so that HDFS, which replaces nothing on condition, can be locked
-            return self._is_ours()
         try:
             content, version = self._store.read_versioned(self._path, self._limit_bytes)
         except NotFoundError:
