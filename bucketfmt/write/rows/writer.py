@@ -147,8 +147,8 @@ class TableWriter:
         if basis.locator.late is not None:
             raise UnsupportedError(
                 f"a write whose files other processes write, by {basis.index}: new keys are packed "
-                "into file groups once all rows are there. Write in one process, or by a bucket "
-                "index"
+                "into file groups once all rows are there. Write in one process (upsert or "
+                "insert), or to a table whose buckets have one file group each"
             )
         return self._start(operation, self._pinned(basis, ()), (), options)
 
