@@ -55,9 +55,17 @@ def test_rows_are_those_of_the_same_writes_in_parquet(
 
 
 def test_rows_are_those_that_hudi_reads(tmp_path: Path) -> None:
-    for name, columns in (("hfile_log", COLUMNS), ("hfile_log_key", [*COLUMNS, "key"])):
-        found = bf.open(unpack("0.15.0", name, tmp_path)).scan().to_arrow()
-        assert rows_of(found, columns) == rows_of(expected(tmp_path, name), columns)
+    with_key = [*COLUMNS, "key"]
+    for version, name, columns in (
+        ("0.15.0", "hfile_log", COLUMNS),
+        ("0.15.0", "hfile_log_key", with_key),
+        ("1.0.2", "hfile_log_key", with_key),
+    ):
+        into = tmp_path / version
+        root = unpack(version, name, into)
+        assert BlockType.HFILE_DATA in kinds_of_blocks(root)
+        found = bf.open(root).scan().to_arrow()
+        assert rows_of(found, columns) == rows_of(expected(into, name), columns)
 
 
 def test_a_column_that_is_called_key_is_the_record_key(tmp_path: Path) -> None:
