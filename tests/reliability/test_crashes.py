@@ -49,4 +49,4 @@ def test_who_recovers_is_struck_too(piece: Piece) -> None:
     tally = strike_piece(piece, SHARE)
     assert not tally.bad, tally.bad[0]
     assert tally.points.crashes > 100
-    assert tally.points.errors > 100
+    assert tally.points.errors > 40, "four sorts of failure, each at a dozen operations at least"
