@@ -87,7 +87,7 @@ class Table:
         self._kept_commits = KeptCommits(store, limits)
         self._state: TableState | None = None
         self._newest: Snapshot | None = None
-        self._newest_listed: Snapshot | None = None
+        self._newest_listed: tuple[Snapshot, Snapshot] | None = None
         self._lock = Mutex()
 
     def __repr__(self) -> str:
@@ -202,11 +202,10 @@ class Table:
         if isinstance(newest.state.lister, StoreLister):
             return newest
         with self._lock:
-            listed = self._newest_listed
-            if listed is None or listed.state.timeline is not newest.state.timeline:
+            if self._newest_listed is None or self._newest_listed[0] is not newest:
                 listed = Snapshot(newest.state.listed_by(StoreLister(self.store)))
-                self._newest_listed = listed
-            return listed
+                self._newest_listed = newest, listed
+            return self._newest_listed[1]
 
     @property
     def timeline(self) -> Timeline:

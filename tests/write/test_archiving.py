@@ -247,3 +247,25 @@ def test_a_crash_at_every_write(tmp_path: Path, version: int, fault: Fault) -> N
         assert history == every[:2]
         assert len({(e.requested_time, e.state) for e in archived(again)}) == len(archived(again))
     assert points >= 7
+
+
+@pytest.mark.rule("TL-26")
+def test_log_files_behind_a_restore_keep_their_instants(tmp_path: Path) -> None:
+    """Hudi 1.2 reads logs of archived instants as pending ones where an older instant is active."""
+    table, model = make(tmp_path / "t", table_type="MERGE_ON_READ", writes=2)
+    point = table.savepoint()
+    write(table, Model(), ts=2)
+    table.restore(point)
+    table.delete_savepoint(point)
+    logged = [write(table, model, ts).instant for ts in range(3, 6)]
+    table.compact()
+    newest = [write(table, model, ts).instant for ts in range(6, 8)]
+    archived = [i.requested_time for i in table.archive(min_commits=1, max_commits=1)]
+    assert archived
+    assert not {*logged, *newest} & set(archived), "their log files are there"
+    table.clean(retain=1, dry_run=False)
+    archived = [i.requested_time for i in table.archive(min_commits=1, max_commits=1)]
+    assert set(logged) <= set(archived)
+    assert newest[-1] not in archived
+    assert_reads_as(tmp_path / "t", model)
+    assert table.check("full").findings == ()

@@ -10,6 +10,7 @@ from dataclasses import replace
 from functools import partial
 
 from bucketfmt.format.names.layout import METADATA_TABLE
+from bucketfmt.format.names.names import LogFileName
 from bucketfmt.metadata_table.metadata_table import find_last_compaction
 from bucketfmt.snapshot.newest import on_newest
 from bucketfmt.snapshot.snapshot import Snapshot
@@ -25,6 +26,7 @@ from bucketfmt.write.services.plan_archive import (
     ArchiveBasis,
     ArchivePolicy,
     find_archived_before,
+    find_oldest_staying,
     plan_archive,
 )
 from bucketfmt.write.services.ring_cleaning import mark_rings_of
@@ -48,7 +50,7 @@ class Archiver:
     def may_run(self, state: TableState, kept: ArchivePolicy) -> bool:
         """Return whether `run` would archive anything, but for what is in the history already.
 
-        Without the listing of replaced file groups, which may hold instants back.
+        Without a listing of files, which may hold instants back.
         """
         return bool(plan_archive(_basis_of(state), kept))
 
@@ -111,12 +113,37 @@ def _load_archived_before(state: TableState) -> tuple[Instant, ...]:
 
 
 def _with_listing(basis: ArchiveBasis, state: TableState) -> ArchiveBasis:
-    """Return the basis with the replaced file groups that are still listed.
+    """Return the basis with what only a listing of the table's files tells.
 
-    Those of the oldest commit that has any will do: it stays, and so do all that are newer.
+    Those are the replaced file groups that are still there, and the log files behind a restore. Of
+    both the oldest commit that has any will do: it stays, and so do all that are newer.
     """
+    return _with_logs(_with_replaced(basis, state), state)
+
+
+def _with_replaced(basis: ArchiveBasis, state: TableState) -> ArchiveBasis:
     for commit in basis.commits:
         for path, file_id in commit.replaced:
             if state.lister.files(path).get(file_id):
                 return replace(basis, still_listed={(path, file_id)})
+    return basis
+
+
+def _with_logs(basis: ArchiveBasis, state: TableState) -> ArchiveBasis:
+    """Keep commits whose log files are there, if they are newer than an instant that always stays.
+
+    Hudi 1.2 takes an archived instant for pending where an older instant is active, and reads the
+    log files of pending instants with the newest base file. Source: CompletionTimeQueryViewV2,
+    HoodieFileGroup.getBaseInstantTime.
+    """
+    oldest = find_oldest_staying(state.timeline)
+    if oldest is None or state.timeline.layout < 2:
+        return basis
+    for commit in basis.commits:
+        if commit.requested_time < oldest:
+            continue
+        for path, file_id, file_path, name, *_ in commit.files:
+            listed = state.lister.files(path).get(file_id, ())
+            if isinstance(name, LogFileName) and any(file.path == file_path for file in listed):
+                return replace(basis, before=min(basis.before, commit.requested_time))
     return basis

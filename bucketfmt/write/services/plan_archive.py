@@ -18,9 +18,16 @@ from bucketfmt.snapshot.data_files.written_files import CommitRecord
 from bucketfmt.snapshot.schema import find_stating_commit
 from bucketfmt.timeline.timeline import Instant, Timeline
 
-__all__ = ["ArchiveBasis", "ArchivePolicy", "find_archived_before", "plan_archive"]
+__all__ = [
+    "ArchiveBasis",
+    "ArchivePolicy",
+    "find_archived_before",
+    "find_oldest_staying",
+    "plan_archive",
+]
 
 _ACCOMPANYING = ("clean", "rollback")
+_STAYING = ("restore", "indexing")  # Hudi archives none of them either
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +85,12 @@ def find_archived_before(timeline: Timeline, history: Iterable[Instant]) -> tupl
     """
     known = {(i.requested_time, i.action) for i in history if i.is_completed}
     return tuple(i for i in timeline.completed.instants if (i.requested_time, i.action) in known)
+
+
+def find_oldest_staying(timeline: Timeline) -> str | None:
+    """Return the requested time of the oldest completed instant that is never archived."""
+    found = timeline.completed.of(*_STAYING).first
+    return None if found is None else found.requested_time
 
 
 def plan_archive(basis: ArchiveBasis, kept: ArchivePolicy) -> tuple[Instant, ...]:
