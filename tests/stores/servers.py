@@ -131,7 +131,8 @@ def _moto() -> Iterator[Place]:
         "secret": "testing",
         "client_kwargs": {"region_name": "eu-west-1"},
     }
-    s3fs.S3FileSystem(**options).mkdir(_BUCKET)
+    # A second server of this process has the buckets of the first.
+    s3fs.S3FileSystem(**options).makedirs(_BUCKET, exist_ok=True)
     try:
         yield Place(f"s3://{_BUCKET}", options)
     finally:
