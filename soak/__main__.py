@@ -29,6 +29,7 @@ from soak.lengths import FORGERS, forge_lengths
 from soak.machine import MACHINES
 from soak.machine_runs import run_machines
 from soak.report import write_report
+from soak.strikes import Share
 from soak.tables import TABLES
 from soak.targets import TARGETS
 from soak.threads import TRIALS, own_s3, run_trials
@@ -43,10 +44,8 @@ def _parse_arguments() -> argparse.Namespace:
     corruption.add_argument("--damage", nargs="+", choices=DAMAGES, default=["flip", "cut"])
     corruption.add_argument("--table", nargs="+", choices=TABLES, default=TABLES)
     corruption.add_argument("--only", default="", help="files whose path has this in it")
-    corruption.add_argument("--workers", type=int, default=2)
     corruption.add_argument("--seed", type=int, default=0)
     corruption.add_argument("--stride", type=int, default=1, help="every n-th case only")
-    corruption.add_argument("--save", action="store_true", help="keep the figures for the report")
 
     lengths = commands.add_parser("lengths")
     lengths.add_argument("name", nargs="*", choices=[*FORGERS, []])
@@ -55,49 +54,44 @@ def _parse_arguments() -> argparse.Namespace:
     fuzz = commands.add_parser("fuzz")
     fuzz.add_argument("name", nargs="*", choices=[*TARGETS, []])
     fuzz.add_argument("--seconds", type=int, default=60, help="of each decoder")
-    fuzz.add_argument("--workers", type=int, default=2)
 
     peers = commands.add_parser("peers")
     peers.add_argument("--table", nargs="+", choices=TABLES, default=["0.15.0/tiny_mor"])
-    peers.add_argument("--workers", type=int, default=2)
 
     crashes = commands.add_parser("crashes")
     crashes.add_argument("--all", action="store_true", help="many times what the tests strike")
-    crashes.add_argument("--seed", default="0", help="of what is struck without --all")
+    crashes.add_argument("--seed", default="0", help="of what is struck without --all, or --most")
     crashes.add_argument("--only", default="", help="pieces whose name has this in it")
-    crashes.add_argument("--workers", type=int, default=2)
-    crashes.add_argument("--save", action="store_true", help="keep the figures for the report")
+    crashes.add_argument("--most", type=int, help="faults of a sort, and states, of each piece")
 
     meetings = commands.add_parser("interleavings")
     meetings.add_argument("--only", default="", help="meetings whose names have this in them")
-    meetings.add_argument("--workers", type=int, default=2)
     meetings.add_argument("--most", type=int, help="operations before which two meet, spread")
-    meetings.add_argument("--save", action="store_true", help="keep the figures for the report")
 
     threads = commands.add_parser("threads")
     threads.add_argument("--only", default="", help="trials whose names have this in them")
     threads.add_argument("--minutes", type=float, default=10, help="begin no trial after this")
     threads.add_argument("--rounds", type=int, default=4, help="keys and increments of a worker")
     threads.add_argument("--seed", type=int, default=0, help="of the order of the trials")
-    threads.add_argument("--save", action="store_true", help="keep the figures for the report")
 
     indexes = commands.add_parser("indexes")
     indexes.add_argument("--minutes", type=float, default=10, help="begin no table after this")
     indexes.add_argument("--seed", type=int, default=0, help="of the tables")
-    indexes.add_argument("--save", action="store_true", help="keep the figures for the report")
 
     machine = commands.add_parser("machine")
     machine.add_argument("kind", nargs="*", choices=[*MACHINES, []])
     machine.add_argument("--tables", type=int, default=1000, help="of each kind")
     machine.add_argument("--steps", type=int, default=50, help="done to each, at most")
-    machine.add_argument("--workers", type=int, default=2)
-    machine.add_argument("--save", action="store_true", help="keep the figures for the report")
 
     written = commands.add_parser("written")
     written.add_argument("--only", default="", help="works whose name has this in it")
 
     commands.add_parser("report")
 
+    for command in (corruption, crashes, meetings, threads, indexes, machine):
+        command.add_argument("--save", action="store_true", help="keep the figures for the report")
+    for command in (corruption, fuzz, peers, crashes, meetings, machine):
+        command.add_argument("--workers", type=int, default=2)
     return parser.parse_args()
 
 
@@ -118,7 +112,8 @@ def main() -> int:
         sampled = [*sample_pieces(arguments.seed), sample_recovery(arguments.seed)]
         pieces = plan_pieces() if arguments.all else sampled
         pieces = [piece for piece in pieces if arguments.only in f"{piece.kind} {piece.work}"]
-        return strike_pieces(pieces, workers=arguments.workers, save=arguments.save)
+        share = Share(arguments.most, arguments.seed)
+        return strike_pieces(pieces, workers=arguments.workers, save=arguments.save, share=share)
     if arguments.command == "interleavings":
         wanted = [meeting for meeting in MEETINGS if arguments.only in " | ".join(meeting)]
         return interleave_all(

@@ -105,11 +105,11 @@ def strike_piece(piece: Piece, share: Share = ALL) -> Tally:
     return strike_work(kind, work, (piece.faults,) if piece.faults else FAULTS, share)
 
 
-def strike_pieces(pieces: Sequence[Piece], *, workers: int, save: bool) -> int:
-    """Strike all, print what came of it, and return 1 if anything is bad."""
+def strike_pieces(pieces: Sequence[Piece], *, workers: int, save: bool, share: Share = ALL) -> int:
+    """Strike each piece with a share of the faults, print what came of it; 1 if anything is bad."""
     began, points, bad = time.monotonic(), 0, 0
     rows: list[_Row] = []
-    for piece, tally in _struck(pieces, workers):
+    for piece, tally in _struck(pieces, workers, share):
         points += tally.points.crashes + tally.points.errors
         for text in tally.bad:
             print(f"\n{piece.work}: {text}")
@@ -153,8 +153,8 @@ def _save(rows: Sequence[_Row]) -> None:
     path.write_text(json.dumps([kept[name] for name in sorted(kept)], indent=1) + "\n")
 
 
-def _struck(pieces: Sequence[Piece], workers: int) -> Iterator[tuple[Piece, Tally]]:
+def _struck(pieces: Sequence[Piece], workers: int, share: Share) -> Iterator[tuple[Piece, Tally]]:
     with ProcessPoolExecutor(workers) as pool:
-        pending = {pool.submit(strike_piece, piece): piece for piece in pieces}
+        pending = {pool.submit(strike_piece, piece, share): piece for piece in pieces}
         for done in as_completed(pending):
             yield pending[done], done.result()
