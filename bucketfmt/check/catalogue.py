@@ -288,7 +288,8 @@ _KINDS = (
         "The state it is in and since when nothing was heard of it; or why its file does "
         "not decode.",
         "Roll back a stuck write with Hudi. Restore a file that is empty or unreadable: readers "
-        "take an empty commit for one that wrote nothing.",
+        "take an empty commit for one that wrote nothing, and writers take a resize whose plan is "
+        "empty for none.",
         True,
         "apache/hudi#11527",
     ),

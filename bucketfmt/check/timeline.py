@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta, timezone
+from functools import partial
 
 from bucketfmt.check.examined import ExaminedState, event_of_error, event_of_instant
 from bucketfmt.check.report import Counted, Event, Finding
-from bucketfmt.errors import BucketfmtError, CorruptError
+from bucketfmt.errors import BucketfmtError, CorruptError, NotFoundError
 from bucketfmt.format.names.instants import (
     State,
     comparable_action,
@@ -21,12 +22,19 @@ from bucketfmt.format.names.instants import (
 from bucketfmt.format.names.layout import HEARTBEAT_FOLDER
 from bucketfmt.format.names.paths import join_path
 from bucketfmt.format.table.internal_schema import parse_internal_schema
+from bucketfmt.format.timeline.write_operation import WriteOperation
 from bucketfmt.limits import Limits
 from bucketfmt.rows.avro.avro_schema import arrow_schema, parse_avro_schema
 from bucketfmt.snapshot.data_files.written_files import CommitRecord
 from bucketfmt.storage.store import FileInfo
 from bucketfmt.storage.streams import map_in_threads, waiting_count
-from bucketfmt.timeline.load import load_clustering_plan, load_instant_content
+from bucketfmt.timeline.load import (
+    load_clustering_plan,
+    load_commit_metadata,
+    load_instant_content,
+    load_requested_content,
+    requested_name,
+)
 from bucketfmt.timeline.timeline import Instant, Timeline
 
 __all__ = [
@@ -45,6 +53,8 @@ STALE_AFTER = timedelta(hours=24)
 # These wait for whoever runs them next, for as long as it takes.
 _WAITING = frozenset({"compaction", "logcompaction", "clustering", "indexing", "clean"})
 _WRITES = frozenset({"commit", "deltacommit", "replacecommit"})
+# Without a plan in the requested file; that of a compaction is told through the state.
+_UNPLANNED = frozenset({"commit", "deltacommit", "compaction", "savepoint"})
 
 
 def load_timeline_faults(state: ExaminedState, now: datetime) -> Iterator[Event]:
@@ -66,16 +76,13 @@ def load_timeline_faults(state: ExaminedState, now: datetime) -> Iterator[Event]
     _ = state.pending_compactions  # their damage is told through the state, as that of commits
     paths = {i.requested_time: join_path(folder, i.file_name) for i in timeline.instants}
     yield from find_unreadable_schemas(state.commits, paths, state.limits)
-    others = [
-        instant
-        for instant in timeline.instants
-        if (instant.is_completed and instant.action not in _WRITES)
-        or (instant.state is State.REQUESTED and instant.action not in _WRITES | {"compaction"})
-    ]
+    services = [i for i in timeline.completed.instants if i.action not in _WRITES]
+    planned = [i for i in timeline.pending.instants if i.action not in _UNPLANNED]
     workers = waiting_count(state.store)
-    for event in map_in_threads(lambda i: _content_fault(state, i), others, workers):
-        if event is not None:
-            yield event
+    for find, instants in ((_content_fault, services), (_plan_fault, planned)):
+        for event in map_in_threads(partial(find, state), instants, workers):
+            if event is not None:
+                yield event
 
 
 def _may_wait(state: ExaminedState, instant: Instant) -> bool:
@@ -84,9 +91,8 @@ def _may_wait(state: ExaminedState, instant: Instant) -> bool:
         return instant.action in _WAITING
     try:
         return load_clustering_plan(state.store, state.config, instant, state.limits) is not None
-    except BucketfmtError as error:
-        state.events.append(event_of_instant(error, instant))
-        return True
+    except BucketfmtError:
+        return True  # `_plan_fault` tells
 
 
 def _signs_of_life(state: ExaminedState, files: Iterable[FileInfo]) -> Mapping[str, float]:
@@ -111,6 +117,44 @@ def _content_fault(state: ExaminedState, instant: Instant) -> Event | None:
         error.within(path=path)
         return event_of_instant(error, instant)
     return None
+
+
+def _plan_fault(state: ExaminedState, instant: Instant) -> Event | None:
+    """Return what is wrong with the requested file of a pending instant."""
+    name = requested_name(instant, state.config)
+    path = join_path(state.config.timeline_path, name)
+    try:
+        plan = load_requested_content(state.store, state.config, instant, state.limits)
+        if plan is not None or not _needs_plan(state, instant):
+            return None
+    except NotFoundError as error:
+        # `find_missing_requests` tells of those that are inflight.
+        return event_of_instant(error, instant) if instant.state is State.REQUESTED else None
+    except BucketfmtError as error:
+        error.within(path=path)
+        return event_of_instant(error, instant)
+    return Finding.of(
+        "T001",
+        f"the requested file of the {instant.action} is empty: its plan is lost, and if that is a "
+        "resize, writers no longer copy rows to the new file groups",
+        paths=[path],
+        instants=[instant.requested_time],
+        fix="Restore the file from a copy before anybody writes to the table; else roll the "
+        f"{instant.action} back and plan again.",
+    )
+
+
+def _needs_plan(state: ExaminedState, instant: Instant) -> bool:
+    """Whether a pending instant is nothing without its plan.
+
+    In layout 1 a replacecommit may be a clustering. One that is not says so once it is inflight.
+    """
+    if instant.action != "replacecommit":
+        return instant.action in ("clustering", "logcompaction")
+    if state.config.timeline_layout != 1 or instant.state is State.REQUESTED:
+        return state.config.timeline_layout == 1
+    begun = load_commit_metadata(state.store, state.config, instant, state.limits)
+    return WriteOperation.find(begun.operation_type) in (None, WriteOperation.CLUSTER)
 
 
 def find_empty_commits(files: Sequence[FileInfo], layout: int) -> Iterator[Finding]:

@@ -187,6 +187,37 @@ def test_t001_unreadable_plans_and_services(
 
 
 @pytest.mark.parametrize("version", VERSIONS)
+def test_t001_plan_of_a_resize_is_lost(golden_copy: Copy, version: str) -> None:
+    """Whether or not it has begun, only its plan tells that it is one."""
+    patient = Patient(golden_copy(version, "pending_clustering"))
+    folder = patient.root / patient.config.timeline_path
+    (path,) = (p for p in folder.glob("*.requested") if re.search("clustering|replace", p.name))
+    data = path.read_bytes()
+    path.write_bytes(b"")
+    finding = check_says(patient, "T001", path, "is empty: its plan is lost")
+    assert (finding.severity, finding.data_loss) == ("error", True)
+    assert finding.fix.startswith("Restore the file from a copy")
+    path.with_suffix(".inflight").touch()
+    check_says(patient, "T001", path, "is empty: its plan is lost")
+    path.write_bytes(data[:-9])
+    check_says(patient, "T001", path, path.name)
+    path.write_bytes(data)
+    assert check_soon(patient.root, "quick").status == "clean"
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_an_overwrite_needs_no_plan(golden_copy: Copy, version: str) -> None:
+    """Some writers leave its requested file empty; once it is inflight, it says what it is."""
+    patient = Patient(golden_copy(version, "overwritten"))
+    folder = patient.root / patient.config.timeline_path
+    path = max(folder.glob("*.replacecommit.requested"))
+    path.write_bytes(b"")
+    max(folder.glob("*.replacecommit")).unlink()
+    report = check_soon(patient.root, "quick")
+    assert not [finding for finding in report.findings if finding.id == "T001"]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
 def test_t001_unreadable_plan_of_a_compaction(golden_copy: Copy, version: str) -> None:
     patient = Patient(golden_copy(version, "mor_compacted"))
     folder = patient.root / patient.config.timeline_path
