@@ -1,7 +1,8 @@
 """`read` and `changes`: a table's rows as a DataFrame.
 
-The driver leaves out partitions, and file groups by hash. A task reads one file slice or several
-small ones, merges base file and log, and leaves out row groups by their statistics.
+The driver leaves out partitions, and file groups by hash. A task reads one file slice, several
+small ones or a part of a large one, merges base file and log, and leaves out row groups by their
+statistics.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import bucketfmt as bf
 from bucketfmt_spark.engine.executors import parallelism
 from bucketfmt_spark.engine.opening import TableOrUri, open_table
 from bucketfmt_spark.engine.resolver import Resolver
-from bucketfmt_spark.engine.tasks import pack_by_size, task_frame
+from bucketfmt_spark.engine.tasks import plan_read_tasks, task_frame
 
 __all__ = ["changes", "read", "read_scan"]
 
@@ -124,13 +125,12 @@ def read_scan(spark: SparkSession, scan: bf.Scan) -> DataFrame:
         ExecutorError: as `read`.
         ValueError: the scan has a limit; limit the DataFrame.
     """
-    reader, pieces = scan.task_reader(), scan.tasks()
-    groups = pack_by_size([piece.size for piece in pieces], parallelism(spark))
+    reader = scan.task_reader()
+    tasks = plan_read_tasks(scan.tasks(), parallelism(spark))
 
     def work(payloads: list[bytes]) -> Iterator[pa.RecordBatch]:
         for payload in payloads:
             yield from reader.read(payload)
 
-    tasks = [[pieces[number].payload for number in group] for group in groups]
     name = f"bucketfmt scan: {scan.plan()}; columns {', '.join(scan.schema.names)}"
     return task_frame(spark, [tasks], work, scan.schema, name)

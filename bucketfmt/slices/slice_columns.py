@@ -108,6 +108,15 @@ class SliceColumns:
             names += self._basis.config.record_key_fields
         return pa.schema([table.field(name) for name in dict.fromkeys(names)])
 
+    def matching_schema(self, working: pa.Schema) -> pa.Schema:
+        """The columns of a working schema that tell which log record a base row meets."""
+        names = [RECORD_KEY]
+        if self._spec.commit_times is not None:
+            names.append(COMMIT_TIME)
+        if not self._basis.config.populate_meta_fields:
+            names += self._basis.config.record_key_fields
+        return pa.schema([working.field(name) for name in dict.fromkeys(names)])
+
     def complete(self, rows: pa.Table, file_slice: FileSlice) -> pa.Table:
         """Fill the columns that files leave out because something else tells them."""
         config = self._basis.config

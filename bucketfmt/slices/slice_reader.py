@@ -25,6 +25,7 @@ from bucketfmt.rows.parquet.parquet_chunks import StoredColumn
 from bucketfmt.rows.row_file import RowFile, check_base_file_format
 from bucketfmt.slices.slice_columns import RowSpec, SliceColumns, stored_names
 from bucketfmt.slices.slice_log import SliceLog
+from bucketfmt.slices.slice_parts import WHOLE, SlicePart
 from bucketfmt.snapshot.data_files.base_files import open_base_file
 from bucketfmt.snapshot.data_files.files import DataFile, FileSlice
 from bucketfmt.snapshot.read_basis import ReadBasis
@@ -91,12 +92,15 @@ class SliceReader:
         with self._opened(file) as reader:
             return reader.num_rows
 
-    def read(self, file_slice: FileSlice, batch_rows: int | None) -> Iterator[pa.Table]:
-        """Yield the rows of a slice.
+    def read(
+        self, file_slice: FileSlice, batch_rows: int | None, part: SlicePart = WHOLE
+    ) -> Iterator[pa.Table]:
+        """Yield the rows of a slice, or of a part of it.
 
         Args:
             file_slice: What to read.
             batch_rows: About how many rows to hold at a time; None for a row group or more.
+            part: Which part. The parts of a slice together have its rows, each once.
 
         Raises:
             CorruptError: a file is missing, cut or damaged.
@@ -104,9 +108,9 @@ class SliceReader:
         """
         try:
             if self._logs_of(file_slice):
-                yield from self._read_merged(file_slice, batch_rows)
+                yield from self._read_merged(file_slice, batch_rows, part)
             else:
-                yield from self._read_base_only(file_slice, batch_rows)
+                yield from self._read_base_only(file_slice, batch_rows, part)
         except BucketfmtError as error:
             raise error.within(partition=file_slice.partition_path) from None
 
@@ -173,7 +177,7 @@ class SliceReader:
         """
         try:
             if self._logs_of(file_slice):
-                for rows in self._read_merged(file_slice, _MERGE_BATCH_ROWS):
+                for rows in self._read_merged(file_slice, _MERGE_BATCH_ROWS, WHOLE):
                     yield BasePiece(rows)
             else:
                 working = self._columns.working_schema(merging=False)
@@ -233,9 +237,11 @@ class SliceReader:
 
     # -- base file alone
 
-    def _read_base_only(self, file_slice: FileSlice, batch_rows: int | None) -> Iterator[pa.Table]:
-        working = self._columns.working_schema(merging=False)
-        for rows in self._base_rows(file_slice, working, batch_rows, self._spec.row_filter):
+    def _read_base_only(
+        self, file_slice: FileSlice, batch_rows: int | None, part: SlicePart
+    ) -> Iterator[pa.Table]:
+        working, row_filter = self._columns.working_schema(merging=False), self._spec.row_filter
+        for rows in self._base_rows(file_slice, working, batch_rows, row_filter, part.own_groups):
             yield self._columns.finish(rows)
 
     def _base_rows(
@@ -244,15 +250,18 @@ class SliceReader:
         working: pa.Schema,
         batch_rows: int | None,
         row_filter: Filter | None,
+        choose: Callable[[int], range] = range,
     ) -> Iterator[pa.Table]:
         """Yield the rows of the base file, in the working schema; a row group that no wanted
-        row can be in is not read.
+        row can be in is not read, nor one that `choose` leaves out, given their number.
         """
         file = file_slice.base_file
         if file is None:
             return
         with self._opened_rows(file, working) as (reader, names, renames):
+            chosen = choose(reader.num_row_groups)
             groups = self._row_groups(reader, row_filter if renames is None else None)
+            groups = [group for group in groups if group in chosen]
             for rows in self._read_groups(reader, names, groups, batch_rows):
                 yield self._columns.complete(conform(rows, working, renames), file_slice)
 
@@ -311,12 +320,22 @@ class SliceReader:
 
     # -- base file and log
 
-    def _read_merged(self, file_slice: FileSlice, batch_rows: int | None) -> Iterator[pa.Table]:
+    def _read_merged(
+        self, file_slice: FileSlice, batch_rows: int | None, part: SlicePart
+    ) -> Iterator[pa.Table]:
         merged, _ = self._log.load(file_slice)
         # Where a base row can stand against its log record, it has to be read to be compared.
         row_filter = None if self._columns.rules.base_by_ordering else self._spec.row_filter
-        for rows in self._base_rows(file_slice, merged.schema, batch_rows, row_filter):
+        if part.number:
+            keys = self._columns.matching_schema(merged.schema)
+            earlier = part.earlier_groups
+            for rows in self._base_rows(file_slice, keys, batch_rows, row_filter, earlier):
+                merged.mark_matched(self._columns.of_commit_times(rows).column(RECORD_KEY))
+        own = part.own_groups
+        for rows in self._base_rows(file_slice, merged.schema, batch_rows, row_filter, own):
             yield self._columns.finish(merged.apply(self._columns.of_commit_times(rows)))
+        if not part.is_last:
+            return
         rows = self._columns.finish(merged.remaining())
         for start in range(0, rows.num_rows, batch_rows or rows.num_rows or 1):
             yield rows.slice(start, batch_rows)

@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from bucketfmt.process import cached_property
-from bucketfmt.slices.slice_codec import decode_slice, encode_slice
+from bucketfmt.slices.slice_codec import decode_part, encode_slice
 from bucketfmt.slices.slice_columns import RowSpec
+from bucketfmt.slices.slice_parts import WHOLE, SlicePart, count_parts
 from bucketfmt.slices.slice_reader import SliceReader
 from bucketfmt.snapshot.data_files.files import FileSlice
 from bucketfmt.snapshot.read_basis import ReadBasis
@@ -26,10 +27,10 @@ _BATCH_ROWS = 65_536
 
 @dataclass(frozen=True, slots=True)
 class ReadTask:
-    """One file slice to read.
+    """One file slice, or a part of one, to read.
 
     Attributes:
-        size: The size of its files in bytes.
+        size: The bytes to read of its files.
         payload: The argument of `TaskReader.read`; opaque.
     """
 
@@ -40,6 +41,24 @@ class ReadTask:
     def of(cls, file_slice: FileSlice) -> ReadTask:
         """Return the task that reads a slice."""
         return cls(file_slice.size, encode_slice(file_slice))
+
+    def split(self, part_bytes: int) -> list[ReadTask]:
+        """Return tasks of at most about `part_bytes` that together read what this task reads.
+
+        A task has some of the row groups of the base file, which are not divided. Each task reads
+        the whole log, so that a slice with log files has at most 8 tasks, and a slice whose log has
+        more than a quarter of the bytes of the base file has one.
+        """
+        if self.size <= part_bytes:
+            return [self]
+        file_slice, part = decode_part(self.payload)
+        count = count_parts(file_slice, part_bytes)
+        if count == 1 or part != WHOLE:
+            return [self]
+        log_bytes = sum(file.size or 0 for file in file_slice.log_files)
+        size = (file_slice.size - log_bytes) // count + log_bytes
+        parts = [SlicePart(number, count) for number in range(count)]
+        return [ReadTask(size, encode_slice(file_slice, part)) for part in parts]
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +85,8 @@ class TaskReader:
             UnsupportedError: the slice has log files, and the table merges records in an
                 unsupported way.
         """
-        for rows in self._reader.read(decode_slice(payload), batch_rows):
+        file_slice, part = decode_part(payload)
+        for rows in self._reader.read(file_slice, batch_rows, part):
             yield from rows.to_batches(batch_rows)
 
     def of_keys(self, record_keys: pa.Array) -> TaskReader:

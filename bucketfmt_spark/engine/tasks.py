@@ -15,10 +15,18 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 
+import bucketfmt as bf
 from bucketfmt_spark.engine.executors import check_executors, map_batches
 from bucketfmt_spark.engine.spark_types import arrow_for_spark, as_spark_takes_it, spark_schema
 
-__all__ = ["PackedTasks", "number_tasks", "pack_by_size", "task_frame", "task_token"]
+__all__ = [
+    "PackedTasks",
+    "number_tasks",
+    "pack_by_size",
+    "plan_read_tasks",
+    "task_frame",
+    "task_token",
+]
 
 _TASK_BYTES = 128 << 20  # as spark.sql.files.maxPartitionBytes
 _OPEN_BYTES = 4 << 20  # as spark.sql.files.openCostInBytes
@@ -68,11 +76,10 @@ def number_tasks(numbers: Iterable[int]) -> list[list[bytes]]:
 def pack_by_size(sizes: Sequence[int], parallelism: int) -> list[list[int]]:
     """Return the numbers of pieces in groups: large pieces alone, small pieces together.
 
-    The sizes are those of Spark's file tasks (`FilePartition.maxSplitBytes`), but a piece is never
+    The sizes are those of Spark's file tasks (`FilePartition.maxSplitBytes`), but a piece is not
     divided.
     """
-    total = sum(sizes) + _OPEN_BYTES * len(sizes)
-    most = min(_TASK_BYTES, max(_OPEN_BYTES, total // max(parallelism, 1)))
+    most = _task_bytes(sizes, parallelism)
     groups: list[list[int]] = []
     filled = most
     for number in sorted(range(len(sizes)), key=lambda n: -sizes[n]):
@@ -83,6 +90,19 @@ def pack_by_size(sizes: Sequence[int], parallelism: int) -> list[list[int]]:
         groups[-1].append(number)
         filled += cost
     return groups
+
+
+def plan_read_tasks(pieces: Sequence[bf.ReadTask], parallelism: int) -> list[list[bytes]]:
+    """Return the payloads of each task: large file slices in parts, small ones together."""
+    most = _task_bytes([piece.size for piece in pieces], parallelism)
+    parts = [part for piece in pieces for part in piece.split(most)]
+    groups = pack_by_size([part.size for part in parts], parallelism)
+    return [[parts[number].payload for number in group] for group in groups]
+
+
+def _task_bytes(sizes: Sequence[int], parallelism: int) -> int:
+    total = sum(sizes) + _OPEN_BYTES * len(sizes)
+    return min(_TASK_BYTES, max(_OPEN_BYTES, total // max(parallelism, 1)))
 
 
 def task_frame(

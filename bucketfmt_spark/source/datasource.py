@@ -25,7 +25,7 @@ from pyspark.sql.datasource import (
 
 import bucketfmt as bf
 from bucketfmt_spark.engine.spark_types import arrow_for_spark, as_spark_takes_it, spark_schema
-from bucketfmt_spark.engine.tasks import pack_by_size
+from bucketfmt_spark.engine.tasks import plan_read_tasks
 from bucketfmt_spark.source.sink import BatchSink, stream_sink
 from bucketfmt_spark.source.sink_options import SinkOptions
 from bucketfmt_spark.source.source_options import SourceOptions
@@ -112,9 +112,7 @@ class _Reader(DataSourceReader):
         return {**state, "_task_reader": self._task_reader}
 
     def partitions(self) -> list[InputPartition]:
-        pieces = self._scan.tasks()
-        groups = pack_by_size([piece.size for piece in pieces], _SPLITS)
-        return [_Slices([pieces[number].payload for number in group]) for group in groups]
+        return [_Slices(payloads) for payloads in plan_read_tasks(self._scan.tasks(), _SPLITS)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         accepted = arrow_for_spark(self._task_reader.schema)

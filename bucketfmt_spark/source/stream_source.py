@@ -16,7 +16,7 @@ from pyspark.sql import datasource as ds
 
 import bucketfmt as bf
 from bucketfmt_spark.engine.spark_types import arrow_for_spark, as_spark_takes_it
-from bucketfmt_spark.engine.tasks import pack_by_size
+from bucketfmt_spark.engine.tasks import plan_read_tasks
 from bucketfmt_spark.source.source_options import SourceOptions
 
 try:  # from Spark 4.2
@@ -118,9 +118,8 @@ class _StreamReader(ds.DataSourceStreamReader):
             options.columns,
             meta_columns=options.meta_columns,
         )
-        reader, pieces = scan.task_reader(), scan.tasks()
-        groups = pack_by_size([piece.size for piece in pieces], _SPLITS)
-        return [_Changes(reader, [pieces[n].payload for n in group]) for group in groups]
+        reader, tasks = scan.task_reader(), plan_read_tasks(scan.tasks(), _SPLITS)
+        return [_Changes(reader, payloads) for payloads in tasks]
 
     def read(self, partition: ds.InputPartition) -> Iterator[pa.RecordBatch]:
         if not isinstance(partition, _Changes):

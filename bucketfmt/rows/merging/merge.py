@@ -157,7 +157,7 @@ class MergedLog:
             raise ValueError(
                 "the base rows have another schema than the log; conform the rows first"
             )
-        hits, codes = self._find_matches(base)
+        hits, codes = self._find_matches(base.column(RECORD_KEY))
         replaced = np.ones(len(hits), np.bool_)
         if self._ordering is not None and len(hits):
             columns = find_ordering_columns(base, self._rules)
@@ -176,6 +176,14 @@ class MergedLog:
         self.num_updates += rows.num_rows
         return Replacements(hits[has_row], rows, hits[~has_row])
 
+    def mark_matched(self, keys: pa.ChunkedArray) -> None:
+        """Take note of the keys of base rows that others apply the log to.
+
+        Later base rows of these keys do not meet the log, and `remaining` leaves their log rows
+        out.
+        """
+        self._find_matches(keys)
+
     def remaining(self) -> pa.Table:
         """Return the log rows of keys that no base row had; call it after the whole base file."""
         row = self._row[self._has_row & ~self._is_matched]
@@ -185,9 +193,8 @@ class MergedLog:
         chosen[row] = True
         return self._rows.filter(pa.array(chosen))
 
-    def _find_matches(self, base: pa.Table) -> tuple[Indexes, Indexes]:
+    def _find_matches(self, keys: pa.ChunkedArray) -> tuple[Indexes, Indexes]:
         """Return the base rows that are the first row of a key of the log, and these keys."""
-        keys = base.column(RECORD_KEY)
         if keys.type != self.record_keys.type:
             keys = keys.cast(self.record_keys.type)
         awaited = np.flatnonzero(~self._is_matched)
