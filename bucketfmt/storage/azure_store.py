@@ -7,10 +7,9 @@ Does I/O, through the client of adlfs. Source: Azure's Put Blob and Put Block Li
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from bucketfmt.format.encoding.cursor import Buffer
-from bucketfmt.limits import DEFAULT_LIMITS, Limits
 from bucketfmt.storage.fsspec_store import FsspecStore
 
 __all__ = ["AzureStore"]
@@ -19,11 +18,8 @@ __all__ = ["AzureStore"]
 class AzureStore(FsspecStore):
     """The files below one `az://` or `abfs://` URL. See `Store` for the verbs."""
 
-    def __init__(
-        self, url: str, storage_options: Mapping[str, Any], limits: Limits = DEFAULT_LIMITS
-    ) -> None:
-        """Set up; arguments and errors as of `FsspecStore`."""
-        super().__init__(url, {"use_listings_cache": False, **storage_options}, limits)
+    _options: ClassVar[Mapping[str, Any]] = {"use_listings_cache": False}
+    _version_key: ClassVar[str] = "etag"
 
     def put_if_absent(self, path: str, data: Buffer) -> bool:
         """Create the file unless it is there, as `Store.put_if_absent` says."""
@@ -53,9 +49,3 @@ class AzureStore(FsspecStore):
             except (ResourceModifiedError, ResourceNotFoundError):
                 return None
             return str(put["etag"])
-
-    def _check_versioned(self) -> None:
-        return  # each blob has an ETag
-
-    def _version_of(self, info: Mapping[str, Any]) -> str:
-        return str(info["etag"])

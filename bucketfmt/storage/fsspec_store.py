@@ -1,25 +1,21 @@
-"""A `Store` over any fsspec file system: object stores, memory, HTTP.
+"""A `Store` over any fsspec file system, such as HTTP, WebHDFS or a chain of them.
 
-Does I/O. An object store shows an object only when the object is complete, so creating an object
-is atomic if the store supports the condition "unless the object exists". Files are created only on
-file systems that are known to support the condition (`_CONDITIONAL_PROTOCOLS`).
+Does I/O. A file system is written to only where bucketfmt knows how it creates a file unless the
+file exists, and how it replaces a file on condition. Each of those has a subclass, which overrides
+`put_if_absent` and `replace_if`; this class refuses them.
 """
 
 from __future__ import annotations
 
 import builtins
-import errno
-import hashlib
-import inspect
 import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from datetime import datetime
-from typing import Any
+from typing import Any, ClassVar
 
 import fsspec
 import pyarrow as pa
-from fsspec.implementations.memory import MemoryFileSystem
 
 from bucketfmt.errors import (
     BucketfmtError,
@@ -32,17 +28,13 @@ from bucketfmt.errors import (
 from bucketfmt.format.encoding.cursor import Buffer
 from bucketfmt.format.names.paths import check_relative_path
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
-from bucketfmt.process import Mutex, this_process
+from bucketfmt.process import this_process
 from bucketfmt.storage.store import FileInfo
 
 __all__ = ["FsspecStore"]
 
-_CONDITIONAL_PROTOCOLS = frozenset({"s3", "s3a", "memory"})
-_VERSIONED_PROTOCOLS = frozenset({"s3", "s3a", "memory"})
 _MODIFIED_KEYS = ("mtime", "LastModified", "last_modified", "modified", "updated", "created")
 _READ_AHEAD_BYTES = 512 << 10
-_MEMORY_LOCK = Mutex()  # fsspec's memory file system looks first and stores after
-
 
 # File systems that a forked child has of its parent. Their sockets and their event loop are the
 # parent's; were they closed here, the parent would wait for answers for ever.
@@ -52,9 +44,13 @@ _inherited: builtins.list[Any] = []
 class FsspecStore:
     """The files below one fsspec URL. See `Store` for the verbs.
 
-    Safe to use from several threads. A forked child opens the file system anew. Files of
-    `memory://` that a child writes are not visible to the parent.
+    Safe to use from several threads. A forked child opens the file system anew.
     """
+
+    # What the file system is opened with unless the caller's options say otherwise.
+    _options: ClassVar[Mapping[str, Any]] = {}
+    # Where fsspec's entry of a file has the version; empty where files have no version to rely on.
+    _version_key: ClassVar[str] = ""
 
     def __init__(
         self, url: str, storage_options: Mapping[str, Any], limits: Limits = DEFAULT_LIMITS
@@ -65,7 +61,7 @@ class FsspecStore:
             ValueError: fsspec knows no such protocol.
             StorageError: the file system could not be set up.
         """
-        self._url_and_options = url, dict(storage_options)
+        self._url_and_options = url, {**self._options, **storage_options}
         # Of a chained URL this holds all protocols, and equals no known protocol.
         self._protocol = url.partition("://")[0]
         self._opened, self._root = self._open()
@@ -109,7 +105,7 @@ class FsspecStore:
     @property
     def failures_are_final(self) -> bool:
         """False over a network: a request may arrive after the sender gave up."""
-        return self._protocol == "memory"
+        return False
 
     def __repr__(self) -> str:
         return f"FsspecStore({self._url!r})"
@@ -159,8 +155,6 @@ class FsspecStore:
     def open_arrow(self, path: str) -> pa.NativeFile:
         """Return the file for random reads: each read is a ranged request with some read-ahead."""
         with self._located(path) as full:
-            if isinstance(self._fs, MemoryFileSystem):
-                return pa.BufferReader(self._fs.cat_file(full))  # its open files share a position
             self._size(full)
             file = self._fs.open(full, "rb", block_size=_READ_AHEAD_BYTES, cache_type="readahead")
             return pa.PythonFile(_RaisingFile(file, path), mode="r")
@@ -204,27 +198,11 @@ class FsspecStore:
 
     def put_if_absent(self, path: str, data: Buffer) -> bool:
         """Create the file unless it is there, as `Store.put_if_absent` says."""
-        with self._located(path, to_write=True) as full:
-            pipe = getattr(self._fs, "_pipe_file", self._fs.pipe_file)
-            if (
-                self._protocol not in _CONDITIONAL_PROTOCOLS
-                or "mode" not in inspect.signature(pipe).parameters
-            ):
-                raise UnsupportedError(
-                    f"bucketfmt knows no way to create a file atomically over {self._protocol} "
-                    f"(fsspec {fsspec.__version__}); update fsspec and the package behind it, "
-                    "or keep the table on a local disk, S3, Google Cloud Storage or Azure"
-                )
-            try:
-                with _MEMORY_LOCK if self._protocol == "memory" else nullcontext():
-                    self._fs.pipe_file(full, bytes(data), mode="create")
-            except FileExistsError:
-                return False
-            except OSError as error:
-                if not _is_precondition_failed(error):
-                    raise
-                return False
-            return True
+        with self._located(path, to_write=True):
+            raise UnsupportedError(
+                f"bucketfmt knows no way to create a file atomically over {self._protocol}; "
+                "keep the table on a local disk, S3, Google Cloud Storage or Azure"
+            )
 
     def replace(self, path: str, data: Buffer) -> None:
         """Set the content of the file, as `Store.replace` says."""
@@ -233,23 +211,8 @@ class FsspecStore:
 
     def replace_if(self, path: str, data: Buffer, version: str) -> str | None:
         """Set the content if the file is of this version, as `Store.replace_if` says."""
-        with self._located(path, to_write=True) as full:
-            self._check_versioned()
-            try:
-                if self._protocol == "memory":
-                    with _MEMORY_LOCK:
-                        if self._version(full) != version:
-                            return None
-                        self._fs.pipe_file(full, bytes(data))
-                        return self._version(full)
-                put = self._fs.pipe_file(full, bytes(data), IfMatch=version)
-                return str(put["ETag"])
-            except FileNotFoundError:
-                return None
-            except OSError as error:
-                if not _is_precondition_failed(error):
-                    raise
-                return None
+        with self._located(path, to_write=True):
+            raise self._no_versions()
 
     def delete(self, path: str) -> None:
         """Remove one file. Nothing happens if the file does not exist."""
@@ -268,25 +231,22 @@ class FsspecStore:
             except FileNotFoundError:
                 return
 
-    def _check_versioned(self) -> None:
-        if self._protocol not in _VERSIONED_PROTOCOLS:
-            raise UnsupportedError(
-                f"bucketfmt knows no way to replace a file on condition over {self._protocol}; "
-                "keep the table on a local disk, S3, Google Cloud Storage or Azure, or lock it by "
-                "other means"
-            )
-
     def _version(self, full: str) -> str:
         info = self._fs.info(full)
         if info["type"] == "directory":
             raise FileNotFoundError(full)
-        if self._protocol == "memory":  # where every replacement is a new file with its time
-            return f"{info['created']}-{hashlib.sha256(self._fs.cat_file(full)).hexdigest()}"
-        return self._version_of(info)
+        return str(info[self._version_key])
 
-    def _version_of(self, info: Mapping[str, Any]) -> str:
-        """Return the version that fsspec's entry of a file has."""
-        return str(info["ETag"])
+    def _check_versioned(self) -> None:
+        if not self._version_key:
+            raise self._no_versions()
+
+    def _no_versions(self) -> UnsupportedError:
+        return UnsupportedError(
+            f"bucketfmt knows no way to replace a file on condition over {self._protocol}; "
+            "keep the table on a local disk, S3, Google Cloud Storage or Azure, or lock it by "
+            "other means"
+        )
 
     def _size(self, full: str) -> int:
         try:
@@ -364,15 +324,6 @@ def _file_info(path: str, entry: Mapping[str, Any]) -> FileInfo:
         modified = modified.timestamp()
     is_dir = entry["type"] == "directory"
     return FileInfo(path, 0 if is_dir else int(entry["size"] or 0), modified, is_dir)
-
-
-def _is_precondition_failed(error: OSError) -> bool:
-    """Whether S3 answered with status 412, which s3fs reports as any other bad request."""
-    response = getattr(error.__cause__, "response", {})
-    return error.errno == errno.EINVAL and response.get("Error", {}).get("Code") in {
-        "PreconditionFailed",
-        "412",
-    }
 
 
 _PACKAGES = {

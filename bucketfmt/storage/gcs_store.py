@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
 from bucketfmt.format.encoding.cursor import Buffer
-from bucketfmt.limits import DEFAULT_LIMITS, Limits
 from bucketfmt.storage.fsspec_store import FsspecStore
 
 __all__ = ["GcsStore"]
@@ -28,11 +27,8 @@ _PARTS = (
 class GcsStore(FsspecStore):
     """The files below one `gs://` URL. See `Store` for the verbs."""
 
-    def __init__(
-        self, url: str, storage_options: Mapping[str, Any], limits: Limits = DEFAULT_LIMITS
-    ) -> None:
-        """Set up; arguments and errors as of `FsspecStore`."""
-        super().__init__(url, {"use_listings_cache": False, **storage_options}, limits)
+    _options: ClassVar[Mapping[str, Any]] = {"use_listings_cache": False}
+    _version_key: ClassVar[str] = "generation"
 
     def put_if_absent(self, path: str, data: Buffer) -> bool:
         """Create the file unless it is there, as `Store.put_if_absent` says."""
@@ -72,9 +68,3 @@ class GcsStore(FsspecStore):
         except FileExistsError:  # status 412
             return None
         return str(put["generation"])
-
-    def _check_versioned(self) -> None:
-        return  # each object has a generation
-
-    def _version_of(self, info: Mapping[str, Any]) -> str:
-        return str(info["generation"])

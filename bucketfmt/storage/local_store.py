@@ -97,49 +97,33 @@ class LocalStore:
     def list(self, path: str) -> builtins.list[FileInfo]:
         """Return the entries of one folder, as `Store.list` says."""
         with _errors_folded(path):
-            full = self._resolve(path)
-            prefix = f"{path}/" if path else ""
-            infos: builtins.list[FileInfo] = []
-            most = self._limits.folder_entries_max
-            try:
-                with os.scandir(full) as entries:
-                    for entry in entries:
-                        if len(infos) >= most:
-                            self._limits.check("folder_entries_max", len(infos) + 1)
-                        name = prefix + entry.name
-                        try:
-                            if entry.is_symlink():
-                                infos.append(self._link_info(name))
-                            else:
-                                infos.append(_file_info(name, entry.stat()))
-                        except FileNotFoundError:  # removed since it was listed
-                            continue
-            except (FileNotFoundError, NotADirectoryError):
-                return []
+            infos = []
+            for entry, link in self._scan(path):
+                with suppress(FileNotFoundError):  # removed since it was listed
+                    infos.append(link or _file_info(_below(path, entry.name), entry.stat()))
         infos.sort(key=_PATH)
         return infos
 
     def list_names(self, path: str) -> builtins.list[str]:
         """Return the names of the files of one folder, as `Store.list_names` says."""
         with _errors_folded(path):
-            full = self._resolve(path)
-            prefix = f"{path}/" if path else ""
-            names: builtins.list[str] = []
-            most = self._limits.folder_entries_max
-            try:
-                with os.scandir(full) as entries:
-                    for number, entry in enumerate(entries, 1):
-                        if number > most:
-                            self._limits.check("folder_entries_max", number)
-                        if entry.is_symlink():
-                            is_folder = self._link_info(prefix + entry.name).is_dir
-                        else:
-                            is_folder = entry.is_dir(follow_symlinks=False)
-                        if not is_folder:
-                            names.append(entry.name)
-            except (FileNotFoundError, NotADirectoryError):
-                return []
-        return names
+            return [
+                entry.name
+                for entry, link in self._scan(path)
+                if not (link.is_dir if link else entry.is_dir(follow_symlinks=False))
+            ]
+
+    def _scan(self, path: str) -> Iterator[tuple[os.DirEntry[str], FileInfo | None]]:
+        """Yield the entries of one folder, and of the symbolic links what they lead to."""
+        try:
+            with os.scandir(self._resolve(path)) as entries:
+                for number, entry in enumerate(entries, 1):
+                    if number > self._limits.folder_entries_max:
+                        self._limits.check("folder_entries_max", number)
+                    is_link = entry.is_symlink()
+                    yield entry, self._link_info(_below(path, entry.name)) if is_link else None
+        except (FileNotFoundError, NotADirectoryError):
+            return
 
     def _link_info(self, path: str) -> FileInfo:
         try:
@@ -303,6 +287,10 @@ class LocalStore:
             with suppress(FileNotFoundError):
                 os.unlink(temporary)
         _sync_folder(folder)
+
+
+def _below(path: str, name: str) -> str:
+    return f"{path}/{name}" if path else name
 
 
 def _file_info(path: str, status: os.stat_result) -> FileInfo:

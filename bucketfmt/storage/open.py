@@ -45,6 +45,7 @@ def open_store(
 def _open_remote(url: str, storage_options: Mapping[str, Any], limits: Limits) -> Store:
     # Imported here: fsspec takes half as long as pyarrow, and local tables do without.
     from bucketfmt.storage.azure_store import AzureStore  # noqa: PLC0415
+    from bucketfmt.storage.fsspec_memory_store import FsspecMemoryStore  # noqa: PLC0415
     from bucketfmt.storage.fsspec_store import FsspecStore  # noqa: PLC0415
     from bucketfmt.storage.gcs_store import GcsStore  # noqa: PLC0415
     from bucketfmt.storage.s3_store import S3Store  # noqa: PLC0415
@@ -53,6 +54,7 @@ def _open_remote(url: str, storage_options: Mapping[str, Any], limits: Limits) -
         **dict.fromkeys(("s3", "s3a"), S3Store),
         **dict.fromkeys(("gs", "gcs"), GcsStore),
         **dict.fromkeys(("az", "abfs", "abfss"), AzureStore),
+        "memory": FsspecMemoryStore,
     }
     protocol = "" if "::" in url else url.partition("://")[0]
     return kinds.get(protocol, FsspecStore)(url, storage_options, limits)

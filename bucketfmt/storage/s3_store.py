@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import builtins
+import errno
+import inspect
 import io
 from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
@@ -16,7 +18,8 @@ from typing import Any, NamedTuple, TypeVar
 import pyarrow as pa
 from fsspec.asyn import sync
 
-from bucketfmt.errors import LimitError, StorageError, TruncatedError
+from bucketfmt.errors import LimitError, StorageError, TruncatedError, UnsupportedError
+from bucketfmt.format.encoding.cursor import Buffer
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
 from bucketfmt.storage.fsspec_store import FsspecStore
 from bucketfmt.storage.store import FileInfo
@@ -92,6 +95,36 @@ class S3Store(FsspecStore):
             except FileNotFoundError:
                 return []
             return self._entries(path, full, entries)
+
+    def put_if_absent(self, path: str, data: Buffer) -> bool:
+        """Create the file unless it is there, as `Store.put_if_absent` says."""
+        with self._located(path, to_write=True) as full:
+            if "mode" not in inspect.signature(self._fs._pipe_file).parameters:
+                raise UnsupportedError(
+                    "this s3fs creates no file on condition; update it: pip install -U s3fs"
+                )
+            try:
+                self._fs.pipe_file(full, bytes(data), mode="create")
+            except FileExistsError:
+                return False
+            except OSError as error:
+                if not _is_precondition_failed(error):
+                    raise
+                return False
+            return True
+
+    def replace_if(self, path: str, data: Buffer, version: str) -> str | None:
+        """Set the content if the file is of this version, as `Store.replace_if` says."""
+        with self._located(path, to_write=True) as full:
+            try:
+                put = self._fs.pipe_file(full, bytes(data), IfMatch=version)
+            except FileNotFoundError:
+                return None
+            except OSError as error:
+                if not _is_precondition_failed(error):
+                    raise
+                return None
+            return str(put["ETag"])
 
     def delete_tree(self, path: str) -> None:
         """Remove a folder and its contents. Nothing happens if the folder does not exist."""
@@ -258,3 +291,12 @@ def _is_unsatisfiable(error: OSError) -> bool:
     """Whether S3 answered with status 416: the object has no byte of the range."""
     response = getattr(error.__cause__, "response", {})
     return response.get("Error", {}).get("Code") in {"InvalidRange", "416"}
+
+
+def _is_precondition_failed(error: OSError) -> bool:
+    """Whether S3 answered with status 412, which s3fs reports as any other bad request."""
+    response = getattr(error.__cause__, "response", {})
+    return error.errno == errno.EINVAL and response.get("Error", {}).get("Code") in {
+        "PreconditionFailed",
+        "412",
+    }

@@ -71,9 +71,7 @@ def test_whatever_a_backend_raises_is_a_storage_error(
         assert caught.value.__cause__ is error
 
 
-def test_a_failure_while_arrow_reads_is_a_storage_error(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_failure_while_arrow_reads_is_a_storage_error() -> None:
     class Broken:
         closed = False
 
@@ -102,7 +100,6 @@ def test_a_failure_while_arrow_reads_is_a_storage_error(
     broken = Broken()
     fsspec.register_implementation("broken", FileSystem, clobber=True)
     store = open_store("broken://b/t")
-    monkeypatch.setattr("bucketfmt.storage.fsspec_store.MemoryFileSystem", int)
     with store.open_arrow("p/f") as file, pytest.raises(StorageError, match=r"p/f: .*gone.*retry"):
         file.read(10)
     assert broken.closed

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 import bucketfmt as bf
-from bucketfmt.storage.fsspec_store import FsspecStore
+from bucketfmt.storage.s3_store import S3Store
 from bucketfmt.timeline.machine import Machine
 from tests.write.models import SCHEMA, Model, rows
 
@@ -170,9 +170,9 @@ def count_up_together(s3_options: Options, uri: str) -> None:
 
 def _upsert_and_die(uri: str, options: Options, what: str) -> None:
     """Be killed once the first data file, or the completed instant, is created."""
-    put = FsspecStore.put_if_absent
+    put = S3Store.put_if_absent
 
-    def put_and_die(store: FsspecStore, path: str, data: bytes) -> bool:
+    def put_and_die(store: S3Store, path: str, data: bytes) -> bool:
         folder, _, name = path.rpartition("/")
         kind = "data" if name.endswith(".parquet") else folder
         if kind != what or "_" not in name:
@@ -181,7 +181,7 @@ def _upsert_and_die(uri: str, options: Options, what: str) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
         return False
 
-    FsspecStore.put_if_absent = put_and_die  # type: ignore[method-assign]
+    S3Store.put_if_absent = put_and_die  # type: ignore[method-assign]
     bf.open(uri, options).upsert(us_rows(10, ts=2, price=2.0))
 
 

@@ -289,6 +289,28 @@ def test_services_that_may_be_due_and_are_not_cost_one_listing(tmp_path: Path) -
     assert counts[1] == counts[0] + 1
 
 
+def test_what_files_hold_back_is_not_looked_for_after_each_commit(tmp_path: Path) -> None:
+    services = Services(compact_after=None, clean=None, archive=bf.ArchivePolicy(1, 2))
+    made = make(tmp_path / "t", "COPY_ON_WRITE", services=None)
+    write(made, range(3))
+    dropped = made.delete_partitions(["us"])
+    write(made, range(3, 6))
+    table = bf.open(made.uri, writer=bf.WriterConfig(services=services))
+    write(table, range(6, 7))
+    assert table.timeline.instants[0].requested_time == dropped.instant
+    store = RecordingStore(table.store)
+    watched = bf.Table(store, table.config, table.limits, None, bf.WriterConfig(services=services))
+    counts = []
+    for ts in range(7, 9):
+        store.operations.clear()
+        write(watched, range(ts, ts + 1))
+        counts.append(sum(".locks" in operation.path for operation in store.operations))
+    assert counts[1] < counts[0], "the table was locked to archive nothing"
+    table.clean(retain=1, dry_run=False)
+    write(watched, range(9, 10))
+    assert table.timeline.instants[0].requested_time > dropped.instant
+
+
 def test_wrong_settings_are_refused() -> None:
     with pytest.raises(ValueError, match="compact_after is 1 or more"):
         Services(compact_after=0)

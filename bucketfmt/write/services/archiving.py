@@ -33,6 +33,8 @@ from bucketfmt.write.services.ring_cleaning import mark_rings_of
 
 __all__ = ["Archiver"]
 
+_NONE_HELD = "~"  # after all instants
+
 
 class Archiver:
     """Archives instants of one table."""
@@ -46,13 +48,20 @@ class Archiver:
         """
         self._snapshot = snapshot
         self._owner = transactions
+        # The last clean, and the oldest instant that files held back after that clean.
+        self._held: tuple[Instant | None, str] = None, _NONE_HELD
 
     def may_run(self, state: TableState, kept: ArchivePolicy) -> bool:
         """Return whether `run` would archive anything, but for what is in the history already.
 
-        Without a listing of files, which may hold instants back.
+        Without a listing of files. What files held back in the last `run` is taken for held until
+        a clean, which removes files, has completed.
         """
-        return bool(plan_archive(_basis_of(state), kept))
+        basis = _basis_of(state)
+        clean, held = self._held
+        if clean == _find_last_clean(state):
+            basis = replace(basis, before=min(basis.before, held))
+        return bool(plan_archive(basis, kept))
 
     def preview(self, kept: ArchivePolicy) -> tuple[Instant, ...]:
         """Return what `run` would archive now. Writes nothing."""
@@ -75,6 +84,8 @@ class Archiver:
                 state = self._snapshot().state
             basis = _basis_of(state)
             planned = plan_archive(_with_listing(basis, state), kept)
+            held = (i.requested_time for i in plan_archive(basis, kept) if i not in planned)
+            self._held = _find_last_clean(state), next(held, _NONE_HELD)
             mark_rings_of(state, planned)
             put_archived(table.store, table.config, planned, table.limits)
             delete_active(table.store, table.config, planned)
@@ -102,6 +113,10 @@ def _basis_of(state: TableState) -> ArchiveBasis:
         last = find_last_compaction(load_timeline(below, config, state.limits))
         before = "" if last is None else last.requested_time
     return ArchiveBasis(state.timeline, state.commits, before=before)
+
+
+def _find_last_clean(state: TableState) -> Instant | None:
+    return state.timeline.completed.of("clean").last
 
 
 def _load_archived_before(state: TableState) -> tuple[Instant, ...]:
