@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from datetime import date
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -70,12 +71,11 @@ def _draw(random: Random) -> list[int]:
 
 
 def _rows(numbers: list[int], ts: int) -> pa.Table:
+    """Return rows without nulls: Hudi 1.0 fails to log a null date beside column statistics."""
+    day = date(2020, 1, ts)
+    rest = {"name": "n", "price": 1.0, "day": day, "ts": ts}
     return pa.Table.from_pylist(
-        [
-            {"id": f"k{i}", "name": "n", "price": 1.0, "ts": ts, "region": ("us", "eu")[i % 2]}
-            for i in numbers
-        ],
-        SCHEMA,
+        [{"id": f"k{i}", **rest, "region": ("us", "eu")[i % 2]} for i in numbers], SCHEMA
     )
 
 
