@@ -76,7 +76,8 @@ class WriteArguments(TypedDict, total=False):
             known keys keep the stored values, rows with new keys get null.
         codec: The codec of parquet: zstd, snappy, gzip or none. By default the codec in
             hoodie.properties (`hoodie.parquet.compression.codec`); else that of the file that is
-            rewritten, or, for a new file, of the table's newest base file; else zstd.
+            rewritten, or, for a new file, of the table's newest base file; else gzip if
+            Hudi wrote to the table, and zstd if not.
         log_format: The format of rows in log blocks: avro (the default) or parquet.
         progress: Called as files are written. An exception that it raises ends the write.
     """

@@ -1,7 +1,8 @@
 """Tables that Flink and bucketfmt write in turns, against a dict.
 
 Flink makes each table, as Flink SQL does. bucketfmt reads what Flink left, writes over it, adds a
-partition, deletes, compacts and rehashes; Flink reads that and goes on. After each step both read
+partition, deletes, compacts and rehashes, by the codec that it finds, as the bundle for Flink has
+no zstd; Flink reads that and goes on. After each step both read
 what the dict holds, and a full check is clean; after the last one Hudi on Spark reads it too.
 """
 
@@ -43,7 +44,6 @@ _SCHEMA = pa.schema(
 )
 _KEYS = 60
 _NUM_BUCKETS = 4
-_CODEC = "gzip"  # the bundle for Flink has no zstd
 
 _MOR = {"table.type": "MERGE_ON_READ", "compaction.schedule.enabled": "false"}
 KINDS: Mapping[str, Mapping[str, str]] = {
@@ -120,23 +120,23 @@ class _FlinkTurns:
     def we_upsert(self, regions: Sequence[str]) -> None:
         self._begin("upsert by bucketfmt")
         given = self._draw(regions)
-        self._open().upsert(pa.Table.from_pylist(list(given.values()), _SCHEMA), codec=_CODEC)
+        self._open().upsert(pa.Table.from_pylist(list(given.values()), _SCHEMA))
         self._merge(given)
 
     def we_delete(self, regions: Sequence[str]) -> None:
         self._begin("delete by bucketfmt")
         removed = self._some_of(regions)
         gone = [{**self.rows[key], "ts": self._newest} for key in removed]
-        self._open().delete(pa.Table.from_pylist(gone, _SCHEMA), codec=_CODEC)
+        self._open().delete(pa.Table.from_pylist(gone, _SCHEMA))
         self._remove(removed)
 
     def we_compact(self) -> None:
         self._begin("compact by bucketfmt")
-        assert self._open().compact(codec=_CODEC) is not None, "nothing was compacted"
+        assert self._open().compact() is not None, "nothing was compacted"
 
     def we_rehash(self, num_buckets: int) -> None:
         self._begin("rehash by bucketfmt")
-        assert self._open().rehash(num_buckets, codec=_CODEC) is not None
+        assert self._open().rehash(num_buckets) is not None
         self._count(num_buckets)
 
     def we_are_refused(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -114,6 +115,19 @@ def test_a_write_in_two_halves_and_a_table_of_logs(tmp_path: Path) -> None:
         assert len(codecs(table)) == number  # a ring begins with logs
         table.compact(codec=None if number else "gzip")
     assert codecs(table) == {"x": "GZIP", "y": "GZIP"}
+
+
+@pytest.mark.parametrize(
+    ("version", "name"), [("flink-0.14.0", "mor_bucket"), ("1.2.0", "ch_pending")]
+)
+def test_a_table_of_logs_by_hudi(
+    golden_copy: Callable[[str, str], Path], version: str, name: str
+) -> None:
+    """Its own compaction has gzip by default, and its bundle for Flink has no zstd."""
+    table = bf.open(golden_copy(version, name))
+    assert not codecs(table)
+    table.compact()
+    assert set(codecs(table).values()) == {"GZIP"}
 
 
 @pytest.mark.parametrize(

@@ -59,6 +59,7 @@ class CommitRecord:
     `retires` is whether files of earlier instants are read no more once it is completed: it wrote
     base files of known file groups, or replaced file groups.
     `rewritten_until` is the newest write whose rows it has, if it changed buckets.
+    `is_timed` is whether it states how long it took, as writers of Hudi do and bucketfmt does not.
     """
 
     requested_time: str
@@ -73,6 +74,7 @@ class CommitRecord:
     idempotency_key: str | None = None
     rewritten_until: str | None = None
     retires: bool = False
+    is_timed: bool = False
 
     @property
     def writes_logs(self) -> bool:
@@ -93,9 +95,10 @@ class CommitRecord:
             UnsafePathError: a file path in it would leave the table.
             CorruptError: it has a malformed entry about a change of buckets.
         """
-        files, retires = [], bool(metadata.compacted)
+        files, retires, is_timed = [], bool(metadata.compacted), False
         for partition_path, stats in metadata.partition_to_write_stats.items():
             for stat in stats:
+                is_timed |= stat.runtime_stats is not None
                 if not stat.path:
                     continue
                 path = check_relative_path(stat.path, limits)
@@ -126,6 +129,7 @@ class CommitRecord:
             idempotency_key=extra.get(IDEMPOTENCY_KEY),
             rewritten_until=find_rewritten_until(extra),
             retires=retires or bool(replaced),
+            is_timed=is_timed,
         )
 
 

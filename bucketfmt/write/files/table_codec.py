@@ -19,7 +19,8 @@ from bucketfmt.write.properties.stated_codec import stated_codec
 __all__ = ["DEFAULT_CODEC", "find_codec"]
 
 DEFAULT_CODEC: Codec = "zstd"
-"""Of a table without base files: smaller than gzip, Hudi's default, and faster by far."""
+"""Of a table that bucketfmt began: smaller than gzip, Hudi's default, and faster by far."""
+_HUDIS_CODEC: Codec = "gzip"
 
 _FILES_TRIED = 3  # of those that commits name, which a clean may have deleted
 
@@ -28,7 +29,7 @@ def find_codec(snapshot: Snapshot, partition_path: str) -> Codec:
     """Return the codec of a base file that takes the place of no other.
 
     That is what hoodie.properties states, or the codec of the newest base file of the partition,
-    or of the table.
+    or of the table. Without base files it is that of Hudi's compaction if Hudi wrote to the table.
 
     Args:
         snapshot: The table.
@@ -46,7 +47,7 @@ def find_codec(snapshot: Snapshot, partition_path: str) -> Codec:
             continue  # reading rows will tell what is wrong with it
         if found is not None:
             return found
-    return DEFAULT_CODEC
+    return _HUDIS_CODEC if any(commit.is_timed for commit in snapshot.commits) else DEFAULT_CODEC
 
 
 def _base_files(snapshot: Snapshot, partition_path: str) -> Iterator[str]:
