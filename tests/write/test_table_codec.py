@@ -118,7 +118,7 @@ def test_a_write_in_two_halves_and_a_table_of_logs(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "name"), [("flink-0.14.0", "mor_bucket"), ("1.2.0", "ch_pending")]
+    ("version", "name"), [("flink-0.14.0", "mor_bucket"), ("1.2.0", "ch_init")]
 )
 def test_a_table_of_logs_by_hudi(
     golden_copy: Callable[[str, str], Path], version: str, name: str
