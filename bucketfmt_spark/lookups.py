@@ -137,6 +137,6 @@ def lookup(
                     for rows in reader.of_keys(own.cast(pa.string())).read(payload):
                         yield as_spark_takes_it(rows, accepted)
 
-    num_tasks = count_tasks(groups, parallelism(spark))
+    num_tasks = count_tasks(groups, buckets.num_buckets, parallelism(spark))
     moved = move_to_buckets(map_batches(df, assign, _MOVED_KEYS), num_tasks)
     return map_batches(moved, find, spark_schema(accepted))

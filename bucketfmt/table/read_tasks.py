@@ -6,11 +6,12 @@ a hundred bytes. Reading is I/O, the rest is pure.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
+from bucketfmt.errors import SchemaError
 from bucketfmt.process import cached_property
 from bucketfmt.slices.slice_codec import decode_part, encode_slice
 from bucketfmt.slices.slice_columns import RowSpec
@@ -92,6 +93,20 @@ class TaskReader:
     def of_keys(self, record_keys: pa.Array) -> TaskReader:
         """Return a reader of only the rows with these record keys, as in `Table.lookup`."""
         return TaskReader(self._basis, replace(self._spec, keys=record_keys))
+
+    def of_columns(self, columns: Sequence[str]) -> TaskReader:
+        """Return a reader of some of the columns, in this order.
+
+        Raises:
+            SchemaError: the reader has no such column.
+        """
+        lacking = [name for name in columns if name not in self.schema.names]
+        if lacking:
+            raise SchemaError(
+                f"no column {lacking[0]!r}; the scan has {', '.join(self.schema.names)}"
+            )
+        output = pa.schema([self.schema.field(name) for name in columns])
+        return TaskReader(self._basis, replace(self._spec, output=output))
 
     def keys_of(self, rows: pa.Table) -> pa.Table:
         """Return record_key and partition_path (null: any) of rows, as `Table.locate` reads them.

@@ -1,7 +1,7 @@
-"""The exchange by bucket: moves rows of a DataFrame to the buckets of a table.
+"""The exchange by bucket: moves rows of a DataFrame to the buckets of a table, or their parts.
 
-A partition has one bucket or several. Later stages do not rely on which: the bucket id stays with
-the row.
+A partition has one bucket or several. Later stages do not rely on which: the bucket's number stays
+with the row.
 """
 
 from __future__ import annotations
@@ -14,33 +14,31 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
-import bucketfmt as bf
+from bucketfmt_spark.engine.bucket_parts import BucketParts
 from bucketfmt_spark.engine.executors import map_batches
 from bucketfmt_spark.engine.placement import place
 
 __all__ = ["BUCKET", "exchange", "move_to_buckets", "split_by_bucket"]
 
 BUCKET = "__bucketfmt_bucket"
-"""The column that holds the bucket of a row."""
+"""The column that holds the number of the bucket of a row, or of a part of a bucket."""
 
 
-def exchange(
-    df: DataFrame, buckets: bf.CommonBuckets, num_tasks: int, *, every_bucket: bool
-) -> DataFrame:
-    """Return the rows with their bucket as first column; a bucket is in one partition.
+def exchange(df: DataFrame, parts: BucketParts, num_tasks: int, *, every_bucket: bool) -> DataFrame:
+    """Return the rows with the number of their part as first column; a part is in one partition.
 
     Args:
         df: The rows, with the hash fields.
-        buckets: The buckets of the table.
-        num_tasks: The number of partitions of the result; each has several buckets or one.
-        every_bucket: Add a row of nulls to each bucket, with the negative number `~bucket`, so
-            that a bucket without rows has a task too.
+        parts: The parts of the buckets of the table; most buckets are one part.
+        num_tasks: The number of partitions of the result; each has several parts or one.
+        every_bucket: Add a row of nulls to each part, with the negative number `~number`, so that
+            a part without rows has a task too.
     """
-    fields = buckets.columns.fields
+    fields = parts.buckets.columns.fields
 
     def assign(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            found = pa.array(buckets.assign_rows([batch.column(n) for n in fields]), pa.int32())
+            found = pa.array(parts.assign_rows([batch.column(n) for n in fields]), pa.int32())
             yield pa.RecordBatch.from_arrays(
                 [found, *batch.columns], names=[BUCKET, *batch.schema.names]
             )
@@ -51,7 +49,7 @@ def exchange(
         session = df.sparkSession
         nulls = [sf.lit(None).cast(f.dataType).alias(f.name) for f in schema.fields[1:]]
         number = sf.expr("cast(~id as int)").alias(BUCKET)
-        rows = rows.union(session.range(0, buckets.num_buckets, 1, 1).select(number, *nulls))
+        rows = rows.union(session.range(0, len(parts), 1, 1).select(number, *nulls))
     return move_to_buckets(rows, num_tasks)
 
 

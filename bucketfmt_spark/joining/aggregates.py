@@ -1,26 +1,30 @@
 """`aggregate`: groups a bucketed table bucket by bucket, with no exchange.
 
 Rows with equal hash fields are in one bucket, so that a task that groups by the hash fields, and
-by further columns, needs one bucket only.
+by further columns, needs one bucket only. A bucket that is larger than a core's share of all rows
+is read by several tasks and grouped by Spark, which moves partial results of such buckets only.
 """
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from functools import reduce
+from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as sf
 
 import bucketfmt as bf
+from bucketfmt_spark.engine.bucket_parts import BucketParts
 from bucketfmt_spark.engine.executors import parallelism
 from bucketfmt_spark.engine.resolver import Resolver
 from bucketfmt_spark.engine.spark_types import arrow_for_spark
-from bucketfmt_spark.engine.tasks import task_frame
+from bucketfmt_spark.engine.tasks import number_tasks, plan_read_tasks, task_frame
+from bucketfmt_spark.joining.aggregate_values import DIGITS_MAX, Aggregate, narrowed, widened
 from bucketfmt_spark.joining.bucket_rows import BucketRows, Budget, read_bucket
 from bucketfmt_spark.joining.bucket_tasks import pack_buckets, unpack_buckets
 from bucketfmt_spark.joining.sides import Side, scan_of
@@ -29,8 +33,6 @@ __all__ = ["aggregate"]
 
 _MEMORY_BYTES = 512 << 20
 _BATCH_ROWS = 65_536
-_INT64_MAX = (1 << 63) - 1
-_DIGITS_MAX = 38
 _ARROWS: dict[str, list[tuple[Any, ...]]] = {
     "sum": [("sum",)],
     "avg": [("sum",), ("count",)],
@@ -41,6 +43,15 @@ _ARROWS: dict[str, list[tuple[Any, ...]]] = {
     "count_distinct": [("count_distinct",)],
 }
 """By the function of Spark: the functions of Arrow, with their options."""
+_OF_SPARK: dict[str, Callable[..., Column]] = {
+    "sum": sf.sum,
+    "avg": sf.avg,
+    "min": sf.min,
+    "max": sf.max,
+    "stddev": sf.stddev,
+    "count": sf.count,
+    "count_distinct": sf.count_distinct,
+}
 
 
 def aggregate(
@@ -63,7 +74,9 @@ def aggregate(
             functions are sum, avg, min, max, stddev, count and count_distinct. Names of columns are
             resolved as the session resolves them.
         memory_bytes: The memory for the rows of a task, which has one large bucket or several small
-            ones; more rows are split into parts on local disk.
+            ones; more rows are split into parts on local disk. Buckets that are larger than a
+            core's share of all rows are read by several tasks and grouped by Spark, with an
+            exchange.
         storage_options: As in `bucketfmt.open`, for a table that is given by its URI.
         index: As in `bucketfmt.open`, likewise.
 
@@ -88,40 +101,83 @@ def aggregate(
             "have rows in several buckets; add the field, or read() the table and use groupBy"
         )
     plan = _plan(schema, list(dict.fromkeys(keys)), aggs)
-    reader, buckets = scan.task_reader(), groups.buckets
+    reader, tasks_at_once = scan.task_reader().of_columns(plan.columns.names), parallelism(spark)
+    parts = BucketParts.plan(groups, tasks_at_once)
+    kept = [bucket for bucket, group in enumerate(groups.tasks[0]) if group]
+    alone = [bucket for bucket in kept if parts.counts[bucket] == 1]
+    large = [bucket for bucket in kept if parts.counts[bucket] > 1]
+    frames = []
+    if alone or not large:
+        sides = pack_buckets(groups, parts, alone, tasks_at_once)
+        name = f"bucketfmt aggregate: {len(alone)} buckets in {len(sides[0])} tasks"
+        work = _grouper(plan, reader, parts, memory_bytes)
+        frames.append(task_frame(spark, sides, work, plan.output, name))
+    if large:
+        frames.append(_grouped_by_spark(spark, plan, reader, groups, large))
+    return reduce(DataFrame.unionAll, frames)
+
+
+def _grouper(
+    plan: _Plan, reader: bf.TaskReader, parts: BucketParts, memory_bytes: int
+) -> Callable[..., Iterator[pa.RecordBatch]]:
+    """Return the function that groups the buckets of a task."""
+    buckets = parts.buckets
 
     def work(headers: list[bytes], payloads: list[bytes]) -> Iterator[pa.RecordBatch]:
         with tempfile.TemporaryDirectory(prefix="bucketfmt-") as folder:
             rows = BucketRows(plan.columns, buckets, Budget(memory_bytes), folder, "rows")
-            names = plan.columns.names
-            for bucket, (own,) in unpack_buckets(headers, payloads):
+            for number, (own,) in unpack_buckets(headers, payloads):
                 if rows.budget.is_half_used:  # a group is in one bucket: group these
                     yield from plan.groups(rows)
                     rows = BucketRows(plan.columns, buckets, Budget(memory_bytes), folder, "rows")
-                found = read_bucket(reader, own, schema, buckets, bucket)
-                rows.add(batch.select(names) for batch in found)
+                bucket = parts.bucket_of(number)
+                rows.add(read_bucket(reader, own, plan.columns, buckets, bucket))
             yield from plan.groups(rows)
 
-    kept = [bucket for bucket, group in enumerate(groups.tasks[0]) if group]
-    sides = pack_buckets(groups, kept, parallelism(spark))
-    name = f"bucketfmt aggregate: {len(kept)} buckets in {len(sides[0])} tasks"
-    return task_frame(spark, sides, work, plan.output, name)
+    return work
 
 
-class _Aggregate(NamedTuple):
-    """A column of the result: its source column, function, and type."""
+def _grouped_by_spark(
+    spark: SparkSession,
+    plan: _Plan,
+    reader: bf.TaskReader,
+    groups: bf.BucketGroups,
+    large: Sequence[int],
+) -> DataFrame:
+    """Return the groups of large buckets, which are read in parts."""
+    buckets, tasks_at_once = groups.buckets, parallelism(spark)
+    tasks = {
+        bucket: plan_read_tasks([task for _, task in groups.tasks[0][bucket]], tasks_at_once)
+        for bucket in large
+    }
 
-    name: str
-    column: str | None
-    function: str
-    kind: pa.DataType
+    def work(number: list[bytes], payloads: list[bytes]) -> Iterator[pa.RecordBatch]:
+        yield from read_bucket(reader, payloads, plan.columns, buckets, int(number[0]))
+
+    sides = [
+        number_tasks(bucket for bucket, found in tasks.items() for _ in found),
+        [payloads for found in tasks.values() for payloads in found],
+    ]
+    name = f"bucketfmt aggregate: {len(large)} large buckets in {len(sides[0])} tasks"
+    frame = task_frame(spark, sides, work, plan.columns, name)
+    columns = {name: f"c{number}" for number, name in enumerate(frame.columns)}
+    aggregates = [
+        _OF_SPARK[item.function](sf.lit(1) if item.column is None else columns[item.column])
+        for item in plan.aggregates
+    ]
+    keys = [columns[name] for name in plan.keys]
+    found = frame.toDF(*columns.values()).groupBy(*keys)
+    named = [column.alias(f"a{number}") for number, column in enumerate(aggregates)]
+    # Without aggregates the groups are the distinct keys.
+    grouped = found.agg(*named) if named else found.count().select(*keys)
+    return grouped.toDF(*plan.output.names)
 
 
 @dataclass(frozen=True, eq=False)
 class _Plan:
     columns: pa.Schema
     keys: list[str]
-    aggregates: list[_Aggregate]
+    aggregates: list[Aggregate]
     output: pa.Schema
 
     def groups(self, rows: BucketRows) -> Iterator[pa.RecordBatch]:
@@ -143,7 +199,7 @@ class _Plan:
                 wanted.append(([], "count_all"))
                 continue
             argument = f"{number}"
-            arguments[argument] = _widened(rows.column(item.column), item)
+            arguments[argument] = widened(rows.column(item.column), item)
             wanted += [(argument, *function) for function in _ARROWS[item.function]]
         named = {f"k{number}": rows.column(name) for number, name in enumerate(self.keys)}
         found = pa.table({**named, **arguments}).group_by(list(named), use_threads=False)
@@ -154,7 +210,7 @@ class _Plan:
                 columns.append(groups.column("count_all"))
                 continue
             found = [groups.column(f"{number}_{name}") for name, *_ in _ARROWS[item.function]]
-            columns.append(_narrowed(found, item))
+            columns.append(narrowed(found, item))
         return pa.table(columns, schema=self.output)
 
 
@@ -185,10 +241,10 @@ def _known(schema: pa.Schema, name: str) -> pa.Field:
     return schema.field(index)
 
 
-def _aggregate(schema: pa.Schema, name: str, column: str, function: str) -> _Aggregate:
+def _aggregate(schema: pa.Schema, name: str, column: str, function: str) -> Aggregate:
     """Return an aggregate with the type that Spark's function returns."""
     if (column, function) == ("*", "count"):
-        return _Aggregate(name, None, function, pa.int64())
+        return Aggregate(name, None, function, pa.int64())
     if function not in _ARROWS:
         raise ValueError(
             f"a function is {', '.join(_ARROWS)}, not {function!r}; for others read() the table "
@@ -197,22 +253,22 @@ def _aggregate(schema: pa.Schema, name: str, column: str, function: str) -> _Agg
     kind = _known(schema, column).type
     types = pa.types
     if function == "count":
-        return _Aggregate(name, column, function, pa.int64())
+        return Aggregate(name, column, function, pa.int64())
     if types.is_nested(kind) or (function == "count_distinct" and types.is_floating(kind)):
         raise _not_built(function, column, kind)
     if function == "count_distinct":
-        return _Aggregate(name, column, function, pa.int64())
+        return Aggregate(name, column, function, pa.int64())
     if function in ("min", "max"):
-        return _Aggregate(name, column, function, kind)
+        return Aggregate(name, column, function, kind)
     if not (types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind)):
         raise _not_built(function, column, kind)
     if function in ("sum", "avg") and types.is_decimal(kind):
         more_digits, more_scale = (10, 0) if function == "sum" else (4, 4)
-        digits = min(kind.precision + more_digits, _DIGITS_MAX)
-        scale = min(kind.scale + more_scale, _DIGITS_MAX)
-        return _Aggregate(name, column, function, pa.decimal128(digits, scale))
+        digits = min(kind.precision + more_digits, DIGITS_MAX)
+        scale = min(kind.scale + more_scale, DIGITS_MAX)
+        return Aggregate(name, column, function, pa.decimal128(digits, scale))
     is_whole = function == "sum" and types.is_integer(kind)
-    return _Aggregate(name, column, function, pa.int64() if is_whole else pa.float64())
+    return Aggregate(name, column, function, pa.int64() if is_whole else pa.float64())
 
 
 def _not_built(function: str, column: str, kind: pa.DataType) -> bf.UnsupportedError:
@@ -220,60 +276,3 @@ def _not_built(function: str, column: str, kind: pa.DataType) -> bf.UnsupportedE
         f"{function} of {column}, which is {kind}, is not supported; read() the table and use "
         "groupBy"
     )
-
-
-def _widened(column: pa.ChunkedArray, item: _Aggregate) -> pa.ChunkedArray:
-    """Return the column to aggregate, in a type whose sums are exact and whose order is Spark's."""
-    kind = column.type
-    if item.function in ("min", "max") and pa.types.is_floating(kind):
-        return pa.chunked_array([_ordered(column.combine_chunks().cast(pa.float64()))])
-    if item.function in ("sum", "avg") and pa.types.is_decimal(kind):
-        return column.cast(pa.decimal128(_DIGITS_MAX, kind.scale))
-    if item.function in ("avg", "stddev"):
-        return column.cast(pa.float64(), safe=False)
-    if item.function == "sum" and pa.types.is_integer(kind):
-        column = column.cast(pa.int64())
-        bounds = pc.min_max(column).as_py()
-        most = max(abs(bounds["min"] or 0), abs(bounds["max"] or 0))
-        if most * len(column) > _INT64_MAX:  # Arrow wraps around: sum where it cannot
-            return column.cast(pa.decimal128(_DIGITS_MAX, 0))
-    return column
-
-
-def _narrowed(found: list[pa.ChunkedArray], item: _Aggregate) -> pa.ChunkedArray:
-    """Return the results of Arrow's functions as the one of Spark's function."""
-    column = found[0]
-    if item.function in ("min", "max") and pa.types.is_floating(item.kind):
-        column = pa.chunked_array([_unordered(column.combine_chunks())])
-    if item.function == "avg":
-        column = _divided(found[0], found[1], item.kind)
-    try:
-        return column.cast(item.kind)
-    except pa.ArrowInvalid as error:
-        what = "average" if item.function == "avg" else "sum"
-        raise ValueError(f"the {what} {item.name} does not fit {item.kind}: {error}") from None
-
-
-def _divided(sums: pa.ChunkedArray, counts: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
-    if not pa.types.is_decimal(kind):
-        return pc.divide(sums, pc.if_else(pc.equal(counts, 0), 1, counts))
-    # The quotient has 20 digits more than the sum, and halves are rounded away from zero.
-    number = pc.if_else(pc.equal(counts, 0), 1, counts).cast(pa.decimal128(19, 0))
-    quotient = pc.divide(sums.cast(pa.decimal256(_DIGITS_MAX, sums.type.scale)), number)
-    return pc.round(quotient, ndigits=kind.scale, round_mode="half_towards_infinity")
-
-
-def _ordered(values: pa.Array) -> pa.Array:
-    """Return an integer for each double, in the order of Spark, for which NaN is the largest."""
-    doubles = values.fill_null(0.0).to_numpy(zero_copy_only=False)
-    doubles = np.where(np.isnan(doubles), np.nan, doubles)  # one NaN of many
-    bits = doubles.view(np.int64)
-    mask = np.asarray(values.is_null())
-    return pa.array(bits ^ ((bits >> 63) & _INT64_MAX), mask=mask)
-
-
-def _unordered(numbers: pa.Array) -> pa.Array:
-    """Return the doubles of `_ordered`."""
-    bits = numbers.fill_null(0).to_numpy(zero_copy_only=False)
-    doubles = (bits ^ ((bits >> 63) & _INT64_MAX)).view(np.float64)
-    return pa.array(doubles, mask=np.asarray(numbers.is_null()), from_pandas=False)

@@ -55,8 +55,8 @@ class BucketJoin:
     """The join that a task does with the two sides of a bucket. Pickles.
 
     Attributes:
-        left: The columns of the left side.
-        right: The columns of the right side.
+        left: The columns of the left side that are needed.
+        right: The columns of the right side that are needed.
         keys: The columns that are compared, each with the common type of both sides.
         buckets: The buckets of both sides, for splitting sides on disk.
         terms: What was asked.
@@ -189,6 +189,10 @@ def plan_join(
                 f"{', '.join(output.names)}"
             )
         output = pa.schema([output.field(name) for name in dict.fromkeys(columns)])
+    wanted = {*names, *(renamed.get(name, name) for name in output.names)}
+    only_keys = how in ("semi", "anti")
+    left = pa.schema([field for field in left if field.name in {*names, *output.names}])
+    right = pa.schema([f for f in right if f.name in (names if only_keys else wanted)])
     return BucketJoin(left, right, keys, buckets, terms, output, renamed)
 
 

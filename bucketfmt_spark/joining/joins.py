@@ -1,7 +1,8 @@
 """`join`: joins bucketed tables bucket by bucket, with no exchange.
 
 Rows with equal keys are in buckets of one number on both sides, so that a task joins one bucket
-of each (RFC-29). Where one side is a DataFrame, only the rows of the DataFrame are moved, once.
+of each (RFC-29), or a part of one. Where one side is a DataFrame, only the rows of the DataFrame
+are moved, once.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 import bucketfmt as bf
+from bucketfmt_spark.engine.bucket_parts import BucketParts
 from bucketfmt_spark.engine.exchange import exchange, split_by_bucket
 from bucketfmt_spark.engine.executors import check_executors, map_batches, parallelism
 from bucketfmt_spark.engine.resolver import is_case_sensitive, named_as
@@ -69,8 +71,9 @@ def join(
             are no keys. Without it such columns are refused.
         engine: The library that joins the rows of a bucket: pyarrow, polars (the fastest) or
             duckdb.
-        memory_bytes: The memory of a task, which has one large bucket or several small ones. Sides
-            that take more are split into parts on local disk and joined part by part.
+        memory_bytes: The memory of a task, which has one large bucket, several small ones, or a
+            part of a bucket that is larger than a core's share of all rows. Sides that take more
+            are split into parts on local disk and joined part by part.
         storage_options: As in `bucketfmt.open`, for the sides that are given by their URIs.
         index: As in `bucketfmt.open`, likewise.
 
@@ -94,24 +97,29 @@ def join(
         return _join_frame(spark, left, right, terms, storage_options, index)
     scans = [scan_of(spark, side, storage_options, index) for side in (left, right)]
     groups = bf.group_buckets(*scans)
-    buckets = groups.buckets
+    buckets, parts = groups.buckets, BucketParts.plan(groups, parallelism(spark))
     plan = plan_join(scans[0].schema, scans[1].schema, buckets, terms)
-    readers = [scan.task_reader() for scan in scans]
+    readers = [
+        scan.task_reader().of_columns(columns.names)
+        for scan, columns in zip(scans, (plan.left, plan.right), strict=True)
+    ]
     pairs = enumerate(zip(*groups.tasks, strict=True))
     kept = [bucket for bucket, pair in pairs if _has_rows(terms.how, *map(bool, pair))]
 
     def work(headers: list[bytes], *payloads: list[bytes]) -> Iterator[pa.RecordBatch]:
         with tempfile.TemporaryDirectory(prefix="bucketfmt-") as folder:
             sides = plan.collect(folder)
-            for bucket, of_bucket in unpack_buckets(headers, *payloads):
+            for number, of_bucket in unpack_buckets(headers, *payloads):
                 if sides[0].budget.is_half_used:  # equal keys are in one bucket: join these
                     yield from plan.rows(*sides)
                     sides = plan.collect(folder)
+                bucket = parts.bucket_of(number)
                 for side, reader, own in zip(sides, readers, of_bucket, strict=True):
-                    side.add(read_bucket(reader, own, side.schema, buckets, bucket))
+                    rows = read_bucket(reader, own, side.schema, buckets, bucket)
+                    side.add(parts.own_rows(rows, number))
             yield from plan.rows(*sides)
 
-    tasks = pack_buckets(groups, kept, parallelism(spark))
+    tasks = pack_buckets(groups, parts, kept, parallelism(spark))
     name = f"bucketfmt {terms.how} join: {len(kept)} buckets in {len(tasks[0])} tasks"
     return task_frame(spark, tasks, work, plan.output, name)
 
@@ -124,7 +132,7 @@ def _join_frame(
     storage_options: Mapping[str, Any] | None,
     index: bf.Index | None,
 ) -> DataFrame:
-    """Join a table with a DataFrame, whose rows go to the table's buckets."""
+    """Join a table with a DataFrame, whose rows go to the table's buckets, or parts of these."""
     if is_frame(left) and is_frame(right):
         raise TypeError("both sides are DataFrames; use Spark's own join, left.join(right)")
     frame: Any = left if is_frame(left) else right
@@ -139,7 +147,8 @@ def _join_frame(
     schemas = {of_frame: arrow_of(frame.schema), of_table: scan.schema}
     plan = plan_join(schemas["left"], schemas["right"], buckets, terms)
     check_executors(spark)
-    reader = scan.task_reader()
+    reader = scan.task_reader().of_columns(getattr(plan, of_table).names)
+    parts = BucketParts.plan(groups, parallelism(spark))
     packed = PackedTasks.of([[task.payload for _, task in group] for group in groups.tasks[0]])
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -147,16 +156,18 @@ def _join_frame(
             left_rows, right_rows = plan.collect(folder)
             moved, read = (left_rows, right_rows) if of_frame == "left" else (right_rows, left_rows)
             found: set[int] = set()
-            for bucket, rows in split_by_bucket(batches):
-                found.add(bucket)
-                moved.add([as_spark_takes_it(rows, moved.schema)])
-            for bucket in found:
-                read.add(read_bucket(reader, packed[bucket], read.schema, buckets, bucket))
+            for number, rows in split_by_bucket(batches):
+                found.add(number)
+                moved.add([as_spark_takes_it(rows.select(moved.schema.names), moved.schema)])
+            for number in found:
+                bucket = parts.bucket_of(number)
+                stored = read_bucket(reader, packed[bucket], read.schema, buckets, bucket)
+                read.add(parts.own_rows(stored, number))
             yield from plan.rows(left_rows, right_rows)
 
     every_bucket = _has_rows(terms.how, of_table == "left", of_table == "right")
-    num_tasks = count_tasks(groups, parallelism(spark))
-    moved = exchange(frame, buckets, num_tasks, every_bucket=every_bucket)
+    num_tasks = count_tasks(groups, len(parts), parallelism(spark))
+    moved = exchange(frame, parts, num_tasks, every_bucket=every_bucket)
     return map_batches(moved, run, spark_schema(plan.output), f"bucketfmt {terms.how} join")
 
 

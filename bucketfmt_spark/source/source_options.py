@@ -9,6 +9,7 @@ import pyarrow as pa
 from pyspark.sql import types as st
 
 import bucketfmt as bf
+from bucketfmt_spark.engine.resolver import Resolver
 from bucketfmt_spark.engine.spark_types import arrow_for_spark, spark_schema
 from bucketfmt_spark.source.table_options import TableOptions
 
@@ -86,13 +87,21 @@ class SourceOptions(TableOptions):
     def scan(self, conditions: Sequence[tuple[str, str, Any]] = ()) -> bf.Scan:
         """Return the scan of these options."""
         table, row_filter = self.open(), list(conditions) or None
+        columns = self.columns_of(table)
         if self.since is not None or self.until is not None:
-            return table.changes(
-                self.since, self.until, self.columns, row_filter, self.meta_columns
-            )
-        return table.scan(
-            self.columns, row_filter, self.as_of, self.read_optimized, self.meta_columns
-        )
+            return table.changes(self.since, self.until, columns, row_filter, self.meta_columns)
+        return table.scan(columns, row_filter, self.as_of, self.read_optimized, self.meta_columns)
+
+    def columns_of(self, table: bf.Table) -> list[str] | None:
+        """Return the wanted columns under the names that the table has for them.
+
+        A data source does not know how the session takes letter case, so that a name in another
+        case is taken for the only column that the name fits.
+        """
+        if self.columns is None:
+            return None
+        resolver = Resolver(table.schema)
+        return [resolver.name(name) for name in self.columns]
 
     def _number(self, name: str) -> int | None:
         text = self.given.get(name)

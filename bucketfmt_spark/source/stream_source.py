@@ -112,10 +112,11 @@ class _StreamReader(ds.DataSourceStreamReader):
         if start == end:
             return []
         options = self._options
-        scan = options.open().changes(
+        table = options.open()
+        scan = table.changes(
             start["instant"] or None,
             end["instant"],
-            options.columns,
+            options.columns_of(table),
             meta_columns=options.meta_columns,
         )
         reader, tasks = scan.task_reader(), plan_read_tasks(scan.tasks(), _SPLITS)

@@ -15,6 +15,7 @@ import bucketfmt as bf
 from bucketfmt_spark.engine.credentials import setting_of
 from bucketfmt_spark.engine.failures import typed_errors
 from bucketfmt_spark.engine.opening import TableOrUri, find_storage_options, open_table
+from bucketfmt_spark.engine.resolver import Resolver
 from bucketfmt_spark.engine.spark_types import arrow_of
 from bucketfmt_spark.table_services.compaction import rewrite_on_executors
 
@@ -55,7 +56,8 @@ def create(
         spark: The session, for its Hadoop settings and for schemas as text.
         uri: As in `bucketfmt.create`.
         schema: The columns: of a DataFrame, in Arrow's types, or as text, `id STRING, fare DOUBLE`.
-        record_key: As in `bucketfmt.create`.
+        record_key: As in `bucketfmt.create`. Names of columns are resolved as the session resolves
+            them; those of an index are not.
         index: As in `bucketfmt.create`.
         partition_by: As in `bucketfmt.create`.
         ordering: As in `bucketfmt.create`.
@@ -71,14 +73,16 @@ def create(
     """
     if isinstance(schema, str):
         schema = spark.createDataFrame([], schema).schema
+    columns = schema if isinstance(schema, pa.Schema) else arrow_of(schema)
+    resolver = Resolver.of(spark, columns)
     if storage_options is None:
         storage_options = find_storage_options(os.fspath(uri), setting_of(spark))
     return bf.create(
         uri,
-        schema=schema if isinstance(schema, pa.Schema) else arrow_of(schema),
-        record_key=record_key,
-        partition_by=partition_by,
-        ordering=ordering,
+        schema=columns,
+        record_key=_named(resolver, record_key),
+        partition_by=_named(resolver, partition_by),
+        ordering=_named(resolver, ordering),
         index=index,
         table_type=table_type,
         table_version=table_version,
@@ -87,6 +91,13 @@ def create(
         properties=properties,
         writer=writer,
     )
+
+
+def _named(resolver: Resolver, given: Sequence[str]) -> Sequence[str]:
+    """Return names of columns as the table has them; other values, which `create` refuses, stay."""
+    if isinstance(given, str) or not all(isinstance(name, str) for name in given):
+        return given
+    return [resolver.name(name) for name in given]
 
 
 def clean(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import inspect
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -15,6 +16,7 @@ from pyspark.sql import functions as sf
 import bucketfmt as bf
 import bucketfmt_spark as bs
 from bucketfmt_spark import jobs
+from bucketfmt_spark.source.source_options import SourceOptions
 from tests.spark.tables import make_table, rows_of
 
 READERS = {
@@ -98,6 +100,28 @@ def test_names_are_those_of_the_table_in_any_case(spark: SparkSession, table: bf
     assert bs.locate(keys, table).where("base_file is not null").count() == 2
     counted = bs.aggregate(spark, table, ["ID"], {"most": ("fare", "max")})
     assert counted.agg({"most": "sum"}).collect()[0][0] == sum(range(20))
+
+
+def test_a_data_source_and_a_new_table_take_names_in_any_case(
+    spark: SparkSession, table: bf.Table, tmp_path: Path
+) -> None:
+    given = {"path": table.uri, "columns": "FARE, city"}
+    assert SourceOptions(given).scan().schema.names == ["Fare", "City"]
+    bs.register(spark)
+    found = spark.read.format("bucketfmt").options(**given).load().where("fare < 3")
+    assert (found.columns, found.count()) == (["Fare", "City"], 3)
+    made = bs.create(
+        spark,
+        tmp_path / "t",
+        "Id STRING, Day STRING, Ts BIGINT",
+        record_key=["ID"],
+        partition_by=["day"],
+        ordering=["TS"],
+        index=bf.SimpleBucketIndex(2),
+    )
+    assert made.config.record_key_fields == ("Id",)
+    assert made.config.partition_fields == ("Day",)
+    assert made.config.ordering_fields == ("Ts",)
 
 
 def test_rows_are_written_by_names_in_any_case(spark: SparkSession, table: bf.Table) -> None:
