@@ -163,6 +163,7 @@ class Table(ResizableTable):
         progress: ProgressCallback | None = None,
         *,
         metadata_table_only: bool = False,
+        examined: Sequence[bytes] = (),
     ) -> CheckReport:
         """Check the table as a file-system check does. Reads only.
 
@@ -178,6 +179,8 @@ class Table(ResizableTable):
             max_findings: Keep this many findings, the worst first.
             progress: Called during the check.
             metadata_table_only: Compare only the metadata table with the table.
+            examined: What `examine` returned, for example in other processes: these file slices
+                are not opened.
 
         Raises:
             ValueError: the depth or a partition is unknown, or the index of `open` contradicts
@@ -195,6 +198,31 @@ class Table(ResizableTable):
             max_findings=max_findings,
             progress=progress,
             metadata_table_only=metadata_table_only,
+            examined=examined,
+        )
+
+    def examine(self, depth: Depth, number: int, of: int) -> list[bytes]:
+        """Examine a share of the file slices, for a `check` that is done by several processes.
+
+        >>> shares = [t.examine("full", number, 2) for number in range(2)]
+        >>> report = t.check("full", examined=[found for share in shares for found in share])
+
+        Args:
+            depth: As of the check.
+            number: The number of the share, from 0.
+            of: The number of shares.
+
+        Returns:
+            A value for each file slice in which nothing is wrong. The check opens the other slices
+            itself.
+
+        Raises:
+            ValueError: the depth is unknown, there is no such share, or the index of `open`
+                contradicts the table.
+            StorageError: the timeline cannot be listed.
+        """
+        return checking.examine_share(
+            self.store, self.config, self.limits, self._index_finder, depth, number, of
         )
 
     def report(

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime, timezone
 from functools import partial
+from itertools import chain
 from typing import TypeVar
 
 from bucketfmt.arguments import check_bool, check_callable, check_int, check_names
@@ -34,6 +36,7 @@ from bucketfmt.check.placement.partition_rules import load_rules_faults
 from bucketfmt.check.placement.second_look import SecondLook
 from bucketfmt.check.properties import load_properties_faults
 from bucketfmt.check.report import CheckReport, Depth, Event, Finding, NotChecked, ReportBuilder
+from bucketfmt.check.sound_slices import SoundSlice, decode_sound_slice, files_of
 from bucketfmt.check.timeline import find_lost_timeline, load_timeline_faults
 from bucketfmt.errors import BucketfmtError
 from bucketfmt.format.table.table_config import TableConfig
@@ -46,7 +49,7 @@ from bucketfmt.storage.store import Store
 from bucketfmt.storage.streams import merge_streams, reader_count, waiting_count
 from bucketfmt.timeline.load import load_timeline
 
-__all__ = ["check_table", "find_partitions"]
+__all__ = ["check_table", "examine_share", "find_partitions"]
 
 _T = TypeVar("_T")
 _E = TypeVar("_E")
@@ -68,6 +71,7 @@ def check_table(
     max_findings: int = 100,
     progress: ProgressCallback | None = None,
     metadata_table_only: bool = False,
+    examined: Sequence[bytes] = (),
     now: datetime | None = None,
 ) -> CheckReport:
     """Check a table. Arguments as in `bucketfmt.Table.check`.
@@ -78,8 +82,7 @@ def check_table(
         TypeError: an argument of another type.
         ValueError: an argument contradicts the table, or is none.
     """
-    if depth not in ("quick", "default", "full"):
-        raise ValueError(f"depth is quick, default or full, not {depth!r}")
+    _check_depth(depth)
     check_int("max_findings", max_findings, 1)
     if partitions is not None:
         partitions = check_names("partitions", partitions)
@@ -93,7 +96,8 @@ def check_table(
         if metadata_table_only:
             check.run_on_metadata_table(depth, partitions)
         else:
-            check.run(depth, partitions, since)
+            sound = [decode_sound_slice(data) for data in examined]
+            check.run(depth, partitions, since, sound)
     except KeyboardInterrupt:
         builder.interrupted = True
         builder.add(NotChecked(check.left, "the check was stopped"))
@@ -115,6 +119,33 @@ def find_partitions(store: Store, config: TableConfig, limits: Limits) -> tuple[
     state = ExaminedState(store, config, timeline, limits)
     state.load()
     return Snapshot(state).partitions
+
+
+def examine_share(
+    store: Store,
+    config: TableConfig,
+    limits: Limits,
+    finder: IndexFinder,
+    depth: Depth,
+    number: int,
+    of: int,
+) -> list[bytes]:
+    """Examine a share of the file slices. As `bucketfmt.Table.examine`.
+
+    Raises:
+        ValueError: an unknown depth, or there is no such share.
+        BucketfmtError: the timeline cannot be listed.
+    """
+    _check_depth(depth)
+    if not 0 <= number < of:
+        raise ValueError(f"number is 0 to {of - 1}, not {number}")
+    check = _Check(store, config, limits, finder, ReportBuilder(depth, 1), None)
+    return [sound.encode() for sound in check.find_sound_slices(depth, number, of)]
+
+
+def _check_depth(depth: str) -> None:
+    if depth not in ("quick", "default", "full"):
+        raise ValueError(f"depth is quick, default or full, not {depth!r}")
 
 
 class _Check:
@@ -139,8 +170,14 @@ class _Check:
         self._duplicates: list[DuplicateGroups] = []
         self.left = "everything"
 
-    def run(self, depth: Depth, partitions: Sequence[str] | None, since: str | None) -> None:
-        """Go through the stages of a depth."""
+    def run(
+        self,
+        depth: Depth,
+        partitions: Sequence[str] | None,
+        since: str | None,
+        sound: Sequence[SoundSlice],
+    ) -> None:
+        """Go through the stages of a depth; file slices that are sound are not examined."""
         self._tell("timeline", 0, 1)
         state = self._load_state()
         self._take(load_properties_faults(self._store, self._limits, self.now), "properties")
@@ -179,12 +216,35 @@ class _Check:
             left_out -= len(wanted)
             text = f"not written to since {since}: only listed"
             self._builder.add(NotChecked(f"{left_out} file groups", text, is_gap=False))
-        seen = self._examine(snapshot, checker, wanted, with_keys=depth == "full")
+        seen = self._examine(snapshot, checker, wanted, sound, with_keys=depth == "full")
         if depth == "full":
             self.left = "a second look at what seems misplaced"
             self._look_again(snapshot, view, slices, seen)
             if view.has_several_groups:
                 self._look_at_groups(snapshot, checker, slices)
+
+    def find_sound_slices(self, depth: Depth, number: int, of: int) -> list[SoundSlice]:
+        """Examine every `of`-th file slice, from `number` on, and return those that are sound."""
+        state, with_keys = self._load_state(), depth == "full"
+        snapshot = Snapshot(state)
+        slices = self._find_slices(snapshot, snapshot.partitions)
+        view = load_index_view(state, snapshot, self._finder, slices, [])
+        if depth != "quick":
+            view = self._compare_with_keys(view, snapshot, slices, with_keys)
+        checker = PartitionChecker(state, view, slices, names_only=False)
+        examine = self._examiner(snapshot, checker, with_keys)
+
+        def find_sound(file_slice: FileSlice) -> Iterator[SoundSlice]:
+            with suppress(Exception):  # the process that makes the report meets the error again
+                events, tally = examine(file_slice)
+                found = SoundSlice.of(file_slice, events, tally)
+                if found is not None:
+                    yield found
+
+        share = [file_slice for own in slices.values() for file_slice in own][number::of]
+        streams = [partial(find_sound, file_slice) for file_slice in share]
+        workers = reader_count(self._store, [file_slice.size for file_slice in share])
+        return list(merge_streams(streams, workers, buffered=256))
 
     def run_on_metadata_table(self, depth: Depth, partitions: Sequence[str] | None) -> None:
         """Compare only the metadata table."""
@@ -278,27 +338,44 @@ class _Check:
             else:
                 self._builder.add(event)
 
+    def _examiner(
+        self, snapshot: Snapshot, checker: PartitionChecker, with_keys: bool
+    ) -> Callable[[FileSlice], tuple[Iterator[Event], KeyTally]]:
+        """Return what examines a slice: its events, and the tally that they fill."""
+        examiner = SliceExaminer(snapshot, with_keys)
+        prefix = self._key_prefix
+
+        def examine(file_slice: FileSlice) -> tuple[Iterator[Event], KeyTally]:
+            layout = checker.layout(file_slice.partition_path) if with_keys else None
+            bucket_id = layout.bucket_of(file_slice.file_id) if layout is not None else None
+            tally = KeyTally(file_slice, layout, bucket_id, prefix)
+            return chain(examiner.examine(file_slice, tally), find_endless_keys(tally)), tally
+
+        return examine
+
+    @property
+    def _key_prefix(self) -> str | None:
+        return key_prefix(self._config) if self._config.populate_meta_fields else None
+
     def _examine(
         self,
         snapshot: Snapshot,
         checker: PartitionChecker,
         wanted: Sequence[FileSlice],
+        sound: Sequence[SoundSlice],
         with_keys: bool,
     ) -> _SeenKeys:
-        examiner = SliceExaminer(snapshot, with_keys)
-        prefix = key_prefix(self._config) if self._config.populate_meta_fields else None
-        seen = _SeenKeys()
+        examine, seen = self._examiner(snapshot, checker, with_keys), _SeenKeys()
+        wanted = self._without_sound(wanted, sound, seen)
 
-        def examine(file_slice: FileSlice) -> Iterator[Event | KeyTally]:
-            layout = checker.layout(file_slice.partition_path) if with_keys else None
-            bucket_id = layout.bucket_of(file_slice.file_id) if layout is not None else None
-            tally = KeyTally(file_slice, layout, bucket_id, prefix)
-            yield from examiner.examine(file_slice, tally)
-            yield from find_endless_keys(tally)
+        def examine_slice(file_slice: FileSlice) -> Iterator[Event | KeyTally]:
+            events, tally = examine(file_slice)
+            yield from events
             yield tally
 
         streams = [
-            partial(_guarded, examine, file_slice, file_slice.file_id) for file_slice in wanted
+            partial(_guarded, examine_slice, file_slice, file_slice.file_id)
+            for file_slice in wanted
         ]
         done, total = 0, len(wanted)
         workers = reader_count(self._store, [file_slice.size for file_slice in wanted])
@@ -312,6 +389,23 @@ class _Check:
             else:
                 self._builder.add(event)
         return seen
+
+    def _without_sound(
+        self, wanted: Sequence[FileSlice], sound: Sequence[SoundSlice], seen: _SeenKeys
+    ) -> list[FileSlice]:
+        """Take over what is told of sound slices; return the slices to examine."""
+        known = {told.files: told for told in sound}
+        left = []
+        for file_slice in wanted:
+            told = known.get(files_of(file_slice))
+            if told is None:
+                left.append(file_slice)
+                continue
+            for event in told.events():
+                self._builder.add(event)
+            keys, named = told.keys, told.named
+            seen.add(KeyTally(file_slice, None, None, self._key_prefix, keys=keys, named=named))
+        return left
 
     def _look_again(
         self,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -13,6 +14,7 @@ from pyspark.sql import SparkSession
 import bucketfmt as bf
 import bucketfmt_spark as bs
 from tests.same_rows import assert_same
+from tests.spark.tables import make_table
 
 TABLES = [("1.2.0", "mor"), ("1.2.0", "ch_split"), ("0.15.0", "cow"), ("1.2.0", "partrules")]
 
@@ -79,6 +81,25 @@ def test_a_check_by_executors_says_what_one_here_says(
             here.findings,
         )
         assert there.checked == here.checked
+
+
+def test_a_check_of_a_table_without_partitions_has_several_tasks(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = pa.table({"id": [f"k{n}" for n in range(40)], "v": pa.array(range(40))})
+    index = bf.SimpleBucketIndex(4)
+    table = make_table(tmp_path / "t", rows, index, table_type="MERGE_ON_READ")
+    examined: list[int] = []
+    check = bf.Table.check
+
+    def watch(self: bf.Table, *given: Any, **options: Any) -> bf.CheckReport:
+        examined.append(len(options["examined"]))
+        return check(self, *given, **options)
+
+    here = table.check("full")
+    monkeypatch.setattr(bf.Table, "check", watch)
+    assert bs.check(spark, table.uri, "full") == here
+    assert examined == [4], "the driver opens no data file again"
 
 
 def test_a_check_by_executors_finds_damage(

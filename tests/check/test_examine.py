@@ -1,0 +1,68 @@
+"""A check whose file slices were examined by several processes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import bucketfmt as bf
+from bucketfmt.check.report import Counted, NotChecked
+from bucketfmt.check.sound_slices import SoundSlice, decode_sound_slice
+from bucketfmt.testing.recording_store import RecordingStore
+
+
+def examine(table: bf.Table, depth: str, of: int) -> list[bytes]:
+    return [data for number in range(of) for data in table.examine(depth, number, of)]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("version", "name"), [("1.2.0", "mor"), ("0.15.0", "mor")])
+@pytest.mark.parametrize("depth", ["default", "full"])
+def test_the_report_is_that_of_one_process(
+    golden: Callable[[str, str], Path], version: str, name: str, depth: str
+) -> None:
+    table = bf.open(golden(version, name))
+    examined = examine(table, depth, 3)
+    assert len(examined) == len(table.scan().plan().slices)
+    store = RecordingStore(table.store)
+    watched = bf.Table(store, table.config, table.limits, None)
+    assert watched.check(depth, examined=examined) == table.check(depth)  # type: ignore[arg-type]
+    opened = {path for path in store.paths("open_arrow") if path.endswith(".parquet")}
+    store.operations.clear()
+    watched.check(depth)  # type: ignore[arg-type]
+    assert len(opened) < len({p for p in store.paths("open_arrow") if p.endswith(".parquet")})
+
+
+def test_slices_with_faults_and_changed_slices_are_examined_again(
+    golden_copy: Callable[[str, str], Path],
+) -> None:
+    root = golden_copy("1.2.0", "cow")
+    table = bf.open(root)
+    before = examine(table, "full", 2)
+    one, another = (s.base_file for s in table.scan().plan().slices[:2])
+    assert one is not None
+    assert another is not None
+    (root / one.path).write_bytes((root / one.path).read_bytes()[:-20])
+    (root / another.path).write_bytes((root / another.path).read_bytes() + b"x")
+    after = examine(table, "full", 2)
+    assert len(after) < len(before)
+    report = table.check("full")
+    assert {one.path, another.path} <= {path for f in report.findings for path in f.paths}
+    assert table.check("full", examined=after) == report
+    assert table.check("full", examined=before) == report
+
+
+def test_shares_and_values_that_are_not_as_they_were_sent(
+    golden: Callable[[str, str], Path],
+) -> None:
+    table = bf.open(golden("1.2.0", "cow"))
+    with pytest.raises(ValueError, match="number is 0 to 1, not 2"):
+        table.examine("full", 2, 2)
+    with pytest.raises(ValueError, match="depth is quick"):
+        table.examine("deep", 0, 1)  # type: ignore[arg-type]
+    with pytest.raises(bf.CorruptError, match="not an examined file slice as it was sent"):
+        table.check("full", examined=[b"\x90"])
+    told = SoundSlice((("a", 1),), {"keys": 2}, (("a", "why"),), 2, 1)
+    assert decode_sound_slice(told.encode()) == told
+    assert list(told.events()) == [Counted("keys", 2), NotChecked("a", "why", is_gap=False)]
