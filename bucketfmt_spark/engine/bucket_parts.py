@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -87,7 +88,7 @@ class BucketParts:
             parts = self.buckets.assign_parts(values, len(numbers))
             yield batch.filter(pa.array(parts == number - numbers.start))
 
-    @property
+    @cached_property
     def _starts(self) -> _Numbers:
         return np.asarray(np.cumsum(self.counts) - self.counts)
 

@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import bucketfmt as bf
 from bucketfmt_spark.engine.executors import check_executors, map_batches
+from bucketfmt_spark.engine.named_jobs import log
 from bucketfmt_spark.engine.spark_types import arrow_for_spark, as_spark_takes_it, spark_schema
 
 __all__ = [
@@ -120,7 +121,7 @@ def task_frame(
         work: Runs on executors, with a list of payloads for each side. Values that it refers to
             are sent once.
         schema: The schema of the rows that `work` yields.
-        name: What `explain()` shows.
+        name: What `explain()` shows, and the log.
 
     Raises:
         ExecutorError: executors have no bucketfmt, or another release.
@@ -136,6 +137,7 @@ def task_frame(
                     yield as_spark_takes_it(rows, accepted)
 
     tasks = len(packed[0])
+    log.info("%s; %d tasks", name, tasks)
     frame = spark.range(0, tasks, 1, max(tasks, 1))
     return map_batches(frame, run, spark_schema(accepted), name)
 

@@ -109,7 +109,7 @@ def aggregate(
     frames = []
     if alone or not large:
         sides = pack_buckets(groups, parts, alone, tasks_at_once)
-        name = f"bucketfmt aggregate: {len(alone)} buckets in {len(sides[0])} tasks"
+        name = f"bucketfmt aggregate: {len(alone)} buckets in {len(sides[0])} tasks; {scan.plan()}"
         work = _grouper(plan, reader, parts, memory_bytes)
         frames.append(task_frame(spark, sides, work, plan.output, name))
     if large:

@@ -30,6 +30,7 @@ from bucketfmt_spark.joining.sides import Side, is_frame, scan_of
 __all__ = ["join"]
 
 _MEMORY_BYTES = 512 << 20
+_SIDES = ("left", "right")
 _HOW: dict[str, How] = {
     "inner": "inner",
     **dict.fromkeys(("left", "leftouter", "left_outer"), "left"),
@@ -120,7 +121,8 @@ def join(
             yield from plan.rows(*sides)
 
     tasks = pack_buckets(groups, parts, kept, parallelism(spark))
-    name = f"bucketfmt {terms.how} join: {len(kept)} buckets in {len(tasks[0])} tasks"
+    read = "; ".join(f"{side} {scan.plan()}" for side, scan in zip(_SIDES, scans, strict=True))
+    name = f"bucketfmt {terms.how} join: {len(kept)} buckets in {len(tasks[0])} tasks; {read}"
     return task_frame(spark, tasks, work, plan.output, name)
 
 

@@ -61,6 +61,27 @@ def test_jobs_and_stages_are_named_after_table_verb_and_instant(
         assert line in lines, line
 
 
+def test_rows_files_and_bytes_of_a_read_are_told(
+    spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "bucketfmt.spark")
+    table = make(tmp_path)
+    table.upsert(rows(range(20), ts=1))
+    size = table.scan().plan().size
+    makers: list[Callable[[], Any]] = [
+        lambda: bs.read(spark, table.uri, ["id"]),
+        lambda: bs.aggregate(spark, table, ["id"], {"n": ("*", "count")}),
+        lambda: bs.join(spark, table, table.scan(["id"]), "semi"),
+    ]
+    for make_frame in makers:
+        frame = make_frame()
+        assert f"2 file groups, 2 files, {size} bytes" in caplog.messages[-1]
+        frame.collect()
+        metrics: Any = frame._jdf.queryExecution().executedPlan().metrics()
+        assert metrics.apply("pythonNumRowsReceived").value() == 20
+        assert metrics.apply("pythonDataReceived").value() > 100
+
+
 def test_tries_after_conflicts_are_told(caplog: pytest.LogCaptureFixture) -> None:
     left = [bf.ConflictError("a bucket changed"), bf.ConflictError("again")]
 
