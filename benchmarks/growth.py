@@ -7,6 +7,7 @@ Tables are made here: no Hudi, local disk. The commits of `measure_commits` and 
 
 from __future__ import annotations
 
+import argparse
 import multiprocessing
 import resource
 import shutil
@@ -25,6 +26,7 @@ from bucketfmt.format.timeline.commit_metadata import CommitMetadata, encode_com
 from bucketfmt.testing.recording_store import RecordingStore
 
 from .measure import Figure, Result, Timing
+from .report import format_figures, format_results
 
 __all__ = ["measure_growth"]
 
@@ -262,3 +264,25 @@ def _timed(name: str, act: Callable[[], object], repetitions: int = _REPETITIONS
         timing.walls.append(time.perf_counter() - wall)
         timing.cpus.append(time.process_time() - cpu)
     return timing
+
+
+def _main() -> None:
+    """Print one curve, with the sizes given: `python -m benchmarks.growth left_alone 300`."""
+    curves: dict[str, Callable[[Path, Sequence[int]], Result]] = {
+        "commits": measure_commits,
+        "partitions": measure_partitions,
+        "columns": measure_columns,
+        "log_files": measure_log_files,
+        "left_alone": lambda folder, sizes: measure_left_alone(folder, sizes[-1]),
+    }
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.growth", description=_main.__doc__)
+    parser.add_argument("curve", choices=list(curves))
+    parser.add_argument("sizes", nargs="+", type=int, metavar="SIZE")
+    arguments = parser.parse_args()
+    with _folder() as folder:
+        result = curves[arguments.curve](folder, arguments.sizes)
+    print(f"{format_results([result])}\n\n{format_figures(result.figures)}")
+
+
+if __name__ == "__main__":
+    _main()

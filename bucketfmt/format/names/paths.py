@@ -35,6 +35,10 @@ DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 FORMER_DEFAULT_PARTITION = "default"
 """The component for a null or empty partition value up to Hudi 0.11 (table version 4)."""
 
+# Nearly all paths: each component of letters, digits and "_=-.", and no dot after a first dot.
+_is_plain = re.compile(
+    r"\.?[a-zA-Z0-9_=-][a-zA-Z0-9_=.-]*(?:/\.?[a-zA-Z0-9_=-][a-zA-Z0-9_=.-]*)*"
+).fullmatch
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _SEPARATOR = re.compile(r"[/\\]")
 _ESCAPED = re.compile("%([0-9a-fA-F]{2})")
@@ -57,6 +61,8 @@ def check_relative_path(text: str, limits: Limits = DEFAULT_LIMITS) -> str:
         UnsafePathError: the path is one of these.
         LimitError: the path is longer than `limits.path_bytes_max` bytes of UTF-8.
     """
+    if _is_plain(text) and len(text) <= limits.path_bytes_max:
+        return text
     reason = _find_danger(text, limits)
     if reason is not None:
         raise UnsafePathError(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from bucketfmt.errors import SchemaError
 from bucketfmt.rows.columns.column_paths import find_column
@@ -42,6 +43,8 @@ def find_standing_rows(rows: pa.Table, record_keys: pa.ChunkedArray, rules: Merg
                 f"column {name}: null, but the table finds the newer of two rows by it; "
                 "give every row a value"
             )
+    if pc.count_distinct(record_keys).as_py() == rows.num_rows:  # nulls are not counted
+        return np.arange(rows.num_rows)
     competing = rows.select(
         [name for name in find_merge_columns(rules, rows.schema) if name != RECORD_KEY]
     ).append_column(RECORD_KEY, record_keys.cast(pa.string()))

@@ -129,6 +129,16 @@ class BaseFileReader:
     def _file(self) -> pq.ParquetFile:
         return open_parquet(self.source, self._limits, metadata=self.metadata)
 
+    def _open_streamed(self) -> pq.ParquetFile:
+        """Open the file, which is on a disk, so that a small buffer of each column is held."""
+        return open_parquet(
+            self.source,
+            self._limits,
+            metadata=self.metadata,
+            pre_buffer=False,
+            buffer_size=_STREAM_BUFFER,
+        )
+
     @cached_property
     def keys(self) -> RecordedKeys:
         """What the footer records of the record keys."""
@@ -265,15 +275,7 @@ class BaseFileReader:
         groups = list(range(self.num_row_groups) if row_groups is None else row_groups)
         row_count = 0
         with translated_errors("parquet rows"):
-            file = self._file
-            if isinstance(self.source, pa.OSFile):
-                file = open_parquet(
-                    self.source,
-                    self._limits,
-                    metadata=self.metadata,
-                    pre_buffer=False,
-                    buffer_size=_STREAM_BUFFER,
-                )
+            file = self._open_streamed() if isinstance(self.source, pa.OSFile) else self._file
             batches = file.iter_batches(
                 batch_rows, row_groups=groups, columns=names, use_threads=use_threads
             )

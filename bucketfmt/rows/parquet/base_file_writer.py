@@ -15,6 +15,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -57,6 +58,7 @@ ROW_GROUP_BYTES = 16 << 20
 megabytes; Hudi's `hoodie.parquet.block.size` is 120."""
 
 _ROW_GROUP_ROWS = 1 << 22
+_KEPT_BYTES = 1 << 20  # of a row group that is encoded, so much memory may stay with the thread
 _DISTINCT = {RECORD_KEY, COMMIT_SEQNO}
 _SAMPLE_ROWS = 4096
 _DISTINCT_SHARE = 0.99  # of so many values; of 130,000 different ones, drawn at random, 0.985 are
@@ -209,7 +211,8 @@ class BaseFileWriter:
                 self._writer = self._parquet_writer(self._sink, self._file_schema)
             with _schema_errors():
                 self._writer.write_table(whole, row_group_size=rows.num_rows)
-        pa.default_memory_pool().release_unused()  # else what threads keep adds up
+        if rows.nbytes > _KEPT_BYTES:
+            pa.default_memory_pool().release_unused()  # else what threads keep adds up
 
     def _has_form_of(self, name: str, column: StoredColumn) -> bool:
         return column.codecs == {self._codec} and column.elements == self._elements.get(name)
@@ -235,10 +238,6 @@ class BaseFileWriter:
         """
         import pyarrow.parquet as pq  # noqa: PLC0415  (imported when the first file is written)
 
-        options: dict[str, Any] = {"write_page_checksum": True, "write_page_index": True}
-        if "write_time_adjusted_to_utc" in inspect.signature(pq.ParquetWriter.__init__).parameters:
-            # pyarrow 20 and later; earlier releases always wrote UTC
-            options["write_time_adjusted_to_utc"] = True
         distinct = self._distinct or _DISTINCT
         return pq.ParquetWriter(
             sink,
@@ -246,7 +245,9 @@ class BaseFileWriter:
             compression=self._codec,
             use_dictionary=[path for path in _leaf_paths(schema) if path not in distinct],
             store_schema=False,
-            **options,
+            write_page_checksum=True,
+            write_page_index=True,
+            **_newer_options(),
         )
 
     def _with_constants(self, rows: pa.Table) -> pa.Table:
@@ -288,6 +289,15 @@ def encode_base_file(
     writer.write(rows)
     writer.close()
     return sink.getvalue()
+
+
+@cache
+def _newer_options() -> Mapping[str, Any]:
+    """Return the options of ParquetWriter that releases before pyarrow 20 lack: they write UTC."""
+    import pyarrow.parquet as pq  # noqa: PLC0415  (imported when the first file is written)
+
+    name = "write_time_adjusted_to_utc"
+    return {name: True} if name in inspect.signature(pq.ParquetWriter.__init__).parameters else {}
 
 
 @contextmanager
