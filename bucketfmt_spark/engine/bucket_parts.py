@@ -20,6 +20,7 @@ import bucketfmt as bf
 __all__ = ["BucketParts", "bucket_size"]
 
 _PART_BYTES = 32 << 20  # what is smaller is not divided
+_PARTS_MAX = 8  # each reads the whole bucket, so that more save little time
 
 _Numbers = npt.NDArray[np.int64]
 
@@ -49,7 +50,7 @@ class BucketParts:
         counts = np.floor(quotas).astype(np.int64)
         left = max(parallelism - int(counts.sum()), 0)
         counts[np.argsort(counts - quotas, kind="stable")[:left]] += 1
-        most = np.maximum(sizes // _PART_BYTES, 1).astype(np.int64)
+        most = np.clip(sizes // _PART_BYTES, 1, _PARTS_MAX).astype(np.int64)
         return cls(groups.buckets, np.clip(counts, 1, most))
 
     def __len__(self) -> int:

@@ -19,6 +19,7 @@ from bucketfmt_spark.engine.tasks import number_tasks, task_frame
 __all__ = ["check"]
 
 _TASKS_A_CORE = 4  # partitions differ in size
+_SHARES_MAX = 32  # each lists the table
 _REPORT = pa.schema({"report": pa.string()})
 _EXAMINED = pa.schema({"examined": pa.binary()})
 
@@ -72,7 +73,7 @@ def _examine(
     spark: SparkSession, table: bf.Table, depth: Literal["default", "full"]
 ) -> list[bytes]:
     """Return what `Table.examine` returns for all shares."""
-    of = parallelism(spark)
+    of = min(parallelism(spark), _SHARES_MAX)
 
     def work(share: list[bytes]) -> Iterator[pa.RecordBatch]:
         examined = table.examine(depth, int(share[0]), of)

@@ -110,6 +110,7 @@ def test_parts_are_dealt_to_the_largest_buckets(tmp_path: Path) -> None:
     skewed = plan(8, 5000, *[50] * 15)
     assert skewed.counts.tolist() == [7, *[1] * 15]
     assert plan(2, 5000, *[50] * 15).counts.tolist() == [2, *[1] * 15]
+    assert plan(200, 5000, 5000).counts.tolist()[:3] == [8, 8, 1]
     for cores, sizes in ((16, [500] * 16), (2, [500] * 16), (200, [30] * 16), (8, [60])):
         assert set(plan(cores, *sizes).counts.tolist()) == {1}, sizes
     assert plan(8, 70).counts[0] == 2, "parts have 32 MB"
