@@ -395,6 +395,20 @@ _KINDS = (
         "apache/hudi#4278, #19121",
     ),
     FindingKind(
+        "T010",
+        "Log files whose instants are archived behind a restore",
+        "error",
+        "Hudi archives every instant but restores, and Hudi 1.2 takes an archived instant that is "
+        "newer than an active one for pending: its readers merge the log files of that instant "
+        "with the newest base file, and old rows and deletes hide newer rows. Its cleaner leaves "
+        "these log files. bucketfmt reads such tables right.",
+        "The base file, the log files of earlier file slices, and the instant that is active.",
+        "Delete the log files by `clean()` before Hudi 1.2 reads or compacts the table. Rows that "
+        "Hudi has compacted since are in the base files of before, if those are there.",
+        True,
+        "apache/hudi#14365",
+    ),
+    FindingKind(
         "M001",
         "Files that the metadata table has wrong",
         "error",

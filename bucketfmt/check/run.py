@@ -17,6 +17,7 @@ from typing import TypeVar
 from bucketfmt.arguments import check_bool, check_callable, check_int, check_names
 from bucketfmt.check.contents.slice_contents import SliceExaminer
 from bucketfmt.check.examined import ExaminedState, event_of_error
+from bucketfmt.check.files.archived_logs import load_archived_log_faults
 from bucketfmt.check.files.committed_files import find_reused_file_ids
 from bucketfmt.check.files.compactions import load_compaction_faults
 from bucketfmt.check.files.past_files import load_past_faults
@@ -200,6 +201,7 @@ class _Check:
         checker = PartitionChecker(state, view, slices, names_only=depth == "quick")
         self._check_partitions(checker, view, tuple(slices))
         self._take(load_past_faults(state, slices), "files that only reads of the past need")
+        self._take(load_archived_log_faults(state, slices), "log files of archived instants")
         self.left = "the metadata table and all files"
         self._take(load_metadata_faults(state, snapshot, slices, depth), "the metadata table")
         others = len(snapshot.partitions) - len(chosen)
