@@ -12,6 +12,7 @@ __all__ = ["in_shell_words"]
 
 _COMMANDS = {
     "check": "check",
+    "clean": "clean",
     "compact": "compact",
     "count": "read",
     "inspect.commits": "history",
