@@ -99,7 +99,11 @@ def _measure_splits(folder: Path) -> Result:
                 "x",
                 at_most=1 / 40,
                 cause="A resize takes 0.08 s of CPU time to be planned, begun and published, "
-                "against 0.2 s for a bucket of 62 k rows; another run gave 0.026.",
+                "against 0.2 s for a bucket of 62 k rows; other runs gave 0.025 and 0.026. The "
+                "split is the first work of its process, and memory that mimalloc, the default "
+                "pool of pyarrow, touches first costs half of its time: in turns on a busy machine "
+                "it took 0.32 to 0.42 s, and 0.16 to 0.20 s with "
+                "ARROW_DEFAULT_MEMORY_POOL=jemalloc or system.",
             ),
             Figure(
                 f"{title}: peak memory against a table of a fifth, of as large buckets",
