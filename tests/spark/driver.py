@@ -55,7 +55,7 @@ def drive(
         cwd=_ROOT,
         env={**os.environ, "PYTHONPATH": path, "BUCKETFMT_FAULTS": str(faults)},
         capture_output=True,
-        timeout=400,
+        timeout=900,
         check=False,
     )
     told = [json.loads(line) for line in done.stdout.decode().splitlines() if line[:1] == "["]
