@@ -17,6 +17,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from unittest import mock
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -52,6 +53,15 @@ def with_small_sizes(file: bytes) -> bytes:
     group[2] = group[1][0][3][6] = 1000
     data = encode_struct(footer)
     return file[: -8 - size] + data + len(data).to_bytes(4, "little") + b"PAR1"
+
+
+def repeats_in_parquet(*, store_schema: bool) -> bytes:
+    """A value of 500 kB that a dictionary has once and 2000 rows have, as 500 bytes."""
+    sink = io.BytesIO()
+    indices, values = pa.array(np.zeros(2000, np.int32)), pa.array([bytes(500_000)])
+    rows = pa.table({"a": pa.DictionaryArray.from_arrays(indices, values)})
+    pq.write_table(rows, sink, compression="zstd", store_schema=store_schema)
+    return sink.getvalue()
 
 
 def zeros_in_hfile() -> bytes:
@@ -128,6 +138,12 @@ BOMBS: dict[str, Callable[[], object]] = {
     "a page that the footer is silent about": lambda: BaseFileReader(
         pa.py_buffer(with_small_sizes(zeros_in_parquet()))
     ).read(),
+    "a value that a dictionary repeats": lambda: BaseFileReader(
+        pa.py_buffer(repeats_in_parquet(store_schema=False))
+    ).read(),
+    "a dictionary that is made plain": lambda: list(
+        BaseFileReader(pa.py_buffer(repeats_in_parquet(store_schema=True))).iter_batches()
+    ),
     "a block that is larger than its header says": lambda: decode_block(
         zeros_in_hfile(), Codec.GZ, limits=Limits()
     ),
@@ -140,6 +156,8 @@ BOMBS: dict[str, Callable[[], object]] = {
 WANTED = {
     "a page of a row group that is too large": "LimitError row_group_bytes_max",
     "a page that the footer is silent about": "CorruptError ",
+    "a value that a dictionary repeats": "CorruptError ",
+    "a dictionary that is made plain": "CorruptError ",
     "a block that is larger than its header says": "CorruptError ",
     "rows that take more than their bytes": "LimitError log_rows_bytes_max",
     "a folder of a million files": "LimitError folder_entries_max",

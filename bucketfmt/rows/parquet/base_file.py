@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -66,6 +66,9 @@ _AVRO_SCHEMA_KEYS = ("parquet.avro.schema", "avro.schema")
 _BLOOM_KEYS = (BLOOM_KEY, "com.uber.hoodie.bloomfilter")
 BLOOM_TYPE_KEY = "hoodie_bloom_filter_type_code"
 MIN_KEY, MAX_KEY = "hoodie_min_record_key", "hoodie_max_record_key"
+
+
+_Rows = TypeVar("_Rows", pa.Table, pa.RecordBatch)
 
 
 class BaseFileReader:
@@ -217,7 +220,7 @@ class BaseFileReader:
         with translated_errors("parquet rows"):
             rows = self._file.read_row_groups(list(groups), names, use_threads=use_threads)
         self._check_row_count(rows.num_rows, groups)
-        rows = conform(rows, self._selected(rows.schema))
+        rows = self._presented(rows)
         # A table without columns would lose its number of rows.
         return rows.replace_schema_metadata() if rows.num_columns else rows
 
@@ -252,7 +255,7 @@ class BaseFileReader:
             file = open_parquet(held, self._limits, metadata=self.metadata, pre_buffer=False)
             rows = file.read_row_group(row_group, list(columns), use_threads=False)
         self._check_row_count(rows.num_rows, [row_group])
-        rows = conform(rows, self._selected(rows.schema)).replace_schema_metadata()
+        rows = self._presented(rows).replace_schema_metadata()
         return rows, stored_columns(group, pages, page_index)
 
     def iter_batches(
@@ -286,7 +289,7 @@ class BaseFileReader:
                 self._check_row_count(row_count, groups)
                 return
             row_count += batch.num_rows
-            yield conform(batch, self._selected(batch.schema)).replace_schema_metadata()
+            yield self._presented(batch).replace_schema_metadata()
 
     def find_row_groups(self, wanted: Filter, table_schema: pa.Schema) -> list[int]:
         """Return the row groups that may hold a row that passes `wanted`.
@@ -363,9 +366,13 @@ class BaseFileReader:
     def _footer(self) -> ParquetFooter:
         return decode_footer(self._footer_bytes.thrift)
 
-    def _selected(self, schema: pa.Schema) -> pa.Schema:
-        """The presented fields of the columns of `schema`."""
-        return pa.schema([self.schema.field(name) for name in schema.names])
+    def _presented(self, rows: _Rows) -> _Rows:
+        """Return rows as `schema` has their columns.
+
+        Columns that were stored as dictionaries become plain, and may take far more memory.
+        """
+        with translated_errors("parquet rows"):
+            return conform(rows, pa.schema([self.schema.field(n) for n in rows.schema.names]))
 
     def _check_row_count(self, row_count: int, row_groups: Iterable[int]) -> None:
         """Check that the row groups returned as many rows as the footer states.
