@@ -240,8 +240,7 @@ def test_damaged_entries_are_seen_in_one_block_and_in_many(count: int) -> None:
         decode_blocks([*blocks[:-1], blocks[-1][:-1] + b"\x01"]).values()
     with pytest.raises(LimitError, match="records_per_block_max"):
         decode_blocks(
-            [EntryColumns.of([(b"a", b""), (b"b", b"")]).encode()],
-            limits=Limits(records_per_block_max=1),
+            [EntryColumns.of([(b"a", b""), (b"b", b"")]).encode()], Limits(records_per_block_max=1)
         )
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -34,7 +35,7 @@ Fetch = Callable[[Sequence[tuple[int, int]]], Sequence[Buffer]]
 """
 
 _TAIL_BYTES = 1 << 16  # mostly enough for the trailer, the indexes and the file info
-_BATCH_BLOCKS, _BATCH_BYTES = 512, 32 << 20  # decoded together
+_BATCH_BLOCKS, _BATCH_BYTES = 256, 16 << 20  # decoded together
 _FETCH_BYTES = 8 << 20
 _FEW_KEYS = 64  # are looked for in the index one by one
 _BYTES = pa.large_binary()
@@ -257,18 +258,23 @@ class HFile:
 
     def _decode(self, numbers: Sequence[int], contents: Sequence[bytes]) -> StoredEntries:
         places = [self.data_blocks[number] for number in numbers]
-        entries = decode_blocks(contents, places[0].offset, self._limits)
-        filled = np.flatnonzero(np.diff(entries.begins))
-        heads = entries.keys(entries.begins[filled]).to_pylist()
-        tails = entries.keys(entries.begins[filled + 1] - 1).to_pylist()
-        for position, head, tail in zip(filled.tolist(), heads, tails, strict=True):
-            # HBase's writer may shorten the key of the following block, but not to a key before
-            following = self._firsts[numbers[position] + 1 : numbers[position] + 2]
-            if head < places[position].first or (following and tail >= following[0]):
-                raise CorruptError(
-                    "a block of an HFile has keys that its index does not say",
-                    offset=places[position].offset,
-                )
+        try:
+            entries = decode_blocks(contents, self._limits)
+        except CorruptError as error:
+            error.offset = places[0].offset
+            raise
+        for number, place, (begin, end) in zip(
+            numbers, places, pairwise(entries.begins.tolist()), strict=True
+        ):
+            if begin < end:
+                # HBase's writer may shorten the key of the following block, but not to a key before
+                following = self._firsts[number + 1 : number + 2]
+                is_first = entries.key(begin) >= place.first
+                if not is_first or (following and entries.key(end - 1) >= following[0]):
+                    raise CorruptError(
+                        "a block of an HFile has keys that its index does not say",
+                        offset=place.offset,
+                    )
         return entries
 
     def _fetch_blocks(self, numbers: Sequence[int]) -> Iterator[HFileBlock]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -30,9 +29,9 @@ _HEADER = np.dtype([("key", ">i4"), ("value", ">i4"), ("row", ">i2")])
 _SUFFIX = np.frombuffer(KEY_SUFFIX, np.uint8)
 _LENGTHS = struct.Struct(">II")
 _SIZES_BYTES = 9  # the two lengths before a key, and the transaction behind a value
+_PAD = bytes(24)  # lets the header and the suffix of the last entry be read whole
 _LANES_MIN = 16  # fewer blocks are walked one after the other
 _STEPS = 32
-_PAD = bytes(24 + _STEPS * _SIZES_BYTES)  # what the last entry, and a walk past it, may read
 _WORD_BYTES = 8
 _BYTES = pa.large_binary()
 _BOTH_HALVES, _HALF = np.uint64((1 << 32) + 1), np.uint64(32)  # the sum of two lengths of a word
@@ -44,73 +43,55 @@ _Words = npt.NDArray[np.uint64]
 
 @dataclass(frozen=True)
 class StoredEntries:
-    """Entries of some data blocks, in the order of their keys.
-
-    The lengths of an entry are compared with one another when its key or its value is asked for.
+    """Entries of some data blocks, in the order of their keys. The lengths of each were checked.
 
     Attributes:
-        content: The blocks, one after the other, and zeros behind them.
+        content: The blocks, one after the other.
         begins: For each block the number of its first entry; at the end that of all entries.
-        starts: Where each entry begins in `content`.
-        offset: Where the blocks begin in the file, which errors say.
+        key_starts: Where each row begins in `content`: the key of Hudi's record.
+        key_ends: Where each row ends.
+        value_starts: Where each value begins.
+        value_ends: Where each value ends.
     """
 
     content: bytes
     begins: _Ints
-    starts: _Ints
-    offset: int
+    key_starts: _Ints
+    key_ends: _Ints
+    value_starts: _Ints
+    value_ends: _Ints
 
     def __len__(self) -> int:
-        return len(self.starts)
+        return len(self.key_starts)
+
+    def key(self, number: int) -> bytes:
+        """Return the key of an entry."""
+        return self.content[self.key_starts[number] : self.key_ends[number]]
 
     def keys(self, numbers: _Ints | slice = slice(None)) -> pa.LargeBinaryArray:
-        """Return the keys of some entries, `large_binary`, or of all.
-
-        Args:
-            numbers: Of the entries, ascending.
-
-        Raises:
-            CorruptError: the lengths of an entry disagree.
-            UnsupportedError: the key of an entry has more parts than Hudi writes.
-        """
-        starts, ends, _ = self._places(numbers)
-        return _spans(self.content, starts, ends)
+        """Return the keys of some entries, `large_binary`, or of all."""
+        return _spans(self.content, self.key_starts[numbers], self.key_ends[numbers])
 
     def values(self, numbers: _Ints | slice = slice(None)) -> pa.LargeBinaryArray:
         """Return the values of some entries, `large_binary`, or of all.
 
-        Args:
-            numbers: Of the entries, ascending.
-
         Raises:
-            CorruptError: the lengths of an entry disagree, or it has a transaction number.
             UnsupportedError: an entry has a column family, a timestamp or a type that Hudi does not
                 write.
+            CorruptError: an entry has a transaction number.
         """
-        _, key_ends, ends = self._places(numbers)
+        key_ends, starts, ends = (
+            places[numbers] for places in (self.key_ends, self.value_starts, self.value_ends)
+        )
         suffixes = byte_windows(self.content, f"V{len(KEY_SUFFIX)}")[key_ends]
         is_plain = (suffixes.view(np.uint8).reshape(-1, len(KEY_SUFFIX)) == _SUFFIX).all(axis=1)
         if not is_plain.all():
-            raise self._unsupported()
-        if np.frombuffer(self.content, np.uint8)[ends].any():
-            raise CorruptError("an HFile entry has a transaction number", offset=self.offset)
-        return _spans(self.content, key_ends + len(KEY_SUFFIX), ends)
-
-    def _places(self, numbers: _Ints | slice) -> tuple[_Ints, _Ints, _Ints]:
-        """Return where the keys of entries begin, where they end, and where the values end."""
-        starts = self.starts[numbers]
-        header = byte_windows(self.content, f"V{_HEADER.itemsize}")[starts].view(_HEADER)
-        key_bytes, value_bytes, row_bytes = (
-            header[name].astype(np.int64) for name in ("key", "value", "row")
-        )
-        own_bytes = key_bytes - KEY_OVERHEAD_BYTES
-        if not ((row_bytes >= 0) & (value_bytes >= 0) & (own_bytes >= row_bytes)).all():
-            raise CorruptError("the lengths of an HFile entry disagree", offset=self.offset)
-        if not (own_bytes == row_bytes).all():
-            raise self._unsupported()
-        key_starts = starts + _HEADER.itemsize
-        key_ends = key_starts + row_bytes
-        return key_starts, key_ends, key_ends + (value_bytes + len(KEY_SUFFIX))
+            raise _unsupported(int(self.key_starts[numbers][is_plain.argmin()]))
+        transactions = np.frombuffer(self.content, np.uint8)[ends]
+        if transactions.any():
+            offset = int(ends[transactions.argmax()])
+            raise CorruptError("an HFile entry has a transaction number", offset=offset)
+        return _spans(self.content, starts, ends)
 
     def find(self, sought: pa.LargeBinaryArray) -> tuple[_Ints, _Ints]:
         """Return the entries that have one of some keys.
@@ -145,44 +126,27 @@ class StoredEntries:
             return
         others = np.flatnonzero(~ascend)
         if not pc.all(pc.greater(self.keys(others + 1), self.keys(others))).as_py():
-            raise CorruptError(
-                "the keys of an HFile are not in order, or a key is there twice", offset=self.offset
-            )
+            raise CorruptError("the keys of an HFile are not in order, or a key is there twice")
 
     @cached_property
     def _skip(self) -> int:
         """How many bytes the first key and the last have in common, and so all between have."""
-        return common_length(*self.keys(np.array([0, len(self) - 1])).to_pylist())
+        return common_length(self.key(0), self.key(len(self) - 1))
 
     @cached_property
     def _words(self) -> _Words:
-        row_bytes = byte_windows(self.content, "<i2")[self.starts + _LENGTHS.size]
-        left = row_bytes.byteswap().astype(np.int64) - self._skip
-        return _words_at(self.content, self.starts + (_HEADER.itemsize + self._skip), left)
-
-    def _unsupported(self) -> UnsupportedError:
-        return UnsupportedError(
-            "an HFile entry has a column family, a timestamp or a type that Hudi does not write; "
-            "the file is not one of Hudi's, or damaged",
-            offset=self.offset,
-        )
+        return _words_at(self.content, self.key_starts + self._skip, self.key_ends)
 
 
-def decode_blocks(
-    contents: Sequence[Buffer], offset: int = 0, limits: Limits = DEFAULT_LIMITS
-) -> StoredEntries:
-    """Return the entries of data blocks.
+def decode_blocks(contents: Sequence[Buffer], limits: Limits = DEFAULT_LIMITS) -> StoredEntries:
+    """Return the entries of data blocks that are given in the order of their keys.
 
-    Args:
-        contents: The blocks, in the order of their keys.
-        offset: Where the first of them begins in the file, which errors say.
-        limits: Bounds on what is allocated.
+    The offset of an error counts from the beginning of the first block, as if the blocks were one.
 
     Raises:
-        CorruptError: keys are not in order or are there twice, or the first or the last entry is
-            damaged.
+        CorruptError: a block is not made of entries, or keys are not in order or are there twice.
         TruncatedError: a block ends inside an entry.
-        UnsupportedError: the key of the first or the last entry has more parts than Hudi writes.
+        UnsupportedError: the key of an entry has more parts than Hudi writes.
         LimitError: a block has more entries than `records_per_block_max`.
     """
     sizes = [len(memoryview(content)) for content in contents]
@@ -191,11 +155,33 @@ def decode_blocks(
     starts = _walk(data, bounds)
     begins = np.searchsorted(starts, bounds)
     limits.check("records_per_block_max", int(np.diff(begins).max(initial=0)))
-    filled = np.flatnonzero(np.diff(begins))
-    lasts = starts[begins[filled + 1] - 1]
-    if not (_following(byte_windows(data, "<u8"), lasts) == bounds[filled + 1]).all():
-        raise TruncatedError("an HFile block ends inside an entry", offset=offset)
-    entries = StoredEntries(data, begins, starts, offset)
+
+    header = byte_windows(data, f"V{_HEADER.itemsize}")[starts].view(_HEADER)
+    key_bytes, value_bytes, row_bytes = (
+        header[name].astype(np.int64) for name in ("key", "value", "row")
+    )
+    nexts = starts + key_bytes
+    nexts += value_bytes
+    nexts += _SIZES_BYTES
+    # the walk trusted the lengths: a wrong length shows in where the next entry begins
+    follows = np.append(starts[1:], bounds[-1:])[: len(starts)]
+    if not (nexts == follows).all():
+        number = int((nexts != follows).argmax())
+        raise TruncatedError("an HFile block ends inside an entry", offset=int(starts[number]))
+    own_bytes = key_bytes - KEY_OVERHEAD_BYTES
+    lengths_fit = (row_bytes >= 0) & (value_bytes >= 0) & (own_bytes >= row_bytes)
+    if not lengths_fit.all():
+        number = int(lengths_fit.argmin())
+        raise CorruptError("the lengths of an HFile entry disagree", offset=int(starts[number]))
+    is_plain = own_bytes == row_bytes
+    if not is_plain.all():
+        raise _unsupported(int(starts[is_plain.argmin()]))
+    key_starts = starts + _HEADER.itemsize
+    key_ends = key_starts + row_bytes
+    value_starts = key_ends + len(KEY_SUFFIX)
+    entries = StoredEntries(
+        data, begins, key_starts, key_ends, value_starts, value_starts + value_bytes
+    )
     entries.check_order()
     return entries
 
@@ -217,59 +203,52 @@ def key_words(keys: pa.LargeBinaryArray, skip: int) -> _Words:
     bounds = np.frombuffer(offsets, np.int64)[keys.offset : keys.offset + len(keys) + 1]
     first = int(bounds[0])
     own = b"" if data is None else memoryview(data)[first : bounds[-1]]
-    places = np.minimum(bounds[:-1] + skip, bounds[1:]) - first
-    return _words_at(b"".join([own, _PAD]), places, np.diff(bounds) - skip)
+    return _words_at(b"".join([own, _PAD]), bounds[:-1] - first + skip, bounds[1:] - first)
 
 
-def _words_at(data: bytes, places: _Ints, left: _Ints) -> _Words:
-    """Return the eight bytes at each place; zeros for those past the bytes that are left."""
-    words = byte_windows(data, "<u8")[places]
+def _words_at(data: bytes, starts: _Ints, ends: _Ints) -> _Words:
+    words = byte_windows(data, "<u8")[np.minimum(starts, ends)]
     words.byteswap(inplace=True)
-    if (left < _WORD_BYTES).any():
-        bits = (8 * (_WORD_BYTES - left).clip(0, _WORD_BYTES)).astype(np.uint64)
+    missing = (starts + (_WORD_BYTES - ends)).clip(0, _WORD_BYTES)  # bytes past the end of the key
+    if missing.any():
+        bits = (8 * missing).astype(np.uint64)
         words = words >> bits << bits  # NumPy shifts by all 64 bits to 0
     return words
 
 
-def _walk(data: bytes, bounds: _Ints) -> _Ints:
-    """Return where entries begin, by the lengths that entries state.
+def _unsupported(offset: int) -> UnsupportedError:
+    return UnsupportedError(
+        "an HFile entry has a column family, a timestamp or a type that Hudi does not write; the "
+        "file is not one of Hudi's, or damaged",
+        offset=offset,
+    )
 
-    All blocks are walked together. A walk that has come to the end of its block goes on in the
-    following block until the others have made as many steps; what it finds there is left out.
-    """
+
+def _walk(data: bytes, bounds: _Ints) -> _Ints:
+    """Return where entries begin. Past the end of a block no entry is taken, nor byte read."""
     places, ends = bounds[:-1], bounds[1:]
     found = [np.empty(0, np.int64)]
-    windows = byte_windows(data, "<u8")
+    windows, last = byte_windows(data, "<u8"), len(data) - _LENGTHS.size
     while True:
         going = places < ends
         places, ends = places[going], ends[going]
         if len(places) < _LANES_MIN:
             break
-        steps = np.empty((_STEPS + 1, len(places)), np.int64)
-        steps[0] = places
-        try:
-            for place, following in pairwise(steps):
-                following[:] = _following(windows, place)
-        except IndexError:  # a damaged length leads out of the data
-            break
-        found.append(steps[:-1][steps[:-1] < ends])
-        places = steps[-1]
+        steps = np.empty((_STEPS, len(places)), np.int64)
+        for row in steps:
+            row[:] = places
+            lengths = windows[np.minimum(places, last)]
+            lengths.byteswap(inplace=True)
+            lengths *= _BOTH_HALVES
+            lengths >>= _HALF
+            lengths += _SIZES_WORD
+            places = places + lengths.view(np.int64)
+        found.append(steps[steps < ends])
     for start, end in zip(places.tolist(), ends.tolist(), strict=True):
         found.append(np.array(_walk_block(data, start, end), np.int64))
     starts = np.concatenate(found)
     starts.sort()
     return starts
-
-
-def _following(windows: _Words, places: _Ints) -> _Ints:
-    """Return where the entry begins that follows the entry at each place."""
-    lengths = windows[places]
-    lengths.byteswap(inplace=True)
-    lengths *= _BOTH_HALVES
-    lengths >>= _HALF
-    lengths += _SIZES_WORD
-    following: _Ints = places + lengths.view(np.int64)
-    return following
 
 
 def _walk_block(data: bytes, place: int, end: int) -> list[int]:
