@@ -178,6 +178,43 @@ def test_columns_must_be_those_of_the_schema(columns: dict[str, list[int]]) -> N
         encode_avro_block(pa.table(columns), parse_avro_schema(json.dumps(schema_of("int"))))
 
 
+@pytest.mark.parametrize("small_bytes", [0, 40, 1 << 20])
+def test_many_columns_of_few_types(monkeypatch: pytest.MonkeyPatch, small_bytes: int) -> None:
+    # Of 150 columns of a type, more than are encoded as one; each has other values and nulls.
+    monkeypatch.setattr(avro_encode, "_SMALL_BYTES", small_bytes)
+    at = {"type": "long", "logicalType": "timestamp-micros"}
+    kinds: list[Any] = [["null", "long"], ["string", "null"], "string", ["null", at], "double"]
+    numbers = range(5 * 150)
+    values = {
+        f"f{n}": pa.array(
+            [None if n % 5 in (0, 1, 3) and (n + row) % 7 < n % 4 else n * row for row in range(3)]
+        ).cast([pa.int64(), pa.string(), pa.string(), pa.int64(), pa.float64()][n % 5])
+        for n in numbers
+    }
+    kind = schema_of(*(kinds[n % 5] for n in numbers))
+    rows = pa.table(values)
+    times = [f"f{n}" for n in numbers if n % 5 == 3]
+    typed = rows.cast(
+        pa.schema(
+            [f.with_type(pa.timestamp("us", "UTC")) if f.name in times else f for f in rows.schema]
+        )
+    )
+    content = encode_avro_block(typed, parse_avro_schema(json.dumps(kind)))
+    assert fastavro_rows(content, kind) == typed.to_pylist()
+    assert {column.null_count for column in typed.columns} == {0, 1, 2, 3}
+
+
+@pytest.mark.parametrize(
+    ("values", "match"),
+    [(pa.array([None], pa.int64()), "column f70: null"), (pa.array(["x"]), "column f70: string")],
+)
+def test_the_one_of_many_columns_that_does_not_fit(values: pa.Array, match: str) -> None:
+    schema = parse_avro_schema(json.dumps(schema_of(*["long"] * 100)))
+    rows = pa.table({f"f{n}": values if n == 70 else pa.array([n]) for n in range(100)})
+    with pytest.raises(SchemaError, match=match):
+        encode_avro_block(rows, schema)
+
+
 def test_arrow_rows_with_a_schema_of_their_own() -> None:
     rows = pa.table(
         {

@@ -8,6 +8,7 @@ of each row gives the records. All of it is column kernels of numpy and Arrow. S
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +32,9 @@ __all__ = ["encode_avro_block"]
 
 _VERSION = 3
 _STEP_ROWS = 16_384
+# So many columns of a type, of at most so many bytes each, are encoded as one long column: calls
+# for each of them would take longer than the work.
+_SMALL_BYTES, _SMALL_COLUMNS = 16 << 10, 64
 
 
 def encode_avro_block(rows: pa.RecordBatch | pa.Table, schema: AvroRecord) -> bytes:
@@ -52,13 +56,11 @@ def encode_avro_block(rows: pa.RecordBatch | pa.Table, schema: AvroRecord) -> by
 
 def _frames(rows: pa.RecordBatch, schema: AvroRecord) -> bytes:
     """Return the length-prefixed rows."""
-    pieces = _record_pieces(schema, rows.to_struct_array(), "")
-    sizes = np.zeros(rows.num_rows, np.int64)
-    for piece in pieces:
-        sizes += _sizes(piece)
+    records = _joined(_record_pieces(schema, rows.to_struct_array(), ""), rows.num_rows)
+    sizes = _sizes(records)
     if sizes.max(initial=0) >> 31:
         raise SchemaError("a row of 2 GiB or more does not fit a log block")
-    frames = _joined([_fixed_width(sizes.astype(">i4")), *pieces], rows.num_rows)
+    frames = _joined([_fixed_width(sizes.astype(">i4")), records], rows.num_rows)
     return bytes(frames.buffers()[2][: int(sizes.sum()) + 4 * rows.num_rows])
 
 
@@ -69,8 +71,7 @@ def _pieces(schema: AvroSchema, values: pa.Array, path: str) -> list[pa.Array]:
     """
     if isinstance(schema, AvroNullable):
         return _nullable_pieces(schema, values, path)
-    if values.null_count and schema != AvroPrimitive("null"):
-        raise SchemaError(f"column {path}: null, but the Avro schema allows no null")
+    _check_nulls(schema, values, path)
     if isinstance(schema, AvroRecord):
         return _record_pieces(schema, values, path)
     if isinstance(schema, (AvroArray, AvroMap)):
@@ -78,6 +79,12 @@ def _pieces(schema: AvroSchema, values: pa.Array, path: str) -> list[pa.Array]:
     if isinstance(schema, AvroEnum):
         return [_enum_piece(schema, values, path)]
     return _scalar_pieces(schema, _cast(values, arrow_type(schema), path), path)
+
+
+def _check_nulls(schema: AvroSchema, values: pa.Array, path: str) -> None:
+    is_nullable = isinstance(schema, AvroNullable) or schema == AvroPrimitive("null")
+    if values.null_count and not is_nullable:
+        raise SchemaError(f"column {path}: null, but the Avro schema allows no null")
 
 
 def _nullable_pieces(schema: AvroNullable, values: pa.Array, path: str) -> list[pa.Array]:
@@ -100,11 +107,25 @@ def _record_pieces(schema: AvroRecord, values: pa.Array, path: str) -> list[pa.A
     if odd or len(names) != len(schema.fields):
         where = f"column {path}: " if path else ""
         raise SchemaError(f"{where}rows and Avro record {schema.name!r} differ in fields {odd}")
-    pieces = []
-    for field in schema.fields:
+    pieces: list[list[pa.Array]] = [[] for _ in schema.fields]
+    small: dict[AvroSchema, list[tuple[list[pa.Array], pa.Array]]] = {}
+    for field, own in zip(schema.fields, pieces, strict=True):
         inner = f"{path}.{field.name}" if path else field.name
-        pieces += _pieces(field.schema, values.field(field.name), inner)
-    return pieces
+        column = values.field(field.name)
+        kind = field.schema.value if isinstance(field.schema, AvroNullable) else field.schema
+        if isinstance(kind, AvroPrimitive) and column.nbytes <= _SMALL_BYTES:
+            _check_nulls(field.schema, column, inner)
+            column = _cast(column, arrow_type(kind), inner)
+            small.setdefault(field.schema, []).append((own, column))
+        else:
+            own.extend(_pieces(field.schema, column, inner))
+    for alike, columns in small.items():
+        for first in range(0, len(columns), _SMALL_COLUMNS):
+            some = columns[first : first + _SMALL_COLUMNS]
+            for piece in _pieces(alike, pa.concat_arrays([column for _, column in some]), path):
+                for place, (own, column) in enumerate(some):
+                    own.append(piece.slice(place * len(column), len(column)))
+    return list(chain.from_iterable(pieces))
 
 
 def _list_pieces(schema: AvroArray | AvroMap, values: pa.Array, path: str) -> list[pa.Array]:
@@ -236,6 +257,8 @@ def _empty() -> pa.Scalar:
 
 
 def _cast(values: pa.Array, target: pa.DataType, path: str) -> pa.Array:
+    if values.type == target:
+        return values
     try:
         return values.cast(target)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
