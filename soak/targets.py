@@ -226,8 +226,9 @@ def _hfile(data: bytes) -> object:
 
 def _entries(data: bytes) -> object:
     """One entry in each block: blocks of 23 bytes are walked together."""
-    blocks = [data[start : start + 23] for start in range(0, len(data), 23)]
-    entries = stored_entry_kernels.decode_blocks(blocks)
+    sizes = [min(23, len(data) - start) for start in range(0, len(data), 23)]
+    padded = data + bytes(stored_entry_kernels.PADDING_BYTES)
+    entries = stored_entry_kernels.decode_blocks(padded, sizes)
     return entries.find(entries.keys()), entries.values()
 
 

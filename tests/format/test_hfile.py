@@ -25,12 +25,23 @@ from bucketfmt.errors import (
 )
 from bucketfmt.format.encoding.cursor import Cursor
 from bucketfmt.format.hfile import block as hfile_block
-from bucketfmt.format.hfile.block import BlockType, Codec, decode_block, encode_block
+from bucketfmt.format.hfile.block import (
+    BlockType,
+    Codec,
+    decode_block,
+    encode_block,
+    join_contents,
+    read_block,
+)
 from bucketfmt.format.hfile.block_index import BlockPlace, decode_root_index, encode_index
 from bucketfmt.format.hfile.entries import KEY_SUFFIX
 from bucketfmt.format.hfile.entry_kernels import EntryColumns
 from bucketfmt.format.hfile.reader import HFile
-from bucketfmt.format.hfile.stored_entry_kernels import decode_blocks
+from bucketfmt.format.hfile.stored_entry_kernels import (
+    PADDING_BYTES,
+    StoredEntries,
+    decode_blocks,
+)
 from bucketfmt.format.hfile.trailer import (
     TRAILER_BYTES,
     decode_file_info,
@@ -40,7 +51,7 @@ from bucketfmt.format.hfile.trailer import (
 )
 from bucketfmt.format.hfile.variable_length import decode_hadoop_vint, encode_hadoop_vint
 from bucketfmt.format.hfile.writer import encode_hfile
-from bucketfmt.limits import Limits
+from bucketfmt.limits import DEFAULT_LIMITS, Limits
 from soak.seeds import hfiles_of
 from soak.tables import table_files
 
@@ -70,6 +81,11 @@ def with_entries(*entries: tuple[bytes, bytes], block_bytes: int = 64 << 10) -> 
     return encode_hfile(
         EntryColumns.of(entries), {b"schema": b"{}"}, created_ms=7, block_bytes=block_bytes
     )
+
+
+def decode_entries(contents: Sequence[bytes], limits: Limits = DEFAULT_LIMITS) -> StoredEntries:
+    data = b"".join([*contents, bytes(PADDING_BYTES)])
+    return decode_blocks(data, [len(memoryview(content)) for content in contents], limits)
 
 
 @pytest.mark.parametrize("version", ["0.15.0", "1.0.2", "1.2.0"])
@@ -225,7 +241,7 @@ def test_keys_out_of_order_are_seen_whichever_keys_are_sought() -> None:
     ):
         content = b"".join(EntryColumns.of([(key, b"")]).encode() for key in keys)
         with pytest.raises(CorruptError, match="order"):
-            decode_blocks([content])
+            decode_entries([content])
 
 
 @pytest.mark.parametrize("count", [1, 40])
@@ -235,11 +251,11 @@ def test_damaged_entries_are_seen_in_one_block_and_in_many(count: int) -> None:
         damaged = bytearray(blocks[-1])
         damaged[place] ^= 1
         with pytest.raises(error):
-            decode_blocks([*blocks[:-1], damaged]).values()
+            decode_entries([*blocks[:-1], damaged]).values()
     with pytest.raises(CorruptError, match="transaction"):
-        decode_blocks([*blocks[:-1], blocks[-1][:-1] + b"\x01"]).values()
+        decode_entries([*blocks[:-1], blocks[-1][:-1] + b"\x01"]).values()
     with pytest.raises(LimitError, match="records_per_block_max"):
-        decode_blocks(
+        decode_entries(
             [EntryColumns.of([(b"a", b""), (b"b", b"")]).encode()], Limits(records_per_block_max=1)
         )
 
@@ -379,6 +395,48 @@ def test_a_payload_that_is_larger_than_it_says_is_not_decompressed_whole() -> No
         )
 
 
+@given(st.lists(st.binary(max_size=200), max_size=5), st.sampled_from(Codec), st.integers(0, 30))
+def test_contents_of_many_blocks_are_those_of_each(
+    contents: list[bytes], codec: Codec, padding: int
+) -> None:
+    encoded = [encode_block(BlockType.DATA, content, codec) for content in contents]
+    blocks = [read_block(data, codec) for data in encoded]
+    assert join_contents(blocks, padding) == b"".join([*contents, bytes(padding)])
+
+
+@pytest.mark.parametrize("place", ["magic", "deflate", "checksum", "size", "end", "header"])
+def test_a_damaged_block_among_many_is_told_as_if_it_were_alone(place: str) -> None:
+    content = b"".join(b"a key of a record, %d" % number for number in range(500))
+    sound = encode_block(BlockType.DATA, content, Codec.GZ)
+    payload = bytes(read_block(sound, Codec.GZ).payload)
+    damaged = {
+        "magic": b"\0" + payload[1:],
+        "deflate": payload[:40] + bytes([payload[40] ^ 1]) + payload[41:],
+        "checksum": payload[:-8] + bytes([payload[-8] ^ 1]) + payload[-7:],
+        "size": payload[:-4] + bytes([payload[-4] ^ 1]) + payload[-3:],
+        "end": payload[:-1],
+        "header": payload[:5],
+    }[place]
+    blocks = [read_block(sound, Codec.GZ, file_offset=at) for at in (0, 1000, 2000)]
+    blocks[1] = blocks[1]._replace(payload=memoryview(damaged))
+    with pytest.raises(CorruptError) as alone:
+        blocks[1].decoded()
+    with pytest.raises(CorruptError) as together:
+        join_contents(blocks, PADDING_BYTES)
+    assert (str(together.value), together.value.offset) == (str(alone.value), 1000)
+
+
+def test_blocks_that_say_one_anothers_sizes_are_not_joined() -> None:
+    """Together they hold the bytes that their headers say, one has more and the other fewer."""
+    blocks = [
+        read_block(encode_block(BlockType.DATA, bytes(size), Codec.GZ), Codec.GZ)
+        for size in (10, 20)
+    ]
+    swapped = [blocks[0]._replace(num_bytes=20), blocks[1]._replace(num_bytes=10)]
+    with pytest.raises(CorruptError, match="not the 20 bytes"):
+        join_contents(swapped, 0)
+
+
 def test_files_that_are_not_read() -> None:
     data = with_entries((b"a", b"1"))
     trailer = HFile.of(data).trailer
@@ -393,7 +451,7 @@ def test_files_that_are_not_read() -> None:
         list(HFile.of(encoded).scan())
     entry = EntryColumns.of([(b"a", b"1")]).encode().tobytes()
     with pytest.raises(UnsupportedError, match="does not write"):
-        decode_blocks([entry.replace(b"\x04", b"\x08")]).values()
+        decode_entries([entry.replace(b"\x04", b"\x08")]).values()
     with pytest.raises(CorruptError, match="too few"):
         HFile.of(b"PAR1")
 
@@ -415,6 +473,8 @@ def test_machines_without_isa_l_write_and_read_the_same_content(
     for writer, reader in ((other, hfile_block), (hfile_block, other)):
         data = writer.encode_block(writer.BlockType.DATA, content, writer.Codec.GZ)
         assert reader.decode_block(data, reader.Codec.GZ).content == content
+        block = reader.read_block(data, reader.Codec.GZ)
+        assert reader.join_contents([block, block], 3) == content + content + bytes(3)
         damaged = bytearray(data)
         damaged[len(data) // 2] ^= 1
         with pytest.raises(CorruptError):

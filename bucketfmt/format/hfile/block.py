@@ -5,10 +5,14 @@ Pure. Source: HFileBlock, HFileBlockType; HBase's HFileBlock.
 
 from __future__ import annotations
 
+import gzip
+import io
 import struct
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum, IntEnum
-from typing import cast
+from typing import NamedTuple, cast
 
 from bucketfmt.errors import ChecksumError, CorruptError, TruncatedError, UnsupportedError
 from bucketfmt.format.encoding.cursor import Buffer, Cursor
@@ -16,14 +20,26 @@ from bucketfmt.limits import DEFAULT_LIMITS, Limits
 
 try:
     from isal import isal_zlib as zlib
+    from isal.igzip import IGzipFile as GzipFile
 
     _LEVEL = 2
 except ImportError:  # ISA-L has no wheel for this kind of machine, and zlib reads the same bytes
     import zlib  # type: ignore[no-redef]
+    from gzip import GzipFile  # type: ignore[assignment]
 
     _LEVEL = 3
 
-__all__ = ["HEADER_BYTES", "BlockType", "Codec", "HFileBlock", "decode_block", "encode_block"]
+__all__ = [
+    "HEADER_BYTES",
+    "BlockType",
+    "Codec",
+    "HFileBlock",
+    "StoredBlock",
+    "decode_block",
+    "encode_block",
+    "join_contents",
+    "read_block",
+]
 
 HEADER_BYTES = 33
 _BYTES_PER_CHECKSUM = 16_384
@@ -31,6 +47,8 @@ _CHECKSUM_BYTES = 4
 _HEADER = struct.Struct(">8siiqbii")
 _GZIP_WBITS = 31  # a gzip member: header, deflate, CRC-32, length
 _GZIP_SYSTEM, _UNKNOWN_SYSTEM = 9, b"\xff"  # as Java names the operating system
+_GZIP_SIZE_BYTES = 4  # at the end of a gzip member: how many bytes it holds
+_GZIP_RATIO_MAX = 1032  # a match of deflate, two bits, stands for at most 258 bytes
 _NO_PREVIOUS = -1
 _GzipError = cast("type[Exception]", zlib.error)  # ISA-L's stub calls the class an instance
 
@@ -76,6 +94,37 @@ class HFileBlock:
     content: bytes
 
 
+class StoredBlock(NamedTuple):
+    """One block, its payload as the file has it.
+
+    Attributes:
+        type: What the block holds.
+        offset: Where the block begins in the file.
+        end: Where the block ends in the file, its checksums included.
+        codec: How the payload is compressed.
+        payload: The payload; its checksums were compared.
+        num_bytes: How many bytes the content has, as the header says.
+    """
+
+    type: BlockType
+    offset: int
+    end: int
+    codec: Codec
+    payload: memoryview
+    num_bytes: int
+
+    def decoded(self) -> HFileBlock:
+        """Return the block with its content.
+
+        Raises:
+            ChecksumError: the payload is not what its checksum covers.
+            TruncatedError: the payload ends early.
+            CorruptError: the payload holds another number of bytes than the header says.
+        """
+        content = _decompress(self.payload, self.codec, self.num_bytes, self.offset)
+        return HFileBlock(self.type, self.offset, self.end, content)
+
+
 def decode_block(
     data: Buffer,
     codec: Codec,
@@ -84,11 +133,35 @@ def decode_block(
     file_offset: int = 0,
     limits: Limits = DEFAULT_LIMITS,
 ) -> HFileBlock:
-    """Return the block that begins at `data[at]`.
+    """Return the block that begins at `data[at]`, decompressed.
 
-    A gzip member carries a CRC-32 of its content, which is compared. CRC-32 checksums of the block
-    are compared too. CRC-32C checksums, which HBase's writer adds, are not: they cover what the
-    gzip member's own CRC-32 covers, and NumPy would take longer for them than for the entries.
+    Args:
+        data: Some bytes of a file.
+        codec: How the payload is compressed.
+        at: Where the block begins in `data`.
+        file_offset: Where `data` begins in the file.
+        limits: Bounds on what is allocated.
+
+    Raises:
+        BucketfmtError: as `read_block` and `StoredBlock.decoded`.
+    """
+    return read_block(data, codec, at=at, file_offset=file_offset, limits=limits).decoded()
+
+
+def read_block(
+    data: Buffer,
+    codec: Codec,
+    *,
+    at: int = 0,
+    file_offset: int = 0,
+    limits: Limits = DEFAULT_LIMITS,
+) -> StoredBlock:
+    """Return the block that begins at `data[at]`, its payload as it is.
+
+    A gzip member carries a CRC-32 of its content, which is compared when the payload is
+    decompressed. CRC-32 checksums of the block are compared here. CRC-32C checksums, which HBase's
+    writer adds, are not: they cover what the gzip member's own CRC-32 covers, and NumPy would take
+    longer for them than for the entries.
 
     Args:
         data: Some bytes of a file.
@@ -99,20 +172,20 @@ def decode_block(
 
     Raises:
         CorruptError: the bytes are no block.
-        ChecksumError: the payload is not what a checksum covers.
+        ChecksumError: the payload is not what a checksum of the block covers.
         TruncatedError: `data` ends inside the block.
         UnsupportedError: the block is of a type that Hudi does not write.
-        LimitError: the decompressed payload is larger than `hfile_block_bytes_max`.
+        LimitError: the content is larger than `hfile_block_bytes_max`.
     """
     cursor = Cursor(data, at, limits=limits)
     try:
-        return _decode(cursor, codec, limits, file_offset)
+        return _read(cursor, codec, limits, file_offset)
     except CorruptError as error:
         error.offset = (cursor.position if error.offset is None else error.offset) + file_offset
         raise
 
 
-def _decode(cursor: Cursor, codec: Codec, limits: Limits, file_offset: int) -> HFileBlock:
+def _read(cursor: Cursor, codec: Codec, limits: Limits, file_offset: int) -> StoredBlock:
     at = cursor.position
     header = cursor.take(HEADER_BYTES, "HFile block header")
     magic, on_disk, uncompressed, _, checksum_type, chunk, with_header = _HEADER.unpack(header)
@@ -131,8 +204,44 @@ def _decode(cursor: Cursor, codec: Codec, limits: Limits, file_offset: int) -> H
     payload = cursor.take(size, "HFile block payload")
     checksums = cursor.take(on_disk - size, "HFile block checksums")
     _check_checksums(header, payload, checksums, checksum_type, chunk, at)
-    content = _decompress(payload, codec, uncompressed, at)
-    return HFileBlock(block_type, at + file_offset, cursor.position + file_offset, content)
+    end = cursor.position + file_offset
+    return StoredBlock(block_type, at + file_offset, end, codec, payload, uncompressed)
+
+
+def join_contents(blocks: Sequence[StoredBlock], padding: int) -> bytes:
+    """Return the contents of blocks one after the other, and zeros behind them.
+
+    The members of several blocks are one gzip stream, which is decompressed by one call: other
+    threads work meanwhile, where a call a block had each wait for the interpreter lock.
+
+    Args:
+        blocks: What is decompressed.
+        padding: How many zeros follow.
+
+    Raises:
+        CorruptError: as `StoredBlock.decoded`, for the first block that is damaged.
+    """
+    if len(blocks) > 1 and all(_may_join(block) for block in blocks):
+        wanted = sum(block.num_bytes for block in blocks) + padding
+        end = gzip.compress(bytes(padding))
+        members = io.BytesIO(b"".join([*(block.payload for block in blocks), end]))
+        with suppress(EOFError, OSError, _GzipError):
+            stream = GzipFile(fileobj=members)  # type: ignore[no-untyped-call]
+            contents = stream.read(wanted)
+            if len(contents) == wanted and not stream.read(1):
+                return contents
+    # one by one, which says which one is damaged
+    return b"".join([*(block.decoded().content for block in blocks), bytes(padding)])
+
+
+def _may_join(block: StoredBlock) -> bool:
+    """Whether a member says the size that its block says, which its bytes can hold."""
+    own = block.payload
+    return (
+        block.codec is Codec.GZ
+        and block.num_bytes <= _GZIP_RATIO_MAX * len(own)
+        and block.num_bytes == int.from_bytes(own[-_GZIP_SIZE_BYTES:], "little")
+    )
 
 
 def _check_checksums(

@@ -16,7 +16,13 @@ import pyarrow.compute as pc
 
 from bucketfmt.errors import CorruptError
 from bucketfmt.format.encoding.cursor import Buffer
-from bucketfmt.format.hfile.block import BlockType, HFileBlock, decode_block
+from bucketfmt.format.hfile.block import (
+    BlockType,
+    HFileBlock,
+    StoredBlock,
+    join_contents,
+    read_block,
+)
 from bucketfmt.format.hfile.block_index import (
     BlockPlace,
     decode_branch_index,
@@ -24,7 +30,12 @@ from bucketfmt.format.hfile.block_index import (
     decode_root_index,
 )
 from bucketfmt.format.hfile.entry_kernels import EntryColumns
-from bucketfmt.format.hfile.stored_entry_kernels import StoredEntries, decode_blocks, key_words
+from bucketfmt.format.hfile.stored_entry_kernels import (
+    PADDING_BYTES,
+    StoredEntries,
+    decode_blocks,
+    key_words,
+)
 from bucketfmt.format.hfile.trailer import TRAILER_BYTES, decode_file_info, decode_trailer
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
 
@@ -244,22 +255,23 @@ class HFile:
         position = 0
         while position < len(numbers):
             some = numbers[position : position + count]
-            contents: list[bytes] = []
+            blocks: list[StoredBlock] = []
             num_bytes = 0
             for block in self._fetch_blocks(some):
-                contents.append(block.content)
-                num_bytes += len(block.content)
+                blocks.append(block)
+                num_bytes += block.num_bytes
                 if num_bytes >= _BATCH_BYTES:
                     break
-            some = some[: len(contents)]
-            yield some, self._decode(some, contents)
+            some = some[: len(blocks)]
+            yield some, self._decode(some, blocks)
             position += len(some)
             count = min(4 * count, _BATCH_BLOCKS)
 
-    def _decode(self, numbers: Sequence[int], contents: Sequence[bytes]) -> StoredEntries:
+    def _decode(self, numbers: Sequence[int], blocks: Sequence[StoredBlock]) -> StoredEntries:
         places = [self.data_blocks[number] for number in numbers]
+        contents = join_contents(blocks, PADDING_BYTES)
         try:
-            entries = decode_blocks(contents, self._limits)
+            entries = decode_blocks(contents, [block.num_bytes for block in blocks], self._limits)
         except CorruptError as error:
             error.offset = places[0].offset
             raise
@@ -277,7 +289,7 @@ class HFile:
                     )
         return entries
 
-    def _fetch_blocks(self, numbers: Sequence[int]) -> Iterator[HFileBlock]:
+    def _fetch_blocks(self, numbers: Sequence[int]) -> Iterator[StoredBlock]:
         """Yield data blocks. Some MiB are fetched together, adjacent blocks in one range."""
         position = 0
         while position < len(numbers):
@@ -301,7 +313,7 @@ class HFile:
                     part, begin = parts[place.offset], place.offset
                 at = place.offset - begin
                 own = part[at : at + place.size]
-                yield self._decode_block(own, place.offset, BlockType.DATA)
+                yield self._read_block(own, place.offset, BlockType.DATA)
 
     def meta_block(self, name: str) -> bytes | None:
         """Return the content of a meta block; None where there is none of that name."""
@@ -313,7 +325,7 @@ class HFile:
     def _block(self, offset: int, size: int | None, expected: BlockType | None) -> HFileBlock:
         """Return a block; of a size of None, it is one of those that are loaded on open."""
         (data,) = self._bytes([(offset, self._end - offset if size is None else size)])
-        return self._decode_block(data, offset, expected)
+        return self._read_block(data, offset, expected).decoded()
 
     def _bytes(self, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:
         for start, length in ranges:
@@ -329,8 +341,8 @@ class HFile:
             for start, length in ranges
         ]
 
-    def _decode_block(self, data: Buffer, offset: int, expected: BlockType | None) -> HFileBlock:
-        block = decode_block(data, self.trailer.codec, file_offset=offset, limits=self._limits)
+    def _read_block(self, data: Buffer, offset: int, expected: BlockType | None) -> StoredBlock:
+        block = read_block(data, self.trailer.codec, file_offset=offset, limits=self._limits)
         if expected is not None and block.type is not expected:
             raise CorruptError(
                 f"an HFile block of type {block.type.name}, where one of type {expected.name} "

@@ -10,6 +10,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -23,13 +24,21 @@ from bucketfmt.format.hfile.entries import KEY_OVERHEAD_BYTES, KEY_SUFFIX
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
 from bucketfmt.process import cached_property
 
-__all__ = ["StoredEntries", "byte_windows", "common_length", "decode_blocks", "key_words"]
+__all__ = [
+    "PADDING_BYTES",
+    "StoredEntries",
+    "byte_windows",
+    "common_length",
+    "decode_blocks",
+    "key_words",
+]
 
 _HEADER = np.dtype([("key", ">i4"), ("value", ">i4"), ("row", ">i2")])
 _SUFFIX = np.frombuffer(KEY_SUFFIX, np.uint8)
 _LENGTHS = struct.Struct(">II")
 _SIZES_BYTES = 9  # the two lengths before a key, and the transaction behind a value
-_PAD = bytes(24)  # lets the header and the suffix of the last entry be read whole
+PADDING_BYTES = 24
+"""Zeros behind blocks: the header and the suffix of the last entry are read whole."""
 _LANES_MIN = 16  # fewer blocks are walked one after the other
 _STEPS = 32
 _WORD_BYTES = 8
@@ -138,10 +147,17 @@ class StoredEntries:
         return _words_at(self.content, self.key_starts + self._skip, self.key_ends)
 
 
-def decode_blocks(contents: Sequence[Buffer], limits: Limits = DEFAULT_LIMITS) -> StoredEntries:
+def decode_blocks(
+    data: bytes, sizes: Sequence[int], limits: Limits = DEFAULT_LIMITS
+) -> StoredEntries:
     """Return the entries of data blocks that are given in the order of their keys.
 
     The offset of an error counts from the beginning of the first block, as if the blocks were one.
+
+    Args:
+        data: The blocks, one after the other, and `PADDING_BYTES` zeros.
+        sizes: How many bytes each block has.
+        limits: Bounds on what is allocated.
 
     Raises:
         CorruptError: a block is not made of entries, or keys are not in order or are there twice.
@@ -149,9 +165,7 @@ def decode_blocks(contents: Sequence[Buffer], limits: Limits = DEFAULT_LIMITS) -
         UnsupportedError: the key of an entry has more parts than Hudi writes.
         LimitError: a block has more entries than `records_per_block_max`.
     """
-    sizes = [len(memoryview(content)) for content in contents]
     bounds = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes, dtype=np.int64)])
-    data = b"".join([*contents, _PAD])
     starts = _walk(data, bounds)
     begins = np.searchsorted(starts, bounds)
     limits.check("records_per_block_max", int(np.diff(begins).max(initial=0)))
@@ -203,7 +217,8 @@ def key_words(keys: pa.LargeBinaryArray, skip: int) -> _Words:
     bounds = np.frombuffer(offsets, np.int64)[keys.offset : keys.offset + len(keys) + 1]
     first = int(bounds[0])
     own = b"" if data is None else memoryview(data)[first : bounds[-1]]
-    return _words_at(b"".join([own, _PAD]), bounds[:-1] - first + skip, bounds[1:] - first)
+    padded = b"".join([own, bytes(PADDING_BYTES)])
+    return _words_at(padded, bounds[:-1] - first + skip, bounds[1:] - first)
 
 
 def _words_at(data: bytes, starts: _Ints, ends: _Ints) -> _Words:
@@ -234,15 +249,16 @@ def _walk(data: bytes, bounds: _Ints) -> _Ints:
         places, ends = places[going], ends[going]
         if len(places) < _LANES_MIN:
             break
-        steps = np.empty((_STEPS, len(places)), np.int64)
-        for row in steps:
-            row[:] = places
+        steps = np.empty((_STEPS + 1, len(places)), np.int64)
+        steps[0] = places
+        for places, following in pairwise(steps):
             lengths = windows[np.minimum(places, last)]
             lengths.byteswap(inplace=True)
             lengths *= _BOTH_HALVES
             lengths >>= _HALF
             lengths += _SIZES_WORD
-            places = places + lengths.view(np.int64)
+            np.add(places, lengths.view(np.int64), out=following)
+        places, steps = steps[-1], steps[:-1]
         found.append(steps[steps < ends])
     for start, end in zip(places.tolist(), ends.tolist(), strict=True):
         found.append(np.array(_walk_block(data, start, end), np.int64))
