@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -14,7 +14,7 @@ from .check import measure_check
 from .data import FOLDER_VARIABLE, find_data_folder, make_missing_tables
 from .environment import describe_environment, describe_load
 from .file_groups import measure_file_groups
-from .growth import measure_growth
+from .growth import SIZES, measure_curve, measure_growth
 from .hashing import measure_java_hash, measure_ring
 from .hfile import measure_hfile
 from .keys import measure_locate, measure_lookup
@@ -91,6 +91,21 @@ def _measure(name: str, data: Path) -> None:
     (_RESULTS / f"{name}.json").write_text(json.dumps(run, indent=1) + "\n")
 
 
+def _parse_curve(text: str) -> tuple[str, list[int]]:
+    """Return name and sizes of a curve given as `partitions=100,1000`."""
+    name, _, sizes = text.partition("=")
+    if name not in SIZES or not all(size.isdecimal() for size in sizes.split(",")):
+        known = ", ".join(SIZES)
+        raise argparse.ArgumentTypeError(f"{text}: CURVE=SIZE,SIZE... of the curves {known}")
+    return name, sorted(map(int, sizes.split(",")))
+
+
+def _print_curves(curves: Sequence[tuple[str, Sequence[int]]]) -> None:
+    for name, sizes in curves:
+        result = measure_curve(name, sizes)
+        print(f"{format_results([result])}\n\n{format_figures(result.figures)}\n", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(_BENCHMARKS))
@@ -100,7 +115,19 @@ def main() -> None:
         default=find_data_folder(),
         help=f"folder of the tables, made if missing; also ${FOLDER_VARIABLE}; now %(default)s",
     )
+    parser.add_argument(
+        "--curve",
+        type=_parse_curve,
+        action="append",
+        metavar="CURVE=SIZE,SIZE...",
+        help=f"print a curve of growth at these sizes, and keep nothing; {', '.join(SIZES)}",
+    )
     arguments = parser.parse_args()
+    if arguments.curve:
+        if arguments.names:
+            parser.error("--curve prints curves of growth alone; leave the names out")
+        _print_curves(arguments.curve)
+        return
     names = arguments.names or list(_BENCHMARKS)
     for name in names:
         if name not in _BENCHMARKS:

@@ -7,13 +7,12 @@ Tables are made here: no Hudi, local disk. The commits of `measure_commits` and 
 
 from __future__ import annotations
 
-import argparse
 import multiprocessing
 import resource
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -26,15 +25,18 @@ from bucketfmt.format.timeline.commit_metadata import CommitMetadata, encode_com
 from bucketfmt.testing.recording_store import RecordingStore
 
 from .measure import Figure, Result, Timing
-from .report import format_figures, format_results
 
-__all__ = ["measure_growth"]
+__all__ = ["SIZES", "measure_curve", "measure_growth"]
 
-COMMITS = (10, 100, 500, 2_000)
-PARTITIONS = (10, 100, 1_000, 5_000)
-COLUMNS = (10, 100, 500, 2_000)
-LOG_FILES = (1, 10, 50, 200)
-LEFT_ALONE = 2_000
+SIZES: Mapping[str, Sequence[int]] = {
+    "commits": (10, 100, 500, 2_000),
+    "partitions": (10, 100, 1_000, 5_000),
+    "columns": (10, 100, 500, 2_000),
+    "log_files": (1, 10, 50, 200),
+    "left_alone": (100, 500, 1_000, 2_000),
+}
+"""The curves, and the sizes at which each is measured."""
+
 _OWN = bf.WriterConfig(services=None)
 _SCHEMA = pa.schema([("id", pa.string()), ("v", pa.int64()), ("p", pa.string())])
 _REPETITIONS = 3
@@ -46,14 +48,20 @@ _FIELDS = "Columns are merged and encoded one after another, each by calls from 
 
 def measure_growth(_data: Path) -> list[Result]:
     """Measure all curves."""
+    return [measure_curve(name, sizes) for name, sizes in SIZES.items()]
+
+
+def measure_curve(name: str, sizes: Sequence[int]) -> Result:
+    """Measure one of `SIZES` at these sizes, which ascend."""
+    curves: dict[str, Callable[[Path, Sequence[int]], Result]] = {
+        "commits": measure_commits,
+        "partitions": measure_partitions,
+        "columns": measure_columns,
+        "log_files": measure_log_files,
+        "left_alone": measure_left_alone,
+    }
     with _folder() as folder:
-        return [
-            measure_commits(folder, COMMITS),
-            measure_partitions(folder, PARTITIONS),
-            measure_columns(folder, COLUMNS),
-            measure_log_files(folder, LOG_FILES),
-            measure_left_alone(folder, LEFT_ALONE),
-        ]
+        return curves[name](folder, sizes)
 
 
 def measure_commits(folder: Path, sizes: Sequence[int]) -> Result:
@@ -128,42 +136,46 @@ def measure_log_files(folder: Path, sizes: Sequence[int]) -> Result:
     return Result("Log files of a file slice", timings)
 
 
-def measure_left_alone(folder: Path, commits: int) -> Result:
-    """Measure a table to which two processes in turns write rows, and nobody calls a service."""
+def measure_left_alone(folder: Path, sizes: Sequence[int]) -> Result:
+    """Measure a table to which two processes in turns write rows, and nobody calls a service.
+
+    A size is a number of commits.
+    """
     uri = str(folder / "left_alone")
     _create(Path(uri), kind="MERGE_ON_READ", writer=bf.WriterConfig())
     context = multiprocessing.get_context("spawn")
     timings, notes = [], []
-    marks = sorted({commits // 20, commits // 4, commits // 2, commits})
     done = 0
     with context.Pool(1) as first, context.Pool(1) as second:
-        for mark in marks:
-            half = (mark - done) // 2
+        for commits in sizes:
+            half = (commits - done) // 2
             tasks = [
                 pool.apply_async(_write_alone, (uri, n, half))
                 for n, pool in enumerate((first, second))
             ]
             for task in tasks:
                 task.get()
-            done = mark
+            done = commits
             table = bf.open(uri)
             store = RecordingStore(table.store)
             watched = bf.Table(store, table.config, table.limits, None, bf.WriterConfig())
-            cold = _timed(f"after {mark} commits, cold look-up", partial(watched.lookup, ["k1"]), 1)
+            cold = _timed(
+                f"after {commits} commits, cold look-up", partial(watched.lookup, ["k1"]), 1
+            )
             write = partial(watched.upsert, _rows([1], 0))
-            upsert = _timed(f"after {mark} commits, upsert of a row", write)
+            upsert = _timed(f"after {commits} commits, upsert of a row", write)
             operations = len(store.operations)
             logs = max(table.inspect.file_groups()["log_files"].to_pylist())
             timings += [cold, upsert]
             files = sum(1 for path in Path(uri, ".hoodie/timeline").iterdir() if path.is_file())
             notes.append(
-                f"After {mark} commits: {files} timeline files, {len(table.timeline.instants)} "
+                f"After {commits} commits: {files} timeline files, {len(table.timeline.instants)} "
                 f"instants, at most {logs} log files in a slice, {operations} operations "
                 f"on the store by a cold look-up and {_REPETITIONS} upserts."
             )
     upserts = [timing.cpu for timing in timings if "upsert" in timing.peer]
     figure = Figure(
-        f"an upsert after {commits} commits against one after {marks[0]}",
+        f"an upsert after {sizes[-1]} commits against one after {sizes[0]}",
         upserts[-1] / upserts[0],
         "x",
         1.5,
@@ -264,25 +276,3 @@ def _timed(name: str, act: Callable[[], object], repetitions: int = _REPETITIONS
         timing.walls.append(time.perf_counter() - wall)
         timing.cpus.append(time.process_time() - cpu)
     return timing
-
-
-def _main() -> None:
-    """Print one curve, with the sizes given: `python -m benchmarks.growth left_alone 300`."""
-    curves: dict[str, Callable[[Path, Sequence[int]], Result]] = {
-        "commits": measure_commits,
-        "partitions": measure_partitions,
-        "columns": measure_columns,
-        "log_files": measure_log_files,
-        "left_alone": lambda folder, sizes: measure_left_alone(folder, sizes[-1]),
-    }
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.growth", description=_main.__doc__)
-    parser.add_argument("curve", choices=list(curves))
-    parser.add_argument("sizes", nargs="+", type=int, metavar="SIZE")
-    arguments = parser.parse_args()
-    with _folder() as folder:
-        result = curves[arguments.curve](folder, arguments.sizes)
-    print(f"{format_results([result])}\n\n{format_figures(result.figures)}")
-
-
-if __name__ == "__main__":
-    _main()
