@@ -217,6 +217,7 @@ class Table(ResizableTable):
             itself.
 
         Raises:
+            TypeError: a number that is no integer.
             ValueError: the depth is unknown, there is no such share, or the index of `open`
                 contradicts the table.
             StorageError: the timeline cannot be listed.

@@ -6,7 +6,6 @@ Ctrl-C ends it with a report of what was found until then.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timezone
@@ -35,6 +34,7 @@ from bucketfmt.check.placement.keys import (
 )
 from bucketfmt.check.placement.partition_rules import load_rules_faults
 from bucketfmt.check.placement.second_look import SecondLook
+from bucketfmt.check.placement.seen_keys import SeenKeys
 from bucketfmt.check.properties import load_properties_faults
 from bucketfmt.check.report import CheckReport, Depth, Event, Finding, NotChecked, ReportBuilder
 from bucketfmt.check.sound_slices import SoundSlice, decode_sound_slice, files_of
@@ -56,8 +56,6 @@ _T = TypeVar("_T")
 _E = TypeVar("_E")
 
 _RELOADS = 3
-_SLICES_KEPT = 8  # with keys of each encoding, for a second look
-_SUSPICIOUS_SLICES_MAX = 1_000  # that get a second look
 
 
 def check_table(
@@ -90,6 +88,9 @@ def check_table(
     if progress is not None:
         check_callable("progress", progress)
     check_bool("metadata_table_only", metadata_table_only)
+    for data in examined:
+        if not isinstance(data, bytes):
+            raise TypeError(f"examined has the bytes that Table.examine returned, not {data!r}")
     builder = ReportBuilder(depth, max_findings)
     check = _Check(store, config, limits, finder, builder, progress)
     check.now = now or datetime.now(timezone.utc)
@@ -134,11 +135,14 @@ def examine_share(
     """Examine a share of the file slices. As `bucketfmt.Table.examine`.
 
     Raises:
+        TypeError: a number that is no integer.
         ValueError: an unknown depth, or there is no such share.
         BucketfmtError: the timeline cannot be listed.
     """
     _check_depth(depth)
-    if not 0 <= number < of:
+    of = check_int("of", of, 1)
+    number = check_int("number", number, 0)
+    if number >= of:
         raise ValueError(f"number is 0 to {of - 1}, not {number}")
     check = _Check(store, config, limits, finder, ReportBuilder(depth, 1), None)
     return [sound.encode() for sound in check.find_sound_slices(depth, number, of)]
@@ -366,8 +370,8 @@ class _Check:
         wanted: Sequence[FileSlice],
         sound: Sequence[SoundSlice],
         with_keys: bool,
-    ) -> _SeenKeys:
-        examine, seen = self._examiner(snapshot, checker, with_keys), _SeenKeys()
+    ) -> SeenKeys:
+        examine, seen = self._examiner(snapshot, checker, with_keys), SeenKeys()
         wanted = self._without_sound(wanted, sound, seen)
 
         def examine_slice(file_slice: FileSlice) -> Iterator[Event | KeyTally]:
@@ -393,7 +397,7 @@ class _Check:
         return seen
 
     def _without_sound(
-        self, wanted: Sequence[FileSlice], sound: Sequence[SoundSlice], seen: _SeenKeys
+        self, wanted: Sequence[FileSlice], sound: Sequence[SoundSlice], seen: SeenKeys
     ) -> list[FileSlice]:
         """Take over what is told of sound slices; return the slices to examine."""
         known = {told.files: told for told in sound}
@@ -414,7 +418,7 @@ class _Check:
         snapshot: Snapshot,
         view: IndexView,
         slices: Mapping[str, Sequence[FileSlice]],
-        seen: _SeenKeys,
+        seen: SeenKeys,
     ) -> None:
         look = SecondLook(snapshot)
         self._take(find_collapsing_keys(seen.keys, seen.collapsed), "keys")
@@ -453,37 +457,6 @@ class _Check:
     def _tell(self, stage: str, done: int, total: int) -> None:
         if self._progress is not None:
             self._progress(Progress(stage, done, total))
-
-
-class _SeenKeys:
-    """What is kept of the tallies until all are there."""
-
-    def __init__(self) -> None:
-        self.keys: Counter[str] = Counter()
-        self.collapsed: Counter[str] = Counter()
-        self.named: dict[str, FileSlice] = {}
-        self.plain: dict[str, FileSlice] = {}
-        self.suspicious: dict[str, list[KeyTally]] = {}
-        self.left_out = 0
-
-    def add(self, tally: KeyTally) -> None:
-        file_slice = tally.file_slice
-        path = file_slice.partition_path
-        self.keys[path] += tally.keys
-        if tally.collapsed:
-            self.collapsed[path] += tally.collapsed
-        if tally.prefix is not None:
-            for slices, count in (
-                (self.named, tally.named),
-                (self.plain, tally.keys - tally.named),
-            ):
-                if count and len(slices) < _SLICES_KEPT:
-                    slices[f"{path}/{file_slice.file_id}"] = file_slice
-        if tally.misplaced:
-            if sum(map(len, self.suspicious.values())) < _SUSPICIOUS_SLICES_MAX:
-                self.suspicious.setdefault(path, []).append(tally)
-            else:
-                self.left_out += 1
 
 
 def _guarded(
