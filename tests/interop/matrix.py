@@ -119,7 +119,6 @@ def plays_of(version: str, kind: str, has_metadata_table: bool = False) -> list[
         return ["metadata table", *(["secondary index"] if has_secondary else [])]
     overlaps = version != "0.15.0" and kind in ("mor-simple", "mor-rules")
     has_rules = version == "1.2.0" and kind.endswith("simple")
-    amid = ["resized amid"] if version == "1.2.0" else []  # where it was played
     return [
         "in order",
         "at random",
@@ -130,7 +129,7 @@ def plays_of(version: str, kind: str, has_metadata_table: bool = False) -> list[
             [
                 "pinned index",
                 "rehashed",
-                *amid,
+                "resized amid",
                 "migrated",
                 "extendible",
                 "several groups",
@@ -141,7 +140,11 @@ def plays_of(version: str, kind: str, has_metadata_table: bool = False) -> list[
             else []
         ),
         *(["rescaled"] if has_rules else []),
-        *(["resized", *amid, "dual writes", "virtual logs"] if kind.endswith("ring") else []),
+        *(
+            ["resized", "resized amid", "dual writes", "virtual logs"]
+            if kind.endswith("ring")
+            else []
+        ),
         *(["many rows"] if (version, kind) in _MANY_ROWS else []),
     ]
 

@@ -41,7 +41,11 @@ _RING = {
     ),
 }
 _RESIZING = {"hoodie.clustering.inline": "true", "hoodie.clustering.inline.max.commits": "1"}
+# A write that Hudi refuses to commit leaves its heartbeat, and the next resize waits until that is
+# old: 10 seconds here, and not 120.
+_HEARTBEAT_S = 5
 _AMONG_OTHERS = {
+    "hoodie.client.heartbeat.interval_in_ms": str(1000 * _HEARTBEAT_S),
     "hoodie.cleaner.policy.failed.writes": "LAZY",
     "hoodie.clean.automatic": "false",
     "hoodie.archive.automatic": "false",
@@ -85,7 +89,9 @@ class _Play:
     def __init__(self, session: HudiSession, folder: Path, kind: str, seed: int) -> None:
         self.times = count(1)
         self.table = Upserted(session, folder, "amid", kind, seed)
-        self.table.writer = bf.WriterConfig(lock="filesystem", services=None)
+        self.table.writer = bf.WriterConfig(
+            lock="filesystem", heartbeat_interval_s=_HEARTBEAT_S, services=None
+        )
         self._is_ring = kind.endswith("ring")
         self.table.options |= _AMONG_OTHERS if self._is_ring else {**_AMONG_OTHERS, **_LOCKED}
         self._num_buckets = 2

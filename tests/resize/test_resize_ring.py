@@ -305,6 +305,23 @@ def test_archived_resizes_keep_their_rings(tmp_path: Path, has_markers: bool) ->
     assert_reads_as(table.uri, model)
 
 
+@pytest.mark.rule("RING-32")
+@pytest.mark.parametrize(("version", "is_marked"), [(6, False), (8, True), (9, True)])
+def test_the_ring_of_a_completed_resize_is_marked_where_hudi_can_resize_it_again(
+    tmp_path: Path, version: int, is_marked: bool
+) -> None:
+    """Hudi 0.15 found no ring beside a marked one, once it had written that of its own resize."""
+    table, _ = filled(tmp_path / "t", version)
+    assert table.resize(max_file_size=SMALL, max_buckets=8) is not None
+    folder = tmp_path / "t/.hoodie/.bucket_index/consistent_hashing_metadata/us"
+    (resize,) = table.timeline.completed.of("clustering", "replacecommit").instants
+    made, first = sorted((m.stem for m in folder.glob("*.hashing_meta")), reverse=True)
+    assert (made, first) == (resize.requested_time, "00000000000000")
+    marked = [m.stem for m in folder.glob("*.commit")]
+    assert marked == ([resize.requested_time] if is_marked else [])
+    assert len(ring_of(table, "us")) == 8
+
+
 def test_a_ring_that_a_rollback_of_hudi_left_is_passed_over_and_deleted(tmp_path: Path) -> None:
     table, model = filled(tmp_path / "t")
     ring = ring_of(table, "us")
