@@ -5,9 +5,11 @@ from __future__ import annotations
 import multiprocessing
 import os
 import pickle
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pyarrow as pa
@@ -19,6 +21,8 @@ from bucketfmt.limits import DEFAULT_LIMITS
 from bucketfmt.storage.local_store import LocalStore
 from bucketfmt.write.commit.receipts import Receipt, decode_receipts, encode_receipt, find_winners
 from bucketfmt.write.files import data_file
+from bucketfmt.write.rows import write_task
+from bucketfmt.write.rows.bucket_writer import BucketWriter
 from tests.write.models import REGIONS, SCHEMA, Model, assert_reads_as, rows
 
 pytestmark = pytest.mark.rotated
@@ -139,13 +143,45 @@ def test_attempts_that_were_repeated_leave_one_file_a_bucket(table: bf.Table) ->
                 next(started.task.write(own, f"{number}-0-{number}"))  # dies after its first file
                 for attempt in (10, 20):
                     receipts += started.task.write(own, f"{number}-0-{number + attempt}")
-            assert len(data_files(table) - before) == 15
+            # Six winners, six that were repeated, and those of attempts that died: a small bucket
+            # is written beside the first.
+            assert 15 <= len(data_files(table) - before) <= 18
             result = started.publish(receipts)
         assert data_files(table) - before == set(result.files)
         assert len(result.files) == 6
         model.upsert(given)
     assert_reads_as(table.uri, model)
     assert not list(Path(table.uri, ".hoodie/.temp").glob("*"))
+
+
+def test_small_buckets_of_a_task_are_written_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, together = make(tmp_path, 9, "cow"), threading.Barrier(2, timeout=20)
+    given = by_region(rows(range(50), ts=1))[0]
+    write, in_work = BucketWriter.write, set()
+
+    def meet(*arguments: Any) -> bytes:
+        together.wait()
+        return write(*arguments)
+
+    def alone(*arguments: Any) -> bytes:
+        assert not in_work
+        in_work.add(threading.get_ident())
+        receipt = write(*arguments)
+        in_work.clear()
+        return receipt
+
+    for most, way in ((write_task._SMALL_ROWS, meet), (1, alone)):
+        monkeypatch.setattr(write_task, "_SMALL_ROWS", most)
+        monkeypatch.setattr(BucketWriter, "write", way)
+        with table.start_write("upsert", SCHEMA) as started:
+            receipts = list(started.task.write(given, "0-0-0"))
+            assert len(receipts) == 2
+            started.publish(receipts)
+        model = Model()
+        model.upsert(given)
+        assert_reads_as(table.uri, model)
 
 
 def test_rows_of_one_bucket_in_two_tasks_are_refused(table: bf.Table) -> None:

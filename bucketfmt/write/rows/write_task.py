@@ -15,10 +15,13 @@ import pyarrow as pa
 
 from bucketfmt.format.names.names import parse_write_token
 from bucketfmt.format.timeline.write_operation import WriteOperation
+from bucketfmt.location.routes import Route
 from bucketfmt.process import cached_property
+from bucketfmt.storage.streams import map_in_order
 from bucketfmt.table.keys import read_keys
 from bucketfmt.table.pinned import PinnedTable
 from bucketfmt.write.commit.non_blocking import Concurrency
+from bucketfmt.write.files.plan_write import GroupWrite
 from bucketfmt.write.files.write_settings import RowNumbering
 from bucketfmt.write.rows.basis import Basis
 from bucketfmt.write.rows.bucket_writer import BucketWriter, FileFormats
@@ -28,6 +31,10 @@ from bucketfmt.write.rows.incoming import DataLike, IncomingRows, open_rows
 from bucketfmt.write.rows.schema_change import GivenColumns
 
 __all__ = ["WriteTask"]
+
+_THREADS = 4
+_SMALL_ROWS = 10_000
+_SMALL_BYTES = 1 << 20  # of the files of a bucket that are read to write the next
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +64,8 @@ class WriteTask:
 
         All rows of a bucket go to one task. A task that failed is run again with another token.
         Rows are spilled to disk where they are more than memory should hold; a bucket's rows are
-        in memory while it is written.
+        in memory while it is written. Small buckets are written several at a time, since most of
+        their time is spent waiting for the store.
 
         Args:
             data: Anything with an Arrow C stream; for a delete, keys with their partitions as
@@ -79,12 +87,21 @@ class WriteTask:
             self._gather(data, grouped)
             writer, written, routes = self._writer, 0, grouped.routes
             writer.locator.put_metadata(route.partition_path for route in routes)
+            planned: list[tuple[GroupWrite, list[Route], RowNumbering]] = []
+            are_small = True
             for group, own in writer.targets(grouped.counts):
                 plan = writer.plan(group, own, write_token)
                 if plan is not None:
-                    numbering = RowNumbering(task_partition_id, written)
-                    yield writer.write(plan, own, numbering, grouped.rows)
-                    written += grouped.num_rows(own)
+                    num_rows = grouped.num_rows(own)
+                    planned.append((plan, own, RowNumbering(task_partition_id, written)))
+                    written += num_rows
+                    stored = 0 if plan.file_slice is None else plan.file_slice.size
+                    are_small &= num_rows <= _SMALL_ROWS and stored <= _SMALL_BYTES
+
+            def write(each: tuple[GroupWrite, list[Route], RowNumbering]) -> bytes:
+                return writer.write(*each, grouped.rows)
+
+            yield from map_in_order(write, planned, _THREADS if are_small else 1)
 
     @property
     def action(self) -> str:
