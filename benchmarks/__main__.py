@@ -30,6 +30,7 @@ from .report import encode_run, format_figures, format_results, write_report
 from .report_page import measure_report_page
 from .rescale import measure_rescale
 from .resize import measure_resize
+from .spark_buckets import measure_spark_buckets
 from .spark_reading import measure_spark_reading
 from .spark_writing import measure_spark_writing
 from .startup import measure_startup
@@ -66,6 +67,7 @@ _BENCHMARKS = {
     "resize": _Benchmark(measure_resize),
     "write_memory": _Benchmark(measure_write_memory, ("cow", "cow_5x")),
     "spark_reading": _Benchmark(measure_spark_reading),
+    "spark_buckets": _Benchmark(measure_spark_buckets),
     "spark_writing": _Benchmark(measure_spark_writing),
     "memory": _Benchmark(
         measure_memory, ("cow", "mor", "log_only", "cow_5x", "mor_5x", "log_only_5x")

@@ -11,6 +11,7 @@ import os
 import shutil
 import statistics
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 from tests.interop.hudi import ROOT, find_python
@@ -25,7 +26,14 @@ _NOTE = (
     "and the Python workers. Files of bucketfmt and of Hudi have Hudi's five columns and key "
     "filters, which Spark's do not."
 )
-
+_BUCKET_BY = (
+    "write.bucketBy moves no rows: each of its four tasks writes a file to each bucket. A file "
+    "to a bucket, as bucketfmt writes, takes repartition(8, key) before. Both have sortBy(key)."
+)
+_NOT_MOVED = (
+    "write.bucketBy alone moves no rows to their buckets, and leaves a file of each task in each "
+    "bucket."
+)
 _CAUSE = (
     "Rows go from the JVM to Python as Arrow, and are written with Hudi's five columns and a bloom "
     "filter of the keys, which Spark's files do not have; a Python task costs 0.3 s before its "
@@ -34,6 +42,10 @@ _CAUSE = (
 _FIXED = (
     "Spark's share is a fixed one: a Python task costs 0.3 s before its first row, and there are "
     "eight; the core takes 1.3 s to upsert 200,000 rows into a million outside Spark."
+)
+_FIXED_PARTS = (
+    "Both have Spark's share: the exchange, and the tasks of eight buckets, which take as long "
+    "where they write little."
 )
 
 
@@ -53,21 +65,42 @@ def measure_spark_writing(data: Path) -> list[Result]:
     )
     shutil.rmtree(folder)
     found = json.loads(done.stdout.splitlines()[-1])
-    writes, upserts = (_timings(found[title]) for title in ("write", "upsert"))
+    writes, upserts, few = (_timings(timings) for timings in found.values())
     return [
         Result(
             f"Spark: {_ROWS:,} new rows",
             writes,
-            [_figure("Spark: CPU of a write, by write.parquet's", writes, _CAUSE, at_most=1.15)],
+            [
+                _figure(f"Spark: CPU of a write, by {name}", (peer, writes[-1]), cause, at_most)
+                for peer, name, cause, at_most in (
+                    (writes[0], "write.parquet's", _CAUSE, 1.15),
+                    (writes[1], "write.bucketBy's", _NOT_MOVED, 1.1),
+                    (writes[2], "write.bucketBy's of a file to a bucket", _CAUSE, 1.1),
+                )
+            ],
             _ROWS / 1e6,
             "M rows",
-            [_NOTE],
+            [_NOTE, _BUCKET_BY],
         ),
         Result(
             f"Spark: {_ROWS // 5:,} rows upserted, all of keys among {_ROWS:,}",
             upserts,
             [_figure("Spark: CPU of Hudi's upsert, by ours", upserts[::-1], _FIXED, at_least=5)],
             _ROWS / 5e6,
+            "M rows",
+        ),
+        Result(
+            f"Spark: {_ROWS // 100:,} rows upserted, of keys all over {_ROWS:,}",
+            few,
+            [
+                _figure(
+                    "Spark: CPU of an upsert of 1 % on merge-on-read, by copy-on-write's",
+                    few,
+                    _FIXED_PARTS,
+                    at_most=0.5,
+                )
+            ],
+            _ROWS / 1e8,
             "M rows",
         ),
     ]
@@ -82,12 +115,12 @@ def _timings(found: dict[str, list[list[float]]]) -> list[Timing]:
 
 def _figure(
     name: str,
-    timings: list[Timing],
+    pair: Sequence[Timing],
     cause: str,
     at_most: float | None = None,
     at_least: float | None = None,
 ) -> Figure:
     """Return the CPU of the second by the first's: the median over the rounds."""
-    first, second = timings
+    first, second = pair
     ratios = [b / a for a, b in zip(first.cpus, second.cpus, strict=True)]
     return Figure(name, statistics.median(ratios), "x", at_most, at_least, cause)

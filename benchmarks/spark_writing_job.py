@@ -13,8 +13,9 @@ import shutil
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
@@ -23,6 +24,7 @@ import bucketfmt as bf
 import bucketfmt_spark as bs
 from bucketfmt_spark.engine.spark_types import arrow_of
 
+TableType = Literal["COPY_ON_WRITE", "MERGE_ON_READ"]
 BUCKETS = 8
 CODEC = "snappy"
 HUDI = {
@@ -87,10 +89,10 @@ def cpu_seconds() -> float:
     return total
 
 
-def make_rows(spark: SparkSession, first: int, last: int, ts: int) -> DataFrame:
+def make_rows(spark: SparkSession, first: int, last: int, ts: int, step: int = 1) -> DataFrame:
     number = sf.col("number")
     return (
-        spark.range(first, last, 1, 4)
+        spark.range(first, last, step, 4)
         .withColumnRenamed("id", "number")
         .select(
             sf.concat(sf.lit("trip-"), sf.lpad(number.cast("string"), 12, "0")).alias("id"),
@@ -109,9 +111,10 @@ def measured(run: Callable[[], Any]) -> list[float]:
     return [time.perf_counter() - wall, cpu_seconds() - cpu]
 
 
-def make_table(path: Path, rows: DataFrame) -> bf.Table:
+def make_table(path: Path, rows: DataFrame, table_type: TableType = "COPY_ON_WRITE") -> bf.Table:
     return bf.create(
         path,
+        table_type=table_type,
         schema=arrow_of(rows.schema),
         record_key=["id"],
         ordering=["ts"],
@@ -125,16 +128,23 @@ def main(folder: Path, num_rows: int, repetitions: int) -> None:
     for name, frame in {
         "rows": make_rows(spark, 0, num_rows, 1),
         "changes": make_rows(spark, num_rows // 2, num_rows // 2 + num_rows // 5, 2),
+        "few": make_rows(spark, 0, num_rows, 3, step=100),
     }.items():
         frame.write.mode("overwrite").parquet(str(folder / name))
     rows = spark.read.parquet(str(folder / "rows"))
     changes = spark.read.parquet(str(folder / "changes"))
+    few = spark.read.parquet(str(folder / "few"))
 
     def native() -> None:
         bucket = bs.bucket_id("id", index=bf.SimpleBucketIndex(BUCKETS))
         placed = rows.withColumn("bucket", bucket).repartition(BUCKETS, "bucket")
         writer = placed.write.partitionBy("bucket").option("compression", CODEC)
         writer.mode("overwrite").parquet(str(folder / "native"))
+
+    def bucket_by(frame: DataFrame) -> None:
+        writer = frame.write.option("compression", CODEC).option("path", str(folder / "bucketed"))
+        writer = writer.bucketBy(BUCKETS, "id").sortBy("id")
+        writer.mode("overwrite").saveAsTable("bucketed")
 
     def ours() -> None:
         shutil.rmtree(folder / "ours", ignore_errors=True)
@@ -143,6 +153,9 @@ def main(folder: Path, num_rows: int, repetitions: int) -> None:
 
     def our_upsert() -> None:
         bs.write(changes, str(folder / "ours"), "upsert", codec=CODEC)
+
+    def upsert_few(table: bf.Table) -> None:
+        bs.write(few, table, "upsert", codec=CODEC)
 
     def hudis(frame: DataFrame, operation: str) -> None:
         options = {
@@ -153,14 +166,29 @@ def main(folder: Path, num_rows: int, repetitions: int) -> None:
         mode = "append" if operation == "upsert" else "overwrite"
         frame.write.format("hudi").options(**options).mode(mode).save(str(folder / "hudis"))
 
-    writes = {"Spark: write.parquet, by bucket": native, "bucketfmt_spark: bulk_insert": ours}
+    writes = {
+        "Spark: write.parquet, by bucket": native,
+        "Spark: write.bucketBy": lambda: bucket_by(rows),
+        "Spark: write.bucketBy, a file to a bucket": lambda: bucket_by(
+            rows.repartition(BUCKETS, "id")
+        ),
+        "bucketfmt_spark: bulk_insert": ours,
+    }
     upserts = {
         "Hudi 1.2.0: upsert": lambda: hudis(changes, "upsert"),
         "bucketfmt_spark: upsert": our_upsert,
     }
+    upserts_of_few = {}
+    for kind in get_args(TableType):
+        table = make_table(folder / kind, rows, kind)
+        bs.write(rows, table, "bulk_insert", codec=CODEC)
+        # Services run after some of the commits, and would be counted in some rounds.
+        table = bf.open(table.uri, writer=bf.WriterConfig(services=None))
+        upserts_of_few[kind.lower().replace("_", "-")] = partial(upsert_few, table)
     hudis(rows, "bulk_insert")
     found: dict[str, dict[str, list[list[float]]]] = {}
-    for title, peers in {"write": writes, "upsert": upserts}.items():
+    races = {"write": writes, "upsert": upserts, "upsert of few": upserts_of_few}
+    for title, peers in races.items():
         for run in peers.values():
             run()  # once untimed
         timings: dict[str, list[list[float]]] = {peer: [] for peer in peers}

@@ -1,0 +1,96 @@
+"""Sessions of Spark, and peers that are timed in one of them."""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from .measure import Timing
+
+__all__ = ["cpu_by", "drain", "open_session", "race_in_session", "timed"]
+
+_SETTINGS = {
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.memory": "3g",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.shuffle.partitions": "8",
+    "spark.sql.autoBroadcastJoinThreshold": "-1",  # these sides are to stand for large ones
+    "spark.sql.session.timeZone": "UTC",
+}
+
+
+@contextmanager
+def open_session(warehouse: Path) -> Iterator[Any]:
+    """Return a session on two cores that keeps its own tables in `warehouse`."""
+    from pyspark.sql import SparkSession
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    builder = SparkSession.builder.master("local[2]")
+    for key, value in {**_SETTINGS, "spark.sql.warehouse.dir": str(warehouse)}.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    try:
+        yield session
+    finally:
+        session.stop()
+
+
+def drain(frame: Any) -> None:
+    """Compute all rows of a DataFrame."""
+    frame.write.format("noop").mode("overwrite").save()
+
+
+def cpu_by(timing: Timing, to: Timing) -> float:
+    """Return the CPU of one peer by another's, both the median of their rounds."""
+    return timing.cpu / to.cpu
+
+
+def race_in_session(peers: Mapping[str, Callable[[], Any]], repetitions: int) -> list[Timing]:
+    """Return how long each peer takes, in rounds in which each has its turn.
+
+    A round before is not timed: in it every peer must return the same.
+    """
+    found = {name: run() for name, run in peers.items()}
+    if len(set(found.values())) != 1:
+        raise SystemExit(f"the peers disagree: {found}")
+    timings = {name: Timing(name, [], []) for name in peers}
+    order = list(peers)
+    for turn in range(repetitions):
+        start = turn % len(order)
+        for name in (*order[start:], *order[:start]):
+            timed(timings[name], peers[name])
+    return list(timings.values())
+
+
+def timed(timing: Timing, run: Callable[[], Any]) -> Any:
+    """Return what `run` returns, and add the seconds that it took to a timing."""
+    gc.collect()
+    wall, cpu = time.perf_counter(), _cpu_seconds()
+    found = run()
+    timing.walls.append(time.perf_counter() - wall)
+    timing.cpus.append(_cpu_seconds() - cpu)
+    return found
+
+
+def _cpu_seconds() -> float:
+    """User and system time of this process and of all it started, ended ones too."""
+    import psutil
+
+    own = psutil.Process()
+    total = 0.0
+    for process in (own, *own.children(recursive=True)):
+        try:
+            times = process.cpu_times()
+        except psutil.NoSuchProcess:
+            continue
+        total += times.user + times.system + times.children_user + times.children_system
+    return total
