@@ -134,7 +134,9 @@ class CommonBuckets:
             return
         for name, column in zip(self.columns.fields, values, strict=True):
             is_text = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
-            if is_text and any(pc.any(pc.match_substring(column, m)).as_py() for m in ",:"):
+            if not is_text or not _bytes_have(column, b",:"):
+                continue
+            if any(pc.any(pc.match_substring(column, mark)).as_py() for mark in ",:"):
                 raise KeyEncodingError(
                     f"column {name} has values with `,` or `:`, which record keys do not keep "
                     "apart, so that they do not tell the bucket; read() the tables and use "
@@ -162,6 +164,24 @@ class CommonBuckets:
             return texts
         keys = columns.record_keys(texts)
         return hash_value_columns(keys, columns.fields, columns.dialect)
+
+
+def _bytes_have(texts: pa.Array | pa.ChunkedArray, marks: bytes) -> bool:
+    """Return whether the bytes of texts, those of nulls too, have one of the marks.
+
+    Most have none, which shows in a tenth of the time that a search in each text takes.
+    """
+    for chunk in texts.chunks if isinstance(texts, pa.ChunkedArray) else [texts]:
+        _, offsets, data = chunk.buffers()
+        if data is None or not len(chunk):
+            continue
+        kind = np.int64 if pa.types.is_large_string(chunk.type) else np.int32
+        ends = np.frombuffer(offsets, kind)
+        first, last = ends[chunk.offset], ends[chunk.offset + len(chunk)]
+        found = np.frombuffer(data, np.uint8)[first:last]
+        if any((found == mark).any() for mark in marks):
+            return True
+    return False
 
 
 def find_common_buckets(

@@ -7,8 +7,10 @@ unions and filters of such DataFrames are correct.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from heapq import heapreplace
 
 import numpy as np
 import pyarrow as pa
@@ -31,6 +33,7 @@ __all__ = [
 
 _TASK_BYTES = 128 << 20  # as spark.sql.files.maxPartitionBytes
 _OPEN_BYTES = 4 << 20  # as spark.sql.files.openCostInBytes
+_MORE_GROUPS = 9 / 8  # where small pieces do not fit as many groups as their sum needs
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,20 +80,34 @@ def number_tasks(numbers: Iterable[int]) -> list[list[bytes]]:
 def pack_by_size(sizes: Sequence[int], parallelism: int) -> list[list[int]]:
     """Return the numbers of pieces in groups: large pieces alone, small pieces together.
 
-    The sizes are those of Spark's file tasks (`FilePartition.maxSplitBytes`), but a piece is not
-    divided.
+    A group has the size of Spark's file tasks (`FilePartition.maxSplitBytes`): at most 128 MB, or
+    about each core's share of all bytes where that is less. Spark fills one group after the other,
+    which leaves a rest for one task more than there are cores; here groups are filled evenly.
+    A piece is not divided.
     """
     most = _task_bytes(sizes, parallelism)
-    groups: list[list[int]] = []
-    filled = most
-    for number in sorted(range(len(sizes)), key=lambda n: -sizes[n]):
-        cost = sizes[number] + _OPEN_BYTES
-        if filled + cost > most:
-            groups.append([])
-            filled = 0
-        groups[-1].append(number)
-        filled += cost
-    return groups
+    costs = [size + _OPEN_BYTES for size in sizes]
+    order = sorted(range(len(sizes)), key=lambda n: -sizes[n])
+    small = [n for n in order if costs[n] < most]
+    number = math.ceil(sum(costs[n] for n in small) / most)
+    groups, filled = _spread(small, costs, number)
+    while filled > _TASK_BYTES:
+        number = min(len(small), math.ceil(number * _MORE_GROUPS))
+        groups, filled = _spread(small, costs, number)
+    return [[n] for n in order if costs[n] >= most] + groups
+
+
+def _spread(
+    pieces: Sequence[int], costs: Sequence[int], number: int
+) -> tuple[list[list[int]], int]:
+    """Give each piece, the largest first, to the group that has least; return that of most too."""
+    groups: list[list[int]] = [[] for _ in range(number)]
+    filled = [(0, group) for group in range(number)]
+    for piece in pieces:
+        cost, group = filled[0]
+        groups[group].append(piece)
+        heapreplace(filled, (cost + costs[piece], group))
+    return groups, max(filled, default=(0, 0))[0]
 
 
 def plan_read_tasks(pieces: Sequence[bf.ReadTask], parallelism: int) -> list[list[bytes]]:
@@ -103,7 +120,7 @@ def plan_read_tasks(pieces: Sequence[bf.ReadTask], parallelism: int) -> list[lis
 
 def _task_bytes(sizes: Sequence[int], parallelism: int) -> int:
     total = sum(sizes) + _OPEN_BYTES * len(sizes)
-    return min(_TASK_BYTES, max(_OPEN_BYTES, total // max(parallelism, 1)))
+    return max(1, min(_TASK_BYTES, max(_OPEN_BYTES, -(-total // max(parallelism, 1)))))
 
 
 def task_frame(

@@ -177,6 +177,13 @@ def test_values_that_do_not_tell_are_refused() -> None:
     for odd in ("a,b", "a:b"):
         with pytest.raises(KeyEncodingError, match="column id has values with"):
             common.assign_rows([pa.array(["plain", odd])])
+        for kind in (TEXT, pa.large_string()):
+            pieces = pa.array(["plain", odd, "plain"], kind)
+            common.check_values([pieces.slice(0, 1)])
+            common.check_values([pa.chunked_array([pieces.slice(2), pieces.slice(3)])])
+            with pytest.raises(KeyEncodingError, match="column id has values with"):
+                common.check_values([pa.chunked_array([pieces.slice(0, 1), pieces.slice(1)])])
+    common.check_values([pa.array([], TEXT)])
     either = find_common_buckets([hashed("id", named=None)], [fixed(8)])
     with pytest.raises(UnsupportedError, match="as 7 or as id:7"):
         either.check_rows_tell()

@@ -72,6 +72,9 @@ def test_small_pieces_are_read_together_and_large_ones_alone() -> None:
     spread = pack_by_size([10 * mib] * 64, 1)
     assert sorted(n for group in spread for n in group) == list(range(64))
     assert max(len(group) * 14 * mib for group in spread) <= 128 * mib
+    assert pack_by_size([70 * mib] * 3, 1) == [[0], [1], [2]]
+    unequal = [len(group) for group in pack_by_size([4 * mib + n for n in range(16)], 2)]
+    assert unequal == [8, 8], "no third task for what two leave"
 
 
 def test_payloads_come_back_task_by_task() -> None:
