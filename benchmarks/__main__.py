@@ -32,6 +32,7 @@ from .rescale import measure_rescale
 from .resize import measure_resize
 from .spark_buckets import measure_spark_buckets
 from .spark_reading import measure_spark_reading
+from .spark_scale import measure_spark_scale
 from .spark_writing import measure_spark_writing
 from .startup import measure_startup
 from .writing import measure_write_memory, measure_writing
@@ -69,6 +70,7 @@ _BENCHMARKS = {
     "spark_reading": _Benchmark(measure_spark_reading),
     "spark_buckets": _Benchmark(measure_spark_buckets),
     "spark_writing": _Benchmark(measure_spark_writing),
+    "spark_scale": _Benchmark(measure_spark_scale),
     "memory": _Benchmark(
         measure_memory, ("cow", "mor", "log_only", "cow_5x", "mor_5x", "log_only_5x")
     ),
