@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
 
@@ -56,8 +57,8 @@ def create(
         spark: The session, for its Hadoop settings and for schemas as text.
         uri: As in `bucketfmt.create`.
         schema: The columns: of a DataFrame, in Arrow's types, or as text, `id STRING, fare DOUBLE`.
-        record_key: As in `bucketfmt.create`. Names of columns are resolved as the session resolves
-            them; those of an index are not.
+        record_key: As in `bucketfmt.create`. Names of columns, those of an index among them, are
+            resolved as the session resolves them.
         index: As in `bucketfmt.create`.
         partition_by: As in `bucketfmt.create`.
         ordering: As in `bucketfmt.create`.
@@ -83,7 +84,7 @@ def create(
         record_key=_named(resolver, record_key),
         partition_by=_named(resolver, partition_by),
         ordering=_named(resolver, ordering),
-        index=index,
+        index=_with_named_fields(resolver, index),
         table_type=table_type,
         table_version=table_version,
         name=name,
@@ -98,6 +99,13 @@ def _named(resolver: Resolver, given: Sequence[str]) -> Sequence[str]:
     if isinstance(given, str) or not all(isinstance(name, str) for name in given):
         return given
     return [resolver.name(name) for name in given]
+
+
+def _with_named_fields(resolver: Resolver, index: bf.Index) -> bf.Index:
+    fields = getattr(index, "hash_fields", None)  # an index without buckets has none
+    if fields is None:
+        return index
+    return replace(index, hash_fields=tuple(_named(resolver, fields)))  # type: ignore[type-var]
 
 
 def clean(

@@ -117,8 +117,9 @@ def test_a_data_source_and_a_new_table_take_names_in_any_case(
         record_key=["ID"],
         partition_by=["day"],
         ordering=["TS"],
-        index=bf.SimpleBucketIndex(2),
+        index=bf.SimpleBucketIndex(2, hash_fields=["iD"]),
     )
+    assert made.index == bf.SimpleBucketIndex(2, hash_fields=["Id"])
     assert made.config.record_key_fields == ("Id",)
     assert made.config.partition_fields == ("Day",)
     assert made.config.ordering_fields == ("Ts",)
