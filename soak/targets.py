@@ -215,7 +215,7 @@ def _base_file(data: bytes) -> object:
 def _footer(data: bytes) -> object:
     footer = parquet_footer.decode_footer(data)
     texts = pa.schema([(name, pa.string()) for name, _ in footer.leaves if name is not None])
-    return footer.ranges(texts), footer.sizes(), footer.codec
+    return footer.ranges(texts), footer.sizes(), parquet_footer.decode_codec(data, 0)
 
 
 def _hfile(data: bytes) -> object:

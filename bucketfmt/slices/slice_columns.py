@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -59,11 +60,21 @@ class RowSpec:
         return replace(self, output=pa.schema([]))
 
 
+class _CheckedFile(NamedTuple):
+    """Columns of a base file, those that its commit states, and which differ in being nullable."""
+
+    stored: pa.Schema
+    stated: pa.Schema
+    nullability_changes: list[str]
+
+
 class SliceColumns:
     """What becomes of the columns of files, and which rows are wanted."""
 
     def __init__(self, basis: ReadBasis, spec: RowSpec) -> None:
         self._basis, self._spec = basis, spec
+        self._working: dict[tuple[bool, bool], pa.Schema] = {}
+        self._checked: _CheckedFile | None = None  # the last file: mostly all have the same columns
 
     @cached_property
     def rules(self) -> MergeRules:
@@ -76,10 +87,14 @@ class SliceColumns:
         Raises:
             CorruptError: they differ; the file or the commit is damaged.
         """
-        stated = self._basis.stated_columns(instant)
-        if stated is not None:
-            check_file_columns(reader.schema, stated)
-            reader.check_nullable(find_nullability_changes(reader.schema, stated))
+        stated, stored, checked = self._basis.stated_columns(instant), reader.schema, self._checked
+        if stated is None:
+            return
+        if checked is None or checked.stored is not stored or checked.stated is not stated:
+            check_file_columns(stored, stated)
+            checked = _CheckedFile(stored, stated, find_nullability_changes(stored, stated))
+            self._checked = checked
+        reader.check_nullable(checked.nullability_changes)
 
     def check_columns(self, stored: pa.Schema, blocks: Sequence[LogBlock]) -> None:
         """Compare the columns of log blocks with those their commits state.
@@ -92,6 +107,12 @@ class SliceColumns:
 
     def working_schema(self, *, merging: bool, marks_operations: bool = False) -> pa.Schema:
         """The columns to read: those wanted, and those it takes to merge and to filter."""
+        asked = merging, marks_operations
+        if asked not in self._working:
+            self._working[asked] = self._find_working_schema(*asked)
+        return self._working[asked]
+
+    def _find_working_schema(self, merging: bool, marks_operations: bool) -> pa.Schema:
         spec, table = self._spec, self._spec.table.with_meta
         if marks_operations and OPERATION not in table.names:
             table = table.append(pa.field(OPERATION, pa.string()))

@@ -98,6 +98,19 @@ def test_every_type_keeps_its_type(kind: pa.DataType, codec: Any) -> None:
     assert_same(found, rows)
 
 
+@pytest.mark.parametrize("constants", [{}, {"c": "x"}, {"a": None, "c": "x"}])
+def test_metadata_of_rows_is_left_out(constants: dict[str, str | None]) -> None:
+    whole = pa.schema([("a", pa.string()), ("n", pa.int64()), ("c", pa.string())])
+    schema = avro_schema_json(whole, "r", "")
+    plain = pa.table({"a": ["1"], "n": [2], "c": ["x"]}, whole).drop_columns(list(constants))
+    marked = pa.schema(
+        [field.with_metadata({"PARQUET:field_id": "7"}) for field in plain.schema], {"k": "v"}
+    )
+    data = encode_base_file(plain.cast(marked), schema, constants=constants)
+    assert data == encode_base_file(plain, schema, constants=constants)
+    assert read_back(data).to_pylist() == [{"a": "1", "n": 2, "c": "x"} | constants]
+
+
 def test_columns_go_by_name_and_are_cast_where_nothing_is_lost() -> None:
     schema = pa.schema([("s", pa.string()), ("n", pa.int64()), ("t", pa.timestamp("us", "UTC"))])
     rows = pa.table(

@@ -213,6 +213,15 @@ def test_base_streams_in_pieces() -> None:
     assert sorted(log.record_keys.to_pylist()) == ["a", "d"]
 
 
+def test_all_rows_of_a_base_are_replaced() -> None:
+    log = merge_log([RowRun(rows(("b", 5, 2), ("a", 5, 1)))], EVENT_TIME, SCHEMA)
+    base = rows(("a", 1, 10), ("b", 1, 11)).replace_schema_metadata({"of": "the base"})
+    out = log.apply(base)
+    assert out.schema.equals(base.schema, check_metadata=True)
+    assert out.to_pylist() == rows(("a", 5, 1), ("b", 5, 2)).to_pylist()
+    assert (log.num_updates, log.remaining().num_rows) == (2, 0)
+
+
 def test_missing_ordering_column_is_the_default() -> None:
     """0.x records the precombine field `ts` even where the table has no such column."""
     schema = pa.schema([("_hoodie_record_key", pa.string()), ("row", pa.int64())])

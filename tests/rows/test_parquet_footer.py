@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bucketfmt.errors import BucketfmtError, CorruptError, TruncatedError
-from bucketfmt.rows.parquet.parquet_footer import decode_footer
+from bucketfmt.rows.parquet.parquet_footer import decode_codec, decode_footer
 from bucketfmt.rows.row_ranges import ColumnRange
 from tests.rotation import examples
 
@@ -121,6 +121,23 @@ def test_many_row_groups() -> None:
     assert [(g.columns["n"].low, g.num_rows) for g in groups][-2:] == [(96, 3), (99, 1)]
 
 
+@pytest.mark.parametrize(("name", "number"), [("NONE", 0), ("SNAPPY", 1), ("GZIP", 2), ("ZSTD", 6)])
+def test_the_codec_of_each_row_group(name: str, number: int) -> None:
+    footer = footer_bytes(ROWS, compression=name, row_group_size=1)
+    assert [decode_codec(footer, group) for group in range(3)] == [number] * 3
+    with pytest.raises(CorruptError, match="row group 3 of 3"):
+        decode_codec(footer, 3)
+
+
+def test_the_codec_takes_nothing_behind_the_first_column() -> None:
+    wide = pa.table({f"c{number}": [number] for number in range(100)})
+    footer = footer_bytes(wide, compression={f"c{n}": "GZIP" if n else "ZSTD" for n in range(100)})
+    columns_at = footer.index(b"c0", footer.index(b"c99"))  # behind the schema, which has all names
+    assert decode_codec(footer[: columns_at + 200], 0) == 6
+    with pytest.raises(TruncatedError):
+        decode_codec(footer[:columns_at], 0)
+
+
 @pytest.mark.parametrize(
     "data",
     [
@@ -136,8 +153,9 @@ def test_many_row_groups() -> None:
     ],
 )
 def test_damage(data: bytes) -> None:
-    with pytest.raises(CorruptError):
-        decode_footer(data)
+    for decode in (decode_footer, lambda each: decode_codec(each, 0)):
+        with pytest.raises(CorruptError):
+            decode(data)
 
 
 FOOTER = footer_bytes(ROWS)
@@ -149,5 +167,7 @@ def test_any_bytes_decode_or_fail_as_our_own(position: int, patch: bytes) -> Non
     damaged = FOOTER[:position] + patch + FOOTER[position + len(patch) :]
     with contextlib.suppress(BucketfmtError):
         decode_footer(damaged).ranges(ROWS.schema)
+    with contextlib.suppress(BucketfmtError):
+        decode_codec(damaged, 0)
     with pytest.raises(TruncatedError):
         decode_footer(FOOTER[:position])

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pyarrow as pa
 import pytest
 
@@ -10,7 +13,9 @@ from bucketfmt.slices.cross_checks import (
     check_file_columns,
     find_nullability_changes,
 )
+from bucketfmt.slices.slice_columns import RowSpec, SliceColumns
 from bucketfmt.snapshot.data_files.replaced_groups import check_replaced
+from bucketfmt.snapshot.schema import TableSchema
 
 OLD = "00000000-8c76-4f72-b6d4-57f8885a1db9-0"
 NEW = "00000000-32ae-4f55-95e9-d8c3c0ac7190-0"
@@ -91,3 +96,33 @@ def test_nullability_changes() -> None:
     stored = pa.schema([pa.field("id", pa.string(), nullable=False), ("n", pa.int64())])
     assert find_nullability_changes(stored, STATED) == ["id"]
     assert find_nullability_changes(pa.schema([("_hoodie_record_key", pa.string())]), STATED) == []
+
+
+class _File:
+    """A base file, of which only the columns are asked."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self.schema = schema
+        self.asked: list[list[str]] = []
+
+    def check_nullable(self, columns: list[str]) -> None:
+        self.asked.append(columns)
+
+
+def test_files_with_other_columns_are_checked_after_a_file_that_is_sound() -> None:
+    sound, wide = pa.schema([("n", pa.int64())]), pa.schema([("n", pa.int64()), ("m", pa.int64())])
+    strict = pa.schema([pa.field("n", pa.int64(), nullable=False)])
+    stated = {"1": sound, "2": wide, "3": strict}
+    basis: Any = SimpleNamespace(stated_columns=stated.get)
+    columns = SliceColumns(basis, RowSpec(TableSchema(sound), sound))
+    files: Any = [_File(sound) for _ in range(3)]
+    for file, instant in zip(files, ("1", "1", "3"), strict=True):
+        columns.check_file(file, instant)
+    assert [file.asked for file in files] == [[[]], [[]], [["n"]]]
+    damaged: Any = _File(wide)
+    with pytest.raises(CorruptError, match="column 'm' is not in the schema of the commit"):
+        columns.check_file(damaged, "1")
+    columns.check_file(damaged, "2")
+    with pytest.raises(CorruptError, match="column 'm' is not in the schema of the commit"):
+        columns.check_file(damaged, "1")
+    assert damaged.asked == [[]]

@@ -31,6 +31,7 @@ __all__ = [
 ]
 
 
+_FEW_ROWS = 32  # Python numbers so few sooner than numpy
 _NUMBERED_ROWS = 1 << 24  # of less than 50 bytes: an array of text holds two gigabytes
 
 
@@ -118,6 +119,8 @@ def file_constants(
 def _numbered(prefix: str, first: int, count: int) -> pa.ChunkedArray:
     """Return `prefix` followed by the numbers `first`, `first + 1`, ..., as texts."""
     end = first + count
+    if 0 < count <= _FEW_ROWS:
+        return pa.chunked_array([[f"{prefix}{n}" for n in range(first, end)]], pa.string())
     starts = range(first, end, _NUMBERED_ROWS)
     chunks = [_numbered_array(prefix, n, min(n + _NUMBERED_ROWS, end)) for n in starts]
     return pa.chunked_array(chunks, pa.string())

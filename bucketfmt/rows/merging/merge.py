@@ -58,7 +58,9 @@ class Replacements:
 
     def apply(self, base: pa.Table, columns: Collection[str] | None = None) -> pa.Table:
         """Return the resulting rows; `columns`: the columns that change, if known."""
-        if len(self.places):
+        if len(self.places) == base.num_rows:
+            base = self.rows.replace_schema_metadata(base.schema.metadata)
+        elif len(self.places):
             found = base.columns
             for index, name in enumerate(base.column_names):
                 if columns is None or name in columns:

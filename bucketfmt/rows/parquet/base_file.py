@@ -35,7 +35,7 @@ from bucketfmt.rows.parquet.parquet_chunks import (
     decode_layout,
     stored_columns,
 )
-from bucketfmt.rows.parquet.parquet_footer import ParquetFooter, decode_footer
+from bucketfmt.rows.parquet.parquet_footer import ParquetFooter, decode_codec, decode_footer
 from bucketfmt.rows.parquet.parquet_opening import (
     check_sizes,
     open_parquet,
@@ -165,8 +165,11 @@ class BaseFileReader:
         A codec that bucketfmt does not write counts as gzip, Hudi's default, which all readers
         know.
         """
-        number = self._footer.codec
-        return None if number is None else CODECS.get(number, "gzip")
+        groups = range(self.num_row_groups if self.metadata.num_columns else 0)
+        for group in groups:  # pyarrow states no codec where there are no rows
+            if self.metadata.row_group(group).num_rows:
+                return CODECS.get(decode_codec(self._footer_bytes.thrift, group), "gzip")
+        return None
 
     @property
     def bounds_nan(self) -> bool:

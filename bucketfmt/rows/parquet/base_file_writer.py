@@ -112,6 +112,7 @@ class BaseFileWriter:
         for index in self._constants:  # one dictionary entry, and a number per row
             self._file_schema = self._file_schema.set(index, _encoded(whole.field(index)))
         self.num_rows = 0
+        self._never_null = [i for i, field in enumerate(self.schema) if not field.nullable]
         self._hiding = [i for i, field in enumerate(self.schema) if may_hide_nulls(field.type)]
         self._avro_schema = avro_schema
         self._key_footer = key_footer
@@ -134,12 +135,14 @@ class BaseFileWriter:
             ValueError: a record key is null or empty, and the file is to have a key footer.
         """
         table = self._take(rows, are_keys_new)
-        step = self._row_group_bytes * table.num_rows // max(table.nbytes, 1)
+        size = table.nbytes
+        step = self._row_group_bytes * table.num_rows // max(size, 1)
         step = min(max(step, 1), _ROW_GROUP_ROWS)
+        is_whole = table.num_rows <= step
         for start in range(0, table.num_rows, step):
-            piece = table.slice(start, step)
+            piece = table if is_whole else table.slice(start, step)
             self._pending.append(piece)
-            self._pending_bytes += piece.nbytes
+            self._pending_bytes += size if is_whole else piece.nbytes
             self._pending_rows += piece.num_rows
             is_full = self._pending_bytes >= self._row_group_bytes
             if is_full or self._pending_rows >= _ROW_GROUP_ROWS:
@@ -251,21 +254,24 @@ class BaseFileWriter:
         )
 
     def _with_constants(self, rows: pa.Table) -> pa.Table:
-        columns: list[pa.Array | pa.ChunkedArray] = list(rows.columns)
         for index, value in sorted(self._constants.items()):
             absent = np.full(rows.num_rows, value.null_count > 0)
             zeros = pa.array(np.zeros(rows.num_rows, np.int32), mask=absent)
-            columns.insert(index, pa.DictionaryArray.from_arrays(zeros, value.drop_null()))
-        return pa.Table.from_arrays(columns, schema=self._file_schema)
+            column = pa.DictionaryArray.from_arrays(zeros, value.drop_null())
+            rows = rows.add_column(index, self._file_schema.field(index), column)
+        if rows.schema.equals(self._file_schema, check_metadata=True):
+            return rows
+        return pa.Table.from_arrays(rows.columns, schema=self._file_schema)
 
     def _conform(self, rows: pa.Table) -> pa.Table:
         odd = sorted(set(rows.schema.names) ^ set(self.schema.names))
         if odd or rows.num_columns != len(self.schema):
             raise SchemaError(f"the rows differ from the schema to write in the columns {odd}")
         rows = rows.select(self.schema.names)
-        for field, column in zip(self.schema, rows.columns, strict=True):
-            if not field.nullable and column.null_count:
-                raise SchemaError(f"column {field.name}: null, but the schema allows no null")
+        for index in self._never_null:
+            if rows.column(index).null_count:
+                name = self.schema.field(index).name
+                raise SchemaError(f"column {name}: null, but the schema allows no null")
         with _schema_errors():
             rows = rows if rows.schema.equals(self.schema) else rows.cast(self.schema)
         for index in self._hiding:

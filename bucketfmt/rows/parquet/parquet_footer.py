@@ -34,7 +34,7 @@ from bucketfmt.rows.parquet.thrift_compact import (
 )
 from bucketfmt.rows.row_ranges import ColumnRange, RowGroupRanges
 
-__all__ = ["ParquetFooter", "decode_footer"]
+__all__ = ["ParquetFooter", "decode_codec", "decode_footer"]
 
 _BOOLEAN, _INT32, _INT64, _, _FLOAT, _DOUBLE, _BYTE_ARRAY, _FIXED = range(8)
 _REPEATED = 2
@@ -95,17 +95,6 @@ class ParquetFooter:
             found.append((stored, plain))
         return found
 
-    @property
-    def codec(self) -> int | None:
-        """The codec of the first column of the first row group with rows, as parquet numbers it.
-
-        None for a file without rows, of which pyarrow states no codec.
-        """
-        group = next((group for group in self._groups if group.num_rows), None)
-        if group is None or not self.leaves:
-            return None
-        return _get(self._chunk(group, 0), 4, int)
-
     def ranges(self, schema: pa.Schema) -> list[RowGroupRanges]:
         """Return, per row group, the ranges of the columns of `schema`.
 
@@ -142,6 +131,40 @@ def decode_footer(footer: bytes) -> ParquetFooter:
     if any(len(group.chunks_at) != len(leaves) for group in groups):
         raise CorruptError("parquet footer: a row group lacks columns of the schema")
     return ParquetFooter(footer, leaves, groups, fields.get(6, b""))
+
+
+def decode_codec(footer: bytes, row_group: int) -> int:
+    """Return the codec of the first column of a row group, as parquet numbers it.
+
+    Nothing behind is decoded: a footer has a structure for each column of each row group.
+
+    Raises:
+        CorruptError: the bytes are not a FileMetaData, or have no such row group.
+    """
+    groups = Reader(LIST, partial(_read_first_chunk, row_group=row_group))
+    with _ends_reported():
+        fields, _ = read_fields(footer, 0, {2: _METADATA_READERS[2], 4: groups}, until=4)
+    chunk: Struct = _required(fields, 4)
+    return _get(_get(chunk, 3, Struct), 4, int)
+
+
+def _read_first_chunk(data: bytes, at: int, row_group: int) -> tuple[Any, int]:
+    """Read row groups up to the first ColumnChunk of one of them."""
+    size, at = _read_structs_head(data, at)
+    if row_group >= size:
+        raise CorruptError(f"parquet footer: row group {row_group} of {size}", offset=at)
+    for _ in range(row_group):
+        at = skip_struct(data, at)
+    first = Reader(LIST, _read_first)
+    fields, at = read_fields(data, at, {1: first}, until=1)
+    return _required(fields, 1), at
+
+
+def _read_first(data: bytes, at: int) -> tuple[Struct, int]:
+    size, at = _read_structs_head(data, at)
+    if not size:
+        raise CorruptError("parquet footer: a row group lacks columns of the schema", offset=at)
+    return read_struct(data, at)
 
 
 def _read_leaves(data: bytes, at: int) -> tuple[tuple[_Leaf, ...], int]:

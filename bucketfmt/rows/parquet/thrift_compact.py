@@ -196,7 +196,9 @@ def _read_zigzag(data: bytes, at: int) -> tuple[int, int]:
     return (value >> 1) ^ -(value & 1), at
 
 
-def read_fields(data: bytes, at: int, readers: Mapping[int, Reader]) -> tuple[dict[int, Any], int]:
+def read_fields(
+    data: bytes, at: int, readers: Mapping[int, Reader], until: int | None = None
+) -> tuple[dict[int, Any], int]:
     """Return the fields of a struct that there are readers for, and the offset after the struct.
 
     The other fields are skipped.
@@ -205,6 +207,7 @@ def read_fields(data: bytes, at: int, readers: Mapping[int, Reader]) -> tuple[di
         data: Holds the struct.
         at: Where the struct begins.
         readers: What reads the value of a field, by the id of the field.
+        until: The id of the field to end with; the offset is then that after this field.
 
     Raises:
         CorruptError, TruncatedError, IndexError, struct.error: as `read_struct`. CorruptError also
@@ -226,6 +229,8 @@ def read_fields(data: bytes, at: int, readers: Mapping[int, Reader]) -> tuple[di
             if kind != reader.kind:
                 raise CorruptError(f"parquet footer: field {field_id} is of another type")
             found[field_id], at = reader.read(data, at)
+            if field_id == until:
+                return found, at
         elif kind not in (_TRUE, _FALSE):
             at = _skip_value(data, at, kind, 0)
 

@@ -16,6 +16,7 @@ from bucketfmt.format.log.virtual_log import PointedFile, VirtualLog, encode_vir
 from bucketfmt.format.names.layout import is_partition_metafile_name
 from bucketfmt.format.names.names import LogFileName
 from bucketfmt.format.timeline.commit_metadata import NULL_COMMIT, WriteStat
+from bucketfmt.process import cached_property
 from bucketfmt.rows.columns.meta_columns import COMMIT_TIME, RECORD_KEY
 from bucketfmt.rows.columns.meta_rows import (
     add_written_columns,
@@ -207,7 +208,7 @@ class GroupWriter:
         deletes: Deletes | None,
         file_slice: FileSlice,
     ) -> WrittenFile | None:
-        settings, working = self._settings, self._working_schema
+        settings = self._settings
         runs: list[Run] = []
         if isinstance(given, Deletes):
             deletes = given
@@ -215,9 +216,8 @@ class GroupWriter:
             runs.append(RowRun(self._written(numbering, given)))
         if deletes is not None:
             runs.append(DeleteRun(self._logs.delete_block(plan, deletes)))
-        log = merge_log(runs, settings.rules, working, self._state.limits)
-        spec = RowSpec(table=settings.schema, output=working)
-        reader = SliceReader(self._snapshot, spec, side_by_side=True)
+        log = merge_log(runs, settings.rules, self._working_schema, self._state.limits)
+        reader = self._reader
         with self._announced(plan) as is_announced, reader.opened_base(file_slice) as replaced:
             merged = encode_merged_base(
                 log,
@@ -248,10 +248,16 @@ class GroupWriter:
             return None
         return self._reporter.of_base_file(str(plan.name), data, written, removed)
 
-    @property
+    @cached_property
     def _working_schema(self) -> pa.Schema:
         is_populated = self._config.populate_meta_fields
         return merge_schema(self._settings.schema.data, is_populated=is_populated)
+
+    @cached_property
+    def _reader(self) -> SliceReader:
+        """Reads the slices that are rewritten."""
+        spec = RowSpec(table=self._settings.schema, output=self._working_schema)
+        return SliceReader(self._snapshot, spec, side_by_side=True)
 
     def _constants(self, plan: GroupWrite) -> dict[str, str | None]:
         is_populated = self._config.populate_meta_fields
