@@ -143,8 +143,8 @@ class _FlinkTurns:
 
     def we_resize(self, max_file_size: int) -> None:
         self._begin("resize by bucketfmt")
-        limits: bf.ResizeArguments = {"max_file_size": max_file_size, "max_buckets": 16}
-        assert self._open().resize(**limits, min_buckets=2) is not None
+        done = self._open().resize(max_file_size=max_file_size, min_buckets=2, max_buckets=16)
+        assert done is not None
 
     def we_clean(self) -> None:
         self._begin("clean by bucketfmt")

@@ -18,10 +18,14 @@ from tests.interop.carry_on import (
 )
 from tests.interop.deletes import play_deletes
 from tests.interop.dual_writes import play_dual_writes
-from tests.interop.extendible import play_extendible, play_several_groups
+from tests.interop.extendible import play_extendible, play_overwritten, play_several_groups
 from tests.interop.hudi_session import HudiSession
 from tests.interop.many_rows import play_many_rows
-from tests.interop.metadata_turns import play_metadata_table, play_secondary_index
+from tests.interop.metadata_turns import (
+    play_bulk_inserted,
+    play_metadata_table,
+    play_secondary_index,
+)
 from tests.interop.migrated import play_migrated
 from tests.interop.overlapping import play_overlapping
 from tests.interop.pinned_index import play_pinned_index
@@ -61,6 +65,7 @@ PLAYS: dict[str, Play] = {
     "migrated": play_migrated,
     "extendible": play_extendible,
     "several groups": play_several_groups,
+    "overwritten": play_overwritten,
     "resized": play_resized,
     "resized amid": play_resized_amid,
     "dual writes": play_dual_writes,
@@ -68,12 +73,18 @@ PLAYS: dict[str, Play] = {
     "values": play_values,
     "metadata table": play_metadata_table,
     "secondary index": play_secondary_index,
+    "bulk inserted": play_bulk_inserted,
     "many rows": play_many_rows,
     "shapes": play_shape,
 }
 
 
-_WITH_METADATA_TABLE = ("metadata table", "secondary index", "migrated")  # of their own
+_WITH_METADATA_TABLE = (
+    "metadata table",
+    "secondary index",
+    "bulk inserted",
+    "migrated",
+)  # of their own
 
 _MANY_ROWS = {("0.15.0", "cow-simple"), ("1.0.2", "mor-simple"), ("1.2.0", "cow-simple")}
 
@@ -116,7 +127,7 @@ def plays_of(version: str, kind: str, has_metadata_table: bool = False) -> list[
         return ["shapes"]
     if kind in record_kinds_of(version):
         has_secondary = version != "0.15.0" and not kind.endswith("partition")
-        return ["metadata table", *(["secondary index"] if has_secondary else [])]
+        return ["metadata table", "bulk inserted", *(["secondary index"] if has_secondary else [])]
     overlaps = version != "0.15.0" and kind in ("mor-simple", "mor-rules")
     has_rules = version == "1.2.0" and kind.endswith("simple")
     return [
@@ -133,6 +144,7 @@ def plays_of(version: str, kind: str, has_metadata_table: bool = False) -> list[
                 "migrated",
                 "extendible",
                 "several groups",
+                "overwritten",
                 "values",
                 "metadata table",
             ]

@@ -9,12 +9,12 @@ from typing import Any
 
 import bucketfmt as bf
 from bucketfmt.format.names.names import find_data_file_name
-from tests.interop.carry_on import Tally, Turns, start_turns
+from tests.interop.carry_on import Tally, Turns, as_table, start_turns
 from tests.interop.hudi_session import HudiSession
 from tests.interop.sides import Side, metadata_options, serving_metadata_soon
 from tests.write.metadata_records import assert_in_step
 
-__all__ = ["play_metadata_table", "play_secondary_index"]
+__all__ = ["play_bulk_inserted", "play_metadata_table", "play_secondary_index"]
 
 _WRITER = bf.WriterConfig(lock="filesystem")
 
@@ -93,6 +93,12 @@ class _MetadataTurns(Turns):
             for (region, key), row in drawn.items()
         }
 
+    def _bulk_insert(self, side: Side) -> None:
+        drawn = self.draw(side=side)
+        given = {place: row for place, row in drawn.items() if place not in self.rows}
+        side.bulk_insert(as_table(given))
+        self.merge(given, side)
+
     def draw_deletes(self, side: Side) -> Any:
         """Draw rows whose keys a side deletes: in one partition, where Hudi looks for a key by a
         partitioned record index.
@@ -116,10 +122,8 @@ def play_metadata_table(session: HudiSession, folder: Path, kind: str, seed: int
     rows that are new in a log.
     """
     options = _options(kind.startswith("cow") and session.version != "0.15.0")
-    if kind.endswith("records"):
-        options = {**_options(has_record_index=True), "hoodie.index.type": "RECORD_INDEX"}
-    elif "records" in kind:
-        options = {**_options(has_record_index=False), **_BY_PARTITION, **_without_stats(session)}
+    if "records" in kind:
+        options = _options_of_records(session, kind)
     turns = start_turns(session, folder, kind, seed, _WRITER, options, _MetadataTurns)
     us, hudi = turns.us, turns.hudi
     services = ["clean", "archive"]
@@ -147,6 +151,32 @@ def play_metadata_table(session: HudiSession, folder: Path, kind: str, seed: int
             # data source, is to be told the schema.
             turns.do(hudi, "savepoint", "delete", "restore")
         turns.do(us, "upsert")
+    return turns.tally()
+
+
+def play_bulk_inserted(session: HudiSession, folder: Path, kind: str, seed: int) -> Tally:
+    """Rows are put into new file groups, by bucketfmt twice and by Hudi; both upsert by the index.
+
+    The first are put into the empty table, whose metadata table bucketfmt makes, with the
+    partitions that Hudi's options name.
+    """
+    options = _options_of_records(session, kind)
+    turns = start_turns(session, folder, kind, seed, _WRITER, options, _MetadataTurns)
+    us, hudi = turns.us, turns.hudi
+    of_columns = (
+        ["column_stats", "partition_stats"] if session.version != "0.15.0" else ["column_stats"]
+    )
+    has_stats = options["hoodie.metadata.index.column.stats.enable"] == "true"
+    turns.table.metadata_table.init("bloom_filters", *(of_columns if has_stats else ()))
+    with serving_metadata_soon(), warnings.catch_warnings():
+        warnings.filterwarnings("error", "the metadata table is")  # made anew, or removed
+        turns.do(us, "bulk_insert")
+        turns.do(us, "bulk_insert")
+        turns.do(us, "upsert")
+        turns.do(hudi, "upsert")
+        turns.do(hudi, "bulk_insert")
+        turns.do(us, "bulk_insert", "upsert")
+        turns.do(hudi, "upsert")
     return turns.tally()
 
 
@@ -185,6 +215,13 @@ def play_secondary_index(session: HudiSession, folder: Path, kind: str, seed: in
         turns.table.metadata_table.rebuild("secondary_index_name")
         turns.do(hudi, *services, "upsert")
     return turns.tally()
+
+
+def _options_of_records(session: HudiSession, kind: str) -> dict[str, str]:
+    """Return the options of Hudi's writers of a kind of table that is located by a record index."""
+    if kind.endswith("records"):
+        return {**_options(has_record_index=True), "hoodie.index.type": "RECORD_INDEX"}
+    return {**_options(has_record_index=False), **_BY_PARTITION, **_without_stats(session)}
 
 
 def _without_stats(session: HudiSession) -> dict[str, str]:

@@ -107,6 +107,7 @@ class Side(Protocol):
     name: str
 
     def upsert(self, rows: pa.Table) -> None: ...
+    def bulk_insert(self, rows: pa.Table) -> None: ...
     def delete(self, rows: pa.Table) -> None: ...
     def overwrite(self, rows: pa.Table) -> None: ...
     def drop(self, partition_path: str) -> None: ...
@@ -130,6 +131,9 @@ class Bucketfmt:
 
     def upsert(self, rows: pa.Table) -> None:
         self._table.upsert(rows, log_format=self._log_format, codec="gzip", evolve=True)
+
+    def bulk_insert(self, rows: pa.Table) -> None:
+        self._table.bulk_insert(rows, codec="gzip")
 
     def delete(self, rows: pa.Table) -> None:
         config = self._table.config
@@ -217,6 +221,9 @@ class Hudi:
 
     def upsert(self, rows: pa.Table) -> None:
         self._write("upsert", rows)
+
+    def bulk_insert(self, rows: pa.Table) -> None:
+        self._write("bulk_insert", rows)
 
     def delete(self, rows: pa.Table) -> None:
         self._write("delete", rows)
