@@ -244,6 +244,21 @@ def test_keys_out_of_order_are_seen_whichever_keys_are_sought() -> None:
             decode_entries([content])
 
 
+@pytest.mark.parametrize("place", [0, 1, 150, 299])
+@pytest.mark.parametrize("size", [255, 256, 70_000])
+def test_an_entry_may_be_longer_than_the_others(place: int, size: int) -> None:
+    entries = [(b"key %03d" % number, b"v" * (number % 90)) for number in range(300)]
+    for longer in ((entries[place][0], b"v" * size), (entries[place][0] + b"k" * 300, b"")):
+        given = [*entries[:place], longer, *entries[place + 1 :]]
+        blocks = [
+            EntryColumns.of(given[at : at + 10]).encode().tobytes() for at in range(0, 300, 10)
+        ]
+        found = decode_entries(blocks)
+        assert found.begins.tolist() == list(range(0, 301, 10))
+        pairs = zip(found.keys().to_pylist(), found.values().to_pylist(), strict=True)
+        assert list(pairs) == given
+
+
 @pytest.mark.parametrize("count", [1, 40])
 def test_damaged_entries_are_seen_in_one_block_and_in_many(count: int) -> None:
     blocks = [EntryColumns.of([(b"%02d" % n, b"v" * n)]).encode().tobytes() for n in range(count)]

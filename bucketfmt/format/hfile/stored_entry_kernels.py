@@ -8,7 +8,7 @@ each at a time. Source: KeyValue, HFileDataBlock.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -44,10 +44,12 @@ _STEPS = 32
 _WORD_BYTES = 8
 _BYTES = pa.large_binary()
 _BOTH_HALVES, _HALF = np.uint64((1 << 32) + 1), np.uint64(32)  # the sum of two lengths of a word
-_SIZES_WORD = np.uint64(_SIZES_BYTES)
+_LONG = np.uint64(0xFFFF_FF00_FFFF_FF00)  # the bits of two lengths of which one is above 255
 
 _Ints = npt.NDArray[np.int64]
 _Words = npt.NDArray[np.uint64]
+_Lengths = Callable[[_Ints], npt.NDArray[Any]]
+"""Returns, of entries by where they begin, the bytes of the key and the value together."""
 
 
 @dataclass(frozen=True)
@@ -166,22 +168,9 @@ def decode_blocks(
         LimitError: a block has more entries than `records_per_block_max`.
     """
     bounds = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes, dtype=np.int64)])
-    starts = _walk(data, bounds)
+    starts, key_bytes, value_bytes, row_bytes = _find_entries(data, bounds)
     begins = np.searchsorted(starts, bounds)
     limits.check("records_per_block_max", int(np.diff(begins).max(initial=0)))
-
-    header = byte_windows(data, f"V{_HEADER.itemsize}")[starts].view(_HEADER)
-    key_bytes, value_bytes, row_bytes = (
-        header[name].astype(np.int64) for name in ("key", "value", "row")
-    )
-    nexts = starts + key_bytes
-    nexts += value_bytes
-    nexts += _SIZES_BYTES
-    # the walk trusted the lengths: a wrong length shows in where the next entry begins
-    follows = np.append(starts[1:], bounds[-1:])[: len(starts)]
-    if not (nexts == follows).all():
-        number = int((nexts != follows).argmax())
-        raise TruncatedError("an HFile block ends inside an entry", offset=int(starts[number]))
     own_bytes = key_bytes - KEY_OVERHEAD_BYTES
     lengths_fit = (row_bytes >= 0) & (value_bytes >= 0) & (own_bytes >= row_bytes)
     if not lengths_fit.all():
@@ -239,11 +228,58 @@ def _unsupported(offset: int) -> UnsupportedError:
     )
 
 
-def _walk(data: bytes, bounds: _Ints) -> _Ints:
+def _find_entries(data: bytes, bounds: _Ints) -> tuple[_Ints, _Ints, _Ints, _Ints]:
+    """Return where entries begin, and how many bytes the key, the value and the row of each have.
+
+    Raises:
+        TruncatedError: a block ends inside an entry.
+    """
+    for lengths in _lengths_to_try(data, bounds):
+        starts = _walk(data, bounds, lengths)
+        header = byte_windows(data, f"V{_HEADER.itemsize}")[starts].view(_HEADER)
+        key_bytes, value_bytes, row_bytes = (
+            header[name].astype(np.int64) for name in ("key", "value", "row")
+        )
+        nexts = starts + key_bytes
+        nexts += value_bytes
+        nexts += _SIZES_BYTES
+        # the walk trusted the lengths: a wrong length shows in where the next entry begins
+        is_next = nexts == np.append(starts[1:], bounds[-1:])[: len(starts)]
+        if is_next.all():
+            return starts, key_bytes, value_bytes, row_bytes
+    offset = int(starts[is_next.argmin()])
+    raise TruncatedError("an HFile block ends inside an entry", offset=offset)
+
+
+def _lengths_to_try(data: bytes, bounds: _Ints) -> Iterator[_Lengths]:
+    """Yield what tells the lengths of entries: fast for short ones, if blocks begin with such."""
+    words = byte_windows(data, ">u8")
+    begins = bounds[:-1][np.diff(bounds) > 0]
+    if not (words[begins] & _LONG).any():
+        octets = np.frombuffer(data, np.uint8)
+        key, value = octets[3:], octets[7:]  # the last of four bytes each
+
+        def short(places: _Ints) -> npt.NDArray[Any]:
+            key_bytes, value_bytes = (part.take(places, mode="clip") for part in (key, value))
+            return np.add(key_bytes, value_bytes, dtype=np.uint16)
+
+        yield short
+    windows, last = byte_windows(data, "<u8"), len(data) - _LENGTHS.size
+
+    def whole(places: _Ints) -> npt.NDArray[Any]:
+        lengths = windows[np.minimum(places, last)]
+        lengths.byteswap(inplace=True)
+        lengths *= _BOTH_HALVES
+        lengths >>= _HALF
+        return lengths.view(np.int64)
+
+    yield whole
+
+
+def _walk(data: bytes, bounds: _Ints, lengths: _Lengths) -> _Ints:
     """Return where entries begin. Past the end of a block no entry is taken, nor byte read."""
     places, ends = bounds[:-1], bounds[1:]
     found = [np.empty(0, np.int64)]
-    windows, last = byte_windows(data, "<u8"), len(data) - _LENGTHS.size
     while True:
         going = places < ends
         places, ends = places[going], ends[going]
@@ -252,12 +288,8 @@ def _walk(data: bytes, bounds: _Ints) -> _Ints:
         steps = np.empty((_STEPS + 1, len(places)), np.int64)
         steps[0] = places
         for places, following in pairwise(steps):
-            lengths = windows[np.minimum(places, last)]
-            lengths.byteswap(inplace=True)
-            lengths *= _BOTH_HALVES
-            lengths >>= _HALF
-            lengths += _SIZES_WORD
-            np.add(places, lengths.view(np.int64), out=following)
+            np.add(places, lengths(places), out=following)
+            np.add(following, _SIZES_BYTES, out=following)
         places, steps = steps[-1], steps[:-1]
         found.append(steps[steps < ends])
     for start, end in zip(places.tolist(), ends.tolist(), strict=True):
