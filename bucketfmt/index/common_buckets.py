@@ -144,8 +144,10 @@ class CommonBuckets:
                 )
 
     def _buckets_of(self, hashes: _Ids) -> _Ids:
-        found = self.layout.buckets_of_hashes(hashes)
-        return np.searchsorted(np.array(self.layout.bucket_ids), found).astype(np.int64)
+        found, ids = self.layout.buckets_of_hashes(hashes), self.layout.bucket_ids
+        if isinstance(ids, range):  # found without an array of all ids for each batch
+            return np.asarray((found.astype(np.int64) - ids.start) // ids.step)
+        return np.searchsorted(np.array(ids), found).astype(np.int64)
 
     def _texts(self, values: Sequence[pa.Array | pa.ChunkedArray]) -> Sequence[pa.Array]:
         self.check_values(values)
