@@ -7,6 +7,7 @@ HoodieRecord.generateSequenceId, HoodieCreateHandle, HoodieMergeHandle, HoodieAp
 from __future__ import annotations
 
 import json
+from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
@@ -40,6 +41,7 @@ def meta_schema(data: pa.Schema) -> pa.Schema:
     return pa.schema([*(pa.field(name, pa.string()) for name in META_COLUMNS), *data])
 
 
+@lru_cache(8)
 def add_meta_fields(avro_schema: str) -> str:
     """Return an Avro record schema (JSON) with Hudi's five fields before its own."""
     record = json.loads(avro_schema)

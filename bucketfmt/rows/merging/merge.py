@@ -126,6 +126,8 @@ class MergedLog:
     @property
     def deleted_keys(self) -> pa.Array:
         """The keys that the log deletes."""
+        if not self.has_deletes:
+            return pa.array([], self.record_keys.type)
         return self.record_keys.filter(pa.array(~self._has_row))
 
     @property

@@ -13,10 +13,10 @@ Arrow schema in the footer, and pages have checksums.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cache
-from typing import TYPE_CHECKING, Any
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -64,6 +64,43 @@ _SAMPLE_ROWS = 4096
 _DISTINCT_SHARE = 0.99  # of so many values; of 130,000 different ones, drawn at random, 0.985 are
 
 
+class _Columns(NamedTuple):
+    """The columns of a file.
+
+    Attributes:
+        rows: Those that rows have.
+        file: Those of the file, the constants among them.
+        constants: Where the constants are in the file, by name, from the first to the last.
+        never_null: Which columns of rows have no null.
+        hiding: Which columns of rows are of a type that can hide nulls.
+    """
+
+    rows: pa.Schema
+    file: pa.Schema
+    constants: Mapping[str, int]
+    never_null: Sequence[int]
+    hiding: Sequence[int]
+
+
+@lru_cache(8)  # mostly all files of a write have the same columns
+def _find_columns(avro_schema: str, constants: Sequence[str]) -> _Columns:
+    record = parse_avro_schema(avro_schema)
+    _check_storable(record, "")
+    whole = arrow_schema(record)
+    places = {whole.get_field_index(name): name for name in constants}
+    rows = pa.schema([field for index, field in enumerate(whole) if index not in places])
+    file = whole
+    for index in places:  # one dictionary entry, and a number per row
+        file = file.set(index, _encoded(whole.field(index)))
+    return _Columns(
+        rows,
+        file,
+        {name: index for index, name in sorted(places.items())},
+        [index for index, field in enumerate(rows) if not field.nullable],
+        [index for index, field in enumerate(rows) if may_hide_nulls(field.type)],
+    )
+
+
 class BaseFileWriter:
     """Writes rows of one schema into a sink, a row group at a time. Ends with `close`.
 
@@ -100,20 +137,14 @@ class BaseFileWriter:
         Raises:
             UnsupportedError: the schema has a type that Hudi cannot read back from parquet.
         """
-        record = parse_avro_schema(avro_schema)
-        _check_storable(record, "")
-        whole = arrow_schema(record)
+        texts = constants or {}
+        columns = _find_columns(avro_schema, tuple(texts))
         self._constants = {
-            whole.get_field_index(name): pa.array([value], pa.string())
-            for name, value in (constants or {}).items()
+            index: pa.array([texts[name]], pa.string()) for name, index in columns.constants.items()
         }
-        self.schema = pa.schema([f for i, f in enumerate(whole) if i not in self._constants])
-        self._file_schema = whole
-        for index in self._constants:  # one dictionary entry, and a number per row
-            self._file_schema = self._file_schema.set(index, _encoded(whole.field(index)))
+        self.schema, self._file_schema = columns.rows, columns.file
+        self._never_null, self._hiding = columns.never_null, columns.hiding
         self.num_rows = 0
-        self._never_null = [i for i, field in enumerate(self.schema) if not field.nullable]
-        self._hiding = [i for i, field in enumerate(self.schema) if may_hide_nulls(field.type)]
         self._avro_schema = avro_schema
         self._key_footer = key_footer
         self._row_group_bytes = row_group_bytes
@@ -254,7 +285,7 @@ class BaseFileWriter:
         )
 
     def _with_constants(self, rows: pa.Table) -> pa.Table:
-        for index, value in sorted(self._constants.items()):
+        for index, value in self._constants.items():  # those before it are there
             absent = np.full(rows.num_rows, value.null_count > 0)
             zeros = pa.array(np.zeros(rows.num_rows, np.int32), mask=absent)
             column = pa.DictionaryArray.from_arrays(zeros, value.drop_null())

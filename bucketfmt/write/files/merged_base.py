@@ -166,6 +166,8 @@ class _RemovedKeys:
     def keys(self) -> pa.ChunkedArray:
         """Those of all pieces so far."""
         kind = self._deleted.type
+        if not self._gone:
+            return pa.chunked_array([], kind)
         gone, left = (pa.chunked_array(own, kind) for own in (self._gone, self._left))
         return gone.filter(pc.invert(pc.is_in(gone, left)))
 
