@@ -33,6 +33,7 @@ from bucketfmt.write.rows.schema_change import GivenColumns
 __all__ = ["WriteTask"]
 
 _THREADS = 4
+_MANY = 16  # buckets of a task, from which on waiting for the store is worth threads
 _SMALL_ROWS = 10_000
 _SMALL_BYTES = 1 << 20  # of the files of a bucket that are read to write the next
 
@@ -64,8 +65,8 @@ class WriteTask:
 
         All rows of a bucket go to one task. A task that failed is run again with another token.
         Rows are spilled to disk where they are more than memory should hold; a bucket's rows are
-        in memory while it is written. Small buckets are written several at a time, since most of
-        their time is spent waiting for the store.
+        in memory while it is written. Many small buckets are written several at a time, since most
+        of their time is spent waiting for the store.
 
         Args:
             data: Anything with an Arrow C stream; for a delete, keys with their partitions as
@@ -101,7 +102,8 @@ class WriteTask:
             def write(each: tuple[GroupWrite, list[Route], RowNumbering]) -> bytes:
                 return writer.write(*each, grouped.rows)
 
-            yield from map_in_order(write, planned, _THREADS if are_small else 1)
+            workers = _THREADS if are_small and len(planned) >= _MANY else 1
+            yield from map_in_order(write, planned, workers)
 
     @property
     def action(self) -> str:
