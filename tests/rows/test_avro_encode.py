@@ -44,6 +44,11 @@ def test_rows_that_fastavro_reads(case: Case, first: int, less: int, step: int) 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(avro_encode, "_STEP_ROWS", step)
         assert fastavro_rows(encode_avro_block(part, schema), case.schema) == expected
+        pieces = [part.slice(at, 1) for at in range(part.num_rows)]
+        if pieces:
+            assert encode_avro_block(pa.concat_tables(pieces), schema) == encode_avro_block(
+                part, schema
+            )
     for batch in part.combine_chunks().to_batches():
         assert fastavro_rows(encode_avro_block(batch, schema), case.schema) == expected
 
