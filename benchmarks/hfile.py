@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import random
 import tempfile
 import uuid
@@ -32,7 +33,7 @@ __all__ = ["measure_hfile"]
 
 _RECORDS, _LOOKUPS = 1_000_000, 100_000
 _GZIP_WBITS = 31
-_WARM_UP, _REPETITIONS = 2, 5
+_WARM_UP, _REPETITIONS = 2, 15
 _HUDI, _BUCKETFMT, _ONE_THREAD = "Hudi 1.2.0, HFileReaderImpl", "bucketfmt", "bucketfmt, a thread"
 _ZLIB = "zlib alone"
 _CAUSE = (
@@ -146,6 +147,7 @@ def _time(name: str, path: Path, sought: pa.Array, threads: int) -> Timing:
         return store.read_ranges(path.name, ranges)
 
     for turn in range(-1, _REPETITIONS):
+        gc.collect()
         wall, cpu = perf_counter(), process_time()
         found = map_in_threads(HFile(fetch, path.stat().st_size).find_all, parts, threads)
         wall, cpu = perf_counter() - wall, process_time() - cpu

@@ -8,14 +8,14 @@ from __future__ import annotations
 import gzip
 import io
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum, IntEnum
 from typing import NamedTuple, cast
 
 from bucketfmt.errors import ChecksumError, CorruptError, TruncatedError, UnsupportedError
-from bucketfmt.format.encoding.cursor import Buffer, Cursor
+from bucketfmt.format.encoding.cursor import Buffer
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
 
 try:
@@ -64,6 +64,9 @@ class BlockType(Enum):
     FILE_INFO = b"FILEINF2"
 
 
+_TYPES: Mapping[bytes, BlockType] = {each.value: each for each in BlockType}
+
+
 class Codec(IntEnum):
     """How the blocks of a file are compressed, as the trailer says."""
 
@@ -75,6 +78,9 @@ class _ChecksumType(IntEnum):
     NULL = 0
     CRC32 = 1
     CRC32C = 2
+
+
+_NOT_COMPARED = (_ChecksumType.NULL, _ChecksumType.CRC32C)
 
 
 @dataclass(frozen=True)
@@ -177,35 +183,30 @@ def read_block(
         UnsupportedError: the block is of a type that Hudi does not write.
         LimitError: the content is larger than `hfile_block_bytes_max`.
     """
-    cursor = Cursor(data, at, limits=limits)
-    try:
-        return _read(cursor, codec, limits, file_offset)
-    except CorruptError as error:
-        error.offset = (cursor.position if error.offset is None else error.offset) + file_offset
-        raise
-
-
-def _read(cursor: Cursor, codec: Codec, limits: Limits, file_offset: int) -> StoredBlock:
-    at = cursor.position
-    header = cursor.take(HEADER_BYTES, "HFile block header")
+    view = data if isinstance(data, memoryview) else memoryview(data).cast("B")
+    offset = at + file_offset
+    header = view[at : at + HEADER_BYTES]
+    if len(header) < HEADER_BYTES:
+        raise TruncatedError("the header of an HFile block ends early", offset=offset)
     magic, on_disk, uncompressed, _, checksum_type, chunk, with_header = _HEADER.unpack(header)
-    try:
-        block_type = BlockType(magic)
-    except ValueError:
+    block_type = _TYPES.get(magic)
+    if block_type is None:
         if magic[:7].isalnum() and magic.isascii():
             raise UnsupportedError(
                 f"an HFile block of type {magic.decode()}; read the table with Hudi"
-            ) from None
-        raise CorruptError("no HFile block begins here", offset=at) from None
+            )
+        raise CorruptError("no HFile block begins here", offset=offset)
     limits.check("hfile_block_bytes_max", max(uncompressed, 0))
     size = with_header - HEADER_BYTES
     if uncompressed < 0 or not 0 <= size <= on_disk:
-        raise CorruptError("the sizes in the header of an HFile block disagree", offset=at)
-    payload = cursor.take(size, "HFile block payload")
-    checksums = cursor.take(on_disk - size, "HFile block checksums")
-    _check_checksums(header, payload, checksums, checksum_type, chunk, at)
-    end = cursor.position + file_offset
-    return StoredBlock(block_type, at + file_offset, end, codec, payload, uncompressed)
+        raise CorruptError("the sizes in the header of an HFile block disagree", offset=offset)
+    start, end = at + HEADER_BYTES, at + HEADER_BYTES + on_disk
+    if end > len(view):
+        raise TruncatedError("the payload of an HFile block ends early", offset=offset)
+    payload = view[start : start + size]
+    if checksum_type not in _NOT_COMPARED:
+        _check_checksums(header, payload, view[start + size : end], checksum_type, chunk, offset)
+    return StoredBlock(block_type, offset, end + file_offset, codec, payload, uncompressed)
 
 
 def join_contents(blocks: Sequence[StoredBlock], padding: int) -> bytes:
@@ -249,16 +250,16 @@ def _check_checksums(
 ) -> None:
     """Compare CRC-32 checksums, of the header and the payload in chunks."""
     if kind != _ChecksumType.CRC32:
-        if kind not in (_ChecksumType.NULL, _ChecksumType.CRC32C):
-            raise CorruptError(f"an HFile block with checksums of type {kind}", offset=at)
-        return
+        raise CorruptError(f"an HFile block with checksums of type {kind}", offset=at)
     covered = bytes(header) + bytes(payload)
     if chunk <= 0 or len(checksums) != _CHECKSUM_BYTES * -(-len(covered) // chunk):
         raise CorruptError("an HFile block with another number of checksums", offset=at)
     for number, start in enumerate(range(0, len(covered), chunk)):
         stored = checksums[number * _CHECKSUM_BYTES : (number + 1) * _CHECKSUM_BYTES]
         if zlib.crc32(covered[start : start + chunk]) != int.from_bytes(stored, "big"):
-            raise ChecksumError("an HFile block differs from its checksum; restore the file")
+            raise ChecksumError(
+                "an HFile block differs from its checksum; restore the file", offset=at
+            )
 
 
 def _decompress(payload: memoryview, codec: Codec, size: int, at: int) -> bytes:

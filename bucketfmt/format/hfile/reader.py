@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -46,7 +45,7 @@ Fetch = Callable[[Sequence[tuple[int, int]]], Sequence[Buffer]]
 """
 
 _TAIL_BYTES = 1 << 16  # mostly enough for the trailer, the indexes and the file info
-_BATCH_BLOCKS, _BATCH_BYTES = 256, 16 << 20  # decoded together
+_BATCH_BLOCKS, _BATCH_BYTES = 128, 16 << 20  # decoded together
 _FETCH_BYTES = 8 << 20
 _FEW_KEYS = 64  # are looked for in the index one by one
 _BYTES = pa.large_binary()
@@ -275,14 +274,11 @@ class HFile:
         except CorruptError as error:
             error.offset = places[0].offset
             raise
-        for number, place, (begin, end) in zip(
-            numbers, places, pairwise(entries.begins.tolist()), strict=True
-        ):
-            if begin < end:
+        for number, place, edges in zip(numbers, places, entries.edge_keys(), strict=True):
+            if edges is not None:
                 # HBase's writer may shorten the key of the following block, but not to a key before
                 following = self._firsts[number + 1 : number + 2]
-                is_first = entries.key(begin) >= place.first
-                if not is_first or (following and entries.key(end - 1) >= following[0]):
+                if edges[0] < place.first or (following and edges[1] >= following[0]):
                     raise CorruptError(
                         "a block of an HFile has keys that its index does not say",
                         offset=place.offset,

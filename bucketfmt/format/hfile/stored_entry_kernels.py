@@ -79,6 +79,16 @@ class StoredEntries:
         """Return the key of an entry."""
         return self.content[self.key_starts[number] : self.key_ends[number]]
 
+    def edge_keys(self) -> Iterator[tuple[bytes, bytes] | None]:
+        """Yield the first key of each block and its last, None of a block without entries."""
+        begins, ends = self.begins[:-1], self.begins[1:]
+        has_entries = begins < ends
+        edges = np.column_stack([begins[has_entries], ends[has_entries] - 1]).ravel()
+        bounds = zip(self.key_starts[edges].tolist(), self.key_ends[edges].tolist(), strict=True)
+        keys = (self.content[start:end] for start, end in bounds)
+        for has_some in has_entries.tolist():
+            yield (next(keys), next(keys)) if has_some else None
+
     def keys(self, numbers: _Ints | slice = slice(None)) -> pa.LargeBinaryArray:
         """Return the keys of some entries, `large_binary`, or of all."""
         return _spans(self.content, self.key_starts[numbers], self.key_ends[numbers])
