@@ -23,6 +23,7 @@ from bucketfmt.format.buckets.rehashes import (
 from bucketfmt.format.keys.record_keys import dialect_for_table_version
 from bucketfmt.format.names.names import find_bucket_id, format_bucket_file_id, format_nbcc_file_id
 from bucketfmt.index.layout import FixedBuckets
+from bucketfmt.resize.bucket_service import BucketService
 from bucketfmt.resize.numbered.plan_rehash import plan_rehash
 from bucketfmt.snapshot.data_files.files import FileSlice
 from bucketfmt.write.services.compaction import Compactor
@@ -358,6 +359,33 @@ def test_a_compaction_under_way_is_awaited(tmp_path: Path) -> None:
         assert rehashing.result() is not None
     assert number_of(table) == 8
     assert_reads_as(table.uri, model)
+
+
+def test_a_table_that_is_refused_waits_for_no_compaction(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = bf.create(
+        tmp_path / "t",
+        schema=SCHEMA,
+        record_key=["id"],
+        partition_by=["region"],
+        ordering=["ts"],
+        table_type="MERGE_ON_READ",
+        index=bf.ConsistentHashingIndex(2),
+    )
+    table.upsert(rows(range(30), 1))
+    started = table.start_compaction()
+    assert started is not None
+
+    def wait(_: object) -> None:
+        raise AssertionError("it waits for the compaction")
+
+    monkeypatch.setattr(BucketService, "_await_compactions", wait)
+    with started:
+        with pytest.raises(bf.UnsupportedError, match="a rehash of a table with Consistent"):
+            table.rehash(8)
+        with pytest.raises(bf.UnsupportedError, match="a rescale of a table with Consistent"):
+            table.rescale("a,3")
 
 
 @pytest.mark.rule("REHASH-5")

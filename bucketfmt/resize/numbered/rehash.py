@@ -69,6 +69,7 @@ class Rehasher(BucketService):
                 pin_index(basis.snapshot, self._finder, self._owner, writes_rows=True)
             return before
 
+        self._planned(_find_number)  # a table that is refused waits for nothing
         self._await_compactions()
         before = self._planned(prepare)
         if before == num_buckets:

@@ -104,6 +104,7 @@ class Rescaler(BucketService):
                 pin_index(basis.snapshot, self._finder, self._owner, writes_rows=True)
             return before, after
 
+        self._planned(_numbered_index)  # a table that is refused waits for nothing
         self._await_compactions()
         before, after = self._planned(prepare)
         if after == before:
