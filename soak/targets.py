@@ -224,6 +224,16 @@ def _hfile(data: bytes) -> object:
     return file.find([*found, b"", b"\xff"]), [file.meta_block(name) for name in file.meta_blocks]
 
 
+def _joined_blocks(data: bytes) -> object:
+    """What is found of a block alone and of two of it together is the same, an error or not."""
+    stored = block.read_block(data, block.Codec.GZ)
+    together = block.join_contents([stored, stored], 3)
+    content = stored.decoded().content
+    if together != content + content + bytes(3):
+        raise ValueError("two blocks together have another content than each alone")
+    return content
+
+
 def _entries(data: bytes) -> object:
     """One entry in each block: blocks of 23 bytes are walked together."""
     sizes = [min(23, len(data) - start) for start in range(0, len(data), 23)]
@@ -335,6 +345,7 @@ TARGETS: dict[str, Target] = {
     ),
     "base_file.BaseFileReader": Target(_base_file, _files("base file")),
     "block.decode_block": Target(lambda data: block.decode_block(data, block.Codec.GZ), hfiles),
+    "block.read_block": Target(_joined_blocks, hfiles),
     "block_index.decode_branch_index": Target(
         block_index.decode_branch_index, lambda: [_BRANCH_INDEX]
     ),
@@ -443,6 +454,9 @@ TARGETS: dict[str, Target] = {
     },
     "parquet_chunks.decode_layout": Target(
         lambda data: parquet_chunks.decode_layout(data, 1 << 20), _footers
+    ),
+    "parquet_footer.decode_codec": Target(
+        lambda data: parquet_footer.decode_codec(data, 0), _footers
     ),
     "parquet_footer.decode_footer": Target(_footer, _footers),
     "partition_rules.decode_hashing_config": Target(
