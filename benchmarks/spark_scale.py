@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
-import shutil
-import subprocess
 from pathlib import Path
 
-from tests.interop.hudi import ROOT, find_python
-
 from .measure import Result, Timing
+from .spark_sessions import run_job
 
 __all__ = ["measure_spark_scale"]
 
@@ -21,19 +17,7 @@ _ROWS = 100_000_000
 def measure_spark_scale(data: Path) -> list[Result]:
     """Make the table, change it, read it, and join it."""
     num_rows = int(os.environ.get(_ROWS_VARIABLE, _ROWS))
-    folder = data / "spark_scale"
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    python = str(find_python())
-    done = subprocess.run(
-        [python, "-m", "benchmarks.spark_scale_job", str(folder), str(num_rows)],
-        env={**os.environ, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": python},
-        stdout=subprocess.PIPE,
-        text=True,
-        check=True,
-    )
-    shutil.rmtree(folder)
-    found = json.loads(done.stdout.splitlines()[-1])
+    found = run_job("benchmarks.spark_scale_job", data / "spark_scale", num_rows)
     num_bytes = found.pop("bytes")
     timings = [Timing(work, [wall], [cpu]) for work, (wall, cpu, *_) in found.items()]
     peaks = [

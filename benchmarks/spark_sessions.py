@@ -1,9 +1,12 @@
-"""Sessions of Spark, and peers that are timed in one of them."""
+"""Sessions of Spark, peers that are timed in one of them, and jobs in the environment of Hudi."""
 
 from __future__ import annotations
 
 import gc
+import json
 import os
+import shutil
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -11,9 +14,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.interop.hudi import ROOT, find_python
+
 from .measure import Timing
 
-__all__ = ["cpu_by", "drain", "open_session", "race_in_session", "timed"]
+__all__ = ["cpu_by", "drain", "open_session", "race_in_session", "run_job", "timed"]
 
 _SETTINGS = {
     "spark.driver.bindAddress": "127.0.0.1",
@@ -42,6 +47,26 @@ def open_session(warehouse: Path) -> Iterator[Any]:
         yield session
     finally:
         session.stop()
+
+
+def run_job(module: str, folder: Path, *arguments: int) -> dict[str, Any]:
+    """Run a module where Spark has Hudi's bundle, and return the JSON of its last line.
+
+    The job writes below `folder`, its first argument, which is empty before and gone afterwards.
+    """
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    python = str(find_python())
+    done = subprocess.run(
+        [python, "-m", module, str(folder), *map(str, arguments)],
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": python},
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    shutil.rmtree(folder)
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
 
 
 def drain(frame: Any) -> None:

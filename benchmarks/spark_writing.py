@@ -6,17 +6,12 @@ it: wall clocks on a shared machine say little.
 
 from __future__ import annotations
 
-import json
-import os
-import shutil
 import statistics
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.interop.hudi import ROOT, find_python
-
 from .measure import Figure, Result, Timing
+from .spark_sessions import run_job
 
 __all__ = ["measure_spark_writing"]
 
@@ -51,20 +46,8 @@ _FIXED_PARTS = (
 
 def measure_spark_writing(data: Path) -> list[Result]:
     """Write rows, and upsert a fifth of them."""
-    folder = data / "spark_writing"
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    python = str(find_python())
-    job = str(ROOT / "benchmarks/spark_writing_job.py")
-    done = subprocess.run(
-        [python, job, str(folder), str(_ROWS), str(_REPETITIONS)],
-        env={**os.environ, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": python},
-        stdout=subprocess.PIPE,
-        text=True,
-        check=True,
-    )
-    shutil.rmtree(folder)
-    found = json.loads(done.stdout.splitlines()[-1])
+    job = "benchmarks.spark_writing_job"
+    found = run_job(job, data / "spark_writing", _ROWS, _REPETITIONS)
     writes, upserts, few = (_timings(timings) for timings in found.values())
     return [
         Result(

@@ -1,6 +1,6 @@
 """Writes of Spark, of bucketfmt_spark and of Hudi in one session: run by spark_writing.py.
 
-usage: spark_writing_job.py FOLDER ROWS REPETITIONS
+usage: python -m benchmarks.spark_writing_job FOLDER ROWS REPETITIONS
 
 Runs in the environment of tests/interop/setup.sh. Prints JSON: {title: {peer: [[wall, CPU], ...]}}.
 """

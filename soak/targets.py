@@ -344,7 +344,6 @@ TARGETS: dict[str, Target] = {
         lambda: [*log_headers(HeaderKey.SCHEMA), _SCHEMA_WITH_NUMBERS],
     ),
     "base_file.BaseFileReader": Target(_base_file, _files("base file")),
-    "block.decode_block": Target(lambda data: block.decode_block(data, block.Codec.GZ), hfiles),
     "block.read_block": Target(_joined_blocks, hfiles),
     "block_index.decode_branch_index": Target(
         block_index.decode_branch_index, lambda: [_BRANCH_INDEX]

@@ -28,7 +28,6 @@ from bucketfmt.format.hfile import block as hfile_block
 from bucketfmt.format.hfile.block import (
     BlockType,
     Codec,
-    decode_block,
     encode_block,
     join_contents,
     read_block,
@@ -71,7 +70,7 @@ OFFSETS = ("file_info_offset", "load_on_open_offset", "last_data_block_offset")
 def read_blocks(file: HFile, data: bytes) -> Iterator[tuple[object, ...]]:
     """Yield what each data block and meta block holds, and its header without sizes on disk."""
     for first, at, size in (*file.data_blocks, *file.meta_blocks.values()):
-        block = decode_block(data, file.trailer.codec, at=at)
+        block = read_block(data, file.trailer.codec, at=at).decoded()
         assert block.end == at + size
         header = data[at : at + 33]
         yield first, block.type, block.content, header[12:29], header[:8]
@@ -223,7 +222,9 @@ def test_keys_that_differ_late_are_found(
     """Look-ups compare eight bytes of most keys, and find what a plain reader finds."""
     data = with_entries(*sorted(entries.items()), block_bytes=block_bytes)
     file = HFile.of(data)
-    contents = [decode_block(data, Codec.GZ, at=at).content for _, at, _ in file.data_blocks]
+    contents = [
+        read_block(data, Codec.GZ, at=at).decoded().content for _, at, _ in file.data_blocks
+    ]
     plain = dict(entry for content in contents for entry in read_plainly(content))
     assert plain == entries
     asked += entries
@@ -391,23 +392,23 @@ def test_checksums_of_type_crc32() -> None:
     block = bytearray(encode_block(BlockType.DATA, bytes(range(40)), Codec.NONE))
     block[24] = 1
     block[-4:] = zlib.crc32(block[:-4]).to_bytes(4, "big")
-    assert decode_block(block, Codec.NONE).content == bytes(range(40))
+    assert read_block(block, Codec.NONE).decoded().content == bytes(range(40))
     block[40] ^= 1
     with pytest.raises(ChecksumError, match="differs from its checksum"):
-        decode_block(block, Codec.NONE)
+        read_block(block, Codec.NONE).decoded()
 
 
 def test_a_payload_that_is_larger_than_it_says_is_not_decompressed_whole() -> None:
     block = bytearray(encode_block(BlockType.DATA, bytes(1 << 20), Codec.GZ))
     block[12:16] = (1000).to_bytes(4, "big")
     with pytest.raises(CorruptError, match="is not the 1000 bytes"):
-        decode_block(block, Codec.GZ)
+        read_block(block, Codec.GZ).decoded()
     with pytest.raises(LimitError, match="hfile_block_bytes_max"):
-        decode_block(
+        read_block(
             encode_block(BlockType.DATA, bytes(1 << 20), Codec.GZ),
             Codec.GZ,
             limits=Limits(hfile_block_bytes_max=1000),
-        )
+        ).decoded()
 
 
 @given(st.lists(st.binary(max_size=200), max_size=5), st.sampled_from(Codec), st.integers(0, 30))
@@ -487,13 +488,13 @@ def test_machines_without_isa_l_write_and_read_the_same_content(
     content = b"".join(b"a key of a record, %d" % number for number in range(5000))
     for writer, reader in ((other, hfile_block), (hfile_block, other)):
         data = writer.encode_block(writer.BlockType.DATA, content, writer.Codec.GZ)
-        assert reader.decode_block(data, reader.Codec.GZ).content == content
+        assert reader.read_block(data, reader.Codec.GZ).decoded().content == content
         block = reader.read_block(data, reader.Codec.GZ)
         assert reader.join_contents([block, block], 3) == content + content + bytes(3)
         damaged = bytearray(data)
         damaged[len(data) // 2] ^= 1
         with pytest.raises(CorruptError):
-            reader.decode_block(bytes(damaged), reader.Codec.GZ)
+            reader.read_block(bytes(damaged), reader.Codec.GZ).decoded()
 
 
 def test_every_flipped_bit_is_seen_or_changes_no_entry() -> None:

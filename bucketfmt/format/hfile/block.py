@@ -35,7 +35,6 @@ __all__ = [
     "Codec",
     "HFileBlock",
     "StoredBlock",
-    "decode_block",
     "encode_block",
     "join_contents",
     "read_block",
@@ -129,29 +128,6 @@ class StoredBlock(NamedTuple):
         """
         content = _decompress(self.payload, self.codec, self.num_bytes, self.offset)
         return HFileBlock(self.type, self.offset, self.end, content)
-
-
-def decode_block(
-    data: Buffer,
-    codec: Codec,
-    *,
-    at: int = 0,
-    file_offset: int = 0,
-    limits: Limits = DEFAULT_LIMITS,
-) -> HFileBlock:
-    """Return the block that begins at `data[at]`, decompressed.
-
-    Args:
-        data: Some bytes of a file.
-        codec: How the payload is compressed.
-        at: Where the block begins in `data`.
-        file_offset: Where `data` begins in the file.
-        limits: Bounds on what is allocated.
-
-    Raises:
-        BucketfmtError: as `read_block` and `StoredBlock.decoded`.
-    """
-    return read_block(data, codec, at=at, file_offset=file_offset, limits=limits).decoded()
 
 
 def read_block(
