@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import heapq
 import json
-import logging
 import subprocess
 import sys
 import urllib.request
@@ -21,6 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
+
+from soak.own_s3 import S3Server
 
 __all__ = ["Request", "Requests", "Server", "serve"]
 
@@ -185,10 +186,7 @@ def _kind(method: str, target: str) -> str:
 
 
 async def _run() -> None:
-    from moto.server import ThreadedMotoServer
-
-    logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    backend = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    backend = S3Server()
     backend.start()
     proxy = _Proxy(*backend.get_host_and_port())
     server = await asyncio.start_server(proxy.handle, "127.0.0.1", 0, limit=_HEAD_BYTES_MAX)

@@ -28,11 +28,12 @@ from soak.interleavings import MEETINGS, interleave_all
 from soak.lengths import FORGERS, forge_lengths
 from soak.machine import MACHINES
 from soak.machine_runs import run_machines
+from soak.own_s3 import own_s3
 from soak.report import write_report
 from soak.strikes import Share
 from soak.tables import TABLES
 from soak.targets import TARGETS
-from soak.threads import TRIALS, own_s3, run_trials
+from soak.threads import TRIALS, run_trials
 from soak.written import digest_works
 
 

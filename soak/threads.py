@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import logging
 import multiprocessing
 import os
 import sys
@@ -32,7 +31,7 @@ from soak.corruption import RESULTS
 from soak.covering import cover
 from soak.works import KINDS, SCHEMA, Kind, rows
 
-__all__ = ["TRIALS", "Outcome", "Trial", "own_s3", "run_trial", "run_trials", "sample_trials"]
+__all__ = ["TRIALS", "Outcome", "Trial", "run_trial", "run_trials", "sample_trials"]
 
 _WORKERS = 3
 _COUNTER = "counter"
@@ -327,29 +326,6 @@ def _judge(
     findings = [finding for finding in report.findings if finding.severity != "info"]
     if findings or report.status == "incomplete":
         outcome.bad.append(f"{report.status}: {findings}")
-
-
-@contextlib.contextmanager
-def own_s3() -> Iterator[Mapping[str, Any]]:
-    """Yield the options that reach an S3 of our own, which has one bucket, `tables`."""
-    import s3fs  # noqa: PLC0415  (only here, and slow)
-    from moto.server import ThreadedMotoServer  # noqa: PLC0415
-
-    logging.getLogger("werkzeug").setLevel(logging.ERROR)  # which tells of every request
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    options = {
-        "endpoint_url": f"http://{host}:{port}",
-        "key": "testing",
-        "secret": "testing",
-        "client_kwargs": {"region_name": "eu-west-1"},
-    }
-    s3fs.S3FileSystem(**options).mkdir("tables")
-    try:
-        yield options
-    finally:
-        server.stop()
 
 
 def run_trials(

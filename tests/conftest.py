@@ -73,17 +73,8 @@ def s3_options() -> Iterator[dict[str, Any]]:
 
     It has one bucket, `tables`.
     """
-    s3fs = pytest.importorskip("s3fs")
-    moto_server = pytest.importorskip("moto.server")
-    server = moto_server.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    given = {
-        "endpoint_url": f"http://{host}:{port}",
-        "key": "testing",
-        "secret": "testing",
-        "client_kwargs": {"region_name": "eu-west-1"},
-    }
-    s3fs.S3FileSystem(**given).mkdir("tables")
-    yield given
-    server.stop()
+    pytest.importorskip("moto.server")
+    from soak.own_s3 import own_s3  # not every environment has moto
+
+    with own_s3() as options:
+        yield options

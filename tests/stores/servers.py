@@ -23,6 +23,8 @@ from typing import Any
 
 import pytest
 
+from soak.own_s3 import own_s3
+
 __all__ = ["SERVERS", "Place"]
 
 _PROGRAMS = Path(__file__).parents[2] / ".stores"
@@ -119,24 +121,8 @@ def _answers(url: str) -> Callable[[], bool]:
 @contextmanager
 def _moto() -> Iterator[Place]:
     """S3 by moto, of PyPI."""
-    import s3fs
-    from moto.server import ThreadedMotoServer
-
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    options = {
-        "endpoint_url": f"http://{host}:{port}",
-        "key": "testing",
-        "secret": "testing",
-        "client_kwargs": {"region_name": "eu-west-1"},
-    }
-    # A second server of this process has the buckets of the first.
-    s3fs.S3FileSystem(**options).makedirs(_BUCKET, exist_ok=True)
-    try:
+    with own_s3(_BUCKET) as options:
         yield Place(f"s3://{_BUCKET}", options)
-    finally:
-        server.stop()
 
 
 @contextmanager
