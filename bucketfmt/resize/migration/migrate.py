@@ -117,6 +117,8 @@ class Migrator(BucketService):
         def find_left(snapshot: Snapshot) -> tuple[Snapshot, tuple[str, ...]]:
             return snapshot, self._find_left(snapshot, migration)
 
+        # A table that is refused waits for nothing.
+        on_newest(self._snapshot, lambda newest: self._check_kind(newest, migration))
         self._await_compactions()
         notes, (snapshot, left) = on_newest(self._snapshot, lambda s: (check(s), find_left(s)))
         done: list[CommitResult] = []
@@ -159,12 +161,21 @@ class Migrator(BucketService):
     # -- decisions
 
     def _check(self, snapshot: Snapshot, migration: Migration) -> None:
-        """Refuse what cannot be migrated, before anything is written.
+        """Refuse what cannot be migrated now, before anything is written.
+
+        Raises:
+            ConflictError: a compaction or a clustering is pending.
+            BucketfmtError: as `_check_kind`.
+        """
+        self._check_kind(snapshot, migration)
+        check_nothing_pending(snapshot.state)
+
+    def _check_kind(self, snapshot: Snapshot, migration: Migration) -> None:
+        """Refuse a table that cannot be migrated, whatever is pending.
 
         Raises:
             ValueError: the index is not for such a table.
             UnsupportedError: the table has other buckets already, or no record key.
-            ConflictError: a compaction or a clustering is pending.
         """
         state, index = snapshot.state, migration.index
         config = state.config
@@ -183,7 +194,6 @@ class Migrator(BucketService):
             check_new_number(path, index.num_buckets_of(path, state.limits))
         Basis(snapshot, self._finder, index=index)
         self._find_encoding(snapshot, migration)
-        check_nothing_pending(state)
         try:
             present = self._finder.resolve(snapshot).bucket_index
         except IndexUnknownError:  # hoodie.properties contradict themselves
