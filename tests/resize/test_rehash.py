@@ -386,7 +386,7 @@ def test_a_table_that_is_refused_waits_for_no_compaction(
             table.rehash(8)
         with pytest.raises(bf.UnsupportedError, match="a rescale of a table with Consistent"):
             table.rescale("a,3")
-        with pytest.raises(bf.UnsupportedError, match="the table has Consistent.* already"):
+        with pytest.raises(bf.UnsupportedError, match=r"the table has Consistent.* already"):
             table.migrate(bf.SimpleBucketIndex(4))
 
 
