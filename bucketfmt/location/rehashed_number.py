@@ -74,10 +74,9 @@ def may_be_rehashed(config: TableConfig, before: Snapshot | None, now: Timeline)
     rehashed = find_rehashed_number(before, before.state.config)
     if rehashed is not None and rehashed.number != rehashed.stated:
         return True
-    known = {instant.requested_time for instant in before.state.timeline.completed.instants}
-    completed = now.completed
-    replacing = {i.requested_time for i in completed.of("replacecommit").instants}
-    replaced_before = before.state.timeline.completed.of("replacecommit").instants
-    if replacing - known or {i.requested_time for i in replaced_before} - replacing:
+    known, completed = before.state.timeline.completed, now.completed
+    replacing = completed.of("replacecommit").requested_times
+    replaced_before = known.of("replacecommit").requested_times
+    if replacing - known.requested_times or replaced_before - replacing:
         return True
-    return bool(known) and known.isdisjoint(i.requested_time for i in completed.instants)
+    return bool(known.instants) and known.requested_times.isdisjoint(completed.requested_times)

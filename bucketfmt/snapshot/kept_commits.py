@@ -17,7 +17,7 @@ from bucketfmt.snapshot.data_files.written_files import CommitRecord
 from bucketfmt.storage.store import Store
 from bucketfmt.storage.streams import map_in_threads, waiting_count
 from bucketfmt.timeline.load import load_commit_metadata
-from bucketfmt.timeline.timeline import Instant, Timeline
+from bucketfmt.timeline.timeline import Instant, Timeline, count_shared
 
 __all__ = ["KeptCommits"]
 
@@ -28,6 +28,7 @@ class KeptCommits:
     def __init__(self, store: Store, limits: Limits) -> None:
         self._store, self._limits = store, limits
         self._kept: dict[Instant, CommitRecord] = {}
+        self._loaded: tuple[Sequence[Instant], tuple[CommitRecord, ...]] = (), ()  # by `load`
         self._published: dict[Instant, CommitMetadata] = {}  # of this process, not yet asked for
         self._own: dict[str, Instant] = {}  # those that this process published
         self._guard = Mutex()
@@ -41,16 +42,21 @@ class KeptCommits:
             CorruptError: a commit does not decode.
             NotFoundError: the file of an instant is gone.
         """
-        newest_first = instants[::-1]
+        before, known = self._loaded
+        shared = count_shared(before, instants)
+        newest_first = instants[shared:][::-1]
         found = map_in_threads(
             lambda instant: self.load_one(config, instant), newest_first, waiting_count(self._store)
         )
+        loaded = (*known[:shared], *found[::-1])
         with self._guard:
-            self._kept = dict(zip(newest_first, found, strict=True))
-            listed = {instant.requested_time for instant in newest_first}
+            for gone in {*before[shared:]}.difference(newest_first):
+                self._kept.pop(gone, None)
+            listed = {instant.requested_time for instant in instants}
             self._own = {time: own for time, own in self._own.items() if time in listed}
             self._published.clear()  # those of this timeline are kept now
-        return tuple(found[::-1])
+            self._loaded = tuple(instants), loaded
+        return loaded
 
     def keep(self, instant: Instant, metadata: CommitMetadata) -> None:
         """Keep a commit that this process has just published, so that it need not be read."""

@@ -6,7 +6,7 @@ may be gone by the time they are opened, though nothing is damaged.
 
 from __future__ import annotations
 
-from bucketfmt.timeline.timeline import Instant, Timeline
+from bucketfmt.timeline.timeline import Instant, Timeline, count_shared
 
 __all__ = [
     "find_completed_since",
@@ -23,8 +23,10 @@ def find_rolled_back(before: Timeline, now: Timeline) -> Instant | None:
         before: The timeline that was read.
         now: The timeline as it is.
     """
-    there = {(i.requested_time, i.action) for i in now.writes.completed.instants}
-    for instant in before.writes.completed.instants:
+    completed, after = before.writes.completed.instants, now.writes.completed.instants
+    shared = count_shared(completed, after)
+    there = {(each.requested_time, each.action) for each in after[shared:]}
+    for instant in completed[shared:]:
         time = instant.requested_time
         if (time, instant.action) not in there and not now.is_before_start(time):
             return instant
@@ -38,7 +40,7 @@ def find_completed_since(before: Timeline, now: Timeline) -> Instant | None:
         before: The timeline that was read.
         now: The timeline as it is.
     """
-    known = {instant.requested_time for instant in before.completed.instants}
+    known = before.completed.requested_times
     completed = now.writes.completed.instants
     return next((i for i in completed if i.requested_time not in known), None)
 
@@ -53,13 +55,12 @@ def find_what_may_be_archived(before: Timeline, now: Timeline) -> str | None:
         before: The timeline that was read.
         now: The timeline as it is, with an instant that is no savepoint.
     """
-    there = {instant.requested_time for instant in now.instants}
     times = [
-        instant.requested_time
-        for instant in before.writes.pending.instants
-        if instant.requested_time not in there and now.is_before_start(instant.requested_time)
+        time
+        for time in [instant.requested_time for instant in before.writes.pending.instants]
+        if now.is_before_start(time) and time not in now.requested_times
     ]
-    newest = max((instant.requested_time for instant in before.instants), default="")
+    newest = before.last.requested_time if before.last else ""
     if now.is_before_start(newest):
         times.append(newest)
     return min(times, default=None)

@@ -17,6 +17,7 @@ import stat
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import islice
 from operator import attrgetter
 
 import pyarrow as pa
@@ -106,12 +107,23 @@ class LocalStore:
 
     def list_names(self, path: str) -> builtins.list[str]:
         """Return the names of the files of one folder, as `Store.list_names` says."""
-        with _errors_folded(path):
-            return [
-                entry.name
-                for entry, link in self._scan(path)
-                if not (link.is_dir if link else entry.is_dir(follow_symlinks=False))
-            ]
+        names, bound = [], self._limits.folder_entries_max
+        with (
+            _errors_folded(path),
+            suppress(FileNotFoundError, NotADirectoryError),
+            os.scandir(self._resolve(path)) as entries,
+        ):
+            for entry in islice(entries, bound):
+                is_dir = not entry.is_file(follow_symlinks=False) and (
+                    self._link_info(_below(path, entry.name)).is_dir
+                    if entry.is_symlink()
+                    else entry.is_dir(follow_symlinks=False)
+                )
+                if not is_dir:
+                    names.append(entry.name)
+            if next(entries, None) is not None:
+                self._limits.check("folder_entries_max", bound + 1)
+        return names
 
     def _scan(self, path: str) -> Iterator[tuple[os.DirEntry[str], FileInfo | None]]:
         """Yield the entries of one folder, and of the symbolic links what they lead to."""

@@ -11,15 +11,14 @@ stands still, was set back or is in another zone cannot put a commit into the pa
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta, timezone
 
 from bucketfmt.errors import CorruptError
 from bucketfmt.format.names.instants import format_instant_time, parse_instant_time
 from bucketfmt.process import Mutex
-from bucketfmt.timeline.timeline import Timeline
 
-__all__ = ["DEFAULT_CLOCK_SKEW_S", "InstantClock", "known_times", "plan_instant_time"]
+__all__ = ["DEFAULT_CLOCK_SKEW_S", "InstantClock", "plan_instant_time"]
 
 DEFAULT_CLOCK_SKEW_S = 0.2
 """How far the clocks of writers on several machines may differ; Hudi's default."""
@@ -70,7 +69,7 @@ class InstantClock:
         """Return a new time, after `known`, after the last one and not before the clock's.
 
         Args:
-            known: Requested and completion times, in any order (`known_times`).
+            known: Requested and completion times, in any order.
 
         Raises:
             CorruptError: no time can be later than the known times.
@@ -110,11 +109,3 @@ def plan_instant_time(now: datetime, known: Iterable[str]) -> str:
             "roll that instant back with Hudi, or remove its file if no writer made it"
         )
     return following
-
-
-def known_times(timeline: Timeline) -> Iterator[str]:
-    """Yield every time on the timeline, requested and completed."""
-    for instant in timeline.instants:
-        yield instant.requested_time
-        if instant.completion_time is not None:
-            yield instant.completion_time

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from datetime import timezone
-from functools import lru_cache
 from typing import TypeVar
 
 from bucketfmt.errors import BucketfmtError, CorruptError
@@ -33,9 +32,10 @@ from bucketfmt.format.timeline.plans import (
 )
 from bucketfmt.format.timeline.write_operation import WriteOperation
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
+from bucketfmt.process import Mutex
 from bucketfmt.storage.store import Store
 from bucketfmt.storage.streams import map_in_threads, waiting_count
-from bucketfmt.timeline.timeline import Instant, Timeline, plan_timeline
+from bucketfmt.timeline.timeline import Instant, NamedTimeline, Timeline, plan_timeline
 
 __all__ = [
     "load_clustering_plan",
@@ -54,6 +54,7 @@ __all__ = [
 _T = TypeVar("_T")
 
 _LISTINGS_MAX = 10
+_TIMELINES_KEPT = 4  # those of a table and of its metadata table, twice
 
 
 def load_timeline(store: Store, config: TableConfig, limits: Limits = DEFAULT_LIMITS) -> Timeline:
@@ -83,9 +84,8 @@ def _list_timeline(store: Store, config: TableConfig, limits: Limits) -> Timelin
     In layout 2 the names of the files tell all, unless a completed file lacks its completion time.
     """
     if config.timeline_layout != 1:
-        names = store.list_names(config.timeline_path)
-        timeline = _plan_named(tuple(names), config.timeline_layout, limits)
-        if not any(instant.legacy for instant in timeline.instants):
+        timeline = _kept_timelines.plan(store, config, limits)
+        if not timeline.has_legacy:
             return timeline
     zone = timezone.utc if config.timezone == "UTC" else None
     files = (
@@ -96,9 +96,33 @@ def _list_timeline(store: Store, config: TableConfig, limits: Limits) -> Timelin
     return plan_timeline(files, config.timeline_layout, zone, limits)
 
 
-@lru_cache(maxsize=2)  # what every call of a table that nobody writes to lists again
-def _plan_named(names: tuple[str, ...], layout: int, limits: Limits) -> Timeline:
-    return plan_timeline(((name, None) for name in names), layout, None, limits)
+class _KeptTimelines:
+    """The timelines that were listed last: the next listing of a folder differs little.
+
+    Safe to use from several threads, and in a forked child.
+    """
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[str, str, int, Limits], NamedTimeline] = {}
+        self._guard = Mutex()
+
+    def plan(self, store: Store, config: TableConfig, limits: Limits) -> Timeline:
+        """Return the timeline that the names in the folder make up, which are listed now."""
+        key = store.uri, config.timeline_path, config.timeline_layout, limits
+        names = store.list_names(config.timeline_path)
+        known = self._kept.get(key)
+        if known is None:
+            known = NamedTimeline((), frozenset(), Timeline((), config.timeline_layout))
+        now = known.planned_again(names, limits)
+        with self._guard:
+            self._kept.pop(key, None)
+            while len(self._kept) >= _TIMELINES_KEPT:
+                del self._kept[next(iter(self._kept))]
+            self._kept[key] = now  # the last of all
+        return now.timeline
+
+
+_kept_timelines = _KeptTimelines()
 
 
 def load_instant_content(

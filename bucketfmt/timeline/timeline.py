@@ -6,10 +6,13 @@ Pure. Source: `TimelineLayout.filterHoodieInstantsByLatestState`, `BaseHoodieTim
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from bisect import bisect_left
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
 from functools import lru_cache
+from itertools import filterfalse
+from operator import attrgetter
 from typing import NamedTuple
 
 from bucketfmt.format.names.instants import (
@@ -21,11 +24,13 @@ from bucketfmt.format.names.instants import (
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
 from bucketfmt.process import cached_property
 
-__all__ = ["Instant", "Timeline", "plan_timeline"]
+__all__ = ["Instant", "NamedTimeline", "Timeline", "count_shared", "plan_timeline"]
 
 _COMMIT_ACTIONS = frozenset({"commit", "deltacommit", "replacecommit", "clustering"})
 _WRITE_ACTIONS = _COMMIT_ACTIONS | {"compaction", "logcompaction"}
 _STATES = tuple(State)
+_COMPLETED = State.COMPLETED
+_LEGACY = attrgetter("legacy")
 _SECONDS_DIGITS, _MILLISECONDS_DIGITS = 14, 17
 _SHORT_TIME_DIGITS = 10  # below: no date, as in the metadata table's first instants
 
@@ -79,22 +84,22 @@ class Timeline:
     @cached_property
     def completed(self) -> Timeline:
         """Only completed instants."""
-        return self._where(lambda instant: instant.is_completed)
+        return self._with([each for each in self.instants if each.state is _COMPLETED])
 
     @cached_property
     def pending(self) -> Timeline:
         """Only requested and inflight instants."""
-        return self._where(lambda instant: not instant.is_completed)
+        return self._with([each for each in self.instants if each.state is not _COMPLETED])
 
     @cached_property
     def commits(self) -> Timeline:
         """Only writes and replacements, completed or not, without pending compactions."""
-        return self.of(*_COMMIT_ACTIONS)
+        return self._of(_COMMIT_ACTIONS)
 
     @cached_property
     def writes(self) -> Timeline:
         """Only what adds data files: `commits` and compactions (`getWriteTimeline`)."""
-        return self.of(*_WRITE_ACTIONS)
+        return self._of(_WRITE_ACTIONS)
 
     @cached_property
     def visible(self) -> Timeline:
@@ -103,13 +108,17 @@ class Timeline:
         A pending compaction is included, since the file slice that it opened takes log files
         already.
         """
-        return self.writes._where(
-            lambda instant: instant.is_completed or instant.action == "compaction"
+        return self._with(
+            [
+                each
+                for each in self.writes.instants
+                if each.state is _COMPLETED or each.action == "compaction"
+            ]
         )
 
     def of(self, *actions: str) -> Timeline:
         """Return only the instants of these actions, spelled as their files spell them."""
-        return self._where(lambda instant: instant.action in actions)
+        return self._of(frozenset(actions))
 
     @property
     def first(self) -> Instant | None:
@@ -121,15 +130,31 @@ class Timeline:
         """The instant that was requested last."""
         return self.instants[-1] if self.instants else None
 
+    @cached_property
+    def requested_times(self) -> frozenset[str]:
+        """When the instants were requested."""
+        return frozenset([instant.requested_time for instant in self.instants])
+
+    @property
+    def has_legacy(self) -> bool:
+        """Whether an instant was completed under a name without completion time."""
+        return any(map(_LEGACY, self.instants))
+
+    @cached_property
+    def latest_time(self) -> str:
+        """The latest time on the timeline, requested or completed; "" where there is none."""
+        completed = [each.completion_time for each in self.instants if each.completion_time]
+        return max(*completed, self.last.requested_time, "") if self.last else ""
+
     def contains(self, time: str) -> bool:
         """Return whether an instant was requested at this time.
 
         A time of 17 digits ending in 999 also finds an old instant of 14: Hudi adds the 999.
         """
-        if time in self._requested_times:
+        if time in self.requested_times:
             return True
         seconds, milliseconds = time[:_SECONDS_DIGITS], time[_SECONDS_DIGITS:]
-        return milliseconds == "999" and seconds in self._requested_times
+        return milliseconds == "999" and seconds in self.requested_times
 
     def is_before_start(self, time: str) -> bool:
         """Return whether this time is before the first instant that is not a savepoint's.
@@ -207,16 +232,16 @@ class Timeline:
         """Return this timeline with the completion times of these archived instants."""
         return replace(self, history=tuple(history))
 
-    def _where(self, holds: Callable[[Instant], bool]) -> Timeline:
-        return Timeline(tuple(filter(holds, self.instants)), self.layout)
+    def _of(self, actions: Collection[str]) -> Timeline:
+        return self._with([each for each in self.instants if each.action in actions])
+
+    def _with(self, instants: list[Instant]) -> Timeline:
+        """Return a timeline of some of these instants, without history."""
+        return Timeline(tuple(instants), self.layout)
 
     @cached_property
     def _inflight_commits(self) -> Timeline:
-        return self.commits._where(lambda instant: instant.state is State.INFLIGHT)
-
-    @cached_property
-    def _requested_times(self) -> frozenset[str]:
-        return frozenset(instant.requested_time for instant in self.instants)
+        return self._with([i for i in self.commits.instants if i.state is State.INFLIGHT])
 
     @cached_property
     def _start(self) -> str | None:
@@ -277,6 +302,76 @@ def plan_timeline(
     return Timeline(tuple(instants), layout)
 
 
+class NamedTimeline(NamedTuple):
+    """The timeline that the names of a timeline folder make up, to be planned again by others.
+
+    Attributes:
+        listed: The names, each different, those of no instant too.
+        names: The same.
+        timeline: What they make up, as of `plan_timeline` without modification times.
+    """
+
+    listed: Sequence[str]
+    names: frozenset[str]
+    timeline: Timeline
+
+    def planned_again(self, names: Sequence[str], limits: Limits = DEFAULT_LIMITS) -> NamedTimeline:
+        """Return what these names, each different, make up: planned by what came and what went.
+
+        Instants that are as before are the same objects. Where a file went that told the state of
+        its instant, another one may tell: then all is planned anew.
+
+        Raises:
+            LimitError: there are more instants than `limits.timeline_instants_max`.
+        """
+        if names == self.listed:  # quicker than to look up each
+            return self
+        layout = self.timeline.layout
+        came = [*filterfalse(self.names.__contains__, names)]
+        if len(names) - len(came) < len(self.names) or len(came) > len(self.names):
+            now = frozenset(names)
+            gone = self.names - now
+            told = {each.file_name for each in self.timeline.instants}
+            if len(came) > len(self.names) or not gone.isdisjoint(told):
+                files = ((name, None) for name in names)
+                return NamedTimeline(names, now, plan_timeline(files, layout, None, limits))
+        elif came:
+            now = self.names.union(came)
+        else:
+            return self
+        instants = [*self.timeline.instants]
+        for name in came:
+            found = _find_named(name, layout)
+            if found is None:
+                continue
+            place = bisect_left(instants, found.key, key=lambda each: _key(each, layout))
+            is_known = place < len(instants) and _key(instants[place], layout) == found.key
+            if not is_known:
+                instants.insert(place, found.told)
+            else:
+                known = _find_named(instants[place].file_name, layout)
+                if known is None or found.counts_over(known):
+                    instants[place] = found.told
+        if len(instants) > limits.timeline_instants_max:
+            limits.check("timeline_instants_max", len(instants))
+        return NamedTimeline(names, now, Timeline(tuple(instants), layout))
+
+
+def count_shared(before: Sequence[Instant], now: Sequence[Instant]) -> int:
+    """Return how many instants two sequences begin with that are the same.
+
+    Of two plans of one folder these are mostly the same objects, so that comparing is quick.
+    """
+    low, high = 0, min(len(before), len(now))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if before[low:middle] == now[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
 class _Named(NamedTuple):
     """What the name of a file says.
 
@@ -289,6 +384,13 @@ class _Named(NamedTuple):
     key: tuple[str, str]
     rank: int
     instant: Instant
+
+    @property
+    def told(self) -> Instant:
+        """The instant, where no modification time is known."""
+        if not self.instant.legacy:
+            return self.instant
+        return replace(self.instant, completion_time=self.instant.requested_time)
 
     def counts_over(self, other: _Named) -> bool:
         """Whether this file, and not the other file of the instant, tells the state."""
@@ -305,7 +407,11 @@ def _find_named(name: str, layout: int) -> _Named | None:
     time, action, state = found.requested_time, found.action, found.state
     legacy = state is State.COMPLETED and found.completion_time is None
     instant = Instant(time, action, state, found.completion_time, name, legacy)
-    return _Named((time, comparable_action(action, layout)), _STATES.index(state), instant)
+    return _Named(_key(instant, layout), _STATES.index(state), instant)
+
+
+def _key(instant: Instant, layout: int) -> tuple[str, str]:
+    return instant.requested_time, comparable_action(instant.action, layout)
 
 
 def _format_modified(modified: float | None, zone: tzinfo | None) -> str | None:

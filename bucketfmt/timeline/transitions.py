@@ -24,7 +24,7 @@ from bucketfmt.format.names.paths import join_path
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.format.timeline.instant_content import InstantContent, encode_instant_content
 from bucketfmt.storage.store import Store
-from bucketfmt.timeline.clock import InstantClock, known_times
+from bucketfmt.timeline.clock import InstantClock
 from bucketfmt.timeline.timeline import Instant, Timeline
 
 __all__ = ["put_completed", "put_inflight", "put_requested"]
@@ -123,7 +123,7 @@ def put_completed(
     data = encode_instant_content(content, action, State.COMPLETED, layout)
     _check_inflight(timeline, requested_time, action)
     prepare()
-    completion_time = clock.next_time(known_times(timeline)) if layout == 2 else None
+    completion_time = clock.next_time((timeline.latest_time,)) if layout == 2 else None
     name = format_instant_file_name(
         requested_time, action, State.COMPLETED, completion_time, layout
     )

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from bucketfmt.errors import CorruptError
 from bucketfmt.format.names.instants import INIT_INSTANT
-from bucketfmt.timeline.clock import InstantClock, known_times, plan_instant_time
-from bucketfmt.timeline.timeline import plan_timeline
+from bucketfmt.timeline.clock import InstantClock, plan_instant_time
 
 NOW = datetime(2024, 3, 10, 12, 0, 0, 250_999)
 TEXT = "20240310120000250"
@@ -128,12 +127,6 @@ def test_threads_never_get_the_same_time() -> None:
         times = list(pool.map(lambda _: clock.next_time(()), range(400)))
     assert len(set(times)) == 400
     assert max(times) == "20240310120000649"
-
-
-def test_known_times_are_those_requested_and_completed() -> None:
-    names = ["1.commit.requested", "1.inflight", "1_2.commit", "3.clean.inflight"]
-    timeline = plan_timeline([(name, None) for name in names], 2)
-    assert sorted(known_times(timeline)) == ["1", "2", "3"]
 
 
 def test_wrong_arguments() -> None:

@@ -6,8 +6,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bucketfmt.errors import LimitError
 from bucketfmt.format.names.instants import State
-from bucketfmt.timeline.timeline import Instant, Timeline, plan_timeline
+from bucketfmt.limits import Limits
+from bucketfmt.timeline.timeline import (
+    Instant,
+    NamedTimeline,
+    Timeline,
+    count_shared,
+    plan_timeline,
+)
 
 T = [f"2024010100000{n}000" for n in range(10)]
 
@@ -161,6 +169,61 @@ class TestPlan:
         assert all((i.completion_time is None) == (not i.is_completed) for i in timeline.instants)
 
 
+_NAMES = [
+    *(f"{T[1]}.commit{state}" for state in (".requested", "")),
+    f"{T[1]}.inflight",
+    f"{T[1]}_{T[2]}.commit",
+    f"{T[1]}_{T[3]}.commit",
+    f"{T[2]}.compaction.requested",
+    f"{T[2]}.compaction.inflight",
+    f"{T[2]}_{T[4]}.commit",
+    f"{T[3]}.clean.requested",
+    f"{T[3]}_{T[5]}.clean",
+    f"{T[4]}.deltacommit.inflight",
+    "history",
+    f"{T[4]}.deltacommit.inflight.crc",
+]
+
+
+class TestPlanAgain:
+    @settings(deadline=None)
+    @given(
+        st.lists(
+            st.permutations(_NAMES).flatmap(lambda n: st.integers(0, 12).map(lambda k: n[:k]))
+        ),
+        st.sampled_from([1, 2]),
+    )
+    def test_listing_after_listing_is_as_planned_at_once(
+        self, listings: list[list[str]], layout: int
+    ) -> None:
+        named = NamedTimeline((), frozenset(), Timeline((), layout))
+        for names in listings:
+            named = named.planned_again(names)
+            assert named.timeline == plan(*names, layout=layout)
+            assert named.names == frozenset(names)
+
+    def test_what_did_not_change_is_the_same_object(self) -> None:
+        first = NamedTimeline((), frozenset(), Timeline((), 2)).planned_again(_NAMES[:4])
+        assert first.planned_again([*reversed(_NAMES[:4])]) is first
+        second = first.planned_again([*_NAMES[:4], _NAMES[5]])
+        assert second.timeline.instants[0] is first.timeline.instants[0]
+        assert told(second.timeline)[1:] == [(T[2], "compaction", "REQUESTED", None)]
+
+    def test_instants_that_come_are_bounded(self) -> None:
+        names = [f"{time}.clean.requested" for time in T[:5]]
+        limits = Limits(timeline_instants_max=5)
+        full = NamedTimeline((), frozenset(), Timeline((), 2)).planned_again(names, limits)
+        with pytest.raises(LimitError, match="timeline_instants_max = 5"):
+            full.planned_again([*names, f"{T[6]}.clean.requested"], limits)
+
+    def test_count_shared(self) -> None:
+        instants = plan(*(f"{time}.clean.requested" for time in T)).instants
+        assert count_shared(instants, instants) == 10
+        assert count_shared(instants, instants[:7]) == 7
+        assert count_shared((*instants[:4], *instants[5:]), instants) == 4
+        assert count_shared((), instants) == 0
+
+
 @pytest.fixture
 def timeline() -> Timeline:
     """A table of every kind of instant; the write at T[2] began first but is under way."""
@@ -178,6 +241,11 @@ def timeline() -> Timeline:
 
 
 class TestViews:
+    def test_the_latest_time_is_of_a_request_or_a_completion(self) -> None:
+        assert plan().latest_time == ""
+        assert plan("1.commit.requested", "1_9.commit", "3.clean.inflight").latest_time == "9"
+        assert plan("1_2.commit", "3.clean.inflight").latest_time == "3"
+
     def test_completed_and_pending(self, timeline: Timeline) -> None:
         assert [i.requested_time for i in timeline.completed.instants] == [T[1], T[3], T[6], T[9]]
         assert [i.requested_time for i in timeline.pending.instants] == [

@@ -30,7 +30,7 @@ from bucketfmt.storage.store import Store
 from bucketfmt.testing.faulty_store import Fault, FaultPlan, FaultyStore, Killed
 from bucketfmt.testing.memory_store import MemoryStore
 from bucketfmt.testing.unsynced_disk import UnsyncedDisk
-from bucketfmt.timeline.clock import InstantClock, known_times
+from bucketfmt.timeline.clock import InstantClock
 from bucketfmt.timeline.load import load_commit_metadata, load_instant_content, load_timeline
 from bucketfmt.timeline.timeline import Instant, Timeline
 from bucketfmt.timeline.transitions import put_completed, put_inflight, put_requested
@@ -301,7 +301,7 @@ def visible(store: Store, layout: int) -> list[tuple[str, CommitMetadata]]:
 def write(store: Store, layout: int) -> None:
     settings = config(layout)
     timeline = load_timeline(store, settings)
-    requested_time = clock().next_time(known_times(timeline))
+    requested_time = clock().next_time((timeline.latest_time,))
     put_requested(store, settings, requested_time, "commit")
     put_inflight(store, settings, requested_time, "commit", PROFILE)
     timeline = load_timeline(store, settings)

@@ -22,6 +22,7 @@ from bucketfmt.testing.memory_store import MemoryStore
 from bucketfmt.timeline.clock import InstantClock
 from bucketfmt.timeline.locking.heartbeat import Heartbeats
 from bucketfmt.timeline.table_properties import load_config
+from bucketfmt.timeline.timeline import Timeline, plan_timeline
 from bucketfmt.write.commit.locked_table import EarlyHeartbeat
 from tests.write.models import SCHEMA, rows
 
@@ -180,19 +181,22 @@ def test_an_early_heartbeat_is_used_or_removed(store: CountedStore) -> None:
     def folder() -> list[str]:
         return [entry.name for entry in store.list(".hoodie/.heartbeat")]
 
+    def requested(time: str) -> Timeline:
+        return plan_timeline([(f"{time}.commit.requested", None)], 2)
+
     early = EarlyHeartbeat(clock := InstantClock("UTC", clock_skew_s=0), Heartbeats(store))
     early.begin()
     (time,) = folder()
-    taken = early.take({"20200101000000000"})
+    taken = early.take(requested("20200101000000000"))
     assert taken is not None
     assert taken[0] == time
-    assert early.take(()) is None
+    assert early.take(requested(time)) is None
     taken[1].stop()
     for known, left in (("29990101000000000", 0), (None, 1)):
         early.begin()
         (time,) = folder()
         # The heartbeat of another writer's instant is not taken away.
-        assert early.take({known or time}) is None
+        assert early.take(requested(known or time)) is None
         assert len(folder()) == left
     store.delete(f".hoodie/.heartbeat/{time}")
     early.begin()

@@ -33,7 +33,7 @@ from bucketfmt.format.timeline.plans import (
 )
 from bucketfmt.format.timeline.write_operation import SERVICE_OPERATIONS, WriteOperation
 from bucketfmt.index.model import Index
-from bucketfmt.timeline.timeline import Instant, Timeline
+from bucketfmt.timeline.timeline import Instant, Timeline, count_shared
 
 __all__ = [
     "ConcurrentOperation",
@@ -146,9 +146,11 @@ def find_candidates(
     # compaction cannot leave behind those of a write it did not know. A base file opens a slice
     # of its requested time in all versions: the base file of a later compaction would hide it.
     compactions_matter = config.table_version < 8 or writes_base_files
-    known = {_identity(instant) for instant in before.completed.instants}
+    shared = count_shared(before.instants, now.instants)
+    known = {_identity(each) for each in before.instants[shared:] if each.is_completed}
+    pending = [each for each in now.instants[:shared] if not each.is_completed]
     found = []
-    for instant in now.instants:
+    for instant in (*pending, *now.instants[shared:]):
         if instant.requested_time == requested_time:
             continue
         is_later = instant.requested_time > requested_time

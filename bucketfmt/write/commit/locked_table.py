@@ -8,7 +8,7 @@ BaseHoodieClient.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -19,7 +19,7 @@ from bucketfmt.limits import Limits
 from bucketfmt.storage.folder_store import FolderStore
 from bucketfmt.storage.store import Store
 from bucketfmt.storage.streams import beside
-from bucketfmt.timeline.clock import InstantClock, known_times
+from bucketfmt.timeline.clock import InstantClock
 from bucketfmt.timeline.load import load_timeline
 from bucketfmt.timeline.locking.heartbeat import Heartbeat, Heartbeats
 from bucketfmt.timeline.locking.lock import LockProvider, TableLock
@@ -73,11 +73,11 @@ class EarlyHeartbeat:
         time = self._clock.next_time(())
         self._begun = time, self._heartbeats.start(time)
 
-    def take(self, known: Collection[str]) -> tuple[str, Heartbeat] | None:
-        """Return the time and the heartbeat, once; None if the time is not after all known ones."""
+    def take(self, timeline: Timeline) -> tuple[str, Heartbeat] | None:
+        """Return the time and the heartbeat, once; None if the timeline has a time as late."""
         begun, self._begun = self._begun, None
-        if begun is not None and begun[0] <= max(known, default=""):
-            _end_unused(*begun, known)
+        if begun is not None and begun[0] <= timeline.latest_time:
+            _end_unused(*begun, timeline)
             return None
         return begun
 
@@ -85,11 +85,11 @@ class EarlyHeartbeat:
         """End the heartbeat unless it was taken."""
         begun, self._begun = self._begun, None
         if begun is not None:
-            _end_unused(*begun, ())
+            _end_unused(*begun, None)
 
 
-def _end_unused(time: str, heartbeat: Heartbeat, known: Collection[str]) -> None:
-    if time in known:
+def _end_unused(time: str, heartbeat: Heartbeat, timeline: Timeline | None) -> None:
+    if timeline is not None and time in timeline.requested_times:
         heartbeat.abandon()  # the file is that of another writer's instant too
     else:
         heartbeat.stop()
@@ -189,7 +189,7 @@ class LockedTable:
             ConflictError: another writer took the same time, without holding the lock.
             StorageError: the store failed. The instant may be there.
         """
-        time = time or self.clock.next_time(known_times(self.timeline))
+        time = time or self.clock.next_time((self.timeline.latest_time,))
         return put_requested(self.store, self.config, time, action, content)
 
     def request_alive(
@@ -199,10 +199,9 @@ class LockedTable:
 
         Hudi rolls a write back that has no heartbeat. Arguments and errors as `request`.
         """
-        known = frozenset(known_times(self.timeline))
-        begun = None if self._early is None else self._early.take(known)
+        begun = None if self._early is None else self._early.take(self.timeline)
         if begun is None:
-            time = self.clock.next_time(known)
+            time = self.clock.next_time((self.timeline.latest_time,))
             begun = time, self.heartbeats.start(time)
         time, heartbeat = begun
         with heartbeat.stopped_on_error():

@@ -50,7 +50,6 @@ from bucketfmt.snapshot.schema import TableSchema, find_stated_schema
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.snapshot.state import TableState
 from bucketfmt.storage.streams import map_in_threads, waiting_count
-from bucketfmt.timeline.clock import known_times
 from bucketfmt.timeline.load import load_pending_compactions, load_replaced_file_groups
 from bucketfmt.timeline.timeline import Instant, Timeline
 from bucketfmt.write.commit.locked_table import LockedTable, PendingChange
@@ -412,10 +411,9 @@ class UpdateCollector:
     def _timeline_after(self) -> Timeline:
         """The timeline once the change is published, as far as file slices go."""
         own, timeline = self._change.instant, self._table.timeline
-        latest = max(known_times(timeline), default="")
         action = comparable_action(own.action, 2)
         # "~" is greater than any digit: the change completes after all that is there.
-        done = Instant(own.requested_time, action, State.COMPLETED, f"{latest}~", "")
+        done = Instant(own.requested_time, action, State.COMPLETED, f"{timeline.latest_time}~", "")
         others = [i for i in timeline.instants if i.requested_time != own.requested_time]
         instants = sorted([*others, done], key=lambda i: (i.requested_time, i.action))
         return replace(timeline, instants=tuple(instants))
