@@ -208,7 +208,11 @@ class WritableTable(ReadableTable):
     def insert_overwrite(
         self, data: DataLike, *, table: bool = False, **options: Unpack[WriteArguments]
     ) -> CommitResult:
-        """Replace the partitions that the rows are in; with `table=True`, the whole table."""
+        """Replace the partitions that the rows are in; with `table=True`, the whole table.
+
+        Raises:
+            ValueError: by a global record index, a key is stored in a partition that stays.
+        """
         check_bool("table", table)
         operation = (
             WriteOperation.INSERT_OVERWRITE_TABLE if table else WriteOperation.INSERT_OVERWRITE

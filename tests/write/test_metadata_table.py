@@ -56,3 +56,17 @@ def test_rewritten_definitions_of_indexes_have_no_sidecar_of_the_file_before(
 
     assert not sidecar.exists()
     assert "column_stats" in definitions.read_text()
+
+
+def test_column_stats_made_anew_keep_the_partition_stats_that_are_worked_out_from_them(
+    golden_copy: Callable[[str, str], Path],
+) -> None:
+    """The partition_stats were removed without a word."""
+    table = bf.open(golden_copy("1.2.0", "mdt_bucket"), index=bf.SimpleBucketIndex(4))
+    before = table.metadata_table.list()
+    assert "partition_stats" in {partition.name for partition in before}
+
+    table.metadata_table.rebuild("column_stats")
+
+    assert table.metadata_table.list() == before
+    assert table.check(depth="full").findings == ()

@@ -201,6 +201,27 @@ def test_an_overwrite_begins_file_groups(uri: str) -> None:
     assert sorted(before.keys() - after.keys()) == ["key-000003"]
 
 
+def test_an_overwrite_of_a_key_that_stays_in_another_partition_is_refused(uri: str) -> None:
+    """Two partitions had the key, and the index one of them."""
+    table = bf.open(uri)
+    table.upsert(pa.concat_tables([given("k1", "eu", 1, 1.0), given("k2", "us", 1, 1.0)]))
+    before, instants = stored(uri), table.timeline.instants
+    with pytest.raises(ValueError, match="overwrite of key 'k1', which partition 'eu' has, and"):
+        table.insert_overwrite(given("k1", "us", 2, 2.0))
+    assert stored(uri) == before
+    assert [i.requested_time for i in table.timeline.completed.instants] == [
+        i.requested_time for i in instants if i.is_completed
+    ]
+    swapped = pa.concat_tables([given("k1", "us", 2, 2.0), given("k2", "eu", 2, 2.0)])
+    table.insert_overwrite(swapped)
+    assert {key: row[:2] for key, row in stored(uri).items()} == {
+        "k1": (2.0, "us"),
+        "k2": (2.0, "eu"),
+    }
+    table.insert_overwrite(given("k1", "eu", 3, 3.0), table=True)
+    assert {key: row[:2] for key, row in stored(uri).items()} == {"k1": (3.0, "eu")}
+
+
 def test_a_bulk_insert_takes_new_keys_to_new_file_groups(uri: str) -> None:
     table = bf.open(uri)
     table.bulk_insert(rows(range(6), ts=2))

@@ -89,6 +89,8 @@ def initialise_partitions(table: LockedTable, names: Iterable[str]) -> None:
     """
     listed = table.config.metadata_partitions
     wanted = {*names} | ({"files"} - {*listed})
+    if "column_stats" in wanted:
+        wanted |= {"partition_stats"} & {*listed}  # are worked out from it, and go with it
     contents = TableContents(table)
     made = (*KEPT_PARTITIONS, *contents.secondary_columns)
     _check_names(wanted, made, table.config)

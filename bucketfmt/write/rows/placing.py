@@ -73,8 +73,8 @@ def place_rows(
     """Bring gathered rows to routes that lead to file groups, while the body runs.
 
     Raises:
-        ValueError: the rows lack columns whose stored values are in another partition; or keys of
-            a bulk insert are not new.
+        ValueError: the rows lack columns whose stored values are in another partition; keys of a
+            bulk insert are not new; or keys of an overwrite stay in another partition.
         CorruptError: the index contradicts the table, or is damaged.
         StorageError: the store failed.
     """
@@ -88,6 +88,7 @@ def place_rows(
             placing = _Placing(basis, operation, late, placed)
             for routes in _batches(gathered.counts):
                 placing.place(routes, [gathered.rows([route]) for route in routes])
+            placing.check_overwritten()
             yield placed
 
 
@@ -120,6 +121,7 @@ class _Placing:
         self._late = late
         self._placed = placed
         self._config = basis.snapshot.state.config
+        self._elsewhere: dict[str, str] = {}
 
     def place(self, routes: Sequence[Route], tables: Sequence[pa.Table]) -> None:
         """Place all rows of some routes."""
@@ -140,6 +142,8 @@ class _Placing:
                 rows, keys, paths = rows.take(some), keys.take(some), paths.take(some)
         if self._operation.fills_empty_buckets:
             self._check_new(keys, paths)
+        if self._operation is WriteOperation.INSERT_OVERWRITE and self._late.has_global_keys:
+            self._note_elsewhere(keys, paths)
         if self._operation.overwrites or self._operation.fills_empty_buckets:
             self._add(rows, paths, self._late.place_new(keys, paths))
             return
@@ -167,6 +171,30 @@ class _Placing:
             raise ValueError(
                 f"bulk_insert of key {keys[found].as_py()!r}, which partition "
                 f"{stored[found].as_py()!r} has already; use upsert or insert"
+            )
+
+    def _note_elsewhere(self, keys: pa.ChunkedArray, paths: pa.ChunkedArray) -> None:
+        """Note a key of each other partition that has keys of the rows.
+
+        Args:
+            keys: The key of each row.
+            paths: The partition of each row.
+        """
+        stored = self._late.settle(keys, None).partition_paths
+        is_elsewhere = pc.fill_null(pc.not_equal(stored, paths), False)
+        own = pa.table({PARTITION_PATH: stored, RECORD_KEY: keys}).filter(is_elsewhere)
+        first = own.group_by([PARTITION_PATH]).aggregate([(RECORD_KEY, "min")])
+        for path, key in zip(*(column.to_pylist() for column in first.columns), strict=True):
+            self._elsewhere.setdefault(path, key)
+
+    def check_overwritten(self) -> None:
+        """Raise ValueError: a key of an overwrite is stored in a partition that stays."""
+        overwritten = {route.partition_path for route in self._placed.rows.routes}
+        for path in sorted(self._elsewhere.keys() - overwritten):
+            raise ValueError(
+                f"insert_overwrite of key {self._elsewhere[path]!r}, which partition {path!r} has, "
+                f"and {self._basis.index} names one row of a key; delete the key there first, or "
+                "overwrite that partition too"
             )
 
     def _place_keys(self, rows: pa.Table, paths: pa.ChunkedArray) -> None:
