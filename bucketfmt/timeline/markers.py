@@ -1,26 +1,43 @@
 """Markers: which data files a pending instant has begun to write, so that they can be removed.
 
 Does I/O. Source: `DirectWriteMarkers`, `MarkerUtils`, `MarkerBasedRollbackUtils`. A marker is
-on the store before its data file is. Written here are direct markers, an empty file each;
-read are also those that Hudi's timeline server gathers in `MARKERS<n>` files.
+on the store before its data file is. Markers are direct, an empty file each, or lines of
+`MARKERS<n>` files beside a `MARKERS.type`, as Hudi's timeline server writes them.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Sequence
+from functools import partial
+from itertools import chain
 
-from bucketfmt.errors import BucketfmtError, CorruptError, UnsupportedError
+from bucketfmt.errors import (
+    BucketfmtError,
+    CorruptError,
+    LimitError,
+    StorageError,
+    UnsupportedError,
+)
 from bucketfmt.format.names.layout import marker_folder
 from bucketfmt.format.names.names import MarkerName, parse_marker_name
 from bucketfmt.format.names.paths import join_path
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
 from bucketfmt.storage.store import FileInfo, Store
-from bucketfmt.storage.streams import map_in_threads, waiting_count
+from bucketfmt.storage.streams import beside, do_together, map_in_threads, waiting_count
 
-__all__ = ["delete_announced_files", "delete_markers", "load_markers", "put_marker"]
+__all__ = [
+    "delete_announced_files",
+    "delete_markers",
+    "load_markers",
+    "put_marker",
+    "put_marker_file",
+    "put_markers_together",
+]
 
 _TYPE_FILE = "MARKERS.type"
+_GATHERED = "TIMELINE_SERVER_BASED"
+_LINES_MAX = 20_000  # of a file, some 3 MB
 _SERVER_FILE = re.compile(r"MARKERS[0-9]+")
 _LINE_END = re.compile(r"\r\n|\r|\n")  # Java's; str.splitlines knows more of them
 _TYPE_BYTES_MAX = 1024
@@ -38,6 +55,67 @@ def put_marker(store: Store, requested_time: str, marker: MarkerName) -> None:
     store.put_if_absent(join_path(marker_folder(requested_time), str(marker)), b"")
 
 
+def put_markers_together(store: Store, requested_time: str, markers: Sequence[MarkerName]) -> int:
+    """Announce data files of an instant by two requests, or by one more for each 20,000 files.
+
+    Hudi then looks for no direct marker of the instant: whoever announces further files of the
+    instant uses `put_marker_file`.
+
+    Returns:
+        The number for the next file of markers.
+
+    Raises:
+        StorageError: the store failed, or the instant has markers of another type; some of the
+            markers may exist, which does no harm.
+    """
+    starts = range(0, len(markers), _LINES_MAX)
+    do_together(
+        store,
+        partial(_put_type, store, requested_time),
+        *(
+            partial(put_marker_file, store, requested_time, number, markers[at : at + _LINES_MAX])
+            for number, at in enumerate(starts)
+        ),
+    )
+    return len(starts)
+
+
+def put_marker_file(
+    store: Store, requested_time: str, number: int, markers: Collection[MarkerName]
+) -> None:
+    """Announce data files in `MARKERS<number>`, or with the next number that is free.
+
+    Raises:
+        StorageError: the store failed; the markers may exist, which does no harm.
+    """
+    data = "".join(f"{marker}\n" for marker in markers).encode()
+    while True:
+        path = join_path(marker_folder(requested_time), f"MARKERS{number}")
+        if _is_put(store, path, data):
+            return
+        number += 1
+
+
+def _put_type(store: Store, requested_time: str) -> None:
+    path = join_path(marker_folder(requested_time), _TYPE_FILE)
+    if not _is_put(store, path, _GATHERED.encode()):
+        raise StorageError(
+            f"the markers of {requested_time} are of another type; roll the instant back, and "
+            "write again",
+            path=path,
+        )
+
+
+def _is_put(store: Store, path: str, data: bytes) -> bool:
+    """Create a file; return whether it is there with this content, by whomever."""
+    if store.put_if_absent(path, data):
+        return True
+    try:
+        return store.read(path, len(data)) == data
+    except LimitError:
+        return False
+
+
 def load_markers(
     store: Store, requested_time: str, limits: Limits = DEFAULT_LIMITS
 ) -> frozenset[MarkerName]:
@@ -49,25 +127,7 @@ def load_markers(
         UnsupportedError: the markers are of a type Hudi does not know.
         LimitError: a folder is nested too deeply, or a file too large.
     """
-    folder = marker_folder(requested_time)
-    entries = store.list(folder)
-    names = {info.name for info in entries if not info.is_dir}
-    server_files = sorted(name for name in names if _SERVER_FILE.fullmatch(name))
-    kind = (
-        _read_text(store, join_path(folder, _TYPE_FILE), _TYPE_BYTES_MAX)
-        if (_TYPE_FILE in names)
-        else ""
-    )
-    if kind not in ("", "DIRECT", "TIMELINE_SERVER_BASED"):
-        raise UnsupportedError(
-            f"markers of type {kind[:40]!r}; roll {requested_time} back with Hudi",
-            path=join_path(folder, _TYPE_FILE),
-        )
-    # Without the type there was a crash before it was written, or the writer wrote none.
-    if kind == "TIMELINE_SERVER_BASED" or (not kind and server_files):
-        paths = (join_path(folder, name) for name in server_files)
-        return frozenset(marker for path in paths for marker in _load_file(store, path, limits))
-    return frozenset(_load_direct_markers(store, folder, entries, limits))
+    return frozenset(chain.from_iterable(_load(store, requested_time, limits).values()))
 
 
 def delete_announced_files(
@@ -76,41 +136,70 @@ def delete_announced_files(
     limits: Limits = DEFAULT_LIMITS,
     *,
     kept: Collection[str] = (),
-) -> frozenset[MarkerName]:
+) -> Collection[str]:
     """Remove the files that an instant announced, and may have written, except the paths `kept`.
 
-    Returns the markers.
+    Returns the paths of the files that announced them, for `delete_markers`.
 
     Raises:
         StorageError: the store failed; some files may be left.
         CorruptError: see `load_markers`.
     """
-    markers = load_markers(store, requested_time, limits)
+    by_file = _load(store, requested_time, limits)
+    markers = chain.from_iterable(by_file.values())
     paths = {join_path(marker.partition_path, marker.data_file_name) for marker in markers}
     map_in_threads(store.delete, sorted(paths.difference(kept)), waiting_count(store))
-    return markers
+    return by_file.keys()
 
 
-def delete_markers(
-    store: Store, requested_time: str, known: Collection[MarkerName] | None = None
-) -> None:
+def delete_markers(store: Store, requested_time: str, known: Collection[str] | None = None) -> None:
     """Remove all markers of an instant.
 
     Args:
         store: The table's files.
         requested_time: Of the instant.
-        known: The direct markers that there are, where the caller knows them. Over a network a
-            few are deleted by name, which does not wait for a listing.
+        known: The paths of all files that there are, as of `delete_announced_files`, where the
+            caller knows them. Over a network a few are deleted by name, which does not wait for a
+            listing.
 
     Raises:
         StorageError: the store failed; some markers may be left.
     """
-    folder = marker_folder(requested_time)
     if known is None or len(known) > _DELETED_BY_NAME_MAX or store.failures_are_final:
-        store.delete_tree(folder)
+        store.delete_tree(marker_folder(requested_time))
         return
-    paths = [join_path(folder, str(marker)) for marker in known]
-    map_in_threads(store.delete, paths, waiting_count(store))
+    map_in_threads(store.delete, sorted(known), waiting_count(store))
+
+
+def _load(store: Store, requested_time: str, limits: Limits) -> dict[str, frozenset[MarkerName]]:
+    """Return the markers of an instant by the files that hold them. As `load_markers`."""
+    folder = marker_folder(requested_time)
+    entries = store.list(folder)
+    names = {info.name for info in entries if not info.is_dir}
+    files = [join_path(folder, name) for name in sorted(names) if _SERVER_FILE.fullmatch(name)]
+    type_file, kind = join_path(folder, _TYPE_FILE), ""
+    with beside(store, lambda: _load_files(store, files, limits)) as gathered:
+        if _TYPE_FILE in names:
+            kind = _read_text(store, type_file, _TYPE_BYTES_MAX)
+    if kind not in ("", "DIRECT", _GATHERED):
+        raise UnsupportedError(
+            f"markers of type {kind[:40]!r}; roll {requested_time} back with Hudi", path=type_file
+        )
+    # Without the type there was a crash before it was written, or the writer wrote none.
+    if kind == _GATHERED or (not kind and files):
+        return {type_file: frozenset(), **gathered()}
+    direct = _load_direct_markers(store, folder, entries, limits)
+    found = {join_path(folder, str(marker)): frozenset({marker}) for marker in direct}
+    return {**found, type_file: frozenset()} if _TYPE_FILE in names else found
+
+
+def _load_files(
+    store: Store, files: Sequence[str], limits: Limits
+) -> dict[str, frozenset[MarkerName]]:
+    def load(path: str) -> frozenset[MarkerName]:
+        return frozenset(_load_file(store, path, limits))
+
+    return dict(zip(files, map_in_threads(load, files, waiting_count(store)), strict=True))
 
 
 def _load_direct_markers(

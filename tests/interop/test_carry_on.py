@@ -10,6 +10,9 @@ from random import Random
 import pytest
 
 import bucketfmt as bf
+from bucketfmt.storage.local_store import LocalStore
+from bucketfmt.testing.faulty_store import Killed
+from bucketfmt.write.commit.transaction import Transaction
 from soak.covering import cover
 from tests.interop.carry_on import as_table, doubled_buckets, start_turns
 from tests.interop.hudi_session import HudiSession
@@ -99,3 +102,51 @@ def test_hudi_finds_keys_by_bloom_filters_and_key_ranges(
     assert read.num_rows == given.num_rows
     assert len(set(read["_hoodie_commit_time"].to_pylist())) == 1  # of Hudi's write
     assert not doubled_buckets(read)
+
+
+@INSTEAD
+@pytest.mark.parametrize("kind", ["cow-simple", "mor-simple"])
+@pytest.mark.parametrize("version", VERSIONS)
+def test_hudi_rolls_back_by_markers_that_were_put_together(
+    hudi: Callable[[str], HudiSession],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    version: str,
+    kind: str,
+) -> None:
+    """A writer of ours dies before its commit, with its files announced as over a network."""
+    session = hudi(version)
+    turns = start_turns(session, tmp_path, kind, SEED)
+    first, lost, last = (as_table(turns.draw()) for _ in range(3))
+    turns.us.upsert(first)
+    left: list[str] = []
+
+    def die(transaction: Transaction, *_: object, **__: object) -> None:
+        left.append(transaction.instant)
+        transaction.heartbeat.abandon()
+        raise Killed
+
+    with monkeypatch.context() as network:
+        network.setattr(LocalStore, "failures_are_final", False)
+        network.setattr(Transaction, "publish", die)
+        with pytest.raises(Killed):
+            turns.us.upsert(lost)
+    root = Path(turns.table.uri)
+    (instant,) = left
+    markers = root / ".hoodie/.temp" / instant
+    assert {path.name for path in markers.iterdir()} == {"MARKERS.type", "MARKERS0"}
+    lines = (markers / "MARKERS0").read_text().splitlines()
+    files = [root / line.partition(".marker.")[0] for line in lines]
+    assert len(files) >= 3
+    assert all(path.is_file() for path in files)
+    at_once = {
+        "hoodie.cleaner.policy.failed.writes": "EAGER",
+        "hoodie.rollback.using.markers": "true",
+    }
+    Hudi(session, turns.table, at_once).upsert(last)
+    assert not any(path.exists() for path in files) or kind == "mor-simple"
+    table = bf.open(turns.table.uri)
+    assert not table.timeline.pending.instants
+    found = table.scan().to_arrow()
+    assert set(found["id"].to_pylist()) == {*first["id"].to_pylist(), *last["id"].to_pylist()}
+    assert table.check(depth="full").status == "clean"

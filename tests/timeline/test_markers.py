@@ -8,12 +8,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bucketfmt.errors import BucketfmtError, CorruptError, UnsafePathError, UnsupportedError
+from bucketfmt.errors import (
+    BucketfmtError,
+    CorruptError,
+    StorageError,
+    UnsafePathError,
+    UnsupportedError,
+)
 from bucketfmt.format.names.names import IoType, MarkerName
 from bucketfmt.storage.open import open_store
 from bucketfmt.testing.faulty_store import Fault, FaultPlan, FaultyStore, Killed
 from bucketfmt.testing.memory_store import MemoryStore
-from bucketfmt.timeline.markers import delete_markers, load_markers, put_marker
+from bucketfmt.timeline import markers as markers_module
+from bucketfmt.timeline.markers import (
+    delete_announced_files,
+    delete_markers,
+    load_markers,
+    put_marker,
+    put_marker_file,
+    put_markers_together,
+)
 
 T = "20240101000000000"
 FOLDER = f".hoodie/.temp/{T}"
@@ -172,3 +186,60 @@ def test_whatever_of_the_markers_is_left_still_reads(fault: Fault) -> None:
                 assert left == set(markers[:number])
             delete_markers(memory, T)
         assert not memory.files
+
+
+def named(number: int) -> list[MarkerName]:
+    return [
+        MarkerName("p=é", BASE.replace("-0_0-", f"-0_{n}-"), IoType.MERGE) for n in range(number)
+    ]
+
+
+def test_markers_put_together_are_files_as_hudis_timeline_server_writes_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(markers_module, "_LINES_MAX", 2)
+    store, markers = MemoryStore(), named(5)
+    assert put_markers_together(store, T, markers) == 3
+    lines = [f"{marker}\n".encode() for marker in markers]
+    expected = server(b"".join(lines[:2]), b"".join(lines[2:4]), lines[4]).files
+    assert store.files == expected
+    assert load_markers(store, T) == set(markers)
+    assert put_markers_together(store, T, markers) == 3  # as where the answers were lost
+    assert store.files == expected
+
+
+def test_markers_of_another_attempt_are_kept() -> None:
+    other, *own = named(3)
+    store = server(f"{other}\n".encode() * 2)
+    put_markers_together(store, T, own)
+    assert set(store.files) == {f"{FOLDER}/MARKERS{n}" for n in ("0", "1", ".type")}
+    put_marker_file(store, T, 0, own)
+    assert load_markers(store, T) == {other, *own}
+
+
+def test_markers_of_another_type_are_not_mixed() -> None:
+    with pytest.raises(StorageError, match="are of another type"):
+        put_markers_together(server(kind=b"DIRECT"), T, named(1))
+
+
+class OverNetwork(MemoryStore):
+    failures_are_final = False
+
+
+@pytest.mark.parametrize("are_together", [False, True])
+def test_markers_that_are_known_are_deleted_by_name(*, are_together: bool) -> None:
+    store = OverNetwork()
+    kept, gone = named(2)
+    if are_together:
+        put_markers_together(store, T, [kept, gone])
+    else:
+        put_marker(store, T, kept)
+        put_marker(store, T, gone)
+    announcing = set(store.files)
+    paths = [f"{marker.partition_path}/{marker.data_file_name}" for marker in (kept, gone)]
+    store.files.update(dict.fromkeys(paths, b"data"))
+    found = delete_announced_files(store, T, kept=paths[:1])
+    assert set(found) == announcing
+    assert set(store.files) == {*announcing, paths[0]}
+    delete_markers(store, T, found)
+    assert set(store.files) == {paths[0]}

@@ -14,7 +14,6 @@ from types import TracebackType
 from typing import TypeVar
 
 from bucketfmt.errors import BucketfmtError, UnsupportedError
-from bucketfmt.format.names.names import MarkerName
 from bucketfmt.format.timeline.commit_metadata import CommitMetadata, WriteStat
 from bucketfmt.process import this_process
 from bucketfmt.storage.streams import do_together
@@ -62,7 +61,7 @@ class PendingInstant:
         self.heartbeat = heartbeat
         self._process = this_process()
         self._reports: Mapping[str, RowReport] = {}
-        self._markers: Collection[MarkerName] | None = None
+        self._markers: Collection[str] | None = None
 
     @property
     def is_own(self) -> bool:

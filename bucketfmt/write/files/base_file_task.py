@@ -18,6 +18,7 @@ from bucketfmt.slices.slice_reader import SliceReader
 from bucketfmt.snapshot.read_basis import ReadBasis
 from bucketfmt.snapshot.schema import TableSchema
 from bucketfmt.write.commit.receipts import RowReport
+from bucketfmt.write.files.announcer import Announcer
 from bucketfmt.write.files.data_file import put_data_file
 from bucketfmt.write.files.row_report import RowReporter
 
@@ -71,8 +72,7 @@ class BaseFileTask:
         data: pa.Buffer,
         written_keys: pa.ChunkedArray,
         removed_keys: pa.ChunkedArray = _NO_KEYS,
-        *,
-        is_announced: bool = False,
+        announcer: Announcer | None = None,
     ) -> tuple[WriteStat, RowReport | None]:
         """Announce a base file and create it; return its stat, and the report of its rows.
 
@@ -82,15 +82,14 @@ class BaseFileTask:
             data: The file.
             written_keys: The keys that the file group had not before.
             removed_keys: The keys that the file group has no more.
-            is_announced: The file is announced already, see `announced`.
+            announcer: Of the files of this process; None: of this one.
 
         Raises:
             ConflictError: the instant has ended meanwhile.
             StorageError: the store failed.
         """
-        stat = put_data_file(
-            self.basis.store, self.instant, marker, file_id, data, is_announced=is_announced
-        )
+        announcer = announcer or Announcer(self.basis.store, self.instant)
+        stat = put_data_file(announcer, marker, file_id, data)
         report = None
         if self.reporter is not None:
             report = self.reporter.of_base_file(

@@ -6,10 +6,6 @@ Source: HoodieWriteHandle, DirectWriteMarkers, HoodiePartitionMetadata.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from functools import partial
-
 import pyarrow as pa
 
 from bucketfmt.errors import LimitError, NotFoundError, StorageError
@@ -19,63 +15,38 @@ from bucketfmt.format.names.paths import join_path
 from bucketfmt.format.table.properties import PartitionMetadata, encode_partition_metadata
 from bucketfmt.format.timeline.commit_metadata import WriteStat
 from bucketfmt.storage.store import Store
-from bucketfmt.storage.streams import beside
-from bucketfmt.timeline.locking.heartbeat import check_beating, is_kept_up
-from bucketfmt.timeline.markers import put_marker
+from bucketfmt.timeline.locking.heartbeat import check_beating
+from bucketfmt.write.files.announcer import Announcer
 
-__all__ = ["announced", "put_data_file"]
-
-
-@contextmanager
-def announced(store: Store, requested_time: str, marker: MarkerName) -> Iterator[bool]:
-    """Announce a data file over a network while the body makes the file.
-
-    Yields whether the file is announced once the body ends; `put_data_file` does it otherwise. Only
-    the process that keeps the instant alive does so early, since it ends the instant after the
-    body: files of other processes are announced right before they are put, once it is known that
-    the instant has not ended.
-
-    Raises:
-        StorageError: the store failed.
-    """
-    is_early = not store.failures_are_final and is_kept_up(store, requested_time)
-    if not is_early:
-        yield False
-        return
-    with beside(store, partial(put_marker, store, requested_time, marker)):
-        yield True
+__all__ = ["put_data_file"]
 
 
 def put_data_file(
-    store: Store,
-    requested_time: str,
+    announcer: Announcer,
     marker: MarkerName,
     file_id: str,
     data: bytes | pa.Buffer,
     *,
     is_partition_known: bool = True,
-    is_announced: bool = False,
 ) -> WriteStat:
     """Put a data file of a pending instant, and return what is known of the file by its bytes.
 
     Args:
-        store: The table's files.
-        requested_time: Of the instant.
+        announcer: Of the instant.
         marker: What announces the file, and names it.
         file_id: The file group that the file belongs to.
         data: The file.
         is_partition_known: The partition has its metadata file; else it gets one first.
-        is_announced: The file is announced already.
 
     Raises:
         ConflictError: the instant has ended meanwhile.
         StorageError: the store failed, or a file of that name is there.
     """
+    store, requested_time = announcer.store, announcer.requested_time
     partition_path = marker.partition_path
     path = join_path(partition_path, marker.data_file_name)
     check_beating(store, requested_time)
-    if not is_announced:
-        put_marker(store, requested_time, marker)
+    announcer.announce(marker)
     if not is_partition_known:
         depth = partition_path.count("/") + 1 if partition_path else 0
         metadata = encode_partition_metadata(PartitionMetadata(requested_time, depth))

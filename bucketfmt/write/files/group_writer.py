@@ -7,7 +7,6 @@ and the data file. Sources: HoodieCreateHandle, HoodieMergeHandle, HoodieAppendH
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 
 import msgspec
 import pyarrow as pa
@@ -41,8 +40,9 @@ from bucketfmt.slices.slice_reader import SliceReader
 from bucketfmt.snapshot.data_files.files import FileSlice
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.write.commit.receipts import RowReport
+from bucketfmt.write.files.announcer import Announcer
 from bucketfmt.write.files.appending import Appending
-from bucketfmt.write.files.data_file import announced, put_data_file
+from bucketfmt.write.files.data_file import put_data_file
 from bucketfmt.write.files.log_contents import LogBuilder, LogContents
 from bucketfmt.write.files.merged_base import encode_merged_base
 from bucketfmt.write.files.plan_write import GroupWrite, Target
@@ -62,13 +62,18 @@ _NO_KEYS = pa.chunked_array([], pa.string())
 
 
 class GroupWriter:
-    """Writes files of one write. Safe to use from several threads."""
+    """Writes files of one write. Safe to use from several threads.
+
+    Attributes:
+        announcer: Of the files.
+    """
 
     def __init__(self, snapshot: Snapshot, settings: WriteSettings) -> None:
         self._snapshot = snapshot
         self._state = snapshot.state
         self._settings = settings
         self._config = snapshot.state.config
+        self.announcer = Announcer(snapshot.state.store, settings.instant)
         self._appending = Appending(snapshot, settings)
         self._logs = LogBuilder(snapshot, settings)
         self._found_codec: Codec | None = None
@@ -218,7 +223,10 @@ class GroupWriter:
             runs.append(DeleteRun(self._logs.delete_block(plan, deletes)))
         log = merge_log(runs, settings.rules, self._working_schema, self._state.limits)
         reader = self._reader
-        with self._announced(plan) as is_announced, reader.opened_base(file_slice) as replaced:
+        with (
+            self.announcer.early(plan.marker),
+            reader.opened_base(file_slice) as replaced,
+        ):
             merged = encode_merged_base(
                 log,
                 reader.read_pieces(file_slice, replaced),
@@ -231,7 +239,7 @@ class GroupWriter:
             )
         if not log.num_matched and not merged.num_inserts:
             return None
-        stat = self._put(plan, merged.data, is_announced=is_announced)
+        stat = self._put(plan, merged.data)
         stat = merged.complete(stat, file_slice.base_file, self._config.table_version)
         report = self._report(plan, merged.data, merged.written_keys, merged.removed_keys)
         return WrittenFile(stat, report)
@@ -326,21 +334,14 @@ class GroupWriter:
         told = self._settings.codec or stated_codec(self._config)
         return told or find_codec_of(replaced) or self._new_codec(plan)
 
-    def _announced(self, plan: GroupWrite) -> AbstractContextManager[bool]:
-        return announced(self._state.store, self._settings.instant, plan.marker)
-
-    def _put(
-        self, plan: GroupWrite, data: bytes | pa.Buffer, *, is_announced: bool = False
-    ) -> WriteStat:
+    def _put(self, plan: GroupWrite, data: bytes | pa.Buffer) -> WriteStat:
         partition_path = plan.group.partition_path
         stat = put_data_file(
-            self._state.store,
-            self._settings.instant,
+            self.announcer,
             plan.marker,
             plan.file_id,
             data,
             is_partition_known=self._is_partition_known(partition_path),
-            is_announced=is_announced,
         )
         self._partitions.add(partition_path)
         return stat

@@ -8,7 +8,7 @@ SparkBucketIndexPartitioner, HoodieSimpleBucketIndex.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -111,6 +111,12 @@ class BucketWriter:
     def placed(self, gathered: GroupedRows) -> AbstractContextManager[PlacedRows]:
         """Return gathered rows by routes that lead to file groups. As `place_rows`."""
         return place_rows(self._basis, self._operation, gathered)
+
+    def announced(self, plans: Iterable[GroupWrite]) -> AbstractContextManager[None]:
+        """Announce files while the body makes them. As `Announcer.together`."""
+        files = chain.from_iterable((plan, *plan.pointed.values()) for plan in plans)
+        markers = dict.fromkeys(file.marker for file in files)
+        return self._writer.announcer.together(list(markers))
 
     def targets(self, counts: Mapping[Route, int]) -> Iterator[tuple[GroupRef, list[Route]]]:
         """Yield the file groups that take the rows of routes. As `find_targets`.

@@ -318,7 +318,8 @@ class TableWriter:
 
             sizes = [plan.file_slice.size for plan, _ in plans if plan.file_slice is not None]
             workers = self._workers or task_count(self._transactions.store, sizes)
-            return map_in_threads(write, list(enumerate(plans)), workers)
+            with writer.announced(plan for plan, _ in plans):
+                return map_in_threads(write, list(enumerate(plans)), workers)
 
 
 def _has_other_routes(before: Basis, now: Basis, routed: Iterable[Route]) -> bool:

@@ -51,6 +51,7 @@ from bucketfmt.write.commit.receipts import stats_by_partition
 from bucketfmt.write.commit.result import CommitResult, result_of
 from bucketfmt.write.commit.started_work import PendingInstant, StartedWork
 from bucketfmt.write.commit.transactions import Transactions
+from bucketfmt.write.files.announcer import Announcer
 from bucketfmt.write.files.row_report import load_reporter
 from bucketfmt.write.files.table_codec import DEFAULT_CODEC, find_codec
 from bucketfmt.write.properties.stated_codec import stated_codec
@@ -241,15 +242,20 @@ class Compactor:
         """Rewrite all slices on the threads of this process."""
         task, attempt = started.task, self._owner.machine.randbits(_TOKEN_ATTEMPT_BITS)
         steps = Steps(progress, "compacting", len(started.payloads))
+        announcer = Announcer(self._owner.store, started.instant)
+        tokened = [
+            (payload, format_write_token(number, 0, attempt))
+            for number, payload in enumerate(started.payloads)
+        ]
 
-        def compact(numbered: tuple[int, bytes]) -> bytes:
-            number, payload = numbered
-            receipt = task.compact(payload, format_write_token(number, 0, attempt))
+        def compact(given: tuple[bytes, str]) -> bytes:
+            receipt = task.compact(*given, announcer)
             steps.step()
             return receipt
 
         workers = self._workers or task_count(self._owner.store, started.sizes)
-        return map_in_threads(compact, list(enumerate(started.payloads)), workers)
+        with announcer.together([task.marker(*given) for given in tokened]):
+            return map_in_threads(compact, tokened, workers)
 
     def _plan(
         self,

@@ -18,8 +18,8 @@ from bucketfmt.rows.parquet.parquet_chunks import Codec
 from bucketfmt.slices.slice_codec import decode_slice
 from bucketfmt.snapshot.data_files.files import FileSlice
 from bucketfmt.write.commit.receipts import Receipt, RowReport, encode_receipt
+from bucketfmt.write.files.announcer import Announcer
 from bucketfmt.write.files.base_file_task import BaseFileTask
-from bucketfmt.write.files.data_file import announced
 from bucketfmt.write.files.merged_base import encode_merged_base
 
 __all__ = ["CompactionTask"]
@@ -37,7 +37,9 @@ class CompactionTask(BaseFileTask):
     codec: Codec | None
     new_codec: Codec
 
-    def compact(self, payload: bytes, write_token: str) -> bytes:
+    def compact(
+        self, payload: bytes, write_token: str, announcer: Announcer | None = None
+    ) -> bytes:
         """Write the next base file of one file group, and return the receipt.
 
         Doing it twice leaves a file too many, which `StartedCompaction.publish` removes.
@@ -45,6 +47,7 @@ class CompactionTask(BaseFileTask):
         Args:
             payload: One of `StartedCompaction.payloads`.
             write_token: `<task>-<stage>-<attempt>`: three numbers that no other attempt has.
+            announcer: Of the files of this process; None: of this one.
 
         Raises:
             CorruptError: a file of the slice is missing or damaged.
@@ -54,7 +57,8 @@ class CompactionTask(BaseFileTask):
         """
         parse_write_token(write_token)
         file_slice = decode_slice(payload)
-        stat, report = self._rewrite(file_slice, write_token)
+        announcer = announcer or Announcer(self.basis.store, self.instant)
+        stat, report = self._rewrite(file_slice, write_token, announcer)
         return encode_receipt(
             Receipt(
                 partition_path=file_slice.partition_path,
@@ -65,17 +69,23 @@ class CompactionTask(BaseFileTask):
             )
         )
 
+    def marker(self, payload: bytes, write_token: str) -> MarkerName:
+        """Return what announces the file that `compact` makes of these arguments."""
+        return self._marker(decode_slice(payload), write_token)
+
+    def _marker(self, file_slice: FileSlice, write_token: str) -> MarkerName:
+        kind = IoType.CREATE if file_slice.base_file is None else IoType.MERGE
+        name = self.name(file_slice.file_id, write_token)
+        return MarkerName(file_slice.partition_path, name, kind)
+
     def _rewrite(
-        self, file_slice: FileSlice, write_token: str
+        self, file_slice: FileSlice, write_token: str, announcer: Announcer
     ) -> tuple[WriteStat, RowReport | None]:
-        path, file_id = file_slice.partition_path, file_slice.file_id
-        name = self.name(file_id, write_token)
+        path, base = file_slice.partition_path, file_slice.base_file
+        marker = self._marker(file_slice, write_token)
         reader = self.reader()
-        base = file_slice.base_file
-        marker = MarkerName(path, name, IoType.CREATE if base is None else IoType.MERGE)
-        store = self.basis.store
         with (
-            announced(store, self.instant, marker) as is_announced,
+            announcer.early(marker),
             reader.merge(file_slice) as (merge, replaced),
         ):
             log, num_blocks, pieces = merge
@@ -84,7 +94,7 @@ class CompactionTask(BaseFileTask):
                 pieces,
                 replaced,
                 add_meta_fields(self.avro_schema),
-                self.constants(path, name),
+                self.constants(path, marker.data_file_name),
                 with_key_footer=self.is_populated,
                 codec=self.codec or find_codec_of(replaced) or self.new_codec,
             )
@@ -93,11 +103,11 @@ class CompactionTask(BaseFileTask):
         deleted_before = len(log.record_keys) - log.num_matched - merged.num_inserts
         stat, report = self.put(
             marker,
-            file_id,
+            file_slice.file_id,
             merged.data,
             merged.written_keys,
             merged.removed_keys,
-            is_announced=is_announced,
+            announcer,
         )
         stat = msgspec.structs.replace(
             merged.complete(stat, base, self.basis.config.table_version),

@@ -1,0 +1,98 @@
+"""Announces the data files that one process writes for an instant, by markers.
+
+I/O. A marker is on the store before its data file is. Over a network the markers of many files are
+put together, and all while the files are being made. Source: DirectWriteMarkers, and
+TimelineServerBasedWriteMarkers, whose server is here the process itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from itertools import count
+
+from bucketfmt.format.names.names import MarkerName
+from bucketfmt.storage.store import Store
+from bucketfmt.storage.streams import beside
+from bucketfmt.timeline.locking.heartbeat import is_kept_up
+from bucketfmt.timeline.markers import put_marker, put_marker_file, put_markers_together
+
+__all__ = ["Announcer"]
+
+_TOGETHER_MIN = 3  # fewer cost no more requests as direct markers, which nobody has to read
+
+
+class Announcer:
+    """Announces files of one instant. Safe to use from several threads.
+
+    Attributes:
+        store: The table's files.
+        requested_time: Of the instant.
+    """
+
+    def __init__(self, store: Store, requested_time: str) -> None:
+        """Set up; nothing is announced yet."""
+        self.store = store
+        self.requested_time = requested_time
+        self._together: Collection[MarkerName] = ()
+        self._wait: Callable[[], int] | None = None  # until these are announced
+        self._others: set[MarkerName] = set()
+        self._numbers = count()  # of the files of markers after those
+
+    @contextmanager
+    def together(self, markers: Sequence[MarkerName]) -> Iterator[None]:
+        """Announce files by a few requests, over a network, while the body makes them.
+
+        To be used once, and where no other process writes files of the instant. As `early`, only
+        the process that keeps the instant alive does so.
+
+        Raises:
+            StorageError: the store failed.
+        """
+        if len(markers) < _TOGETHER_MIN or not self._is_early:
+            yield
+            return
+        put = partial(put_markers_together, self.store, self.requested_time, markers)
+        with beside(self.store, put) as wait:
+            self._together, self._wait = frozenset(markers), wait
+            yield
+
+    @contextmanager
+    def early(self, marker: MarkerName) -> Iterator[None]:
+        """Announce a file over a network while the body makes it.
+
+        Only the process that keeps the instant alive does so early, since it ends the instant after
+        the body: files of other processes are announced right before they are put, once it is known
+        that the instant has not ended.
+
+        Raises:
+            StorageError: the store failed.
+        """
+        if self._wait is not None or not self._is_early:
+            yield
+            return
+        with beside(self.store, partial(self.announce, marker)):
+            yield
+
+    def announce(self, marker: MarkerName) -> None:
+        """Return once a file is announced: a second call does nothing.
+
+        Raises:
+            StorageError: the store failed; the marker may exist, which does no harm.
+        """
+        if marker in self._others:
+            return
+        if self._wait is None:
+            put_marker(self.store, self.requested_time, marker)
+        else:
+            first = self._wait()
+            if marker in self._together:
+                return
+            number = first + next(self._numbers)
+            put_marker_file(self.store, self.requested_time, number, (marker,))
+        self._others.add(marker)
+
+    @property
+    def _is_early(self) -> bool:
+        return not self.store.failures_are_final and is_kept_up(self.store, self.requested_time)
