@@ -216,7 +216,7 @@ class RewriteTask(BaseFileTask):
             num_update_writes=settled.renamed,
             num_deletes=settled.dropped,
         )
-        return msgspec.structs.replace(receipt, stat=stat, report=report)
+        return replace(receipt, stat=stat, report=report)
 
 
 def _sorted(rows: pa.Table, columns: Sequence[str]) -> pa.Table:

@@ -8,6 +8,8 @@ import pickle
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +18,23 @@ import pyarrow as pa
 import pytest
 
 import bucketfmt as bf
+from bucketfmt.format.metadata.metadata_encoding import encode_metadata_record
+from bucketfmt.format.metadata.metadata_records import RecordLocation
+from bucketfmt.format.metadata.metadata_schemas import metadata_schema
 from bucketfmt.format.timeline.commit_metadata import WriteStat
 from bucketfmt.limits import DEFAULT_LIMITS
 from bucketfmt.storage.local_store import LocalStore
-from bucketfmt.write.commit.receipts import Receipt, decode_receipts, encode_receipt, find_winners
+from bucketfmt.write.commit.receipts import (
+    PointedReceipt,
+    Receipt,
+    RowReport,
+    decode_receipts,
+    encode_receipt,
+    find_winners,
+)
 from bucketfmt.write.files import data_file
+from bucketfmt.write.files.row_report import RowReporter
+from bucketfmt.write.metadata.records.file_statistics import ColumnStatistics
 from bucketfmt.write.rows import write_task
 from bucketfmt.write.rows.bucket_writer import BucketWriter
 from tests.write.models import REGIONS, SCHEMA, Model, assert_reads_as, rows
@@ -433,6 +447,11 @@ def receipt(token: str, stat: WriteStat | None = STAT) -> Receipt:
     return Receipt(partition_path="p", file_id="f", write_token=token, stat=stat)
 
 
+def with_statistics(record: bytes) -> bytes:
+    sent = msgspec.json.decode(encode_receipt(receipt("1-0-2")))
+    return msgspec.json.encode({**sent, "report": {"columnStats": [record]}})
+
+
 def test_receipts_are_small_and_come_back_whole() -> None:
     sent = encode_receipt(receipt("1-0-2"))
     assert decode_receipts([sent], "9", DEFAULT_LIMITS) == [receipt("1-0-2")]
@@ -440,6 +459,62 @@ def test_receipts_are_small_and_come_back_whole() -> None:
     logged = msgspec.structs.replace(STAT, prev_commit="null", log_version=1, log_offset=0)
     sent = encode_receipt(receipt("1-0-2", logged))
     assert decode_receipts([sent], "9", DEFAULT_LIMITS) == [receipt("1-0-2", logged)]
+
+
+KEYS = pa.chunked_array([["a", "b"]])
+REPORTED = pa.table(
+    {
+        "name": pa.array(["é", None], pa.string()),
+        "qty": pa.array([1, 2], pa.int32()),
+        "price": pa.array([Decimal("-1.50"), Decimal("2.25")], pa.decimal128(10, 2)),
+        "day": pa.array([1, 2], pa.int32()).cast(pa.date32()),
+        "at": pa.array([1, 2], pa.timestamp("us", "UTC")),
+        "data": pa.array([b"\xff", b""], pa.binary()),
+        "nothing": pa.nulls(2, pa.float64()),
+    }
+)
+
+
+@pytest.mark.parametrize("version", [6, 8, 9])
+def test_a_receipt_that_is_sent_has_the_statistics_and_not_the_keys(version: int) -> None:
+    reporter = RowReporter(ColumnStatistics(DEFAULT_LIMITS, None, version), takes_keys=True)
+    report = reporter.of_log_file("f", REPORTED, KEYS, KEYS[:1])
+    assert report.keys is not None
+    assert [keys.to_pylist() for keys in report.keys] == [["a", "b"], ["a"]]
+    assert report.column_stats is not None
+    assert [each.column for each in report.column_stats] == REPORTED.column_names
+    empty = reporter.of_log_file("f", REPORTED[:0], KEYS[:0], KEYS)
+    whole = replace(
+        receipt("1-0-2"), report=report, pointed=(PointedReceipt(STAT, empty), PointedReceipt(STAT))
+    )
+    [found] = decode_receipts([encode_receipt(whole)], "9", DEFAULT_LIMITS)
+    assert found == replace(
+        whole,
+        report=RowReport(report.column_stats),
+        pointed=(PointedReceipt(STAT, RowReport([])), PointedReceipt(STAT)),
+    )
+
+
+def test_a_receipt_of_this_process_is_taken_as_it_is_if_its_file_is_of_the_write() -> None:
+    own = replace(receipt("1-0-2"), report=RowReport(keys=(pa.array(["a"]), pa.array([]))))
+    [found] = decode_receipts([own], "9", DEFAULT_LIMITS)
+    assert found is own
+    with pytest.raises(bf.CorruptError, match="no file of it"):
+        decode_receipts([own], "8", DEFAULT_LIMITS)
+
+
+def test_keys_are_reported_where_they_are_wanted_and_few_and_hold_no_other_rows() -> None:
+    statistics = ColumnStatistics(DEFAULT_LIMITS, None, 9)
+    assert RowReporter(statistics, takes_keys=False).of_log_file("f", REPORTED, KEYS, KEYS) == (
+        RowReport(statistics.of_rows("f", [REPORTED]))
+    )
+    many = pa.chunked_array([["a" * 1000] * 1100])
+    reporter = RowReporter(None, takes_keys=True)
+    assert reporter.of_log_file("f", REPORTED, many, KEYS) == RowReport()
+    keys = reporter.of_log_file("f", REPORTED, many[:2], many[:0]).keys
+    assert keys is not None
+    assert [len(each) for each in keys] == [2, 0]
+    assert keys[0].buffers()[2].size < 10_000
 
 
 @pytest.mark.parametrize(
@@ -454,6 +529,8 @@ def test_receipts_are_small_and_come_back_whole() -> None:
         encode_receipt(
             receipt("1-0-2", WriteStat(file_id="f", path="q/f_1-0-2_9.parquet", partition_path="p"))
         ),
+        with_statistics(b"no record"),
+        with_statistics(encode_metadata_record(RecordLocation("p", "f", 0), metadata_schema(9))),
     ],
 )
 def test_receipts_that_are_none_are_refused(bad: bytes) -> None:

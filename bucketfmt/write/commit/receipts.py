@@ -8,12 +8,17 @@ OutputCommitCoordinator sees to for Hudi.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import msgspec
+import pyarrow as pa
 
 from bucketfmt.errors import CorruptError
 from bucketfmt.format.encoding.json_text import decode_json
 from bucketfmt.format.encoding.struct_types import prepare_to_decode
+from bucketfmt.format.metadata.metadata_encoding import encode_metadata_record
+from bucketfmt.format.metadata.metadata_records import ColumnStats, decode_metadata_record
+from bucketfmt.format.metadata.metadata_schemas import metadata_schema
 from bucketfmt.format.names.names import find_data_file_name, parse_write_token
 from bucketfmt.format.names.paths import check_relative_path, join_path
 from bucketfmt.format.timeline.commit_metadata import WriteStat
@@ -31,22 +36,28 @@ __all__ = [
 ]
 
 
-class RowReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+_SENT_VERSION = 9  # table version whose schema has the bounds of all others
+
+
+@dataclass(frozen=True)
+class RowReport:
     """What the writer of a file knows of its rows and the metadata table is to know.
 
     Whoever commits reads of the file what the report leaves out.
 
     Attributes:
-        column_stats: The records of `column_stats`, encoded; None: they were not taken.
-        keys: The keys that came to the file group and those that went, as two Arrow streams; None:
-            they were not taken, or are too many.
+        column_stats: The statistics of the columns of the file; None: they were not taken.
+        keys: The keys that came to the file group and those that went, as `large_string`; None:
+            they were not taken, or are too many. Keys stay in the process: a receipt that is sent
+            leaves them out.
     """
 
-    column_stats: tuple[bytes, ...] | None = None
-    keys: tuple[bytes, bytes] | None = None
+    column_stats: Sequence[ColumnStats] | None = None
+    keys: tuple[pa.Array, pa.Array] | None = None
 
 
-class PointedReceipt(msgspec.Struct, frozen=True, omit_defaults=True):
+@dataclass(frozen=True)
+class PointedReceipt:
     """A file of another file group, which the virtual log of a bucket points to.
 
     Attributes:
@@ -58,7 +69,8 @@ class PointedReceipt(msgspec.Struct, frozen=True, omit_defaults=True):
     report: RowReport | None = None
 
 
-class Receipt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+@dataclass(frozen=True, kw_only=True)
+class Receipt:
     """One bucket that one attempt of a task has written.
 
     Attributes:
@@ -86,34 +98,53 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, ren
             yield file.stat, file.report
 
 
-class _SentPointed(PointedReceipt, frozen=True, omit_defaults=True):
-    stat: Mapping[str, object]  # type: ignore[assignment]
+class _SentReport(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
+    """A report as JSON: the statistics are records of `column_stats`, encoded."""
+
+    column_stats: tuple[bytes, ...] | None = None
 
 
-class _Sent(Receipt, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """A receipt whose stats leave out what says nothing: a third of the bytes."""
-
-    stat: Mapping[str, object] | None = None  # type: ignore[assignment]
-    pointed: tuple[_SentPointed, ...] = ()
+class _SentFile(msgspec.Struct, frozen=True, omit_defaults=True):
+    stat: WriteStat
+    report: _SentReport | None = None
 
 
-prepare_to_decode(Receipt)
+class _SentReceipt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """A receipt as JSON, whose stats leave out what says nothing: a third of the bytes."""
+
+    partition_path: str
+    file_id: str
+    write_token: str
+    stat: WriteStat | None = None
+    report: _SentReport | None = None
+    pointed: tuple[_SentFile, ...] = ()
+
+
+prepare_to_decode(_SentReceipt)
 
 _DEFAULTS: Mapping[str, object] = msgspec.to_builtins(WriteStat())
 
 
 def encode_receipt(receipt: Receipt) -> bytes:
-    """Return a receipt as JSON."""
-    return msgspec.json.encode(
-        _Sent(
-            partition_path=receipt.partition_path,
-            file_id=receipt.file_id,
-            write_token=receipt.write_token,
-            stat=None if receipt.stat is None else _reduce(receipt.stat),
-            report=receipt.report,
-            pointed=tuple(_SentPointed(_reduce(f.stat), f.report) for f in receipt.pointed),
-        )
-    )
+    """Return a receipt as JSON, without the keys that it reports."""
+    sent = {
+        "partitionPath": receipt.partition_path,
+        "fileId": receipt.file_id,
+        "writeToken": receipt.write_token,
+        **_encode_file(receipt.stat, receipt.report),
+    }
+    if receipt.pointed:
+        sent["pointed"] = [_encode_file(file.stat, file.report) for file in receipt.pointed]
+    return msgspec.json.encode(sent)
+
+
+def _encode_file(stat: WriteStat | None, report: RowReport | None) -> dict[str, object]:
+    sent: dict[str, object] = {}
+    if stat is not None:
+        sent["stat"] = _reduce(stat)
+    if report is not None:
+        sent["report"] = _encode_report(report)
+    return sent
 
 
 def _reduce(stat: WriteStat) -> dict[str, object]:
@@ -121,16 +152,23 @@ def _reduce(stat: WriteStat) -> dict[str, object]:
     return {name: value for name, value in members.items() if value != _DEFAULTS[name]}
 
 
-def decode_receipts(sent: Iterable[bytes], instant: str, limits: Limits) -> list[Receipt]:
-    """Return the receipts of the write of an instant.
+def _encode_report(report: RowReport) -> _SentReport:
+    if report.column_stats is None:
+        return _SentReport()
+    schema = metadata_schema(_SENT_VERSION)
+    return _SentReport(tuple(encode_metadata_record(each, schema) for each in report.column_stats))
+
+
+def decode_receipts(sent: Iterable[bytes | Receipt], instant: str, limits: Limits) -> list[Receipt]:
+    """Return the receipts of the write of an instant. Those of this process are taken as they are.
 
     Raises:
         CorruptError: one does not decode, or tells of a file that is not this write's.
         UnsafePathError: one names a file outside the table.
     """
     found = []
-    for data in sent:
-        receipt = decode_json(data, Receipt, "a receipt")
+    for each in sent:
+        receipt = each if isinstance(each, Receipt) else _decode(each)
         parse_write_token(receipt.write_token)
         if receipt.partition_path:
             check_relative_path(receipt.partition_path, limits)
@@ -140,6 +178,29 @@ def decode_receipts(sent: Iterable[bytes], instant: str, limits: Limits) -> list
             _check_file(receipt, file.stat.file_id, file.stat, instant)
         found.append(receipt)
     return found
+
+
+def _decode(data: bytes) -> Receipt:
+    sent = decode_json(data, _SentReceipt, "a receipt")
+    return Receipt(
+        partition_path=sent.partition_path,
+        file_id=sent.file_id,
+        write_token=sent.write_token,
+        stat=sent.stat,
+        report=_decode_report(sent.report),
+        pointed=tuple(PointedReceipt(f.stat, _decode_report(f.report)) for f in sent.pointed),
+    )
+
+
+def _decode_report(sent: _SentReport | None) -> RowReport | None:
+    if sent is None or sent.column_stats is None:
+        return None if sent is None else RowReport()
+    schema = metadata_schema(_SENT_VERSION)
+    found = [decode_metadata_record(each, schema) for each in sent.column_stats]
+    stats = [each for each in found if isinstance(each, ColumnStats)]
+    if len(stats) != len(found):
+        raise CorruptError("a receipt reports statistics of columns that are no such records")
+    return RowReport(stats)
 
 
 def _check_file(receipt: Receipt, file_id: str | None, stat: WriteStat, instant: str) -> None:

@@ -81,7 +81,7 @@ class PendingInstant:
                 "one here. A write can be handed over before the fork (hand_over, resume_write)"
             )
 
-    def find_winners(self, receipts: Iterable[bytes]) -> Sequence[Receipt]:
+    def find_winners(self, receipts: Iterable[bytes | Receipt]) -> Sequence[Receipt]:
         """Return one receipt for each file group, whatever attempts there were.
 
         What they report of rows goes to the metadata table with `complete`.

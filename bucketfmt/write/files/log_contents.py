@@ -76,8 +76,10 @@ class LogContents(NamedTuple):
     @property
     def deleted_keys(self) -> pa.ChunkedArray:
         """The keys that are deleted, without null."""
-        keys = () if self.deletes is None else self.deletes.record_keys
-        return pa.chunked_array([pa.array([k for k in keys if k is not None], pa.string())])
+        if self.deletes is None:
+            return _NO_KEYS
+        keys = [key for key in self.deletes.record_keys if key is not None]
+        return pa.chunked_array([pa.array(keys, pa.string())])
 
 
 class LogBuilder:

@@ -11,10 +11,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from bucketfmt.errors import CorruptError
-from bucketfmt.format.metadata.metadata_encoding import encode_metadata_record
-from bucketfmt.format.metadata.metadata_records import ColumnStats, decode_metadata_record
-from bucketfmt.format.metadata.metadata_schemas import metadata_schema
+from bucketfmt.format.metadata.metadata_records import ColumnStats
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.limits import Limits
 from bucketfmt.location.records.record_locations import RECORD_INDEX
@@ -24,10 +21,10 @@ from bucketfmt.storage.store import Store
 from bucketfmt.write.commit.receipts import RowReport
 from bucketfmt.write.metadata.records.file_statistics import ColumnStatistics
 
-__all__ = ["RowReporter", "decode_reported_keys", "decode_reported_stats", "load_reporter"]
+__all__ = ["RowReporter", "load_reporter"]
 
 _KEYS = pa.large_string()
-_KEY_SCHEMA = pa.schema([pa.field("key", _KEYS)])
+_NO_KEYS = pa.array([], _KEYS)
 _KEY_BYTES_MAX = 1 << 20  # of a file; who commits reads the keys of a larger file, once
 
 
@@ -38,12 +35,10 @@ class RowReporter:
     Attributes:
         statistics: Taken of each file; None: the metadata table has no column statistics.
         takes_keys: Whether keys are reported too.
-        table_version: Of the table.
     """
 
     statistics: ColumnStatistics | None
     takes_keys: bool
-    table_version: int
 
     def of_base_file(
         self, file_name: str, data: pa.Buffer, written: pa.ChunkedArray, removed: pa.ChunkedArray
@@ -84,13 +79,10 @@ class RowReporter:
         written: pa.ChunkedArray,
         removed: pa.ChunkedArray,
     ) -> RowReport:
-        schema = metadata_schema(self.table_version)
-        encoded = None
-        if stats is not None:
-            encoded = tuple(encode_metadata_record(each, schema) for each in stats)
-        is_small = written.nbytes + removed.nbytes <= _KEY_BYTES_MAX
-        keys = (_encode_keys(written), _encode_keys(removed)) if is_small else None
-        return RowReport(column_stats=encoded, keys=keys if self.takes_keys else None)
+        keys = None
+        if self.takes_keys and written.nbytes + removed.nbytes <= _KEY_BYTES_MAX:
+            keys = _copied(written), _copied(removed)
+        return RowReport(stats, keys)
 
 
 def load_reporter(
@@ -116,51 +108,9 @@ def load_reporter(
         statistics = ColumnStatistics(limits, columns, config.table_version)
     if statistics is None and not takes_keys:
         return None
-    return RowReporter(statistics, takes_keys, config.table_version)
+    return RowReporter(statistics, takes_keys)
 
 
-def decode_reported_stats(report: RowReport, table_version: int) -> list[ColumnStats] | None:
-    """Return the column statistics of a report; None if they were not taken.
-
-    Raises:
-        CorruptError: the report is damaged.
-    """
-    if report.column_stats is None:
-        return None
-    schema = metadata_schema(table_version)
-    found = [decode_metadata_record(each, schema) for each in report.column_stats]
-    stats = [each for each in found if isinstance(each, ColumnStats)]
-    if len(stats) != len(found):
-        raise CorruptError("a receipt reports statistics of columns that are no such records")
-    return stats
-
-
-def decode_reported_keys(report: RowReport) -> tuple[pa.Array, pa.Array] | None:
-    """Return the keys that came and the keys that went, as `large_string`; None if not taken.
-
-    Raises:
-        CorruptError: the report is damaged.
-    """
-    if report.keys is None:
-        return None
-    written, removed = map(_decode_keys, report.keys)
-    return written, removed
-
-
-def _encode_keys(keys: pa.ChunkedArray) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, _KEY_SCHEMA) as stream:
-        stream.write_table(pa.Table.from_arrays([keys.cast(_KEYS)], schema=_KEY_SCHEMA))
-    return bytes(sink.getvalue())
-
-
-def _decode_keys(data: bytes) -> pa.Array:
-    try:
-        with pa.ipc.open_stream(data) as stream:
-            table = stream.read_all()
-        table.validate(full=True)
-    except (pa.ArrowInvalid, OSError) as error:
-        raise CorruptError(f"a receipt reports keys that do not decode: {error}") from error
-    if table.schema != _KEY_SCHEMA:
-        raise CorruptError(f"a receipt reports keys as {table.schema}")
-    return table.column(0).combine_chunks()
+def _copied(keys: pa.ChunkedArray) -> pa.Array:
+    """Return keys that do not hold the rows in memory that they may be a part of."""
+    return pa.concat_arrays([_NO_KEYS, *keys.cast(_KEYS).chunks])

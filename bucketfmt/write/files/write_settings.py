@@ -30,7 +30,7 @@ class WriteSettings:
         codec: Of base files and parquet blocks; None: as the table's files have it.
         log_format: Of data blocks.
         is_non_blocking: Others may log to the same buckets, so that no slice is rewritten.
-        reports_keys: The metadata table is told keys, which are many.
+        reports_keys: Whoever commits is told the keys, which are many: in this process alone.
         keeps_keys_in_base: Each key that a log has is in the base file below, which tells where
             the key is.
     """

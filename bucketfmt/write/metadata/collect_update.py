@@ -53,7 +53,6 @@ from bucketfmt.storage.streams import map_in_threads, waiting_count
 from bucketfmt.timeline.load import load_pending_compactions, load_replaced_file_groups
 from bucketfmt.timeline.timeline import Instant, Timeline
 from bucketfmt.write.commit.locked_table import LockedTable, PendingChange
-from bucketfmt.write.files.row_report import decode_reported_stats
 from bucketfmt.write.metadata.records.file_bloom_filter import read_bloom_filter
 from bucketfmt.write.metadata.records.file_statistics import ColumnStatistics, FileStatistics
 from bucketfmt.write.metadata.records.plan_files import plan_files
@@ -195,7 +194,7 @@ class UpdateCollector:
         """
         columns, found = {*self._written_columns}, {}
         for path, report in self._change.reports.items():
-            stats = decode_reported_stats(report, self._config.table_version)
+            stats = report.column_stats
             if stats is not None and (not stats or {each.column for each in stats} == columns):
                 found[path] = stats or self._empty_stats(path)
         return found

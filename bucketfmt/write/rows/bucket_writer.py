@@ -36,7 +36,7 @@ from bucketfmt.table.keys import key_columns
 from bucketfmt.table.lookup import read_keys_of_slices
 from bucketfmt.table.scan import output_schema
 from bucketfmt.write.commit.non_blocking import Concurrency
-from bucketfmt.write.commit.receipts import PointedReceipt, Receipt, encode_receipt
+from bucketfmt.write.commit.receipts import PointedReceipt, Receipt
 from bucketfmt.write.files.group_writer import GroupWriter
 from bucketfmt.write.files.plan_write import GroupWrite, Target, plan_group_write
 from bucketfmt.write.files.table_codec import DEFAULT_CODEC
@@ -223,7 +223,7 @@ class BucketWriter:
         numbering: RowNumbering,
         load: Callable[[Sequence[Route]], pa.Table | None],
         load_moved: Callable[[Sequence[Route]], pa.Table | None] | None = None,
-    ) -> bytes:
+    ) -> Receipt:
         """Write one bucket and return its receipt.
 
         Args:
@@ -250,7 +250,7 @@ class BucketWriter:
             if given is None:
                 given, deletes = deletes or Deletes(pa.chunked_array([], pa.string())), None
             written = self._writer.write(plan, numbering, given, deletes)
-        receipt = Receipt(
+        return Receipt(
             partition_path=plan.group.partition_path,
             file_id=plan.file_id,
             write_token=plan.name.write_token or "",
@@ -258,7 +258,6 @@ class BucketWriter:
             report=None if written is None else written.report,
             pointed=tuple(PointedReceipt(*file) for file in pointed),
         )
-        return encode_receipt(receipt)
 
     def _write_virtual(
         self,

@@ -32,7 +32,7 @@ from bucketfmt.snapshot.data_files.written_files import IDEMPOTENCY_KEY
 from bucketfmt.table.pinned import PinnedTable
 from bucketfmt.timeline.timeline import Instant, Timeline
 from bucketfmt.write.commit.non_blocking import Concurrency
-from bucketfmt.write.commit.receipts import stats_by_partition
+from bucketfmt.write.commit.receipts import Receipt, stats_by_partition
 from bucketfmt.write.commit.result import CommitResult, nothing_done
 from bucketfmt.write.commit.started_work import StartedWork
 from bucketfmt.write.commit.transaction import Transaction
@@ -189,7 +189,9 @@ class StartedWrite(StartedWork):
         formats = self._options.formats
         return BucketWriter(self._basis, self._operation, self.instant, formats, self._concurrency)
 
-    def publish(self, receipts: Iterable[bytes], rewrite: Rewrite | None = None) -> CommitResult:
+    def publish(
+        self, receipts: Iterable[bytes | Receipt], rewrite: Rewrite | None = None
+    ) -> CommitResult:
         """Complete the commit: one file for each bucket, whatever attempts there were.
 
         Then the services run that are due (`WriterConfig.services`).
@@ -198,7 +200,7 @@ class StartedWrite(StartedWork):
         Files of attempts that failed, or were repeated, are removed.
 
         Args:
-            receipts: What the tasks returned.
+            receipts: What the tasks returned, or what `bucket_writer` did.
             rewrite: Has the file groups of a compaction that is due rewritten elsewhere: called
                 with a `StartedCompaction`, it returns receipts. None: the threads of this process
                 rewrite them.

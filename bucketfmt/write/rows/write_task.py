@@ -21,6 +21,7 @@ from bucketfmt.storage.streams import map_in_order
 from bucketfmt.table.keys import read_keys
 from bucketfmt.table.pinned import PinnedTable
 from bucketfmt.write.commit.non_blocking import Concurrency
+from bucketfmt.write.commit.receipts import encode_receipt
 from bucketfmt.write.files.plan_write import GroupWrite
 from bucketfmt.write.files.write_settings import RowNumbering
 from bucketfmt.write.rows.basis import Basis
@@ -100,7 +101,7 @@ class WriteTask:
                     are_small &= num_rows <= _SMALL_ROWS and stored <= _SMALL_BYTES
 
             def write(each: tuple[GroupWrite, list[Route], RowNumbering]) -> bytes:
-                return writer.write(*each, grouped.rows)
+                return encode_receipt(writer.write(*each, grouped.rows))
 
             workers = _THREADS if are_small and len(planned) >= _MANY else 1
             yield from map_in_order(write, planned, workers)

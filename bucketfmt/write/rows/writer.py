@@ -31,6 +31,7 @@ from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.storage.streams import map_in_threads, task_count, worker_count
 from bucketfmt.table.keys import KeySet
 from bucketfmt.write.commit.non_blocking import Concurrency, check_non_blocking
+from bucketfmt.write.commit.receipts import Receipt
 from bucketfmt.write.commit.result import CommitResult
 from bucketfmt.write.commit.transactions import Transactions
 from bucketfmt.write.files.plan_write import GroupWrite
@@ -295,7 +296,7 @@ class TableWriter:
 
     def _write(
         self, started: StartedWrite, grouped: GroupedRows, progress: ProgressCallback | None
-    ) -> list[bytes]:
+    ) -> list[Receipt]:
         """Write every bucket on the threads of this process, as a task each; return receipts."""
         writer = started.bucket_writer
         attempt = self._transactions.machine.randbits(_TOKEN_ATTEMPT_BITS)
@@ -308,7 +309,7 @@ class TableWriter:
             writer.locator.put_metadata(plan.group.partition_path for plan, _ in plans)
             steps = Steps(progress, "writing", len(plans))
 
-            def write(numbered: tuple[int, tuple[GroupWrite, list[Route]]]) -> bytes:
+            def write(numbered: tuple[int, tuple[GroupWrite, list[Route]]]) -> Receipt:
                 number, (plan, routes) = numbered
                 receipt = writer.write(
                     plan, routes, RowNumbering(number), placed.rows_of, placed.moved_of

@@ -40,7 +40,6 @@ from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.storage.store import Store
 from bucketfmt.storage.streams import map_in_threads, waiting_count
 from bucketfmt.write.commit.receipts import RowReport
-from bucketfmt.write.files.row_report import decode_reported_keys
 from bucketfmt.write.metadata.records.file_statistics import block_rows
 from bucketfmt.write.metadata.records.slice_keys import read_slice_keys
 from bucketfmt.write.metadata.update import PartitionUpdate, PartUpdates
@@ -170,9 +169,8 @@ class RecordIndexReader:
         def read(given: tuple[str, WriteStat]) -> KeyChange:
             partition, stat = given
             report = reports.get(stat.path or "")
-            keys = None if report is None else decode_reported_keys(report)
-            if keys is not None:
-                return KeyChange(partition, stat.file_id or "", *keys)
+            if report is not None and report.keys is not None:
+                return KeyChange(partition, stat.file_id or "", *report.keys)
             return self._read_stat(*given, files_of)
 
         changes = map_in_threads(read, stats, waiting)
