@@ -23,6 +23,7 @@ from bucketfmt.format.encoding.avro_container import (
 from bucketfmt.format.encoding.cursor import Buffer
 from bucketfmt.format.encoding.json_text import decode_json
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
+from bucketfmt.process import cached_property
 
 __all__ = [
     "BloomFilterEntry",
@@ -180,7 +181,7 @@ class MetadataSchema:
     text: str
     avro: AvroSchema
 
-    @property
+    @cached_property
     def members(self) -> frozenset[str]:
         """The names of the fields of a record."""
         return frozenset(field["name"] for field in self.avro["fields"])

@@ -24,7 +24,7 @@ from bucketfmt.write.metadata.records.file_statistics import ColumnStatistics
 __all__ = ["RowReporter", "load_reporter"]
 
 _KEYS = pa.large_string()
-_NO_KEYS = pa.array([], _KEYS)
+_NO_KEYS = pa.nulls(0, _KEYS)
 _KEY_BYTES_MAX = 1 << 20  # of a file; who commits reads the keys of a larger file, once
 
 

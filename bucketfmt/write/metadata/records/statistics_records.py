@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
@@ -262,6 +263,7 @@ def _wrapped(form: _Form, value: object) -> StatValue | None:
     return None if value is None else StatValue(form.wrapper, form.convert(value))
 
 
+@lru_cache(maxsize=256)  # the columns of a file have those of the file before
 def _find_form(kind: pa.DataType, table_version: int) -> _Form | None:
     for test, wrapper, ordinal in _PLAIN:
         if test(kind):
