@@ -7,9 +7,10 @@ base file.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
+import msgspec
 import pyarrow as pa
 
 from bucketfmt.errors import BucketfmtError
@@ -76,7 +77,7 @@ def load_key_sample(snapshot: Snapshot, slices: Sequence[FileSlice]) -> KeySampl
 
 def _load_keys(snapshot: Snapshot, file_slice: FileSlice) -> pa.ChunkedArray | BucketfmtError:
     only_key = pa.schema([pa.field(RECORD_KEY, pa.string())])
-    first_log = replace(file_slice, log_files=file_slice.log_files[:1])
+    first_log = msgspec.structs.replace(file_slice, log_files=file_slice.log_files[:1])
     try:
         spec = RowSpec(
             table=snapshot.schema,

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial, reduce
 from heapq import merge
 from itertools import groupby
 from operator import itemgetter
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -188,7 +189,7 @@ class GroupReader:
         logs = tuple(file for file in self.file_slice.log_files if str(file.name) in names)
         return GroupReader(
             self._store,
-            replace(self.file_slice, log_files=logs),
+            msgspec.structs.replace(self.file_slice, log_files=logs),
             self._is_valid_instant,
             self._replaces,
             self._limits,

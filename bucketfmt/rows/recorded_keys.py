@@ -21,6 +21,7 @@ __all__ = ["RecordedKeys", "find_groups_of_keys"]
 
 # Java compares keys by UTF-16 units, Spark by UTF-8 bytes; below this character they agree.
 _FIRST_DISPUTED_CHARACTER = "\ue000"
+_KEYS_COMPARED_MAX = 16  # in Python: a call of Arrow costs as much, and lets other threads in
 
 
 class RecordedKeys:
@@ -109,15 +110,19 @@ def find_groups_of_keys(groups: Sequence[ColumnRange | None], record_keys: pa.Ar
     """
     if not len(record_keys):
         return []
-    return [number for number, group in enumerate(groups) if _may_hold_any(group, record_keys)]
+    keys = record_keys if len(record_keys) > _KEYS_COMPARED_MAX else record_keys.to_pylist()
+    return [number for number, group in enumerate(groups) if _may_hold_any(group, keys)]
 
 
-def _may_hold_any(keys: ColumnRange | None, candidates: pa.Array) -> bool:
+def _may_hold_any(keys: ColumnRange | None, candidates: pa.Array | list[str]) -> bool:
     if keys is None or not isinstance(keys.low, str) or not isinstance(keys.high, str):
         return True
     # The greatest may have been cut short by the writer: then it is a prefix.
-    below = pc.or_(pc.less_equal(candidates, keys.high), pc.starts_with(candidates, keys.high))
-    return bool(pc.any(pc.and_(pc.greater_equal(candidates, keys.low), below)).as_py())
+    low, high = keys.low, keys.high
+    if isinstance(candidates, list):  # Python orders text as its UTF-8
+        return any(low <= key and (key <= high or key.startswith(high)) for key in candidates)
+    below = pc.or_(pc.less_equal(candidates, high), pc.starts_with(candidates, high))
+    return bool(pc.any(pc.and_(pc.greater_equal(candidates, low), below)).as_py())
 
 
 def _truth(answer: pa.Array) -> np.ndarray[Any, np.dtype[np.bool_]]:

@@ -68,6 +68,8 @@ class Snapshot:
 
     def is_within(self, requested_time: str) -> bool:
         """Whether an instant that is completed is not after the instant looked at."""
+        if self.is_newest:
+            return True
         return self._is_within(requested_time, self.completion_time(requested_time))
 
     def _is_within(self, requested_time: str, completion_time: str) -> bool:

@@ -39,6 +39,8 @@ class TimelineRecord(msgspec.Struct, frozen=True, rename="camel"):
 
 
 R = TypeVar("R", bound=TimelineRecord)
+
+_NESTED = (dict, list)
 R_co = TypeVar("R_co", bound=TimelineRecord, covariant=True)
 
 
@@ -101,7 +103,11 @@ def timeline_record(record: Mapping[str, Any], kind: type[R]) -> R:
 
 def _without_nulls(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
+        return {
+            key: _without_nulls(item) if isinstance(item, _NESTED) else item
+            for key, item in value.items()
+            if item is not None
+        }
     if isinstance(value, list):
         return [_without_nulls(item) for item in value if item is not None]
     return value

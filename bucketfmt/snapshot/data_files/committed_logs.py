@@ -8,7 +8,6 @@ write, so that listings show log files of writes under way, which may be taken b
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import replace
 
 import msgspec
 
@@ -54,7 +53,7 @@ def without_uncommitted_logs(snapshot: Snapshot, file_slice: FileSlice) -> FileS
     kept = tuple(file for file in file_slice.log_files if _has_committed(snapshot, file))
     if snapshot.table_version >= 8 and len(kept) < len(file_slice.log_files):
         kept = ()
-    return replace(file_slice, log_files=kept)
+    return msgspec.structs.replace(file_slice, log_files=kept)
 
 
 def without_never_committed(

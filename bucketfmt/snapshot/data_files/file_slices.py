@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol
+
+import msgspec
 
 from bucketfmt.format.names.names import LogFileName
 from bucketfmt.process import cached_property
@@ -129,7 +131,7 @@ def find_slice_history(
         if instant == pending_compaction and slices:
             # Not compacted yet: what was logged since the plan reads on top of the slice before.
             both = sorted(slices[-1].log_files + own.log_files, key=lambda file: order[file.path])
-            slices[-1] = replace(slices[-1], log_files=tuple(both))
+            slices[-1] = msgspec.structs.replace(slices[-1], log_files=tuple(both))
         else:
             slices.append(own)
     return slices

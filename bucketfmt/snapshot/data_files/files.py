@@ -1,12 +1,12 @@
 """Data files and the slices they form, as values.
 
-Pure. Source: HoodieBaseFile, HoodieLogFile, FileSlice.
+Pure. Source: HoodieBaseFile, HoodieLogFile, FileSlice. A table may have a million of them: they
+hold no references in circles, so that the garbage collector need not look at them.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NamedTuple
+import msgspec
 
 from bucketfmt.errors import CorruptError, TruncatedError
 from bucketfmt.format.names.names import BaseFileName, LogFileName
@@ -14,7 +14,7 @@ from bucketfmt.format.names.names import BaseFileName, LogFileName
 __all__ = ["DataFile", "FileSlice", "RecordedCounts", "WrittenFile"]
 
 
-class RecordedCounts(NamedTuple):
+class RecordedCounts(msgspec.Struct, frozen=True, gc=False):
     """How many rows, and how many deletes, a commit recorded for one file."""
 
     requested_time: str
@@ -22,8 +22,7 @@ class RecordedCounts(NamedTuple):
     deletes: int
 
 
-@dataclass(frozen=True, slots=True)
-class WrittenFile:
+class WrittenFile(msgspec.Struct, frozen=True, gc=False):
     """A file as completed commits recorded it.
 
     `size` is the largest size recorded, in bytes; `spans` are the (offset, end) ranges
@@ -38,8 +37,7 @@ class WrittenFile:
     counts: tuple[RecordedCounts, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class DataFile:
+class DataFile(msgspec.Struct, frozen=True, gc=False):
     """One base or log file: what the listing shows of it and what commits say of it.
 
     Attributes:
@@ -102,8 +100,7 @@ class DataFile:
         return error
 
 
-@dataclass(frozen=True, slots=True)
-class FileSlice:
+class FileSlice(msgspec.Struct, frozen=True, gc=False):
     """A base file and the log files to merge over it, oldest first.
 
     `base_instant` is the slice's own instant: that of the base file, or of the first log

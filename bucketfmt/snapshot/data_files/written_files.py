@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+
+import msgspec
 
 from bucketfmt.format.buckets.migrations import MIGRATION
 from bucketfmt.format.buckets.rehashes import Rehash, find_rewritten_until
@@ -34,7 +35,7 @@ _NO_COMMIT = (None, "", "null")  # Hudi spells the commit before a new file grou
 _NamedFile = tuple[str, str, str, BaseFileName | LogFileName, int, int, int, int]
 
 
-class CommittedFile(NamedTuple):
+class CommittedFile(msgspec.Struct, frozen=True, gc=False):
     """One file as one commit recorded it; `offset` is where in a log file it began to write."""
 
     requested_time: str
