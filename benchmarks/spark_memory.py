@@ -22,8 +22,9 @@ import numpy as np
 import pyarrow as pa
 
 import bucketfmt as bf
+from bucketfmt_spark.joining.bucket_grouping import plan_grouping
 from bucketfmt_spark.joining.bucket_join import JoinTerms, plan_join
-from bucketfmt_spark.joining.bucket_rows import read_bucket
+from bucketfmt_spark.joining.bucket_rows import read_bucket, spill_folder
 
 _MEMORY_BYTES = 512 << 20
 _MIB = 1 << 20
@@ -129,7 +130,7 @@ def _join(folder: Path, rows: int) -> None:
     buckets, reader = groups.buckets, scan.task_reader()
     schemas = scan.schema, scan.schema
     plan = plan_join(*schemas, buckets, JoinTerms("inner", "pyarrow", _MEMORY_BYTES, suffix="_2"))
-    with tempfile.TemporaryDirectory() as parts:
+    with spill_folder() as parts:
         sides = plan.collect(parts)
         for side, tasks in zip(sides, groups.tasks, strict=True):
             payloads = [task.payload for _, task in tasks[0]]
@@ -139,12 +140,27 @@ def _join(folder: Path, rows: int) -> None:
         raise RuntimeError(f"{found} rows of {rows} are joined")
 
 
+def _aggregate(folder: Path, rows: int) -> None:
+    scan = _open(folder / "cow").scan()
+    groups = bf.group_buckets(scan)
+    plan = plan_grouping(scan.schema, ["id"], {"qty": ("qty", "sum"), "ts": ("ts", "max")})
+    reader = scan.task_reader().of_columns(plan.columns.names)
+    with spill_folder() as parts:
+        collected = plan.collect(groups.buckets, _MEMORY_BYTES, parts)
+        payloads = [task.payload for _, task in groups.tasks[0][0]]
+        collected.add(read_bucket(reader, payloads, plan.columns, groups.buckets, 0))
+        found = sum(batch.num_rows for batch in plan.groups(collected))
+    if found != rows:
+        raise RuntimeError(f"{found} groups of {rows} are found")
+
+
 _STEPS: dict[str, Callable[[Path, int], None]] = {
     "write": _write,
     "upsert": _upsert,
     "prepare": _prepare,
     "compact": _compact,
     "join": _join,
+    "aggregate": _aggregate,
 }
 """By the name: what runs in a process of its own; `prepare` is not told."""
 

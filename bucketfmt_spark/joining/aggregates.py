@@ -7,14 +7,11 @@ is read by several tasks and grouped by Spark, which moves partial results of su
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
@@ -24,25 +21,14 @@ from bucketfmt_spark.engine.executors import parallelism
 from bucketfmt_spark.engine.resolver import Resolver
 from bucketfmt_spark.engine.spark_types import arrow_for_spark
 from bucketfmt_spark.engine.tasks import number_tasks, plan_read_tasks, task_frame
-from bucketfmt_spark.joining.aggregate_values import DIGITS_MAX, Aggregate, narrowed, widened
-from bucketfmt_spark.joining.bucket_rows import BucketRows, Budget, read_bucket
+from bucketfmt_spark.joining.bucket_grouping import BucketGrouping, plan_grouping
+from bucketfmt_spark.joining.bucket_rows import read_bucket, spill_folder
 from bucketfmt_spark.joining.bucket_tasks import pack_buckets, unpack_buckets
 from bucketfmt_spark.joining.sides import Side, scan_of
 
 __all__ = ["aggregate"]
 
 _MEMORY_BYTES = 512 << 20
-_BATCH_ROWS = 65_536
-_ARROWS: dict[str, list[tuple[Any, ...]]] = {
-    "sum": [("sum",)],
-    "avg": [("sum",), ("count",)],
-    "min": [("min",)],
-    "max": [("max",)],
-    "stddev": [("stddev", pc.VarianceOptions(ddof=1))],
-    "count": [("count",)],
-    "count_distinct": [("count_distinct",)],
-}
-"""By the function of Spark: the functions of Arrow, with their options."""
 _OF_SPARK: dict[str, Callable[..., Column]] = {
     "sum": sf.sum,
     "avg": sf.avg,
@@ -73,9 +59,9 @@ def aggregate(
         aggs: For each column of the result, (column, function); ("*", "count") counts rows. The
             functions are sum, avg, min, max, stddev, count and count_distinct. Names of columns are
             resolved as the session resolves them.
-        memory_bytes: The memory for the rows of a task, which has one large bucket or several small
-            ones; more rows are split into parts on local disk. Buckets that are larger than a
-            core's share of all rows are read by several tasks and grouped by Spark, with an
+        memory_bytes: The memory of a task, which has one large bucket or several small ones. Rows
+            that take more to group are split into parts on local disk. Buckets that are larger than
+            a core's share of all rows are read by several tasks and grouped by Spark, with an
             exchange.
         storage_options: As in `bucketfmt.open`, for a table that is given by its URI.
         index: As in `bucketfmt.open`, likewise.
@@ -100,7 +86,7 @@ def aggregate(
             f"keys={list(keys)} leaves out {left_out[0]}, a hash field of the table: a group may "
             "have rows in several buckets; add the field, or read() the table and use groupBy"
         )
-    plan = _plan(schema, list(dict.fromkeys(keys)), aggs)
+    plan = plan_grouping(schema, list(dict.fromkeys(keys)), aggs)
     reader, tasks_at_once = scan.task_reader().of_columns(plan.columns.names), parallelism(spark)
     parts = BucketParts.plan(groups, tasks_at_once)
     kept = [bucket for bucket, group in enumerate(groups.tasks[0]) if group]
@@ -118,18 +104,18 @@ def aggregate(
 
 
 def _grouper(
-    plan: _Plan, reader: bf.TaskReader, parts: BucketParts, memory_bytes: int
+    plan: BucketGrouping, reader: bf.TaskReader, parts: BucketParts, memory_bytes: int
 ) -> Callable[..., Iterator[pa.RecordBatch]]:
     """Return the function that groups the buckets of a task."""
     buckets = parts.buckets
 
     def work(headers: list[bytes], payloads: list[bytes]) -> Iterator[pa.RecordBatch]:
-        with tempfile.TemporaryDirectory(prefix="bucketfmt-") as folder:
-            rows = BucketRows(plan.columns, buckets, Budget(memory_bytes), folder, "rows")
+        with spill_folder() as folder:
+            rows = plan.collect(buckets, memory_bytes, folder)
             for number, (own,) in unpack_buckets(headers, payloads):
                 if rows.budget.is_half_used:  # a group is in one bucket: group these
                     yield from plan.groups(rows)
-                    rows = BucketRows(plan.columns, buckets, Budget(memory_bytes), folder, "rows")
+                    rows = plan.collect(buckets, memory_bytes, folder)
                 bucket = parts.bucket_of(number)
                 rows.add(read_bucket(reader, own, plan.columns, buckets, bucket))
             yield from plan.groups(rows)
@@ -139,7 +125,7 @@ def _grouper(
 
 def _grouped_by_spark(
     spark: SparkSession,
-    plan: _Plan,
+    plan: BucketGrouping,
     reader: bf.TaskReader,
     groups: bf.BucketGroups,
     large: Sequence[int],
@@ -171,108 +157,3 @@ def _grouped_by_spark(
     # Without aggregates the groups are the distinct keys.
     grouped = found.agg(*named) if named else found.count().select(*keys)
     return grouped.toDF(*plan.output.names)
-
-
-@dataclass(frozen=True, eq=False)
-class _Plan:
-    columns: pa.Schema
-    keys: list[str]
-    aggregates: list[Aggregate]
-    output: pa.Schema
-
-    def groups(self, rows: BucketRows) -> Iterator[pa.RecordBatch]:
-        """Yield the groups of the rows of whole buckets."""
-        for part in rows.tables():
-            if part.num_rows:
-                yield from self.group(part).to_batches(_BATCH_ROWS)
-
-    def group(self, rows: pa.Table) -> pa.Table:
-        """Return the groups of rows.
-
-        Raises:
-            ValueError: a sum or an average does not fit the type of the result.
-        """
-        wanted: list[Any] = []
-        arguments = {}
-        for number, item in enumerate(self.aggregates):
-            if item.column is None:
-                wanted.append(([], "count_all"))
-                continue
-            argument = f"{number}"
-            arguments[argument] = widened(rows.column(item.column), item)
-            wanted += [(argument, *function) for function in _ARROWS[item.function]]
-        named = {f"k{number}": rows.column(name) for number, name in enumerate(self.keys)}
-        found = pa.table({**named, **arguments}).group_by(list(named), use_threads=False)
-        groups = found.aggregate(wanted)
-        columns = [groups.column(f"k{number}") for number in range(len(self.keys))]
-        for number, item in enumerate(self.aggregates):
-            if item.column is None:
-                columns.append(groups.column("count_all"))
-                continue
-            found = [groups.column(f"{number}_{name}") for name, *_ in _ARROWS[item.function]]
-            columns.append(narrowed(found, item))
-        return pa.table(columns, schema=self.output)
-
-
-def _plan(schema: pa.Schema, keys: list[str], aggs: Mapping[str, tuple[str, str]]) -> _Plan:
-    fields = [_known(schema, name) for name in keys]
-    for field in fields:
-        if pa.types.is_nested(field.type) or pa.types.is_floating(field.type):
-            raise bf.UnsupportedError(
-                f"grouping by {field.name} of type {field.type}: keys are no floating point "
-                "numbers and not nested; read() the table and use groupBy"
-            )
-    aggregates = [_aggregate(schema, name, *given) for name, given in aggs.items()]
-    twice = {item.name for item in aggregates} & set(keys)
-    if twice:
-        raise ValueError(
-            f"{twice.pop()!r} is both a key and a column of the result; rename that column"
-        )
-    needed = dict.fromkeys([*keys, *(item.column for item in aggregates if item.column)])
-    output = [*fields, *(pa.field(item.name, item.kind) for item in aggregates)]
-    columns = pa.schema([_known(schema, name) for name in needed])
-    return _Plan(columns, keys, aggregates, pa.schema(output))
-
-
-def _known(schema: pa.Schema, name: str) -> pa.Field:
-    index = schema.get_field_index(name)
-    if index < 0:
-        raise bf.SchemaError(f"no column {name!r}; the scan has {', '.join(schema.names)}")
-    return schema.field(index)
-
-
-def _aggregate(schema: pa.Schema, name: str, column: str, function: str) -> Aggregate:
-    """Return an aggregate with the type that Spark's function returns."""
-    if (column, function) == ("*", "count"):
-        return Aggregate(name, None, function, pa.int64())
-    if function not in _ARROWS:
-        raise ValueError(
-            f"a function is {', '.join(_ARROWS)}, not {function!r}; for others read() the table "
-            "and use groupBy"
-        )
-    kind = _known(schema, column).type
-    types = pa.types
-    if function == "count":
-        return Aggregate(name, column, function, pa.int64())
-    if types.is_nested(kind) or (function == "count_distinct" and types.is_floating(kind)):
-        raise _not_built(function, column, kind)
-    if function == "count_distinct":
-        return Aggregate(name, column, function, pa.int64())
-    if function in ("min", "max"):
-        return Aggregate(name, column, function, kind)
-    if not (types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind)):
-        raise _not_built(function, column, kind)
-    if function in ("sum", "avg") and types.is_decimal(kind):
-        more_digits, more_scale = (10, 0) if function == "sum" else (4, 4)
-        digits = min(kind.precision + more_digits, DIGITS_MAX)
-        scale = min(kind.scale + more_scale, DIGITS_MAX)
-        return Aggregate(name, column, function, pa.decimal128(digits, scale))
-    is_whole = function == "sum" and types.is_integer(kind)
-    return Aggregate(name, column, function, pa.int64() if is_whole else pa.float64())
-
-
-def _not_built(function: str, column: str, kind: pa.DataType) -> bf.UnsupportedError:
-    return bf.UnsupportedError(
-        f"{function} of {column}, which is {kind}, is not supported; read() the table and use "
-        "groupBy"
-    )

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import bucketfmt as bf
 from bucketfmt_spark.engine.resolver import Resolver
 from bucketfmt_spark.engine.spark_types import arrow_for_spark
-from bucketfmt_spark.joining.bucket_rows import BucketRows, Budget
+from bucketfmt_spark.joining.bucket_rows import BucketRows, Budget, Cost
 from bucketfmt_spark.joining.matching import Engine, How, Match, match_rows
 
 __all__ = ["BucketJoin", "JoinTerms", "SideName", "plan_join"]
@@ -23,8 +23,7 @@ __all__ = ["BucketJoin", "JoinTerms", "SideName", "plan_join"]
 SideName = Literal["left", "right"]
 
 _BATCH_ROWS = 65_536
-_COST = 3
-"""How much memory a join takes, as a multiple of that of its rows: docs/how-to/spark-memory.md."""
+_COST = Cost(4, 40)  # of pyarrow, which takes the most: docs/how-to/spark-memory.md
 
 
 @dataclass(frozen=True)
@@ -78,7 +77,7 @@ class BucketJoin:
         Args:
             folder: For files; the caller removes it.
         """
-        budget = Budget(self.terms.memory_bytes // _COST)
+        budget = Budget(self.terms.memory_bytes, _COST)
         return (
             BucketRows(self.left, self.buckets, budget, folder, "left"),
             BucketRows(self.right, self.buckets, budget, folder, "right"),

@@ -7,7 +7,10 @@ keys of both sides are in parts of the same number.
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +18,16 @@ import pyarrow as pa
 import bucketfmt as bf
 from bucketfmt_spark.engine.spark_types import as_spark_takes_it
 
-__all__ = ["NUM_PARTS", "BucketRows", "Budget", "check_bucket", "read_all", "read_bucket"]
+__all__ = [
+    "NUM_PARTS",
+    "BucketRows",
+    "Budget",
+    "Cost",
+    "check_bucket",
+    "read_all",
+    "read_bucket",
+    "spill_folder",
+]
 
 NUM_PARTS = 64
 _ROWS_VERIFIED = 256  # of a file slice: keys hashed otherwise than thought show at once
@@ -68,31 +80,63 @@ def check_bucket(batch: pa.RecordBatch, buckets: bf.CommonBuckets, bucket: int) 
         )
 
 
-class Budget:
-    """The bytes of rows that a task has in memory, of all its sides together."""
+@contextmanager
+def spill_folder() -> Iterator[str]:
+    """Yield a folder for rows that do not fit in memory; it is gone afterwards.
 
-    def __init__(self, limit_bytes: int) -> None:
+    Before and after, memory goes back to the system that Arrow keeps of what was freed: a worker of
+    Spark's runs many tasks, and would take the most that any of them took, and more.
+    """
+    pa.default_memory_pool().release_unused()
+    with tempfile.TemporaryDirectory(prefix="bucketfmt-") as folder:
+        yield folder
+    pa.default_memory_pool().release_unused()
+
+
+class Cost(NamedTuple):
+    """The memory that joining or grouping rows takes, the rows included.
+
+    Attributes:
+        by_byte: A multiple of the bytes of the rows.
+        by_row: Bytes for each row.
+    """
+
+    by_byte: float
+    by_row: int
+
+    def of(self, num_bytes: int, num_rows: int) -> float:
+        """Return the bytes for some rows."""
+        return self.by_byte * num_bytes + self.by_row * num_rows
+
+
+class Budget:
+    """The memory that the rows which a task has collected will take, of all its sides together."""
+
+    def __init__(self, limit_bytes: int, cost: Cost) -> None:
         """Start without rows.
 
         Args:
-            limit_bytes: The size from which rows go to disk.
+            limit_bytes: The memory from which rows go to disk.
+            cost: What is done with the rows takes so much.
         """
         self._limit_bytes = limit_bytes
-        self._held_bytes = 0
+        self._cost = cost
+        self._num_bytes, self._num_rows = 0, 0
 
-    def add(self, num_bytes: int) -> None:
-        """Count rows that came to memory, or with a negative number rows that left it."""
-        self._held_bytes += num_bytes
+    def add(self, num_bytes: int, num_rows: int) -> None:
+        """Count rows that came to memory, or with negative numbers rows that left it."""
+        self._num_bytes += num_bytes
+        self._num_rows += num_rows
 
     @property
     def is_exceeded(self) -> bool:
         """Whether there are more rows in memory than there may be."""
-        return self._held_bytes > self._limit_bytes
+        return self._cost.of(self._num_bytes, self._num_rows) > self._limit_bytes
 
     @property
     def is_half_used(self) -> bool:
         """Whether a task that has whole buckets had better do with them what it does."""
-        return 2 * self._held_bytes > self._limit_bytes
+        return 2 * self._cost.of(self._num_bytes, self._num_rows) > self._limit_bytes
 
 
 class BucketRows:
@@ -121,7 +165,7 @@ class BucketRows:
         self.budget = budget
         self._stem = os.path.join(folder, name)
         self._batches: list[pa.RecordBatch] = []
-        self._size = 0
+        self._num_bytes, self._num_rows = 0, 0
         self._writers: dict[int, pa.ipc.RecordBatchStreamWriter] = {}
         self.is_spilled = False
 
@@ -137,8 +181,9 @@ class BucketRows:
                 self._write(batch)
                 continue
             self._batches.append(batch)
-            self._size += batch.nbytes
-            self.budget.add(batch.nbytes)
+            self._num_bytes += batch.nbytes
+            self._num_rows += batch.num_rows
+            self.budget.add(batch.nbytes, batch.num_rows)
             if self.budget.is_exceeded:
                 self.spill()
 
@@ -148,12 +193,13 @@ class BucketRows:
         self._batches.reverse()
         while self._batches:
             self._write(self._batches.pop())
-        self.budget.add(-self._size)
-        self._size = 0
+        self.budget.add(-self._num_bytes, -self._num_rows)
+        self._num_bytes, self._num_rows = 0, 0
         pa.default_memory_pool().release_unused()
 
     def tables(self) -> Iterator[pa.Table]:
         """Yield all rows once: in one table, or in a table for each part."""
+        pa.default_memory_pool().release_unused()  # what reading them took
         if not self.is_spilled:
             yield pa.Table.from_batches(self._batches, self.schema)
             return
@@ -161,6 +207,7 @@ class BucketRows:
 
     def combined_tables(self) -> Iterator[pa.Table]:
         """Yield what `tables` yields, each column in one piece, and forget the rows."""
+        pa.default_memory_pool().release_unused()
         if not self.is_spilled:
             batches, self._batches = self._batches, []
             columns = [[b.column(n) for b in batches] for n in range(len(self.schema))]

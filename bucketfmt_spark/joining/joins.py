@@ -7,7 +7,6 @@ are moved, once.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -22,7 +21,7 @@ from bucketfmt_spark.engine.resolver import is_case_sensitive, named_as
 from bucketfmt_spark.engine.spark_types import arrow_of, as_spark_takes_it, spark_schema
 from bucketfmt_spark.engine.tasks import PackedTasks, task_frame
 from bucketfmt_spark.joining.bucket_join import JoinTerms, SideName, plan_join
-from bucketfmt_spark.joining.bucket_rows import read_bucket
+from bucketfmt_spark.joining.bucket_rows import read_bucket, spill_folder
 from bucketfmt_spark.joining.bucket_tasks import count_tasks, pack_buckets, unpack_buckets
 from bucketfmt_spark.joining.matching import Engine, How, check_engine
 from bucketfmt_spark.joining.sides import Side, is_frame, scan_of
@@ -108,7 +107,7 @@ def join(
     kept = [bucket for bucket, pair in pairs if _has_rows(terms.how, *map(bool, pair))]
 
     def work(headers: list[bytes], *payloads: list[bytes]) -> Iterator[pa.RecordBatch]:
-        with tempfile.TemporaryDirectory(prefix="bucketfmt-") as folder:
+        with spill_folder() as folder:
             sides = plan.collect(folder)
             for number, of_bucket in unpack_buckets(headers, *payloads):
                 if sides[0].budget.is_half_used:  # equal keys are in one bucket: join these
@@ -154,7 +153,7 @@ def _join_frame(
     packed = PackedTasks.of([[task.payload for _, task in group] for group in groups.tasks[0]])
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        with tempfile.TemporaryDirectory(prefix="bucketfmt-") as folder:
+        with spill_folder() as folder:
             left_rows, right_rows = plan.collect(folder)
             moved, read = (left_rows, right_rows) if of_frame == "left" else (right_rows, left_rows)
             found: set[int] = set()
