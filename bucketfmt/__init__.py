@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from bucketfmt.resize.split_merge.resize_limits import ResizePreview
     from bucketfmt.resize.split_merge.split_policies import EvenSplit, MiddleSplit, SplitPolicy
     from bucketfmt.resize.split_merge.started_resize import StartedResize
+    from bucketfmt.storage.requests import requests_made
     from bucketfmt.table.bucket_groups import BucketGroups
     from bucketfmt.table.lookup import KeyLocator
     from bucketfmt.table.pinned import PinnedTable
@@ -164,6 +165,7 @@ __all__ = [
     "open",
     "parse_index",
     "report_table",
+    "requests_made",
 ]
 
 _MODULES = {
@@ -243,6 +245,7 @@ _MODULES = {
     "open": "bucketfmt.api.opening",
     "parse_index": "bucketfmt.index.parse_index",
     "report_table": "bucketfmt.api.opening",
+    "requests_made": "bucketfmt.storage.requests",
 }
 """The module that defines each public name. A module is imported when one of its names is first
 used: a program that only reads imports nothing that writes, and `import bucketfmt` costs less

@@ -19,6 +19,7 @@ from bucketfmt_spark.claim import claim
 from bucketfmt_spark.deleting import delete
 from bucketfmt_spark.engine.executors import ExecutorError, SessionError
 from bucketfmt_spark.engine.failures import typed_errors
+from bucketfmt_spark.engine.named_jobs import task_requests
 from bucketfmt_spark.joining.aggregates import aggregate
 from bucketfmt_spark.joining.bucket_reading import read_buckets, sample
 from bucketfmt_spark.joining.joins import join
@@ -78,6 +79,7 @@ __all__ = [
     "rollback",
     "sample",
     "savepoint",
+    "task_requests",
     "typed_errors",
     "write",
 ]

@@ -29,6 +29,7 @@ from bucketfmt.format.encoding.cursor import Buffer
 from bucketfmt.format.names.paths import check_relative_path
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
 from bucketfmt.process import this_process
+from bucketfmt.storage.requests import count_requests
 from bucketfmt.storage.store import FileInfo
 
 __all__ = ["FsspecStore"]
@@ -142,6 +143,7 @@ class FsspecStore:
             wanted = [(start, start + length) for start, length in ranges if length]
             starts, ends = [start for start, _ in wanted], [end for _, end in wanted]
             paths = [full] * len(wanted)
+            count_requests(max(0, len(wanted) - 1))  # one is counted
             parts = iter(self._fs.cat_ranges(paths, starts, ends, on_error="raise"))
             found = [bytes(next(parts)) if length else b"" for _, length in ranges]
             for (start, length), data in zip(ranges, found, strict=True):
@@ -261,9 +263,13 @@ class FsspecStore:
 
     @contextmanager
     def _located(self, path: str, *, to_write: bool = False) -> Iterator[str]:
-        """Yield the file system's name for `path`; turn exceptions into `StorageError`."""
+        """Count a request, and yield the file system's name for `path`.
+
+        Exceptions of the file system become `StorageError`.
+        """
         if to_write and not path:
             raise ValueError("the root of a table cannot be written or deleted")
+        count_requests()
         try:
             check_relative_path(path, self._limits)
             yield f"{self._root}/{path}" if path else self._root
@@ -302,6 +308,7 @@ class _RaisingFile(io.RawIOBase):
         return int(self._file.tell())
 
     def read(self, size: int = -1) -> bytes:
+        count_requests()
         try:
             return bytes(self._file.read(size))
         except Exception as error:

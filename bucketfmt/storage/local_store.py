@@ -34,6 +34,7 @@ from bucketfmt.errors import (
 from bucketfmt.format.encoding.cursor import Buffer
 from bucketfmt.format.names.paths import check_relative_path
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
+from bucketfmt.storage.requests import count_requests
 from bucketfmt.storage.store import FileInfo
 
 __all__ = ["LocalStore"]
@@ -391,7 +392,8 @@ def _sync_folder(folder: str) -> None:
 
 @contextmanager
 def _errors_folded(path: str) -> Iterator[None]:
-    """Turn exceptions of the operating system into `StorageError` with the path."""
+    """Count a request; turn exceptions of the operating system into `StorageError`."""
+    count_requests()
     try:
         yield
     except BucketfmtError as error:

@@ -22,6 +22,7 @@ from bucketfmt.errors import LimitError, StorageError, TruncatedError, Unsupport
 from bucketfmt.format.encoding.cursor import Buffer
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
 from bucketfmt.storage.fsspec_store import FsspecStore
+from bucketfmt.storage.requests import count_requests
 from bucketfmt.storage.store import FileInfo
 
 __all__ = ["S3Store"]
@@ -73,6 +74,8 @@ class S3Store(FsspecStore):
             for start, length in ranges:
                 if start < 0 or length < 0:
                     raise _truncated(start, length)
+
+            count_requests(max(0, len(ranges) - 1))  # one is counted
 
             async def get_all() -> builtins.list[bytes]:
                 return await asyncio.gather(*(self._get_range(full, *wanted) for wanted in ranges))

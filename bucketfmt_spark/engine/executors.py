@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as st
 
 import bucketfmt as bf
-from bucketfmt_spark.engine.named_jobs import named_job
+from bucketfmt_spark.engine.named_jobs import named_job, request_counter
 
 __all__ = [
     "ExecutorError",
@@ -85,7 +85,7 @@ def map_batches(
 ) -> DataFrame:
     """Return `df.mapInArrow(run, schema)`, whose tasks have the release of the driver.
 
-    `explain()` shows the name.
+    `explain()` shows the name. The requests of tasks are counted.
 
     An executor may start after `check_executors`, so that each task compares releases and raises an
     ExecutorError. Tasks also drop the import caches of zip files: before each task Spark 3.5
@@ -93,14 +93,17 @@ def map_batches(
     zip file on the path again. Spark puts its own jar, which has thousands of entries, on the path.
     That takes 0.1 s, unless these caches are dropped.
     """
-    version = bf.__version__
+    version, counter = bf.__version__, request_counter(df.sparkSession)
 
     def run_task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from bucketfmt import __version__  # noqa: PLC0415  (that of the executor)
 
         if __version__ != version:
             raise ExecutorError(_differing(version, __version__))
+        made_before = bf.requests_made()
         yield from run(batches)
+        if counter is not None:
+            counter.add(bf.requests_made() - made_before)
         for path, finder in list(sys.path_importer_cache.items()):
             if isinstance(finder, zipimporter):
                 del sys.path_importer_cache[path]

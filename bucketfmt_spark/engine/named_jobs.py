@@ -1,4 +1,4 @@
-"""Names jobs after the verb, the table and the instant, and logs what they do.
+"""Names jobs after the verb, the table and the instant, and logs and counts what they do.
 
 The name is the description of the job and of its stages in a classic session, and a tag of the
 operation on Connect. The logger is `bucketfmt.spark`.
@@ -12,18 +12,21 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from threading import Event, Thread
 from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
 
+from pyspark import Accumulator, SparkContext
 from pyspark.sql import SparkSession
 
 import bucketfmt as bf
 
-__all__ = ["log", "named_job", "repeat_on_conflict"]
+__all__ = ["log", "named_job", "repeat_on_conflict", "request_counter", "task_requests"]
 
 log = logging.getLogger("bucketfmt.spark")
 
 _T = TypeVar("_T")
 _PROGRESS_S = 10.0
 _DESCRIPTION = "spark.job.description"
+_COUNTERS: WeakKeyDictionary[SparkContext, Accumulator[int]] = WeakKeyDictionary()
 
 
 @contextmanager
@@ -38,15 +41,49 @@ def named_job(spark: SparkSession, verb: str, table: str, instant: str = "") -> 
     """
     name = " ".join(filter(None, ("bucketfmt", verb, table, instant)))
     log.info("%s: the job begins", name)
-    begun = time.monotonic()
+    begun, counter = time.monotonic(), request_counter(spark)
+    made_before = 0 if counter is None else counter.value
     with ExitStack() as stack:
-        if type(spark).__module__.startswith("pyspark.sql.connect"):
+        if counter is None:
             stack.enter_context(_tagged(spark, name))
         else:
             stack.enter_context(_described(spark, name))
             stack.enter_context(_watched(spark, name))
         yield
-    log.info("%s: the job took %.1f s", name, time.monotonic() - begun)
+    took = time.monotonic() - begun
+    if counter is None:
+        log.info("%s: the job took %.1f s", name, took)
+    else:
+        made = counter.value - made_before
+        log.info("%s: the job took %.1f s and %d requests", name, took, made)
+
+
+def request_counter(spark: SparkSession) -> Accumulator[int] | None:
+    """Return what counts the requests of a session's tasks; None on Connect, which has no such."""
+    if type(spark).__module__.startswith("pyspark.sql.connect"):
+        return None
+    context = spark.sparkContext
+    if context not in _COUNTERS:
+        _COUNTERS[context] = context.accumulator(0)
+    return _COUNTERS[context]
+
+
+def task_requests(spark: SparkSession) -> int:
+    """Return how many requests tasks have made of stores so far, in all jobs of the SparkContext.
+
+    Requests are counted as by `bucketfmt.requests_made`, which has those of the driver. A job adds
+    the requests of its tasks as these end, those of a task that failed excluded. Tasks of
+    `format("bucketfmt")` are not counted.
+
+    Raises:
+        UnsupportedError: the session is one of Spark Connect.
+    """
+    counter = request_counter(spark)
+    if counter is None:
+        raise bf.UnsupportedError(
+            "Spark Connect does not count for clients; use the metrics of the store"
+        )
+    return int(counter.value)
 
 
 def repeat_on_conflict(what: str, retries: int, attempt: Callable[[], _T]) -> _T:

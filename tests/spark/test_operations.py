@@ -56,9 +56,26 @@ def test_jobs_and_stages_are_named_after_table_verb_and_instant(
         f"upsert of trips: UPSERT at {writing[0].instant}: 20 rows inserted",
         f"compaction at {compacted.instant}: 2 file groups of",
         f"{names[2]}: the job took",
+        " requests",
         "tasks are done",
     ):
         assert line in lines, line
+
+
+def test_requests_of_tasks_are_counted(spark: SparkSession, tmp_path: Path) -> None:
+    table = make(tmp_path, table_type="MERGE_ON_READ")
+    for ts in (1, 2):
+        table.upsert(rows(range(20), ts=ts))
+    counted = bs.task_requests(spark)
+    assert bs.read(spark, table.uri).count() == 20
+    of_read = bs.task_requests(spark) - counted
+    reader, tasks = table.scan().task_reader(), table.scan().tasks()
+    before = bf.requests_made()
+    for task in tasks:
+        assert sum(batch.num_rows for batch in reader.read(task.payload)) > 0
+    assert of_read == bf.requests_made() - before >= 4  # two base files and two log files
+    bs.write(spark.createDataFrame(rows(range(20), ts=3)), table)
+    assert bs.task_requests(spark) - counted - of_read >= 4  # a marker and a file of each bucket
 
 
 def test_rows_files_and_bytes_of_a_read_are_told(
