@@ -9,7 +9,6 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 import bucketfmt as bf
@@ -19,7 +18,8 @@ from bucketfmt.storage.store import FileInfo
 from bucketfmt.testing.memory_store import MemoryStore
 from bucketfmt.timeline.table_properties import load_config
 from tests.rotation import seed
-from tests.storage.faulty_s3 import FaultyProxy, ServerFault, faulty_proxy
+from tests.storage.faulty_server import ServerFault, faulty_proxy
+from tests.write.faulty_trial import Trial
 from tests.write.models import SCHEMA, rows
 
 pytest.importorskip("boto3")
@@ -29,73 +29,18 @@ Options = dict[str, Any]
 _LISTINGS, _REQUESTS = 8, 23  # of an upsert
 
 
-class Trial:
-    """A table behind the proxy, the same table without it, and the rows that it is to have."""
-
-    def __init__(self, proxy: FaultyProxy, options: Options) -> None:
-        uri = f"s3://tables/{uuid.uuid4().hex}/trips"
-        self.direct = bf.create(
-            uri,
-            schema=SCHEMA,
-            record_key=["id"],
-            partition_by=["region"],
-            ordering=["ts"],
-            index=bf.SimpleBucketIndex(1),
-            table_type="COPY_ON_WRITE",
-            storage_options=options,
-        )
+@pytest.fixture(scope="module")
+def trial(s3_options: Options) -> Iterator[Trial]:
+    with faulty_proxy(s3_options["endpoint_url"]) as proxy:
         through = {
-            **options,
+            **s3_options,
             "endpoint_url": proxy.url,
             "config_kwargs": {"retries": {"max_attempts": 1}, "read_timeout": 0.4},
             "skip_instance_cache": True,
         }
-        writer = bf.WriterConfig(clock_skew_s=0, lock_lease_s=2.0, lock_timeout_s=3.0)
-        self.struck = bf.open(uri, through, writer=writer)
-        self.struck.store._fs.retries = 2  # type: ignore[attr-defined]
-        self.proxy = proxy
-        self.ts = 0
-        self.direct.upsert(self._given())
-        self.expected = self.read()
-
-    def _given(self) -> pa.Table:
-        """Return a row of a key that is there, and a new one."""
-        self.ts += 1
-        return rows([0, 3 * self.ts], self.ts)
-
-    def read(self) -> dict[str, dict[str, Any]]:
-        found = self.direct.scan().to_arrow().to_pylist()
-        by_key = {row["id"]: row for row in found}
-        assert len(by_key) == len(found)
-        return by_key
-
-    def upsert(self, at: int, fault: ServerFault, *, lasts: bool = False) -> bool:
-        """Write while a request is struck; return whether the write says it was done."""
-        given = self._given()
-        after = {**self.expected, **{row["id"]: row for row in given.to_pylist()}}
-        self.proxy.strike(at, fault, lasts=lasts)
-        is_unknown = is_done = False
-        try:
-            self.struck.upsert(given)
-            is_done = True
-        except bf.CommitUnknownError:
-            is_unknown = True
-        except bf.BucketfmtError:
-            pass
-        struck = self.proxy.struck
-        self.proxy.strike(0, None)
-        found = self.read()
-        told = f"{fault.value}: {struck}"
-        assert found == after or (not is_done and found == self.expected), told
-        assert is_done or is_unknown or found == self.expected, told
-        self.expected = found
-        return is_done
-
-
-@pytest.fixture(scope="module")
-def trial(s3_options: Options) -> Iterator[Trial]:
-    with faulty_proxy(s3_options["endpoint_url"]) as proxy:
-        yield Trial(proxy, s3_options)
+        trial = Trial(proxy, f"s3://tables/{uuid.uuid4().hex}/trips", s3_options, through)
+        trial.struck.store._fs.retries = 2  # type: ignore[attr-defined]
+        yield trial
 
 
 def cases(draw: str) -> list[tuple[ServerFault, int]]:

@@ -1,23 +1,24 @@
-"""A proxy before an S3 server that fails as networks and servers do."""
+"""A proxy before a server of a storage protocol that fails as networks and servers do."""
 
 from __future__ import annotations
 
 import http.client
+import json
 import re
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import urlsplit
 
-__all__ = ["FaultyProxy", "ServerFault", "faulty_proxy"]
+__all__ = ["AZURE", "GCS", "S3", "FaultyProxy", "Protocol", "ServerFault", "faulty_proxy"]
 
 STALL_S = 0.8
 _ANSWER_BYTES_MAX = 64 << 20
-_NEWEST = re.compile(rb"<Contents>(?:(?!</Contents>).)*</Contents>", re.DOTALL)
-_MODIFIED = re.compile(rb"<LastModified>([^<]*)<")
 
 
 class ServerFault(str, Enum):
@@ -53,16 +54,100 @@ _UNDONE = {
 }
 
 
+@dataclass(frozen=True)
+class Protocol:
+    """How the requests of a storage protocol are told apart, and how a server says it failed.
+
+    Attributes:
+        listing: In the targets of listings.
+        content: In the targets of reads of files, where a file may be asked for its state too.
+        condition: In the target or the headers of a request on condition.
+        without_newest: Takes the newest file out of the answer to a listing.
+        error: The type and the text of an answer that is an error, by its code and name.
+        refused: Code and name where a file is to be created and exists, unless as other conditions.
+    """
+
+    listing: re.Pattern[str]
+    content: re.Pattern[str]
+    condition: re.Pattern[str]
+    without_newest: Callable[[bytes], bytes]
+    error: Callable[[int, str], tuple[str, str]]
+    refused: tuple[int, str] = _CODES[ServerFault.REFUSED_AFTER]
+
+    def may_strike(self, fault: ServerFault, method: str, target: str) -> bool:
+        """Whether a request may have the fault, conditions apart."""
+        is_listing = method == "GET" and bool(self.listing.search(target))
+        if fault is ServerFault.LATE_LISTING:
+            return is_listing
+        if fault is ServerFault.SHORT:  # nothing in other answers tells their length
+            return method == "GET" and not is_listing and bool(self.content.search(target))
+        if fault is ServerFault.TRUNCATED:
+            return method == "GET"
+        return True
+
+
+def _as_xml(_code: int, name: str) -> tuple[str, str]:
+    told = f"<Error><Code>{name}</Code><Message>struck</Message></Error>"
+    return "application/xml", told
+
+
+def _as_json(code: int, _name: str) -> tuple[str, str]:
+    return "application/json", json.dumps({"error": {"code": code, "message": "struck"}})
+
+
+def _without_newest_of_xml(name: str, modified: str, listing: bytes) -> bytes:
+    """Take out the element of this name whose element `modified` has the last text."""
+    every = rf"<{name}>(?:(?!</{name}>).)*<{modified}>([^<]*)<(?:(?!</{name}>).)*</{name}>"
+    found = list(re.finditer(every.encode(), listing, re.DOTALL))
+    if not found:
+        return listing
+    return listing.replace(max(found, key=lambda match: match.group(1)).group(), b"")
+
+
+def _without_newest_of_json(listing: bytes) -> bytes:
+    told = json.loads(listing)
+    items = told.get("items") or []
+    newest = max(items, key=lambda item: item["updated"], default=None)
+    return json.dumps({**told, "items": [item for item in items if item is not newest]}).encode()
+
+
+_ANY = re.compile("")
+S3 = Protocol(
+    listing=re.compile("list-type"),
+    content=_ANY,
+    condition=re.compile("(?i)^if-", re.MULTILINE),
+    without_newest=partial(_without_newest_of_xml, "Contents", "LastModified"),
+    error=_as_xml,
+)
+GCS = Protocol(
+    listing=re.compile(r"/b/[^/]+/o(\?|$)"),
+    content=re.compile("alt=media"),
+    condition=re.compile("ifGenerationMatch"),
+    without_newest=_without_newest_of_json,
+    error=_as_json,
+)
+AZURE = Protocol(
+    listing=re.compile("comp=list(&|$)"),
+    content=_ANY,
+    condition=re.compile("(?i)^if-(none-)?match", re.MULTILINE),
+    without_newest=partial(_without_newest_of_xml, "Blob", "Last-Modified"),
+    error=_as_xml,
+    refused=(409, "BlobAlreadyExists"),
+)
+
+
 class FaultyProxy:
     """Passes requests on, except for those that are struck.
 
     Attributes:
+        protocol: Of the server.
         url: Where it listens.
         seen: The requests that the fault may strike, since `strike`.
         struck: The requests that were struck.
     """
 
-    def __init__(self, backend: str) -> None:
+    def __init__(self, backend: str, protocol: Protocol) -> None:
+        self.protocol = protocol
         self.backend = urlsplit(backend).netloc
         self.url = ""
         self.seen: list[str] = []
@@ -86,7 +171,8 @@ class FaultyProxy:
     def find_fault(self, method: str, target: str, *, is_conditional: bool) -> ServerFault | None:
         """Count a request, and return what becomes of it."""
         with self._guard:
-            may_strike = self._fault is not None and _may_strike(self._fault, method, target)
+            fault, protocol = self._fault, self.protocol
+            may_strike = fault is not None and protocol.may_strike(fault, method, target)
             if not may_strike or (self._fault is ServerFault.REFUSED_AFTER and not is_conditional):
                 return None
             told = f"{method} {target}"
@@ -95,17 +181,6 @@ class FaultyProxy:
                 return None
             self.struck.append(told)
             return self._fault
-
-
-def _may_strike(fault: ServerFault, method: str, target: str) -> bool:
-    is_listing = "list-type" in target
-    if fault is ServerFault.LATE_LISTING:
-        return is_listing
-    if fault is ServerFault.SHORT:
-        return method == "GET" and not is_listing  # nothing in a listing tells its length
-    if fault is ServerFault.TRUNCATED:
-        return method == "GET"
-    return True
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -119,9 +194,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _handle(self) -> None:
         body = self._read_body()
-        fault = self.proxy.find_fault(
-            self.command, self.path, is_conditional="if-" in str(self.headers).lower()
-        )
+        protocol = self.proxy.protocol
+        is_conditional = bool(protocol.condition.search(f"{self.path}\n{self.headers}"))
+        fault = self.proxy.find_fault(self.command, self.path, is_conditional=is_conditional)
         if fault is None:
             self._answer(*self._pass_on(body))
             return
@@ -129,8 +204,11 @@ class _Handler(BaseHTTPRequestHandler):
         self.close_connection = True
         if fault in _CODES:
             code, name = _CODES[fault]
-            told = f"<Error><Code>{name}</Code><Message>struck</Message></Error>".encode()
-            self._answer(code, {"content-type": "application/xml"}, told)
+            if fault is ServerFault.REFUSED_AFTER and self.headers.get("if-none-match"):
+                code, name = protocol.refused
+            kind, told = protocol.error(code, name)
+            headers = {"content-type": kind, "x-ms-error-code": name}
+            self._answer(code, headers, told.encode())
         elif fault in (ServerFault.STALL_BEFORE, ServerFault.STALL_AFTER):
             time.sleep(STALL_S)
         elif fault is ServerFault.TRUNCATED:
@@ -138,9 +216,9 @@ class _Handler(BaseHTTPRequestHandler):
         elif fault is ServerFault.SHORT:
             self._answer(status, headers, content[: len(content) // 2])
         elif fault is ServerFault.LATE_LISTING:
-            self._answer(status, headers, _without_newest(content))
+            self._answer(status, headers, protocol.without_newest(content))
 
-    do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = _handle  # noqa: N815
+    do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = do_PATCH = _handle  # noqa: N815
 
     def _read_body(self) -> bytes:
         if "chunked" not in self.headers.get("transfer-encoding", ""):
@@ -183,27 +261,15 @@ class _Handler(BaseHTTPRequestHandler):
         """Say nothing."""
 
 
-def _without_newest(listing: bytes) -> bytes:
-    found = [match.group() for match in _NEWEST.finditer(listing)]
-    if not found:
-        return listing
-
-    def modified(entry: bytes) -> bytes:
-        match = _MODIFIED.search(entry)
-        return match.group(1) if match else b""
-
-    return listing.replace(max(found, key=modified), b"")
-
-
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
     block_on_close = False
 
 
 @contextmanager
-def faulty_proxy(backend: str) -> Iterator[FaultyProxy]:
+def faulty_proxy(backend: str, protocol: Protocol = S3) -> Iterator[FaultyProxy]:
     """Run a proxy before the server at this URL."""
-    proxy = FaultyProxy(backend)
+    proxy = FaultyProxy(backend, protocol)
     handler: Callable[..., _Handler] = type("Handler", (_Handler,), {"proxy": proxy})
     with _Server(("127.0.0.1", 0), handler) as server:
         proxy.url = f"http://127.0.0.1:{server.server_address[1]}"
