@@ -390,7 +390,8 @@ _KINDS = (
         "Somebody put other files among the data files, or a writer that died left temporary "
         "ones. No reader opens them.",
         "How many there are, and the names of three.",
-        "None needed. Delete the files if nobody else reads them.",
+        "None needed. `clean` deletes temporary files after an hour. Delete others if nobody else "
+        "reads them.",
         False,
         "apache/hudi#4278, #19121",
     ),

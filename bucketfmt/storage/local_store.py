@@ -32,14 +32,13 @@ from bucketfmt.errors import (
     UnsupportedError,
 )
 from bucketfmt.format.encoding.cursor import Buffer
-from bucketfmt.format.names.paths import check_relative_path
+from bucketfmt.format.names.paths import check_relative_path, format_temporary_name
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
 from bucketfmt.storage.requests import count_requests
 from bucketfmt.storage.store import FileInfo
 
 __all__ = ["LocalStore"]
 
-_TEMPORARY_PREFIX = ".bucketfmt-"  # no instant, data file or partition metafile begins so
 _NO_HARD_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
 _READ_BYTES_MAX = 1 << 30  # one read(2) returns less than 2 GiB
 
@@ -289,7 +288,7 @@ class LocalStore:
         full = self._resolve_parent(path)
         folder = os.path.dirname(full)
         _make_folders(folder)
-        temporary = os.path.join(folder, f"{_TEMPORARY_PREFIX}{uuid.uuid4().hex}.tmp")
+        temporary = os.path.join(folder, format_temporary_name(uuid.uuid4().hex))
         try:
             with open(temporary, "xb") as file:
                 file.write(data)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -333,3 +335,27 @@ def test_a_crash_at_every_write(tmp_path: Path, version: int, fault: Fault) -> N
         assert not again.timeline.pending.instants
         assert len(again.timeline.completed.of("clean").instants) == 1
     assert points >= 9
+
+
+def test_what_killed_writers_left_goes_after_an_hour(tmp_path: Path) -> None:
+    table, model = make(tmp_path, writes=2)
+    partition = tmp_path / REGIONS[0]
+    old, young, foreign = (partition / n for n in (".bucketfmt-1.tmp", ".bucketfmt-2.tmp", "x.tmp"))
+    now = time.time()
+    for path, age in ((old, 3700), (young, 3500), (foreign, 9000)):
+        path.write_bytes(b"12345")
+        os.utime(path, (now - age, now - age))
+    told = f"{partition.name}/{old.name}"
+    with table.start_write("upsert", SCHEMA):  # a writer that is alive, and may be at the file
+        assert table.clean().files == ()
+        table.clean(dry_run=False)
+        assert old.exists()
+    planned = table.clean()
+    assert (planned.files, planned.bytes) == ((told,), 5)
+    assert old.exists()
+    done = table.clean(dry_run=False)
+    assert (done.files, done.bytes, done.instants) == ((told,), 5, ())
+    assert not old.exists()
+    assert young.exists()
+    assert foreign.exists()
+    assert_reads_as(str(tmp_path), model)

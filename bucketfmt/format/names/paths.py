@@ -24,6 +24,8 @@ __all__ = [
     "escape_file_name",
     "escape_partition_value",
     "format_partition_path",
+    "format_temporary_name",
+    "is_temporary_name",
     "join_path",
     "parse_partition_path",
     "unescape_partition_value",
@@ -133,6 +135,19 @@ def _leads_up(component: str) -> bool:
 def join_path(*parts: str) -> str:
     """Return the parts joined by "/", leaving out empty ones (the root partition is "")."""
     return "/".join(part for part in parts if part)
+
+
+def format_temporary_name(unique: str) -> str:
+    """Return the name under which a file is written before it gets its own, on a local disk.
+
+    No instant, data file or partition metafile has such a name.
+    """
+    return f".bucketfmt-{unique}.tmp"
+
+
+def is_temporary_name(name: str) -> bool:
+    """Return whether `format_temporary_name` gives such names."""
+    return name.startswith(".bucketfmt-") and name.endswith(".tmp")
 
 
 def escape_partition_value(text: str | None) -> str:

@@ -4,6 +4,9 @@ I/O: the plan goes on the timeline under the table lock, the files are deleted, 
 deleted is recorded. A clean that was not completed, Hudi's or one from here, is completed first.
 Source: CleanPlanActionExecutor, CleanActionExecutor, CleanerUtils.
 
+The temporary files that writers leave on a local disk when they are killed are deleted too. Hudi
+deletes what the markers of a write name and its commit does not; no marker names these files.
+
 Where Hudi also removes the folder of a partition that has no file groups left, it stays here: a
 writer may be about to put files there.
 
@@ -21,7 +24,7 @@ from functools import partial
 from bucketfmt.errors import ConflictError, CorruptError
 from bucketfmt.format.names.instants import State
 from bucketfmt.format.names.names import FileGroupId
-from bucketfmt.format.names.paths import join_path
+from bucketfmt.format.names.paths import is_temporary_name, join_path
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.format.timeline.plans import CleanerPlan, CompactionPlan
 from bucketfmt.format.timeline.service_metadata import (
@@ -62,6 +65,8 @@ from bucketfmt.write.services.plan_clean import (
 from bucketfmt.write.services.ring_cleaning import OutdatedRing, delete_rings, find_outdated_rings
 
 __all__ = ["CleanResult", "Cleaner"]
+
+_LEFT_AFTER_S = 3600.0  # a writer has a temporary file while it writes one file
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +126,7 @@ class Cleaner:
         rings, _ = find_outdated_rings(snapshot.state)
         outdated: list[FileInfo | OutdatedRing] = [*there, *rings]
         outdated += find_outdated_directories(snapshot)
+        outdated += self._find_left(snapshot.state, partitions)
         files = tuple(each.path for each in outdated)
         size = sum(each.size for each in outdated)
         return CleanResult(files, size, earliest)
@@ -150,13 +156,14 @@ class Cleaner:
             rings, marked = find_outdated_rings(snapshot.state)
             delete_rings(table.store, rings, marked)
             directories = find_outdated_directories(snapshot)
-            for file in directories:
+            left = self._find_left(snapshot.state, partitions)
+            for file in (*directories, *left):
                 table.store.delete(file.path)
             if plan is not None:
                 requested, heartbeat = table.request_alive("clean", plan)
         if plan is not None:
             results.append(self._execute(table.config, requested, plan, heartbeat))
-        outdated: list[FileInfo | OutdatedRing] = [*rings, *directories]
+        outdated: list[FileInfo | OutdatedRing] = [*rings, *directories, *left]
         return CleanResult(
             (
                 *(path for result in results for path in result.files),
@@ -207,6 +214,31 @@ class Cleaner:
         if is_idle(state.timeline, retention):
             return None
         return plan_clean(_load_basis(state, partitions), retention)
+
+    def _find_left(self, state: TableState, partitions: Sequence[str] | None) -> list[FileInfo]:
+        """Return the temporary files that no writer will give their own name to.
+
+        They are older than an hour, and no writer is at work, as heartbeats tell. A store other
+        than a disk has no such files.
+        """
+        store, heartbeats = state.store, self._owner.heartbeats
+        if not store.failures_are_final:
+            return []
+        folders = state.lister.partitions if partitions is None else partitions
+        paths = [
+            join_path(folder, name)
+            for folder in folders
+            for name in store.list_names(folder)
+            if is_temporary_name(name)
+        ]
+        if not paths or any(
+            not heartbeats.is_expired(instant.requested_time)
+            for instant in state.timeline.pending.instants
+        ):
+            return []
+        before = self._owner.machine.now() - _LEFT_AFTER_S
+        found = [info for info in map(store.info, paths) if info is not None]
+        return [info for info in found if info.modified is not None and info.modified < before]
 
     # -- execute
 
