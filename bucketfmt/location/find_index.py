@@ -217,7 +217,8 @@ class IndexFinder:
         return index.hash_fields or self._config.record_key_fields
 
     def _infer(self, snapshot: Snapshot) -> ResolvedIndex:
-        if RECORD_INDEX in snapshot.state.config.metadata_partitions:
+        config = snapshot.state.config
+        if RECORD_INDEX in (*config.metadata_partitions, *config.metadata_partitions_unfinished):
             unnumbered = _find_unnumbered(snapshot)
             if unnumbered is not None:
                 return ResolvedIndex(

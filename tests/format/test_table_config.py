@@ -460,6 +460,7 @@ def simple_table(version: str, name: str) -> dict[str, Any]:
         "base_file_format": "PARQUET",
         "metadata_partitions": (),
         "metadata_partitions_inflight": (),
+        "metadata_partitions_unfinished": (),
         "create_schema": None,
         "timezone": "LOCAL",
         "cdc_enabled": False,

@@ -9,7 +9,9 @@ import pyarrow as pa
 import pytest
 
 import bucketfmt as bf
+from bucketfmt.limits import DEFAULT_LIMITS
 from bucketfmt.testing.faulty_store import Fault
+from bucketfmt.timeline.table_properties import load_config
 from bucketfmt.write.metadata import initialise, metadata_services
 from bucketfmt.write.metadata.initialise import KEPT_PARTITIONS
 from tests.write.crashes import crashes
@@ -69,6 +71,18 @@ def _compact(table: bf.Table) -> object:
     return table.compact()
 
 
+def _rebuild_keys(table: bf.Table) -> object:
+    return table.metadata_table.rebuild("record_index")
+
+
+def _rebuild(table: bf.Table) -> object:
+    return table.metadata_table.rebuild()
+
+
+def _restore(table: bf.Table) -> object:
+    return table.restore(table.timeline.completed.of("savepoint").instants[-1].requested_time)
+
+
 def read(table: bf.Table) -> set[tuple[object, ...]]:
     return {tuple(row.values()) for row in table.scan().to_arrow().to_pylist()}
 
@@ -126,3 +140,55 @@ def test_killed_anywhere_both_agree_after_the_next_write(
             assert len(found) == len(set(found))
     assert any(path.startswith(".hoodie/metadata/files/") for path in struck)
     assert len(struck) > 10
+
+
+@pytest.mark.filterwarnings("ignore:the metadata table is made anew")
+@pytest.mark.rotated(0, among="crashes while partitions are made anew", one_of=3)
+@pytest.mark.parametrize(
+    ("version", "act", "index"),
+    [
+        (9, _rebuild_keys, KEYS),
+        (6, _rebuild, KEYS),
+        (8, _rebuild, BUCKETS),
+        (9, _restore, KEYS),
+        (6, _restore, BUCKETS),
+    ],
+)
+def test_killed_while_partitions_are_made_anew_the_next_write_makes_them(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    version: int,
+    act: Callable[[bf.Table], object],
+    index: bf.Index,
+) -> None:
+    """The partitions were not listed any more, and a table without buckets could not be written."""
+    monkeypatch.setattr(initialise, "_GROUPS_OF_TABLE", (2, 2))
+    table = make(tmp_path / "t", version, "COPY_ON_WRITE", index)
+    if act is _restore:
+        table.savepoint()
+        table.upsert(rows(1, ts=3))
+    listed = table.metadata_table.list()
+    struck = set()
+    for left, broken in crashes(table, act, Fault.KILL_AFTER):
+        struck.add(broken.struck.path if broken.struck else "")
+        if act is _restore and left.timeline.pending.of("restore").instants:
+            _restore(left)
+        left.upsert(rows(5, ts=9))
+        assert left.metadata_table.list() == listed
+        assert not left.config.metadata_partitions_unfinished
+        assert_in_step(left)
+        keys = left.scan(["id"]).to_arrow()["id"].to_pylist()
+        assert sorted(keys) == ["0", "1", "2", "3", "5"]
+    assert ".hoodie/hoodie.properties" in struck
+
+
+def test_partitions_that_a_dead_writer_was_making_anew_can_be_dropped(tmp_path: Path) -> None:
+    table = make(tmp_path / "t", 9, "COPY_ON_WRITE", KEYS)
+    for left, _ in crashes(table, _rebuild_keys, Fault.KILL_AFTER):
+        if not left.config.metadata_partitions_unfinished:
+            continue
+        assert left.resolved_index.index == KEYS
+        left.metadata_table.drop("record_index")
+        assert left.config.metadata_partitions == ("files",)
+        assert not load_config(left.store, DEFAULT_LIMITS).metadata_partitions_unfinished
+        break

@@ -115,7 +115,7 @@ def _find_step_faults(step: Step, config: TableConfig) -> Iterator[Finding]:
     """Yield M004 for instants that only one of the two timelines has."""
     if not step.is_in_step:
         yield Finding.of("M004", str(step), instants=[*step.missing, *step.ahead])
-    unfinished = config.metadata_partitions_inflight
+    unfinished = (*config.metadata_partitions_inflight, *config.metadata_partitions_unfinished)
     if unfinished:
         yield Finding.of(
             "M004",

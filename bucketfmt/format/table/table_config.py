@@ -25,6 +25,7 @@ from bucketfmt.format.table.properties import check_table_checksum
 __all__ = [
     "METADATA_PARTITIONS",
     "METADATA_PARTITIONS_INFLIGHT",
+    "METADATA_PARTITIONS_UNFINISHED",
     "KeyGenerator",
     "MergeMode",
     "PartialUpdateMode",
@@ -35,6 +36,8 @@ METADATA_PARTITIONS = "hoodie.table.metadata.partitions"
 """The property that lists the partitions of the metadata table that are ready for use."""
 
 METADATA_PARTITIONS_INFLIGHT = f"{METADATA_PARTITIONS}.inflight"
+METADATA_PARTITIONS_UNFINISHED = "bucketfmt.metadata.partitions.unfinished"
+"""Of this package: what Hudi calls inflight, its writers add records to, made or not."""
 """The property that lists the partitions of the metadata table that are being made."""
 
 
@@ -143,6 +146,8 @@ class TableConfig:
             "PARQUET" are read.
         metadata_partitions: Partitions of the metadata table that are ready for use.
         metadata_partitions_inflight: Partitions whose initialisation has begun and not ended.
+        metadata_partitions_unfinished: Partitions that were ready, and that a writer of this
+            package began to make anew; the next writer finishes that.
         create_schema: Avro JSON given when the table was created.
         timezone: "LOCAL" or "UTC", the zone instants are written in.
         cdc_enabled: Whether writers log change data.
@@ -175,6 +180,7 @@ class TableConfig:
     base_file_format: str
     metadata_partitions: tuple[str, ...]
     metadata_partitions_inflight: tuple[str, ...]
+    metadata_partitions_unfinished: tuple[str, ...]
     create_schema: str | None
     timezone: str
     cdc_enabled: bool
@@ -243,6 +249,11 @@ class TableConfig:
             base_file_format=properties.get("hoodie.table.base.file.format") or "PARQUET",
             metadata_partitions=_fields(properties, METADATA_PARTITIONS),
             metadata_partitions_inflight=_fields(properties, METADATA_PARTITIONS_INFLIGHT),
+            metadata_partitions_unfinished=tuple(
+                name
+                for name in _fields(properties, METADATA_PARTITIONS_UNFINISHED)
+                if name not in _fields(properties, METADATA_PARTITIONS)
+            ),
             create_schema=properties.get("hoodie.table.create.schema") or None,
             timezone=_one_of(properties, "hoodie.table.timeline.timezone", ("LOCAL", "UTC")),
             cdc_enabled=_flag(properties, "hoodie.table.cdc.enabled"),

@@ -41,7 +41,6 @@ from bucketfmt.format.table.properties import (
 )
 from bucketfmt.format.table.table_config import (
     METADATA_PARTITIONS,
-    METADATA_PARTITIONS_INFLIGHT,
     TableConfig,
 )
 from bucketfmt.format.timeline.commit_metadata import NULL_COMMIT, CommitMetadata, WriteStat
@@ -54,7 +53,7 @@ from bucketfmt.write.commit.locked_table import LockedTable
 from bucketfmt.write.metadata.delta_commit import INITIAL_WRITE_TOKEN
 from bucketfmt.write.metadata.table_contents import TableContents
 from bucketfmt.write.metadata.update import PartitionUpdate
-from bucketfmt.write.properties.metadata_table import drop_metadata_table
+from bucketfmt.write.properties.metadata_table import drop_metadata_table, with_partitions
 
 __all__ = [
     "KEPT_PARTITIONS",
@@ -77,6 +76,9 @@ _BULK_INSERT = "BULK_INSERT_PREPPED"
 def initialise_partitions(table: LockedTable, names: Iterable[str]) -> None:
     """Make partitions of the metadata table; those that are there are made anew.
 
+    If the process dies amid this, `hoodie.properties` say which of those that were there are not
+    made yet. The next writer makes them.
+
     Args:
         table: The table, on whose timeline nothing is left of dead writers.
         names: Of partitions. `files` is made as well where it is not there.
@@ -94,7 +96,8 @@ def initialise_partitions(table: LockedTable, names: Iterable[str]) -> None:
     contents = TableContents(table)
     made = (*KEPT_PARTITIONS, *contents.secondary_columns)
     _check_names(wanted, made, table.config)
-    drop_partitions(table, [name for name in listed if name in wanted])
+    known = {*listed, *table.config.metadata_partitions_unfinished}
+    drop_partitions(table, [name for name in listed if name in wanted], sorted(wanted & known))
     below_store = FolderStore(table.store, METADATA_TABLE)
     now = table.machine.now()
     if not has_table(below_store):
@@ -106,11 +109,18 @@ def initialise_partitions(table: LockedTable, names: Iterable[str]) -> None:
         table.store.delete_tree(join_path(METADATA_TABLE, name))  # what a crash has left
         _put_partition(table, name, contents)
         _put_definition(table, name, contents)
-        _list(table, partial(_with, name))
+        _list(table, partial(_with, name), {name})
 
 
-def drop_partitions(table: LockedTable, names: Sequence[str]) -> None:
+def drop_partitions(
+    table: LockedTable, names: Sequence[str], unfinished: Sequence[str] = ()
+) -> None:
     """Remove partitions of the metadata table; without `files`, all of it.
+
+    Args:
+        table: The table.
+        names: Of the partitions.
+        unfinished: Those that the caller makes anew.
 
     Raises:
         StorageError: the store failed. Do it again.
@@ -118,13 +128,13 @@ def drop_partitions(table: LockedTable, names: Sequence[str]) -> None:
     if not names:
         return
     if "files" in names:
-        drop_metadata_table(table.store, table.limits, table.machine.now())
+        drop_metadata_table(table.store, table.limits, table.machine.now(), unfinished)
         table.load_config()
         return
     gone = set(names)
     if "column_stats" in gone:
         gone.add("partition_stats")  # is worked out from it
-    _list(table, lambda known: [name for name in known if name not in gone])
+    _list(table, lambda known: [name for name in known if name not in gone], gone, unfinished)
     for name in gone:
         table.store.delete_tree(join_path(METADATA_TABLE, name))
 
@@ -160,17 +170,25 @@ def _with(name: str, known: Sequence[str]) -> Sequence[str]:
     return [*known, name]
 
 
-def _list(table: LockedTable, change: Callable[[Sequence[str]], Sequence[str]]) -> None:
-    """Change which partitions the table lists."""
+def _list(
+    table: LockedTable,
+    change: Callable[[Sequence[str]], Sequence[str]],
+    finished: Collection[str],
+    unfinished: Collection[str] = (),
+) -> None:
+    """Change which partitions the table lists.
+
+    Args:
+        table: The table.
+        change: Returns the partitions to list for those that are listed.
+        finished: Partitions that are made now, or are to be no more.
+        unfinished: Partitions that are to be made anew.
+    """
 
     def changed(properties: Mapping[str, str]) -> Mapping[str, str]:
         known = [name.strip() for name in properties.get(METADATA_PARTITIONS, "").split(",")]
-        listed = sorted(set(change([name for name in known if name])))
-        return {
-            **properties,
-            METADATA_PARTITIONS: ",".join(listed),
-            METADATA_PARTITIONS_INFLIGHT: "",
-        }
+        begun = {*table.config.metadata_partitions_unfinished} - {*finished} | {*unfinished}
+        return with_partitions(properties, change([name for name in known if name]), begun)
 
     change_properties(table.store, table.limits, table.machine.now(), changed)
     table.load_config()

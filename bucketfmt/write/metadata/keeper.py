@@ -80,15 +80,22 @@ class MetadataKeeper:
         if self._policy == "drop":
             self._drop(table)
             return
-        lost = sorted(listed - _find_kept(table))
+        unfinished = table.config.metadata_partitions_unfinished
+        lost = sorted(listed - {*unfinished} - _find_kept(table))
         if lost:
             _warn_of_removed(lost)
             drop_partitions(table, lost)
-        if table.config.metadata_partitions:
-            why = _find_gap(table)
-            if why is not None:
-                _warn(f"the metadata table is made anew: {why}")
-                _rebuild(table)
+        why = _find_gap(table) if table.config.metadata_partitions else None
+        if why is not None:
+            _warn(f"the metadata table is made anew: {why}")
+            _rebuild(table)
+        elif unfinished:
+            _warn(
+                "the metadata table is made anew: a writer died while it made "
+                f"{', '.join(unfinished)}"
+            )
+            initialise_partitions(table, unfinished)
+            table.load_timeline()
 
     def bring_in_step(self, table: LockedTable, change: PendingChange) -> None:
         """Write a change to the metadata table before the change is published.
@@ -162,7 +169,11 @@ class MetadataKeeper:
 
 def _listed(config: TableConfig) -> set[str]:
     """Return the partitions that are listed, also those that somebody has begun to make."""
-    return {*config.metadata_partitions, *config.metadata_partitions_inflight}
+    return {
+        *config.metadata_partitions,
+        *config.metadata_partitions_inflight,
+        *config.metadata_partitions_unfinished,
+    }
 
 
 def _find_kept(table: LockedTable) -> set[str]:
@@ -195,7 +206,9 @@ def _find_gap(table: LockedTable) -> str | None:
 
 def _rebuild(table: LockedTable) -> None:
     """Make all partitions anew, from the files of the table."""
-    initialise_partitions(table, table.config.metadata_partitions)
+    config = table.config
+    names = {*config.metadata_partitions, *config.metadata_partitions_unfinished}
+    initialise_partitions(table, names)
     table.load_timeline()
 
 

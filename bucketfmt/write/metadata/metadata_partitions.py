@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from bucketfmt.arguments import check_text
+from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.metadata_table.metadata_table import load_metadata_table
 from bucketfmt.timeline.load import load_timeline
 from bucketfmt.timeline.table_properties import load_config
@@ -100,7 +101,7 @@ class MetadataPartitions:
             UnsupportedError, LockTimeoutError, CorruptError, StorageError: as of `init`.
         """
         with self._held(names) as table:
-            listed = table.config.metadata_partitions
+            listed = _listed(table.config)
             _check_listed(names, listed)
             wanted = names or listed
             if "files" in wanted:
@@ -121,7 +122,7 @@ class MetadataPartitions:
             StorageError: the store failed. Do it again.
         """
         with self._held(names) as table:
-            listed = table.config.metadata_partitions
+            listed = _listed(table.config)
             _check_listed(names, listed)
             drop_partitions(table, names or listed)
             forget_definitions(table, names)
@@ -134,6 +135,11 @@ class MetadataPartitions:
         with self._owner.locked() as table:
             recover(Rollbacks(table))
             yield table
+
+
+def _listed(config: TableConfig) -> list[str]:
+    """Return the partitions that are listed, also those that a dead writer was making anew."""
+    return sorted({*config.metadata_partitions, *config.metadata_partitions_unfinished})
 
 
 def _check_listed(names: Sequence[str], listed: Sequence[str]) -> None:

@@ -6,29 +6,55 @@ Source: HoodieTableMetadataUtil.deleteMetadataTable, HoodieTableConfig.clearMeta
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
+
 from bucketfmt.format.names.layout import METADATA_TABLE
 from bucketfmt.format.table.table_config import (
     METADATA_PARTITIONS,
     METADATA_PARTITIONS_INFLIGHT,
+    METADATA_PARTITIONS_UNFINISHED,
 )
 from bucketfmt.limits import Limits
 from bucketfmt.storage.store import Store
 from bucketfmt.timeline.table_properties import change_properties
 
-__all__ = ["drop_metadata_table"]
+__all__ = ["drop_metadata_table", "with_partitions"]
 
 
-def drop_metadata_table(store: Store, limits: Limits, now: float) -> None:
+def drop_metadata_table(
+    store: Store, limits: Limits, now: float, unfinished: Collection[str] = ()
+) -> None:
     """Remove the metadata table. Call it under the table lock.
 
     Args:
         store: The table's files.
         limits: Bounds on what is read.
         now: Seconds since 1970.
+        unfinished: The partitions that the caller makes anew.
 
     Raises:
         StorageError: the store failed. The table reads as before; do it again.
     """
-    none = {METADATA_PARTITIONS: "", METADATA_PARTITIONS_INFLIGHT: ""}
-    change_properties(store, limits, now, lambda properties: {**properties, **none})
+    change_properties(store, limits, now, lambda old: with_partitions(old, (), unfinished))
     store.delete_tree(METADATA_TABLE)
+
+
+def with_partitions(
+    properties: Mapping[str, str], listed: Collection[str], unfinished: Collection[str]
+) -> dict[str, str]:
+    """Return the properties of a table with other partitions of its metadata table.
+
+    Args:
+        properties: As they are.
+        listed: The partitions that are ready for use.
+        unfinished: The partitions that are to be made anew.
+    """
+    changed = {
+        **properties,
+        METADATA_PARTITIONS: ",".join(sorted({*listed})),
+        METADATA_PARTITIONS_INFLIGHT: "",
+        METADATA_PARTITIONS_UNFINISHED: ",".join(sorted(unfinished)),
+    }
+    if not unfinished:
+        del changed[METADATA_PARTITIONS_UNFINISHED]
+    return changed

@@ -18,6 +18,7 @@ from bucketfmt.errors import (
     CorruptError,
     IndexUnknownError,
     NotFoundError,
+    TableNotFoundError,
     UnsupportedError,
 )
 from bucketfmt.format.names.names import format_write_token
@@ -30,6 +31,7 @@ from bucketfmt.snapshot.newest import on_newest
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.storage.streams import map_in_threads, task_count, worker_count
 from bucketfmt.table.keys import KeySet
+from bucketfmt.timeline.table_properties import load_config
 from bucketfmt.write.commit.non_blocking import Concurrency, check_non_blocking
 from bucketfmt.write.commit.receipts import Receipt
 from bucketfmt.write.commit.result import CommitResult
@@ -92,7 +94,7 @@ class TableWriter:
         self, operation: WriteOperation, data: DataLike, options: WriteOptions
     ) -> CommitResult:
         """Write rows. Operations and errors as the methods of `bucketfmt.Table` have them."""
-        snapshot = self._snapshot()
+        snapshot = self._snapshot_with_records()
         repeated = self._transactions.find_repeated(snapshot.state, options.idempotency_key)
         if repeated is not None:
             return repeated
@@ -105,7 +107,7 @@ class TableWriter:
 
     def delete_keys(self, keys: KeySet, options: WriteOptions) -> CommitResult:
         """Delete the rows of keys, each in its partition."""
-        snapshot = self._snapshot()
+        snapshot = self._snapshot_with_records()
         repeated = self._transactions.find_repeated(snapshot.state, options.idempotency_key)
         if repeated is not None:
             return repeated
@@ -121,7 +123,7 @@ class TableWriter:
 
     def delete_partitions(self, paths: Sequence[str], options: WriteOptions) -> CommitResult:
         """Hide every file group of these partitions."""
-        snapshot = self._snapshot()
+        snapshot = self._snapshot_with_records()
         repeated = self._transactions.find_repeated(snapshot.state, options.idempotency_key)
         if repeated is not None:
             return repeated
@@ -174,6 +176,30 @@ class TableWriter:
             yield
         finally:
             heartbeat.abandon()
+
+    def _snapshot_with_records(self) -> Snapshot:
+        """Return the table now; its record index is made if a dead writer was making it anew.
+
+        Rows are routed before a commit begins, which would make the index otherwise.
+        """
+        snapshot = self._snapshot()
+        try:
+            return on_newest(self._snapshot, self._with_records, snapshot)
+        except (CorruptError, IndexUnknownError, TableNotFoundError):
+            transactions = self._transactions
+            config = load_config(transactions.store, transactions.limits)
+            if not config.metadata_partitions_unfinished:
+                raise
+            with transactions.exclusive() as rollbacks:
+                self._adopt(rollbacks.table.config)
+            return self._snapshot()
+
+    def _with_records(self, snapshot: Snapshot) -> Snapshot:
+        """Return the snapshot, once the record index of a table that goes by it is found."""
+        index = self._finder.resolve(snapshot).index
+        if index is not None and index.keeps_locations:
+            self._finder.records(snapshot)
+        return snapshot
 
     def _basis(self, given: GivenColumns | None, newest: Snapshot | None = None) -> Basis:
         return on_newest(self._snapshot, lambda now: Basis(now, self._finder, given), newest)
