@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from bucketfmt.errors import BucketfmtError, CorruptError, LimitError
 from bucketfmt.format.encoding.avro_container import AvroSchema, decode_container, encode_container
+from bucketfmt.format.timeline import commit_metadata
 from bucketfmt.format.timeline.commit_metadata import (
     NULL_COMMIT,
     CommitMetadata,
@@ -22,7 +23,7 @@ from bucketfmt.format.timeline.commit_metadata import (
 )
 from bucketfmt.format.timeline.hudi_schemas import hudi_schema
 from bucketfmt.format.timeline.plans import CompactionPlan, encode_compaction_plan
-from bucketfmt.limits import Limits
+from bucketfmt.limits import DEFAULT_LIMITS, Limits
 from tests.format.struct_strategies import mutations, values_of
 from tests.format.timeline_files import Golden, timeline_files
 from tests.rotation import examples
@@ -252,3 +253,64 @@ def test_avro_round_trip(metadata: CommitMetadata) -> None:
 def test_any_bytes_decode_or_raise_our_error(data: bytes) -> None:
     with suppress(BucketfmtError):
         assert isinstance(decode_commit_metadata(data), CommitMetadata)
+
+
+LARGE = CommitMetadata(
+    partition_to_write_stats={
+        f"p{partition}": [
+            WriteStat(
+                file_id=f"{number:08d}-x",
+                path=f"p{partition}/{number:08d}-x_0-0-0_20240101000000000.parquet",
+                prev_commit="null" if number % 3 else None,
+                num_writes=number * number,
+                partition_path=f"p{partition}",
+                file_size_in_bytes=number << 20,
+                log_version=number if number % 5 == 0 else None,
+                base_file="b" if number % 5 == 0 else None,
+                log_files=[f"l{log}" for log in range(number % 7)] if number % 5 == 0 else None,
+                runtime_stats=None,
+            )
+            for number in range(partition * 100)
+        ]
+        for partition in range(6)
+    },
+    operation_type="UPSERT",
+    extra_metadata={"schema": "{}"},
+    partition_to_replace_file_ids={"p1": ["f"]},
+)
+
+LARGE_DATA = encode_commit_metadata_avro(LARGE, replace=True)
+
+
+def test_a_large_commit_is_decoded_as_a_small_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = encode_commit_metadata_avro(LARGE, replace=True)
+    assert len(data) > commit_metadata._LARGE_BYTES
+    assert commit_metadata._decode_large(data, DEFAULT_LIMITS)[1] == LARGE.partition_to_write_stats
+    assert decode_commit_metadata(data) == LARGE
+    timed = WriteStat(file_id="f", runtime_stats=RuntimeStats(total_scan_time=1))
+    stats = {**LARGE.partition_to_write_stats, "q": [timed]}
+    other = msgspec.structs.replace(LARGE, partition_to_write_stats=stats)
+    data = encode_commit_metadata_avro(other, replace=True)
+    assert commit_metadata._decode_large(data, DEFAULT_LIMITS)[1] is None
+    assert decode_commit_metadata(data) == other
+
+
+@settings(deadline=None, max_examples=examples(40))
+@given(st.integers(0, len(LARGE_DATA) - 1), st.integers(0, 255), st.booleans())
+def test_damage_in_a_large_commit_is_told_as_in_a_small_one(
+    at: int, byte: int, is_cut: bool
+) -> None:
+    damaged = bytearray(LARGE_DATA)
+    damaged[at] = byte
+    data = bytes(damaged[: at + 1] if is_cut else damaged)
+
+    def outcome() -> object:
+        try:
+            return decode_commit_metadata(data)
+        except BucketfmtError as error:
+            return type(error), str(error)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(commit_metadata, "_LARGE_BYTES", 1 << 40)
+        expected = outcome()
+    assert outcome() == expected

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from io import BytesIO
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -26,12 +26,15 @@ from bucketfmt.limits import DEFAULT_LIMITS, Limits
 
 __all__ = [
     "CONTAINER_MAGIC",
+    "AvroBlock",
     "AvroSchema",
     "check_writer_schema",
+    "container_of",
     "decode_container",
     "decode_datum",
     "encode_container",
     "encode_datum",
+    "split_container",
 ]
 
 AvroSchema = Any  # the JSON form of an Avro schema: a name, a list (union) or an object
@@ -52,6 +55,23 @@ def decode_container(
         UnsupportedError: the file is compressed, or Hudi never writes such a schema.
         LimitError: the file or its schema exceeds a limit.
     """
+    schema, blocks = split_container(data, limits)
+    records: list[dict[str, Any]] = []
+    for block in blocks:
+        records += _read_block(block, schema)
+    return schema, records
+
+
+class AvroBlock(NamedTuple):
+    """One block of a container: how many values, where they begin in the file, and their bytes."""
+
+    num_values: int
+    offset: int
+    data: memoryview
+
+
+def split_container(data: Buffer, limits: Limits) -> tuple[AvroSchema, Iterator[AvroBlock]]:
+    """Return the schema and the blocks, whose values are not decoded. As `decode_container`."""
     limits.check("timeline_file_bytes_max", len(data))
     cursor = Cursor(data, limits=limits)
     if cursor.take(len(CONTAINER_MAGIC), "Avro magic") != CONTAINER_MAGIC:
@@ -66,7 +86,10 @@ def decode_container(
     schema = _decode_schema(header["avro.schema"], limits)
     if not (isinstance(schema, dict) and schema["type"] == "record"):
         raise CorruptError("Avro container of something other than records")
-    records: list[dict[str, Any]] = []
+    return schema, _blocks(cursor, sync)
+
+
+def _blocks(cursor: Cursor, sync: memoryview) -> Iterator[AvroBlock]:
     while cursor.remaining:
         count = cursor.zigzag(what="Avro block count")
         size = cursor.zigzag(what="Avro block size")
@@ -74,14 +97,9 @@ def decode_container(
         block = cursor.take(size, "Avro block")
         # every record takes a byte at least, so the block's size bounds its count
         Cursor(block).count(count, 1, "records of an Avro block")
-        try:
-            records += _read_values(block, schema, count)
-        except CorruptError as error:
-            error.offset = offset
-            raise
+        yield AvroBlock(count, offset, block)
         if cursor.take(_SYNC_BYTES, "sync marker") != sync:
             raise CorruptError("Avro block does not end with its file's sync marker", offset=offset)
-    return schema, records
 
 
 def encode_container(schema: AvroSchema, records: Iterable[Mapping[str, Any]]) -> bytes:
@@ -95,8 +113,12 @@ def encode_container(schema: AvroSchema, records: Iterable[Mapping[str, Any]]) -
     for record in records:
         fastavro.schemaless_writer(block, parsed, record)
         count += 1
-    payload = block.getvalue()
-    sync = hashlib.md5(payload, usedforsecurity=False).digest()
+    return container_of(schema, block.getvalue(), count)
+
+
+def container_of(schema: AvroSchema, block: Buffer, count: int) -> bytes:
+    """Return an Avro container of one block of so many encoded records. As `encode_container`."""
+    sync = hashlib.md5(block, usedforsecurity=False).digest()
     schema_json = msgspec.json.encode(schema)
     return b"".join(
         (
@@ -104,7 +126,8 @@ def encode_container(schema: AvroSchema, records: Iterable[Mapping[str, Any]]) -
             _zigzag(1) + _zigzag(len(b"avro.schema")) + b"avro.schema",
             _zigzag(len(schema_json)) + schema_json + _zigzag(0),
             sync,
-            _zigzag(count) + _zigzag(len(payload)) + payload,
+            _zigzag(count) + _zigzag(len(block)),
+            block,
             sync,
         )
     )
@@ -247,6 +270,14 @@ def _header_entries(cursor: Cursor) -> Iterator[tuple[str, memoryview]]:
         for _ in range(cursor.count(count, 2, "Avro header entries")):
             key = cursor.utf8(cursor.zigzag(what="Avro header key"), "Avro header key")
             yield key, cursor.take(cursor.zigzag(what="Avro header value"), "Avro header value")
+
+
+def _read_block(block: AvroBlock, schema: AvroSchema) -> Sequence[Any]:
+    try:
+        return _read_values(block.data, schema, block.num_values)
+    except CorruptError as error:
+        error.offset = block.offset
+        raise
 
 
 def _read_values(data: Buffer, schema: AvroSchema, count: int) -> Sequence[Any]:

@@ -8,11 +8,30 @@ Pure. Sources: `HoodieCommitMetadata`, `HoodieReplaceCommitMetadata`, `HoodieWri
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import cache
 from typing import Any
 
 import msgspec
 
-from bucketfmt.format.encoding.avro_container import CONTAINER_MAGIC, encode_container
+from bucketfmt.errors import CorruptError
+from bucketfmt.format.encoding.avro_container import (
+    CONTAINER_MAGIC,
+    AvroSchema,
+    container_of,
+    decode_datum,
+    encode_datum,
+    split_container,
+)
+from bucketfmt.format.encoding.avro_records import (
+    OtherAvroTypeError,
+    RecordDecoder,
+    RecordEncoder,
+    decode_count,
+    decode_text,
+    encode_long,
+    encode_text,
+)
 from bucketfmt.format.encoding.cursor import Buffer
 from bucketfmt.format.encoding.json_text import decode_json, encode_jackson_json
 from bucketfmt.format.encoding.struct_types import prepare_to_decode
@@ -41,6 +60,8 @@ __all__ = [
 NULL_COMMIT = "null"
 """`WriteStat.prev_commit` of a new file group: the text, not a null."""
 
+_STATS = "partitionToWriteStats"
+_LARGE_BYTES = 1 << 16
 _UNKNOWN = "UNKNOWN"  # WriteOperationType of a commit that states none
 _COMMIT, _REPLACE_COMMIT = "HoodieCommitMetadata", "HoodieReplaceCommitMetadata"
 
@@ -53,7 +74,7 @@ class RuntimeStats(TimelineRecord, frozen=True, kw_only=True):
     total_create_time: Int64 = 0
 
 
-class WriteStat(TimelineRecord, frozen=True, kw_only=True):
+class WriteStat(TimelineRecord, frozen=True, gc=False):
     """One file a commit wrote. In the order of Hudi's JSON; sizes in bytes, times in ms.
 
     Only the stat of a log file has `log_version`, `log_offset`, `base_file` and `log_files`;
@@ -141,8 +162,10 @@ def decode_commit_metadata(data: Buffer, limits: Limits = DEFAULT_LIMITS) -> Com
     if not len(data):
         return CommitMetadata()
     if bytes(data[: len(CONTAINER_MAGIC)]) == CONTAINER_MAGIC:
-        _, record = decode_single_record(data, (_COMMIT, _REPLACE_COMMIT), limits)
+        record, stats = _decode_large(data, limits)
         metadata = timeline_record(record, CommitMetadata)
+        if stats is not None:
+            metadata = msgspec.structs.replace(metadata, partition_to_write_stats=stats)
     else:
         metadata = decode_json(data, CommitMetadata, "commit metadata")
         if metadata.compacted is None:
@@ -153,6 +176,67 @@ def decode_commit_metadata(data: Buffer, limits: Limits = DEFAULT_LIMITS) -> Com
     # A damaged name is skipped as unknown: a replacecommit would replace nothing.
     check_names(record, CommitMetadata.__struct_encode_fields__, "commit metadata")
     return metadata
+
+
+_Stats = dict[str, list[WriteStat]]
+
+
+def _decode_large(data: Buffer, limits: Limits) -> tuple[dict[str, Any], _Stats | None]:
+    """Return the record in a container, and its stats where they were decoded apart.
+
+    The stats of a large commit are not made into dicts first. What that does not succeed with is
+    decoded as any record, which tells of damage.
+    """
+    found = _find_stats(data, limits) if len(data) >= _LARGE_BYTES else None
+    if found is not None:
+        stat_schema, block, others = found
+        with suppress(CorruptError, OtherAvroTypeError, IndexError, UnicodeDecodeError):
+            stats, end = _decode_stats(RecordDecoder(stat_schema, WriteStat), block)
+            return decode_datum(block[end:], others) | {_STATS: {}}, stats
+    _, record = decode_single_record(data, (_COMMIT, _REPLACE_COMMIT), limits)
+    return record, None
+
+
+def _find_stats(data: Buffer, limits: Limits) -> tuple[AvroSchema, bytes, AvroSchema] | None:
+    """Return the schema of the stats, the record that begins with them, the schema of its rest.
+
+    None where the container does not hold one record that begins with stats.
+    """
+    schema, blocks = split_container(data, limits)
+    found = list(blocks)
+    if len(found) != 1 or found[0].num_values != 1:
+        return None
+    if schema["name"].rpartition(".")[2] not in (_COMMIT, _REPLACE_COMMIT):
+        return None
+    match schema["fields"]:
+        case [{"name": name, "type": ["null", {"type": "map", "values": stats}]}, *others]:
+            match stats:
+                case {"type": "array", "items": {"type": "record", "fields": [_, _, *_]} as stat}:
+                    if name == _STATS and others:
+                        rest = {"type": "record", "name": "Others", "fields": others}
+                        return stat, bytes(found[0].data), rest
+    return None
+
+
+def _decode_stats(decoder: RecordDecoder, block: bytes) -> tuple[_Stats, int]:
+    """Return the stats by partition, an optional map that the block begins with, and its end."""
+    stats: _Stats = {}
+    branch, at = decode_count(block, 0)
+    if not branch:
+        return stats, at
+    while True:
+        partitions, at = decode_count(block, at)
+        if not partitions:
+            return stats, at
+        for _ in range(partitions):
+            partition_path, at = decode_text(block, at)
+            own = stats[partition_path] = []
+            while True:
+                count, at = decode_count(block, at)
+                if not count:
+                    break
+                more, at = decoder.decode(block, at, count)
+                own += more
 
 
 def encode_commit_metadata_json(metadata: CommitMetadata, replace: bool = False) -> bytes:
@@ -185,8 +269,37 @@ def encode_commit_metadata_avro(metadata: CommitMetadata, replace: bool) -> byte
         TypeError: a key or a value of the extra metadata is not text.
         ValueError: file ids are replaced and `replace` is false.
     """
-    record = commit_metadata_record(metadata, replace)
-    return encode_container(hudi_schema(_REPLACE_COMMIT if replace else _COMMIT), [record])
+    schema = hudi_schema(_REPLACE_COMMIT if replace else _COMMIT)
+    encoded = bytearray()
+    for field in schema["fields"]:
+        if field["name"] == _STATS:
+            _encode_stats(encoded, metadata.partition_to_write_stats)
+            without = msgspec.structs.replace(metadata, partition_to_write_stats={})
+            record = commit_metadata_record(without, replace)
+        else:
+            encoded += encode_datum(field["type"], record[field["name"]])
+    return container_of(schema, encoded, 1)
+
+
+def _encode_stats(encoded: bytearray, stats: Mapping[str, Sequence[WriteStat]]) -> None:
+    """Append the stats of all partitions, as the optional map that they are."""
+    encoded += encode_long(1)
+    if stats:
+        encoded += encode_long(len(stats))
+    encoder = _stat_encoder()
+    for partition_path, own in stats.items():
+        encoded += encode_text(partition_path)
+        if own:
+            encoded += encode_long(len(own))
+        for data in encoder.encode(own):
+            encoded += data
+        encoded += encode_long(0)
+    encoded += encode_long(0)
+
+
+@cache
+def _stat_encoder() -> RecordEncoder:
+    return RecordEncoder(hudi_schema("HoodieWriteStat"), WriteStat)
 
 
 def commit_metadata_record(metadata: CommitMetadata, replace: bool) -> dict[str, Any]:
