@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bucketfmt.errors import BucketfmtError, CorruptError
+from bucketfmt.errors import BucketfmtError, CorruptError, StorageError
 from bucketfmt.format.names.paths import join_path
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.format.timeline.commit_metadata import CommitMetadata
@@ -16,10 +16,12 @@ from bucketfmt.process import Mutex
 from bucketfmt.snapshot.data_files.written_files import CommitRecord
 from bucketfmt.storage.store import Store
 from bucketfmt.storage.streams import map_in_threads, waiting_count
-from bucketfmt.timeline.load import load_commit_metadata
+from bucketfmt.timeline.load import load_commit_metadata, load_timeline
 from bucketfmt.timeline.timeline import Instant, Timeline, count_shared
 
 __all__ = ["KeptCommits"]
+
+_LISTINGS = 3
 
 
 class KeptCommits:
@@ -69,21 +71,54 @@ class KeptCommits:
         """Whether this process published the commit of this requested time."""
         return requested_time in self._own
 
-    def find_unlisted(self, config: TableConfig, timeline: Timeline) -> Instant | None:
-        """Return a commit of this process that the store has and did not list; None for none.
+    def list_timeline(self, config: TableConfig, listed: Timeline | None = None) -> Timeline:
+        """List the timeline; again where the store lists late.
 
-        Such a store lists late, and what is written by such a listing would hide that commit.
+        A listing is late that lacks a commit which the store has: one of this process, or one that
+        is pending by the listing and was completed by an earlier one. A write by such a listing
+        would hide that commit, or take the commit back as a failed one.
+
+        Args:
+            config: The table's properties.
+            listed: The timeline, if it was just listed.
+
+        Raises:
+            StorageError: the store lists late each time, or failed.
         """
+        late: Instant | None = None
+        for _ in range(_LISTINGS):
+            timeline = listed or load_timeline(self._store, config, self._limits)
+            listed = None
+            late = self._find_unlisted(config, timeline)
+            if late is None:
+                return timeline
+        raise StorageError(
+            f"the store does not list {late.file_name if late else ''}, which is there: what is "
+            "written now could hide that commit. Retry; and keep tables on stores that list every "
+            "file as soon as it was created"
+        )
+
+    def _find_unlisted(self, config: TableConfig, timeline: Timeline) -> Instant | None:
+        """Return a commit that the store has and did not list; None for none."""
         if self._store.failures_are_final:
             return None
         listed = {instant.requested_time for instant in timeline.completed.instants}
-        for time, own in [*self._own.items()]:
-            if time not in listed:
-                path = join_path(config.timeline_path, own.file_name)
-                if self._store.info(path) is not None:
-                    return own
-                with self._guard:
-                    self._own.pop(time, None)  # it was archived, or taken back
+        missing = {own for time, own in [*self._own.items()] if time not in listed}
+        pending = {instant.requested_time for instant in timeline.pending.instants}
+        if pending:
+            missing.update(i for i in self._loaded[0] if i.requested_time in pending - listed)
+
+        def is_there(instant: Instant) -> bool:
+            path = join_path(config.timeline_path, instant.file_name)
+            return self._store.info(path) is not None
+
+        asked = [*missing]
+        found = map_in_threads(is_there, asked, waiting_count(self._store))
+        for instant, is_late in zip(asked, found, strict=True):
+            if is_late:
+                return instant
+            with self._guard:
+                self._own.pop(instant.requested_time, None)  # it was archived, or taken back
         return None
 
     def load_one(self, config: TableConfig, instant: Instant) -> CommitRecord:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from bucketfmt.arguments import check_names
-from bucketfmt.errors import NotFoundError, StorageError
+from bucketfmt.errors import NotFoundError
 from bucketfmt.extras import of_extra
 from bucketfmt.facts import facts_html
 from bucketfmt.format.names.instants import normalise_instant
@@ -50,7 +50,6 @@ from bucketfmt.table.keys import (
 from bucketfmt.table.lookup import KeyLocator, locate_keys, lookup_rows, plan_locator
 from bucketfmt.table.pinned import PinnedTable
 from bucketfmt.table.scan import Scan, plan_changes, plan_scan
-from bucketfmt.timeline.load import load_timeline
 from bucketfmt.timeline.table_properties import load_config
 from bucketfmt.timeline.timeline import Timeline
 
@@ -127,17 +126,8 @@ class Table:
     def _find_state(self, listed: Timeline | None) -> TableState:
         """Return the state of the table now; `listed` is the timeline if it was just listed."""
         for attempts_left in (2, 1, 0):
-            timeline = listed or load_timeline(self.store, self.config, self.limits)
+            timeline = self._kept_commits.list_timeline(self.config, listed)
             listed = None
-            late = self._kept_commits.find_unlisted(self.config, timeline)
-            if late is not None:
-                if attempts_left:
-                    continue
-                raise StorageError(
-                    f"the store does not list {late.file_name}, which is there: what is written "
-                    "now could hide that commit. Retry; and keep tables on stores that list every "
-                    "file as soon as it was created"
-                )
             with self._lock:
                 known = self._state
             before, is_outdated = None, False

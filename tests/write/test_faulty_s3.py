@@ -72,13 +72,23 @@ def test_an_outage(trial: Trial, request: pytest.FixtureRequest) -> None:
 
 
 class LateStore(MemoryStore):
-    """A store over a network that does not list these files yet."""
+    """A store over a network that does not list these files yet.
+
+    If `late_at` is given, one listing of the timeline lacks them, which is counted from 1.
+    """
 
     failures_are_final = False
     late: frozenset[str] = frozenset()
+    late_at: int | None = None
+    listings = 0
 
     def list(self, path: str) -> builtins.list[FileInfo]:
-        return [entry for entry in super().list(path) if entry.path not in self.late]
+        is_late = self.late_at is None
+        if path == ".hoodie/timeline":
+            self.listings += 1
+            is_late |= self.listings == self.late_at
+        late = self.late if is_late else ()
+        return [entry for entry in super().list(path) if entry.path not in late]
 
 
 def test_files_that_are_not_listed_yet(tmp_path: Path) -> None:
@@ -105,6 +115,37 @@ def test_files_that_are_not_listed_yet(tmp_path: Path) -> None:
     store.late = frozenset()
     table.upsert(rows([9], 3))
     assert table.scan().count() == 4
+
+
+@pytest.mark.parametrize("kind", ["own", "another's"])
+def test_a_commit_that_one_listing_lacks_is_not_taken_back(tmp_path: Path, kind: str) -> None:
+    """By that listing alone the commit would be pending, and its writer dead."""
+    bf.create(
+        str(tmp_path),
+        schema=SCHEMA,
+        record_key=["id"],
+        partition_by=["region"],
+        ordering=["ts"],
+        index=bf.SimpleBucketIndex(1),
+        table_type="COPY_ON_WRITE",
+    )
+    store = LateStore(MemoryStore.of_folder(str(tmp_path)).files)
+    store.late_at = 0
+    config = load_config(store, DEFAULT_LIMITS)
+    table, other = (Table(store, config, DEFAULT_LIMITS, None) for _ in range(2))
+    keys, number = {0}, 1
+    table.upsert(rows([0], 1))
+    while store.listings >= store.late_at:
+        newest = (table if kind == "own" else other).upsert(rows([3 * number], number + 1))
+        assert table.scan().count() == number + 1
+        store.late = frozenset(path for path in store.files if newest.completion_time in path)
+        assert len(store.late) == 1
+        store.listings, store.late_at = 0, store.late_at + 1
+        table.upsert(rows([0], number + 2))
+        keys.add(3 * number)
+        number += 1
+        assert other.scan().count() == len(keys)
+    assert store.late_at > 3
 
 
 def one_of_each(drawn: list[tuple[ServerFault, int]]) -> list[tuple[ServerFault, int]]:

@@ -119,6 +119,9 @@ class LockedTable:
         """Set up; see the attributes. The timeline is loaded when it is asked for, or given.
 
         `early` is the heartbeat of the next instant, where it has begun.
+
+        Raises:
+            StorageError: the given timeline was listed late.
         """
         self.store = table.store
         self.config = config
@@ -130,7 +133,8 @@ class LockedTable:
         self._locks = table.locks
         self._publish_hooks = table.publish_hooks
         self.prepare_removal = table.prepare_removal
-        self._timeline = timeline
+        self._list_timeline = table.list_timeline
+        self._timeline = timeline and self._list_timeline(config, timeline)
         self._early = early
 
     @property
@@ -142,9 +146,9 @@ class LockedTable:
         """Load the timeline anew, after it was changed.
 
         Raises:
-            StorageError: the store failed.
+            StorageError: the store failed, or lists late.
         """
-        self._timeline = load_timeline(self.store, self.config, self.limits)
+        self._timeline = self._list_timeline(self.config)
         return self._timeline
 
     def load_config(self) -> TableConfig:
@@ -335,6 +339,18 @@ class WritableTable:
         """
         for hook in self.removal_hooks:
             hook(self.store, self.limits, requested_time)
+
+    def list_timeline(self, config: TableConfig, listed: Timeline | None = None) -> Timeline:
+        """List the timeline.
+
+        Args:
+            config: The table's properties.
+            listed: The timeline, if it was just listed.
+
+        Raises:
+            StorageError: the store failed, or lists late.
+        """
+        return listed or load_timeline(self.store, config, self.limits)
 
     @contextmanager
     def locked(self, *, begins: bool = False) -> Iterator[LockedTable]:

@@ -84,7 +84,15 @@ class Transactions(WritableTable):
             config=config,
         )
         self.metadata_keeper = metadata_keeper
+        self._kept_commits = kept_commits
         self._keyed_commits = KeyedCommits(store, limits, kept_commits)
+
+    def list_timeline(self, config: TableConfig, listed: Timeline | None = None) -> Timeline:
+        """List the timeline, and again where it lacks a commit that this process read or made.
+
+        Arguments and errors as of `WritableTable.list_timeline`.
+        """
+        return self._kept_commits.list_timeline(config, listed)
 
     def begin(self, action: str) -> Transaction:
         """Return a commit that is inflight, once what dead writers left is removed.
