@@ -238,7 +238,9 @@ def _entries(data: bytes) -> object:
     """One entry in each block: blocks of 23 bytes are walked together."""
     sizes = [min(23, len(data) - start) for start in range(0, len(data), 23)]
     padded = data + bytes(stored_entry_kernels.PADDING_BYTES)
-    entries = stored_entry_kernels.decode_blocks(padded, sizes)
+    scratch = stored_entry_kernels.Scratch()
+    scratch.octets(2 * len(padded))[:] = 255  # what was there before
+    entries = stored_entry_kernels.decode_blocks(padded, sizes, scratch)
     return entries.find(entries.keys()), entries.values()
 
 

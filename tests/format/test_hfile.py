@@ -38,6 +38,7 @@ from bucketfmt.format.hfile.entry_kernels import EntryColumns
 from bucketfmt.format.hfile.reader import HFile
 from bucketfmt.format.hfile.stored_entry_kernels import (
     PADDING_BYTES,
+    Scratch,
     StoredEntries,
     decode_blocks,
 )
@@ -84,7 +85,8 @@ def with_entries(*entries: tuple[bytes, bytes], block_bytes: int = 64 << 10) -> 
 
 def decode_entries(contents: Sequence[bytes], limits: Limits = DEFAULT_LIMITS) -> StoredEntries:
     data = b"".join([*contents, bytes(PADDING_BYTES)])
-    return decode_blocks(data, [len(memoryview(content)) for content in contents], limits)
+    sizes = [len(memoryview(content)) for content in contents]
+    return decode_blocks(data, sizes, Scratch(), limits)
 
 
 @pytest.mark.parametrize("version", ["0.15.0", "1.0.2", "1.2.0"])
@@ -231,6 +233,17 @@ def test_keys_that_differ_late_are_found(
     random.shuffle(asked)
     assert file.find(asked) == [plain.get(key) for key in asked]
     assert file.find(sorted(set(asked))) == [plain.get(key) for key in sorted(set(asked))]
+
+
+def test_blocks_are_decoded_alike_whatever_was_decoded_before() -> None:
+    entries = [(b"key %03d" % number, b"v" * (number % 90)) for number in range(300)]
+    blocks = [EntryColumns.of(entries[at : at + 10]).encode() for at in range(0, 300, 10)]
+    scratch = Scratch()
+    for some in (blocks[:20], blocks, blocks[12:], blocks[:3], blocks[3:]):
+        data = b"".join([*some, bytes(PADDING_BYTES)])
+        found = decode_blocks(data, [block.nbytes for block in some], scratch)
+        assert found.keys().to_pylist() == decode_entries(some).keys().to_pylist()
+        assert found.values().to_pylist() == decode_entries(some).values().to_pylist()
 
 
 def test_keys_out_of_order_are_seen_whichever_keys_are_sought() -> None:

@@ -31,6 +31,7 @@ from bucketfmt.format.hfile.block_index import (
 from bucketfmt.format.hfile.entry_kernels import EntryColumns
 from bucketfmt.format.hfile.stored_entry_kernels import (
     PADDING_BYTES,
+    Scratch,
     StoredEntries,
     decode_blocks,
     key_words,
@@ -251,7 +252,7 @@ class HFile:
 
         `count` blocks at first, then more at a time, up to some MiB.
         """
-        position = 0
+        position, scratch = 0, Scratch()
         while position < len(numbers):
             some = numbers[position : position + count]
             blocks: list[StoredBlock] = []
@@ -262,15 +263,18 @@ class HFile:
                 if num_bytes >= _BATCH_BYTES:
                     break
             some = some[: len(blocks)]
-            yield some, self._decode(some, blocks)
+            yield some, self._decode(some, blocks, scratch)
             position += len(some)
             count = min(4 * count, _BATCH_BLOCKS)
 
-    def _decode(self, numbers: Sequence[int], blocks: Sequence[StoredBlock]) -> StoredEntries:
+    def _decode(
+        self, numbers: Sequence[int], blocks: Sequence[StoredBlock], scratch: Scratch
+    ) -> StoredEntries:
         places = [self.data_blocks[number] for number in numbers]
         contents = join_contents(blocks, PADDING_BYTES)
+        sizes = [block.num_bytes for block in blocks]
         try:
-            entries = decode_blocks(contents, [block.num_bytes for block in blocks], self._limits)
+            entries = decode_blocks(contents, sizes, scratch, self._limits)
         except CorruptError as error:
             error.offset = places[0].offset
             raise

@@ -26,6 +26,7 @@ from bucketfmt.process import cached_property
 
 __all__ = [
     "PADDING_BYTES",
+    "Scratch",
     "StoredEntries",
     "byte_windows",
     "common_length",
@@ -41,6 +42,7 @@ PADDING_BYTES = 24
 """Zeros behind blocks: the header and the suffix of the last entry are read whole."""
 _LANES_MIN = 16  # fewer blocks are walked one after the other
 _STEPS = 32
+_STEPS_BYTES = _SIZES_BYTES * np.arange(_STEPS + 1)[:, np.newaxis]
 _WORD_BYTES = 8
 _BYTES = pa.large_binary()
 _BOTH_HALVES, _HALF = np.uint64((1 << 32) + 1), np.uint64(32)  # the sum of two lengths of a word
@@ -48,8 +50,25 @@ _LONG = np.uint64(0xFFFF_FF00_FFFF_FF00)  # the bits of two lengths of which one
 
 _Ints = npt.NDArray[np.int64]
 _Words = npt.NDArray[np.uint64]
-_Lengths = Callable[[_Ints], npt.NDArray[Any]]
-"""Returns, of entries by where they begin, the bytes of the key and the value together."""
+_Lengths = Callable[[_Ints, int], npt.NDArray[Any]]
+"""Returns, of entries by where they begin, the bytes of the key and the value together. Places of
+step n are given without the bytes that n entries have besides (`_SIZES_BYTES`)."""
+
+
+class Scratch:
+    """Memory that each batch of blocks is decoded in, so that its pages are faulted in once.
+
+    Not to be used by several threads.
+    """
+
+    def __init__(self) -> None:
+        self._octets = np.empty(0, np.uint8)
+
+    def octets(self, count: int) -> npt.NDArray[np.uint8]:
+        """Return memory, which the next call returns again."""
+        if len(self._octets) < count:
+            self._octets = np.empty(count + count // 8, np.uint8)  # batches are about as large
+        return self._octets[:count]
 
 
 @dataclass(frozen=True)
@@ -160,7 +179,7 @@ class StoredEntries:
 
 
 def decode_blocks(
-    data: bytes, sizes: Sequence[int], limits: Limits = DEFAULT_LIMITS
+    data: bytes, sizes: Sequence[int], scratch: Scratch, limits: Limits = DEFAULT_LIMITS
 ) -> StoredEntries:
     """Return the entries of data blocks that are given in the order of their keys.
 
@@ -169,6 +188,7 @@ def decode_blocks(
     Args:
         data: The blocks, one after the other, and `PADDING_BYTES` zeros.
         sizes: How many bytes each block has.
+        scratch: For what is not returned.
         limits: Bounds on what is allocated.
 
     Raises:
@@ -178,16 +198,16 @@ def decode_blocks(
         LimitError: a block has more entries than `records_per_block_max`.
     """
     bounds = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes, dtype=np.int64)])
-    starts, key_bytes, value_bytes, row_bytes = _find_entries(data, bounds)
+    starts, key_bytes, value_bytes, row_bytes = _find_entries(data, bounds, scratch)
     begins = np.searchsorted(starts, bounds)
     limits.check("records_per_block_max", int(np.diff(begins).max(initial=0)))
     own_bytes = key_bytes - KEY_OVERHEAD_BYTES
-    lengths_fit = (row_bytes >= 0) & (value_bytes >= 0) & (own_bytes >= row_bytes)
-    if not lengths_fit.all():
-        number = int(lengths_fit.argmin())
-        raise CorruptError("the lengths of an HFile entry disagree", offset=int(starts[number]))
     is_plain = own_bytes == row_bytes
-    if not is_plain.all():
+    if not is_plain.all() or min(row_bytes.min(initial=0), value_bytes.min(initial=0)) < 0:
+        lengths_fit = (row_bytes >= 0) & (value_bytes >= 0) & (own_bytes >= row_bytes)
+        if not lengths_fit.all():
+            number = int(lengths_fit.argmin())
+            raise CorruptError("the lengths of an HFile entry disagree", offset=int(starts[number]))
         raise _unsupported(int(starts[is_plain.argmin()]))
     key_starts = starts + _HEADER.itemsize
     key_ends = key_starts + row_bytes
@@ -221,11 +241,13 @@ def key_words(keys: pa.LargeBinaryArray, skip: int) -> _Words:
 
 
 def _words_at(data: bytes, starts: _Ints, ends: _Ints) -> _Words:
-    words = byte_windows(data, "<u8")[np.minimum(starts, ends)]
+    left = ends - starts  # of each key
+    if left.min(initial=_WORD_BYTES) < 0:
+        starts = np.minimum(starts, ends)
+    words = byte_windows(data, "<u8")[starts]
     words.byteswap(inplace=True)
-    missing = (starts + (_WORD_BYTES - ends)).clip(0, _WORD_BYTES)  # bytes past the end of the key
-    if missing.any():
-        bits = (8 * missing).astype(np.uint64)
+    if left.min(initial=_WORD_BYTES) < _WORD_BYTES:
+        bits = 8 * (_WORD_BYTES - left).clip(0, _WORD_BYTES).astype(np.uint64)
         words = words >> bits << bits  # NumPy shifts by all 64 bits to 0
     return words
 
@@ -238,13 +260,15 @@ def _unsupported(offset: int) -> UnsupportedError:
     )
 
 
-def _find_entries(data: bytes, bounds: _Ints) -> tuple[_Ints, _Ints, _Ints, _Ints]:
+def _find_entries(
+    data: bytes, bounds: _Ints, scratch: Scratch
+) -> tuple[_Ints, _Ints, _Ints, _Ints]:
     """Return where entries begin, and how many bytes the key, the value and the row of each have.
 
     Raises:
         TruncatedError: a block ends inside an entry.
     """
-    for lengths in _lengths_to_try(data, bounds):
+    for lengths in _lengths_to_try(data, bounds, scratch):
         starts = _walk(data, bounds, lengths)
         header = byte_windows(data, f"V{_HEADER.itemsize}")[starts].view(_HEADER)
         key_bytes, value_bytes, row_bytes = (
@@ -261,23 +285,20 @@ def _find_entries(data: bytes, bounds: _Ints) -> tuple[_Ints, _Ints, _Ints, _Int
     raise TruncatedError("an HFile block ends inside an entry", offset=offset)
 
 
-def _lengths_to_try(data: bytes, bounds: _Ints) -> Iterator[_Lengths]:
+def _lengths_to_try(data: bytes, bounds: _Ints, scratch: Scratch) -> Iterator[_Lengths]:
     """Yield what tells the lengths of entries: fast for short ones, if blocks begin with such."""
     words = byte_windows(data, ">u8")
     begins = bounds[:-1][np.diff(bounds) > 0]
-    if not (words[begins] & _LONG).any():
+    if len(begins) >= _LANES_MIN and not (words[begins] & _LONG).any():
         octets = np.frombuffer(data, np.uint8)
-        key, value = octets[3:], octets[7:]  # the last of four bytes each
-
-        def short(places: _Ints) -> npt.NDArray[Any]:
-            key_bytes, value_bytes = (part.take(places, mode="clip") for part in (key, value))
-            return np.add(key_bytes, value_bytes, dtype=np.uint16)
-
-        yield short
+        # Of an entry that begins at each byte, if both lengths and their sum are below 256.
+        sums = np.add(octets[3:-4], octets[7:], out=scratch.octets(len(octets) - 7))
+        ahead = [sums[min(_SIZES_BYTES * step, len(sums) - 1) :] for step in range(_STEPS)]
+        yield lambda places, step: ahead[step].take(places, mode="clip")
     windows, last = byte_windows(data, "<u8"), len(data) - _LENGTHS.size
 
-    def whole(places: _Ints) -> npt.NDArray[Any]:
-        lengths = windows[np.minimum(places, last)]
+    def whole(places: _Ints, step: int) -> npt.NDArray[Any]:
+        lengths = windows[np.minimum(places + _SIZES_BYTES * step, last)]
         lengths.byteswap(inplace=True)
         lengths *= _BOTH_HALVES
         lengths >>= _HALF
@@ -297,9 +318,9 @@ def _walk(data: bytes, bounds: _Ints, lengths: _Lengths) -> _Ints:
             break
         steps = np.empty((_STEPS + 1, len(places)), np.int64)
         steps[0] = places
-        for places, following in pairwise(steps):
-            np.add(places, lengths(places), out=following)
-            np.add(following, _SIZES_BYTES, out=following)
+        for step, (places, following) in enumerate(pairwise(steps)):
+            np.add(places, lengths(places, step), out=following)
+        steps += _STEPS_BYTES
         places, steps = steps[-1], steps[:-1]
         found.append(steps[steps < ends])
     for start, end in zip(places.tolist(), ends.tolist(), strict=True):
