@@ -101,7 +101,9 @@ def _without_newest_of_xml(name: str, modified: str, listing: bytes) -> bytes:
     found = list(re.finditer(every.encode(), listing, re.DOTALL))
     if not found:
         return listing
-    return listing.replace(max(found, key=lambda match: match.group(1)).group(), b"")
+    # Of those of one second, the last by name: a completed instant rather than its requested file.
+    newest = max(found, key=lambda match: (match.group(1), match.start()))
+    return listing.replace(newest.group(), b"")
 
 
 def _without_newest_of_json(listing: bytes) -> bytes:
