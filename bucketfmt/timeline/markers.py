@@ -186,10 +186,12 @@ def _load(store: Store, requested_time: str, limits: Limits) -> dict[str, frozen
             f"markers of type {kind[:40]!r}; roll {requested_time} back with Hudi", path=type_file
         )
     # Without the type there was a crash before it was written, or the writer wrote none.
-    if kind == _GATHERED or (not kind and files):
-        return {type_file: frozenset(), **gathered()}
-    direct = _load_direct_markers(store, folder, entries, limits)
-    found = {join_path(folder, str(marker)): frozenset({marker}) for marker in direct}
+    found = gathered() if kind != "DIRECT" else dict.fromkeys(files, frozenset())
+    # Hudi reads no direct markers beside gathered ones. Here they are read: files of markers may be
+    # those of an earlier attempt, whose last request came late.
+    own = [info for info in entries if info.path not in {type_file, *files}]
+    for marker in _load_direct_markers(store, folder, own, limits):
+        found[join_path(folder, str(marker))] = frozenset({marker})
     return {**found, type_file: frozenset()} if _TYPE_FILE in names else found
 
 
@@ -210,8 +212,7 @@ def _load_direct_markers(
         for info in entries:
             if info.is_dir or info.name.endswith(_NO_MARKER):
                 continue
-            if info.path != join_path(root, _TYPE_FILE):
-                yield _parse(info.path[len(root) + 1 :], info.path, limits)
+            yield _parse(info.path[len(root) + 1 :], info.path, limits)
         listed = map_in_threads(store.list, folders, waiting_count(store))
         entries = [info for own in listed for info in own]
 

@@ -242,3 +242,17 @@ def test_markers_that_are_known_are_deleted_by_name(*, are_together: bool) -> No
     assert set(store.files) == {*announcing, paths[0]}
     delete_markers(store, T, found)
     assert set(store.files) == {paths[0]}
+
+
+def test_direct_markers_beside_gathered_ones_are_read_too() -> None:
+    """A compaction that is begun again, elsewhere, while a file of the first attempt comes late."""
+    late, marker = named(2)
+    store = server(f"{late}\n".encode())
+    put_marker(store, T, marker)
+    put_marker(store, T, MarkerName("", LOG, IoType.APPEND))
+    assert load_markers(store, T) == {late, marker, MarkerName("", LOG, IoType.APPEND)}
+    paths = [f"{each.partition_path}/{each.data_file_name}" for each in (late, marker)]
+    store.files.update(dict.fromkeys(paths, b"data"))
+    delete_announced_files(store, T, kept=paths[1:])
+    assert paths[0] not in store.files
+    assert paths[1] in store.files
