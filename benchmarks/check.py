@@ -1,9 +1,11 @@
 """How long a check takes: 100,000 file groups by names, and every key hashed again.
 
-usage: python -m benchmarks.check DEPTH TABLE    prints counts, seconds and peak bytes as JSON
-       python -m benchmarks.check make TABLE     makes the table of many file groups
+usage: python -m benchmarks.check DEPTH TABLE          prints counts, seconds and peak bytes as JSON
+       python -m benchmarks.check DEPTH-floor TABLE    the same of what a check cannot do without
+       python -m benchmarks.check make TABLE           makes the table of many file groups
 
-There is no peer: nothing else compares the keys of a table with its buckets.
+There is no peer: nothing else compares the keys of a table with its buckets. A quick check has to
+list the folders and decode the commits; a full one has to read and hash the key columns.
 """
 
 from __future__ import annotations
@@ -15,10 +17,13 @@ import time
 import uuid
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .measure import Figure, Result, Timing
 from .memory import peak_bytes
+
+if TYPE_CHECKING:
+    import bucketfmt as bf
 
 __all__ = ["make_many_groups", "measure_check"]
 
@@ -27,6 +32,10 @@ _COMMITS = 10
 _REPETITIONS = 3
 _CONTENT = b"PAR1"  # a quick check opens no data file
 _BOUND_SECONDS, _BOUND_KEYS, _BOUND_MB = 15, 3e6, 600
+_FLOORS = {
+    "quick": ("the folders listed and the commits decoded", 2.0),
+    "full": ("the key columns read and hashed", 1.5),
+}
 
 
 def make_many_groups(root: Path) -> None:
@@ -128,11 +137,27 @@ def _measure(depth: str, table: Path) -> Result:
         timing.walls.append(found["wall"])
         timing.cpus.append(found["cpu"])
         timing.peaks.append(found["peak"])
+    floor, bound = _FLOORS[depth]
+    least = Timing(floor, [], [], [])
+    for _ in range(_REPETITIONS):
+        needed = _run(f"{depth}-floor", table)
+        least.walls.append(needed["wall"])
+        least.cpus.append(needed["cpu"])
+        least.peaks.append(needed["peak"])
     checked = found["checked"]
     counted = "keys" if depth == "full" else "file groups"
     title = f"check --depth {depth}, {checked[counted]:,} {counted}"
     memory = Figure(f"{title}: peak memory", max(timing.peaks) / 1e6, "MB", at_most=_BOUND_MB)
-    return Result(title, [timing], [memory], checked[counted] / 1e6, f"M {counted}")
+    by_floor = Figure(
+        f"{title}: CPU time by that of {floor}",
+        timing.cpu / least.cpu,
+        "x",
+        bound,
+        cause="A value is made of each file, and of what each commit says of the file.",
+    )
+    return Result(
+        title, [timing, least], [memory, by_floor], checked[counted] / 1e6, f"M {counted}"
+    )
 
 
 def _run(depth: str, table: Path) -> dict[str, Any]:
@@ -146,12 +171,40 @@ def _run(depth: str, table: Path) -> dict[str, Any]:
 def _report(depth: str, table: Path) -> None:
     import bucketfmt as bf
 
+    opened, found = bf.open(table), {}
     started, used = time.perf_counter(), time.process_time()
-    report = bf.open(table).check(depth)
+    if depth == "quick-floor":
+        _list_and_decode(opened)
+    elif depth == "full-floor":
+        _hash_keys(opened)
+    else:
+        report = bf.open(table).check(depth)
+        found = {"status": report.status, "checked": dict(report.checked)}
     wall = time.perf_counter() - started
     cpu = time.process_time() - used
-    found = {"status": report.status, "checked": dict(report.checked), "wall": wall, "cpu": cpu}
-    print(json.dumps({**found, "peak": peak_bytes()}))
+    print(json.dumps({**found, "wall": wall, "cpu": cpu, "peak": peak_bytes()}))
+
+
+def _list_and_decode(table: bf.Table) -> None:
+    from bucketfmt.timeline.load import load_commit_metadata, load_timeline
+
+    for entry in table.store.list(""):
+        if entry.is_dir and entry.name != ".hoodie":
+            table.store.list(entry.path)
+    for instant in load_timeline(table.store, table.config).writes.completed.instants:
+        load_commit_metadata(table.store, table.config, instant)
+
+
+def _hash_keys(table: bf.Table) -> None:
+    """Read the keys of each base file, verifying the pages, and find the buckets of the keys."""
+    import pyarrow.parquet as pq
+
+    from bucketfmt.format.keys.hashing_kernels import bucket_ids
+
+    number = table.index.num_buckets
+    for path in table.files()["path"].to_pylist():
+        file = pq.ParquetFile(Path(table.uri) / path, page_checksum_verification=True)
+        bucket_ids([file.read(["_hoodie_record_key"])["_hoodie_record_key"]], number)
 
 
 if __name__ == "__main__":

@@ -267,7 +267,7 @@ class Snapshot:
     def _find_slices(self, partition_path: str, file_ids: Iterable[str]) -> list[FileSlice]:
         return find_file_slices(
             partition_path,
-            {file_id: self.files_of(partition_path, file_id) for file_id in file_ids},
+            self._files_of_groups(partition_path, file_ids),
             self,
             self._pending_compactions.get(partition_path, {}),
         )
@@ -314,12 +314,26 @@ class Snapshot:
 
     def files_of(self, partition_path: str, file_id: str) -> list[DataFile]:
         """Return a group's files: those listed, and those that commits name and that are gone."""
-        listed = self.state.lister.files(partition_path).get(file_id, ())
-        written = find_written_files(self._committed.get(partition_path, {}).get(file_id, ()))
-        there = [DataFile(f.path, f.name, f.size, written.pop(f.path, None)) for f in listed]
-        lost = [file for file in written.values() if not self._went_with_resize(file)]
-        find_size = self.state.find_unlisted_size
-        return there + [DataFile(f.path, f.name, find_size(f.path), f) for f in lost]
+        return self._files_of_groups(partition_path, [file_id])[file_id]
+
+    def _files_of_groups(
+        self, partition_path: str, file_ids: Iterable[str]
+    ) -> dict[str, list[DataFile]]:
+        listed = self.state.lister.files(partition_path)
+        committed = self._committed.get(partition_path, {})
+        groups = {}
+        for file_id in file_ids:
+            written = find_written_files(committed.get(file_id, ()))
+            files = [
+                DataFile(f.path, f.name, f.size, written.pop(f.path, None))
+                for f in listed.get(file_id, ())
+            ]
+            if written:
+                lost = [file for file in written.values() if not self._went_with_resize(file)]
+                find_size = self.state.find_unlisted_size
+                files += [DataFile(f.path, f.name, find_size(f.path), f) for f in lost]
+            groups[file_id] = files
+        return groups
 
     def _went_with_resize(self, file: WrittenFile) -> bool:
         """Whether a file that is gone has copies for a resize that was taken back.

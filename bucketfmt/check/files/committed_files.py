@@ -179,11 +179,12 @@ def find_leftovers(
     for file_id, files in listed.items():
         if file_id in explained:
             continue
-        attempts = _group_attempts(files)
+        attempts: Mapping[tuple[object, ...], list[DataFile]] = {}
         for file in files:
             if ledger.is_abandoned(file):
                 yield _left(file, "the timeline does not have its instant", "warning", False)
             elif ledger.is_stray(file):
+                attempts = attempts or _group_attempts(files)
                 named = [f for f in attempts[_attempt_key(file)] if not ledger.is_stray(f)]
                 if named:
                     yield _tried_twice(file, named)

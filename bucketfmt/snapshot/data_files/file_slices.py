@@ -13,7 +13,7 @@ from typing import Protocol
 
 import msgspec
 
-from bucketfmt.format.names.names import LogFileName
+from bucketfmt.format.names.names import BaseFileName, LogFileName
 from bucketfmt.process import cached_property
 from bucketfmt.snapshot.data_files.files import DataFile, FileSlice
 from bucketfmt.timeline.timeline import Instant, Timeline
@@ -109,6 +109,11 @@ def find_slice_history(
     pending_compaction: str | None = None,
 ) -> list[FileSlice]:
     """Return every visible slice of a file group, oldest first; the last one is the one to read."""
+    files = [*files]
+    if len(files) == 1 and pending_compaction is None and isinstance(files[0].name, BaseFileName):
+        instant = files[0].name.instant  # most groups of a large table are so
+        alone = FileSlice(partition_path, file_id, instant, files[0], ())
+        return [alone] if view.is_visible(instant) else []
     base_files: dict[str, DataFile] = {}
     log_files: list[tuple[LogFileName, DataFile]] = []
     for file in files:

@@ -163,14 +163,12 @@ def find_written_files(committed: Iterable[CommittedFile]) -> dict[str, WrittenF
             if file.name.instant < base_instant:
                 continue
             base_instant = file.name.instant
-        known = found.get(file.path)
-        spans = ((file.offset, file.size),) if file.size else ()
+        known, size = found.get(file.path), file.size
+        spans: tuple[tuple[int, int], ...] = ((file.offset, size),) if size else ()
+        counts: tuple[RecordedCounts, ...]
         counts = (RecordedCounts(file.requested_time, file.num_writes, file.num_deletes),)
-        found[file.path] = WrittenFile(
-            file.path,
-            file.name,
-            max(file.size, known.size if known else 0),
-            spans + (known.spans if known else ()),
-            counts + (known.counts if known else ()),
-        )
+        if known is not None:
+            size = max(size, known.size)
+            spans, counts = spans + known.spans, counts + known.counts
+        found[file.path] = WrittenFile(file.path, file.name, size, spans, counts)
     return found
