@@ -62,6 +62,7 @@ class AzureStore(ObjectStore):
                         "size": blob.size,
                         "last_modified": blob.last_modified,
                     }
+                self._limits.check("folder_entries_max", len(found))
         return found.values()
 
     async def _get_whole(self, full: str, limit_bytes: int) -> ObjectBytes:

@@ -95,6 +95,17 @@ def test_what_is_read(store: Store) -> None:
             store.read_ranges("p/small", [(start, length)])
 
 
+def test_a_folder_with_more_entries_than_the_limit(server: Proxied, store: Store) -> None:
+    uri = store.uri
+    for most, is_refused in ((3, False), (2, True)):
+        limited = open_store(uri, server.options, bf.Limits(folder_entries_max=most))
+        if is_refused:
+            with pytest.raises(bf.LimitError):
+                limited.list("p")
+        else:
+            assert [entry.name for entry in limited.list("p")] == ["empty", "large", "small"]
+
+
 def test_requests_of_works(server: Proxied) -> None:
     """As `tests/write/test_requests.py` has them, but for what it takes to prove the index."""
     uri = server.direct.new_uri()
