@@ -11,7 +11,12 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 
-from bucketfmt.errors import BucketfmtError, CorruptError, UnsupportedError
+from bucketfmt.errors import (
+    BucketfmtError,
+    CorruptError,
+    TableNotFoundError,
+    UnsupportedError,
+)
 from bucketfmt.format.metadata.metadata_keys import keeps_newest_record
 from bucketfmt.format.names.layout import METADATA_TABLE
 from bucketfmt.format.names.names import FileGroupId, find_metadata_file_name
@@ -46,7 +51,7 @@ from bucketfmt.timeline.load import (
 from bucketfmt.timeline.table_properties import load_config
 from bucketfmt.timeline.timeline import Instant, Timeline
 
-__all__ = ["MetadataTable", "find_last_compaction", "load_metadata_table"]
+__all__ = ["MetadataTable", "advising_rebuild", "find_last_compaction", "load_metadata_table"]
 
 _KEPT_BYTES = 256 << 20  # of a partition, whose small files are read whole
 
@@ -292,4 +297,18 @@ def _in_metadata_table() -> Iterator[None]:
     except BucketfmtError as error:
         if error.path is not None:
             error.path = join_path(METADATA_TABLE, error.path)
+        raise
+
+
+@contextmanager
+def advising_rebuild() -> Iterator[None]:
+    """Have errors about damage of the metadata table end with what makes it anew."""
+    try:
+        yield
+    except (CorruptError, TableNotFoundError) as error:
+        if (error.path or METADATA_TABLE).startswith(METADATA_TABLE):
+            error.message += (
+                ". The files of the table are not concerned; make the metadata table anew: "
+                "metadata_table.rebuild()"
+            )
         raise

@@ -175,3 +175,61 @@ def test_the_index_is_in_step_with_every_write(table_type: Any, version: int) ->
     table.delete_partitions(["x"])
     model.drop("x")
     assert_holds(uri, model)
+
+
+def make(uri: str) -> bf.Table:
+    table = bf.create(
+        uri,
+        schema=SCHEMA,
+        record_key=["id"],
+        partition_by=["region"],
+        ordering=["ts"],
+        index=bf.RecordIndex(),
+    )
+    table.upsert(rows(range(40), ts=1))
+    return bf.open(table.uri)
+
+
+def test_a_folder_of_which_a_part_was_removed_is_no_index() -> None:
+    """Keys were looked for in the wrong file groups, and were new where they were not found."""
+    table = make("memory://record_index_amid_its_removal")
+    keys = rows(range(40), ts=1)["id"].to_pylist()
+    assert table.locate(keys)["file_id"].null_count == 0
+    reader = bf.open(table.uri)
+    assert "record_index" in reader.config.metadata_partitions
+    config = reader.config
+    # As another process removes it: first off the list, then its files in any order.
+    remover = bf.open(table.uri)
+    folder = ".hoodie/metadata/record_index"
+    files = {
+        each.name: remover.store.read(f"{folder}/{each.name}", 1 << 20)
+        for each in remover.store.list(folder)
+    }
+    remover.metadata_table.drop("record_index")
+    for name, data in files.items():
+        if "-0000-" in name or "-0001-" in name:
+            remover.store.put_if_absent(f"{folder}/{name}", data)
+    assert reader.config is config  # as it was when the table was opened
+    with pytest.raises(bf.IndexUnknownError, match="does not list record_index"):
+        reader.locate(keys)
+    with pytest.raises(bf.IndexUnknownError, match="does not list record_index"):
+        reader.upsert(rows(range(40), ts=2))
+    assert reader.lookup(keys).num_rows == 40
+
+
+@pytest.mark.parametrize("name", ["record_index", ".hoodie/hoodie.properties"])
+def test_errors_about_damage_say_how_to_make_the_metadata_table_anew(name: str) -> None:
+    """They said to restore a file, or nothing."""
+    table = make(f"memory://{name.strip('.').replace('/', '_')}/damaged_metadata_table")
+    store, path = table.store, f".hoodie/metadata/{name}"
+    if "/" not in name:
+        logs = [each for each in store.list(path) if each.name.startswith(".") and each.size > 200]
+        path = f"{path}/{logs[-1].name}"
+    store.delete(path)
+    store.put_if_absent(path, b"damaged")
+    advice = r"make the metadata table anew: metadata_table\.rebuild\(\)$"
+    with pytest.raises(bf.CorruptError, match=advice):
+        bf.open(table.uri).upsert(rows(range(40), ts=2))
+    bf.open(table.uri).metadata_table.rebuild()
+    bf.open(table.uri).upsert(rows(range(40), ts=2))
+    assert bf.open(table.uri).check(depth="full").status == "clean"

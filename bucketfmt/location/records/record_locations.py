@@ -11,8 +11,9 @@ from collections.abc import Callable
 import pyarrow as pa
 
 from bucketfmt.errors import IndexUnknownError, NotFoundError
+from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.metadata_table.metadata_partition import MetadataPartition
-from bucketfmt.metadata_table.metadata_table import load_metadata_table
+from bucketfmt.metadata_table.metadata_table import advising_rebuild, load_metadata_table
 from bucketfmt.snapshot.state import TableState
 from bucketfmt.timeline.table_properties import load_config
 
@@ -38,7 +39,8 @@ class RecordLocations:
             load: Returns the partition as it is now.
         """
         self._load = load
-        self._partition = load()
+        with advising_rebuild():
+            self._partition = load()
         self.is_global = not self._partition.is_partitioned
 
     def find(self, record_keys: pa.ChunkedArray, partition_path: str | None = None) -> pa.Table:
@@ -55,11 +57,12 @@ class RecordLocations:
             CorruptError: a file of the index is damaged.
             StorageError: the store failed.
         """
-        try:
-            found = self._partition.locate(record_keys, partition_path)
-        except NotFoundError:  # a compaction has replaced its files, and a clean deleted them
-            self._partition = self._load()
-            found = self._partition.locate(record_keys, partition_path)
+        with advising_rebuild():
+            try:
+                found = self._partition.locate(record_keys, partition_path)
+            except NotFoundError:  # a compaction has replaced its files, and a clean deleted them
+                self._partition = self._load()
+                found = self._partition.locate(record_keys, partition_path)
         numbers = pa.array(found.numbers, mask=found.numbers < 0)
         paths = [own.partition_path for own in found.locations]
         file_ids = [own.file_id for own in found.locations]
@@ -79,12 +82,7 @@ def load_record_locations(state: TableState) -> RecordLocations:
     config = state.config
     if RECORD_INDEX not in config.metadata_partitions:
         config = load_config(state.store, state.limits)  # the index may have been made since
-    if RECORD_INDEX not in config.metadata_partitions:
-        raise IndexUnknownError(
-            "the table has no record index: hoodie.table.metadata.partitions does not list "
-            f"{RECORD_INDEX}; lookup() finds the rows of keys without it. Build the index: "
-            f"metadata_table.init({RECORD_INDEX!r})"
-        )
+    _check_listed(config)
 
     def load() -> MetadataPartition:
         table = load_metadata_table(state.store, config, state.timeline, state.limits)
@@ -94,6 +92,20 @@ def load_record_locations(state: TableState) -> RecordLocations:
                 f"the record index is not in step with the table{why}; lookup() finds the rows of "
                 "keys without it. Rebuild the metadata table, or drop it"
             )
-        return table.partition(RECORD_INDEX)
+        partition = table.partition(RECORD_INDEX)
+        # Who removes the index takes it off the list first. Of a folder that was listed amid that
+        # some file groups may be missing, and keys would be looked for in wrong ones.
+        _check_listed(load_config(state.store, state.limits))
+        return partition
 
     return RecordLocations(load)
+
+
+def _check_listed(config: TableConfig) -> None:
+    """Raise IndexUnknownError: the table lists no record index."""
+    if RECORD_INDEX not in config.metadata_partitions:
+        raise IndexUnknownError(
+            "the table has no record index: hoodie.table.metadata.partitions does not list "
+            f"{RECORD_INDEX}; lookup() finds the rows of keys without it. Build the index: "
+            f"metadata_table.init({RECORD_INDEX!r})"
+        )

@@ -20,7 +20,7 @@ from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.format.timeline.service_metadata import RestoreMetadata, RollbackMetadata
 from bucketfmt.limits import Limits
 from bucketfmt.metadata_table.definitions import find_secondary_columns, load_index_definitions
-from bucketfmt.metadata_table.metadata_table import load_metadata_table
+from bucketfmt.metadata_table.metadata_table import advising_rebuild, load_metadata_table
 from bucketfmt.snapshot.listing import StoreLister
 from bucketfmt.snapshot.schema import find_stated_schema
 from bucketfmt.snapshot.state import TableState
@@ -106,8 +106,11 @@ class MetadataKeeper:
             CorruptError: the metadata table is damaged.
             StorageError: the store failed.
         """
-        if not change.moves_files:
-            return
+        if change.moves_files:
+            with advising_rebuild():
+                self._bring_in_step(table, change)
+
+    def _bring_in_step(self, table: LockedTable, change: PendingChange) -> None:
         self.check(table)
         listed = table.config.metadata_partitions
         if not listed:

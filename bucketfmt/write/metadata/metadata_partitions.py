@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from bucketfmt.arguments import check_text
 from bucketfmt.format.table.table_config import TableConfig
-from bucketfmt.metadata_table.metadata_table import load_metadata_table
+from bucketfmt.metadata_table.metadata_table import advising_rebuild, load_metadata_table
 from bucketfmt.timeline.load import load_timeline
 from bucketfmt.timeline.table_properties import load_config
 from bucketfmt.write.commit.locked_table import LockedTable
@@ -63,13 +63,14 @@ class MetadataPartitions:
         owner = self._owner
         config = load_config(owner.store, owner.limits)
         timeline = load_timeline(owner.store, config, owner.limits)
-        found = load_metadata_table(owner.store, config, timeline, owner.limits)
-        if found is None:
-            return ()
-        return tuple(
-            ListedPartition(name, sum(map(len, found.partition(name).groups.values())))
-            for name in sorted(found.partition_names)
-        )
+        with advising_rebuild():
+            found = load_metadata_table(owner.store, config, timeline, owner.limits)
+            if found is None:
+                return ()
+            return tuple(
+                ListedPartition(name, sum(map(len, found.partition(name).groups.values())))
+                for name in sorted(found.partition_names)
+            )
 
     def init(self, *names: str) -> None:
         """Make partitions from the table's files, and `files` where it is not there.
