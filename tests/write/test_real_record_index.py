@@ -196,7 +196,7 @@ def test_a_folder_of_which_a_part_was_removed_is_no_index() -> None:
     keys = rows(range(40), ts=1)["id"].to_pylist()
     assert table.locate(keys)["file_id"].null_count == 0
     reader = bf.open(table.uri)
-    assert "record_index" in reader.config.metadata_partitions
+    assert "record_index" in reader.state.config.metadata_partitions  # read before the removal
     config = reader.config
     # As another process removes it: first off the list, then its files in any order.
     remover = bf.open(table.uri)
@@ -233,3 +233,15 @@ def test_errors_about_damage_say_how_to_make_the_metadata_table_anew(name: str) 
     bf.open(table.uri).metadata_table.rebuild()
     bf.open(table.uri).upsert(rows(range(40), ts=2))
     assert bf.open(table.uri).check(depth="full").status == "clean"
+
+
+def test_a_filter_on_the_partition_column_goes_by_paths() -> None:
+    table = make("memory://record_index_and_filters")
+    key = "key-000001"
+    moved = rows([1], ts=2).set_column(4, "region", pa.array(["us"]))
+    assert table.lookup([key])["region"].to_pylist() == ["eu"]
+    table.upsert(moved)
+    assert table.locate([key])["partition_path"].to_pylist() == ["eu"]
+    assert table.lookup([key])["region"].to_pylist() == ["us"]
+    assert table.scan(["id"], "region = 'us' and id = 'key-000001'").count() == 0
+    assert table.scan(["id"], "region != 'eu' and id = 'key-000001'").count() == 1
