@@ -265,17 +265,19 @@ class _EncodedTexts(dict[str | None, bytes]):
 
 
 class _EncodedNumbers(dict[int | None, bytes]):
-    """Numbers to their encoded form, and null; small ones are kept."""
+    """Numbers to their encoded form, and null; those that come first are kept."""
 
     def __init__(self, bound: int) -> None:
         super().__init__({None: _NULL})
-        self.update((n, _PRESENT + encode_long(n)) for n in range(_NUMBERS_KEPT))
         self._bound = bound
 
     def __missing__(self, number: int) -> bytes:
         if not -self._bound <= number < self._bound:
             raise OverflowError(f"{number} does not fit a number below {self._bound}")
-        return _PRESENT + encode_long(number)
+        encoded = _PRESENT + encode_long(number)
+        if len(self) < _NUMBERS_KEPT:
+            self[number] = encoded
+        return encoded
 
 
 class _DecodedNumbers(dict[bytes, Any]):
