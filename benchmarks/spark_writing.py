@@ -27,16 +27,15 @@ _BUCKET_BY = (
 )
 _CAUSE = (
     "Rows go from the JVM to Python as Arrow, and are written with Hudi's five columns and a bloom "
-    "filter of the keys, which Spark's files do not have; a Python task costs 0.3 s before its "
-    "first row."
+    "filter of the keys, which Spark's files do not have."
 )
 _BY_HUDI = (
-    f"{_CAUSE} Hudi's bucket of a row takes 0.3 us in Spark, which computes its own in generated "
-    "code; write.parquet by Hudi's buckets has that cost too."
+    f"{_CAUSE} Of the CPU of a write, some two fifths are the scan and the exchange, as of "
+    "bucketBy's, and nearly half the Python tasks: most of that parquet, and the filters of keys."
 )
 _FIXED = (
-    "Spark's share is a fixed one: a Python task costs 0.3 s before its first row, and there are "
-    "eight; the core takes 1.3 s to upsert 200,000 rows into a million outside Spark."
+    "Spark's share is a fixed one: the exchange, and eight Python tasks; the core takes 1.3 s to "
+    "upsert 200,000 rows into a million outside Spark."
 )
 _FIXED_PARTS = (
     "Both have Spark's share: the exchange, and the tasks of eight buckets, which take as long "

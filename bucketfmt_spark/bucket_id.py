@@ -1,10 +1,10 @@
 """The bucket id of a row as a Column.
 
-Where SQL functions of Spark give exactly Hudi's hash, the column is an expression of them:
-`Objects.hashCode` by `reflect`, and `List.hashCode` by arithmetic. Otherwise the core's kernel
-computes the column in an Arrow UDF: for types that Spark prints differently from Hudi, for keys as
-releases before 1.0 parse them, for partition rules, for rings, and for an index that the table
-does not record and that has to be proved.
+Where expressions of Spark give exactly Hudi's hash, the column is made of them: `String.hashCode`
+is called by generated code, or by `reflect` on Connect, and `List.hashCode` is arithmetic.
+Otherwise the core's kernel computes the column in an Arrow UDF: for types that Spark prints
+differently from Hudi, for keys as releases before 1.0 parse them, for partition rules, for rings,
+and for an index that the table does not record and that has to be proved.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from functools import reduce
 from typing import Any
 
 import pyarrow as pa
+from pyspark import SparkContext
 from pyspark.sql import Column
 from pyspark.sql import functions as sf
 
@@ -218,9 +219,41 @@ def _read(text: Column) -> Column:
 
 
 def _string_hash(text: Column) -> Column:
+    """Return `Objects.hashCode` of a text."""
+    called = _called_hash(text)
+    if called is not None:
+        return sf.coalesce(called, sf.lit(0)).cast("bigint")
+    # Spark takes `reflect` for one that may return something else each time: where rows are moved
+    # by it, they are moved with its result as a column more, which takes a third more time.
     return sf.call_function("reflect", sf.lit("java.util.Objects"), sf.lit("hashCode"), text).cast(
         "bigint"
     )
+
+
+def _called_hash(text: Column) -> Column | None:
+    """Return a call of `String.hashCode` in generated code, as encoders of Datasets call methods.
+
+    None on Connect, and where a release of Spark has these classes otherwise.
+    """
+    context = SparkContext._active_spark_context
+    if context is None or not hasattr(text, "_jc"):
+        return None
+    jvm: Any = context._jvm
+    try:
+        if context.version.startswith("3."):
+            given, column = text._jc.expr(), jvm.org.apache.spark.sql.Column
+        else:
+            converters = jvm.org.apache.spark.sql.classic.ExpressionUtils
+            given, column = converters.expression(text._jc), converters.column
+        types, empty = jvm.org.apache.spark.sql.types, jvm.PythonUtils.toSeq([])
+        java_string = types.ObjectType(jvm.java.lang.Class.forName("java.lang.String"))
+        call = jvm.org.apache.spark.sql.catalyst.expressions.objects.Invoke
+        string = call(given, "toString", java_string, empty, empty, True, False, True)
+        integer = types.DataType.fromDDL("int")
+        hashed = call(string, "hashCode", integer, empty, empty, True, False, True)
+        return Column(column(hashed))
+    except Exception:  # another release of Spark has them otherwise: they are not public
+        return None
 
 
 def _string_hash_in_lambda(text: Column) -> Column:

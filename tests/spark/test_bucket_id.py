@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable, Iterator
 from datetime import date, datetime, timezone
 from decimal import Decimal
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ import bucketfmt as bf
 import bucketfmt_spark as bs
 from bucketfmt.format.keys.record_keys import KeyEncoding, format_record_key, hudi_never_returns
 from bucketfmt.format.table.table_config import KeyGenerator
+from bucketfmt_spark.bucket_id import simple_bucket_id
 from bucketfmt_spark.engine.placement import find_salts, murmur3_ints
 from tests.interop.columns import random_text
 
@@ -55,6 +57,28 @@ def compiled(spark: SparkSession) -> Iterator[None]:
 def make(path: Path, schema: pa.Schema, keys: list[str], **options: Any) -> bf.Table:
     given = {"index": bf.SimpleBucketIndex(7), **options}
     return bf.create(str(path), schema=schema, record_key=keys, **given)
+
+
+def test_rows_are_moved_by_their_bucket_with_no_column_more(spark: SparkSession) -> None:
+    bucket = bs.bucket_id("id", index=bf.SimpleBucketIndex(4))
+    rows = spark.createDataFrame([("a",)], "id string").repartition(4, bucket)
+    plan = str(rows._jdf.queryExecution().optimizedPlan().toString())  # type: ignore[operator]
+    assert "RepartitionByExpression" in plan
+    assert "_nondeterministic" not in plan
+
+
+def test_buckets_where_the_classes_of_spark_are_others(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = import_module("bucketfmt_spark.bucket_id")  # of whose name is a function too
+    monkeypatch.setattr(module, "_called_hash", lambda text: None)
+    reflected = simple_bucket_id(("id",), bf.SimpleBucketIndex(7), is_named=False)
+    monkeypatch.undo()
+    called = simple_bucket_id(("id",), bf.SimpleBucketIndex(7), is_named=False)
+    assert "reflect" in str(reflected)
+    assert "toString" in str(called)
+    rows = spark.createDataFrame([(key,) for key in KEYS], "id string")
+    assert rows.where(reflected != called).count() == 0
 
 
 def both(spark: SparkSession, table: bf.Table, rows: pa.Table) -> tuple[list[int], list[int]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -130,6 +131,29 @@ def test_errors_of_tasks_are_typed_and_have_no_traceback_of_sparks(
     assert "\n" not in str(raised.value)
     assert raised.value.__cause__ is None
     assert raised.value.__suppress_context__
+
+
+def test_what_a_worker_has_imported_is_left_alone_by_the_garbage_collector(
+    spark: SparkSession,
+) -> None:
+    """Which Spark runs after each task."""
+
+    class Frame:
+        sparkSession = spark  # noqa: N815
+
+        def mapInArrow(self, run: Any, schema: Any) -> Any:  # noqa: N802
+            return run
+
+    task: Any = executors.map_batches(Frame(), lambda batches: batches, "id long")  # type: ignore[arg-type]
+    gc.unfreeze()
+    try:
+        assert list(task(iter([1, 2]))) == [1, 2]
+        frozen = gc.get_freeze_count()
+        assert frozen > 10_000
+        assert list(task(iter([]))) == []
+        assert gc.get_freeze_count() <= frozen  # once
+    finally:
+        gc.unfreeze()
 
 
 def test_a_task_of_another_release_is_told(
