@@ -112,7 +112,7 @@ class _KeptTimelines:
         names = store.list_names(config.timeline_path)
         known = self._kept.get(key)
         if known is None:
-            known = NamedTimeline((), frozenset(), Timeline((), config.timeline_layout))
+            known = NamedTimeline((), Timeline((), config.timeline_layout))
         now = known.planned_again(names, limits)
         with self._guard:
             self._kept.pop(key, None)

@@ -11,7 +11,6 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
 from functools import lru_cache
-from itertools import filterfalse
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -307,12 +306,10 @@ class NamedTimeline(NamedTuple):
 
     Attributes:
         listed: The names, each different, those of no instant too.
-        names: The same.
         timeline: What they make up, as of `plan_timeline` without modification times.
     """
 
     listed: Sequence[str]
-    names: frozenset[str]
     timeline: Timeline
 
     def planned_again(self, names: Sequence[str], limits: Limits = DEFAULT_LIMITS) -> NamedTimeline:
@@ -324,21 +321,19 @@ class NamedTimeline(NamedTuple):
         Raises:
             LimitError: there are more instants than `limits.timeline_instants_max`.
         """
-        if names == self.listed:  # quicker than to look up each
-            return self
+        # A folder is mostly listed in the order of before: that is quicker than to look names up.
+        start = count_shared(self.listed, names)
+        before, now = self.listed[start:], names[start:]
+        end = count_shared(before[::-1], now[::-1])
+        gone, came = {*before[: len(before) - end]}, {*now[: len(now) - end]}
+        gone, came = gone - came, came - gone
         layout = self.timeline.layout
-        came = [*filterfalse(self.names.__contains__, names)]
-        if len(names) - len(came) < len(self.names) or len(came) > len(self.names):
-            now = frozenset(names)
-            gone = self.names - now
-            told = {each.file_name for each in self.timeline.instants}
-            if len(came) > len(self.names) or not gone.isdisjoint(told):
-                files = ((name, None) for name in names)
-                return NamedTimeline(names, now, plan_timeline(files, layout, None, limits))
-        elif came:
-            now = self.names.union(came)
-        else:
-            return self
+        told = {each.file_name for each in self.timeline.instants} if gone else gone
+        if len(came) > len(self.listed) or not gone.isdisjoint(told):
+            files = ((name, None) for name in names)
+            return NamedTimeline(names, plan_timeline(files, layout, None, limits))
+        if not gone and not came:
+            return NamedTimeline(names, self.timeline)
         instants = [*self.timeline.instants]
         for name in came:
             found = _find_named(name, layout)
@@ -354,13 +349,13 @@ class NamedTimeline(NamedTuple):
                     instants[place] = found.told
         if len(instants) > limits.timeline_instants_max:
             limits.check("timeline_instants_max", len(instants))
-        return NamedTimeline(names, now, Timeline(tuple(instants), layout))
+        return NamedTimeline(names, Timeline(tuple(instants), layout))
 
 
-def count_shared(before: Sequence[Instant], now: Sequence[Instant]) -> int:
-    """Return how many instants two sequences begin with that are the same.
+def count_shared(before: Sequence[object], now: Sequence[object]) -> int:
+    """Return how many items two sequences begin with that are the same.
 
-    Of two plans of one folder these are mostly the same objects, so that comparing is quick.
+    The instants of two plans of one folder are mostly the same objects: comparing them is quick.
     """
     low, high = 0, min(len(before), len(now))
     while low < high:

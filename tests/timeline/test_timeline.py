@@ -196,15 +196,15 @@ class TestPlanAgain:
     def test_listing_after_listing_is_as_planned_at_once(
         self, listings: list[list[str]], layout: int
     ) -> None:
-        named = NamedTimeline((), frozenset(), Timeline((), layout))
+        named = NamedTimeline((), Timeline((), layout))
         for names in listings:
             named = named.planned_again(names)
             assert named.timeline == plan(*names, layout=layout)
-            assert named.names == frozenset(names)
+            assert named.listed == names
 
     def test_what_did_not_change_is_the_same_object(self) -> None:
-        first = NamedTimeline((), frozenset(), Timeline((), 2)).planned_again(_NAMES[:4])
-        assert first.planned_again([*reversed(_NAMES[:4])]) is first
+        first = NamedTimeline((), Timeline((), 2)).planned_again(_NAMES[:4])
+        assert first.planned_again([*reversed(_NAMES[:4])]).timeline is first.timeline
         second = first.planned_again([*_NAMES[:4], _NAMES[5]])
         assert second.timeline.instants[0] is first.timeline.instants[0]
         assert told(second.timeline)[1:] == [(T[2], "compaction", "REQUESTED", None)]
@@ -212,7 +212,7 @@ class TestPlanAgain:
     def test_instants_that_come_are_bounded(self) -> None:
         names = [f"{time}.clean.requested" for time in T[:5]]
         limits = Limits(timeline_instants_max=5)
-        full = NamedTimeline((), frozenset(), Timeline((), 2)).planned_again(names, limits)
+        full = NamedTimeline((), Timeline((), 2)).planned_again(names, limits)
         with pytest.raises(LimitError, match="timeline_instants_max = 5"):
             full.planned_again([*names, f"{T[6]}.clean.requested"], limits)
 
