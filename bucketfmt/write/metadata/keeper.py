@@ -161,9 +161,9 @@ class MetadataKeeper:
         if not remove_delta_commit(below, config, limits, requested_time):
             _warn(
                 f"the metadata table is removed, since the records of {requested_time}, which is "
-                "rolled back, are in its base files; make it anew (metadata_table.init())"
+                "rolled back, are in its base files; the next change of the table makes it anew"
             )
-            drop_metadata_table(store, limits, time.time())
+            drop_metadata_table(store, limits, time.time(), _listed(load_config(store, limits)))
 
     def _drop(self, table: LockedTable) -> None:
         drop_metadata_table(table.store, table.limits, table.machine.now())
