@@ -55,7 +55,7 @@ stores-test: setup stores-setup
 
 stores-setup: $(STORES_STAMP)
 
-$(STORES_STAMP): tests/stores/setup.sh tests/stores/s3proxy/pom.xml
+$(STORES_STAMP): tests/stores/setup.sh tests/stores/s3proxy/pom.xml tests/stores/hdfs/pom.xml
 	tests/stores/setup.sh
 	touch $(STORES_STAMP)
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import base64
+import http
 import os
 import shutil
 import socket
@@ -25,7 +26,7 @@ import pytest
 
 from soak.own_s3 import own_s3
 
-__all__ = ["SERVERS", "Place"]
+__all__ = ["SERVERS", "Place", "run_hdfs"]
 
 _PROGRAMS = Path(__file__).parents[2] / ".stores"
 _START_S = 300
@@ -200,6 +201,32 @@ def _azure() -> Iterator[Place]:
             options = {"connection_string": f"{told}BlobEndpoint={url};"}
             adlfs.AzureBlobFileSystem(**options).mkdir(_BUCKET)
             yield Place(f"az://{_BUCKET}", options)
+
+
+@contextmanager
+def run_hdfs() -> Iterator[Place]:
+    """HDFS by Hadoop's mini cluster, of Maven, with one data node. Not written to by bucketfmt."""
+    jars, java = _find("hdfs", "jars"), _command("java")
+    port = _free_port()
+    with tempfile.TemporaryDirectory() as folder:
+        command = [java, "-Xmx512m", f"-Dtest.build.data={folder}/data", "-cp", f"{jars}/*"]
+        cluster = ["org.apache.hadoop.test.MiniDFSClusterManager", "-format", "-datanodes", "1"]
+        settings = ["-httpport", f"{port}", "-D", "dfs.permissions.enabled=false"]
+        with _run([*command, *cluster, *settings], folder) as process:
+            url = f"http://127.0.0.1:{port}/webhdfs/v1/?op=LISTSTATUS&user.name=tests"
+            _await(process, folder, _is_ok(url))
+            yield Place(f"webhdfs://127.0.0.1:{port}", {"user": "tests"})
+
+
+def _is_ok(url: str) -> Callable[[], bool]:
+    def ask() -> bool:
+        try:
+            with urllib.request.urlopen(url, timeout=5) as answer:
+                return bool(answer.status == http.HTTPStatus.OK)
+        except OSError:
+            return False
+
+    return ask
 
 
 SERVERS: Mapping[str, Callable[[], AbstractContextManager[Place]]] = {

@@ -21,3 +21,7 @@ if has mvn s3proxy; then
     mvn --quiet --batch-mode --file "$here/s3proxy/pom.xml" \
         dependency:copy-dependencies -DincludeScope=runtime "-DoutputDirectory=$into/s3proxy/jars"
 fi
+if has mvn hdfs; then
+    mvn --quiet --batch-mode --file "$here/hdfs/pom.xml" \
+        dependency:copy-dependencies -DincludeScope=runtime "-DoutputDirectory=$into/hdfs/jars"
+fi
