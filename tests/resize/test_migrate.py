@@ -6,18 +6,25 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pytest
 
 import bucketfmt as bf
+from bucketfmt.format.buckets.migrations import MIGRATION
 from bucketfmt.format.keys.record_keys import KeyEncoding
+from bucketfmt.format.names.instants import State
 from bucketfmt.format.names.names import find_bucket_id
+from bucketfmt.format.table.table_config import TableConfig
+from bucketfmt.format.timeline.commit_metadata import CommitMetadata, WriteStat
 from bucketfmt.location.records.record_locations import RecordLocations
 from bucketfmt.location.records.record_locator import RecordLocator
 from bucketfmt.resize.migration.plan_migrate import find_ring
 from bucketfmt.resize.rewrite_task import RewriteTask
 from bucketfmt.timeline.table_properties import change_properties
+from bucketfmt.timeline.timeline import Instant, Timeline
 from bucketfmt.write.services.compaction import Compactor
+from bucketfmt.write.undo.rollback_conflicts import check_newest
 from tests.table.test_key_encoding import write_as
 from tests.write.metadata_records import assert_in_step
 from tests.write.models import SCHEMA, Model, assert_reads_as, made_once, rows
@@ -126,6 +133,29 @@ def test_rows_stay_and_come_into_buckets(
     assert table.migrate(bf.SimpleBucketIndex(4)) is None
     assert table.rehash(8) is not None
     assert_reads_as(table.uri, model)
+
+
+def test_file_groups_that_look_like_buckets_by_chance_do_not_come_back(tmp_path: Path) -> None:
+    """One random UUID in 43 begins with eight digits."""
+    table = make(tmp_path / "t")
+    uuid = "-1111-4111-8111-111111111111-0"
+    written = [WriteStat(file_id=f"0000000{bucket}{uuid}") for bucket in range(4)]
+    metadata = CommitMetadata(
+        partition_to_write_stats={"us": written},
+        partition_to_replace_file_ids={"us": [f"00000003{uuid}"]},
+        extra_metadata={MIGRATION: "0" * 32},
+    )
+    stated = {**table.config.properties, "hoodie.bucket.index.num.buckets": "4"}
+    config = TableConfig.from_properties(stated)
+    target = Instant(
+        "20260101000000000", "replacecommit", State.COMPLETED, "20260101000001000", "any"
+    )
+    check_newest(config, Timeline((target,), 2), target, metadata, {})  # keys written anew
+    looking = msgspec.structs.replace(
+        metadata, partition_to_replace_file_ids={"us": [f"83920147{uuid}"]}
+    )
+    with pytest.raises(bf.ConflictError, match="restore the table to a savepoint from before"):
+        check_newest(config, Timeline((target,), 2), target, looking, {})
 
 
 @pytest.mark.rotated(0, among="resizes", one_of=3)

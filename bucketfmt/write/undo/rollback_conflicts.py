@@ -109,12 +109,25 @@ def is_after(config: TableConfig, instant: Instant, other: Instant) -> bool:
 
 
 def _check_no_stated_migration(config: TableConfig, what: str, metadata: CommitMetadata) -> None:
-    """Refuse to bring back file groups that are in no bucket of the index that the table states."""
+    """Refuse to bring back file groups that are in no bucket of the index that the table states.
+
+    A bucket that is written anew stays the same bucket. What begins with eight digits by chance,
+    as one in 43 random UUIDs, is none that was written.
+    """
     is_stated = "hoodie.bucket.index.num.buckets" in config.properties
     if MIGRATION not in metadata.extra_metadata or not is_stated:
         return
-    replaced = metadata.partition_to_replace_file_ids.values()
-    if any(find_bucket_id(file_id) is None for own in replaced for file_id in own):
+    written = {
+        (path, find_bucket_id(stat.file_id or ""))
+        for path, stats in metadata.partition_to_write_stats.items()
+        for stat in stats
+    }
+    replaced = {
+        (path, find_bucket_id(file_id))
+        for path, file_ids in metadata.partition_to_replace_file_ids.items()
+        for file_id in file_ids
+    }
+    if any(bucket is None or (path, bucket) not in written for path, bucket in replaced):
         raise ConflictError(
             f"{what} moved partitions to the buckets of the index that the table states; to undo "
             "the migration, restore the table to a savepoint from before"
