@@ -9,33 +9,33 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 
-from .avro_blocks import measure_avro_blocks
-from .check import measure_check
-from .data import FOLDER_VARIABLE, find_data_folder, make_missing_tables
-from .environment import describe_environment, describe_load
-from .file_groups import measure_file_groups
-from .growth import SIZES, measure_curve, measure_growth
-from .hashing import measure_java_hash, measure_ring
-from .hfile import measure_hfile
-from .keys import measure_locate, measure_lookup
-from .measure import Result
-from .memory import measure_memory
-from .metadata_listing import measure_metadata_listing
-from .metadata_writing import measure_metadata_cost, measure_metadata_writing
-from .reading import measure_cow, measure_log_only, measure_mor
-from .record_index import measure_record_index
-from .rehash import measure_rehash
-from .remote import measure_remote
-from .report import encode_run, format_figures, format_results, write_report
-from .report_page import measure_report_page
-from .rescale import measure_rescale
-from .resize import measure_resize
-from .spark_buckets import measure_spark_buckets
-from .spark_reading import measure_spark_reading
-from .spark_scale import measure_spark_scale
-from .spark_writing import measure_spark_writing
-from .startup import measure_startup
-from .writing import measure_write_memory, measure_writing
+from benchmarks.data import FOLDER_VARIABLE, find_data_folder, make_missing_tables
+from benchmarks.environment import describe_environment, describe_load
+from benchmarks.measure import Result
+from benchmarks.metadata.hfile import measure_hfile
+from benchmarks.metadata.listing import measure_metadata_listing
+from benchmarks.metadata.record_index import measure_record_index
+from benchmarks.metadata.writing import measure_metadata_cost, measure_metadata_writing
+from benchmarks.reading.avro_blocks import measure_avro_blocks
+from benchmarks.reading.check import measure_check
+from benchmarks.reading.file_groups import measure_file_groups
+from benchmarks.reading.hashing import measure_java_hash, measure_ring
+from benchmarks.reading.keys import measure_locate, measure_lookup
+from benchmarks.reading.memory import measure_memory
+from benchmarks.reading.report_page import measure_report_page
+from benchmarks.reading.snapshots import measure_cow, measure_log_only, measure_mor
+from benchmarks.reading.startup import measure_startup
+from benchmarks.remote.requests import measure_remote
+from benchmarks.report import encode_run, format_figures, format_results, write_report
+from benchmarks.spark.buckets import measure_spark_buckets
+from benchmarks.spark.reading import measure_spark_reading
+from benchmarks.spark.scale import measure_spark_scale
+from benchmarks.spark.writing import measure_spark_writing
+from benchmarks.writing.growth import SIZES, measure_curve, measure_growth
+from benchmarks.writing.rehash import measure_rehash
+from benchmarks.writing.rescale import measure_rescale
+from benchmarks.writing.resize import measure_resize
+from benchmarks.writing.writes import measure_write_memory, measure_writing
 
 _HERE = Path(__file__).resolve().parent
 _RESULTS = _HERE / "results"

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from .wide_table import make_wide_table
+from benchmarks.wide_table import make_wide_table
 
 __all__ = ["FOLDER_VARIABLE", "find_data_folder", "make_missing_tables"]
 

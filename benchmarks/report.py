@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from .measure import Figure, Result, Timing, ratio
+from benchmarks.measure import Figure, Result, Timing, ratio
 
 __all__ = ["encode_run", "format_figures", "format_results", "write_report"]
 

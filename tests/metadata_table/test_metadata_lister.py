@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import bucketfmt as bf
-from benchmarks.metadata_listing import ByMetadata, listed_table
+from benchmarks.metadata.listing import ByMetadata, listed_table
 from bucketfmt.limits import DEFAULT_LIMITS
 from bucketfmt.metadata_table.metadata_lister import MetadataLister
 from bucketfmt.snapshot.listing import StoreLister

@@ -1,0 +1,1 @@
+"""The metadata table, its HFiles and the record-level index, timed beside Hudi."""

@@ -1,0 +1,1 @@
+"""What reads tables, timed and measured beside its peers."""

@@ -1,0 +1,1 @@
+"""Requests to an object store, counted, and their time."""

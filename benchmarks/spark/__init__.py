@@ -1,0 +1,1 @@
+"""The adapter on Spark, timed beside Spark's own tables."""

@@ -1,0 +1,1 @@
+"""What writes and resizes tables, timed beside its peers, and growth."""
