@@ -23,7 +23,9 @@ READERS = {
     *("aggregate", "changes", "check", "join", "locate", "lookup", "place_rows", "read"),
     *("read_buckets", "sample"),
 }
-WITHOUT_A_TABLE = {"bucket_id", "claim", "read_scan", "register", "typed_errors"}
+WITHOUT_A_TABLE = {
+    *("bucket_id", "claim", "read_scan", "register", "task_requests", "typed_errors"),
+}
 WITH_AN_INDEX_OF_THEIR_OWN = {"create", "migrate"}
 """Their index= is that which the table gets."""
 OPTIONS_OF_WRITERS = {
