@@ -18,6 +18,7 @@ import pyarrow as pa
 
 import bucketfmt.format
 import bucketfmt.rows
+from bucketfmt.errors import CorruptError
 from bucketfmt.format.buckets import (
     child_nodes,
     extendible_metadata,
@@ -26,7 +27,8 @@ from bucketfmt.format.buckets import (
     partition_rules,
 )
 from bucketfmt.format.buckets.index_settings import IndexSettings
-from bucketfmt.format.encoding import avro_container, json_text
+from bucketfmt.format.encoding import avro_container, avro_records, json_text
+from bucketfmt.format.encoding.avro_records import OtherAvroTypeError
 from bucketfmt.format.encoding.cursor import Cursor
 from bucketfmt.format.hfile import (
     block,
@@ -69,6 +71,8 @@ from bucketfmt.format.timeline import (
     service_metadata,
     timeline_record,
 )
+from bucketfmt.format.timeline.commit_metadata import WriteStat
+from bucketfmt.format.timeline.hudi_schemas import hudi_schema
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
 from bucketfmt.rows.avro import avro_decode, avro_schema
 from bucketfmt.rows.avro import row_blocks as avro_row_blocks
@@ -144,6 +148,27 @@ def _datum(data: bytes) -> object:
     text, content = _parts(data)
     schema = avro_container.check_writer_schema(json_text.decode_json(text, object, "schema"))
     return avro_container.decode_datum(content, schema)
+
+
+_STAT_SCHEMA = hudi_schema("HoodieWriteStat")
+_STAT_DECODER = avro_records.RecordDecoder(_STAT_SCHEMA, WriteStat)
+
+
+def _of_ends(decode: Callable[[bytes], object]) -> Callable[[bytes], object]:
+    """Return a decoder whose callers know that data may end anywhere, for those who do not."""
+
+    def run(data: bytes) -> object:
+        try:
+            return decode(data)
+        except (IndexError, UnicodeDecodeError, OtherAvroTypeError) as error:
+            raise CorruptError(f"what is documented: {type(error).__name__}") from error
+
+    return run
+
+
+def _file_stats() -> list[bytes]:
+    stats = [WriteStat(file_id="f", path=f"p/{number}", num_writes=number) for number in range(3)]
+    return [b"".join(avro_records.RecordEncoder(_STAT_SCHEMA, WriteStat).encode(stats))]
 
 
 def _avro_blocks(data: bytes) -> object:
@@ -340,6 +365,18 @@ TARGETS: dict[str, Target] = {
     "avro_deletes.decode_avro_deletes": Target(
         avro_deletes.decode_avro_deletes,
         lambda: [data[8:] for data in vector_bytes("delete-block") if data[3] == 3],
+    ),
+    "avro_records.RecordDecoder": Target(
+        _of_ends(
+            lambda data: avro_records.RecordDecoder(_STAT_SCHEMA, WriteStat).decode(data, 0, 3)
+        ),
+        _file_stats,
+    ),
+    "avro_records.decode_count": Target(
+        _of_ends(lambda data: avro_records.decode_count(data, 0)), lambda: [b"\x06", b"\x05\x10"]
+    ),
+    "avro_records.decode_text": Target(
+        _of_ends(lambda data: avro_records.decode_text(data, 0)), lambda: [b"\x06abc"]
     ),
     "avro_schema.parse_avro_schema": Target(
         lambda data: avro_schema.arrow_schema(avro_schema.parse_avro_schema(_text(data))),

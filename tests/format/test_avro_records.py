@@ -121,3 +121,13 @@ def test_numbers_that_do_not_fit_are_not_written() -> None:
 def test_blocks_with_their_size() -> None:
     assert decode_count(encode_long(-3) + encode_long(300), 0) == (3, 3)
     assert decode_count(encode_long(3), 0) == (3, 1)
+
+
+def test_a_number_without_an_end_is_refused_where_64_bits_end() -> None:
+    """Not where the data end: that would take the square of their length."""
+    endless = bytes([0xFF]) * 20_000_000
+    with pytest.raises(CorruptError, match="more than 64 bits"):
+        decode_count(endless, 0)
+    with pytest.raises(CorruptError, match="more than 64 bits"):
+        decode_text(b"\xff" * 9 + b"\x02", 0)
+    assert decode_count(encode_long(2**63 - 1), 0) == (2**63 - 1, 10)

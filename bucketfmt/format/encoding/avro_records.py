@@ -174,10 +174,10 @@ def _decode_long(data: bytes, at: int) -> tuple[int, int]:
         byte = data[at]
         at += 1
         value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            break
         shift += 7
-    if value >> _LONG_BITS:
+        if byte < 0x80 or shift > _LONG_BITS:
+            break
+    if value >> _LONG_BITS or byte >= 0x80:
         raise CorruptError("an Avro number of more than 64 bits", offset=at)
     return (value >> 1) ^ -(value & 1), at
 

@@ -224,6 +224,8 @@ def _decode_stats(decoder: RecordDecoder, block: bytes) -> tuple[_Stats, int]:
     branch, at = decode_count(block, 0)
     if not branch:
         return stats, at
+    if branch != 1:
+        raise CorruptError("an Avro union of two types has no such branch", offset=0)
     while True:
         partitions, at = decode_count(block, at)
         if not partitions:
