@@ -1,6 +1,6 @@
 """Real Apache Hudi as a peer of the writing benchmarks: reads orders, answers with seconds.
 
-usage: hudi_writes.py ROWS.parquet UPDATES.parquet    (where pyspark 3.5 is; needs Java 17)
+usage: python -m benchmarks.writing.hudi_writes ROWS UPDATES    (PySpark 3.5, Java 17)
 
 Each line of the input is a JSON object with `work` (load, upsert, compact, index to make a record
 index, or rescale to give all partitions `num_buckets`), `path`, `table_type`, `codec`, and
@@ -18,8 +18,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from make_data import MERGE_ON_READ, session, write
 from pyspark.sql import DataFrame, SparkSession
+
+from benchmarks.make_data import MERGE_ON_READ, session, write
 
 _TYPES = {"COPY_ON_WRITE": {}, "MERGE_ON_READ": MERGE_ON_READ}
 _STATISTICS = {

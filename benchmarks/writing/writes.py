@@ -44,8 +44,8 @@ __all__ = [
     "write_input",
 ]
 
-_HERE = Path(__file__).resolve().parent
-_HUDI_PYTHON = _HERE.parents[1] / ".venv-hudi" / "bin" / "python"
+_ROOT = Path(__file__).resolve().parents[2]
+_HUDI_PYTHON = _ROOT / ".venv-hudi" / "bin" / "python"
 _PROCESSORS = 2
 _ROUNDS = 3
 _MEMORY_BOUND_MB = 700
@@ -182,6 +182,7 @@ def run_writing(
         check=True,
         stdout=subprocess.PIPE,
         text=True,
+        cwd=_ROOT,
         preexec_fn=_limit_processors,
     )
     found = json.loads(done.stdout)
@@ -223,13 +224,15 @@ class _Hudi:
 
 @contextmanager
 def run_hudi(rows: Path, updates: Path) -> Iterator[_Hudi]:
-    command = [str(_HUDI_PYTHON), str(_HERE / "hudi_writes.py"), str(rows), str(updates)]
+    job = "benchmarks.writing.hudi_writes"
+    command = [str(_HUDI_PYTHON), "-m", job, str(rows), str(updates)]
     pipe = subprocess.PIPE
     with subprocess.Popen(
         command,
         stdin=pipe,
         stdout=pipe,
         text=True,
+        cwd=_ROOT,
         preexec_fn=_limit_processors,  # noqa: PLW1509  (no threads run yet)
     ) as process:
         try:
