@@ -136,11 +136,13 @@ def _commit(count: int) -> None:
         found.append((name, *times, peak_bytes()))
         return result
 
-    receipts = timed("receipts decoded", decode_receipts, sent, _INSTANT, limits)
-    stats = stats_by_partition(find_winners(receipts))
+    def decode(receipts: list[bytes]) -> dict[str, list[WriteStat]]:
+        return stats_by_partition(find_winners(decode_receipts(receipts, _INSTANT, limits)))
+
+    stats = timed("receipts decoded", decode, sent)
     metadata = CommitMetadata(partition_to_write_stats=stats, operation_type="UPSERT")
     data = timed("commit encoded", encode_commit_metadata_avro, metadata, False)
-    del sent, receipts, stats, metadata
+    del sent, stats, metadata
     timed("commit decoded by a reader", decode_commit_metadata, data, limits)
     print(json.dumps(found))
 

@@ -461,6 +461,28 @@ def test_receipts_are_small_and_come_back_whole() -> None:
     assert decode_receipts([sent], "9", DEFAULT_LIMITS) == [receipt("1-0-2", logged)]
 
 
+def test_receipts_say_what_recurs_once_and_share_it_in_memory() -> None:
+    stats = [
+        WriteStat(file_id=f, path=f"p/{f}_1-0-2_9.parquet", partition_path="p", prev_commit="8")
+        for f in ("f", "g")
+    ]
+    sent = [
+        encode_receipt(Receipt(partition_path="p", file_id=f, write_token="1-0-2", stat=stat))
+        for f, stat in zip("fg", stats, strict=True)
+    ]
+    assert msgspec.json.decode(sent[0])["stat"] == {
+        "path": "p/f_1-0-2_9.parquet",
+        "prevCommit": "8",
+    }
+    found = decode_receipts(sent, "9", DEFAULT_LIMITS)
+    assert [receipt.stat for receipt in found] == stats
+    for receipt in found:
+        assert receipt.stat is not None
+        assert receipt.stat.file_id is receipt.file_id
+        assert receipt.stat.partition_path is found[0].partition_path
+        assert receipt.stat.prev_commit is found[0].stat.prev_commit
+
+
 KEYS = pa.chunked_array([["a", "b"]])
 REPORTED = pa.table(
     {

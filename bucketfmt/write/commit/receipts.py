@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import msgspec
 import pyarrow as pa
+from msgspec.structs import force_setattr
 
 from bucketfmt.errors import CorruptError
 from bucketfmt.format.encoding.json_text import decode_json
@@ -56,7 +57,7 @@ class RowReport:
     keys: tuple[pa.Array, pa.Array] | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class PointedReceipt:
     """A file of another file group, which the virtual log of a bucket points to.
 
@@ -69,7 +70,7 @@ class PointedReceipt:
     report: RowReport | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Receipt:
     """One bucket that one attempt of a task has written.
 
@@ -110,7 +111,10 @@ class _SentFile(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class _SentReceipt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """A receipt as JSON, whose stats leave out what says nothing: a third of the bytes."""
+    """A receipt as JSON; its stats leave out what says nothing, or nothing new: most of the bytes.
+
+    The partition path and the file id of a stat are those of the receipt unless it has its own.
+    """
 
     partition_path: str
     file_id: str
@@ -127,29 +131,29 @@ _DEFAULTS: Mapping[str, object] = msgspec.to_builtins(WriteStat())
 
 def encode_receipt(receipt: Receipt) -> bytes:
     """Return a receipt as JSON, without the keys that it reports."""
-    sent = {
+    sent: dict[str, object] = {
         "partitionPath": receipt.partition_path,
         "fileId": receipt.file_id,
         "writeToken": receipt.write_token,
-        **_encode_file(receipt.stat, receipt.report),
     }
+    said = dict(sent)
+    sent |= _encode_file(receipt.stat, receipt.report, said)
     if receipt.pointed:
-        sent["pointed"] = [_encode_file(file.stat, file.report) for file in receipt.pointed]
+        sent["pointed"] = [_encode_file(file.stat, file.report, said) for file in receipt.pointed]
     return msgspec.json.encode(sent)
 
 
-def _encode_file(stat: WriteStat | None, report: RowReport | None) -> dict[str, object]:
+def _encode_file(
+    stat: WriteStat | None, report: RowReport | None, said: Mapping[str, object]
+) -> dict[str, object]:
     sent: dict[str, object] = {}
     if stat is not None:
-        sent["stat"] = _reduce(stat)
+        members: dict[str, object] = msgspec.to_builtins(stat)
+        untold = {**_DEFAULTS, **said}
+        sent["stat"] = {name: value for name, value in members.items() if value != untold[name]}
     if report is not None:
         sent["report"] = _encode_report(report)
     return sent
-
-
-def _reduce(stat: WriteStat) -> dict[str, object]:
-    members: dict[str, object] = msgspec.to_builtins(stat)
-    return {name: value for name, value in members.items() if value != _DEFAULTS[name]}
 
 
 def _encode_report(report: RowReport) -> _SentReport:
@@ -167,8 +171,9 @@ def decode_receipts(sent: Iterable[bytes | Receipt], instant: str, limits: Limit
         UnsafePathError: one names a file outside the table.
     """
     found = []
+    texts: dict[str, str] = {}  # partition paths and commits before: each is one text in memory
     for each in sent:
-        receipt = each if isinstance(each, Receipt) else _decode(each)
+        receipt = each if isinstance(each, Receipt) else _decode(each, texts)
         parse_write_token(receipt.write_token)
         if receipt.partition_path:
             check_relative_path(receipt.partition_path, limits)
@@ -180,10 +185,20 @@ def decode_receipts(sent: Iterable[bytes | Receipt], instant: str, limits: Limit
     return found
 
 
-def _decode(data: bytes) -> Receipt:
+def _decode(data: bytes, texts: dict[str, str]) -> Receipt:
     sent = decode_json(data, _SentReceipt, "a receipt")
+    path = texts.setdefault(sent.partition_path, sent.partition_path)
+    for stat in (sent.stat, *(file.stat for file in sent.pointed)):
+        if stat is None:
+            continue
+        if stat.partition_path is None:
+            force_setattr(stat, "partition_path", path)
+        if stat.file_id is None:
+            force_setattr(stat, "file_id", sent.file_id)
+        if stat.prev_commit is not None:
+            force_setattr(stat, "prev_commit", texts.setdefault(stat.prev_commit, stat.prev_commit))
     return Receipt(
-        partition_path=sent.partition_path,
+        partition_path=path,
         file_id=sent.file_id,
         write_token=sent.write_token,
         stat=sent.stat,
