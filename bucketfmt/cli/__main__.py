@@ -13,6 +13,7 @@ _OF_EXTRA = ("typer", "rich")
 
 def main() -> None:
     """Run the command line and exit with an `ExitCode`."""
+    sys.meta_path.insert(0, _NoPandas())
     with ending_at_interrupt():
         try:
             from bucketfmt.cli.app import run  # noqa: PLC0415  (imports typer)
@@ -21,6 +22,18 @@ def main() -> None:
                 raise
             sys.exit(_tell_missing(error.name))
     run()
+
+
+class _NoPandas:
+    """Says that pandas is not installed.
+
+    pyarrow imports pandas for the first list that it is given, 0.3 s of a short command. No
+    command uses pandas.
+    """
+
+    def find_spec(self, name: str, *_: object) -> None:
+        if name == "pandas":
+            raise ModuleNotFoundError("commands do not use pandas", name=name)
 
 
 def _tell_missing(module: str) -> int:

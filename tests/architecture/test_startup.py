@@ -33,7 +33,7 @@ ON_USE = [
 
 def imported_by(code: str) -> set[str]:
     """Run `code` in an interpreter of its own; return which modules of `ON_USE` it imported."""
-    code += f"\nimport sys\nprint(*sorted(sys.modules.keys() & set({ON_USE})), file=sys.stderr)"
+    code += f"\nimport sys\nprint(*filter(sys.modules.get, {ON_USE}), file=sys.stderr)"
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     run = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment
@@ -56,7 +56,7 @@ def test_importing_every_public_name_and_opening_a_local_table(tmp_path: Path) -
 
 def test_pandas_that_cannot_be_imported() -> None:
     code = "import sys\nsys.modules['pandas'] = None\nfrom bucketfmt import *"
-    assert imported_by(code) == {"pandas"}  # the None
+    assert imported_by(code) == set()
 
 
 def test_an_url_imports_fsspec() -> None:

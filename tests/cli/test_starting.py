@@ -55,6 +55,15 @@ def test_a_command_imports_what_it_uses() -> None:
     assert "pyarrow.parquet" not in imported_by(code)
 
 
+@pytest.mark.parametrize("arguments", [("read", "--output", "json"), ("files",), ("history",)])
+def test_no_command_imports_pandas(golden: Golden, arguments: tuple[str, ...]) -> None:
+    """Which pyarrow does for the first list that it makes an array of."""
+    name, *options = arguments
+    code = run_command(name, str(golden("1.2.0", "tiny_mor")), *options)
+    assert "pandas" in imported_by("import pyarrow\npyarrow.array([1])")
+    assert "pandas" not in imported_by(code)
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_list_of_commands_says_what_their_help_says(name: str) -> None:
     module, sentence = COMMANDS[name]
