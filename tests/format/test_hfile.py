@@ -10,6 +10,7 @@ from importlib.util import find_spec, module_from_spec
 from random import Random
 from struct import unpack_from
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -545,6 +546,24 @@ def test_hudi_states_no_block_in_a_file_without_entries() -> None:
 def test_entries_are_sorted_by_unsigned_bytes(keys: list[bytes]) -> None:
     found = EntryColumns.of([(key, key) for key in keys]).sort()
     assert found.keys.to_pylist() == found.values.to_pylist() == sorted(keys)
+
+
+@given(
+    st.binary(max_size=9),
+    st.lists(st.tuples(st.binary(max_size=9), st.integers(0, 3)), max_size=12),
+    st.integers(0, 3),
+)
+def test_each_part_of_the_entries_is_sorted_alone(
+    prefix: bytes, rows: list[tuple[bytes, int]], skip: int
+) -> None:
+    entries = [(prefix + key, b"%d" % number) for number, (key, _) in enumerate(rows)]
+    columns = EntryColumns.of([(b"another", b"")] * skip + entries)[skip:]
+    parts = [[place for place, (_, own) in enumerate(rows) if own == part] for part in range(4)]
+    found = [
+        list(zip(part.keys.to_pylist(), part.values.to_pylist(), strict=True))
+        for part in columns.sort_parts(np.array(part, np.int64) for part in parts)
+    ]
+    assert found == [sorted(dict(entries[place] for place in part).items()) for part in parts]
 
 
 def test_of_entries_with_one_key_the_last_stays() -> None:

@@ -25,6 +25,10 @@ from bucketfmt.format.metadata.metadata_files import (
     encode_initial_block,
     encode_metadata_base_file,
 )
+from bucketfmt.format.metadata.metadata_keys import (
+    file_group_of_key,
+    secondary_file_group_of_key,
+)
 from bucketfmt.format.metadata.metadata_records import (
     BloomFilterEntry,
     ColumnStats,
@@ -42,6 +46,7 @@ from bucketfmt.format.metadata.record_location_kernels import (
     decode_record_locations,
     encode_record_locations,
 )
+from bucketfmt.format.metadata.secondary_key_kernels import find_file_groups
 from soak.seeds import hfiles_of
 from soak.tables import table_files
 
@@ -203,6 +208,24 @@ def test_locations_in_columns_are_those_of_the_records(
     assert [found.locations[number] for number in found.numbers[1:]] == [
         place for _, place in sorted(rows, key=lambda row: row[0].encode())
     ]
+
+
+def test_a_key_without_a_location_is_not_written() -> None:
+    place = RecordLocation("p", UUID + "-0", 1)
+    found = RecordLocations([place], np.array([0, -1], np.int32))
+    with pytest.raises(ValueError, match="has a location"):
+        encode_record_locations(pa.array(["a", "b"]), found, metadata_schema(9))
+
+
+@given(st.lists(TEXT, max_size=12), st.integers(1, 11))
+def test_file_groups_of_keys_in_columns_are_those_of_each_key(keys: list[str], count: int) -> None:
+    keys.append("polygenelubricants")  # its hash is the least int32
+    valued = [f"{key}$" for key in keys]
+    for kind in (pa.string(), BYTES):
+        found = find_file_groups(pa.array(keys, pa.string()).cast(kind), count)
+        assert found.tolist() == [file_group_of_key(key, count) for key in keys]
+        found = find_file_groups(pa.array(valued, pa.string()).cast(kind), count, by_value=True)
+        assert found.tolist() == [secondary_file_group_of_key(key, count) for key in valued]
 
 
 def test_values_that_no_schema_holds() -> None:

@@ -5,7 +5,7 @@ Pure: column kernels of NumPy and Arrow. Source: KeyValue, HFileDataBlock.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -27,8 +27,24 @@ from bucketfmt.format.hfile.stored_entry_kernels import byte_windows, common_len
 __all__ = ["EntryColumns", "sorted_places"]
 
 _HEADER = np.dtype([("key", ">i4"), ("value", ">i4"), ("row", ">i2")])
-_STEP_BYTES = 4 << 20
+_STEP_BYTES = 1 << 20  # of entries laid out together: memory of more is given back, and is new
 _BYTES = pa.large_binary()
+
+
+@dataclass(frozen=True)
+class _Patterns:
+    """An entry of each of some values, with keys of one length, in pieces to be copied.
+
+    Attributes:
+        sizes: How many bytes each entry has.
+        parts: A piece of the entries from one byte of an entry to another, in order: the first of
+            all entries, each other one of those that have as many bytes.
+        key_bytes: The length of the keys.
+    """
+
+    sizes: npt.NDArray[np.int64]
+    parts: Sequence[tuple[int, int, npt.NDArray[np.void]]]
+    key_bytes: int
 
 
 @dataclass(frozen=True)
@@ -69,13 +85,16 @@ class EntryColumns:
 
         Of entries with the same key the last stays.
         """
-        if len(self) < 2:
-            return self
-        found = self.take(sorted_places(self.keys))
-        is_last = pc.not_equal(found.keys[:-1], found.keys[1:])
-        if pc.all(is_last).as_py():
-            return found
-        return found.take(np.flatnonzero(np.append(is_last, True)))
+        return next(self.sort_parts([np.arange(len(self))]))
+
+    def sort_parts(self, parts: Iterable[npt.NDArray[np.int64]]) -> Iterator[EntryColumns]:
+        """Yield the entries of each part as `sort` returns all, given the places of each part."""
+        for places in sorted_parts(self.keys, parts):
+            found = self.take(places)
+            is_last = pc.not_equal(found.keys[:-1], found.keys[1:])
+            if not pc.all(is_last, min_count=0).as_py():
+                found = found.take(np.flatnonzero(np.append(is_last, True)))
+            yield found
 
     def take(self, places: npt.NDArray[np.int64]) -> EntryColumns:
         """Return the entries at some places."""
@@ -99,54 +118,69 @@ class EntryColumns:
         """Return the length of each value."""
         lengths = _lengths(self._dictionary())
         if isinstance(self.values, pa.DictionaryArray):
-            lengths = lengths[self.values.indices.to_numpy()]
+            lengths = lengths.take(self.values.indices.to_numpy())
         return lengths
 
     def blocks(self, block_bytes: int) -> Iterator[tuple[bytes, memoryview]]:
         """Yield the first key and the content of each data block.
 
-        A block ends with the entry that brings it to `block_bytes`. Some MiB of entries are laid
+        A block ends with the entry that brings it to `block_bytes`. About a MiB of entries is laid
         out at a time.
         """
         sizes = self.key_bytes() + self.value_bytes() + ENTRY_OVERHEAD_BYTES
         places = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
         cuts = [0]
         while cuts[-1] < len(self):
-            end = int(np.searchsorted(places, places[cuts[-1]] + block_bytes))
+            end = int(places.searchsorted(places[cuts[-1]] + block_bytes))
             cuts.append(min(end, len(self)))
         firsts = self.keys.take(pa.array(cuts[:-1], pa.int64())).to_pylist()
+        patterns = self._patterns()
         step = max(1, _STEP_BYTES // block_bytes)
         for start in range(0, len(firsts), step):
             some = cuts[start : start + step + 1]
-            content = self[some[0] : some[-1]].encode()
+            content = self[some[0] : some[-1]]._lay_out(patterns)
             bounds = (places[some] - places[some[0]]).tolist()
             for number, (begin, end) in enumerate(pairwise(bounds), start):
                 yield firsts[number], content[begin:end]
 
     def encode(self) -> memoryview:
         """Return the entries one after the other, as a data block holds them."""
-        width = _common_width(self.keys)
-        if width and len(self._dictionary()) < len(self):
-            return self._scatter(width)
-        return self._join()
+        return self._lay_out(self._patterns())
 
-    def _scatter(self, width: int) -> memoryview:
-        """Return the entries, given keys of one length that share values.
-
-        Each entry is the copy of an entry with the same value, and its own key is put into it.
-        """
-        dictionary, which = self._dictionary(), self.values.indices.to_numpy()
-        patterns = EntryColumns(pa.repeat(self.keys[0], len(dictionary)), dictionary)._join()
+    def _patterns(self) -> _Patterns | None:
+        """Return an entry of each value; None: keys differ in length, or no value is shared."""
+        width, dictionary = _common_width(self.keys), self._dictionary()
+        if not width or len(dictionary) >= len(self):
+            return None
+        joined = EntryColumns(pa.repeat(self.keys[0], len(dictionary)), dictionary)._join()
         sizes = _lengths(dictionary) + (width + ENTRY_OVERHEAD_BYTES)
-        patterns_at = np.cumsum(sizes) - sizes
-        starts = np.cumsum(sizes[which]) - sizes[which]
-        content = bytearray(int(starts[-1] + sizes[which[-1]]))
-        for size in np.unique(sizes).tolist():
-            rows = np.flatnonzero(sizes[which] == size)
-            copied = byte_windows(patterns, f"V{size}")[patterns_at[which[rows]]]
-            byte_windows(content, f"V{size}")[starts[rows]] = copied
-        keys = byte_windows(content, f"V{width}")
-        keys[starts + _HEADER.itemsize] = _cells(self.keys, width)
+        starts = np.cumsum(sizes) - sizes
+        bounds = [0, *np.unique(sizes).tolist()]
+        parts = []
+        for begin, end in pairwise(bounds):
+            cells = byte_windows(joined, f"V{end - begin}")
+            parts.append((begin, end, cells[np.minimum(starts + begin, len(cells) - 1)]))
+        return _Patterns(sizes, parts, width)
+
+    def _lay_out(self, patterns: _Patterns | None) -> memoryview:
+        """Return the entries: each the copy of an entry with the same value, with its own key.
+
+        Args:
+            patterns: Those of these entries, or of more; None: nothing is copied.
+        """
+        if patterns is None or not len(self):
+            return self._join()
+        which = self.values.indices.to_numpy()
+        sizes = patterns.sizes.take(which)
+        ends = np.cumsum(sizes)
+        starts = ends - sizes
+        content = bytearray(int(ends[-1]))
+        for begin, end, cells in patterns.parts:
+            rows = np.flatnonzero(sizes >= end) if begin else slice(None)
+            windows = byte_windows(content, cells.dtype.str)
+            windows[starts[rows] + begin] = cells.take(which[rows])
+        keys = byte_windows(content, f"V{patterns.key_bytes}")
+        keys[starts + _HEADER.itemsize] = _cells(self.keys, patterns.key_bytes)
         return memoryview(content)
 
     def _join(self) -> memoryview:
@@ -181,23 +215,45 @@ class EntryColumns:
 
 
 def sorted_places(keys: pa.LargeBinaryArray) -> npt.NDArray[np.int64]:
-    """Return the places of keys in the order of the keys; equal keys stay in the order given.
+    """Return the places of keys in the order of the keys; equal keys stay in the order given."""
+    return next(sorted_parts(keys, [np.arange(len(keys))]))
+
+
+def sorted_parts(
+    keys: pa.LargeBinaryArray, parts: Iterable[npt.NDArray[np.int64]]
+) -> Iterator[npt.NDArray[np.int64]]:
+    """Yield the places of each part in the order of the keys; equal keys stay in the order given.
 
     Eight bytes of each key are compared as a number, and whole keys only where these are equal.
+
+    Args:
+        keys: `large_binary` without nulls.
+        parts: Places of keys, ascending.
     """
-    if not len(keys):
-        return np.empty(0, np.int64)
-    bounds = pc.min_max(keys)
-    skip = common_length(bounds["min"].as_py(), bounds["max"].as_py())
-    words = key_words(keys, skip)
-    order = np.argsort(words)
-    words = words[order]
-    ties = words[1:] == words[:-1]
-    tied = np.flatnonzero(np.append(ties, False) | np.insert(ties, 0, False))
-    if len(tied):
-        rows = np.sort(order[tied])
-        order[tied] = rows[pc.sort_indices(keys.take(pa.array(rows))).to_numpy()]
-    return order
+    words = _distinct_words(keys)
+    for part in parts:
+        own = words.take(part)
+        order = np.argsort(own)
+        own, places = own.take(order), part.take(order)
+        ties = own[1:] == own[:-1]
+        tied = np.flatnonzero(np.append(ties, False) | np.insert(ties, 0, False))
+        if len(tied):
+            rows = np.sort(places[tied])
+            places[tied] = rows[pc.sort_indices(keys.take(pa.array(rows))).to_numpy()]
+        yield places
+
+
+def _distinct_words(keys: pa.LargeBinaryArray) -> npt.NDArray[np.uint64]:
+    """Return eight bytes of each key, from where the first keys begin to differ."""
+    words, longest, skip = key_words(keys, 0), int(_lengths(keys).max(initial=0)), 0
+    while len(words):
+        least, most = (int(word).to_bytes(8, "big") for word in (words.min(), words.max()))
+        common = common_length(least, most)
+        skip += common
+        if not common or skip >= longest:
+            break
+        words = key_words(keys, skip)
+    return words
 
 
 def _take_keys(keys: pa.LargeBinaryArray, places: npt.NDArray[np.int64]) -> pa.LargeBinaryArray:

@@ -234,13 +234,20 @@ def key_words(keys: pa.LargeBinaryArray, skip: int) -> _Words:
         return np.empty(0, np.uint64)
     _, offsets, data = keys.buffers()
     bounds = np.frombuffer(offsets, np.int64)[keys.offset : keys.offset + len(keys) + 1]
-    first = int(bounds[0])
-    own = b"" if data is None else memoryview(data)[first : bounds[-1]]
-    padded = b"".join([own, bytes(PADDING_BYTES)])
-    return _words_at(padded, bounds[:-1] - first + skip, bounds[1:] - first)
+    own = memoryview(b"" if data is None else data)[: bounds[-1]]
+    starts, ends = bounds[:-1] + skip, bounds[1:]
+    # a word that begins in the last bytes is read from a copy of them, which zeros follow
+    last = int(starts.searchsorted(len(own) - _WORD_BYTES, "right"))
+    base = int(bounds[last])
+    tail = b"".join([own[base:], bytes(PADDING_BYTES)])
+    words = np.empty(len(keys), np.uint64)
+    if last:
+        words[:last] = _words_at(own, starts[:last], ends[:last])
+    words[last:] = _words_at(tail, starts[last:] - base, ends[last:] - base)
+    return words
 
 
-def _words_at(data: bytes, starts: _Ints, ends: _Ints) -> _Words:
+def _words_at(data: Buffer, starts: _Ints, ends: _Ints) -> _Words:
     left = ends - starts  # of each key
     if left.min(initial=_WORD_BYTES) < 0:
         starts = np.minimum(starts, ends)

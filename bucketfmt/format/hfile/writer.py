@@ -43,23 +43,21 @@ def encode_hfile(
         ValueError: the keys are not in order, or one is twice or too long.
     """
     entries.check_order()
-    file, places = bytearray(), list[BlockPlace]()
+    blocks, places, size = list[bytes](), list[BlockPlace](), 0
     for first, content in entries.blocks(block_bytes):
-        block = encode_block(BlockType.DATA, content, codec)
-        places.append(BlockPlace(first, len(file), len(block)))
-        file += block
+        blocks.append(encode_block(BlockType.DATA, content, codec))
+        places.append(BlockPlace(first, size, len(blocks[-1])))
+        size += len(blocks[-1])
     key_bytes, value_bytes = int(entries.key_bytes().sum()), int(entries.value_bytes().sum())
     last = entries.keys[-1].as_py() if len(entries) else None
 
     metas = []
     for name, meta in sorted((meta_blocks or {}).items()):
-        block = encode_block(BlockType.META, meta, codec)
-        metas.append(BlockPlace(name.encode(), len(file), len(block)))
-        file += block
-    load_on_open = len(file)
-    file += encode_block(BlockType.ROOT_INDEX, encode_index(places), codec)
-    file += encode_block(BlockType.ROOT_INDEX, encode_index(metas, is_meta=True), codec)
-    file_info_offset = len(file)
+        blocks.append(encode_block(BlockType.META, meta, codec))
+        metas.append(BlockPlace(name.encode(), size, len(blocks[-1])))
+        size += len(blocks[-1])
+    indexes = [encode_index(places), encode_index(metas, is_meta=True)]
+    loaded = b"".join(encode_block(BlockType.ROOT_INDEX, each, codec) for each in indexes)
     own = {
         b"hfile.AVG_KEY_LEN": _average(key_bytes, len(entries)),
         b"hfile.AVG_VALUE_LEN": _average(value_bytes, len(entries)),
@@ -69,10 +67,10 @@ def encode_hfile(
     }
     if last is not None:  # HBase's reader fails on an empty key
         own[b"hfile.LASTKEY"] = key_of_row(last)
-    file += encode_block(BlockType.FILE_INFO, encode_file_info({**info, **own}), codec)
+    file_info = encode_block(BlockType.FILE_INFO, encode_file_info({**info, **own}), codec)
     trailer = HFileTrailer(
-        file_info_offset=file_info_offset,
-        load_on_open_offset=load_on_open,
+        file_info_offset=size + len(loaded),
+        load_on_open_offset=size,
         data_index_count=len(places),
         meta_index_count=len(metas),
         num_entries=len(entries),
@@ -82,7 +80,7 @@ def encode_hfile(
         uncompressed_bytes=key_bytes + value_bytes + ENTRY_OVERHEAD_BYTES * len(entries),
         codec=codec,
     )
-    return bytes(file) + encode_trailer(trailer)
+    return b"".join([*blocks, loaded, file_info, encode_trailer(trailer)])
 
 
 def _average(total: int, count: int) -> bytes:

@@ -55,9 +55,10 @@ def encode_record_locations(
     Raises:
         ValueError: a key is null, or has no location; or as `encode_metadata_record`.
     """
+    if found.numbers.min(initial=0) < 0:
+        raise ValueError("each key that is written to a record index has a location")
     values = [encode_metadata_record(location, schema) for location in found.locations]
-    numbers = pa.array(found.numbers, mask=found.numbers == _NOWHERE)
-    shared = pa.DictionaryArray.from_arrays(numbers, pa.array(values, _BYTES))
+    shared = pa.DictionaryArray.from_arrays(found.numbers, pa.array(values, _BYTES))
     return EntryColumns(record_keys.cast(_BYTES), shared)
 
 

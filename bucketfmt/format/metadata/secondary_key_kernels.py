@@ -58,10 +58,13 @@ def find_file_groups(
     groups = np.zeros(len(keys), np.int64)
     if count > 1:
         for start in range(0, len(keys), _ROWS_AT_A_TIME):
-            texts = keys[start : start + _ROWS_AT_A_TIME].cast(_TEXT)
-            hashed = pc.coalesce(find_value_parts(texts), texts) if by_value else texts
-            hashes = java_string_hashes(hashed.cast(pa.string())).astype(np.int64)
-            groups[start : start + len(texts)] = np.abs(hashes) % count
+            hashed = keys[start : start + _ROWS_AT_A_TIME]
+            if by_value:
+                texts = hashed.cast(_TEXT)
+                hashed = pc.coalesce(find_value_parts(texts), texts)
+            # |hash|, of the least int32 too
+            hashes = np.abs(java_string_hashes(hashed)).view(np.uint32)
+            groups[start : start + len(hashes)] = hashes % np.uint32(count)
     return groups
 
 

@@ -64,22 +64,20 @@ class PartitionUpdate:
         written = _split(find_file_groups(self.entries.keys, count, by_value=self.is_by_value))
         gone = _split(find_file_groups(self.deleted, count, by_value=self.is_by_value))
         none = np.empty(0, np.int64)
-        for number in sorted({*written, *gone}):
+        numbers = sorted({*written, *gone})
+        parts = self.entries.sort_parts(written.get(number, none) for number in numbers)
+        for number, entries in zip(numbers, parts, strict=True):
             yield (
                 number,
-                PartitionUpdate(
-                    self.entries.take(written.get(number, none)).sort(),
-                    self.deleted.take(pa.array(gone.get(number, none))),
-                ),
+                PartitionUpdate(entries, self.deleted.take(pa.array(gone.get(number, none)))),
             )
 
 
 def _split(groups: npt.NDArray[np.int64]) -> Mapping[int, npt.NDArray[np.int64]]:
     """Return the rows of each file group, in order, given the file group of each row."""
     order = np.argsort(groups.astype(np.min_scalar_type(groups.max(initial=0))), kind="stable")
-    groups = groups[order]
-    starts = np.flatnonzero(np.diff(groups, prepend=-1))
-    return dict(zip(groups[starts].tolist(), np.split(order, starts)[1:], strict=True))
+    parts = np.split(order, np.cumsum(np.bincount(groups)))
+    return {number: part for number, part in enumerate(parts) if len(part)}
 
 
 PartUpdates = Mapping[str | None, PartitionUpdate]
