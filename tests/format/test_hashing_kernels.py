@@ -156,6 +156,16 @@ def test_many_rows_of_many_lengths_in_lock_step() -> None:
         assert murmurs[index] == murmur2_hudi(rows[index].encode(), 0)
 
 
+@pytest.mark.parametrize("length", range(70))
+def test_rows_of_one_length_are_read_where_they_are(length: int) -> None:
+    rows = [f"{i * 2654435761:x}" * 10 for i in range(1, 9)]
+    rows = [row[:length] for row in rows]
+    column = pa.array(["before", *rows])[1:]
+    assert xxhash32s([column]).tolist() == [xxhash32(row.encode()) for row in rows]
+    assert xxhash64s(column, 7).tolist() == [xxhash64(row.encode(), 7) for row in rows]
+    assert murmur2_hudi_hashes(column, 1).tolist() == [murmur2_hudi(r.encode(), 1) for r in rows]
+
+
 @pytest.mark.parametrize("rows", [[], [""], ["", ""], [None], [None, ""]])
 def test_columns_without_a_byte(rows: Rows) -> None:
     column = pa.array(rows, pa.string())

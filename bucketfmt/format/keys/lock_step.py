@@ -167,6 +167,7 @@ class _Block:
         self._stripe = stripe
         self._starts = bounds[:-1] - bounds[0]
         self.lengths = np.diff(bounds)
+        self._is_even = bool((self.lengths == self.lengths[0]).all())
         self.stripes = self.lengths // stripe
         self.order: npt.NDArray[np.intp] | None = None
         if self.stripes.min() != self.stripes.max():
@@ -184,18 +185,26 @@ class _Block:
         for step in range(int(self.stripes[0])):
             is_even = self.order is None  # then all rows have as many
             rows = len(self) if is_even else int(np.searchsorted(-self.stripes, -step))
-            yield self._read(self._starts[:rows] + step * self._stripe, kind)
+            yield self._read(rows, step * self._stripe, kind)
 
     def last_stripe(self, kind: str) -> tuple[npt.NDArray[Any], _Offsets]:
         """Return the stripe after the whole stripes, and how many of its bytes are the row's."""
         whole = self.stripes * self._stripe
-        return self._read(self._starts + whole, kind), self.lengths - whole
+        return self._read(len(self), whole, kind), self.lengths - whole
 
-    def _read(self, positions: _Offsets, kind: str) -> npt.NDArray[Any]:
+    def _read(self, rows: int, at: int | _Offsets, kind: str) -> npt.NDArray[Any]:
+        """Return a stripe of words of each of the first rows, from `at` bytes into the row."""
+        read: npt.NDArray[Any]
+        if self._is_even:  # rows lie at one distance, and are read where they are
+            word = np.dtype(kind).itemsize
+            shape, strides = (rows, self._stripe // word), (int(self.lengths[0]), word)
+            first = at if isinstance(at, int) else int(at[0])
+            read = np.ndarray(shape, kind, self._data.data, first, strides)
+            return read
         count = len(self._data) - self._stripe + 1
         every_stripe = np.ndarray((count,), f"V{self._stripe}", self._data.data, 0, (1,))
-        read: npt.NDArray[Any] = every_stripe[positions].view(kind)
-        return read.reshape(len(positions), -1)
+        read = every_stripe[self._starts[:rows] + at].view(kind)
+        return read.reshape(rows, -1)
 
 
 def _run(
