@@ -305,6 +305,34 @@ def test_archived_resizes_keep_their_rings(tmp_path: Path, has_markers: bool) ->
     assert_reads_as(table.uri, model)
 
 
+@pytest.mark.rule("TL-27")
+@pytest.mark.parametrize("version", [6, 9])
+def test_a_resize_stays_as_long_as_writes_amid_it(tmp_path: Path, version: int) -> None:
+    """Their commits name the old file groups, of which files seemed lost without the resize."""
+    table, model = filled(tmp_path / "t", version)
+    resize = table.schedule_resize(max_file_size=SMALL, max_buckets=8)
+
+    def upsert(ts: int) -> str:
+        given_rows = rows(range(ts, 60, 7), ts)
+        model.upsert(given_rows)
+        return table.upsert(given_rows).instant
+
+    amid = [upsert(ts) for ts in range(10, 14)]
+    assert table.resize() is not None
+    after = [upsert(20)]
+    table.clean(retain=1, dry_run=False)
+    archived = [i.requested_time for i in table.archive(min_commits=4, max_commits=4)]
+    assert archived, "commits from before the resize"
+    assert not {resize, *amid, *after} & set(archived)
+    assert_reads_as(table.uri, model)
+    after += [upsert(ts) for ts in range(21, 25)]
+    archived = [i.requested_time for i in table.archive(min_commits=4, max_commits=4)]
+    assert {resize, *amid} <= set(archived)
+    assert_reads_as(table.uri, model)
+    assert upsert(30) not in archived
+    assert_reads_as(table.uri, model)
+
+
 @pytest.mark.rule("RING-32")
 @pytest.mark.parametrize(("version", "is_marked"), [(6, False), (8, True), (9, True)])
 def test_the_ring_of_a_completed_resize_is_marked_where_hudi_can_resize_it_again(

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bucketfmt.format.names.instants import State
+from bucketfmt.format.names.names import BaseFileName
 from bucketfmt.snapshot.data_files.written_files import CommitRecord
 from bucketfmt.timeline.timeline import Instant, Timeline
 from bucketfmt.write.services.plan_archive import (
@@ -37,8 +38,11 @@ def record(
     operation: str = "UPSERT",
     latest_schema: str | None = None,
     replaced: Sequence[tuple[str, str]] = (),
+    written: Sequence[tuple[str, str]] = (),
 ) -> CommitRecord:
-    return CommitRecord(time, time, operation, schema, latest_schema, (), tuple(replaced))
+    names = ((*group, BaseFileName(group[1], "0-0-0", time, "parquet")) for group in written)
+    files = tuple((path, i, f"{path}/{name}", name, 0, 1, 1, 0) for path, i, name in names)
+    return CommitRecord(time, time, operation, schema, latest_schema, files, tuple(replaced))
 
 
 def times(instants: Sequence[Instant]) -> list[str]:
@@ -92,6 +96,25 @@ def test_the_timeline_bounds_what_goes(timeline: Timeline, expected: list[str]) 
             ["10", "11"],
             id="what another one hid is gone",
         ),
+        pytest.param(
+            [record("11", replaced=[("q", "gone")]), record("13", written=[("q", "gone")])],
+            ["10"],
+            id="a commit that stays wrote to what it replaced",
+        ),
+        pytest.param(
+            [record("11", replaced=[("q", "gone")]), record("12", written=[("q", "gone")])],
+            ["10", "11", "12"],
+            id="no commit that stays did",
+        ),
+        pytest.param(
+            [
+                record("10", replaced=[("q", "older")]),
+                record("11", replaced=[("q", "gone")], written=[("q", "older")]),
+                record("13", written=[("q", "gone")]),
+            ],
+            [],
+            id="one that stays for that wrote to what another one replaced",
+        ),
     ],
 )
 def test_a_commit_that_alone_says_something_stays(
@@ -134,6 +157,7 @@ def bases(draw: st.DrawFn) -> ArchiveBasis:
                 schema=draw(st.sampled_from((None, "s"))),
                 operation=draw(st.sampled_from(("UPSERT", "COMPACT"))),
                 replaced=draw(st.sampled_from(((), (), (), (OLD_GROUP,)))),
+                written=draw(st.sampled_from(((), (OLD_GROUP,)))),
             )
         )
     still_listed = draw(st.sampled_from(((), (OLD_GROUP,))))
@@ -143,6 +167,12 @@ def bases(draw: st.DrawFn) -> ArchiveBasis:
 def _hidden(basis: ArchiveBasis) -> set[tuple[str, str]]:
     """The file groups that are listed and that a commit of the active timeline hides."""
     return {group for c in basis.commits for group in c.replaced if group in basis.still_listed}
+
+
+def _read(basis: ArchiveBasis) -> set[tuple[str, str]]:
+    """The file groups that commits of the active timeline wrote to, and none replaced."""
+    written = {(path, file_id) for c in basis.commits for path, file_id, *_ in c.files}
+    return written - {group for c in basis.commits for group in c.replaced}
 
 
 @given(bases(), st.integers(1, 4), st.integers(0, 3))
@@ -166,6 +196,7 @@ def test_the_active_timeline_still_decides_all_it_did(
         if not instant.is_completed or instant.action == "savepoint":
             assert newest < instant.requested_time
     assert _hidden(left) == _hidden(basis)
+    assert _read(left) <= _read(basis)
     stating = [c.schema for c in basis.commits if c.schema and c.operation_type == "UPSERT"]
     stating_left = [c.schema for c in left.commits if c.schema and c.operation_type == "UPSERT"]
     assert stating[-1:] == stating_left[-1:]

@@ -3,8 +3,8 @@
 Pure. Source: TimelineArchiverV1, TimelineArchiverV2, ArchivalUtils, ClusteringUtils.
 
 What an instant decides has to be decided without it afterwards. So no instant is archived that is
-newer than a pending or savepointed one, that hides file groups whose files are still there, or
-that alone states the table's columns.
+newer than a pending or savepointed one, that hides file groups whose files are still there or
+are named by commits that stay, or that alone states the table's columns.
 """
 
 from __future__ import annotations
@@ -100,7 +100,9 @@ def plan_archive(basis: ArchiveBasis, kept: ArchivePolicy) -> tuple[Instant, ...
     if len(commits) <= kept.max_commits:
         return ()
     bound = min([basis.before, *_find_needed(basis), *_find_bounds(timeline)])
-    chosen = [i for i in commits[: len(commits) - kept.min_commits] if i.requested_time < bound]
+    bound = min(bound, commits[-kept.min_commits].requested_time)
+    bound = _find_replacing(basis.commits, bound)
+    chosen = [i for i in commits if i.requested_time < bound]
     if not chosen:
         return ()
     others = [
@@ -124,6 +126,33 @@ def _find_bounds(timeline: Timeline) -> Iterator[str]:
         yield before[-1] if before else pending.requested_time
     for savepoint in timeline.of("savepoint").instants:
         yield savepoint.requested_time
+
+
+def _find_replacing(commits: Sequence[CommitRecord], bound: str) -> str:
+    """Return from when on commits stay, so that a replaced file group is not named without it.
+
+    A change of buckets is requested before, and completed after, writes to the file groups that it
+    replaces. Without it, a write that stays would state that such a file group is read.
+
+    Args:
+        commits: By requested time.
+        bound: From when on commits stay for other reasons.
+    """
+    replaced = {group for commit in commits for group in commit.replaced}
+    if not replaced:
+        return bound
+    last_named = {
+        (path, file_id): commit.requested_time
+        for commit in commits
+        for path, file_id, *_ in commit.files
+        if (path, file_id) in replaced
+    }
+    for commit in reversed(commits):
+        if commit.requested_time < bound and any(
+            last_named.get(group, "") >= bound for group in commit.replaced
+        ):
+            bound = commit.requested_time
+    return bound
 
 
 def _find_needed(basis: ArchiveBasis) -> list[str]:
