@@ -170,6 +170,8 @@ def partition_stats(partition_path: str, files: Iterable[ColumnStats]) -> dict[s
 
 def _of_one_type(files: Sequence[ColumnStats]) -> list[ColumnStats]:
     """Return statistics of a column that was widened with all bounds in the widest type."""
+    if len({(each.value_type, each.value_type_info, _width(each)) for each in files}) == 1:
+        return list(files)
     widest = max(files, key=_width)
     info = widest.value_type_info
 
