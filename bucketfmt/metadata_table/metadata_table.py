@@ -18,6 +18,7 @@ from bucketfmt.errors import (
     UnsupportedError,
 )
 from bucketfmt.format.metadata.metadata_keys import keeps_newest_record
+from bucketfmt.format.names.instants import INIT_INSTANT
 from bucketfmt.format.names.layout import METADATA_TABLE
 from bucketfmt.format.names.names import FileGroupId, find_metadata_file_name
 from bucketfmt.format.names.paths import join_path
@@ -41,6 +42,7 @@ from bucketfmt.snapshot.listing import listed_file
 from bucketfmt.storage.folder_store import FolderStore
 from bucketfmt.storage.store import Store
 from bucketfmt.storage.streams import waiting_count
+from bucketfmt.timeline.completion_times import CompletionTimes
 from bucketfmt.timeline.history import load_history
 from bucketfmt.timeline.load import (
     load_instant_content,
@@ -163,15 +165,35 @@ class MetadataTable:
         """
         step = find_step(self._data_timeline, self.timeline)
         if step.ahead:
-            history = load_history(self.store, self._data_config, self.limits)
+            history = load_history(
+                self.store, self._data_config, self.limits, since=min(step.ahead)
+            )
             known = {instant.requested_time for instant in history}
             step = replace(step, ahead=tuple(time for time in step.ahead if time not in known))
         first = self.timeline.first
-        if first is not None and any(time < first.requested_time for time in step.missing):
-            archived = self._timeline_with_history.history
+        for load in (self._load_since, self._load_initial, self._load_all):
+            # What seems missing may be archived: mostly since then; where it is from before the
+            # metadata table, the oldest instants tell, which initialised the partitions.
+            if first is None or not any(time < first.requested_time for time in step.missing):
+                break
+            archived = load(min(step.missing))
             missing = find_step(self._data_timeline, self.timeline, archived).missing
-            return replace(step, missing=missing)
+            step = replace(step, missing=missing)
         return step
+
+    def _load_since(self, time: str) -> tuple[Instant, ...]:
+        with _in_metadata_table():
+            return self._completion_times.since(time).history
+
+    def _load_initial(self, time: str) -> tuple[Instant, ...]:
+        with _in_metadata_table():
+            initial = load_history(
+                self._own_store, self.config, self.limits, until=f"{INIT_INSTANT}~"
+            )
+        return *initial, *self._load_since(time)
+
+    def _load_all(self, _time: str) -> tuple[Instant, ...]:
+        return self._load_since("")
 
     # As an `InstantView` of the metadata table's own timeline.
 
@@ -190,17 +212,16 @@ class MetadataTable:
         The archived timeline is asked only about instants that may have completed after a later
         instant began, which those that initialised partitions have not.
         """
-        needs_history = self.timeline.needs_history(requested_time)
-        is_archived = needs_history and not is_initial_instant(requested_time)
-        timeline = self._timeline_with_history if is_archived else self.timeline
+        timeline = self.timeline
+        if timeline.needs_history(requested_time) and not is_initial_instant(requested_time):
+            with _in_metadata_table():
+                timeline = self._completion_times.since(requested_time)
         return timeline.completion_time(requested_time) or requested_time
 
     @cached_property
-    def _timeline_with_history(self) -> Timeline:
-        with _in_metadata_table():
-            return self.timeline.with_history(
-                load_history(self._own_store, self.config, self.limits)
-            )
+    def _completion_times(self) -> CompletionTimes:
+        load = partial(load_history, self._own_store, self.config, self.limits)
+        return CompletionTimes(self.timeline, load)
 
     def _compactions(self, name: str) -> dict[str, str]:
         return {

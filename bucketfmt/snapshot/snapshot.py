@@ -345,4 +345,5 @@ class Snapshot:
         is_before_start = timeline.writes.is_before_start(instant)
         if is_own or not is_before_start or timeline.is_pending(instant):
             return False
-        return not any(i.requested_time == instant for i in self.state.archived_instants)
+        archived = self.state.archived_since(instant)
+        return not any(each.requested_time == instant for each in archived)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 
 from bucketfmt.errors import (
     BucketfmtError,
@@ -32,6 +33,7 @@ from bucketfmt.snapshot.overtaken import find_completed_since, find_what_overtoo
 from bucketfmt.snapshot.schema import find_stating_commit
 from bucketfmt.storage.store import Store
 from bucketfmt.storage.streams import do_together
+from bucketfmt.timeline.completion_times import CompletionTimes
 from bucketfmt.timeline.history import load_history
 from bucketfmt.timeline.load import (
     load_pending_compactions,
@@ -231,20 +233,28 @@ class TableState:
         return load_pending_ring_changes(self.store, self.config, self.timeline, self.limits)
 
     @cached_property
-    def _timeline_with_history(self) -> Timeline:
-        history = load_history(self.store, self.config, self.limits)
-        return self.timeline.with_history(history)
+    def _completion_times(self) -> CompletionTimes:
+        load = partial(load_history, self.store, self.config, self.limits)
+        return CompletionTimes(self.timeline, load)
 
     @property
     def archived_instants(self) -> Sequence[Instant]:
         """The instants of the archived timeline, oldest first."""
-        return self._timeline_with_history.history
+        return self.archived_since("")
+
+    def archived_since(self, time: str) -> tuple[Instant, ...]:
+        """Return the archived instants that were requested at `time` or later, oldest first.
+
+        Earlier ones may be among them. Errors as of `load_history`.
+        """
+        return self._completion_times.since(time).history
 
     def completion_time(self, requested_time: str) -> str | None:
         """Return when an instant completed, asking the archived timeline only if need be."""
-        if self.timeline.needs_history(requested_time):
-            return self._timeline_with_history.completion_time(requested_time)
-        return self.timeline.completion_time(requested_time)
+        timeline = self.timeline
+        if timeline.needs_history(requested_time):
+            timeline = self._completion_times.since(requested_time)
+        return timeline.completion_time(requested_time)
 
     def write_times(self, since: str) -> list[tuple[str, str]]:
         """Return (requested, completion time) of completed writes, archived ones if `since` needs.

@@ -47,9 +47,10 @@ __all__ = [
 ]
 
 _STATES = tuple(State)
+_TIME = "instantTime"
 _INSTANT_COLUMNS = pa.schema(
     {
-        "instantTime": pa.string(),
+        _TIME: pa.string(),
         "completionTime": pa.string(),
         "action": pa.string(),
         "version": pa.int32(),
@@ -131,7 +132,7 @@ def _load_entries(
         files = load_history_files(store, config, limits)
         names = [f.name for f in files if f.max_instant >= since and f.min_instant <= until]
     for name in names:
-        for entry in _load_file(store, config, name, limits, columns):
+        for entry in _load_file(store, config, name, limits, columns, (since, until)):
             if since <= entry.requested_time <= until:
                 yield name, entry
 
@@ -158,18 +159,24 @@ def load_archive_file(
     store: Store, config: TableConfig, name: str, limits: Limits = DEFAULT_LIMITS
 ) -> Iterator[ArchivedInstant]:
     """Yield what one of `list_archive_files` holds. Errors are those of `load_history`."""
-    return _load_file(store, config, name, limits, _CONTENT_COLUMNS)
+    return _load_file(store, config, name, limits, _CONTENT_COLUMNS, None)
 
 
 def _load_file(
-    store: Store, config: TableConfig, name: str, limits: Limits, columns: pa.Schema
+    store: Store,
+    config: TableConfig,
+    name: str,
+    limits: Limits,
+    columns: pa.Schema,
+    between: tuple[str, str] | None,
 ) -> Iterator[ArchivedInstant]:
+    """Yield what a file holds; with `between`, entries out of this range may be left out."""
     path = join_path(config.history_path, name)
     try:
         if config.timeline_layout == 1:
             yield from _load_archive_file(store, config, path, limits)
         else:
-            yield from _load_history_file(store, path, columns, limits)
+            yield from _load_history_file(store, path, columns, limits, between)
     except BucketfmtError as error:
         error.within(path=path)
         raise
@@ -240,7 +247,11 @@ def load_history_version(store: Store, config: TableConfig) -> int | None:
 
 
 def _load_history_file(
-    store: Store, path: str, columns: pa.Schema, limits: Limits
+    store: Store,
+    path: str,
+    columns: pa.Schema,
+    limits: Limits,
+    between: tuple[str, str] | None,
 ) -> Iterator[ArchivedInstant]:
     import pyarrow.parquet as pq  # noqa: PLC0415  (imported when an archived timeline is read)
 
@@ -254,7 +265,20 @@ def _load_history_file(
                 limits.check("row_group_bytes_max", row_group.total_byte_size)
             wanted = pa.schema([c for c in columns if c.name in parquet.schema_arrow.names])
             for batch in parquet.iter_batches(_BATCH_ROWS, columns=wanted.names):
-                for row in batch.select(wanted.names).cast(wanted).to_pylist():
+                rows = batch.select(wanted.names).cast(wanted)
+                for row in _of_range(rows, between).to_pylist():
                     yield decode_history_row(row, limits)
     except (pa.ArrowException, OSError, ValueError, MemoryError, OverflowError) as error:
         raise CorruptError(f"not a parquet file of archived instants: {error}") from error
+
+
+def _of_range(rows: pa.RecordBatch, between: tuple[str, str] | None) -> pa.RecordBatch:
+    """Return the rows whose time is in a range, and damaged ones, which have none."""
+    import pyarrow.compute as pc  # noqa: PLC0415  (imported when an archived timeline is read)
+
+    if between is None or _TIME not in rows.schema.names:
+        return rows
+    times = rows.column(_TIME)
+    since, until = between
+    is_within = pc.and_(pc.greater_equal(times, since), pc.less_equal(times, until))
+    return rows.filter(pc.fill_null(is_within, True))

@@ -228,6 +228,47 @@ def test_the_metadata_table_does_not_grow(
     assert not timeline.pending.instants
 
 
+def test_a_write_reads_no_more_of_the_archived_timeline_than_it_needs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the metadata table has had, the instants that the table still has are compared."""
+    monkeypatch.setattr(metadata_services, "_DELTA_COMMITS", 2)
+    monkeypatch.setattr(metadata_services, "_KEPT", ArchivePolicy(1, 2))
+    rows = pa.table({"id": ["a"], "n": [1]})
+    table = bf.create(
+        tmp_path / "t",
+        schema=rows.schema,
+        record_key=["id"],
+        index=bf.SimpleBucketIndex(1),
+        writer=NO_SERVICES,
+    )
+    table.upsert(rows)
+    table.metadata_table.init()
+    for _ in range(16):
+        table.upsert(rows)
+
+    def opened_by_an_upsert() -> tuple[set[str], list[str]]:
+        """Return the files of the history that are opened, and all that were there before."""
+        history = tmp_path / "t" / METADATA_TABLE / ".hoodie/timeline/history"
+        found = sorted(path.name for path in history.glob("*.parquet"))
+        store = RecordingStore(table.store)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # it is not made anew
+            bf.Table(store, table.config, DEFAULT_LIMITS, None, NO_SERVICES).upsert(rows)
+        opened = {Path(path).name for path in store.paths("open_arrow")}
+        return opened & {*found}, found
+
+    # The table has a commit from before the metadata table: what initialised it is looked up.
+    opened, found = opened_by_an_upsert()
+    assert found[0] in opened
+    table.archive(min_commits=5, max_commits=6)
+    opened, found = opened_by_an_upsert()
+    assert len(found) > 3
+    assert opened
+    assert not opened & {*found[:-2]}
+    assert_in_step(table)
+
+
 SCHEMA = pa.schema(
     [
         ("id", pa.string()),

@@ -441,16 +441,17 @@ class UpdateCollector:
             if path == partition and instant.requested_time != self._change.instant.requested_time
         }
         version = self._config.table_version
-        archived = tuple(self._state.archived_instants) if self._needs_history(groups) else ()
+        archived = self._load_archived(groups)
         view = TimelineView(self._timeline_after, version, archived)
         return find_file_slices(partition, groups, view, compactions)
 
-    def _needs_history(self, groups: Mapping[str, Sequence[DataFile]]) -> bool:
-        """Whether the archive has to tell which file slices log files are of."""
+    def _load_archived(self, groups: Mapping[str, Sequence[DataFile]]) -> tuple[Instant, ...]:
+        """Return the archived instants that tell which file slices log files are of."""
         names = (file.name for files in groups.values() for file in files)
         times = {name.instant for name in names if isinstance(name, LogFileName)}
         timeline = self._timeline_after
-        return any(timeline.is_completed(t) and timeline.needs_history(t) for t in times)
+        asked = [t for t in times if timeline.is_completed(t) and timeline.needs_history(t)]
+        return self._state.archived_since(min(asked)) if asked else ()
 
     @cached_property
     def _replaced(self) -> Mapping[tuple[str, str], Instant]:

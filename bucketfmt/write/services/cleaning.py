@@ -328,8 +328,8 @@ def _load_view(state: TableState, groups: Mapping[FileGroupId, Sequence[DataFile
     """Return the timeline, with its history if it needs that to tell when a file was completed."""
     timeline = state.timeline
     times = {file.name.instant for files in groups.values() for file in files}
-    needs_history = any(timeline.is_completed(t) and timeline.needs_history(t) for t in times)
-    archived = tuple(state.archived_instants) if needs_history else ()
+    asked = [t for t in times if timeline.is_completed(t) and timeline.needs_history(t)]
+    archived = state.archived_since(min(asked)) if asked else ()
     return TimelineView(timeline, state.config.table_version, archived)
 
 
