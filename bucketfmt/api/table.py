@@ -64,7 +64,7 @@ class Table(ResizableTable):
             LockTimeoutError: the table lock could not be acquired.
         """
         if instant is None:
-            instant = find_completed_write(self.timeline, None)
+            instant = find_completed_write(self.config, self.timeline, None)
         check_text("instant", instant)
         check_bool("dry_run", dry_run)
         if dry_run:
@@ -85,7 +85,8 @@ class Table(ResizableTable):
         The files of the savepoint are not cleaned until `delete_savepoint`.
 
         Args:
-            instant: The write's requested time; the newest write by default.
+            instant: The write's requested time; the newest write by default. Of a compaction that
+                took long, a restore takes back what was written since its requested time.
             user: Who makes the savepoint; recorded in it.
             comments: Why the savepoint is made; recorded in it.
             dry_run: Write nothing, and return the instant of the savepoint.

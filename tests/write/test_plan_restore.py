@@ -195,7 +195,24 @@ def test_a_restored_table_is_as_the_savepoint_saw_it(
     ],
 )
 def test_which_write_is_savepointed(timeline: Timeline, asked: str | None, expected: str) -> None:
-    assert find_completed_write(timeline, asked) == expected
+    assert find_completed_write(config_of(), timeline, asked) == expected
+
+
+@pytest.mark.parametrize(
+    ("texts", "expected"),
+    [
+        (("10deltacommit", "11commit>15", "12deltacommit", "13deltacommit>14"), "13"),
+        (("10deltacommit", "11commit>13", "12replacecommit>16", "14deltacommit>15"), "12"),
+        (("10deltacommit", "12commit>15", "11deltacommit>14"), "12"),
+        (("10deltacommit>15", "11commit", "12deltacommit"), "10"),
+    ],
+    ids=["written amid it", "replaced amid it", "nothing amid it", "not the newest"],
+)
+def test_a_compaction_is_savepointed_if_nothing_was_requested_since(
+    texts: tuple[str, ...], expected: str
+) -> None:
+    config = config_of(kind="MERGE_ON_READ")
+    assert find_completed_write(config, timeline_of(*texts), None) == expected
 
 
 @pytest.mark.parametrize(
@@ -209,7 +226,7 @@ def test_which_write_is_savepointed(timeline: Timeline, asked: str | None, expec
 )
 def test_nothing_to_savepoint(timeline: Timeline, asked: str | None, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        find_completed_write(timeline, asked)
+        find_completed_write(config_of(), timeline, asked)
 
 
 def clean(earliest: str = "") -> CleanMetadata:

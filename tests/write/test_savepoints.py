@@ -178,6 +178,27 @@ def test_a_table_is_restored(started: tuple[bf.Table, Model]) -> None:
         table.restore(point)
 
 
+@pytest.mark.parametrize("version", VERSIONS)
+def test_writes_amid_a_compaction_are_in_the_savepoint_after_it(
+    tmp_path: Path, version: int
+) -> None:
+    """A restore to the compaction, which was completed last, took acknowledged writes back."""
+    table, model = make(tmp_path, version, "MERGE_ON_READ")
+    table.upsert(rows(range(20, 50), ts=2, price=2.0))
+    model.upsert(rows(range(20, 50), ts=2, price=2.0))
+    started = table.start_compaction()
+    assert started is not None
+    with started:
+        amid = table.upsert(rows(range(40, 60), ts=3, price=3.0))
+        model.upsert(rows(range(40, 60), ts=3, price=3.0))
+        receipts = [started.task.compact(p, f"{n}-0-0") for n, p in enumerate(started.payloads)]
+        started.publish(receipts)
+    assert table.savepoint() == amid.instant
+    write_on(table)
+    table.restore(amid.instant)
+    assert_reads_as(table.uri, model)
+
+
 def test_a_clean_keeps_what_a_savepoint_needs(started: tuple[bf.Table, Model]) -> None:
     table, model = started
     point = table.savepoint()

@@ -5,19 +5,26 @@ Pure. Source: `SavepointActionExecutor`, `HoodieTable.getLastCommitRetained`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 
 from bucketfmt.format.names.paths import join_path
+from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.format.timeline.instant_content import InstantContent
 from bucketfmt.format.timeline.service_metadata import CleanMetadata, SavepointPartitionMetadata
 from bucketfmt.snapshot.data_files.files import FileSlice
 from bucketfmt.timeline.timeline import Instant, Timeline
+from bucketfmt.write.undo.rollback_conflicts import COMPACTIONS, is_after
 
 __all__ = ["check_not_cleaned", "find_completed_write", "find_savepoint", "plan_savepoint"]
 
 
-def find_completed_write(timeline: Timeline, requested_time: str | None) -> str:
+def find_completed_write(
+    config: TableConfig, timeline: Timeline, requested_time: str | None
+) -> str:
     """Return the requested time of a completed write; of the newest where None is given.
+
+    That is none which completed writes came after: of a compaction that took long, those that were
+    requested meanwhile did, and a restore to the compaction would take them back.
 
     Raises:
         ValueError: no such write is completed.
@@ -26,7 +33,9 @@ def find_completed_write(timeline: Timeline, requested_time: str | None) -> str:
     if requested_time is None:
         if not writes:
             raise ValueError("the table has no completed write")
-        newest = max(writes, key=lambda i: (i.completion_time or "", i.requested_time))
+        newest = _find_newest(writes)
+        if any(is_after(config, instant, newest) for instant in writes):
+            newest = _find_newest([i for i in writes if i.action not in COMPACTIONS])
         return newest.requested_time
     if not any(instant.requested_time == requested_time for instant in writes):
         raise ValueError(
@@ -34,6 +43,10 @@ def find_completed_write(timeline: Timeline, requested_time: str | None) -> str:
             "lists the writes"
         )
     return requested_time
+
+
+def _find_newest(writes: Sequence[Instant]) -> Instant:
+    return max(writes, key=lambda i: (i.completion_time or "", i.requested_time))
 
 
 def find_savepoint(timeline: Timeline, requested_time: str) -> Instant | None:

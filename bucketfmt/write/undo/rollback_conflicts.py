@@ -25,6 +25,7 @@ from bucketfmt.timeline.timeline import Instant, Timeline
 from bucketfmt.write.undo.plan_rollback import Listing, file_name_of
 
 __all__ = [
+    "COMPACTIONS",
     "check_basis_kept",
     "check_newest",
     "check_no_restore",
@@ -35,7 +36,8 @@ __all__ = [
     "is_after",
 ]
 
-_COMPACTIONS = ("compaction", "commit")  # of a merge-on-read table
+COMPACTIONS = ("compaction", "commit")
+"""Actions of compactions, pending and completed, in a merge-on-read table."""
 
 
 def find_target(timeline: Timeline, requested_time: str) -> Instant:
@@ -100,7 +102,7 @@ def is_after(config: TableConfig, instant: Instant, other: Instant) -> bool:
     """
     actions = (instant.action, other.action)
     if config.timeline_layout == 1 or (
-        config.table_type == "MERGE_ON_READ" and any(a in _COMPACTIONS for a in actions)
+        config.table_type == "MERGE_ON_READ" and any(a in COMPACTIONS for a in actions)
     ):
         return instant.requested_time > other.requested_time
     if other.completion_time is None:

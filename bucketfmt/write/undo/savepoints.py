@@ -71,7 +71,7 @@ def _plan(
 ) -> tuple[str, dict[str, SavepointPartitionMetadata] | None]:
     """Return the instant to savepoint and its files; None for files where that is done already."""
     check_no_restore(timeline)
-    instant = find_completed_write(timeline, requested_time)
+    instant = find_completed_write(planner.config, timeline, requested_time)
     known = find_savepoint(timeline, instant)
     if known is not None and known.is_completed:
         return instant, None
