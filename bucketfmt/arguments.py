@@ -38,32 +38,40 @@ def check_bool(name: str, value: object) -> bool:
     return value
 
 
-def check_int(name: str, value: object, least: int | None = None) -> int:
+def check_int(name: str, value: object, least: int | None = None, most: int | None = None) -> int:
     """Return `value`, which is an integer of Python or NumPy, as an int.
 
     Raises:
         TypeError: `value` is not an integer, or is a bool.
-        ValueError: `value` is less than `least`.
+        ValueError: `value` is less than `least`, or more than `most`.
     """
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise TypeError(f"{name} is an integer such as 4, not {value!r}")
-    number = index(value)
+    message = f"{name} is an integer such as 4, not {value!r}"
+    if isinstance(value, bool):
+        raise TypeError(message)
+    try:
+        number = index(value)  # type: ignore[arg-type]
+    except TypeError:
+        raise TypeError(message) from None
     if least is not None and number < least:
         raise ValueError(f"{name} is {least} or more, not {number}")
+    if most is not None and number > most:
+        raise ValueError(f"{name} is at most {most:,}, not {number}")
     return number
 
 
-def check_number(name: str, value: object, least: float) -> float:
+def check_number(name: str, value: object, least: float, most: float) -> float:
     """Return `value`, which is an int or a float.
 
     Raises:
         TypeError: `value` is not a number, or is a bool.
-        ValueError: `value` is less than `least`, or NaN.
+        ValueError: `value` is less than `least`, more than `most`, or NaN.
     """
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise TypeError(f"{name} is a number such as 1.5, not {value!r}")
     if not value >= least:
         raise ValueError(f"{name} is {least} or more, not {value}")
+    if value > most:
+        raise ValueError(f"{name} is at most {most:,}, not {value}")
     return value
 
 
@@ -88,15 +96,17 @@ def check_names(name: str, value: object) -> list[str]:
 
     Raises:
         TypeError: `value` is neither a text nor iterable, or holds something else than text.
+        ValueError: a text holds half of a surrogate pair.
     """
     if isinstance(value, str):
-        return [value]
+        return [check_text(name, value)]
     if not isinstance(value, Iterable):
         raise TypeError(f"{name} is a list of texts, not {value!r}")
     found = list(value)
     for item in found:
         if not isinstance(item, str):
             raise TypeError(f"{name} is a list of texts, and {item!r} is not text")
+        check_text(name, item)
     return found
 
 

@@ -123,7 +123,7 @@ def create(
     limits = DEFAULT_LIMITS if limits is None else limits
     store = open_store(uri, storage_options, limits)
     planned = plan_properties(
-        name=name or name_of(uri),
+        name=name_of(uri) if name is None else name,
         schema=open_schema(schema),
         record_key=record_key,
         partition_by=partition_by,

@@ -190,7 +190,7 @@ class MaintainedTable(WritableTable):
 
 def check_service(min_log_files: object, codec: object = None, progress: object = None) -> None:
     """Refuse arguments of a service that have the wrong type or mean nothing."""
-    check_int("min_log_files", min_log_files)
+    check_int("min_log_files", min_log_files, 1)
     if codec is not None:
         check_choice("codec", codec, get_args(Codec))
     if progress is not None:

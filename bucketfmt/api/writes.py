@@ -13,6 +13,7 @@ from bucketfmt.arguments import (
     check_bool,
     check_kind,
     check_names,
+    check_text,
 )
 from bucketfmt.errors import ConflictError, NotFoundError
 from bucketfmt.format.table.table_config import TableConfig
@@ -308,7 +309,7 @@ class WritableTable(ReadableTable):
             UnsupportedError: tables of this kind cannot be written, or the table has a metadata
                 table and the writer is set to refuse such tables.
         """
-        if operation not in get_args(StartedOperation):
+        if check_text("operation", operation) not in get_args(StartedOperation):
             known = ", ".join(get_args(StartedOperation))
             raise ValueError(f"there is no operation {operation!r}; the operations are {known}")
         check_kind("schema", schema, pa.Schema, "a pyarrow Schema")

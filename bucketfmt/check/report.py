@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from bucketfmt.arguments import check_int, check_kind
 from bucketfmt.check.catalogue import CATALOGUE, Severity
 from bucketfmt.check.report_text import report_lines, summary
 from bucketfmt.facts import facts_html
@@ -162,12 +164,18 @@ class Finding:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Finding:
-        """Return the finding that `to_dict` returned."""
-        rest = dict(data)
-        groups = tuple((g["partition"], g["file_id"]) for g in rest.pop("file_groups"))
-        paths, instants = tuple(rest.pop("paths")), tuple(rest.pop("instants"))
-        subject = Subject(rest.pop("partition"), rest.pop("bucket"), groups, paths, instants)
-        return cls(subject=subject, **rest)
+        """Return the finding that `to_dict` returned.
+
+        Raises:
+            TypeError: `data` is not a dict.
+            ValueError: `data` is not what `to_dict` returned.
+        """
+        with _of_to_dict(data):
+            rest = dict(data)
+            groups = tuple((g["partition"], g["file_id"]) for g in rest.pop("file_groups"))
+            paths, instants = tuple(rest.pop("paths")), tuple(rest.pop("instants"))
+            subject = Subject(rest.pop("partition"), rest.pop("bucket"), groups, paths, instants)
+            return cls(subject=subject, **rest)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the finding as `bucketfmt check --output json` prints it."""
@@ -275,15 +283,21 @@ class CheckReport:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> CheckReport:
-        """Return the report that `to_dict` returned, of a process of one's own."""
-        return cls(
-            data["status"],
-            data["depth"],
-            data["checked"],
-            tuple(data["not_checked"]),
-            tuple(map(Finding.from_dict, data["findings"])),
-            findings_left_out=data["findings_left_out"],
-        )
+        """Return the report that `to_dict` returned, of a process of one's own.
+
+        Raises:
+            TypeError: `data` is not a dict.
+            ValueError: `data` is not what `to_dict` returned.
+        """
+        with _of_to_dict(data):
+            return cls(
+                data["status"],
+                data["depth"],
+                data["checked"],
+                tuple(data["not_checked"]),
+                tuple(map(Finding.from_dict, data["findings"])),
+                findings_left_out=data["findings_left_out"],
+            )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as `bucketfmt check --output json` prints it."""
@@ -297,6 +311,16 @@ class CheckReport:
         }
 
 
+@contextmanager
+def _of_to_dict(data: object) -> Iterator[None]:
+    """Say that `data` is to be what `to_dict` returned, where reading it fails."""
+    check_kind("data", data, Mapping, "the dict that to_dict returned")
+    try:
+        yield
+    except (LookupError, TypeError, AttributeError) as error:
+        raise ValueError(f"data is not the dict that to_dict returned: {error!r}") from None
+
+
 _OF_THE_TABLE = ("instants", "hashing config files")  # counted by each check of some partitions
 _NOT_ASKED_FOR = ": not asked for"
 _LEFT_OUT = " further findings are left out (max_findings)"
@@ -306,8 +330,13 @@ def merge_reports(reports: Sequence[CheckReport], max_findings: int) -> CheckRep
     """Return the report of a table whose partitions were checked in several runs, at one depth.
 
     Raises:
-        ValueError: there are no reports.
+        ValueError: there are no reports, or `max_findings` is less than 1.
+        TypeError: an argument of another type.
     """
+    check_kind("reports", reports, Sequence, "a list of what Table.check returned")
+    for report in reports:
+        check_kind("each of reports", report, CheckReport, "what Table.check returned")
+    max_findings = check_int("max_findings", max_findings, 1)
     if not reports:
         raise ValueError("no reports to merge")
     counts: Counter[str] = Counter()

@@ -13,7 +13,14 @@ from functools import partial
 from itertools import chain
 from typing import TypeVar
 
-from bucketfmt.arguments import check_bool, check_callable, check_int, check_names
+from bucketfmt.arguments import (
+    check_bool,
+    check_callable,
+    check_choice,
+    check_int,
+    check_kind,
+    check_names,
+)
 from bucketfmt.check.contents.slice_contents import SliceExaminer
 from bucketfmt.check.examined import ExaminedState, event_of_error
 from bucketfmt.check.files.archived_logs import load_archived_log_faults
@@ -88,9 +95,9 @@ def check_table(
     if progress is not None:
         check_callable("progress", progress)
     check_bool("metadata_table_only", metadata_table_only)
+    check_kind("examined", examined, Sequence, "a list of what Table.examine returned")
     for data in examined:
-        if not isinstance(data, bytes):
-            raise TypeError(f"examined has the bytes that Table.examine returned, not {data!r}")
+        check_kind("each of examined", data, bytes, "what Table.examine returned")
     builder = ReportBuilder(depth, max_findings)
     check = _Check(store, config, limits, finder, builder, progress)
     check.now = now or datetime.now(timezone.utc)
@@ -149,8 +156,7 @@ def examine_share(
 
 
 def _check_depth(depth: str) -> None:
-    if depth not in ("quick", "default", "full"):
-        raise ValueError(f"depth is quick, default or full, not {depth!r}")
+    check_choice("depth", depth, ("quick", "default", "full"))
 
 
 class _Check:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bucketfmt.arguments import check_text
 from bucketfmt.index.model import Index
 from bucketfmt.index.numbered_buckets import (
     MultiGroupBucketIndex,
@@ -26,7 +27,9 @@ def parse_index(text: str) -> Index:
 
     Raises:
         ValueError: the text names no index, or there is no such number of buckets.
+        TypeError: `text` is not text.
     """
+    check_text("text", text)
     kind, _, rest = text.partition(":")
     number, _, detail = rest.partition(":")
     try:

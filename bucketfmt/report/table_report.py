@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from bucketfmt.arguments import check_kind, check_text
 from bucketfmt.extras import of_extra
 from bucketfmt.process import cached_property
 from bucketfmt.report.contents import ReportContents
@@ -70,7 +71,12 @@ class TableReport:
 
         Raises:
             OSError: the file cannot be written.
+            TypeError: `path` is neither text nor a path.
+            ValueError: `path` is text that names no file.
         """
+        check_kind("path", path, (str, os.PathLike), "the path of a local file")
+        if "\0" in check_text("path", os.fspath(path)):
+            raise ValueError(f"path has no null characters, unlike {path!r}")
         Path(path).write_text(self.html, encoding="utf-8")
 
 

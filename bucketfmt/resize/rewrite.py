@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from bucketfmt.arguments import check_callable
 from bucketfmt.errors import BucketfmtError, ConflictError, CorruptError, NotFoundError
 from bucketfmt.format.buckets.extendible_metadata import EMPTY_GROUPS
 from bucketfmt.format.buckets.rehashes import REWRITTEN_UNTIL
@@ -187,7 +188,9 @@ class StartedRewrite(StartedWork):
             ConflictError: as `publish`, in the last round.
             CorruptError, StorageError, UnsupportedError: as `RewriteTask.rewrite`.
             CommitUnknownError: as `publish`.
+            TypeError: `execute` is no function.
         """
+        check_callable("execute", execute)
         done: dict[bytes, list[bytes]] = {}
         for rounds_left in reversed(range(_ROUNDS_MAX)):
             try:

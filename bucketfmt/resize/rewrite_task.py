@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 import msgspec
 import pyarrow as pa
 
+from bucketfmt.arguments import check_kind
 from bucketfmt.errors import CorruptError, UnsupportedError
 from bucketfmt.format.names.names import FileGroupId, IoType, MarkerName, parse_write_token
 from bucketfmt.format.timeline.commit_metadata import NULL_COMMIT
@@ -83,12 +84,14 @@ def groups_of(payload: bytes) -> list[FileGroupId]:
 
     Raises:
         CorruptError: these are not the bytes of a step.
+        TypeError: `payload` is not bytes.
     """
     step = _decode(payload)
     return [(step.partition_path, file_id) for file_id in step.file_ids.values()]
 
 
 def _decode(payload: bytes) -> _Step:
+    check_kind("payload", payload, bytes, "one of StartedRewrite.payloads")
     try:
         return _DECODER.decode(payload)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

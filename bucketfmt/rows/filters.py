@@ -24,6 +24,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from bucketfmt.arguments import check_text
 from bucketfmt.errors import SchemaError
 from bucketfmt.rows.arrow_filters import find_conditions
 from bucketfmt.rows.columns.java_text import java_strings
@@ -138,7 +139,7 @@ def parse_filter(given: FilterLike, schema: pa.Schema | None = None) -> Filter:
         )
     groups: Iterable[Any]
     if isinstance(given, str) and schema is not None:
-        groups = parse_filter_text(given, schema)
+        groups = parse_filter_text(check_text("filter", given), schema)
     else:
         groups = [given] if given and isinstance(given[0], tuple) else given
     for group in groups:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+from bucketfmt.arguments import check_kind, check_text
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
 from bucketfmt.storage.local_store import LocalStore
 from bucketfmt.storage.store import Store
@@ -25,12 +26,14 @@ def open_store(
 
     Raises:
         TypeError: `uri` is neither text nor a path.
-        ValueError: fsspec knows no such protocol, or options were given for a local path.
+        ValueError: `uri` is text that is no path, fsspec knows no such protocol, or options were
+            given for a local path.
         StorageError: the file system of that protocol could not be set up.
     """
-    text = os.fspath(uri)
-    if not isinstance(text, str):
-        raise TypeError(f"a table is named by text or a path, not by {type(text).__name__}")
+    check_kind("uri", uri, (str, os.PathLike), "a path or a URL")
+    text = check_text("uri", os.fspath(uri))
+    if "\0" in text:
+        raise ValueError(f"uri is a path or a URL without null characters, not {text!r}")
     is_url = "://" in text or "::" in text
     for prefix in ("file://", "local://", "file:"):
         if "::" not in text and text.startswith(prefix):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
 
-from bucketfmt.arguments import check_int
+from bucketfmt.arguments import check_bool, check_int, check_text
 from bucketfmt.errors import BucketfmtError, IndexUnknownError
 from bucketfmt.format.log.log_block import CorruptSpan, HeaderKey
 from bucketfmt.format.log.log_file import decode_log_file
@@ -113,6 +114,7 @@ class Inspect:
 
     def commits(self, archived: bool = False) -> pa.Table:
         """Return the instants of the timeline, oldest first; with `archived`, also the archive."""
+        check_bool("archived", archived)
         records = {record.requested_time: record for record in self._state.commits}
         instants = list(self._state.timeline.instants)
         if archived:
@@ -251,6 +253,7 @@ class Inspect:
         Raises:
             NotFoundError: the table has no such file.
         """
+        check_text("path", path)
         limits = self._state.limits
         data = self._state.store.read(path, limits.log_file_bytes_max)
         try:
@@ -275,8 +278,9 @@ class Inspect:
             CorruptError: the metadata table is damaged.
             UnsupportedError: the metadata table is of a kind that is not read.
         """
+        check_text("partition", partition)
         if limit is not None:
-            limit = check_int("limit", limit, 0)
+            limit = min(check_int("limit", limit, 0), sys.maxsize)
         state = self._state
         found = load_metadata_table(state.store, state.config, state.timeline, state.limits)
         if found is None:

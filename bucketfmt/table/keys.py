@@ -180,7 +180,7 @@ def _read_list(keys: list[Any], config: TableConfig) -> pa.Array | pa.Table:
         if isinstance(first, tuple):
             return _rows_of_tuples(keys, config)
         return pa.table({_only_field(config): pa.array(keys)})
-    except (pa.ArrowException, UnicodeEncodeError, AttributeError, TypeError) as error:
+    except (pa.ArrowException, UnicodeError, AttributeError, TypeError, OverflowError) as error:
         raise TypeError(
             f"keys is a list of one type: text, values of the key field, tuples or dicts: {error}"
         ) from error

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from bucketfmt.arguments import check_kind, check_text
 from bucketfmt.format.keys.record_keys import KeyEncoding
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.index.layout import BucketLayout
@@ -64,6 +65,7 @@ class PinnedTable:
 
     def layout(self, partition_path: str) -> BucketLayout:
         """Return the layout of a partition, which may be new. As `IndexFinder.layout`."""
+        check_text("partition_path", partition_path)
         return self.finder.layout(self.snapshot, partition_path)
 
     def assign(self, rows: pa.Table) -> pa.Table:
@@ -82,6 +84,7 @@ class PinnedTable:
                 key, or Hudi never returns from hashing the key.
             IndexUnknownError: the index is unknown, not proved for a partition, or has no buckets.
         """
+        check_kind("rows", rows, pa.Table, "a pyarrow Table")
         keys = read_keys(rows, self.config, self._columns, lambda: self._key_encoding)
         paths = keys.partition_paths
         if paths is None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
+from bucketfmt.arguments import check_int, check_kind, check_names
 from bucketfmt.errors import SchemaError
 from bucketfmt.process import cached_property
 from bucketfmt.slices.slice_codec import decode_part, encode_slice
@@ -49,7 +50,12 @@ class ReadTask:
         A task has some of the row groups of the base file, which are not divided. Each task reads
         the whole log, so that a slice with log files has at most 8 tasks, and a slice whose log has
         more than a quarter of the bytes of the base file has one.
+
+        Raises:
+            TypeError: `part_bytes` is not an integer.
+            ValueError: `part_bytes` is not positive.
         """
+        part_bytes = check_int("part_bytes", part_bytes, 1)
         if self.size <= part_bytes:
             return [self]
         file_slice, part = decode_part(self.payload)
@@ -85,13 +91,23 @@ class TaskReader:
             CorruptError: a file is missing, truncated or damaged.
             UnsupportedError: the slice has log files, and the table merges records in an
                 unsupported way.
+            TypeError: an argument of another type.
+            ValueError: `batch_rows` is not positive.
         """
+        check_kind("payload", payload, bytes, "the payload of a ReadTask")
+        batch_rows = check_int("batch_rows", batch_rows, 1)
         file_slice, part = decode_part(payload)
         for rows in self._reader.read(file_slice, batch_rows, part):
             yield from rows.to_batches(batch_rows)
 
     def of_keys(self, record_keys: pa.Array) -> TaskReader:
-        """Return a reader of only the rows with these record keys, as in `Table.lookup`."""
+        """Return a reader of only the rows with these record keys, as in `Table.lookup`.
+
+        Raises:
+            TypeError: `record_keys` is not an Arrow array.
+        """
+        kinds = (pa.Array, pa.ChunkedArray)
+        check_kind("record_keys", record_keys, kinds, "an Arrow array of text")
         return TaskReader(self._basis, replace(self._spec, keys=record_keys))
 
     def of_columns(self, columns: Sequence[str]) -> TaskReader:
@@ -100,6 +116,7 @@ class TaskReader:
         Raises:
             SchemaError: the reader has no such column.
         """
+        columns = check_names("columns", columns)
         lacking = [name for name in columns if name not in self.schema.names]
         if lacking:
             raise SchemaError(

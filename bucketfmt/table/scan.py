@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from bucketfmt.arguments import check_bool, check_int, check_names
+from bucketfmt.arguments import check_bool, check_int, check_kind, check_names, check_text
 from bucketfmt.errors import (
     CorruptError,
     IndexUnknownError,
@@ -193,7 +193,12 @@ class Scan:
 
         File slices are read in parallel, fewer at a time where their logs are large. Memory follows
         the slices that are being read, not the size of the table.
+
+        Raises:
+            TypeError: `batch_rows` is not an integer.
+            ValueError: `batch_rows` is not positive.
         """
+        batch_rows = check_int("batch_rows", batch_rows, 1)
         for rows in self._limited(self._stream(batch_rows)):
             yield from rows.to_batches(batch_rows)
 
@@ -229,7 +234,7 @@ class Scan:
         left = self._limit
         for rows in self._with_causes(tables):
             if left is not None:
-                rows = rows.slice(0, left)  # noqa: PLW2901
+                rows = rows.slice(0, min(left, rows.num_rows))  # noqa: PLW2901
                 left -= rows.num_rows
             if rows.num_rows:
                 yield rows
@@ -266,7 +271,14 @@ class Scan:
     def to_duckdb(
         self, connection: duckdb.DuckDBPyConnection, name: str
     ) -> duckdb.DuckDBPyConnection:
-        """Register the rows under `name` in a DuckDB connection, and return the connection."""
+        """Register the rows under `name` in a DuckDB connection, and return the connection.
+
+        Raises:
+            TypeError: `connection` registers no tables, or `name` is not text.
+        """
+        check_text("name", name)
+        if not hasattr(connection, "register"):
+            raise TypeError(f"connection is what duckdb.connect() returns, not {connection!r}")
         return connection.register(name, self.to_arrow())
 
 
@@ -288,7 +300,10 @@ def group_buckets(*scans: Scan) -> BucketGroups:
         UnsupportedError: the tables hash different fields, or different texts of them; their
             buckets have nothing in common; or equal values may be in different buckets.
         ValueError: a scan has a limit.
+        TypeError: an argument is no scan.
     """
+    for scan in scans:
+        check_kind("scans", scan, Scan, "the result of Table.scan")
     return plan_groups([scan.bucketed() for scan in scans])
 
 

@@ -267,6 +267,7 @@ class Table:
         Args:
             as_of: As in `scan`.
         """
+        self._instant(as_of)  # raises here, not in the first query
         from bucketfmt.table.dataset_view import TableDataset  # noqa: PLC0415  (takes 40 ms)
 
         return TableDataset(partial(self.scan, as_of=as_of))

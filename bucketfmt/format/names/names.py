@@ -16,6 +16,7 @@ from enum import Enum
 
 import msgspec
 
+from bucketfmt.arguments import check_kind
 from bucketfmt.errors import CorruptError, UnsupportedError
 from bucketfmt.format.names.paths import check_relative_path, join_path
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
@@ -247,7 +248,9 @@ def parse_write_token(text: str) -> WriteToken:
 
     Raises:
         CorruptError: the text is not three decimal numbers joined by hyphens.
+        TypeError: `text` is not text.
     """
+    check_kind("write_token", text, str, "text such as 0-0-0")
     found = _WRITE_TOKEN.fullmatch(text)
     if found is None or len(text) > 64:  # no task has such ids
         raise CorruptError(f"{text!r} is not a write token")

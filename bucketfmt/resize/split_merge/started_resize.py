@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Protocol, TypeVar
 
+from bucketfmt.arguments import check_callable
 from bucketfmt.errors import (
     BucketfmtError,
     CommitUnknownError,
@@ -96,7 +97,9 @@ class StartedResize(StartedWork):
         Raises:
             CorruptError, StorageError, UnsupportedError: as `RewriteTask.rewrite`.
             ConflictError, CommitUnknownError: as `publish`.
+            TypeError: `execute` is no function.
         """
+        check_callable("execute", execute)
         done = execute(self.task, self.payloads)
         return self.publish(receipt for receipts in done for receipt in receipts)
 

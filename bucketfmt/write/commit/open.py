@@ -36,6 +36,8 @@ __all__ = ["WriterConfig", "open_transactions"]
 _LOCAL_LEASE_S, _REMOTE_LEASE_S = 20.0, 300.0  # the latter is Hudi's
 _RENEWALS_IN_LEASE = 10
 _LEASE_MIN_S = 1.0
+_HEARTBEAT_MIN_S = 0.01
+_YEAR_S = 365 * 86_400  # what is longer overflows where a thread waits
 _WAITING_S = 60.0  # beyond the lease of a writer that died
 
 
@@ -75,7 +77,7 @@ class WriterConfig:
 
     Raises:
         TypeError: a setting of another type.
-        ValueError: a setting that is not among the choices, or is negative.
+        ValueError: a setting that is not among the choices, is too small, or is more than a year.
     """
 
     lock: Literal["auto", "storage", "filesystem", "process"] = "auto"
@@ -94,12 +96,12 @@ class WriterConfig:
     def __post_init__(self) -> None:
         check_choice("lock", self.lock, ("auto", "storage", "filesystem", "process"))
         if self.lock_timeout_s is not None:
-            check_number("lock_timeout_s", self.lock_timeout_s, 0)
+            check_number("lock_timeout_s", self.lock_timeout_s, 0, _YEAR_S)
         if self.lock_lease_s is not None:
-            check_number("lock_lease_s", self.lock_lease_s, _LEASE_MIN_S)
-        check_int("lock_expire_minutes", self.lock_expire_minutes, 0)
-        check_number("clock_skew_s", self.clock_skew_s, 0)
-        check_number("heartbeat_interval_s", self.heartbeat_interval_s, 0)
+            check_number("lock_lease_s", self.lock_lease_s, _LEASE_MIN_S, _YEAR_S)
+        check_int("lock_expire_minutes", self.lock_expire_minutes, 0, _YEAR_S // 60)
+        check_number("clock_skew_s", self.clock_skew_s, 0, _YEAR_S)
+        check_number("heartbeat_interval_s", self.heartbeat_interval_s, _HEARTBEAT_MIN_S, _YEAR_S)
         check_choice("concurrency", self.concurrency, ("optimistic", "non_blocking"))
         check_choice("metadata_table", self.metadata_table, get_args(MetadataPolicy))
         check_bool("pin_index", self.pin_index)

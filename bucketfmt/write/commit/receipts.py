@@ -14,6 +14,7 @@ import msgspec
 import pyarrow as pa
 from msgspec.structs import force_setattr
 
+from bucketfmt.arguments import check_kind
 from bucketfmt.errors import CorruptError
 from bucketfmt.format.encoding.json_text import decode_json
 from bucketfmt.format.encoding.struct_types import prepare_to_decode
@@ -169,10 +170,14 @@ def decode_receipts(sent: Iterable[bytes | Receipt], instant: str, limits: Limit
     Raises:
         CorruptError: one does not decode, or tells of a file that is not this write's.
         UnsafePathError: one names a file outside the table.
+        TypeError: `sent` is no list of receipts.
     """
+    check_kind("receipts", sent, Iterable, "a list of what tasks of the write returned")
     found = []
     texts: dict[str, str] = {}  # partition paths and commits before: each is one text in memory
     for each in sent:
+        if not isinstance(each, Receipt):
+            check_kind("each of receipts", each, bytes, "what a task of the write returned")
         receipt = each if isinstance(each, Receipt) else _decode(each, texts)
         parse_write_token(receipt.write_token)
         if receipt.partition_path:

@@ -16,7 +16,15 @@ from typing import Literal
 
 import pyarrow as pa
 
-from bucketfmt.arguments import check_int, check_names, check_text, check_texts, did_you_mean
+from bucketfmt.arguments import (
+    check_choice,
+    check_int,
+    check_kind,
+    check_names,
+    check_text,
+    check_texts,
+    did_you_mean,
+)
 from bucketfmt.errors import CorruptError, SchemaError
 from bucketfmt.format.names.layout import (
     ACTIVE_FOLDER_NAME,
@@ -99,8 +107,8 @@ def plan_properties(
     check_int("table_version", table_version)
     if table_version not in (6, 8, 9):
         raise ValueError(f"table_version is 6, 8 or 9, not {table_version!r}")
-    if table_type not in ("COPY_ON_WRITE", "MERGE_ON_READ"):
-        raise ValueError(f"table_type is COPY_ON_WRITE or MERGE_ON_READ, not {table_type!r}")
+    check_choice("table_type", table_type, ("COPY_ON_WRITE", "MERGE_ON_READ"))
+    check_kind("index", index, Index, "a value such as SimpleBucketIndex(8) or RecordIndex()")
     if _NAME.fullmatch(check_text("name", name)) is None:
         raise ValueError(
             f"a table's name is letters, digits and _, not {name!r}; give another name"

@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from bucketfmt.arguments import check_choice
 from bucketfmt.errors import SchemaError, UnsupportedError
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.format.timeline.write_operation import WriteOperation
@@ -67,8 +68,7 @@ class FileFormats:
             ("codec", DEFAULT_CODEC if self.codec is None else self.codec, Codec),
             ("log_format", self.log_format, DataFormat),
         ):
-            if value not in get_args(kind):
-                raise ValueError(f"{name} is one of {', '.join(get_args(kind))}, not {value!r}")
+            check_choice(name, value, get_args(kind))
 
 
 class BucketWriter:
