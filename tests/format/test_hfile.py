@@ -595,6 +595,21 @@ def test_shared_values_are_laid_out_as_values_of_their_own(
     assert bytes(entries[skip:].encode()) == bytes(plain[skip:].encode())
 
 
+def test_blocks_without_the_longest_shared_value_are_laid_out() -> None:
+    """Entries of short values alone have fewer bytes than that value."""
+    block_bytes = 1 << 20
+    keys = [b"key-%04d" % number for number in range(20)]
+    values, which = [b"", b"x" * block_bytes], [1] * 2 + [0] * 18
+    coded = pa.DictionaryArray.from_arrays(
+        pa.array(which, pa.int32()), pa.array(values, pa.large_binary())
+    )
+    entries = EntryColumns(pa.array(keys, pa.large_binary()), coded)
+    file = HFile.of(encode_hfile(entries, {}, created_ms=1, block_bytes=block_bytes))
+    assert file.find(keys) == [values[place] for place in which]
+    plain = EntryColumns.of([(key, b"") for key in keys[2:]])
+    assert bytes(entries[2:].encode()) == bytes(plain.encode())
+
+
 def test_many_keys_are_not_in_a_file_without_entries() -> None:
     file = HFile.of(encode_hfile(EntryColumns.of([]), {}, created_ms=1))
     keys = [b"key-%04d" % number for number in range(1_000)]

@@ -176,6 +176,8 @@ class EntryColumns:
         starts = ends - sizes
         content = bytearray(int(ends[-1]))
         for begin, end, cells in patterns.parts:
+            if end > sizes.max():  # of values that other blocks have
+                break
             rows = np.flatnonzero(sizes >= end) if begin else slice(None)
             windows = byte_windows(content, cells.dtype.str)
             windows[starts[rows] + begin] = cells.take(which[rows])
