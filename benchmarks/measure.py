@@ -7,6 +7,7 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from random import Random
 from typing import Any
 
 __all__ = ["UNKNOWN_CAUSE", "Figure", "Peer", "Result", "Timing", "cpu_ratio", "race", "ratio"]
@@ -84,15 +85,17 @@ def race(
 ) -> list[Timing]:
     """Return how long each peer takes, in rounds in which each has its turn.
 
-    A round before is not timed: in it every peer's result must have the same fingerprint.
+    A round before is not timed: in it every peer's result must have the same fingerprint. Rounds
+    differ in their order, by chance but the same every time: what ran before leaves memory that the
+    next peer uses again, or has to ask the system for, which is a tenth of some reads and more.
     """
     found = {peer.name: fingerprint(peer.run()) for peer in peers}
     if len(set(found.values())) != 1:
         raise SystemExit(f"the peers disagree: {found}")
     timings = {peer.name: Timing(peer.name, [], []) for peer in peers}
-    for turn in range(repetitions):
-        first = turn % len(peers)
-        for peer in (*peers[first:], *peers[:first]):
+    random = Random(0)
+    for _ in range(repetitions):
+        for peer in random.sample(peers, len(peers)):
             gc.collect()
             wall, cpu = time.perf_counter(), time.process_time()
             result = peer.run()
