@@ -24,6 +24,7 @@ from bucketfmt.index.numbered_buckets import SimpleBucketIndex
 
 __all__ = [
     "KEYS_MIN",
+    "LIKELY_BUCKETS",
     "Evidence",
     "infer_hash_fields",
     "infer_num_buckets",
@@ -33,6 +34,10 @@ __all__ = [
 
 KEYS_MIN = 16
 """Fewer keys prove nothing worth relying on."""
+
+LIKELY_BUCKETS = 100_000
+"""Partitions have fewer buckets, unless keys prove otherwise. One random UUID in 43 begins with
+eight digits, and passes for a bucket's file id; one in 43,000 with five zeros before them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,12 @@ from bucketfmt.format.keys.record_keys import dialect_for_table_version
 from bucketfmt.format.names.layout import HASHING_METADATA_FOLDERS
 from bucketfmt.format.names.names import find_bucket_id
 from bucketfmt.format.table.table_config import TableConfig
-from bucketfmt.index.infer import infer_hash_fields, infer_simple_index, largest_bucket_id
+from bucketfmt.index.infer import (
+    LIKELY_BUCKETS,
+    infer_hash_fields,
+    infer_simple_index,
+    largest_bucket_id,
+)
 from bucketfmt.index.layout import BucketLayout
 from bucketfmt.index.model import BucketIndex, Index, RecordIndex
 from bucketfmt.index.resolve import (
@@ -218,15 +223,12 @@ class IndexFinder:
 
     def _infer(self, snapshot: Snapshot) -> ResolvedIndex:
         config = snapshot.state.config
-        if RECORD_INDEX in (*config.metadata_partitions, *config.metadata_partitions_unfinished):
-            unnumbered = _find_unnumbered(snapshot)
-            if unnumbered is not None:
-                return ResolvedIndex(
-                    RecordIndex(),
-                    "metadata table",
-                    "inferred: the metadata table has a record index, and file ids such as "
-                    f"{unnumbered} hold no bucket ids",
-                )
+        has_records = RECORD_INDEX in (
+            *config.metadata_partitions,
+            *config.metadata_partitions_unfinished,
+        )
+        if has_records and (unnumbered := _find_unnumbered(snapshot)) is not None:
+            return _by_records(f"file ids such as {unnumbered} hold no bucket ids")
         unknown = "nothing states an index, and "
         slices = snapshot.slices_of(snapshot.partitions)
         largest = largest_bucket_id(file_slice.file_id for file_slice in slices)
@@ -245,6 +247,11 @@ class IndexFinder:
             f"{sample.num_keys} keys of {len(sample.found)} file groups "
             f"with bucket ids up to {largest}"
         )
+        if index is None and largest >= LIKELY_BUCKETS:
+            by_chance = f"file ids begin with digits, which {seen} do not prove to be bucket ids"
+            if has_records:
+                return _by_records(by_chance)
+            return ResolvedIndex(None, "unknown", unknown + by_chance, lacks_buckets=True)
         if index is None:
             damage = f" ({sample.unreadable})" if sample.unreadable else ""
             return ResolvedIndex(
@@ -285,6 +292,11 @@ class IndexFinder:
             f"{declared.evidence}; inferred: hashed by {', '.join(hash_fields)}, which alone fits "
             f"{seen}",
         )
+
+
+def _by_records(shaped: str) -> ResolvedIndex:
+    evidence = f"inferred: the metadata table has a record index, and {shaped}"
+    return ResolvedIndex(RecordIndex(), "metadata table", evidence)
 
 
 def _find_unnumbered(snapshot: Snapshot) -> str | None:

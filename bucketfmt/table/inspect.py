@@ -14,7 +14,7 @@ from bucketfmt.errors import BucketfmtError, IndexUnknownError
 from bucketfmt.format.log.log_block import CorruptSpan, HeaderKey
 from bucketfmt.format.log.log_file import decode_log_file
 from bucketfmt.format.names.names import find_bucket_id
-from bucketfmt.index.infer import largest_bucket_id
+from bucketfmt.index.infer import LIKELY_BUCKETS, largest_bucket_id
 from bucketfmt.index.layout import BucketLayout
 from bucketfmt.location.find_index import IndexFinder
 from bucketfmt.location.hashing_files import load_hashing_metadata
@@ -309,7 +309,8 @@ class Inspect:
     def _looks_bucketed(self) -> bool:
         """Whether all file ids begin with a bucket id; of random ones some few may."""
         slices = self._snapshot.slices_of(self._snapshot.partitions)
-        return largest_bucket_id(file_slice.file_id for file_slice in slices) is not None
+        largest = largest_bucket_id(file_slice.file_id for file_slice in slices)
+        return largest is not None and largest < LIKELY_BUCKETS
 
 
 def _in_no_bucket(file_id: str) -> None:

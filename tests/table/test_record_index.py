@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 import bucketfmt as bf
+from bucketfmt.write.rows.bucket_writer import BucketWriter
 
 Golden = Callable[[str, str], Path]
 VERSIONS = ("0.15.0", "1.0.2", "1.2.0")
@@ -69,3 +70,58 @@ def test_a_table_with_numbered_file_groups_is_not_taken_for_one_without_buckets(
     properties.write_text(text.replace("metadata.partitions=", "metadata.partitions=record_index,"))
     index = bf.open(root).index
     assert isinstance(index, bf.SimpleBucketIndex)
+
+
+@pytest.fixture
+def digits(monkeypatch: pytest.MonkeyPatch) -> str:
+    """Have file ids begin with eight digits, as one random UUID in 43 does; return the digits."""
+    begin, new_file_id = "83920147", BucketWriter._new_file_id
+    monkeypatch.setattr(
+        BucketWriter,
+        "_new_file_id",
+        lambda self, group: begin + new_file_id(self, group)[len(begin) :],
+    )
+    return begin
+
+
+_SCHEMA = pa.schema([("id", pa.string()), ("n", pa.int64())])
+
+
+def numbered(keys: Iterable[str], n: int) -> pa.Table:
+    return pa.Table.from_pylist([{"id": key, "n": n} for key in keys], _SCHEMA)
+
+
+def without_stated_index(root: Path) -> bf.Table:
+    """As Hudi has it, which does not record the index of its writers."""
+    properties = root / ".hoodie/hoodie.properties"
+    lines = properties.read_text().splitlines(keepends=True)
+    properties.write_text("".join(line for line in lines if "hoodie.index.type" not in line))
+    return bf.open(root)
+
+
+@pytest.mark.parametrize("keys", [1, 50])
+def test_file_groups_that_look_like_buckets_by_chance(
+    tmp_path: Path, digits: str, keys: int
+) -> None:
+    root = tmp_path / "t"
+    created = bf.create(root, schema=_SCHEMA, record_key="id", index=bf.RecordIndex())
+    created.upsert(numbered([f"key-{n}" for n in range(keys)], 1))
+    table = without_stated_index(root)
+    files = table.inspect.files()
+    assert [path.startswith(digits) for path in files["path"].to_pylist()] == [True]
+    assert files["bucket_id"].to_pylist() == [None]
+    assert table.index == bf.RecordIndex()
+    assert table.upsert(numbered(["key-0", "new"], 2)).rows_updated == 1
+    found = table.lookup(["key-0", "new"]).sort_by("id")
+    assert found == numbered(["key-0", "new"], 2)
+
+
+def test_a_file_group_that_looks_like_a_bucket_does_not_hide_that_there_are_none(
+    tmp_path: Path, digits: str
+) -> None:
+    root = tmp_path / "t"
+    created = bf.create(root, schema=_SCHEMA, record_key="id", index=bf.RecordIndex())
+    created.upsert(numbered(["a", "b"], 1))
+    created.metadata_table.drop()
+    with pytest.raises(bf.IndexUnknownError, match=r"not prove .*migrate\(\) gives the table"):
+        without_stated_index(root).locate(["a"])
