@@ -75,7 +75,7 @@ class ObjectStore(FsspecStore):
                 if start < 0 or length < 0:
                     raise _truncated(start, length)
 
-            count_requests(max(0, len(ranges) - 1))  # one is counted
+            count_requests(sum(length > 0 for _, length in ranges) - 1)  # one is counted
 
             async def get(start: int, length: int) -> bytes:
                 if not length:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -48,3 +49,15 @@ def test_ranges_and_reads_of_an_open_file_are_requests_over_a_network(
     assert made_by(lambda: store.read_ranges("a", ranges)) == of_ranges
     with store.open_arrow("a") as file:
         assert made_by(lambda: [file.read(length) for _, length in ranges[1:]]) == of_reads
+
+
+def test_an_empty_range_of_an_object_is_no_request(s3_options: dict[str, Any]) -> None:
+    store = open_store(f"s3://tables/{uuid.uuid4().hex}", s3_options)
+    store.put_if_absent("a", b"0123456789")
+    for ranges, of_ranges in (
+        ([], 0),
+        ([(3, 0)], 0),
+        ([(3, 0), (1, 2)], 1),
+        ([(0, 1), (3, 0), (1, 2)], 2),
+    ):
+        assert made_by(lambda ranges=ranges: store.read_ranges("a", ranges)) == of_ranges
