@@ -19,7 +19,7 @@ from bucketfmt.storage.fsspec_store import FsspecStore
 from bucketfmt.storage.open import open_store
 from bucketfmt.timeline.machine import Machine
 from tests.stores.servers import Place
-from tests.write.models import SCHEMA, Model, rows
+from tests.write.models import SCHEMA, Model, create_of_one_bucket, rows
 
 Options = Mapping[str, Any]
 _WAIT_S = 300
@@ -31,16 +31,7 @@ def open_table(uri: str, options: Options, **writer: Any) -> bf.Table:
 
 
 def create(uri: str, options: Options) -> bf.Table:
-    bf.create(
-        uri,
-        schema=SCHEMA,
-        record_key=["id"],
-        partition_by=["region"],
-        ordering=["ts"],
-        index=bf.SimpleBucketIndex(1),
-        table_type="COPY_ON_WRITE",
-        storage_options=options,
-    )
+    create_of_one_bucket(uri, options)
     return open_table(uri, options)
 
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 import bucketfmt as bf
 from tests.storage.faulty_server import FaultyProxy, ServerFault
-from tests.write.models import SCHEMA, rows
+from tests.write.models import create_of_one_bucket, rows
 
 __all__ = ["Trial"]
 
@@ -23,16 +23,7 @@ class Trial:
     def __init__(
         self, proxy: FaultyProxy, uri: str, options: Mapping[str, Any], through: Mapping[str, Any]
     ) -> None:
-        self.direct = bf.create(
-            uri,
-            schema=SCHEMA,
-            record_key=["id"],
-            partition_by=["region"],
-            ordering=["ts"],
-            index=bf.SimpleBucketIndex(1),
-            table_type="COPY_ON_WRITE",
-            storage_options=options,
-        )
+        self.direct = create_of_one_bucket(uri, options)
         writer = bf.WriterConfig(clock_skew_s=0, lock_lease_s=2.0, lock_timeout_s=3.0)
         self.struck = bf.open(uri, through, writer=writer)
         self.proxy = proxy

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from functools import wraps
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec
@@ -12,7 +12,16 @@ import pyarrow as pa
 
 import bucketfmt as bf
 
-__all__ = ["NO_SERVICES", "REGIONS", "SCHEMA", "Model", "assert_reads_as", "made_once", "rows"]
+__all__ = [
+    "NO_SERVICES",
+    "REGIONS",
+    "SCHEMA",
+    "Model",
+    "assert_reads_as",
+    "create_of_one_bucket",
+    "made_once",
+    "rows",
+]
 
 REGIONS = ("us", "eu", "ap")
 NO_SERVICES = bf.WriterConfig(services=None)
@@ -43,6 +52,22 @@ def rows(numbers: Iterable[int], ts: int, price: float = 1.0) -> pa.Table:
             "region": [REGIONS[i % 3] for i in numbers],
         },
         SCHEMA,
+    )
+
+
+def create_of_one_bucket(
+    uri: str | Path, storage_options: Mapping[str, Any] | None = None
+) -> bf.Table:
+    """Create a copy-on-write table with one file group in each region."""
+    return bf.create(
+        uri,
+        schema=SCHEMA,
+        record_key=["id"],
+        partition_by=["region"],
+        ordering=["ts"],
+        index=bf.SimpleBucketIndex(1),
+        table_type="COPY_ON_WRITE",
+        storage_options=storage_options,
     )
 
 

@@ -20,7 +20,7 @@ from bucketfmt.timeline.table_properties import load_config
 from tests.rotation import seed
 from tests.storage.faulty_server import ServerFault, faulty_proxy
 from tests.write.faulty_trial import Trial
-from tests.write.models import SCHEMA, rows
+from tests.write.models import create_of_one_bucket, rows
 
 pytest.importorskip("boto3")
 pytest.importorskip("moto")
@@ -29,7 +29,7 @@ Options = dict[str, Any]
 _LISTINGS, _REQUESTS = 8, 23  # of an upsert
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def trial(s3_options: Options) -> Iterator[Trial]:
     with faulty_proxy(s3_options["endpoint_url"]) as proxy:
         through = {
@@ -43,30 +43,28 @@ def trial(s3_options: Options) -> Iterator[Trial]:
         yield trial
 
 
-def cases(draw: str) -> list[tuple[ServerFault, int]]:
-    """Return each fault with each request that it may strike, in an order drawn by the seed."""
-    found = [
-        (fault, at)
-        for fault in ServerFault
-        for at in range(1, 1 + (_LISTINGS if fault is ServerFault.LATE_LISTING else _REQUESTS))
-    ]
-    Random(seed() + draw).shuffle(found)
-    return found
+def requests_of(
+    fault: ServerFault, draw: str, options: pytest.Config, number: int = 1
+) -> list[int]:
+    """Return which requests a fault strikes: some, drawn by the seed; or each that it may."""
+    last = _LISTINGS if fault is ServerFault.LATE_LISTING else _REQUESTS
+    every = range(1, last + 1)
+    if options.getoption("--every-case"):
+        return list(every)
+    return Random(f"{seed()} {draw} {fault.name}").sample(every, number)
 
 
-@pytest.mark.rotated(0, among="works on S3", one_of=3)
-def test_a_fault_that_passes(trial: Trial, request: pytest.FixtureRequest) -> None:
-    every = cases("passes")
-    taken = every if request.config.getoption("--every-case") else one_of_each(every)
-    for fault, at in taken:
-        assert trial.upsert(at, fault), (fault, at)
+@pytest.mark.rotated(1, among="works on S3", one_of=3)
+@pytest.mark.parametrize("fault", ServerFault, ids=lambda fault: fault.name)
+def test_a_fault_that_passes(trial: Trial, fault: ServerFault, pytestconfig: pytest.Config) -> None:
+    for at in requests_of(fault, "passes", pytestconfig):
+        assert trial.upsert(at, fault), at
 
 
-@pytest.mark.rotated(0, among="works on S3", one_of=3)
-def test_an_outage(trial: Trial, request: pytest.FixtureRequest) -> None:
-    every = cases("lasts")
-    taken = every if request.config.getoption("--every-case") else one_of_each(every)[::2]
-    for fault, at in taken:
+@pytest.mark.rotated(1, among="works on S3", one_of=6)
+@pytest.mark.parametrize("fault", ServerFault, ids=lambda fault: fault.name)
+def test_an_outage(trial: Trial, fault: ServerFault, pytestconfig: pytest.Config) -> None:
+    for at in requests_of(fault, "lasts", pytestconfig):
         trial.upsert(at, fault, lasts=True)
     assert trial.upsert(0, ServerFault.RESET_BEFORE)
 
@@ -92,15 +90,7 @@ class LateStore(MemoryStore):
 
 
 def test_files_that_are_not_listed_yet(tmp_path: Path) -> None:
-    bf.create(
-        str(tmp_path),
-        schema=SCHEMA,
-        record_key=["id"],
-        partition_by=["region"],
-        ordering=["ts"],
-        index=bf.SimpleBucketIndex(1),
-        table_type="COPY_ON_WRITE",
-    )
+    create_of_one_bucket(tmp_path)
     store = LateStore(MemoryStore.of_folder(str(tmp_path)).files)
     table = Table(store, load_config(store, DEFAULT_LIMITS), DEFAULT_LIMITS, None)
     first = table.upsert(rows([0, 3], 1))
@@ -120,15 +110,7 @@ def test_files_that_are_not_listed_yet(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", ["own", "another's"])
 def test_a_commit_that_one_listing_lacks_is_not_taken_back(tmp_path: Path, kind: str) -> None:
     """By that listing alone the commit would be pending, and its writer dead."""
-    bf.create(
-        str(tmp_path),
-        schema=SCHEMA,
-        record_key=["id"],
-        partition_by=["region"],
-        ordering=["ts"],
-        index=bf.SimpleBucketIndex(1),
-        table_type="COPY_ON_WRITE",
-    )
+    create_of_one_bucket(tmp_path)
     store = LateStore(MemoryStore.of_folder(str(tmp_path)).files)
     store.late_at = 0
     config = load_config(store, DEFAULT_LIMITS)
@@ -146,7 +128,3 @@ def test_a_commit_that_one_listing_lacks_is_not_taken_back(tmp_path: Path, kind:
         number += 1
         assert other.scan().count() == len(keys)
     assert store.late_at > 3
-
-
-def one_of_each(drawn: list[tuple[ServerFault, int]]) -> list[tuple[ServerFault, int]]:
-    return [*{fault: (fault, at) for fault, at in drawn}.values()]
