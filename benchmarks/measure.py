@@ -10,7 +10,17 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-__all__ = ["UNKNOWN_CAUSE", "Figure", "Peer", "Result", "Timing", "cpu_ratio", "race", "ratio"]
+__all__ = [
+    "UNKNOWN_CAUSE",
+    "Figure",
+    "Peer",
+    "Result",
+    "Timing",
+    "cpu_ratio",
+    "cpu_seconds",
+    "race",
+    "ratio",
+]
 
 UNKNOWN_CAUSE = "Why is not known yet."
 
@@ -103,6 +113,26 @@ def race(
             timings[peer.name].cpus.append(time.process_time() - cpu)
             del result
     return list(timings.values())
+
+
+def cpu_seconds(pid: int | None = None, *, of_children: bool = False) -> float:
+    """Return the user and system time of a process and of all it started, ended ones too.
+
+    Args:
+        pid: The process; None for this one.
+        of_children: Leave the process itself out.
+    """
+    import psutil  # not every environment of a job has it
+
+    own = psutil.Process(pid)
+    total = 0.0
+    for process in (*([] if of_children else [own]), *own.children(recursive=True)):
+        try:
+            times = process.cpu_times()
+        except psutil.NoSuchProcess:
+            continue
+        total += times.user + times.system + times.children_user + times.children_system
+    return total
 
 
 def ratio(timings: Sequence[Timing], peer: str, to: str) -> float:

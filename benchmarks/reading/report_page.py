@@ -8,11 +8,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import psutil
 from playwright.sync_api import Browser, sync_playwright
 
 import bucketfmt as bf
-from benchmarks.measure import Figure, Result, Timing
+from benchmarks.measure import Figure, Result, Timing, cpu_seconds
 from bucketfmt.report.contents import ReportContents
 from bucketfmt.report.table_report import TableReport
 from tests.report.conftest import FLAGS, find_browser
@@ -84,17 +83,11 @@ def _show(browser: Browser, uri: str) -> Timing:
     for turn in range(-1, _REPETITIONS):
         context = browser.new_context(viewport={"width": 1280, "height": 900})
         page = context.new_page()
-        before = _browser_cpu()
+        before = cpu_seconds(of_children=True)
         page.goto(uri)
         wall = float(page.evaluate(_PAINTED))
         if turn >= 0:
             timing.walls.append(wall)
-            timing.cpus.append(_browser_cpu() - before)
+            timing.cpus.append(cpu_seconds(of_children=True) - before)
         context.close()
     return timing
-
-
-def _browser_cpu() -> float:
-    """Return the CPU seconds of the processes that this process started."""
-    times = (process.cpu_times() for process in psutil.Process().children(recursive=True))
-    return sum(each.user + each.system for each in times)

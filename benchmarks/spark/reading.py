@@ -39,6 +39,7 @@ _BUCKET_BY = (
     "write.bucketBy(16, key).sortBy(key) with zstd; a bucket is one file."
 )
 _REPETITIONS = 5
+_FILTERED = ["id", "fare", "made"]  # read where rows are selected
 
 
 def measure_spark_reading(data: Path) -> list[Result]:
@@ -233,19 +234,12 @@ def _measure_aggregate(spark: Any, visits: bf.Table) -> Result:
 
 def _measure_range(spark: Any, trips: bf.Table) -> Result:
     """Measure a filter on a column in whose order the rows of each file are."""
-    import bucketfmt_spark as bs
-
-    names, begin = ["id", "fare", "made"], _ROWS // 3
+    begin = _ROWS // 3
     first, last = (_START + row * 1_000_000 for row in (begin, begin + _SELECTED))
     condition = f"made >= timestamp_micros({first}L) AND made < timestamp_micros({last}L)"
     given = [("made", ">=", _time(first)), ("made", "<", _time(last))]
-    timings = race_in_session(
-        {
-            "spark.read.parquet": lambda: _total(_native(spark, trips, names).where(condition)),
-            "bucketfmt_spark.read": lambda: _total(bs.read(spark, trips.uri, names, given)),
-        },
-        _REPETITIONS,
-    )
+    peers = _filtering(spark, trips, condition, given)
+    timings = race_in_session(peers, _REPETITIONS)
     figure = Figure(
         "Spark: CPU of a selective filter on a sorted column, by spark.read.parquet's",
         cpu_by(timings[1], timings[0]),
@@ -258,18 +252,24 @@ def _measure_range(spark: Any, trips: bf.Table) -> Result:
 
 def _measure_key(spark: Any, trips: bf.Table) -> Result:
     """Measure a filter that selects one key, whose bucket is known by its hash."""
+    key = f"id = 'trip-{_ROWS // 3}'"
+    bucketed = spark.table("trips").select(*_FILTERED)
+    peers = _filtering(spark, trips, key, key)
+    peers["Spark, bucketBy"] = lambda: _total(bucketed.where(key))
+    timings = race_in_session(peers, _REPETITIONS)
+    return Result(f"Spark: one key of {_ROWS:,}", timings, notes=[_NOTE, _BUCKET_BY])
+
+
+def _filtering(
+    spark: Any, trips: bf.Table, condition: str, given: Any
+) -> dict[str, Callable[[], Any]]:
+    """Return the peers that select rows: by a condition of Spark's, and by a filter of ours."""
     import bucketfmt_spark as bs
 
-    names, key = ["id", "fare", "made"], f"id = 'trip-{_ROWS // 3}'"
-    timings = race_in_session(
-        {
-            "spark.read.parquet": lambda: _total(_native(spark, trips, names).where(key)),
-            "Spark, bucketBy": lambda: _total(spark.table("trips").select(*names).where(key)),
-            "bucketfmt_spark.read": lambda: _total(bs.read(spark, trips.uri, names, key)),
-        },
-        _REPETITIONS,
-    )
-    return Result(f"Spark: one key of {_ROWS:,}", timings, notes=[_NOTE, _BUCKET_BY])
+    return {
+        "spark.read.parquet": lambda: _total(_native(spark, trips, _FILTERED).where(condition)),
+        "bucketfmt_spark.read": lambda: _total(bs.read(spark, trips.uri, _FILTERED, given)),
+    }
 
 
 def _total(frame: Any) -> Any:

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from benchmarks.measure import Timing
+from benchmarks.measure import Timing, cpu_seconds
 from tests.interop.hudi import ROOT, find_python
 
 __all__ = ["cpu_by", "drain", "open_session", "race_in_session", "run_job", "timed"]
@@ -98,23 +98,8 @@ def race_in_session(peers: Mapping[str, Callable[[], Any]], repetitions: int) ->
 def timed(timing: Timing, run: Callable[[], Any]) -> Any:
     """Return what `run` returns, and add the seconds that it took to a timing."""
     gc.collect()
-    wall, cpu = time.perf_counter(), _cpu_seconds()
+    wall, cpu = time.perf_counter(), cpu_seconds()
     found = run()
     timing.walls.append(time.perf_counter() - wall)
-    timing.cpus.append(_cpu_seconds() - cpu)
+    timing.cpus.append(cpu_seconds() - cpu)
     return found
-
-
-def _cpu_seconds() -> float:
-    """User and system time of this process and of all it started, ended ones too."""
-    import psutil
-
-    own = psutil.Process()
-    total = 0.0
-    for process in (own, *own.children(recursive=True)):
-        try:
-            times = process.cpu_times()
-        except psutil.NoSuchProcess:
-            continue
-        total += times.user + times.system + times.children_user + times.children_system
-    return total

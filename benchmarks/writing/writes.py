@@ -24,14 +24,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 import bucketfmt as bf
 import bucketfmt.api.table
-from benchmarks.measure import Figure, Result, Timing, ratio
+from benchmarks.measure import Figure, Result, Timing, cpu_seconds, ratio
 from benchmarks.reading.memory import peak_bytes
 
 __all__ = [
@@ -218,11 +217,11 @@ class _Hudi:
         if self._process.stdin is None:
             raise TypeError("Hudi is ordered through a pipe")
         os.sync()
-        before = self._cpu()
+        before = cpu_seconds(self._process.pid)
         self._process.stdin.write(json.dumps(order) + "\n")
         self._process.stdin.flush()
         timing.walls.append(self._answer()["wall"])
-        timing.cpus.append(self._cpu() - before)
+        timing.cpus.append(cpu_seconds(self._process.pid) - before)
 
     def _answer(self) -> dict[str, Any]:
         if self._process.stdout is None:
@@ -231,11 +230,6 @@ class _Hudi:
             if line.startswith("{"):
                 return json.loads(line)
         raise SystemExit("Hudi ended; its messages are above")
-
-    def _cpu(self) -> float:
-        own = psutil.Process(self._process.pid)
-        times = [process.cpu_times() for process in (own, *own.children(recursive=True))]
-        return sum(t.user + t.system for t in times)
 
 
 @contextmanager
