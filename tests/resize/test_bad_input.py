@@ -85,7 +85,18 @@ def test_of_numbered_buckets(
     ("prepare", "act", "error", "message"),
     [
         (lambda _: None, lambda t: t.resize(**_TOO_MANY), bf.LimitError, "ring_nodes_max"),
-        (lambda _: None, lambda t: t.rehash(8), bf.UnsupportedError, "for a simple bucket index"),
+        (
+            lambda _: None,
+            lambda t: t.rehash(8),
+            bf.UnsupportedError,
+            "with consistent:4; it is for a simple bucket index",
+        ),
+        (
+            lambda _: None,
+            lambda t: t.rescale("us,4"),
+            bf.UnsupportedError,
+            "with consistent:4; it is for a simple bucket index",
+        ),
         (
             lambda root: _change_ring(root, lambda nodes: nodes.pop(1)),
             lambda t: t.resize(max_file_size=SMALL),
@@ -123,6 +134,7 @@ def test_of_numbered_buckets(
     ids=[
         "too many",
         "rehash",
+        "rescale",
         "a gap",
         "out of order",
         "planned",

@@ -382,9 +382,9 @@ def test_a_table_that_is_refused_waits_for_no_compaction(
 
     monkeypatch.setattr(BucketService, "_await_compactions", wait)
     with started:
-        with pytest.raises(bf.UnsupportedError, match="a rehash of a table with Consistent"):
+        with pytest.raises(bf.UnsupportedError, match="a rehash of a table with consistent"):
             table.rehash(8)
-        with pytest.raises(bf.UnsupportedError, match="a rescale of a table with Consistent"):
+        with pytest.raises(bf.UnsupportedError, match="a rescale of a table with consistent"):
             table.rescale("a,3")
         with pytest.raises(bf.UnsupportedError, match=r"the table has Consistent.* already"):
             table.migrate(bf.SimpleBucketIndex(4))

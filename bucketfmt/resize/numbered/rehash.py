@@ -100,8 +100,8 @@ def _find_number(basis: Basis) -> int:
     index = as_bucket_index(basis.index)
     if index is None or index.number_of_all is None or index.group_bytes is not None:
         raise UnsupportedError(
-            f"a rehash of a table with {basis.index}; it is for a simple bucket index, where all "
-            "partitions have the same number of buckets, and a bucket has one file group"
+            f"a rehash of a table with {basis.index.text}; it is for a simple bucket index, where "
+            "all partitions have the same number of buckets, and a bucket has one file group"
         )
     return index.number_of_all
 

@@ -121,7 +121,7 @@ def _numbered_index(basis: Basis) -> BucketIndex:
     index, version = as_bucket_index(basis.index), basis.snapshot.state.config.table_version
     if index is None or not index.has_numbered_buckets or index.group_bytes is not None:
         raise UnsupportedError(
-            f"a rescale of a table with {basis.index}; it is for a simple bucket index, with "
+            f"a rescale of a table with {basis.index.text}; it is for a simple bucket index, with "
             "partition rules or without"
         )
     if version < 9:

@@ -123,7 +123,7 @@ def _plan_groups(
     snapshot, state = basis.snapshot, basis.snapshot.state
     index = as_bucket_index(basis.index)
     if index is None or not index.has_directories:
-        raise UnsupportedError(f"a resize of directories of a table with {basis.index}")
+        raise UnsupportedError(f"a resize of directories of a table with {basis.index.text}")
     if limits.split != MiddleSplit() or limits.sort_by:
         raise ValueError("buckets of a directory are split by bits; leave split and sort_by out")
     limits = limits.within(index.resize_bounds(state.limits))

@@ -325,7 +325,7 @@ def _plan(
 def _bounds(basis: Basis) -> tuple[int, int]:
     index, limits = as_bucket_index(basis.index), basis.snapshot.state.limits
     if index is None:
-        raise UnsupportedError(f"a resize of a table with {basis.index}, which has no buckets")
+        raise UnsupportedError(f"a resize of a table with {basis.index.text}, which has no buckets")
     return index.resize_bounds(limits)
 
 
