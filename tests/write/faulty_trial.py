@@ -30,6 +30,8 @@ class Trial:
         self.ts = 0
         self.direct.upsert(self._given())
         self.expected = self.read()
+        # A commit of others that this table never read, and no listing has, cannot be known of.
+        assert self.struck.scan().count() == len(self.expected)
 
     def _given(self) -> pa.Table:
         """Return a row of a key that is there, and a new one."""
