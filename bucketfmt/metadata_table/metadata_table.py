@@ -135,6 +135,9 @@ class MetadataTable:
             raise CorruptError(
                 f"partition {name} of the metadata table has no file group; rebuild it", path=folder
             )
+        if self.table_version >= 8:
+            for file_slice in slices:
+                _check_logs(file_slice)
         keeps_files = sum(file_slice.size for file_slice in slices) <= _KEPT_BYTES
         readers = [
             GroupReader(
@@ -302,6 +305,23 @@ def load_metadata_table(
             )
         own_timeline = load_timeline(folder, own_config, limits)
     return MetadataTable(store, config, timeline, own_config, own_timeline, limits)
+
+
+def _check_logs(file_slice: FileSlice) -> None:
+    """Refuse an empty log file, which Hudi reads as one without records.
+
+    From version 8 on, a log file is one write's, which has completed here: its records are lost.
+    Before, a writer that died may have left the file.
+
+    Raises:
+        CorruptError: there is one.
+    """
+    for file in file_slice.log_files:
+        if file.size == 0:
+            raise CorruptError(
+                "a completed write of the metadata table left this log file, and it is empty",
+                path=file.path,
+            )
 
 
 def find_last_compaction(timeline: Timeline) -> Instant | None:

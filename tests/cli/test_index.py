@@ -24,6 +24,7 @@ def test_pinning_an_index(tmp_path: Path, cli: Cli) -> None:
 def test_partitions_of_the_metadata_table(tmp_path: Path, cli: Cli) -> None:
     root = plain_table(tmp_path / "t", bf.SimpleBucketIndex(4))
     assert "no metadata table" in cli("index", "list", root).out
+    assert cli("index", "rebuild", root).code == 64
     run = cli("index", "init", root, "column_stats", "record_index", "--output", "json")
     assert run.code == 0
     groups = {"column_stats": 2, "files": 1, "record_index": 10}

@@ -5,9 +5,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 import bucketfmt as bf
+from bucketfmt.errors import CorruptError
 from bucketfmt.format.table.properties import decode_properties
 from bucketfmt.limits import DEFAULT_LIMITS
 from bucketfmt.storage.local_store import LocalStore
@@ -70,3 +72,54 @@ def test_column_stats_made_anew_keep_the_partition_stats_that_are_worked_out_fro
 
     assert table.metadata_table.list() == before
     assert table.check(depth="full").findings == ()
+
+
+@pytest.mark.parametrize("names", [(), ("files",)])
+def test_a_table_without_a_metadata_table_has_none_to_make_anew(
+    tmp_path: Path, names: tuple[str, ...]
+) -> None:
+    """`files` was made without a word."""
+    schema = pa.schema({"id": pa.string(), "ts": pa.int64()})
+    table = bf.create(tmp_path / "t", schema=schema, record_key=["id"], ordering=["ts"])
+    with pytest.raises(ValueError, match="no metadata table to make anew; init makes one"):
+        table.metadata_table.rebuild(*names)
+    assert table.metadata_table.list() == ()
+    assert not (tmp_path / "t/.hoodie/metadata").exists()
+
+
+@pytest.mark.parametrize(("version", "is_refused"), [(6, False), (8, True), (9, True)])
+def test_an_empty_log_of_a_completed_write_of_the_metadata_table(
+    tmp_path: Path, version: int, is_refused: bool
+) -> None:
+    """Keys whose entries were in it were taken for new: an upsert stored them twice.
+
+    In version 6, a writer that died before it wrote to a log may have left one.
+    """
+    schema = pa.schema({"id": pa.string(), "ts": pa.int64()})
+    table = bf.create(
+        tmp_path / "t",
+        schema=schema,
+        record_key=["id"],
+        ordering=["ts"],
+        index=bf.RecordIndex(),
+        table_version=version,
+    )
+    table.upsert(pa.table({"id": ["a", "b", "c"], "ts": [1, 1, 1]}))
+    table.upsert(pa.table({"id": ["d", "e", "f"], "ts": [1, 1, 1]}))
+    logs = (tmp_path / "t/.hoodie/metadata/record_index").glob(".*.log.*")
+    (last, *_) = [path for path in sorted(logs) if not path.name.endswith("0-0-0")]
+    last.write_bytes(b"")
+    found = bf.open(tmp_path / "t")
+    assert found.scan().count() == 6
+    again = pa.table({"id": list("abcdef"), "ts": [2] * 6})
+    if not is_refused:
+        found.locate(again)
+        return
+    with pytest.raises(CorruptError, match=r"is empty.*make the metadata table anew") as refused:
+        found.upsert(again)
+    assert str(refused.value.path).endswith(last.name)
+    assert "M002" in {finding.id for finding in found.check(depth="full").findings}
+    found.metadata_table.rebuild()
+    found.upsert(again)
+    assert found.scan().count() == 6
+    assert found.check(depth="full").status == "clean"

@@ -98,11 +98,13 @@ class MetadataPartitions:
             names: Of partitions.
 
         Raises:
-            ValueError: the table does not list a partition.
+            ValueError: the table does not list a partition, or any.
             UnsupportedError, LockTimeoutError, CorruptError, StorageError: as of `init`.
         """
         with self._held(names) as table:
             listed = _listed(table.config)
+            if not listed:
+                raise ValueError("the table has no metadata table to make anew; init makes one")
             _check_listed(names, listed)
             wanted = names or listed
             if "files" in wanted:
