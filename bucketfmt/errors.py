@@ -20,6 +20,7 @@ __all__ = [
     "LockLostError",
     "LockTimeoutError",
     "NotFoundError",
+    "OvertakenError",
     "SchemaError",
     "StorageError",
     "TableNotFoundError",
@@ -136,6 +137,10 @@ class SchemaError(BucketfmtError):
 
 class ConflictError(BucketfmtError):
     """Another commit touched the same (partition, bucket). Refresh and retry."""
+
+
+class OvertakenError(ConflictError):
+    """A commit after which a change of buckets that was begun cannot be published. Begin again."""
 
 
 class LockTimeoutError(BucketfmtError):

@@ -13,7 +13,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from bucketfmt.arguments import check_callable
-from bucketfmt.errors import BucketfmtError, ConflictError, CorruptError, NotFoundError
+from bucketfmt.errors import (
+    BucketfmtError,
+    ConflictError,
+    CorruptError,
+    NotFoundError,
+    OvertakenError,
+)
 from bucketfmt.format.buckets.extendible_metadata import EMPTY_GROUPS
 from bucketfmt.format.buckets.rehashes import REWRITTEN_UNTIL
 from bucketfmt.format.timeline.commit_metadata import CommitMetadata
@@ -36,7 +42,6 @@ from bucketfmt.write.files.table_codec import find_codec
 from bucketfmt.write.rows.basis import Basis
 
 __all__ = [
-    "OvertakenError",
     "RewritePlan",
     "StartedRewrite",
     "check_nothing_pending",
@@ -80,10 +85,6 @@ class RewritePlan:
             own += [file_slice.file_id for file_slice in step.slices]
             own += step.empty_groups
         return found
-
-
-class OvertakenError(ConflictError):
-    """A write that cannot be caught up with was completed: begin again, at a later instant."""
 
 
 def run_until_not_overtaken(
@@ -186,6 +187,7 @@ class StartedRewrite(StartedWork):
 
         Raises:
             ConflictError: as `publish`, in the last round.
+            OvertakenError: as `catch_up`: begin the change again.
             CorruptError, StorageError, UnsupportedError: as `RewriteTask.rewrite`.
             CommitUnknownError: as `publish`.
             TypeError: `execute` is no function.

@@ -311,6 +311,16 @@ def test_what_others_change_meanwhile_is_done_again(tmp_path: Path) -> None:
     assert table.check(depth="full").findings == (), "files of outdated steps are gone"
 
 
+def test_an_overwrite_meanwhile_has_the_change_begun_again(tmp_path: Path) -> None:
+    table, _ = filled(tmp_path / "t")
+    with table.start_rehash(8) as started:
+        bf.open(table.uri).insert_overwrite(rows(range(40), 9))
+        with pytest.raises(bf.OvertakenError, match="begin again"):
+            started.run(lambda task, payloads: [task.rewrite(each, "0-0-0") for each in payloads])
+    assert table.rehash(8) is not None
+    assert table.check(depth="full").findings == ()
+
+
 def test_what_it_is_not_for(tmp_path: Path) -> None:
     table, _ = filled(tmp_path / "t")
     for wrong in (0, -1, 100_000_000):

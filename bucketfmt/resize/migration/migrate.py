@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
-from bucketfmt.errors import ConflictError, IndexUnknownError, UnsupportedError
+from bucketfmt.errors import ConflictError, IndexUnknownError, OvertakenError, UnsupportedError
 from bucketfmt.format.buckets.hashing_metadata import encode_hashing_metadata
 from bucketfmt.format.buckets.index_settings import IndexSettings
 from bucketfmt.format.buckets.migrations import MIGRATION, Migrated
@@ -48,7 +48,6 @@ from bucketfmt.resize.migration.settle_keys import KeySettling
 from bucketfmt.resize.numbered.rehash import slices_to_divide
 from bucketfmt.resize.plan_rewrite import check_new_number, rescale_operation
 from bucketfmt.resize.rewrite import (
-    OvertakenError,
     RewritePlan,
     check_nothing_pending,
 )
