@@ -134,8 +134,23 @@ def test_rows_come_in_pieces_and_row_groups_have_their_size() -> None:
     assert writer.num_rows == 100
     reader = BaseFileReader(pa.py_buffer(sink.getvalue()))
     groups = [reader.metadata.row_group(i) for i in range(reader.metadata.num_row_groups)]
-    assert [group.num_rows for group in groups] == [42, 42, 16]
+    assert [group.num_rows for group in groups] == [37, 37, 26]
     assert reader.read()["_hoodie_record_key"].to_pylist() == [f"k{i:03}" for i in range(100)]
+
+
+def test_pieces_of_most_of_a_row_group_are_divided() -> None:
+    """Two of them would make a row group that is larger than is held in memory."""
+    pieces = [keyed([f"k{i:03}" for i in range(start, start + 30)]) for start in range(0, 120, 30)]
+    sink = io.BytesIO()
+    writer = BaseFileWriter(sink, KEYED, KeyFooter(), row_group_bytes=pieces[0].nbytes * 4 // 3)
+    for piece in pieces:
+        writer.write(piece)
+    writer.close()
+    reader = BaseFileReader(pa.py_buffer(sink.getvalue()))
+    groups = [reader.metadata.row_group(i) for i in range(reader.metadata.num_row_groups)]
+    assert sum(group.num_rows for group in groups) == 120
+    assert all(35 <= group.num_rows <= 45 for group in groups[:-1])
+    assert reader.read()["_hoodie_record_key"].to_pylist() == [f"k{i:03}" for i in range(120)]
 
 
 @pytest.mark.parametrize(

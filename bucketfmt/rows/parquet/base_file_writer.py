@@ -166,17 +166,18 @@ class BaseFileWriter:
             ValueError: a record key is null or empty, and the file is to have a key footer.
         """
         table = self._take(rows, are_keys_new)
-        size = table.nbytes
-        step = self._row_group_bytes * table.num_rows // max(size, 1)
-        step = min(max(step, 1), _ROW_GROUP_ROWS)
-        is_whole = table.num_rows <= step
-        for start in range(0, table.num_rows, step):
-            piece = table if is_whole else table.slice(start, step)
+        num_rows, size = table.num_rows, table.nbytes
+        start = 0
+        while start < num_rows:
+            room = (self._row_group_bytes - self._pending_bytes) * num_rows // max(size, 1)
+            room = min(max(room, 1), _ROW_GROUP_ROWS - self._pending_rows)
+            is_whole = not start and num_rows <= room
+            piece = table if is_whole else table.slice(start, room)
             self._pending.append(piece)
             self._pending_bytes += size if is_whole else piece.nbytes
             self._pending_rows += piece.num_rows
-            is_full = self._pending_bytes >= self._row_group_bytes
-            if is_full or self._pending_rows >= _ROW_GROUP_ROWS:
+            start += piece.num_rows
+            if start < num_rows or self._is_full:
                 self._flush()
 
     def write_row_group(
@@ -210,6 +211,11 @@ class BaseFileWriter:
         writer = self._writer or self._parquet_writer(self._sink, self._file_schema)
         writer.add_key_value_metadata(entries)
         writer.close()
+
+    @property
+    def _is_full(self) -> bool:
+        is_full = self._pending_bytes >= self._row_group_bytes
+        return is_full or self._pending_rows >= _ROW_GROUP_ROWS
 
     def _take(self, rows: pa.Table | pa.RecordBatch, are_keys_new: bool) -> pa.Table:
         table = self._conform(rows if isinstance(rows, pa.Table) else pa.Table.from_batches([rows]))
