@@ -1,4 +1,4 @@
-"""What takes files away from under those who read them: rollbacks and cleans.
+"""What takes files away from under those who read them: rollbacks, cleans and archivals.
 
 Pure. A reader, or a writer that rewrites what is there, stands on a timeline; files it names
 may be gone by the time they are opened, though nothing is damaged.
@@ -67,7 +67,11 @@ def find_what_may_be_archived(before: Timeline, now: Timeline) -> str | None:
 
 
 def find_what_overtook(before: Timeline, now: Timeline) -> str | None:
-    """Return what may have deleted files since a timeline was read, in words; None if nothing."""
+    """Return what may have deleted files since a timeline was read, in words; None if nothing.
+
+    A timeline is not listed at one moment. Where instants are archived meanwhile, it may lack one
+    that replaced a file group, and have an older one that wrote to the group.
+    """
     rolled_back = find_rolled_back(before, now)
     if rolled_back is not None:
         return f"{rolled_back.action} {rolled_back.requested_time} was rolled back"
@@ -75,4 +79,8 @@ def find_what_overtook(before: Timeline, now: Timeline) -> str | None:
     for clean in now.of("clean").instants:
         if (clean.requested_time, clean.state) not in known:
             return f"clean {clean.requested_time} deleted files"
+    for write in before.writes.completed.instants:
+        time = write.requested_time
+        if now.is_before_start(time) and time not in now.requested_times:  # no savepoint keeps it
+            return f"{write.action} {time} was archived"
     return None

@@ -61,6 +61,14 @@ def test_what_takes_files_away() -> None:
     assert find_what_overtook(timeline(ONE, CLEAN), timeline(ONE, CLEAN)) is None
 
 
+def test_an_archival_amid_a_listing_is_no_damage() -> None:
+    """The listing may lack what replaced a file group, and have what wrote to it before."""
+    listed = timeline(ONE, LATER)  # not TWO, which was archived between the two
+    assert find_what_overtook(listed, timeline(LATER)) == f"commit {ONE[0]} was archived"
+    kept = (ONE[0], "savepoint", State.COMPLETED)
+    assert find_what_overtook(timeline(ONE, kept, LATER), timeline(ONE, kept, LATER)) is None
+
+
 def test_what_was_completed_since() -> None:
     before = timeline(ONE, TWO)
     assert find_completed_since(before, before) is None
