@@ -59,7 +59,7 @@ _GZIP = (
     "out on both sides of it."
 )
 _ZSTD = (
-    "Of the processor time of a load, four tenths are pyarrow encoding parquet and three tenths "
+    "Of the processor time of a load, four tenths are pyarrow encoding parquet and two tenths "
     "key filters. Beside other work Hudi loses more than bucketfmt does, and the ratio is higher."
 )
 _HUDI, _HUDI_DEFAULT = "Hudi 1.2.0, zstd", "Hudi 1.2.0, gzip (its default)"
