@@ -4,24 +4,31 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from datetime import date
 from pathlib import Path
 from random import Random
+from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import bucketfmt as bf
+from bucketfmt.format.table.table_config import METADATA_PARTITIONS_UNFINISHED
 from bucketfmt.storage.local_store import LocalStore
 from bucketfmt.testing.faulty_store import Killed
 from bucketfmt.write.commit.transaction import Transaction
+from bucketfmt.write.metadata import initialise
 from soak.covering import cover
-from tests.interop.carry_on import as_table, doubled_buckets, start_turns
+from tests.interop.carry_on import SCHEMA, as_table, doubled_buckets, start_turns
 from tests.interop.hudi_session import HudiSession
 from tests.interop.matrix import PLAYS, all_kinds_of, plays_of
 from tests.interop.plans import VERSIONS
-from tests.interop.sides import Hudi, copying, serving_metadata_soon
+from tests.interop.sides import Hudi, copying, metadata_options, serving_metadata_soon
 from tests.rotation import seed
+from tests.write.metadata_records import assert_in_step
 
 SEED = int(os.environ.get("JUDGE_SEED", "0"))
+DAY = date(2020, 1, 1)
 INSTEAD = pytest.mark.rotated(among="plays, and tests with a JVM of their own")
 Turn = tuple[str, str, str, str]
 TURNS: list[Turn] = [
@@ -150,3 +157,66 @@ def test_hudi_rolls_back_by_markers_that_were_put_together(
     found = table.scan().to_arrow()
     assert set(found["id"].to_pylist()) == {*first["id"].to_pylist(), *last["id"].to_pylist()}
     assert table.check(depth="full").status == "clean"
+
+
+@INSTEAD
+@pytest.mark.filterwarnings("ignore:the metadata table is made anew")
+@pytest.mark.parametrize("kind", ["cow-simple", "mor-simple"])
+@pytest.mark.parametrize("version", VERSIONS)
+def test_hudi_keeps_the_names_of_partitions_that_a_dead_writer_was_making(
+    hudi: Callable[[str], HudiSession],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    version: str,
+    kind: str,
+) -> None:
+    """Hudi writes to a table whose metadata table is half made anew, without it and with it.
+
+    Hudi 0.15 is not told to make the partitions that lack: where `files` is there, it makes
+    column_stats of none of the files.
+    """
+    session = hudi(version)
+    with_metadata = {"hoodie.metadata.enable": "true"}
+    if version != "0.15.0":
+        with_metadata = metadata_options(has_record_index=False)
+    turns = start_turns(session, tmp_path, kind, SEED)
+    table = turns.table
+    names = ["column_stats", "bloom_filters"]
+    names += ["partition_stats"] if table.config.table_version >= 8 else []
+
+    def draw() -> pa.Table:
+        """Draw rows with dates: Hudi 1.0 fails to log a null one where statistics are on."""
+        return as_table({at: {**row, "day": DAY} for at, row in turns.draw().items()})
+
+    turns.us.upsert(draw())
+    table.metadata_table.init(*names)
+
+    def put_or_die(*given: Any) -> None:
+        if given[1] == "column_stats":
+            raise Killed
+        put_partition(*given)
+
+    put_partition = initialise._put_partition
+    for options in ({"hoodie.metadata.enable": "false"}, with_metadata):
+        with monkeypatch.context() as dying:
+            dying.setattr(initialise, "_put_partition", put_or_die)
+            with pytest.raises(Killed):
+                table.metadata_table.rebuild()
+        writer = Hudi(session, table, options)
+        writer.upsert(draw())
+        properties = bf.open(table.uri).config.properties
+        assert properties[METADATA_PARTITIONS_UNFINISHED] == ",".join(sorted(names))
+        turns.us.upsert(draw())
+        found = bf.open(table.uri)
+        assert set(found.config.metadata_partitions) == {"files", *names}
+        assert not found.config.metadata_partitions_unfinished
+        assert_in_step(found)
+        assert found.check(depth="full").status == "clean"
+        by_metadata = writer.read(hoodie__metadata__enable="true")
+        assert _rows(by_metadata) == _rows(writer.read(hoodie__metadata__enable="false"))
+        assert _rows(by_metadata) == _rows(found.scan().to_arrow())
+
+
+def _rows(rows: pa.Table) -> list[dict[str, Any]]:
+    keys = [("region", "ascending"), ("id", "ascending")]
+    return rows.select(SCHEMA.names).sort_by(keys).to_pylist()
