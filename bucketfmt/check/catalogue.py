@@ -445,7 +445,8 @@ _KINDS = (
         "For each file group how many keys have no entry or a wrong one, how many entries have no "
         "key, and three of them.",
         'Rebuild the partition: `metadata_table.rebuild("record_index")`. Where a key is in '
-        "two file groups, delete it from one of them first.",
+        "two file groups, delete it from one of them first; where a table with buckets has keys in "
+        "several partitions by right, drop a global index, which has one entry for a key.",
         True,
         "apache/hudi#19395",
     ),
