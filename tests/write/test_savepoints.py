@@ -178,12 +178,9 @@ def test_a_table_is_restored(started: tuple[bf.Table, Model]) -> None:
         table.restore(point)
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-def test_writes_amid_a_compaction_are_in_the_savepoint_after_it(
-    tmp_path: Path, version: int
-) -> None:
+def test_writes_amid_a_compaction_are_in_the_savepoint_after_it(tmp_path: Path) -> None:
     """A restore to the compaction, which was completed last, took acknowledged writes back."""
-    table, model = make(tmp_path, version, "MERGE_ON_READ")
+    table, model = make(tmp_path, 9, "MERGE_ON_READ")
     table.upsert(rows(range(20, 50), ts=2, price=2.0))
     model.upsert(rows(range(20, 50), ts=2, price=2.0))
     started = table.start_compaction()
