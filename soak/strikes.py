@@ -285,7 +285,9 @@ def _check(
 
     table = SimulatedProcess(store, process, kind.writer).open()
     if kind.metadata:
-        wrong = [f for f in table.check(depth="quick").findings if f.id.startswith("M")]
+        found = table.check(depth="quick").findings
+        # That a partition is not made to its end is told, but misleads nobody: it is not read.
+        wrong = [f for f in found if f.id.startswith("M") and f.severity != "info"]
         _require(not wrong, f"readers of the metadata table are misled: {wrong}")
     if table.timeline.pending.of("restore").instants:
         try:

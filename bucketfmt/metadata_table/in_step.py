@@ -65,8 +65,8 @@ def find_step(data: Timeline, metadata: Timeline, archived: Iterable[Instant] = 
     Args:
         data: The active timeline of the table.
         metadata: The active timeline of the metadata table, read after `data`.
-        archived: The archived instants of the metadata table. They are needed where `missing`
-            has instants from before its active timeline.
+        archived: The archived instants of the metadata table. They are needed where something is
+            `missing` without them.
     """
     own = [instant for instant in (*archived, *metadata.instants) if instant.is_completed]
     deltas = [instant for instant in own if instant.action == "deltacommit"]

@@ -162,9 +162,9 @@ class MetadataTable:
     def step(self) -> Step:
         """What the metadata table lacks and has too much, by the two timelines.
 
-        Archived timelines are read where the active ones do not tell: that of the metadata table
-        where its active one does not reach back far enough, and that of the table where an instant
-        may have been archived before older ones were, as commits are before cleans.
+        Archived timelines are read where the active ones do not tell: an instant may have been
+        archived before older ones were, as commits are before cleans, and as what was requested
+        early and completed late.
         """
         step = find_step(self._data_timeline, self.timeline)
         if step.ahead:
@@ -173,11 +173,10 @@ class MetadataTable:
             )
             known = {instant.requested_time for instant in history}
             step = replace(step, ahead=tuple(time for time in step.ahead if time not in known))
-        first = self.timeline.first
         for load in (self._load_since, self._load_initial, self._load_all):
             # What seems missing may be archived: mostly since then; where it is from before the
             # metadata table, the oldest instants tell, which initialised the partitions.
-            if first is None or not any(time < first.requested_time for time in step.missing):
+            if not step.missing:
                 break
             archived = load(min(step.missing))
             missing = find_step(self._data_timeline, self.timeline, archived).missing

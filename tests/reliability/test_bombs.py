@@ -112,6 +112,7 @@ def endless_timeline(folder: str) -> Iterator[SimpleNamespace]:
         SimpleNamespace(
             name=f"{20250101000000000 + n}.commit.requested",
             is_symlink=lambda: False,
+            is_file=lambda **_: True,
             is_dir=lambda **_: False,
         )
         for n in range(1_000_000)

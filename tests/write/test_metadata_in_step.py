@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import date, datetime, timezone
 from decimal import Decimal
+from itertools import count
 from pathlib import Path
 
 import pyarrow as pa
@@ -393,6 +394,43 @@ def test_commits_that_are_archived_before_an_older_clean_are_not_taken_for_unkno
     assert table.metadata_table.list() == before
     assert_in_step(table)
     assert bf.open(table.uri).check().findings == ()
+
+
+def test_what_is_archived_is_known_where_an_older_change_of_buckets_completed_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The oldest instant that is active does not tell how far the metadata table was archived."""
+    monkeypatch.setattr(metadata_services, "_DELTA_COMMITS", 2)
+    monkeypatch.setattr(metadata_services, "_KEPT", ArchivePolicy(1, 2))
+    table = make(tmp_path / "t", 9)
+    table.metadata_table.init()
+    table.upsert(rows(range(5), ts=0))
+    attempts = count()
+
+    def execute(task: bf.RewriteTask, payloads: Sequence[bytes]) -> list[list[bytes]]:
+        if next(attempts) == 0:
+            other = bf.open(table.uri, writer=NO_SERVICES)
+            for ts in range(1, 13):
+                other.upsert(rows(range(5), ts))
+        return [task.rewrite(payload, f"{next(attempts)}-0-0") for payload in payloads]
+
+    with table.start_rehash(4) as started:
+        done = started.run(execute)
+    table.archive(min_commits=12, max_commits=12)
+    assert table.timeline.instants[0].requested_time == done.instant
+    below = FolderStore(table.store, METADATA_TABLE)
+    active = load_timeline(below, load_config(below, DEFAULT_LIMITS)).writes.instants
+    oldest, *later = (each.requested_time for each in active)
+    since = [i for i in table.timeline.writes.instants if oldest < i.requested_time < later[0]]
+    assert oldest == done.instant
+    assert len(since) > 3, "archived below, active in the table"
+    assert bf.open(table.uri).check().findings == ()
+    before = table.metadata_table.list()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # that it is made anew would be a warning
+        table.upsert(rows(range(3), ts=20))
+    assert table.metadata_table.list() == before
+    assert_in_step(table)
 
 
 @pytest.mark.rotated(0)
