@@ -24,6 +24,7 @@ from bucketfmt.format.metadata.metadata_schemas import metadata_schema
 from bucketfmt.format.timeline.commit_metadata import WriteStat
 from bucketfmt.limits import DEFAULT_LIMITS
 from bucketfmt.storage.local_store import LocalStore
+from bucketfmt.write.commit import transaction
 from bucketfmt.write.commit.receipts import (
     PointedReceipt,
     Receipt,
@@ -226,6 +227,40 @@ def test_an_attempt_that_comes_too_late_writes_nothing(table: bf.Table) -> None:
         list(late.write(given, "0-0-1"))
     assert data_files(table) == after
     assert_reads_as(table.uri, model)
+
+
+def test_what_a_task_writes_while_the_write_is_taken_back_is_gone(
+    table: bf.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Amid its removal, where the task still finds the heartbeat, and after it."""
+    before, given = data_files(table), rows(range(50), ts=1)
+    remove, check = transaction.delete_announced_files, data_file.check_beating
+    written = []
+    with monkeypatch.context() as patched, table.start_write("upsert", SCHEMA) as started:
+        late = pickle.loads(pickle.dumps(started.task))
+
+        def write_once_they_are_removed(*arguments: Any) -> object:
+            removed = remove(*arguments)
+            if not written:
+                written.extend(late.write(given, "0-0-1"))
+            return removed
+
+        patched.setattr(transaction, "delete_announced_files", write_once_they_are_removed)
+    assert written
+    assert data_files(table) == before
+
+    started = table.start_write("upsert", SCHEMA)
+    late = pickle.loads(pickle.dumps(started.task))
+
+    def take_it_back_once_checked(*arguments: Any) -> None:
+        check(*arguments)
+        started.abort()
+
+    monkeypatch.setattr(data_file, "check_beating", take_it_back_once_checked)
+    with pytest.raises(bf.ConflictError, match="has ended"):
+        list(late.write(given, "0-0-1"))
+    assert data_files(table) == before
+    assert not table.timeline.instants
 
 
 def test_one_that_comes_too_late_by_an_instant_hurts_no_one(

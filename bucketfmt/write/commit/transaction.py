@@ -398,8 +398,11 @@ class Transaction(PendingInstant):
                 self.instant, self._instant.action, state, None, config.timeline_layout
             )
             store.delete(join_path(config.timeline_path, name))
-        delete_markers(store, self.instant)
         self.heartbeat.stop()
+        # Tasks of other processes that still ran have announced files since; later ones find that
+        # the instant has ended.
+        delete_announced_files(store, self.instant, self.table.limits)
+        delete_markers(store, self.instant)
         self._is_ended = True
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from bucketfmt.errors import LimitError, NotFoundError, StorageError
+from bucketfmt.errors import ConflictError, LimitError, NotFoundError, StorageError
 from bucketfmt.format.names.layout import PARTITION_METAFILE
 from bucketfmt.format.names.names import MarkerName
 from bucketfmt.format.names.paths import join_path
@@ -53,6 +53,11 @@ def put_data_file(
         store.put_if_absent(join_path(partition_path, PARTITION_METAFILE), metadata)
     if not store.put_if_absent(path, data) and not _is_ours(store, path, data):
         raise StorageError("a file of that name is there already; try again", path=path)
+    try:
+        check_beating(store, requested_time)
+    except ConflictError:
+        store.delete(path)  # it may have come when the files of the instant had been removed
+        raise
     return WriteStat(
         file_id=file_id,
         path=path,
