@@ -37,7 +37,7 @@ def test_the_marker_comes_first(data: bytes | pa.Buffer, is_known: bool) -> None
     announcer = Announcer(store, T)
     stat = put_data_file(announcer, marker, "f-0", data, is_partition_known=is_known)
     metadata = [] if is_known else ["p/q/.hoodie_partition_metadata"]
-    assert store.paths("info") == [HEARTBEAT]
+    assert store.paths("info") == [HEARTBEAT, HEARTBEAT], "before the file is put, and after"
     assert [path for _, path in store.writes] == [MARKER, *metadata, f"p/q/{NAME}"]
     assert store.read(f"p/q/{NAME}", 99) == b"whole"
     assert stat == WriteStat(
@@ -71,7 +71,7 @@ def test_only_who_keeps_the_instant_alive_announces_early(is_ours: bool) -> None
     put_data_file(announcer, marker, "f-0", b"whole")
     assert store.paths("put_if_absent")[:1] == [MARKER]
     assert store.paths("put_if_absent")[-1] == f"p/q/{NAME}"
-    assert store.paths("info") == ([] if is_ours else [HEARTBEAT])
+    assert store.paths("info") == ([] if is_ours else [HEARTBEAT, HEARTBEAT])
     heartbeat.stop()
 
 
