@@ -9,23 +9,14 @@ import pytest
 import bucketfmt as bf
 from bucketfmt.write.services import archiving
 from tests.check.planting import check_soon
-from tests.write.models import NO_SERVICES, SCHEMA, rows
+from tests.write.models import NO_SERVICES, create_table, rows
 
 
 def test_t010_instants_of_old_log_files_are_archived_behind_a_restore(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As Hudi archives: with no regard to the log files."""
-    table = bf.create(
-        tmp_path,
-        schema=SCHEMA,
-        record_key=["id"],
-        partition_by=["region"],
-        ordering=["ts"],
-        index=bf.SimpleBucketIndex(1),
-        table_type="MERGE_ON_READ",
-        writer=NO_SERVICES,
-    )
+    table = create_table(tmp_path, bf.SimpleBucketIndex(1), "MERGE_ON_READ", writer=NO_SERVICES)
     table.upsert(rows(range(3), ts=0))
     point = table.savepoint()
     table.upsert(rows(range(3), ts=1))

@@ -13,7 +13,7 @@ import pytest
 import bucketfmt as bf
 from bucketfmt.check.report import Finding
 from tests.check.planting import check_soon
-from tests.write.models import SCHEMA, rows
+from tests.write.models import create_table, rows
 
 FOLDER = ".hoodie/.bucket_index/extendible_hashing_metadata/us"
 INITIAL = f"{FOLDER}/00000000000000.hashing_meta"
@@ -23,14 +23,7 @@ Damage = Callable[[Path], Any]
 @pytest.fixture(scope="module")
 def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("extendible") / "trips"
-    table = bf.create(
-        str(root),
-        schema=SCHEMA,
-        record_key=["id"],
-        partition_by=["region"],
-        ordering=["ts"],
-        index=bf.ExtendibleHashingIndex(4),
-    )
+    table = create_table(str(root), bf.ExtendibleHashingIndex(4))
     table.upsert(rows(range(60), ts=1))
     return root
 

@@ -9,19 +9,12 @@ import pytest
 
 import bucketfmt as bf
 from tests.check.planting import check_soon
-from tests.write.models import NO_SERVICES, SCHEMA, rows
+from tests.write.models import NO_SERVICES, create_table, rows
 
 
 def made(folder: Path, table_type: str) -> bf.Table:
-    table = bf.create(
-        str(folder / "trips"),
-        schema=SCHEMA,
-        record_key=["id"],
-        partition_by=["region"],
-        ordering=["ts"],
-        index=bf.MultiGroupBucketIndex(1),
-        table_type=table_type,
-        writer=NO_SERVICES,
+    table = create_table(
+        str(folder / "trips"), bf.MultiGroupBucketIndex(1), table_type, writer=NO_SERVICES
     )
     table.upsert(rows(range(12), ts=1))
     return table

@@ -14,7 +14,7 @@ import pytest
 import bucketfmt as bf
 from tests.spark.driver import drive
 from tests.spark.faults.sitecustomize import STALL_S
-from tests.write.models import SCHEMA, Model, assert_reads_as, rows
+from tests.write.models import Model, assert_reads_as, create_table, rows
 
 pytestmark = pytest.mark.cluster
 
@@ -51,15 +51,7 @@ DYNAMIC = {
 @pytest.fixture(params=KINDS)
 def table(request: pytest.FixtureRequest, tmp_path: Path) -> bf.Table:
     table_type, index = KINDS[request.param]
-    return bf.create(
-        str(tmp_path / "t"),
-        schema=SCHEMA,
-        record_key=["id"],
-        partition_by=["region"],
-        ordering=["ts"],
-        index=index,
-        table_type=table_type,  # type: ignore[arg-type]
-    )
+    return create_table(str(tmp_path / "t"), index, table_type)
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from bucketfmt.testing.faulty_store import Fault, FaultPlan, FaultyStore
 from bucketfmt.timeline.locking.heartbeat import Heartbeats
 from bucketfmt.timeline.locking.lock import FileSystemBasedLock, InProcessLock, LockProvider
 from bucketfmt.timeline.locking.storage_based_lock import StorageBasedLock
-from tests.write.models import SCHEMA, Model, assert_reads_as, rows
+from tests.write.models import SCHEMA, Model, assert_reads_as, create_table, rows
 
 
 def in_child(act: Callable[[], object]) -> None:
@@ -41,15 +41,8 @@ def in_child(act: Callable[[], object]) -> None:
 
 
 def make(folder: Path, table_type: str = "COPY_ON_WRITE", lock: str = "auto") -> bf.Table:
-    table = bf.create(
-        str(folder / "t"),
-        schema=SCHEMA,
-        record_key=["id"],
-        partition_by=["region"],
-        ordering=["ts"],
-        index=bf.SimpleBucketIndex(1),
-        table_type=table_type,  # type: ignore[arg-type]
-        writer=bf.WriterConfig(lock=lock),  # type: ignore[arg-type]
+    table = create_table(
+        str(folder / "t"), bf.SimpleBucketIndex(1), table_type, writer=bf.WriterConfig(lock=lock)
     )
     table.upsert(rows(range(9), ts=1))
     return table

@@ -15,21 +15,14 @@ import bucketfmt as bf
 from bucketfmt.limits import DEFAULT_LIMITS
 from bucketfmt.timeline.table_properties import change_properties
 from tests.resize.test_resize_ring import LARGE, SMALL, filled
-from tests.write.models import SCHEMA, Model, made_once, rows
+from tests.write.models import SCHEMA, Model, create_table, made_once, rows
 
 _RINGS = ".hoodie/.bucket_index/consistent_hashing_metadata"
 
 
 @made_once
 def _simple(path: Path, _: int = 0) -> tuple[bf.Table, Model]:
-    table = bf.create(
-        path,
-        schema=SCHEMA,
-        record_key=["id"],
-        partition_by=["region"],
-        ordering=["ts"],
-        index=bf.SimpleBucketIndex(2),
-    )
+    table = create_table(path, bf.SimpleBucketIndex(2))
     table.upsert(rows(range(9), 1))
     return table, Model()
 

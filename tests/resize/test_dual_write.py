@@ -19,7 +19,7 @@ from bucketfmt.testing.memory_store import MemoryStore
 from bucketfmt.timeline.load import load_commit_metadata
 from tests.resize.pending import find_copies, schedule_resize
 from tests.write.metadata_records import assert_in_step
-from tests.write.models import SCHEMA, Model, Row, assert_reads_as, made_once, rows
+from tests.write.models import SCHEMA, Model, Row, assert_reads_as, create_table, made_once, rows
 
 VERSIONS = (6, 8, 9)
 US = [("region", "=", "us")]
@@ -31,14 +31,10 @@ def filled(
 ) -> tuple[bf.Table, Model]:
     """Return a table with base files and logs, and its model."""
     table, model = (
-        bf.create(
+        create_table(
             path,
-            schema=SCHEMA,
-            record_key=["id"],
-            partition_by=["region"],
-            ordering=["ts"],
-            index=bf.ConsistentHashingIndex(buckets, virtual_logs=virtual_logs),
-            table_type="MERGE_ON_READ",
+            bf.ConsistentHashingIndex(buckets, virtual_logs=virtual_logs),
+            "MERGE_ON_READ",
             table_version=version,
         ),
         Model(),

@@ -27,7 +27,7 @@ from bucketfmt.write.services.compaction import Compactor
 from bucketfmt.write.undo.rollback_conflicts import check_newest
 from tests.table.test_key_encoding import write_as
 from tests.write.metadata_records import assert_in_step
-from tests.write.models import SCHEMA, Model, assert_reads_as, made_once, rows
+from tests.write.models import SCHEMA, Model, assert_reads_as, create_table, made_once, rows
 
 Golden = Callable[[str, str], Path]
 
@@ -41,16 +41,7 @@ RING = bf.ConsistentHashingIndex(4)
 
 
 def make(path: Path, version: int = 9, kind: str = "COPY_ON_WRITE") -> bf.Table:
-    return bf.create(
-        path,
-        schema=SCHEMA,
-        record_key=["id"],
-        partition_by=["region"],
-        ordering=["ts"],
-        index=bf.RecordIndex(),
-        table_type=kind,  # type: ignore[arg-type]
-        table_version=version,
-    )
+    return create_table(path, bf.RecordIndex(), kind, table_version=version)
 
 
 def unindexed(table: bf.Table) -> bf.Table:

@@ -28,7 +28,7 @@ from bucketfmt.resize.numbered.plan_rehash import plan_rehash
 from bucketfmt.snapshot.data_files.files import FileSlice
 from bucketfmt.write.services.compaction import Compactor
 from tests.write.metadata_records import assert_in_step
-from tests.write.models import SCHEMA, Model, assert_reads_as, made_once, rows
+from tests.write.models import SCHEMA, Model, assert_reads_as, create_table, made_once, rows
 
 KINDS = [(6, "MERGE_ON_READ"), (8, "COPY_ON_WRITE"), (9, "MERGE_ON_READ")]
 _TIME = "20260101000000000"
@@ -36,16 +36,7 @@ _UUID = "11111111-2222-3333-4444-555555555555"
 
 
 def make(path: Path, version: int = 9, kind: str = "MERGE_ON_READ", n: int = 4) -> bf.Table:
-    return bf.create(
-        path,
-        schema=SCHEMA,
-        record_key=["id"],
-        partition_by=["region"],
-        ordering=["ts"],
-        index=bf.SimpleBucketIndex(n),
-        table_type=kind,  # type: ignore[arg-type]
-        table_version=version,
-    )
+    return create_table(path, bf.SimpleBucketIndex(n), kind, table_version=version)
 
 
 @made_once
@@ -374,15 +365,7 @@ def test_a_compaction_under_way_is_awaited(tmp_path: Path) -> None:
 def test_a_table_that_is_refused_waits_for_no_compaction(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    table = bf.create(
-        tmp_path / "t",
-        schema=SCHEMA,
-        record_key=["id"],
-        partition_by=["region"],
-        ordering=["ts"],
-        table_type="MERGE_ON_READ",
-        index=bf.ConsistentHashingIndex(2),
-    )
+    table = create_table(tmp_path / "t", bf.ConsistentHashingIndex(2), "MERGE_ON_READ")
     table.upsert(rows(range(30), 1))
     started = table.start_compaction()
     assert started is not None

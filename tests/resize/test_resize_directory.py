@@ -26,7 +26,7 @@ from bucketfmt.resize.split_merge.plan_directory import (
 from bucketfmt.resize.split_merge.resize_limits import ResizeLimits
 from bucketfmt.snapshot.data_files.files import DataFile, FileSlice
 from tests.write.metadata_records import assert_in_step
-from tests.write.models import SCHEMA, Model, assert_reads_as, made_once, rows
+from tests.write.models import SCHEMA, Model, assert_reads_as, create_table, made_once, rows
 
 SMALL = 1
 """A largest file size that every file exceeds, so that all buckets are split."""
@@ -35,14 +35,10 @@ LARGE = 1 << 30
 
 
 def make(path: Path, kind: str = "MERGE_ON_READ", version: int = 9, number: int = 2) -> bf.Table:
-    return bf.create(
+    return create_table(
         path,
-        schema=SCHEMA,
-        record_key=["id"],
-        partition_by=["region"],
-        ordering=["ts"],
-        index=bf.ExtendibleHashingIndex(number),
-        table_type="MERGE_ON_READ" if kind == "MERGE_ON_READ" else "COPY_ON_WRITE",
+        bf.ExtendibleHashingIndex(number),
+        "MERGE_ON_READ" if kind == "MERGE_ON_READ" else "COPY_ON_WRITE",
         table_version=version,
     )
 

@@ -26,7 +26,7 @@ from bucketfmt.resize.split_merge.resize_limits import ResizeLimits
 from bucketfmt.resize.split_merge.split_policies import EvenSplit
 from bucketfmt.snapshot.data_files.files import DataFile, FileSlice
 from tests.write.metadata_records import assert_in_step
-from tests.write.models import SCHEMA, Model, assert_reads_as, made_once, rows
+from tests.write.models import SCHEMA, Model, assert_reads_as, create_table, made_once, rows
 
 SMALL = 1
 """A largest file size that every file exceeds, so that all buckets are split."""
@@ -35,15 +35,8 @@ LARGE = 1 << 30
 
 
 def make(path: Path, version: int = 9, n: int = 4, **index: int) -> bf.Table:
-    return bf.create(
-        path,
-        schema=SCHEMA,
-        record_key=["id"],
-        partition_by=["region"],
-        ordering=["ts"],
-        index=bf.ConsistentHashingIndex(n, **index),
-        table_type="MERGE_ON_READ",
-        table_version=version,
+    return create_table(
+        path, bf.ConsistentHashingIndex(n, **index), "MERGE_ON_READ", table_version=version
     )
 
 

@@ -18,7 +18,7 @@ from bucketfmt.testing.faulty_store import Fault
 from bucketfmt.timeline.table_properties import change_properties, load_config
 from tests.resize.test_migrate import RING, RULES, filled, make, unindexed
 from tests.write.crashes import crashes
-from tests.write.models import SCHEMA, Model, assert_reads_as, rows
+from tests.write.models import Model, assert_reads_as, create_table, rows
 
 Change = Callable[[bf.Table], object]
 
@@ -32,14 +32,7 @@ def stated(table: bf.Table) -> dict[str, str]:
 
 def simple(path: Path) -> tuple[bf.Table, Model]:
     model = Model()
-    table = bf.create(
-        path,
-        schema=SCHEMA,
-        record_key=["id"],
-        partition_by=["region"],
-        ordering=["ts"],
-        index=bf.SimpleBucketIndex(4),
-    )
+    table = create_table(path, bf.SimpleBucketIndex(4))
     table.upsert(rows(range(60), 1))
     model.upsert(rows(range(60), 1))
     return table, model

@@ -13,7 +13,7 @@ import pytest
 
 import bucketfmt as bf
 from tests.spark.driver import drive
-from tests.write.models import SCHEMA, Model, assert_reads_as, rows
+from tests.write.models import Model, assert_reads_as, create_table, rows
 
 
 def files_of(table: bf.Table) -> set[str]:
@@ -42,14 +42,7 @@ def make(folder: Path) -> tuple[bf.Table, Path]:
     """Return a table, and a folder for the faults."""
     faults = folder / "faults"
     faults.mkdir()
-    table = bf.create(
-        str(folder / "t"),
-        schema=SCHEMA,
-        record_key=["id"],
-        partition_by=["region"],
-        ordering=["ts"],
-        index=bf.SimpleBucketIndex(4),
-    )
+    table = create_table(str(folder / "t"), bf.SimpleBucketIndex(4))
     return table, faults
 
 

@@ -12,7 +12,7 @@ import pytest
 
 import bucketfmt as bf
 from tests.stores.servers import Place, run_hdfs
-from tests.write.models import SCHEMA, rows
+from tests.write.models import SCHEMA, create_table, rows
 
 pytestmark = pytest.mark.stores
 
@@ -43,15 +43,7 @@ def files(place: Place, uri: str) -> dict[str, Any]:
 def test_reads(
     hdfs: Place, tmp_path: Path, table_type: Literal["COPY_ON_WRITE", "MERGE_ON_READ"]
 ) -> None:
-    local = bf.create(
-        tmp_path / "trips",
-        schema=SCHEMA,
-        record_key=["id"],
-        partition_by=["region"],
-        ordering=["ts"],
-        index=bf.SimpleBucketIndex(2),
-        table_type=table_type,
-    )
+    local = create_table(tmp_path / "trips", bf.SimpleBucketIndex(2), table_type)
     first = local.upsert(rows(range(30), 1))
     local.upsert(rows(range(10, 40), 2))
     local.delete(pa.table({"id": ["key-000012"], "region": ["us"]}))

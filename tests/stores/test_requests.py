@@ -16,7 +16,7 @@ from bucketfmt.storage.open import open_store
 from bucketfmt.storage.store import Store
 from tests.storage.faulty_server import ServerFault
 from tests.stores.proxied import PROTOCOLS, Proxied, proxied
-from tests.write.models import SCHEMA, rows
+from tests.write.models import create_table, rows
 
 _LIMIT = 1 << 20
 _LARGE = bytes(range(256)) * 4_096  # above what is read ahead
@@ -109,14 +109,10 @@ def test_a_folder_with_more_entries_than_the_limit(server: Proxied, store: Store
 def test_requests_of_works(server: Proxied) -> None:
     """As `tests/write/test_requests.py` has them, but for what it takes to prove the index."""
     uri = server.direct.new_uri()
-    bf.create(
+    create_table(
         uri,
-        schema=SCHEMA,
-        record_key=["id"],
-        partition_by=["region"],
-        ordering=["ts"],
-        index=bf.SimpleBucketIndex(2),
-        table_type="COPY_ON_WRITE",
+        bf.SimpleBucketIndex(2),
+        "COPY_ON_WRITE",
         storage_options=server.direct.options,
         writer=bf.WriterConfig(services=None),
     ).upsert(rows(range(30), 0))

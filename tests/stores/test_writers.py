@@ -19,7 +19,7 @@ from bucketfmt.storage.fsspec_store import FsspecStore
 from bucketfmt.storage.open import open_store
 from bucketfmt.timeline.machine import Machine
 from tests.stores.servers import Place
-from tests.write.models import SCHEMA, Model, create_of_one_bucket, rows
+from tests.write.models import SCHEMA, Model, create_table, rows
 
 Options = Mapping[str, Any]
 _WAIT_S = 300
@@ -31,7 +31,7 @@ def open_table(uri: str, options: Options, **writer: Any) -> bf.Table:
 
 
 def create(uri: str, options: Options) -> bf.Table:
-    create_of_one_bucket(uri, options)
+    create_table(uri, bf.SimpleBucketIndex(1), storage_options=options)
     return open_table(uri, options)
 
 

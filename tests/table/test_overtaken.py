@@ -19,7 +19,7 @@ from bucketfmt.snapshot.overtaken import (
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.storage.store import FileInfo
 from bucketfmt.timeline.timeline import Instant, Timeline
-from tests.write.models import SCHEMA, rows
+from tests.write.models import SCHEMA, create_table, rows
 
 pytestmark = pytest.mark.rotated
 
@@ -80,15 +80,7 @@ def test_what_was_completed_since() -> None:
 
 @pytest.fixture(params=["COPY_ON_WRITE", "MERGE_ON_READ"])
 def table(request: pytest.FixtureRequest, tmp_path: Path) -> bf.Table:
-    table = bf.create(
-        str(tmp_path / "t"),
-        schema=SCHEMA,
-        record_key=["id"],
-        partition_by=["region"],
-        ordering=["ts"],
-        index=bf.SimpleBucketIndex(1),
-        table_type=request.param,
-    )
+    table = create_table(str(tmp_path / "t"), bf.SimpleBucketIndex(1), request.param)
     for ts in (1, 2, 3):
         table.upsert(rows(range(6), ts))
         table.compact()

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 import bucketfmt as bf
 from tests.storage.faulty_server import FaultyProxy, ServerFault
-from tests.write.models import create_of_one_bucket, rows
+from tests.write.models import create_table, rows
 
 __all__ = ["Trial"]
 
@@ -23,7 +23,7 @@ class Trial:
     def __init__(
         self, proxy: FaultyProxy, uri: str, options: Mapping[str, Any], through: Mapping[str, Any]
     ) -> None:
-        self.direct = create_of_one_bucket(uri, options)
+        self.direct = create_table(uri, bf.SimpleBucketIndex(1), storage_options=options)
         writer = bf.WriterConfig(clock_skew_s=0, lock_lease_s=2.0, lock_timeout_s=3.0)
         self.struck = bf.open(uri, through, writer=writer)
         self.proxy = proxy

@@ -1,4 +1,4 @@
-"""A table in a dict, to compare what was written with."""
+"""A small table, and the same table in a dict, to compare what was written with."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = [
     "SCHEMA",
     "Model",
     "assert_reads_as",
-    "create_of_one_bucket",
+    "create_table",
     "made_once",
     "rows",
 ]
@@ -55,19 +55,29 @@ def rows(numbers: Iterable[int], ts: int, price: float = 1.0) -> pa.Table:
     )
 
 
-def create_of_one_bucket(
-    uri: str | Path, storage_options: Mapping[str, Any] | None = None
+def create_table(
+    uri: str | Path,
+    index: bf.Index,
+    table_type: str = "COPY_ON_WRITE",
+    table_version: int = 9,
+    *,
+    storage_options: Mapping[str, Any] | None = None,
+    properties: Mapping[str, str] | None = None,
+    writer: bf.WriterConfig | None = None,
 ) -> bf.Table:
-    """Create a copy-on-write table with one file group in each region."""
+    """Create a table for `rows`, whose content `Model` tells; each region is a partition."""
     return bf.create(
         uri,
         schema=SCHEMA,
         record_key=["id"],
         partition_by=["region"],
         ordering=["ts"],
-        index=bf.SimpleBucketIndex(1),
-        table_type="COPY_ON_WRITE",
+        index=index,
+        table_type=table_type,  # type: ignore[arg-type]
+        table_version=table_version,
         storage_options=storage_options,
+        properties=properties,
+        writer=writer,
     )
 
 

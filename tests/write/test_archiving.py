@@ -22,7 +22,7 @@ from bucketfmt.timeline.load import load_commit_metadata
 from bucketfmt.timeline.timeline import Instant
 from bucketfmt.timeline.transitions import put_completed, put_inflight
 from tests.write.crashes import crashes, is_as
-from tests.write.models import NO_SERVICES, SCHEMA, Model, assert_reads_as, rows
+from tests.write.models import NO_SERVICES, SCHEMA, Model, assert_reads_as, create_table, rows
 
 pytestmark = pytest.mark.rotated
 
@@ -32,16 +32,8 @@ VERSIONS = (6, 8, 9)
 def make(
     folder: Path, version: int = 9, table_type: str = "COPY_ON_WRITE", writes: int = 8
 ) -> tuple[bf.Table, Model]:
-    table = bf.create(
-        str(folder),
-        schema=SCHEMA,
-        record_key=["id"],
-        partition_by=["region"],
-        ordering=["ts"],
-        index=bf.SimpleBucketIndex(1),
-        table_type=table_type,  # type: ignore[arg-type]
-        table_version=version,
-        writer=NO_SERVICES,
+    table = create_table(
+        str(folder), bf.SimpleBucketIndex(1), table_type, table_version=version, writer=NO_SERVICES
     )
     model = Model()
     for ts in range(writes):

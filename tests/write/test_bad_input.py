@@ -16,7 +16,7 @@ import pytest
 
 import bucketfmt as bf
 from bucketfmt.errors import StorageError
-from tests.write.models import SCHEMA, Model, assert_reads_as, rows
+from tests.write.models import SCHEMA, Model, assert_reads_as, create_table, rows
 
 pytestmark = pytest.mark.rotated
 
@@ -34,14 +34,8 @@ def tree(root: Path) -> dict[str, bytes]:
 
 @pytest.fixture(scope="module", params=["COPY_ON_WRITE", "MERGE_ON_READ"])
 def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    table = bf.create(
-        str(tmp_path_factory.mktemp("made") / "t"),
-        schema=SCHEMA,
-        record_key=["id"],
-        partition_by=["region"],
-        ordering=["ts"],
-        index=bf.SimpleBucketIndex(4),
-        table_type=request.param,
+    table = create_table(
+        str(tmp_path_factory.mktemp("made") / "t"), bf.SimpleBucketIndex(4), request.param
     )
     table.upsert(rows(range(20), ts=1))
     return Path(table.uri)

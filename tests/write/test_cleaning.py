@@ -27,7 +27,15 @@ from bucketfmt.write.services.cleaning import Cleaner
 from bucketfmt.write.services.compaction import Compactor
 from bucketfmt.write.services.plan_clean import Retention
 from tests.write.crashes import crashes, is_as
-from tests.write.models import NO_SERVICES, REGIONS, SCHEMA, Model, assert_reads_as, rows
+from tests.write.models import (
+    NO_SERVICES,
+    REGIONS,
+    SCHEMA,
+    Model,
+    assert_reads_as,
+    create_table,
+    rows,
+)
 
 pytestmark = pytest.mark.rotated
 
@@ -39,16 +47,8 @@ def make(
     folder: Path, version: int = 9, table_type: str = "COPY_ON_WRITE", writes: int = 5
 ) -> tuple[bf.Table, Model]:
     """A table whose every bucket was written to in every commit."""
-    table = bf.create(
-        str(folder),
-        schema=SCHEMA,
-        record_key=["id"],
-        partition_by=["region"],
-        ordering=["ts"],
-        index=bf.SimpleBucketIndex(1),
-        table_type=table_type,  # type: ignore[arg-type]
-        table_version=version,
-        writer=NO_SERVICES,
+    table = create_table(
+        str(folder), bf.SimpleBucketIndex(1), table_type, table_version=version, writer=NO_SERVICES
     )
     model = Model()
     for ts in range(writes):

@@ -26,7 +26,15 @@ from bucketfmt.write.rows.started_write import StartedWrite
 from bucketfmt.write.services.compaction import Compactor
 from bucketfmt.write.services.plan_compaction import plan_compaction
 from tests.write.crashes import crashes, is_as
-from tests.write.models import NO_SERVICES, REGIONS, SCHEMA, Model, assert_reads_as, rows
+from tests.write.models import (
+    NO_SERVICES,
+    REGIONS,
+    SCHEMA,
+    Model,
+    assert_reads_as,
+    create_table,
+    rows,
+)
 
 pytestmark = pytest.mark.rotated
 
@@ -41,14 +49,10 @@ def make(
     properties: dict[str, str] | None = None,
 ) -> tuple[bf.Table, Model]:
     """A table of base files, with updates, inserts and deletes logged."""
-    table = bf.create(
+    table = create_table(
         str(folder),
-        schema=SCHEMA,
-        record_key=["id"],
-        partition_by=["region"],
-        ordering=["ts"],
-        index=index or bf.SimpleBucketIndex(2),
-        table_type="MERGE_ON_READ",
+        index or bf.SimpleBucketIndex(2),
+        "MERGE_ON_READ",
         table_version=version,
         properties=properties,
         writer=NO_SERVICES,

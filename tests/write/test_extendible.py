@@ -16,7 +16,7 @@ from bucketfmt.format.keys.hashing import xxhash32
 from bucketfmt.format.table.properties import decode_properties
 from bucketfmt.location.directory_files import load_directory
 from tests.write.metadata_records import assert_in_step
-from tests.write.models import SCHEMA, Model, assert_reads_as, rows
+from tests.write.models import SCHEMA, Model, assert_reads_as, create_table, rows
 
 FOLDER = ".hoodie/.bucket_index/extendible_hashing_metadata"
 
@@ -24,16 +24,7 @@ FOLDER = ".hoodie/.bucket_index/extendible_hashing_metadata"
 def make(
     path: Path, kind: Literal["COPY_ON_WRITE", "MERGE_ON_READ"], version: int, number: int = 2
 ) -> bf.Table:
-    return bf.create(
-        path,
-        schema=SCHEMA,
-        record_key=["id"],
-        partition_by=["region"],
-        ordering=["ts"],
-        index=bf.ExtendibleHashingIndex(number),
-        table_type=kind,
-        table_version=version,
-    )
+    return create_table(path, bf.ExtendibleHashingIndex(number), kind, table_version=version)
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from bucketfmt.timeline.table_properties import load_config
 from tests.rotation import seed
 from tests.storage.faulty_server import ServerFault, faulty_proxy
 from tests.write.faulty_trial import Trial
-from tests.write.models import create_of_one_bucket, rows
+from tests.write.models import create_table, rows
 
 pytest.importorskip("boto3")
 pytest.importorskip("moto")
@@ -90,7 +90,7 @@ class LateStore(MemoryStore):
 
 
 def test_files_that_are_not_listed_yet(tmp_path: Path) -> None:
-    create_of_one_bucket(tmp_path)
+    create_table(tmp_path, bf.SimpleBucketIndex(1))
     store = LateStore(MemoryStore.of_folder(str(tmp_path)).files)
     table = Table(store, load_config(store, DEFAULT_LIMITS), DEFAULT_LIMITS, None)
     first = table.upsert(rows([0, 3], 1))
@@ -110,7 +110,7 @@ def test_files_that_are_not_listed_yet(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", ["own", "another's"])
 def test_a_commit_that_one_listing_lacks_is_not_taken_back(tmp_path: Path, kind: str) -> None:
     """By that listing alone the commit would be pending, and its writer dead."""
-    create_of_one_bucket(tmp_path)
+    create_table(tmp_path, bf.SimpleBucketIndex(1))
     store = LateStore(MemoryStore.of_folder(str(tmp_path)).files)
     store.late_at = 0
     config = load_config(store, DEFAULT_LIMITS)

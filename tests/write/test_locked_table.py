@@ -15,7 +15,7 @@ from bucketfmt.limits import DEFAULT_LIMITS
 from bucketfmt.timeline.load import load_timeline
 from bucketfmt.timeline.table_properties import change_properties
 from bucketfmt.write.commit.locked_table import LockedTable, PendingChange
-from tests.write.models import SCHEMA, Model, assert_reads_as, rows
+from tests.write.models import SCHEMA, Model, assert_reads_as, create_table, rows
 
 pytestmark = pytest.mark.rotated
 
@@ -32,16 +32,8 @@ class Watched:
 
 def make(path: Path, version: int = 9, metadata_table: str = "refuse") -> bf.Table:
     writer = bf.WriterConfig(metadata_table=metadata_table)  # type: ignore[arg-type]
-    table = bf.create(
-        str(path),
-        schema=SCHEMA,
-        record_key=["id"],
-        partition_by=["region"],
-        ordering=["ts"],
-        index=bf.SimpleBucketIndex(2),
-        table_type="MERGE_ON_READ",
-        table_version=version,
-        writer=writer,
+    table = create_table(
+        str(path), bf.SimpleBucketIndex(2), "MERGE_ON_READ", table_version=version, writer=writer
     )
     table.upsert(rows(range(40), ts=1))
     return table

@@ -17,21 +17,17 @@ import bucketfmt as bf
 from bucketfmt.format.table.properties import decode_properties
 from bucketfmt.location.file_groups.plan_groups import place_new_keys
 from bucketfmt.testing.recording_store import RecordingStore
-from tests.write.models import NO_SERVICES, SCHEMA, Model, assert_reads_as, rows
+from tests.write.models import NO_SERVICES, SCHEMA, Model, assert_reads_as, create_table, rows
 
 FEW_ROWS = bf.MultiGroupBucketIndex(2, group_bytes=3_400)
 """A base file of a row has about 2,300 bytes."""
 
 
 def created(folder: Path, table_type: str, version: int = 9, row_bytes: int = 60) -> bf.Table:
-    return bf.create(
+    return create_table(
         str(folder / "trips"),
-        schema=SCHEMA,
-        record_key=["id"],
-        partition_by=["region"],
-        ordering=["ts"],
-        index=FEW_ROWS,
-        table_type=table_type,
+        FEW_ROWS,
+        table_type,
         table_version=version,
         properties={"hoodie.copyonwrite.record.size.estimate": str(row_bytes)},
         writer=NO_SERVICES,

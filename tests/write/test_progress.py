@@ -8,7 +8,7 @@ import pytest
 
 import bucketfmt as bf
 from bucketfmt.progress import Progress
-from tests.write.models import SCHEMA, Model, assert_reads_as, rows
+from tests.write.models import Model, assert_reads_as, create_table, rows
 
 
 class StoppedError(Exception):
@@ -16,15 +16,7 @@ class StoppedError(Exception):
 
 
 def make(folder: Path) -> tuple[bf.Table, Model]:
-    table = bf.create(
-        str(folder),
-        schema=SCHEMA,
-        record_key=["id"],
-        partition_by=["region"],
-        ordering=["ts"],
-        index=bf.SimpleBucketIndex(1),
-        table_type="MERGE_ON_READ",
-    )
+    table = create_table(str(folder), bf.SimpleBucketIndex(1), "MERGE_ON_READ")
     model = Model()
     for ts in (1, 2):
         table.upsert(rows(range(9), ts=ts))

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import bucketfmt as bf
-from tests.write.models import SCHEMA, Model, rows
+from tests.write.models import SCHEMA, Model, create_table, rows
 
 KINDS = [
     ("COPY_ON_WRITE", 9),
@@ -23,14 +23,10 @@ KINDS = [
 @pytest.mark.rotated(0, among="every change in the metadata table", one_of=2)
 @pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
 def test_a_partitioned_index_is_in_step_with_every_write(table_type: Any) -> None:
-    table = bf.create(
+    table = create_table(
         f"memory://partitioned_record_index/{table_type}",
-        schema=SCHEMA,
-        record_key=["id"],
-        partition_by=["region"],
-        ordering=["ts"],
-        index=bf.RecordIndex(partitioned=True),
-        table_type=table_type,
+        bf.RecordIndex(partitioned=True),
+        table_type,
     )
     assert bf.open(table.uri).index == bf.RecordIndex(partitioned=True)
     stored: dict[tuple[str, str], float] = {}
@@ -178,14 +174,7 @@ def test_the_index_is_in_step_with_every_write(table_type: Any, version: int) ->
 
 
 def make(uri: str) -> bf.Table:
-    table = bf.create(
-        uri,
-        schema=SCHEMA,
-        record_key=["id"],
-        partition_by=["region"],
-        ordering=["ts"],
-        index=bf.RecordIndex(),
-    )
+    table = create_table(uri, bf.RecordIndex())
     table.upsert(rows(range(40), ts=1))
     return bf.open(table.uri)
 

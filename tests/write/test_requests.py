@@ -24,7 +24,7 @@ from bucketfmt.timeline.locking.heartbeat import Heartbeats
 from bucketfmt.timeline.table_properties import load_config
 from bucketfmt.timeline.timeline import Timeline, plan_timeline
 from bucketfmt.write.commit.locked_table import EarlyHeartbeat
-from tests.write.models import SCHEMA, rows
+from tests.write.models import create_table, rows
 
 _COMMITS = 8
 _VERBS = {
@@ -135,14 +135,10 @@ def store(tmp_path: Path, ticks: Ticks) -> CountedStore:
 
 
 def make(tmp_path: Path, table_type: Literal["COPY_ON_WRITE", "MERGE_ON_READ"]) -> CountedStore:
-    table = bf.create(
+    table = create_table(
         f"{tmp_path}/trips",
-        schema=SCHEMA,
-        record_key=["id"],
-        partition_by=["region"],
-        ordering=["ts"],
-        index=bf.SimpleBucketIndex(2),
-        table_type=table_type,
+        bf.SimpleBucketIndex(2),
+        table_type,
         writer=bf.WriterConfig(services=None),
     )
     for ts in range(_COMMITS):

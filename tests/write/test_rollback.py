@@ -30,7 +30,7 @@ from bucketfmt.testing.recording_store import RecordingStore
 from bucketfmt.timeline.transitions import put_requested
 from bucketfmt.write.commit.transaction import Transaction
 from tests.write.crashes import crashes, is_as, open_on
-from tests.write.models import SCHEMA, Model, assert_reads_as, rows
+from tests.write.models import Model, assert_reads_as, create_table, rows
 
 pytestmark = pytest.mark.rotated
 
@@ -42,16 +42,10 @@ HUDI_OF = {6: "0.15.0", 8: "1.0.2", 9: "1.2.0"}
 
 def make(folder: Path, version: int, kind: str, buckets: int = 2) -> tuple[bf.Table, Model]:
     """A table with one write."""
-    table = bf.create(
+    table = create_table(
         str(folder / "t"),
-        schema=SCHEMA,
-        record_key=["id"],
-        partition_by=["region"],
-        ordering=["ts"],
-        index=(
-            bf.ConsistentHashingIndex(buckets) if kind == "ring" else bf.SimpleBucketIndex(buckets)
-        ),
-        table_type="COPY_ON_WRITE" if kind == "COPY_ON_WRITE" else "MERGE_ON_READ",
+        bf.ConsistentHashingIndex(buckets) if kind == "ring" else bf.SimpleBucketIndex(buckets),
+        "COPY_ON_WRITE" if kind == "COPY_ON_WRITE" else "MERGE_ON_READ",
         table_version=version,
     )
     model = Model()

@@ -18,7 +18,7 @@ import pytest
 import bucketfmt as bf
 from bucketfmt.storage.s3_store import S3Store
 from bucketfmt.timeline.machine import Machine
-from tests.write.models import SCHEMA, Model, rows
+from tests.write.models import SCHEMA, Model, create_table, rows
 
 boto3 = pytest.importorskip("boto3")
 moto = pytest.importorskip("moto")
@@ -34,16 +34,8 @@ def uri() -> str:
 def create(
     uri: str, options: Options, version: int = 9, table_type: str = "COPY_ON_WRITE"
 ) -> bf.Table:
-    return bf.create(
-        uri,
-        schema=SCHEMA,
-        record_key=["id"],
-        partition_by=["region"],
-        ordering=["ts"],
-        index=bf.SimpleBucketIndex(1),
-        table_type=table_type,  # type: ignore[arg-type]
-        table_version=version,
-        storage_options=options,
+    return create_table(
+        uri, bf.SimpleBucketIndex(1), table_type, table_version=version, storage_options=options
     )
 
 

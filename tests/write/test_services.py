@@ -31,7 +31,7 @@ from bucketfmt.write.services.plan_services import (
     find_retiring,
     may_be_due,
 )
-from tests.write.models import SCHEMA, Model, assert_reads_as, rows
+from tests.write.models import SCHEMA, Model, assert_reads_as, create_table, rows
 
 SMALL = Services(
     compact_after=2, clean=Retention(retain=2), clean_after=2, archive=bf.ArchivePolicy(4, 6)
@@ -44,14 +44,10 @@ def make(
     version: int = 9,
     services: Services | None = SMALL,
 ) -> bf.Table:
-    return bf.create(
+    return create_table(
         str(folder),
-        schema=SCHEMA,
-        record_key=["id"],
-        partition_by=["region"],
-        ordering=["ts"],
-        index=bf.SimpleBucketIndex(1),
-        table_type=kind,  # type: ignore[arg-type]
+        bf.SimpleBucketIndex(1),
+        kind,
         table_version=version,
         writer=bf.WriterConfig(services=services),
     )

@@ -38,7 +38,7 @@ from bucketfmt.write.files.row_report import RowReporter
 from bucketfmt.write.metadata.records.file_statistics import ColumnStatistics
 from bucketfmt.write.rows import write_task
 from bucketfmt.write.rows.bucket_writer import BucketWriter
-from tests.write.models import REGIONS, SCHEMA, Model, assert_reads_as, rows
+from tests.write.models import REGIONS, SCHEMA, Model, assert_reads_as, create_table, rows
 
 pytestmark = pytest.mark.rotated
 
@@ -57,16 +57,7 @@ def table(request: pytest.FixtureRequest, tmp_path: Path) -> bf.Table:
 
 def make(tmp_path: Path, version: int, kind: str) -> bf.Table:
     table_type, index = KINDS[kind]
-    return bf.create(
-        str(tmp_path / "t"),
-        schema=SCHEMA,
-        record_key=["id"],
-        partition_by=["region"],
-        ordering=["ts"],
-        index=index,
-        table_type=table_type,  # type: ignore[arg-type]
-        table_version=version,
-    )
+    return create_table(str(tmp_path / "t"), index, table_type, table_version=version)
 
 
 def by_region(given: pa.Table) -> list[pa.Table]:

@@ -17,7 +17,7 @@ from bucketfmt.write.commit.open import open_transactions
 from bucketfmt.write.commit.transaction import Transaction
 from bucketfmt.write.rows.started_write import WriteOptions
 from bucketfmt.write.rows.writer import TableWriter
-from tests.write.models import SCHEMA, Model, assert_reads_as, rows
+from tests.write.models import SCHEMA, Model, assert_reads_as, create_table, rows
 
 pytestmark = pytest.mark.rotated
 
@@ -28,15 +28,8 @@ TYPES = ["COPY_ON_WRITE", "MERGE_ON_READ"]
 @pytest.fixture(params=[(v, t) for v in VERSIONS for t in TYPES], ids=lambda kind: f"{kind}")
 def table(request: pytest.FixtureRequest, tmp_path: Path) -> bf.Table:
     version, table_type = request.param
-    table = bf.create(
-        str(tmp_path / "t"),
-        schema=SCHEMA,
-        record_key=["id"],
-        partition_by=["region"],
-        ordering=["ts"],
-        index=bf.SimpleBucketIndex(2),
-        table_type=table_type,
-        table_version=version,
+    table = create_table(
+        str(tmp_path / "t"), bf.SimpleBucketIndex(2), table_type, table_version=version
     )
     table.upsert(rows(range(40), ts=1))
     return table

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pytest
 
 import bucketfmt as bf
-from tests.write.models import SCHEMA, Model, assert_reads_as, rows
+from tests.write.models import SCHEMA, Model, assert_reads_as, create_table, rows
 
 pytestmark = pytest.mark.rotated
 
@@ -38,16 +38,7 @@ KINDS = [
 @pytest.fixture(params=KINDS, ids=lambda kind: "-".join(map(str, kind)))
 def table(request: pytest.FixtureRequest, tmp_path: Path) -> bf.Table:
     version, table_type, index = request.param
-    return bf.create(
-        str(tmp_path / "trips"),
-        schema=SCHEMA,
-        record_key=["id"],
-        partition_by=["region"],
-        ordering=["ts"],
-        index=INDEXES[index],
-        table_type=table_type,
-        table_version=version,
-    )
+    return create_table(str(tmp_path / "trips"), INDEXES[index], table_type, table_version=version)
 
 
 def is_logged(table: bf.Table) -> bool:
@@ -268,14 +259,10 @@ def test_rows_come_larger_than_memory_is_given(
 @pytest.mark.parametrize("version", [6, 8, 9])
 def test_without_meta_columns(tmp_path: Path, version: int) -> None:
     for table_type in ("COPY_ON_WRITE", "MERGE_ON_READ"):
-        table = bf.create(
+        table = create_table(
             str(tmp_path / table_type.lower()),
-            schema=SCHEMA,
-            record_key=["id"],
-            partition_by=["region"],
-            ordering=["ts"],
-            index=bf.SimpleBucketIndex(2),
-            table_type=table_type,
+            bf.SimpleBucketIndex(2),
+            table_type,
             table_version=version,
             properties={"hoodie.populate.meta.fields": "false"},
         )
