@@ -9,7 +9,6 @@ HoodieBackedTableMetadataWriter.getRecordIndexReplacedRecords.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 
 import pyarrow as pa
 
@@ -26,8 +25,7 @@ from bucketfmt.format.metadata.metadata_records import (
     MetadataSchema,
 )
 from bucketfmt.format.metadata.metadata_schemas import metadata_schema
-from bucketfmt.format.names.instants import State, comparable_action
-from bucketfmt.format.names.names import BaseFileName, LogFileName, find_data_file_name
+from bucketfmt.format.names.names import BaseFileName, find_data_file_name
 from bucketfmt.format.names.paths import check_relative_path, join_path
 from bucketfmt.format.timeline.commit_metadata import CommitMetadata
 from bucketfmt.format.timeline.service_metadata import CleanMetadata
@@ -42,16 +40,12 @@ from bucketfmt.metadata_table.metadata_table import MetadataTable, load_metadata
 from bucketfmt.process import cached_property
 from bucketfmt.rows.avro.avro_schema import arrow_schema, parse_avro_schema
 from bucketfmt.rows.columns.meta_rows import meta_schema
-from bucketfmt.snapshot.data_files.file_slices import TimelineView, find_file_slices
-from bucketfmt.snapshot.data_files.files import DataFile, FileSlice
-from bucketfmt.snapshot.data_files.written_files import CommitRecord
+from bucketfmt.snapshot.data_files.files import DataFile
 from bucketfmt.snapshot.listing import StoreLister
-from bucketfmt.snapshot.schema import TableSchema, find_stated_schema
+from bucketfmt.snapshot.schema import find_stated_schema
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.snapshot.state import TableState
 from bucketfmt.storage.streams import map_in_threads, waiting_count
-from bucketfmt.timeline.load import load_pending_compactions, load_replaced_file_groups
-from bucketfmt.timeline.timeline import Instant, Timeline
 from bucketfmt.write.commit.locked_table import LockedTable, PendingChange
 from bucketfmt.write.metadata.records.file_bloom_filter import read_bloom_filter
 from bucketfmt.write.metadata.records.file_statistics import ColumnStatistics, FileStatistics
@@ -71,6 +65,7 @@ from bucketfmt.write.metadata.records.statistics_records import (
     empty_column_stats,
     partition_stats,
 )
+from bucketfmt.write.metadata.table_after import TableAfter
 from bucketfmt.write.metadata.update import MetadataUpdate, PartitionUpdate, PartUpdates
 
 __all__ = ["UpdateCollector"]
@@ -88,11 +83,15 @@ class UpdateCollector:
             table: The table.
             change: What is about to be published.
         """
-        self._table, self._change = table, change
+        self._change = change
         self._store, self._config, self._limits = table.store, table.config, table.limits
         self._definitions = load_index_definitions(table.store, table.config, table.limits)
         self._indexed = find_indexed_columns(self._definitions)
         self._statistics = ColumnStatistics(table.limits, self._indexed, table.config.table_version)
+        self._state = TableState(
+            table.store, table.config, table.timeline, table.limits, StoreLister(table.store)
+        )
+        self._after = TableAfter(self._state, change)
 
     @property
     def lost_columns(self) -> list[str]:
@@ -254,7 +253,7 @@ class UpdateCollector:
         for partition in sorted(touched):
             names = [
                 file.path.rpartition("/")[2]
-                for file_slice in self._newest_slices(partition)
+                for file_slice in self._after.newest_slices(partition)
                 for file in (file_slice.base_file, *file_slice.log_files)
                 if file is not None
             ]
@@ -314,7 +313,7 @@ class UpdateCollector:
         names = self._config.metadata_partitions
         if not any(map(is_secondary_index, names)):
             return {}
-        return find_secondary_columns(names, self._definitions, self._schema_after)
+        return find_secondary_columns(names, self._definitions, self._after.schema)
 
     @property
     def lost_indexes(self) -> list[str]:
@@ -346,13 +345,13 @@ class UpdateCollector:
         )
 
     def _secondary_index(self, name: str, schema: MetadataSchema) -> PartUpdates:
-        column, columns = self._secondary_columns[name], self._schema_after
+        column, columns = self._secondary_columns[name], self._after.schema
         if columns is None or not self._touched_groups:
             return {}
         snapshot, before, after = Snapshot(self._state), [], []
         for path, file_ids in self._touched_groups.items():
             before += snapshot.slices_where(path, file_ids.__contains__)
-            after += [s for s in self._newest_slices(path) if s.file_id in file_ids]
+            after += [s for s in self._after.newest_slices(path) if s.file_id in file_ids]
         old, new = (read_secondary_keys(snapshot, columns, own, column) for own in (before, after))
         return {None: plan_secondary_index(old, new, schema, self._definitions[name])}
 
@@ -371,97 +370,19 @@ class UpdateCollector:
         return found
 
     def _files_of(self, partition: str, file_id: str) -> Sequence[DataFile]:
-        return self._lister.files(partition).get(file_id, ())
+        return self._state.lister.files(partition).get(file_id, ())
 
     @cached_property
     def _metadata(self) -> MetadataTable | None:
         """The metadata table as it is before the change."""
-        return load_metadata_table(self._store, self._config, self._table.timeline, self._limits)
-
-    # -- the table once the change is published
+        return load_metadata_table(self._store, self._config, self._state.timeline, self._limits)
 
     @cached_property
     def _table_columns(self) -> list[str]:
-        """The columns of the table that have statistics."""
+        """The columns of the table that have statistics, before the change."""
         commits = self._state.stating_commits
         schema = find_stated_schema(commits, self._config, self._limits)
         return [] if schema is None else self._statistics.columns_of(schema.with_meta)
-
-    @cached_property
-    def _schema_after(self) -> TableSchema | None:
-        """The columns of the table once the change is published."""
-        commits, content = self._state.stating_commits, self._change.content
-        if isinstance(content, CommitMetadata):
-            time = self._change.instant.requested_time
-            own = CommitRecord.from_metadata(time, time, content, self._limits)
-            commits = (*commits, own)
-        return find_stated_schema(commits, self._config, self._limits)
-
-    @cached_property
-    def _lister(self) -> StoreLister:
-        return StoreLister(self._store)
-
-    @cached_property
-    def _state(self) -> TableState:
-        table = self._table
-        return TableState(table.store, table.config, table.timeline, table.limits, self._lister)
-
-    @cached_property
-    def _timeline_after(self) -> Timeline:
-        """The timeline once the change is published, as far as file slices go."""
-        own, timeline = self._change.instant, self._table.timeline
-        action = comparable_action(own.action, 2)
-        # "~" is greater than any digit: the change completes after all that is there.
-        done = Instant(own.requested_time, action, State.COMPLETED, f"{timeline.latest_time}~", "")
-        others = [i for i in timeline.instants if i.requested_time != own.requested_time]
-        instants = sorted([*others, done], key=lambda i: (i.requested_time, i.action))
-        return replace(timeline, instants=tuple(instants))
-
-    def _newest_slices(self, partition: str) -> list[FileSlice]:
-        """Return the newest file slices of a partition as they will be with the change."""
-        content = self._change.content
-        replaced = set(self._replaced)
-        if isinstance(content, CommitMetadata):
-            for path, file_ids in content.partition_to_replace_file_ids.items():
-                replaced.update((path, file_id) for file_id in file_ids)
-        groups = {
-            file_id: files
-            for file_id, files in self._lister.files(partition).items()
-            if (partition, file_id) not in replaced
-        }
-        return self._slices_of(partition, groups)
-
-    def _slices_of(
-        self, partition: str, groups: Mapping[str, Sequence[DataFile]]
-    ) -> list[FileSlice]:
-        """Return the newest file slices of file groups."""
-        compactions = {
-            file_id: instant.requested_time
-            for (path, file_id), instant in self._compactions.items()
-            if path == partition and instant.requested_time != self._change.instant.requested_time
-        }
-        version = self._config.table_version
-        archived = self._load_archived(groups)
-        view = TimelineView(self._timeline_after, version, archived)
-        return find_file_slices(partition, groups, view, compactions)
-
-    def _load_archived(self, groups: Mapping[str, Sequence[DataFile]]) -> tuple[Instant, ...]:
-        """Return the archived instants that tell which file slices log files are of."""
-        names = (file.name for files in groups.values() for file in files)
-        times = {name.instant for name in names if isinstance(name, LogFileName)}
-        timeline = self._timeline_after
-        asked = [t for t in times if timeline.is_completed(t) and timeline.needs_history(t)]
-        return self._state.archived_since(min(asked)) if asked else ()
-
-    @cached_property
-    def _replaced(self) -> Mapping[tuple[str, str], Instant]:
-        table = self._table
-        return load_replaced_file_groups(table.store, table.config, table.timeline, table.limits)
-
-    @cached_property
-    def _compactions(self) -> Mapping[tuple[str, str], Instant]:
-        table = self._table
-        return load_pending_compactions(table.store, table.config, table.timeline, table.limits)
 
 
 def _name(path: str) -> object:
