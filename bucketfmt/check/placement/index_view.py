@@ -5,16 +5,15 @@ I/O: `load_index_view` reads index files, `compare_with_keys` a sample of keys.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import combinations
 
 import numpy as np
 import pyarrow as pa
 
 from bucketfmt.check.examined import ExaminedState, event_of_error
 from bucketfmt.check.placement.buckets import is_bucket_shaped
-from bucketfmt.check.placement.keys import is_misplaced
+from bucketfmt.check.placement.keys import hash_field_choices, is_misplaced
 from bucketfmt.check.placement.partition_rules import find_unusable_rules
 from bucketfmt.check.report import Event, Finding, NotChecked
 from bucketfmt.errors import BucketfmtError, CorruptError, IndexUnknownError, KeyEncodingError
@@ -333,7 +332,7 @@ def _fits_any(view: IndexView, sample: KeySample, largest: int) -> bool:
     buckets = np.concatenate(
         [np.full(len(column), find_bucket_id(s.file_id)) for s, column in sample.found]
     )
-    for fields in _subsets(view.hash_fields):
+    for fields in hash_field_choices(view.hash_fields):
         try:
             hashes = java_list_hashes(hash_value_columns(keys, fields, view.dialect))
         except KeyEncodingError:
@@ -343,11 +342,6 @@ def _fits_any(view: IndexView, sample: KeySample, largest: int) -> bool:
         if divisor == 0 or divisor > largest:
             return True
     return False
-
-
-def _subsets(fields: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    for size in range(len(fields), 0, -1):
-        yield from combinations(fields, size)
 
 
 def _place(partition_path: str) -> str:

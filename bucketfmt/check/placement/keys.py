@@ -6,7 +6,7 @@ the keys batch by batch and keeps only what is wrong.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 
@@ -28,6 +28,7 @@ __all__ = [
     "expected_key_prefix",
     "find_collapsing_keys",
     "find_endless_keys",
+    "hash_field_choices",
     "is_misplaced",
     "key_prefix",
 ]
@@ -191,7 +192,7 @@ def describe_best_fit(
     sample = keys.slice(0, _FITTED_KEYS)
     best, best_text = 0, ""
     for dialect in KeyDialect:
-        for fields in _subsets(key_fields):
+        for fields in hash_field_choices(key_fields):
             other = layout.hashed_by(fields, dialect)
             try:
                 fitting = len(sample) - int(is_misplaced(sample, other, bucket_id).sum())
@@ -205,6 +206,7 @@ def describe_best_fit(
     return f"{best_text} fits {best} of {len(sample)} of them"
 
 
-def _subsets(fields: Sequence[str]) -> Iterable[tuple[str, ...]]:
-    for size in range(len(fields), 0, -1):
-        yield from combinations(fields, size)
+def hash_field_choices(key_fields: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """Yield the fields of a key that buckets may be hashed by, more fields before fewer."""
+    for size in range(len(key_fields), 0, -1):
+        yield from combinations(key_fields, size)
