@@ -67,6 +67,29 @@ def write(table: bf.Table, model: Model, ts: int) -> None:
     model.delete(gone.column("id").to_pylist())
 
 
+def kill_an_upsert_everywhere(table: bf.Table, model: Model) -> None:
+    """After each death all rows of the upsert are read, or none: now and after the resize."""
+    given, later = rows(range(0, 30, 3), 20), rows(range(3, 60, 12), 21)
+    after = copy.deepcopy(model)
+    after.upsert(given)
+
+    def look(aftermath: Aftermath) -> None:
+        seen = SimulatedProcess(aftermath.store, 2).open()
+        found = {row["id"]: row for row in seen.scan(filter=US).to_arrow().to_pylist()}
+        now = copy.deepcopy(after if found["key-000000"]["ts"] == 20 else model)
+        assert [found[key] for key in sorted(found)] == of_partition(now), aftermath
+        seen.upsert(later)
+        now.upsert(later)
+        seen.resize()
+        found = {row["id"]: row for row in seen.scan(filter=US).to_arrow().to_pylist()}
+        assert [found[key] for key in sorted(found)] == of_partition(now), aftermath
+
+    looks = Looks(look)
+    for aftermath in kill_everywhere(MemoryStore.of_folder(table.uri), lambda t: t.upsert(given)):
+        looks(aftermath)
+    assert looks.states > 15
+
+
 @pytest.mark.rule("RING-26", "RING-28")
 @pytest.mark.rotated(0)
 @pytest.mark.parametrize("version", VERSIONS)
@@ -254,25 +277,7 @@ def test_a_compaction_leaves_the_copies_alone(tmp_path: Path) -> None:
 def test_a_writer_that_dies_leaves_both_copies_or_neither(tmp_path: Path, version: int) -> None:
     table, model = filled(tmp_path / "t", version, buckets=1)
     schedule_resize(table, split=[0])
-    given, later = rows(range(0, 30, 3), 20), rows(range(3, 60, 12), 21)
-    after = copy.deepcopy(model)
-    after.upsert(given)
-
-    def look(aftermath: Aftermath) -> None:
-        seen = SimulatedProcess(aftermath.store, 2).open()
-        found = {row["id"]: row for row in seen.scan(filter=US).to_arrow().to_pylist()}
-        now = copy.deepcopy(after if found["key-000000"]["ts"] == 20 else model)
-        assert [found[key] for key in sorted(found)] == of_partition(now), aftermath
-        seen.upsert(later)
-        now.upsert(later)
-        seen.resize()
-        found = {row["id"]: row for row in seen.scan(filter=US).to_arrow().to_pylist()}
-        assert [found[key] for key in sorted(found)] == of_partition(now), aftermath
-
-    looks = Looks(look)
-    for aftermath in kill_everywhere(MemoryStore.of_folder(table.uri), lambda t: t.upsert(given)):
-        looks(aftermath)
-    assert looks.states > 15
+    kill_an_upsert_everywhere(table, model)
 
 
 def test_a_restore_takes_the_resize_and_its_copies_back(tmp_path: Path) -> None:

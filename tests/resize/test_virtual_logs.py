@@ -14,12 +14,12 @@ from bucketfmt.errors import BucketfmtError
 from bucketfmt.format.log.log_block import BlockType, LogBlock, encode_log_block
 from bucketfmt.format.log.log_file import decode_log_file
 from bucketfmt.format.log.virtual_log import decode_virtual_log, is_virtual_log
-from bucketfmt.testing.crashes import Aftermath, Looks, SimulatedProcess, kill_everywhere
+from bucketfmt.testing.crashes import SimulatedProcess
 from bucketfmt.testing.interleavings import interleave_everywhere
 from bucketfmt.testing.memory_store import MemoryStore
 from tests.resize import test_dual_write as dual
 from tests.resize.pending import find_copies, schedule_resize
-from tests.resize.test_dual_write import US, execute, of_partition, write
+from tests.resize.test_dual_write import US, execute, kill_an_upsert_everywhere, of_partition, write
 from tests.write.metadata_records import assert_in_step
 from tests.write.models import SCHEMA, Model, Row, assert_reads_as, rows
 
@@ -251,25 +251,7 @@ def test_a_writer_that_dies_leaves_all_of_its_rows_or_none(tmp_path: Path, versi
     table, model = filled(tmp_path / "t", version, buckets=1)
     schedule_resize(table, split=[0])
     write(table, model, 15)
-    given, later = rows(range(0, 30, 3), 20), rows(range(3, 60, 12), 21)
-    after = copy.deepcopy(model)
-    after.upsert(given)
-
-    def look(aftermath: Aftermath) -> None:
-        seen = SimulatedProcess(aftermath.store, 2).open()
-        found = {row["id"]: row for row in seen.scan(filter=US).to_arrow().to_pylist()}
-        now = copy.deepcopy(after if found["key-000000"]["ts"] == 20 else model)
-        assert [found[key] for key in sorted(found)] == of_partition(now), aftermath
-        seen.upsert(later)
-        now.upsert(later)
-        seen.resize()
-        found = {row["id"]: row for row in seen.scan(filter=US).to_arrow().to_pylist()}
-        assert [found[key] for key in sorted(found)] == of_partition(now), aftermath
-
-    looks = Looks(look)
-    for aftermath in kill_everywhere(MemoryStore.of_folder(table.uri), lambda t: t.upsert(given)):
-        looks(aftermath)
-    assert looks.states > 15
+    kill_an_upsert_everywhere(table, model)
 
 
 @pytest.mark.rotated(0, among="resizes", one_of=3)
