@@ -53,7 +53,13 @@ from bucketfmt.timeline.load import (
 from bucketfmt.timeline.table_properties import load_config
 from bucketfmt.timeline.timeline import Instant, Timeline
 
-__all__ = ["MetadataTable", "advising_rebuild", "find_last_compaction", "load_metadata_table"]
+__all__ = [
+    "MetadataTable",
+    "advising_rebuild",
+    "find_last_compaction",
+    "find_unmerged_since",
+    "load_metadata_table",
+]
 
 _KEPT_BYTES = 256 << 20  # of a partition, whose small files are read whole
 
@@ -352,3 +358,25 @@ def advising_rebuild() -> Iterator[None]:
                 "metadata_table.rebuild()"
             )
         raise
+
+
+def find_unmerged_since(timeline: Timeline, last: Instant) -> str:
+    """Return from which requested time on instants have to stay on an active timeline.
+
+    Readers of the metadata table drop the records of an instant that neither timeline has, unless
+    the records are in base files. From table version 8 on, a compaction merges what had completed
+    when the compaction was requested: an instant that was requested earlier, and completed later,
+    is in log files still.
+
+    Args:
+        timeline: Of the table, or of its metadata table.
+        last: The last completed compaction of the metadata table.
+    """
+    times = [last.requested_time]
+    if timeline.layout > 1:
+        times += (
+            instant.requested_time
+            for instant in timeline.completed.instants
+            if (instant.completion_time or "") > last.requested_time
+        )
+    return min(times)

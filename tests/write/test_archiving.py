@@ -16,6 +16,7 @@ from bucketfmt.format.timeline.service_metadata import (
     RollbackMetadata,
     SavepointMetadata,
 )
+from bucketfmt.progress import Progress
 from bucketfmt.testing.faulty_store import Fault
 from bucketfmt.timeline.history import load_archived_instants, load_history
 from bucketfmt.timeline.load import load_commit_metadata
@@ -148,6 +149,44 @@ def test_a_replacement_stays_until_what_it_hides_is_gone(tmp_path: Path, version
     gone = [i.requested_time for i in table.archive(min_commits=1, max_commits=1)]
     assert dropped.instant in gone
     assert_reads_as(table.uri, model)
+
+
+@pytest.mark.rule("TL-28")
+@pytest.mark.parametrize("version", [6, 9])
+def test_a_replacement_stays_while_the_clean_of_what_it_hides_is_pending(
+    tmp_path: Path, version: int
+) -> None:
+    """The metadata table lists the files until the clean completes, also those that are gone."""
+    table, model = make(tmp_path / "t", version, writes=2)
+    table.metadata_table.init()
+    dropped = table.delete_partitions(["us"])
+    model.drop("us")
+    for ts in range(10, 15):
+        write(table, model, ts)
+
+    def stop_after_the_last(progress: Progress) -> None:
+        if progress.done == progress.total:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        table.clean(retain=1, dry_run=False, progress=stop_after_the_last)
+    assert len(table.timeline.pending.of("clean").instants) == 1
+    compact_metadata_table(table, model)
+    table.archive(min_commits=1, max_commits=1)
+    assert dropped.instant in [i.requested_time for i in table.timeline.instants]
+    assert_reads_as(table.uri, model)
+    table.clean(retain=1, dry_run=False)
+    compact_metadata_table(table, model)
+    gone = [i.requested_time for i in table.archive(min_commits=1, max_commits=1)]
+    assert dropped.instant in gone
+    assert_reads_as(table.uri, model)
+    assert table.check("full").findings == ()
+
+
+def compact_metadata_table(table: bf.Table, model: Model) -> None:
+    """Write until the metadata table has been compacted again, as archiving waits for that."""
+    for ts in range(20, 32):
+        write(table, model, ts)
 
 
 def test_a_savepoint_stays_and_what_follows_it(tmp_path: Path) -> None:

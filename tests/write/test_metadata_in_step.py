@@ -381,7 +381,7 @@ def test_commits_that_are_archived_before_an_older_clean_are_not_taken_for_unkno
     folder = tmp_path / "t/.hoodie" / ("timeline" if version > 6 else "")
     cleans = {path: path.read_bytes() for path in folder.glob("*.clean*")}
     assert cleans
-    for ts in range(4, 9):
+    for ts in range(4, 16):
         table.upsert(rows(range(5), ts))
     table.archive(min_commits=2, max_commits=3)
     assert not any(path.exists() for path in cleans)
@@ -390,7 +390,7 @@ def test_commits_that_are_archived_before_an_older_clean_are_not_taken_for_unkno
     before = table.metadata_table.list()
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # that it is made anew would be a warning
-        table.upsert(rows(range(3), ts=10))
+        table.upsert(rows(range(3), ts=20))
     assert table.metadata_table.list() == before
     assert_in_step(table)
     assert bf.open(table.uri).check().findings == ()
@@ -431,6 +431,33 @@ def test_what_is_archived_is_known_where_an_older_change_of_buckets_completed_la
         table.upsert(rows(range(3), ts=20))
     assert table.metadata_table.list() == before
     assert_in_step(table)
+
+
+@pytest.mark.rule("TL-29")
+@pytest.mark.parametrize("version", [8, 9])
+def test_a_write_that_took_long_stays_until_its_records_are_in_base_files(
+    tmp_path: Path, version: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was requested before, and completed after, the last compaction of the metadata table."""
+    monkeypatch.setattr(metadata_services, "_DELTA_COMMITS", 3)
+    monkeypatch.setattr(metadata_services, "_KEPT", ArchivePolicy(1, 1))
+    table = make(tmp_path / "t", version, "MERGE_ON_READ")
+    table.upsert(rows(range(4), ts=0))
+    table.metadata_table.init("record_index")
+    own = rows(range(100, 104, 2), ts=1)
+    with table.start_write("upsert", SCHEMA) as started:
+        receipts = list(started.task.write(own, "0-0-0"))
+        for ts in range(1, 9):
+            table.upsert(rows(range(1, 4, 2), ts))  # in the other partition
+        done = started.publish(receipts)
+    archived: set[str] = set()
+    for ts in range(10, 19):
+        archived |= {i.requested_time for i in table.archive(min_commits=1, max_commits=1)}
+        assert_in_step(table)
+        assert bf.open(table.uri).lookup(["100", "102"]).num_rows == 2
+        table.upsert(rows(range(1, 4, 2), ts))
+    assert done.instant in archived
+    assert bf.open(table.uri).check("full").findings == ()
 
 
 @pytest.mark.rotated(0)

@@ -22,6 +22,7 @@ from bucketfmt.metadata_table.group_reader import GroupReader
 from bucketfmt.metadata_table.metadata_table import (
     MetadataTable,
     find_last_compaction,
+    find_unmerged_since,
     load_metadata_table,
 )
 from bucketfmt.storage.streams import map_in_threads, waiting_count
@@ -211,12 +212,12 @@ def _execute_clean(below: LockedTable, instant: Instant, plan: CleanerPlan) -> N
 
 
 def _archive(below: LockedTable) -> None:
-    """Move instants from before the last compaction into the history."""
+    """Move instants whose records the last compaction has merged into the history."""
     timeline = below.load_timeline()
     last = find_last_compaction(timeline)
     if last is None:
         return
-    basis = ArchiveBasis(timeline, (), before=last.requested_time)
+    basis = ArchiveBasis(timeline, (), before=find_unmerged_since(timeline, last))
     planned = plan_archive(basis, _KEPT)
     put_archived(below.store, below.config, planned, below.limits)
     delete_active(below.store, below.config, planned)

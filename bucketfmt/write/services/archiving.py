@@ -10,8 +10,8 @@ from dataclasses import replace
 from functools import partial
 
 from bucketfmt.format.names.layout import METADATA_TABLE
-from bucketfmt.format.names.names import LogFileName
-from bucketfmt.metadata_table.metadata_table import find_last_compaction
+from bucketfmt.format.names.names import FileGroupId, LogFileName, find_data_file_name
+from bucketfmt.metadata_table.metadata_table import find_last_compaction, find_unmerged_since
 from bucketfmt.snapshot.newest import on_newest
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.snapshot.state import TableState
@@ -22,6 +22,7 @@ from bucketfmt.timeline.load import load_timeline
 from bucketfmt.timeline.table_properties import load_config
 from bucketfmt.timeline.timeline import Instant
 from bucketfmt.write.commit.transactions import Transactions
+from bucketfmt.write.services.pending_cleans import load_doomed
 from bucketfmt.write.services.plan_archive import (
     ArchiveBasis,
     ArchivePolicy,
@@ -111,7 +112,7 @@ def _basis_of(state: TableState) -> ArchiveBasis:
         below = FolderStore(state.store, METADATA_TABLE)
         config = load_config(below, state.limits)
         last = find_last_compaction(load_timeline(below, config, state.limits))
-        before = "" if last is None else last.requested_time
+        before = "" if last is None else find_unmerged_since(state.timeline, last)
     return ArchiveBasis(state.timeline, state.commits, before=before)
 
 
@@ -137,11 +138,22 @@ def _with_listing(basis: ArchiveBasis, state: TableState) -> ArchiveBasis:
 
 
 def _with_replaced(basis: ArchiveBasis, state: TableState) -> ArchiveBasis:
+    cleaned = _load_groups_of_pending_cleans(state)
     for commit in basis.commits:
         for path, file_id in commit.replaced:
-            if state.lister.files(path).get(file_id):
+            if (path, file_id) in cleaned or state.lister.files(path).get(file_id):
                 return replace(basis, still_listed={(path, file_id)})
     return basis
+
+
+def _load_groups_of_pending_cleans(state: TableState) -> set[FileGroupId]:
+    """Return the file groups that cleans which have begun delete files of.
+
+    The metadata table lists these files until the clean completes, whether or not they are gone.
+    """
+    doomed = load_doomed(state.store, state.config, state.timeline, state.limits)
+    names = ((path, find_data_file_name(name)) for path, name in doomed)
+    return {(path, name.file_id) for path, name in names if name is not None}
 
 
 def _with_logs(basis: ArchiveBasis, state: TableState) -> ArchiveBasis:
