@@ -30,6 +30,12 @@ def test_getting_started(site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert (tmp_path / "trips.html").exists()
 
 
+def test_metadata_table(site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.unpack_archive(site / "downloads/trips.tar.xz", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    assert play(ROOT / "docs/how-to/metadata-table.md") == 6
+
+
 def test_commands_and_options_exist() -> None:
     """Each command of a page is taken apart as the command line takes it apart."""
     wrong, seen = [], 0
