@@ -105,11 +105,12 @@ def _find_ahead(data: Timeline, metadata: Timeline) -> list[str]:
     known = {instant.requested_time for instant in data.instants}
     if not known:
         return []
+    first, last = min(known), max(known)
     restores = [instant.requested_time for instant in data.completed.of("restore").instants]
     return [
         time
         for time in (i.requested_time for i in metadata.completed.of("deltacommit").instants)
-        if min(known) <= time <= max(known)
+        if first <= time <= last
         and time not in known
         and not (data.layout == 1 and len(time) > _MILLISECONDS_DIGITS)
         and not any(restore < time for restore in restores)  # a restore is followed by a listing

@@ -14,7 +14,7 @@ from bucketfmt.format.timeline.commit_metadata import CommitMetadata
 from bucketfmt.limits import Limits
 from bucketfmt.process import Mutex
 from bucketfmt.snapshot.data_files.written_files import CommitRecord
-from bucketfmt.storage.store import Store
+from bucketfmt.storage.store import FileInfo, Store
 from bucketfmt.storage.streams import map_in_threads, waiting_count
 from bucketfmt.timeline.load import load_commit_metadata, load_timeline
 from bucketfmt.timeline.timeline import Instant, Timeline, count_shared
@@ -33,6 +33,7 @@ class KeptCommits:
         self._loaded: tuple[Sequence[Instant], tuple[CommitRecord, ...]] = (), ()  # by `load`
         self._published: dict[Instant, CommitMetadata] = {}  # of this process, not yet asked for
         self._own: dict[str, Instant] = {}  # those that this process published
+        self._left: tuple[Timeline, FileInfo] | None = None  # and the state of its folder
         self._guard = Mutex()
 
     def load(self, config: TableConfig, instants: Sequence[Instant]) -> tuple[CommitRecord, ...]:
@@ -70,6 +71,37 @@ class KeptCommits:
     def is_own(self, requested_time: str) -> bool:
         """Whether this process published the commit of this requested time."""
         return requested_time in self._own
+
+    def leave(self, config: TableConfig, timeline: Timeline, done: Instant) -> None:
+        """Remember the timeline as this process leaves it, while it still holds the table lock.
+
+        Args:
+            config: The table's properties.
+            timeline: As it was listed under the lock.
+            done: The instant that was completed since.
+
+        Raises:
+            StorageError: the store failed.
+        """
+        # In layout 1 the times of files count as well; an object store has no folders.
+        if config.timeline_layout != 1 and self._store.failures_are_final:
+            folder = self._store.info(config.timeline_path)
+            self._left = None if folder is None else (timeline.with_completed(done), folder)
+
+    def find_left(self) -> Timeline | None:
+        """Return the timeline as this process left it; None where its folder was changed since.
+
+        This spares a listing, and is no proof: a change within a tick of the file system's clock is
+        not seen, nor at once one that another machine made. Whoever goes by it lists the timeline
+        once more, under the table lock.
+
+        Raises:
+            StorageError: the store failed.
+        """
+        left = self._left
+        if left is None or left[1].modified is None or self._store.info(left[1].path) != left[1]:
+            return None
+        return left[0]
 
     def list_timeline(self, config: TableConfig, listed: Timeline | None = None) -> Timeline:
         """List the timeline; again where the store lists late.

@@ -84,6 +84,8 @@ class Snapshot:
     @cached_property
     def commits(self) -> Sequence[CommitRecord]:
         """The commits of the active timeline that this snapshot sees, by requested time."""
+        if self.is_newest:
+            return self.state.commits
         return [
             commit
             for commit in self.state.commits

@@ -24,12 +24,17 @@ from bucketfmt.storage.store import FileInfo
 
 __all__ = ["MemoryStore"]
 
+_FOLDER_TIME = 0.0
+
 
 class MemoryStore:
     """Holds files by path. See `Store` for the verbs.
 
+    Folders follow from the paths. Their time never changes, as that of a disk whose clock ticks too
+    slowly, so that whoever takes it for a proof is found out.
+
     Attributes:
-        files: The contents by path, relative to the root. Folders follow from the paths.
+        files: The contents by path, relative to the root.
         now: Returns the time of a put, in seconds since the epoch. May be set.
     """
 
@@ -139,7 +144,7 @@ class MemoryStore:
         if data is not None:
             return FileInfo(path, len(data), self._modified.get(path))
         is_folder = not path or any(name.startswith(f"{path}/") for name in list(self.files))
-        return FileInfo(path, 0, None, is_dir=True) if is_folder else None
+        return FileInfo(path, 0, _FOLDER_TIME, is_dir=True) if is_folder else None
 
     def put_if_absent(self, path: str, data: Buffer) -> bool:
         """See `Store.put_if_absent`."""

@@ -70,6 +70,8 @@ def load_timeline(store: Store, config: TableConfig, limits: Limits = DEFAULT_LI
     """
     for _ in range(_LISTINGS_MAX):
         timeline = _list_timeline(store, config, limits)
+        if not timeline.pending.instants:
+            break
         first = next((i.requested_time for i in timeline.writes.completed.instants), "~")
         pending = [i for i in timeline.writes.pending.instants if i.requested_time < first]
         paths = (join_path(config.timeline_path, instant.file_name) for instant in pending)

@@ -227,6 +227,13 @@ class Timeline:
             and time not in self._completion_times
         )
 
+    def with_completed(self, done: Instant) -> Timeline:
+        """Return this timeline with an instant that was completed. For the whole timeline."""
+        instants = [*self.instants]
+        place, is_known = _find_place(instants, _key(done, self.layout), self.layout)
+        instants[place : place + is_known] = [done]
+        return self._with(instants)
+
     def with_history(self, history: Iterable[Instant]) -> Timeline:
         """Return this timeline with the completion times of these archived instants."""
         return replace(self, history=tuple(history))
@@ -251,12 +258,11 @@ class Timeline:
     @cached_property
     def _completion_times(self) -> dict[str, str]:
         """Completion times by requested time; of two actions with one time, the first by name."""
-        times: dict[str, str] = {}
-        for instant in (*self.instants, *self.history):
-            if instant.is_completed:
-                time = instant.completion_time or instant.requested_time
-                times.setdefault(instant.requested_time, time)
-        return times
+        return {
+            each.requested_time: each.completion_time or each.requested_time
+            for each in reversed((*self.instants, *self.history))
+            if each.state is _COMPLETED
+        }
 
 
 def plan_timeline(
@@ -339,8 +345,7 @@ class NamedTimeline(NamedTuple):
             found = _find_named(name, layout)
             if found is None:
                 continue
-            place = bisect_left(instants, found.key, key=lambda each: _key(each, layout))
-            is_known = place < len(instants) and _key(instants[place], layout) == found.key
+            place, is_known = _find_place(instants, found.key, layout)
             if not is_known:
                 instants.insert(place, found.told)
             else:
@@ -403,6 +408,12 @@ def _find_named(name: str, layout: int) -> _Named | None:
     legacy = state is State.COMPLETED and found.completion_time is None
     instant = Instant(time, action, state, found.completion_time, name, legacy)
     return _Named(_key(instant, layout), _STATES.index(state), instant)
+
+
+def _find_place(instants: Sequence[Instant], key: tuple[str, str], layout: int) -> tuple[int, bool]:
+    """Return where the instant of a key is, or would be, and whether it is there."""
+    place = bisect_left(instants, key, key=lambda each: _key(each, layout))
+    return place, place < len(instants) and _key(instants[place], layout) == key
 
 
 def _key(instant: Instant, layout: int) -> tuple[str, str]:

@@ -167,7 +167,7 @@ def _put_pending(
 
 def _check_inflight(timeline: Timeline, requested_time: str, action: str) -> None:
     completes_as = comparable_action(action, 2)
-    for instant in timeline.instants:
+    for instant in reversed(timeline.instants):
         if instant.requested_time == requested_time and (
             comparable_action(instant.action, 2) == completes_as
         ):

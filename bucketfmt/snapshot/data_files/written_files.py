@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 import msgspec
 
@@ -31,6 +32,7 @@ __all__ = [
 IDEMPOTENCY_KEY = "bucketfmt.idempotency_key"
 """Entry of a commit's `extraMetadata`."""
 
+_COMPLETION_TIME = attrgetter("completion_time")
 _NO_COMMIT = (None, "", "null")  # Hudi spells the commit before a new file group "null"
 _NamedFile = tuple[str, str, str, BaseFileName | LogFileName, int, int, int, int]
 
@@ -139,7 +141,7 @@ def group_committed_files(
 ) -> Mapping[str, Mapping[str, Sequence[CommittedFile]]]:
     """Return what commits wrote, last completed first: {partition path: {file id: files}}."""
     found: dict[str, dict[str, list[CommittedFile]]] = {}
-    for commit in sorted(commits, key=lambda c: c.completion_time, reverse=True):
+    for commit in sorted(commits, key=_COMPLETION_TIME, reverse=True):
         times = (commit.requested_time, commit.completion_time)
         for partition_path, file_id, path, name, offset, size, rows, deletes in commit.files:
             groups = found.setdefault(partition_path, {})

@@ -20,7 +20,7 @@ from bucketfmt.errors import ConflictError
 from bucketfmt.format.buckets.child_nodes import find_ring_changes
 from bucketfmt.format.buckets.migrations import MIGRATION
 from bucketfmt.format.buckets.rehashes import REHASH
-from bucketfmt.format.names.instants import comparable_action
+from bucketfmt.format.names.instants import State, comparable_action
 from bucketfmt.format.names.names import FileGroupId
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.format.timeline.commit_metadata import CommitMetadata
@@ -148,7 +148,7 @@ def find_candidates(
     compactions_matter = config.table_version < 8 or writes_base_files
     shared = count_shared(before.instants, now.instants)
     known = {_identity(each) for each in before.instants[shared:] if each.is_completed}
-    pending = [each for each in now.instants[:shared] if not each.is_completed]
+    pending = [each for each in now.instants[:shared] if each.state is not State.COMPLETED]
     found = []
     for instant in (*pending, *now.instants[shared:]):
         if instant.requested_time == requested_time:

@@ -167,6 +167,8 @@ class Transaction(PendingInstant):
                     lost = error
                 else:
                     self._is_ended = True
+                    with suppress(BucketfmtError):  # the next write then lists the timeline
+                        self._keyed_commits.kept.leave(table.config, timeline, done)
                     ending.enter_context(beside(store, self.end))  # while the lock is released
         if lost is not None:
             done = self._settle(lost, metadata, basis, before, may_overlap)

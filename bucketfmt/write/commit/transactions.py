@@ -45,6 +45,7 @@ class Transactions(WritableTable):
 
     Attributes:
         metadata_keeper: Keeps the metadata table in step.
+        kept_commits: Of the table.
     """
 
     def __init__(
@@ -84,7 +85,7 @@ class Transactions(WritableTable):
             config=config,
         )
         self.metadata_keeper = metadata_keeper
-        self._kept_commits = kept_commits
+        self.kept_commits = kept_commits
         self._keyed_commits = KeyedCommits(store, limits, kept_commits)
 
     def list_timeline(self, config: TableConfig, listed: Timeline | None = None) -> Timeline:
@@ -92,7 +93,7 @@ class Transactions(WritableTable):
 
         Arguments and errors as of `WritableTable.list_timeline`.
         """
-        return self._kept_commits.list_timeline(config, listed)
+        return self.kept_commits.list_timeline(config, listed)
 
     def begin(self, action: str) -> Transaction:
         """Return a commit that is inflight, once what dead writers left is removed.

@@ -106,8 +106,8 @@ class Basis:
     @cached_property
     def latest_schema(self) -> str | None:
         """The newest schema with column ids that a commit states."""
-        stated = (commit.latest_schema for commit in reversed(self.snapshot.commits))
-        return next((text for text in stated if text), None)
+        commits = reversed(self.snapshot.commits)
+        return next((each.latest_schema for each in commits if each.latest_schema), None)
 
     def _plan_schema(self, incoming: GivenColumns | None) -> tuple[TableSchema, str]:
         config, commits = self._config, self.snapshot.commits

@@ -241,9 +241,11 @@ class StartedWrite(StartedWork):
         if result.repeated:
             return result
         if self._maintenance is not None:
-            self._maintenance.run_after(
-                _timeline_with(basis.snapshot.state.timeline, result), rewrite
+            done = Instant(
+                result.instant, result.action, State.COMPLETED, result.completion_time, ""
             )
+            timeline = basis.snapshot.state.timeline
+            self._maintenance.run_after(timeline.with_completed(done), rewrite)
         return replace(result, schema_changes=basis.schema_changes)
 
     def hand_over(self) -> WriteTask:
@@ -278,10 +280,3 @@ class StartedWrite(StartedWork):
         if options.idempotency_key is not None:
             extra[IDEMPOTENCY_KEY] = options.idempotency_key
         return extra
-
-
-def _timeline_with(timeline: Timeline, result: CommitResult) -> Timeline:
-    """Return a timeline with a commit that was completed since."""
-    done = Instant(result.instant, result.action, State.COMPLETED, result.completion_time, "")
-    instants = sorted((*timeline.instants, done), key=lambda i: (i.requested_time, i.action))
-    return Timeline(tuple(instants), timeline.layout)

@@ -32,6 +32,7 @@ from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.storage.streams import map_in_threads, task_count, worker_count
 from bucketfmt.table.keys import KeySet
 from bucketfmt.timeline.table_properties import load_config
+from bucketfmt.timeline.timeline import Timeline
 from bucketfmt.write.commit.non_blocking import Concurrency, check_non_blocking
 from bucketfmt.write.commit.receipts import Receipt
 from bucketfmt.write.commit.result import CommitResult
@@ -59,7 +60,7 @@ class TableWriter:
 
     def __init__(
         self,
-        snapshot: Callable[[], Snapshot],
+        snapshot: Callable[[Timeline | None], Snapshot],
         adopt: Callable[[TableConfig], None],
         finder: IndexFinder,
         transactions: Transactions,
@@ -72,7 +73,7 @@ class TableWriter:
         """Set up a writer.
 
         Args:
-            snapshot: Returns the table as it is now.
+            snapshot: Returns the table as it is now. Given the timeline, if it is known.
             adopt: Takes the table's properties where they have changed, for the next snapshot.
             finder: Its index.
             transactions: Begins and publishes commits.
@@ -82,7 +83,8 @@ class TableWriter:
             maintenance: Runs the services that are due after a commit.
         """
         self._maintenance = maintenance
-        self._snapshot = snapshot
+        self._snapshot_at = snapshot
+        self._snapshot = partial(snapshot, None)
         self._adopt = adopt
         self._pin_index = pin_index
         self._finder = finder
@@ -94,7 +96,8 @@ class TableWriter:
         self, operation: WriteOperation, data: DataLike, options: WriteOptions
     ) -> CommitResult:
         """Write rows. Operations and errors as the methods of `bucketfmt.Table` have them."""
-        snapshot = self._snapshot_with_records()
+        # Who has written last need not list the timeline: it is listed when the write begins.
+        snapshot = self._snapshot_with_records(self._transactions.kept_commits.find_left())
         repeated = self._transactions.find_repeated(snapshot.state, options.idempotency_key)
         if repeated is not None:
             return repeated
@@ -177,12 +180,15 @@ class TableWriter:
         finally:
             heartbeat.abandon()
 
-    def _snapshot_with_records(self) -> Snapshot:
+    def _snapshot_with_records(self, timeline: Timeline | None = None) -> Snapshot:
         """Return the table now; its record index is made if a dead writer was making it anew.
 
         Rows are routed before a commit begins, which would make the index otherwise.
+
+        Args:
+            timeline: The timeline, if it is known.
         """
-        snapshot = self._snapshot()
+        snapshot = self._snapshot_at(timeline)
         try:
             return on_newest(self._snapshot, self._with_records, snapshot)
         except (CorruptError, IndexUnknownError, TableNotFoundError):
