@@ -10,6 +10,7 @@ from bucketfmt.arguments import (
     check_text,
 )
 from bucketfmt.check import run as checking
+from bucketfmt.check.examine import examine_share
 from bucketfmt.check.report import CheckReport, Depth
 from bucketfmt.progress import ProgressCallback
 from bucketfmt.report.contents import load_contents
@@ -223,7 +224,7 @@ class Table(ResizableTable):
                 contradicts the table.
             StorageError: the timeline cannot be listed.
         """
-        return checking.examine_share(
+        return examine_share(
             self.store, self.config, self.limits, self._index_finder, depth, number, of
         )
 

@@ -7,11 +7,9 @@ Ctrl-C ends it with a report of what was found until then.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from datetime import datetime, timezone
 from functools import partial
-from itertools import chain
-from typing import TypeVar
+from typing import TypeVar, get_args
 
 from bucketfmt.arguments import (
     check_bool,
@@ -21,7 +19,7 @@ from bucketfmt.arguments import (
     check_kind,
     check_names,
 )
-from bucketfmt.check.contents.slice_contents import SliceExaminer
+from bucketfmt.check.examine import Examiner, load_examined_state
 from bucketfmt.check.examined import ExaminedState, event_of_error
 from bucketfmt.check.files.archived_logs import load_archived_log_faults
 from bucketfmt.check.files.committed_files import find_reused_file_ids
@@ -33,12 +31,7 @@ from bucketfmt.check.partition import PartitionChecker
 from bucketfmt.check.placement.buckets import DuplicateGroups
 from bucketfmt.check.placement.group_keys import find_group_key_faults
 from bucketfmt.check.placement.index_view import IndexView, compare_with_keys, load_index_view
-from bucketfmt.check.placement.keys import (
-    KeyTally,
-    find_collapsing_keys,
-    find_endless_keys,
-    key_prefix,
-)
+from bucketfmt.check.placement.keys import KeyTally, find_collapsing_keys
 from bucketfmt.check.placement.partition_rules import load_rules_faults
 from bucketfmt.check.placement.second_look import SecondLook
 from bucketfmt.check.placement.seen_keys import SeenKeys
@@ -57,12 +50,10 @@ from bucketfmt.storage.store import Store
 from bucketfmt.storage.streams import merge_streams, reader_count, waiting_count
 from bucketfmt.timeline.load import load_timeline
 
-__all__ = ["check_table", "examine_share", "find_partitions"]
+__all__ = ["check_table", "find_partitions"]
 
 _T = TypeVar("_T")
 _E = TypeVar("_E")
-
-_RELOADS = 3
 
 
 def check_table(
@@ -88,7 +79,7 @@ def check_table(
         TypeError: an argument of another type.
         ValueError: an argument contradicts the table, or is none.
     """
-    _check_depth(depth)
+    check_choice("depth", depth, get_args(Depth))
     check_int("max_findings", max_findings, 1)
     if partitions is not None:
         partitions = check_names("partitions", partitions)
@@ -128,35 +119,6 @@ def find_partitions(store: Store, config: TableConfig, limits: Limits) -> tuple[
     state = ExaminedState(store, config, timeline, limits)
     state.load()
     return Snapshot(state).partitions
-
-
-def examine_share(
-    store: Store,
-    config: TableConfig,
-    limits: Limits,
-    finder: IndexFinder,
-    depth: Depth,
-    number: int,
-    of: int,
-) -> list[bytes]:
-    """Examine a share of the file slices. As `bucketfmt.Table.examine`.
-
-    Raises:
-        TypeError: a number that is no integer.
-        ValueError: an unknown depth, or there is no such share.
-        BucketfmtError: the timeline cannot be listed.
-    """
-    _check_depth(depth)
-    of = check_int("of", of, 1)
-    number = check_int("number", number, 0)
-    if number >= of:
-        raise ValueError(f"number is 0 to {of - 1}, not {number}")
-    check = _Check(store, config, limits, finder, ReportBuilder(depth, 1), None)
-    return [sound.encode() for sound in check.find_sound_slices(depth, number, of)]
-
-
-def _check_depth(depth: str) -> None:
-    check_choice("depth", depth, ("quick", "default", "full"))
 
 
 class _Check:
@@ -235,29 +197,6 @@ class _Check:
             if view.has_several_groups:
                 self._look_at_groups(snapshot, checker, slices)
 
-    def find_sound_slices(self, depth: Depth, number: int, of: int) -> list[SoundSlice]:
-        """Examine every `of`-th file slice, from `number` on, and return those that are sound."""
-        state, with_keys = self._load_state(), depth == "full"
-        snapshot = Snapshot(state)
-        slices = self._find_slices(snapshot, snapshot.partitions)
-        view = load_index_view(state, snapshot, self._finder, slices, [])
-        if depth != "quick":
-            view = self._compare_with_keys(view, snapshot, slices, with_keys)
-        checker = PartitionChecker(state, view, slices, names_only=False)
-        examine = self._examiner(snapshot, checker, with_keys)
-
-        def find_sound(file_slice: FileSlice) -> Iterator[SoundSlice]:
-            with suppress(Exception):  # the process that makes the report meets the error again
-                events, tally = examine(file_slice)
-                found = SoundSlice.of(file_slice, events, tally)
-                if found is not None:
-                    yield found
-
-        share = [file_slice for own in slices.values() for file_slice in own][number::of]
-        streams = [partial(find_sound, file_slice) for file_slice in share]
-        workers = reader_count(self._store, [file_slice.size for file_slice in share])
-        return list(merge_streams(streams, workers, buffered=256))
-
     def run_on_metadata_table(self, depth: Depth, partitions: Sequence[str] | None) -> None:
         """Compare only the metadata table."""
         self._tell("timeline", 0, 1)
@@ -288,14 +227,8 @@ class _Check:
     # -- stages
 
     def _load_state(self) -> ExaminedState:
-        for _ in range(_RELOADS):
-            timeline = load_timeline(self._store, self._config, self._limits)
-            state = ExaminedState(self._store, self._config, timeline, self._limits)
-            state.load()
-            if not state.has_moved:
-                break
-        self._state = state
-        return state
+        self._state = load_examined_state(self._store, self._config, self._limits)
+        return self._state
 
     def _find_slices(
         self, snapshot: Snapshot, chosen: Sequence[str]
@@ -350,25 +283,6 @@ class _Check:
             else:
                 self._builder.add(event)
 
-    def _examiner(
-        self, snapshot: Snapshot, checker: PartitionChecker, with_keys: bool
-    ) -> Callable[[FileSlice], tuple[Iterator[Event], KeyTally]]:
-        """Return what examines a slice: its events, and the tally that they fill."""
-        examiner = SliceExaminer(snapshot, with_keys)
-        prefix = self._key_prefix
-
-        def examine(file_slice: FileSlice) -> tuple[Iterator[Event], KeyTally]:
-            layout = checker.layout(file_slice.partition_path) if with_keys else None
-            bucket_id = layout.bucket_of(file_slice.file_id) if layout is not None else None
-            tally = KeyTally(file_slice, layout, bucket_id, prefix)
-            return chain(examiner.examine(file_slice, tally), find_endless_keys(tally)), tally
-
-        return examine
-
-    @property
-    def _key_prefix(self) -> str | None:
-        return key_prefix(self._config) if self._config.populate_meta_fields else None
-
     def _examine(
         self,
         snapshot: Snapshot,
@@ -377,11 +291,11 @@ class _Check:
         sound: Sequence[SoundSlice],
         with_keys: bool,
     ) -> SeenKeys:
-        examine, seen = self._examiner(snapshot, checker, with_keys), SeenKeys()
-        wanted = self._without_sound(wanted, sound, seen)
+        examiner, seen = Examiner(snapshot, checker, with_keys), SeenKeys()
+        wanted = self._without_sound(wanted, sound, seen, examiner.prefix)
 
         def examine_slice(file_slice: FileSlice) -> Iterator[Event | KeyTally]:
-            events, tally = examine(file_slice)
+            events, tally = examiner.examine(file_slice)
             yield from events
             yield tally
 
@@ -403,7 +317,11 @@ class _Check:
         return seen
 
     def _without_sound(
-        self, wanted: Sequence[FileSlice], sound: Sequence[SoundSlice], seen: SeenKeys
+        self,
+        wanted: Sequence[FileSlice],
+        sound: Sequence[SoundSlice],
+        seen: SeenKeys,
+        prefix: str | None,
     ) -> list[FileSlice]:
         """Take over what is told of sound slices; return the slices to examine."""
         known = {told.files: told for told in sound}
@@ -416,7 +334,7 @@ class _Check:
             for event in told.events():
                 self._builder.add(event)
             keys, named = told.keys, told.named
-            seen.add(KeyTally(file_slice, None, None, self._key_prefix, keys=keys, named=named))
+            seen.add(KeyTally(file_slice, None, None, prefix, keys=keys, named=named))
         return left
 
     def _look_again(
