@@ -239,12 +239,9 @@ class GroupReader:
             parts.append(self._merged(pa.chunked_array(logged, _BYTES).unique(), schema))
         keys = pa.concat_arrays([pa.array([], _BYTES), *(part.keys for part in parts)])
         values = pa.chunked_array([part.values for part in parts], _CODED).unify_dictionaries()
-        order = sorted_places(keys)
-        keys = keys.take(pa.array(order))
-        values = values.combine_chunks().take(pa.array(order))
-        is_newest = np.ones(len(keys), np.bool_)
-        is_newest[:-1] = pc.not_equal(keys[1:], keys[:-1]).to_numpy(zero_copy_only=False)
-        stays = pc.and_(values.is_valid(), pa.array(is_newest))
+        newest = pa.array(sorted_places(keys))
+        keys, values = keys.take(newest), values.combine_chunks().take(newest)
+        stays = values.is_valid()
         return EntryColumns(keys.filter(stays), values.filter(stays))
 
     def _columns_of(self, layer: _Layer, schema: MetadataSchema) -> Iterator[_Columns]:

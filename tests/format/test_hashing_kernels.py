@@ -143,6 +143,15 @@ def test_rows_around_the_size_of_a_chunk(monkeypatch: pytest.MonkeyPatch) -> Non
             assert hashes.tolist() == [java_string_hash(row) for row in rows]
 
 
+@pytest.mark.parametrize("length", [1, 8, 33])
+@pytest.mark.parametrize("alphabet", ["abcdefg", "é", "日", "😀"])
+def test_rows_of_one_length(alphabet: str, length: int) -> None:
+    rows = [(alphabet[start:] + alphabet * length)[:length] for start in range(len(alphabet))]
+    expected = [java_string_hash(row) for row in rows]
+    assert java_string_hashes(pa.array(rows)).tolist() == expected
+    assert java_string_hashes(pa.array(["another", *rows])[1:]).tolist() == expected
+
+
 def test_rows_longer_than_a_chunk() -> None:
     rows = ["x" * 200_001, "é" * 70_000, "", "😀" * 65_536, "y"]
     assert java_string_hashes(pa.array(rows)).tolist() == [java_string_hash(row) for row in rows]

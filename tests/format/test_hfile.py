@@ -573,6 +573,35 @@ def test_of_entries_with_one_key_the_last_stays() -> None:
     assert found.values.to_pylist() == [b"4", b"3", b"5"]
 
 
+@pytest.mark.parametrize("end", [b"", b"-a long end"])
+def test_keys_of_one_length_are_sorted_by_all_their_bytes(end: bytes) -> None:
+    """Keys of which the first bytes are alike, and keys of which eight bytes are alike behind."""
+    rows = [
+        (
+            b"%s%03d%s%d%s" % (b"same" * 5, number * 37 % 50, b"." * 8, number % 2, end),
+            b"%d" % number,
+        )
+        for number in range(200)
+    ]
+    columns = EntryColumns.of([(b"another", b""), *rows])
+    odd = EntryColumns(columns.keys[1:], columns.values[1:]).sort_parts([np.arange(1, 200, 2)])
+    expected = sorted(dict(rows[1::2]).items())
+    for found in odd:
+        assert [*zip(found.keys.to_pylist(), found.values.to_pylist(), strict=True)] == expected
+    found = EntryColumns.of(rows).sort()
+    file = HFile.of(encode_hfile(found, {}, created_ms=1, block_bytes=256))
+    assert [(key, bytes(value)) for key, value in file.scan()] == sorted(dict(rows).items())
+
+
+@pytest.mark.parametrize("width", [1, 8, 40])
+def test_entries_of_one_key_length_are_not_written_out_of_order(width: int) -> None:
+    keys = [key.rjust(width, b"k") for key in (b"a", b"b", b"b", b"c")]
+    for some in ([0, 2, 1], [0, 1, 2], [3, 0]):
+        entries = EntryColumns.of([(keys[place], b"") for place in some])
+        with pytest.raises(ValueError, match="in order"):
+            encode_hfile(entries, {}, created_ms=1)
+
+
 @given(
     st.lists(st.binary(max_size=9), min_size=1, max_size=4),
     st.sampled_from([0, 9]).flatmap(

@@ -45,7 +45,7 @@ _BYTES_PER_CHECKSUM = 16_384
 _CHECKSUM_BYTES = 4
 _HEADER = struct.Struct(">8siiqbii")
 _GZIP_WBITS = 31  # a gzip member: header, deflate, CRC-32, length
-_GZIP_SYSTEM, _UNKNOWN_SYSTEM = 9, b"\xff"  # as Java names the operating system
+_GZIP_SYSTEM, _UNKNOWN_SYSTEM = 9, 0xFF  # as Java names the operating system
 _GZIP_SIZE_BYTES = 4  # at the end of a gzip member: how many bytes it holds
 _GZIP_RATIO_MAX = 1032  # a match of deflate, two bits, stands for at most 258 bytes
 _NO_PREVIOUS = -1
@@ -268,20 +268,25 @@ def encode_block(block_type: BlockType, content: Buffer, codec: Codec) -> bytes:
     less or more. Without ISA-L, zlib's level of 3 takes two thirds of zlib's time for a twentieth
     more bytes.
     """
-    payload = bytes(content)
+    block = bytearray(HEADER_BYTES)
     if codec is Codec.GZ:
         engine = zlib.compressobj(_LEVEL, zlib.DEFLATED, _GZIP_WBITS)
-        payload = engine.compress(payload) + engine.flush()
-        payload = payload[:_GZIP_SYSTEM] + _UNKNOWN_SYSTEM + payload[_GZIP_SYSTEM + 1 :]
-    with_header = HEADER_BYTES + len(payload)
-    checksums = bytes(_CHECKSUM_BYTES * -(-with_header // _BYTES_PER_CHECKSUM))
-    header = _HEADER.pack(
+        block += engine.compress(content)
+        block += engine.flush()
+        block[HEADER_BYTES + _GZIP_SYSTEM] = _UNKNOWN_SYSTEM
+    else:
+        block += content
+    with_header = len(block)
+    block += bytes(_CHECKSUM_BYTES * -(-with_header // _BYTES_PER_CHECKSUM))
+    _HEADER.pack_into(
+        block,
+        0,
         block_type.value,
-        len(payload) + len(checksums),
+        len(block) - HEADER_BYTES,
         len(memoryview(content)),
         _NO_PREVIOUS,
         _ChecksumType.NULL,
         _BYTES_PER_CHECKSUM,
         with_header,
     )
-    return header + payload + checksums
+    return bytes(block)

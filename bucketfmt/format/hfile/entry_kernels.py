@@ -5,7 +5,7 @@ Pure: column kernels of NumPy and Arrow. Source: KeyValue, HFileDataBlock.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -22,7 +22,14 @@ from bucketfmt.format.hfile.entries import (
     ROW_BYTES_MAX,
     TRANSACTION,
 )
-from bucketfmt.format.hfile.stored_entry_kernels import byte_windows, common_length, key_words
+from bucketfmt.format.hfile.stored_entry_kernels import (
+    byte_windows,
+    common_length,
+    common_width,
+    key_words,
+    value_bounds,
+)
+from bucketfmt.process import cached_property
 
 __all__ = ["EntryColumns", "sorted_places"]
 
@@ -33,17 +40,14 @@ _BYTES = pa.large_binary()
 
 @dataclass(frozen=True)
 class _Patterns:
-    """An entry of each of some values, with keys of one length, in pieces to be copied.
+    """An entry of each of some values, with keys of one length.
 
     Attributes:
-        sizes: How many bytes each entry has.
-        parts: A piece of the entries from one byte of an entry to another, in order: the first of
-            all entries, each other one of those that have as many bytes.
+        entries: `large_binary`.
         key_bytes: The length of the keys.
     """
 
-    sizes: npt.NDArray[np.int64]
-    parts: Sequence[tuple[int, int, npt.NDArray[np.void]]]
+    entries: pa.LargeBinaryArray
     key_bytes: int
 
 
@@ -90,15 +94,15 @@ class EntryColumns:
     def sort_parts(self, parts: Iterable[npt.NDArray[np.int64]]) -> Iterator[EntryColumns]:
         """Yield the entries of each part as `sort` returns all, given the places of each part."""
         for places in sorted_parts(self.keys, parts):
-            found = self.take(places)
-            is_last = pc.not_equal(found.keys[:-1], found.keys[1:])
-            if not pc.all(is_last, min_count=0).as_py():
-                found = found.take(np.flatnonzero(np.append(is_last, True)))
-            yield found
+            yield self.take(places)
 
     def take(self, places: npt.NDArray[np.int64]) -> EntryColumns:
         """Return the entries at some places."""
-        return EntryColumns(_take_keys(self.keys, places), self.values.take(pa.array(places)))
+        keys, values = self._take_keys(places), self.values
+        if not isinstance(values, pa.DictionaryArray):
+            return EntryColumns(keys, values.take(pa.array(places)))
+        which = values.indices.to_numpy().take(places)
+        return EntryColumns(keys, pa.DictionaryArray.from_arrays(which, values.dictionary))
 
     def check_order(self) -> None:
         """Raise ValueError: the keys are not in order, or a key is there twice or too long."""
@@ -107,7 +111,10 @@ class EntryColumns:
             raise ValueError(
                 f"a key of {longest} bytes; the longest key in an HFile has {ROW_BYTES_MAX}"
             )
-        if len(self) > 1 and not pc.all(pc.greater(self.keys[1:], self.keys[:-1])).as_py():
+        words = _distinct_words(self.keys)
+        unsure = np.flatnonzero(words[1:] <= words[:-1])
+        before, after = (self.keys.take(pa.array(own)) for own in (unsure, unsure + 1))
+        if not pc.all(pc.greater(after, before), min_count=0).as_py():
             raise ValueError("the keys of an HFile have to be in order, and each of them once")
 
     def key_bytes(self) -> npt.NDArray[np.int64]:
@@ -149,18 +156,11 @@ class EntryColumns:
 
     def _patterns(self) -> _Patterns | None:
         """Return an entry of each value; None: keys differ in length, or no value is shared."""
-        width, dictionary = _common_width(self.keys), self._dictionary()
+        width, dictionary = self._width, self._dictionary()
         if not width or len(dictionary) >= len(self):
             return None
-        joined = EntryColumns(pa.repeat(self.keys[0], len(dictionary)), dictionary)._join()
-        sizes = _lengths(dictionary) + (width + ENTRY_OVERHEAD_BYTES)
-        starts = np.cumsum(sizes) - sizes
-        bounds = [0, *np.unique(sizes).tolist()]
-        parts = []
-        for begin, end in pairwise(bounds):
-            cells = byte_windows(joined, f"V{end - begin}")
-            parts.append((begin, end, cells[np.minimum(starts + begin, len(cells) - 1)]))
-        return _Patterns(sizes, parts, width)
+        entries = EntryColumns(pa.repeat(self.keys[0], len(dictionary)), dictionary)
+        return _Patterns(entries._join(), width)
 
     def _lay_out(self, patterns: _Patterns | None) -> memoryview:
         """Return the entries: each the copy of an entry with the same value, with its own key.
@@ -169,23 +169,14 @@ class EntryColumns:
             patterns: Those of these entries, or of more; None: nothing is copied.
         """
         if patterns is None or not len(self):
-            return self._join()
-        which = self.values.indices.to_numpy()
-        sizes = patterns.sizes.take(which)
-        ends = np.cumsum(sizes)
-        starts = ends - sizes
-        content = bytearray(int(ends[-1]))
-        for begin, end, cells in patterns.parts:
-            if end > sizes.max():  # of values that other blocks have
-                break
-            rows = np.flatnonzero(sizes >= end) if begin else slice(None)
-            windows = byte_windows(content, cells.dtype.str)
-            windows[starts[rows] + begin] = cells.take(which[rows])
-        keys = byte_windows(content, f"V{patterns.key_bytes}")
-        keys[starts + _HEADER.itemsize] = _cells(self.keys, patterns.key_bytes)
-        return memoryview(content)
+            return _contents(self._join())
+        entries = patterns.entries.take(self.values.indices)  # new bytes, which are changed below
+        content, width = _contents(entries), patterns.key_bytes
+        starts = value_bounds(entries)[:-1] + _HEADER.itemsize
+        byte_windows(content, f"V{width}")[starts] = _cells(self.keys, width)
+        return content
 
-    def _join(self) -> memoryview:
+    def _join(self) -> pa.LargeBinaryArray:
         """Return the entries, of any lengths."""
         headers = np.empty(len(self), _HEADER)
         headers["row"] = headers["key"] = self.key_bytes()
@@ -201,12 +192,23 @@ class EntryColumns:
         suffix, transaction, nothing = (
             pa.scalar(each, _BYTES) for each in (KEY_SUFFIX, TRANSACTION, b"")
         )
-        joined = pc.binary_join_element_wise(
+        return pc.binary_join_element_wise(
             column.cast(_BYTES), self.keys, suffix, values, transaction, nothing
         )
-        _, offsets, data = joined.buffers()
-        bounds = np.frombuffer(offsets, np.int64)[[joined.offset, joined.offset + len(joined)]]
-        return memoryview(data)[bounds[0] : bounds[1]]
+
+    def _take_keys(self, places: npt.NDArray[np.int64]) -> pa.LargeBinaryArray:
+        """Return the keys at some places. Keys of one length take a third of the time of others."""
+        width = self._width
+        if not width:
+            return self.keys.take(pa.array(places))
+        cells = pa.py_buffer(_cells(self.keys, width).take(places))
+        offsets = pa.py_buffer(np.arange(0, (len(places) + 1) * width, width))
+        return pa.LargeBinaryArray.from_buffers(_BYTES, len(places), [None, offsets, cells])
+
+    @cached_property
+    def _width(self) -> int | None:
+        """The length that all keys have."""
+        return common_width(self.keys)
 
     def __getitem__(self, rows: slice) -> EntryColumns:
         return EntryColumns(self.keys[rows], self.values[rows])
@@ -217,14 +219,14 @@ class EntryColumns:
 
 
 def sorted_places(keys: pa.LargeBinaryArray) -> npt.NDArray[np.int64]:
-    """Return the places of keys in the order of the keys; equal keys stay in the order given."""
+    """Return the places of keys in the order of the keys; of equal keys the last place alone."""
     return next(sorted_parts(keys, [np.arange(len(keys))]))
 
 
 def sorted_parts(
     keys: pa.LargeBinaryArray, parts: Iterable[npt.NDArray[np.int64]]
 ) -> Iterator[npt.NDArray[np.int64]]:
-    """Yield the places of each part in the order of the keys; equal keys stay in the order given.
+    """Yield the places of each part in the order of the keys; of equal keys the last place alone.
 
     Eight bytes of each key are compared as a number, and whole keys only where these are equal.
 
@@ -238,10 +240,13 @@ def sorted_parts(
         order = np.argsort(own)
         own, places = own.take(order), part.take(order)
         ties = own[1:] == own[:-1]
-        tied = np.flatnonzero(np.append(ties, False) | np.insert(ties, 0, False))
-        if len(tied):
+        if ties.any():
+            tied = np.flatnonzero(np.append(ties, False) | np.insert(ties, 0, False))
             rows = np.sort(places[tied])
-            places[tied] = rows[pc.sort_indices(keys.take(pa.array(rows))).to_numpy()]
+            places[tied] = rows = rows[pc.sort_indices(keys.take(pa.array(rows))).to_numpy()]
+            same = keys.take(pa.array(rows))
+            is_again = pc.equal(same[1:], same[:-1]).to_numpy(zero_copy_only=False)
+            places = np.delete(places, tied[:-1][is_again])
         yield places
 
 
@@ -258,30 +263,16 @@ def _distinct_words(keys: pa.LargeBinaryArray) -> npt.NDArray[np.uint64]:
     return words
 
 
-def _take_keys(keys: pa.LargeBinaryArray, places: npt.NDArray[np.int64]) -> pa.LargeBinaryArray:
-    """Return the keys at some places. Keys of one length take a third of the time of others."""
-    width = _common_width(keys)
-    if not width:
-        return keys.take(pa.array(places))
-    cells = pa.py_buffer(_cells(keys, width).take(places))
-    offsets = pa.py_buffer(np.arange(0, (len(places) + 1) * width, width))
-    return pa.LargeBinaryArray.from_buffers(_BYTES, len(places), [None, offsets, cells])
-
-
-def _common_width(column: pa.LargeBinaryArray) -> int | None:
-    """Return the length that all values have; None: the lengths differ, or there is no value."""
-    lengths = _lengths(column)
-    if not len(lengths) or (lengths != lengths[0]).any():
-        return None
-    return int(lengths[0])
-
-
 def _cells(column: pa.LargeBinaryArray, width: int) -> npt.NDArray[np.void]:
     """Return the values of a column, which all have the same length, without a copy."""
-    _, offsets, data = column.buffers()
-    first = np.frombuffer(offsets, np.int64)[column.offset]
-    cells: npt.NDArray[np.void] = np.frombuffer(data, f"V{width}", len(column), first)
+    cells: npt.NDArray[np.void] = np.frombuffer(_contents(column), f"V{width}")
     return cells
+
+
+def _contents(column: pa.LargeBinaryArray) -> memoryview:
+    """Return the values of a column, one after the other, without a copy."""
+    bounds, data = value_bounds(column), column.buffers()[2]
+    return memoryview(b"" if data is None else data)[bounds[0] : bounds[-1]]
 
 
 def _lengths(column: pa.LargeBinaryArray) -> npt.NDArray[np.int64]:

@@ -30,8 +30,10 @@ __all__ = [
     "StoredEntries",
     "byte_windows",
     "common_length",
+    "common_width",
     "decode_blocks",
     "key_words",
+    "value_bounds",
 ]
 
 _HEADER = np.dtype([("key", ">i4"), ("value", ">i4"), ("row", ">i2")])
@@ -225,6 +227,14 @@ def common_length(first: bytes, last: bytes) -> int:
     return next(differ, min(len(first), len(last)))
 
 
+def common_width(column: pa.LargeBinaryArray) -> int | None:
+    """Return the length that all values have; None: the lengths differ, or there is no value."""
+    if not len(column):
+        return None
+    widths = np.diff(value_bounds(column))
+    return int(widths[0]) if (widths == widths[0]).all() else None
+
+
 def key_words(keys: pa.LargeBinaryArray, skip: int) -> _Words:
     """Return eight bytes of each key, from byte `skip` on, as numbers that sort as the bytes do.
 
@@ -232,8 +242,10 @@ def key_words(keys: pa.LargeBinaryArray, skip: int) -> _Words:
     """
     if not len(keys):
         return np.empty(0, np.uint64)
-    _, offsets, data = keys.buffers()
-    bounds = np.frombuffer(offsets, np.int64)[keys.offset : keys.offset + len(keys) + 1]
+    bounds, data, width = value_bounds(keys), keys.buffers()[2], common_width(keys)
+    if width is not None and skip + _WORD_BYTES <= width:
+        words: _Words = np.ndarray((len(keys),), ">u8", data, bounds[0] + skip, (width,))
+        return words.astype(np.uint64)
     own = memoryview(b"" if data is None else data)[: bounds[-1]]
     starts, ends = bounds[:-1] + skip, bounds[1:]
     # a word that begins in the last bytes is read from a copy of them, which zeros follow
@@ -245,6 +257,12 @@ def key_words(keys: pa.LargeBinaryArray, skip: int) -> _Words:
         words[:last] = _words_at(own, starts[:last], ends[:last])
     words[last:] = _words_at(tail, starts[last:] - base, ends[last:] - base)
     return words
+
+
+def value_bounds(column: pa.LargeBinaryArray) -> _Ints:
+    """Return where the values of a column begin in its bytes, and where the last value ends."""
+    bounds: _Ints = np.frombuffer(column.buffers()[1], np.int64)
+    return bounds[column.offset : column.offset + len(column) + 1]
 
 
 def _words_at(data: Buffer, starts: _Ints, ends: _Ints) -> _Words:

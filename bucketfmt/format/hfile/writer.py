@@ -43,12 +43,14 @@ def encode_hfile(
         ValueError: the keys are not in order, or one is twice or too long.
     """
     entries.check_order()
-    blocks, places, size = list[bytes](), list[BlockPlace](), 0
+    blocks, places, size, num_bytes = list[bytes](), list[BlockPlace](), 0, 0
     for first, content in entries.blocks(block_bytes):
+        num_bytes += len(content)
         blocks.append(encode_block(BlockType.DATA, content, codec))
         places.append(BlockPlace(first, size, len(blocks[-1])))
         size += len(blocks[-1])
-    key_bytes, value_bytes = int(entries.key_bytes().sum()), int(entries.value_bytes().sum())
+    key_bytes = int(entries.key_bytes().sum())
+    value_bytes = num_bytes - key_bytes - ENTRY_OVERHEAD_BYTES * len(entries)
     last = entries.keys[-1].as_py() if len(entries) else None
 
     metas = []
@@ -77,7 +79,7 @@ def encode_hfile(
         num_levels=1,
         first_data_block_offset=places[0].offset if places else 0,
         last_data_block_offset=places[-1].offset if places else 0,
-        uncompressed_bytes=key_bytes + value_bytes + ENTRY_OVERHEAD_BYTES * len(entries),
+        uncompressed_bytes=num_bytes,
         codec=codec,
     )
     return b"".join([*blocks, loaded, file_info, encode_trailer(trailer)])

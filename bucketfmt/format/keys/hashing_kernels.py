@@ -6,10 +6,10 @@ one value each, a column may also be a list of strings, which stands for the lis
 Results are NumPy arrays with one element (or one line) per row.
 
 Implementation: a column is one byte buffer and its row offsets. The Java hash is a polynomial in
-31, and
-31 has an inverse modulo 2^32: every byte is weighed by its own power of the inverse, the
-weights are summed row by row in one pass, and one multiplication puts each sum right. The
-other hashes run all rows in lock step, a stripe of bytes at a time, longest rows first.
+31, and 31 has an inverse modulo 2^32: every byte is weighed by its own power of the inverse, the
+weights are summed row by row in one pass, and one multiplication puts each sum right. Rows of one
+length need no inverse: they are the lines of a matrix, which is multiplied by the powers of 31.
+The other hashes run all rows in lock step, a stripe of bytes at a time, longest rows first.
 Semantics: `hashing`, which has the same functions for one value.
 """
 
@@ -266,15 +266,15 @@ def _java_array(array: pa.Array) -> _U32s:
     result = np.zeros(len(offsets) - 1, np.uint32)
     for span in row_spans(offsets, _CHUNK_ROWS, _CHUNK_BYTES):
         bounds = offsets[span.start : span.stop + 1]
+        starts, counts, hashes = bounds[:-1], np.diff(bounds), result[span]
         units: npt.NDArray[Any] = data[bounds[0] : bounds[-1]]
-        counts = np.diff(bounds)
-        rows = np.flatnonzero(counts)  # empty rows hash to 0, and reduceat takes none
-        if len(rows) == 0:
+        rows = slice(None) if counts.all() else np.flatnonzero(counts)
+        counts = counts[rows]  # empty rows hash to 0, and reduceat takes none
+        if len(counts) == 0:
             continue
-        counts = counts[rows]
         if units.max() >= 0x80:
-            units, counts = _utf16_units(units, bounds[rows] - bounds[0])
-        result[span.start + rows] = _polynomials(units, counts)
+            units, counts = _utf16_units(units, starts[rows] - bounds[0])
+        hashes[rows] = _polynomials(units, counts)
     return result
 
 
@@ -302,6 +302,12 @@ def _polynomials(units: npt.NDArray[Any], counts: _Offsets) -> _U32s:
             result *= np.uint32(pow(31, len(piece), 1 << 32))
             result += _polynomials(piece, np.array([len(piece)]))
         return result
+    width = int(counts[0])
+    if width * len(counts) == len(units) and (counts == width).all():
+        rows = units.reshape(-1, width).astype(np.uint32)
+        powers = np.flip(_powers(31, _CHUNK_BYTES)[:width]).copy()  # einsum is slow on a view
+        alike: _U32s = np.einsum("ij,j->i", rows, powers)
+        return alike
     ends = np.cumsum(counts)
     weighed = np.multiply(
         units, _powers(_INVERSE_OF_31, _CHUNK_BYTES)[: len(units)], dtype=np.uint32

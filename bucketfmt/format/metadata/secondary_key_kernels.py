@@ -55,7 +55,7 @@ def find_file_groups(
         count: How many file groups there are.
         by_value: Whether the value part alone tells, as in secondary indexes since version 9.
     """
-    groups = np.zeros(len(keys), np.int64)
+    groups, divisor = np.zeros(len(keys), np.int64), np.uint32(count)
     if count > 1:
         for start in range(0, len(keys), _ROWS_AT_A_TIME):
             hashed = keys[start : start + _ROWS_AT_A_TIME]
@@ -64,7 +64,7 @@ def find_file_groups(
                 hashed = pc.coalesce(find_value_parts(texts), texts)
             # |hash|, of the least int32 too
             hashes = np.abs(java_string_hashes(hashed)).view(np.uint32)
-            groups[start : start + len(hashes)] = hashes % np.uint32(count)
+            groups[start : start + len(hashes)] = hashes - hashes // divisor * divisor  # as %
     return groups
 
 
