@@ -279,7 +279,7 @@ def test_key_range_is_in_java_order() -> None:
 @settings(deadline=None)
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), min_size=1), min_size=1))
 def test_key_range_of_any_text(keys: list[str]) -> None:
-    footer = KeyFooter(BloomFilterBuilder(num_entries=1))
+    footer = KeyFooter(BloomFilterBuilder(num_entries=1).build())
     footer.add(pa.array(keys))
     ordered = sorted(keys, key=lambda text: text.encode("utf-16-be"))
     found = footer.entries
@@ -306,7 +306,10 @@ def test_the_footer_of_a_file_that_is_replaced_goes_on() -> None:
 
 
 def test_a_filter_of_hudis_size_grows() -> None:
-    footer, keys = KeyFooter(BloomFilterBuilder()), pa.array([f"k{n}" for n in range(60_000)])
+    footer, keys = (
+        KeyFooter(BloomFilterBuilder().build()),
+        pa.array([f"k{n}" for n in range(60_000)]),
+    )
     footer.add(keys)
     sink = io.BytesIO()
     writer = BaseFileWriter(sink, KEYED, footer)
@@ -454,7 +457,7 @@ def test_a_file_of_hudi_written_again(
         footer = None
         if hudis.keys.bloom_filter is not None:  # `clustered` and others have small ones
             size = hudis.keys.bloom_filter.keys_per_row or 0
-            footer = KeyFooter(BloomFilterBuilder(num_entries=size))
+            footer = KeyFooter(BloomFilterBuilder(num_entries=size).build())
         data = encode_base_file(rows, hudis.avro_schema, footer)
         ours = BaseFileReader(data)
         assert_same(ours.read(), rows)

@@ -164,7 +164,7 @@ class BloomFilterBuilder:
         self._dynamic = filter_type is BloomFilterType.DYNAMIC_V0
         self._num_entries = num_entries
         self._max_entries = max_entries
-        self._rows = np.zeros((1, self._num_bits), np.bool_)
+        self._rows = [self._new_row()]
         self._keys_in_last_row = 0
         self._keys_in_turn: int | None = None  # keys added since the last row was full
 
@@ -181,9 +181,11 @@ class BloomFilterBuilder:
         keys_per_row, keys = bloom_filter.keys_per_row, bloom_filter.keys_in_last_row
         builder = cls(bloom_filter.filter_type, keys_per_row or 1, max_entries=max_entries)
         builder._num_bits, builder._num_hashes = bloom_filter.num_bits, bloom_filter.num_hashes
-        rows = np.array([np.frombuffer(row, np.uint8) for row in bloom_filter.rows])
-        bits = np.unpackbits(rows, axis=1, count=bloom_filter.num_bits, bitorder="little")
-        builder._rows = bits.view(np.bool_)
+        packed = (np.frombuffer(row, np.uint8) for row in bloom_filter.rows)
+        builder._rows = [
+            np.unpackbits(row, count=bloom_filter.num_bits, bitorder="little").view(np.bool_)
+            for row in packed
+        ]
         builder._keys_in_last_row = keys or 0
         return builder
 
@@ -195,47 +197,46 @@ class BloomFilterBuilder:
             ValueError: a key is null or empty.
         """
         for keys in _slices(record_keys):
-            data, offsets = string_buffers(keys)
-            if np.any(offsets[1:] == offsets[:-1]):
-                raise ValueError("a record key is null or empty")
-            row_of_key = self._place(len(keys))
-            is_one_row = bool((row_of_key == row_of_key[0]).all())  # as it is mostly
-            flat = (self._rows[row_of_key[0]] if is_one_row else self._rows).reshape(-1)
-            starts = row_of_key * self._num_bits
-            for some, bits in _rounds_of_bits(
-                data, offsets, self._num_hashes, self._num_bits, HashType.MURMUR
-            ):
-                flat[bits if is_one_row else bits + starts[some]] = True
+            for row, own in self._placed(keys):
+                data, offsets = string_buffers(own)
+                if np.any(offsets[1:] == offsets[:-1]):
+                    raise ValueError("a record key is null or empty")
+                for _, bits in _rounds_of_bits(
+                    data, offsets, self._num_hashes, self._num_bits, HashType.MURMUR
+                ):
+                    row[bits] = True
 
-    def _place(self, count: int) -> NDArray[np.int64]:
-        """Return the row for each of the next `count` keys (InternalDynamicBloomFilter.add)."""
-        row_of_key = np.zeros(count, np.int64)
-        done = 0
-        while self._dynamic and done < count:
-            rows = len(self._rows)
-            if self._keys_in_turn is not None:
-                turns = np.arange(self._keys_in_turn, self._keys_in_turn + count - done)
-                row_of_key[done:] = np.maximum(turns - 1, 0) % rows  # row 0 gets the first two
-                self._keys_in_turn += count - done
-                self._keys_in_last_row += count - done
-                break
-            if self._keys_in_last_row >= self._num_entries:
-                if rows * self._num_entries >= self._max_entries:
+    def _placed(self, keys: pa.Array) -> Iterator[tuple[NDArray[np.bool_], pa.Array]]:
+        """Yield rows, and which of the next keys each takes (InternalDynamicBloomFilter.add)."""
+        if not self._dynamic:
+            yield self._rows[0], keys
+            return
+        while len(keys):
+            if self._keys_in_turn is None and self._keys_in_last_row >= self._num_entries:
+                if len(self._rows) * self._num_entries >= self._max_entries:
                     self._keys_in_turn = 0
-                    continue
-                self._rows = np.append(self._rows, np.zeros_like(self._rows[:1]), axis=0)
-                self._keys_in_last_row = 0
-                rows += 1
-            fitting = min(self._num_entries - self._keys_in_last_row, count - done)
-            row_of_key[done : done + fitting] = rows - 1
+                else:
+                    self._rows.append(self._new_row())
+                    self._keys_in_last_row = 0
+            if self._keys_in_turn is not None:
+                turns = np.arange(self._keys_in_turn, self._keys_in_turn + len(keys))
+                row_of_key = np.maximum(turns - 1, 0) % len(self._rows)  # row 0 has the first two
+                self._keys_in_turn += len(keys)
+                self._keys_in_last_row += len(keys)
+                for number, row in enumerate(self._rows):
+                    yield row, keys.filter(pa.array(row_of_key == number))
+                return
+            fitting = min(self._num_entries - self._keys_in_last_row, len(keys))
             self._keys_in_last_row += fitting
-            done += fitting
-        return row_of_key
+            yield self._rows[-1], keys[:fitting]
+            keys = keys[fitting:]
+
+    def _new_row(self) -> NDArray[np.bool_]:
+        return np.zeros(self._num_bits, np.bool_)
 
     def build(self) -> BloomFilter:
         """Return the filter of the keys so far."""
-        packed = np.packbits(self._rows, axis=1, bitorder="little")
-        rows = tuple(row.tobytes() for row in packed)
+        rows = tuple(np.packbits(row, bitorder="little").tobytes() for row in self._rows)
         growth = (self._num_entries, self._keys_in_last_row) if self._dynamic else (None, None)
         return BloomFilter(self._num_bits, self._num_hashes, HashType.MURMUR, rows, *growth)
 

@@ -26,7 +26,7 @@ _U64s = npt.NDArray[np.uint64]
 _Words = npt.NDArray[Any]  # uint32 or uint64
 
 _BLOCK_ROWS = 1 << 14
-_MURMUR_ROWS = 1 << 16  # fewer calls of NumPy, for each of which threads take turns
+_MURMUR_ROWS = 1 << 15  # of keys of 36 bytes, all arrays of a round fit a cache of a megabyte
 _BLOCK_BYTES = 1 << 24
 _M32 = 0xFFFFFFFF
 _M64 = 0xFFFFFFFFFFFFFFFF

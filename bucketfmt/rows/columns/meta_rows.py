@@ -11,6 +11,7 @@ from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from bucketfmt.rows.columns.meta_columns import (
     COMMIT_SEQNO,
@@ -32,7 +33,7 @@ __all__ = [
 ]
 
 
-_FEW_ROWS = 32  # Python numbers so few sooner than numpy
+_FEW_ROWS = 32  # Python numbers so few sooner than pyarrow
 _NUMBERED_ROWS = 1 << 24  # of less than 50 bytes: an array of text holds two gigabytes
 
 
@@ -129,24 +130,8 @@ def _numbered(prefix: str, first: int, count: int) -> pa.ChunkedArray:
 
 
 def _numbered_array(prefix: str, first: int, end: int) -> pa.StringArray:
-    start = np.frombuffer(prefix.encode(), np.uint8)
-    kind = np.uint32 if end <= np.iinfo(np.uint32).max else np.int64  # the one divides faster
-    parts, lengths = [], [np.zeros(1, np.int32)]
-    while first < end:  # the numbers of one width
-        width = len(str(first))
-        left = np.arange(first, min(end, 10**width), dtype=kind)
-        first += len(left)
-        texts = np.empty((len(left), len(start) + width), np.uint8)
-        texts[:, : len(start)] = start
-        for place in range(1, width + 1):
-            tens = left // 10
-            texts[:, -place] = left - tens * 10 + ord("0")
-            left = tens
-        parts.append(texts.reshape(-1))
-        lengths.append(np.full(len(texts), texts.shape[1], np.int32))
-    offsets = np.cumsum(np.concatenate(lengths), dtype=np.int32)
-    buffers = pa.py_buffer(offsets), pa.py_buffer(np.concatenate(parts))
-    return pa.StringArray.from_buffers(len(offsets) - 1, *buffers)
+    numbers = pa.array(np.arange(first, end)).cast(pa.string())
+    return pc.binary_join_element_wise(pa.scalar(prefix), numbers, "")
 
 
 def _constant(text: str, size: int) -> pa.Array:

@@ -58,7 +58,7 @@ ROW_GROUP_BYTES = 16 << 20
 megabytes; Hudi's `hoodie.parquet.block.size` is 120."""
 
 _ROW_GROUP_ROWS = 1 << 22
-_KEPT_BYTES = 1 << 20  # of a row group that is encoded, so much memory may stay with the thread
+_KEPT_BYTES = 32 << 20  # of rows encoded; what the pool keeps of fewer serves the next file
 _DISTINCT = {RECORD_KEY, COMMIT_SEQNO}
 _SAMPLE_ROWS = 4096
 _DISTINCT_SHARE = 0.99  # of so many values; of 130,000 different ones, drawn at random, 0.985 are
@@ -149,7 +149,7 @@ class BaseFileWriter:
         self._key_footer = key_footer
         self._row_group_bytes = row_group_bytes
         self._pending: list[pa.Table] = []
-        self._pending_bytes = self._pending_rows = 0
+        self._pending_bytes = self._pending_rows = self._encoded_bytes = 0
         self._sink, self._codec = sink, codec
         self._chunk_file = ChunkFile(sink) if copying else None
         self._writer: pq.ParquetWriter | None = None
@@ -251,7 +251,8 @@ class BaseFileWriter:
                 self._writer = self._parquet_writer(self._sink, self._file_schema)
             with _schema_errors():
                 self._writer.write_table(whole, row_group_size=rows.num_rows)
-        if rows.nbytes > _KEPT_BYTES:
+        self._encoded_bytes += rows.nbytes
+        if self._encoded_bytes > _KEPT_BYTES:
             pa.default_memory_pool().release_unused()  # else what threads keep adds up
 
     def _has_form_of(self, name: str, column: StoredColumn) -> bool:

@@ -9,7 +9,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bucketfmt.errors import CorruptError, LimitError, UnsupportedError
-from bucketfmt.format.keys.bloom import BloomFilter, BloomFilterBuilder, encode_bloom_filter
+from bucketfmt.format.keys.bloom import (
+    BloomFilter,
+    BloomFilterBuilder,
+    HashType,
+    encode_bloom_filter,
+)
 from bucketfmt.format.keys.hashing_kernels import string_buffers
 from bucketfmt.rows.parquet.base_file import (
     BLOOM_KEY,
@@ -45,12 +50,13 @@ class KeyFooter:
 
     def __init__(
         self,
-        bloom_filter: BloomFilterBuilder | None = None,
+        stored: BloomFilter | None = None,
         key_range: tuple[str, str] | None = None,
         as_it_was: dict[str, str] | None = None,
     ) -> None:
         """Begin with the keys of a filter; without a filter, with no key."""
-        self._bloom_filter = bloom_filter
+        self._stored = stored
+        self._begun: BloomFilterBuilder | None = None
         self._waiting: list[pa.Array] = []  # keys, until it is known how large a filter they need
         self._num_waiting = 0
         self._range = key_range
@@ -74,10 +80,12 @@ class KeyFooter:
             bloom_filter, key_range = replaced.keys.bloom_filter, replaced.keys.key_range
             if bloom_filter is None or (key_range is None and replaced.num_rows):
                 return None
+            if bloom_filter.hash_type is not HashType.MURMUR:
+                return None
             if not _has_room(bloom_filter, num_keys_max):
                 return None
             entries = {key: replaced.key_values.get(key, "") for key in _ENTRIES}
-            return cls(BloomFilterBuilder.resume(bloom_filter), key_range, entries)
+            return cls(bloom_filter, key_range, entries)
         except (CorruptError, UnsupportedError, LimitError):
             return None
 
@@ -93,19 +101,30 @@ class KeyFooter:
         if found is None or not found[0]:
             raise ValueError("a record key is null or empty")
         self._as_it_was = None
-        if self._bloom_filter is None:
+        builder = self._builder
+        if builder is None:
             self._keep(record_keys)
         else:
-            self._bloom_filter.add(record_keys)
+            builder.add(record_keys)
         low, high = zip(found, self._range or found, strict=True)
         self._range = min(low, key=_utf16), max(high, key=_utf16)
+
+    @property
+    def _builder(self) -> BloomFilterBuilder | None:
+        """What takes keys; None until there are enough keys to tell how large a filter they need.
+
+        A stored filter is unpacked by the first use: mostly no keys are added.
+        """
+        if self._begun is None and self._stored is not None:
+            self._begun = BloomFilterBuilder.resume(self._stored)
+        return self._begun
 
     def _keep(self, record_keys: pa.Array | pa.ChunkedArray) -> None:
         self._num_waiting += len(record_keys)
         if self._num_waiting > FILTER_KEYS_MAX:
-            self._bloom_filter = self._build(FILTER_KEYS_MAX)
+            self._begun = self._build(FILTER_KEYS_MAX)
             self._waiting = []
-            self._bloom_filter.add(record_keys)
+            self._begun.add(record_keys)
             return
         chunked = isinstance(record_keys, pa.ChunkedArray)
         chunks = record_keys.chunks if chunked else [record_keys]
@@ -124,7 +143,7 @@ class KeyFooter:
         """The footer entries; a file without rows has no range."""
         if self._as_it_was is not None and all(self._as_it_was.values()):
             return self._as_it_was
-        builder = self._bloom_filter or self._build(_filter_size(self._num_waiting))
+        builder = self._builder or self._build(_filter_size(self._num_waiting))
         bloom_filter = builder.build()
         entries = {
             BLOOM_KEY: encode_bloom_filter(bloom_filter),
