@@ -38,6 +38,7 @@ from bucketfmt.check.placement.rings import (
 from bucketfmt.check.report import Counted, Event, Finding, NotChecked
 from bucketfmt.errors import BucketfmtError
 from bucketfmt.index.layout import BucketLayout
+from bucketfmt.index.model import StoredBuckets
 from bucketfmt.process import cached_property
 from bucketfmt.snapshot.data_files.files import FileSlice
 from bucketfmt.timeline.load import load_clustering_plan, load_timeline
@@ -113,7 +114,7 @@ class PartitionChecker:
         nodes = ring.metadata.nodes if ring is not None and ring.metadata is not None else None
         directory = self._directories.get(partition_path)
         buckets = None if directory is None else directory.buckets
-        return self._view.unproved_layout(partition_path, nodes, buckets)
+        return self._view.unproved_layout(partition_path, StoredBuckets(nodes, buckets))
 
     def _check_files(
         self, partition_path: str, slices: Sequence[FileSlice], explained: Collection[str]

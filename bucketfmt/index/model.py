@@ -23,10 +23,12 @@ from bucketfmt.index.layout import BucketLayout
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
 
 __all__ = [
+    "NOTHING_STORED",
     "BloomIndex",
     "BucketIndex",
     "Index",
     "RecordIndex",
+    "StoredBuckets",
     "as_bucket_index",
     "check_bucket_number",
 ]
@@ -119,6 +121,23 @@ def as_bucket_index(index: Index | None) -> BucketIndex | None:
     return index if isinstance(index, BucketIndex) else None
 
 
+@dataclass(frozen=True)
+class StoredBuckets:
+    """The buckets that the hashing metadata of a partition hold.
+
+    Attributes:
+        ring: The nodes; None for a partition without the metadata of a ring.
+        directory: The buckets of a directory; None for a partition without a directory.
+    """
+
+    ring: Sequence[HashingNode] | None = None
+    directory: Sequence[DirectoryBucket] | None = None
+
+
+NOTHING_STORED = StoredBuckets()
+"""A partition without hashing metadata, which may be new."""
+
+
 class BucketIndex(Index, ABC):
     """An index that hashes a key to a bucket of its partition."""
 
@@ -168,8 +187,7 @@ class BucketIndex(Index, ABC):
         hash_fields: tuple[str, ...],
         dialect: KeyDialect,
         limits: Limits = DEFAULT_LIMITS,
-        ring: Sequence[HashingNode] | None = None,
-        directory: Sequence[DirectoryBucket] | None = None,
+        stored: StoredBuckets = NOTHING_STORED,
     ) -> BucketLayout:
         """Return the layout of a partition if the index is right, which nothing here proves.
 
@@ -180,9 +198,7 @@ class BucketIndex(Index, ABC):
             hash_fields: The hashed fields, for an index that does not state them.
             dialect: How the values of these fields are found in a record key.
             limits: Bounds on rules.
-            ring: The nodes that the hashing metadata of the partition hold; None for a partition
-                without hashing metadata.
-            directory: The same of the buckets of a directory.
+            stored: What the hashing metadata of the partition hold.
 
         Raises:
             CorruptError, LimitError, UnsupportedError: as `num_buckets_of`.

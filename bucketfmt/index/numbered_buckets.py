@@ -10,18 +10,22 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from bucketfmt.arguments import check_int, check_text
-from bucketfmt.format.buckets.extendible_directory import DirectoryBucket
 from bucketfmt.format.buckets.index_settings import (
     GROUP_BYTES,
     GROUP_BYTES_MAX,
     MULTIPLE_FILE_GROUPS,
 )
 from bucketfmt.format.buckets.partition_rules import PartitionBucketRules
-from bucketfmt.format.buckets.ring import HashingNode
 from bucketfmt.format.keys.record_keys import KeyDialect
 from bucketfmt.format.names.names import find_bucket_id
 from bucketfmt.index.layout import BucketLayout, FixedBuckets, GrowingBuckets
-from bucketfmt.index.model import BucketIndex, Index, check_bucket_number
+from bucketfmt.index.model import (
+    NOTHING_STORED,
+    BucketIndex,
+    Index,
+    StoredBuckets,
+    check_bucket_number,
+)
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
 
 __all__ = [
@@ -47,8 +51,7 @@ class NumberedBucketIndex(BucketIndex):
         hash_fields: tuple[str, ...],
         dialect: KeyDialect,
         limits: Limits = DEFAULT_LIMITS,
-        ring: Sequence[HashingNode] | None = None,
-        directory: Sequence[DirectoryBucket] | None = None,
+        stored: StoredBuckets = NOTHING_STORED,
     ) -> BucketLayout:
         """Return as many buckets as `num_buckets_of` says. As `BucketIndex.unproved_layout`."""
         num_buckets = self.num_buckets_of(partition_path, limits)

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from bucketfmt.arguments import check_bool
-from bucketfmt.format.buckets.extendible_directory import DirectoryBucket, initial_directory
+from bucketfmt.format.buckets.extendible_directory import initial_directory
 from bucketfmt.format.buckets.index_settings import EXTENDIBLE_HASHING, VIRTUAL_LOG_HASHING
-from bucketfmt.format.buckets.ring import HashingNode, initial_ring
+from bucketfmt.format.buckets.ring import initial_ring
 from bucketfmt.format.keys.record_keys import KeyDialect
 from bucketfmt.index.layout import BucketLayout, DirectoryBuckets, RingBuckets
-from bucketfmt.index.model import BucketIndex, Index
+from bucketfmt.index.model import NOTHING_STORED, BucketIndex, Index, StoredBuckets
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
 
 __all__ = ["ConsistentHashingIndex", "ExtendibleHashingIndex"]
@@ -66,10 +66,10 @@ class ConsistentHashingIndex(BucketIndex):
         hash_fields: tuple[str, ...],
         dialect: KeyDialect,
         limits: Limits = DEFAULT_LIMITS,
-        ring: Sequence[HashingNode] | None = None,
-        directory: Sequence[DirectoryBucket] | None = None,
+        stored: StoredBuckets = NOTHING_STORED,
     ) -> BucketLayout:
         """Return the ring; that of a new partition follows from its path and the number."""
+        ring = stored.ring
         nodes = initial_ring(partition_path, self.num_buckets) if ring is None else tuple(ring)
         return RingBuckets(nodes, self.hash_fields or hash_fields, dialect)
 
@@ -144,12 +144,11 @@ class ExtendibleHashingIndex(BucketIndex):
         hash_fields: tuple[str, ...],
         dialect: KeyDialect,
         limits: Limits = DEFAULT_LIMITS,
-        ring: Sequence[HashingNode] | None = None,
-        directory: Sequence[DirectoryBucket] | None = None,
+        stored: StoredBuckets = NOTHING_STORED,
     ) -> BucketLayout:
         """Return the directory; that of a new partition follows from its path and the number."""
         number = self.num_buckets_of(partition_path, limits)
-        buckets = directory or initial_directory(partition_path, number)
+        buckets = stored.directory or initial_directory(partition_path, number)
         return DirectoryBuckets(tuple(buckets), self.hash_fields or hash_fields, dialect)
 
     def resize_bounds(self, limits: Limits = DEFAULT_LIMITS) -> tuple[int, int]:

@@ -20,7 +20,7 @@ from bucketfmt.format.keys.record_keys import dialect_for_table_version
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.index.infer import KEYS_MIN, Evidence
 from bucketfmt.index.layout import BucketLayout
-from bucketfmt.index.model import BucketIndex, Index
+from bucketfmt.index.model import BucketIndex, Index, StoredBuckets
 from bucketfmt.index.resolve import ResolvedIndex, find_stray_file_group, find_stray_key
 from bucketfmt.limits import Limits
 from bucketfmt.location.directory_files import load_directory
@@ -90,8 +90,7 @@ class Layouts:
             self._config.record_key_fields,
             self._dialect,
             self._limits,
-            ring.nodes if ring else None,
-            directory.buckets if directory else None,
+            StoredBuckets(ring.nodes if ring else None, directory.buckets if directory else None),
         )
 
     def prove(

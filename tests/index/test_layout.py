@@ -21,7 +21,14 @@ from bucketfmt.format.names.names import (
     format_nbcc_file_id,
 )
 from bucketfmt.index.layout import BucketLayout, FixedBuckets, RingBuckets
-from bucketfmt.index.model import BloomIndex, BucketIndex, Index, RecordIndex, as_bucket_index
+from bucketfmt.index.model import (
+    BloomIndex,
+    BucketIndex,
+    Index,
+    RecordIndex,
+    StoredBuckets,
+    as_bucket_index,
+)
 from bucketfmt.index.numbered_buckets import PartitionBucketIndex, SimpleBucketIndex
 from bucketfmt.index.resolve import find_declared_index
 from bucketfmt.index.stored_buckets import ConsistentHashingIndex
@@ -64,7 +71,7 @@ def test_the_layout_is_what_the_index_says(index: BucketIndex, path: str) -> Non
 def test_a_ring_in_the_table_is_the_layout() -> None:
     ring = (HashingNode(7, "x"), HashingNode(900, "y"))
     layout = ConsistentHashingIndex(64).unproved_layout(
-        "p", ("id",), KeyDialect.INDEX_OF, ring=ring
+        "p", ("id",), KeyDialect.INDEX_OF, stored=StoredBuckets(ring)
     )
     assert layout == RingBuckets(ring, ("id",), KeyDialect.INDEX_OF)
     assert layout.bucket_ids == (7, 900)

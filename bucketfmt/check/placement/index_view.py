@@ -17,8 +17,6 @@ from bucketfmt.check.placement.keys import hash_field_choices, is_misplaced
 from bucketfmt.check.placement.partition_rules import find_unusable_rules
 from bucketfmt.check.report import Event, Finding, NotChecked
 from bucketfmt.errors import BucketfmtError, CorruptError, IndexUnknownError, KeyEncodingError
-from bucketfmt.format.buckets.extendible_directory import DirectoryBucket
-from bucketfmt.format.buckets.ring import HashingNode
 from bucketfmt.format.keys.hashing_kernels import java_list_hashes
 from bucketfmt.format.keys.record_key_kernels import hash_value_columns
 from bucketfmt.format.keys.record_keys import KeyDialect, dialect_for_table_version
@@ -26,7 +24,7 @@ from bucketfmt.format.names.layout import PROPERTIES
 from bucketfmt.format.names.names import find_bucket_id
 from bucketfmt.index.infer import infer_simple_index
 from bucketfmt.index.layout import BucketLayout
-from bucketfmt.index.model import BucketIndex, Index, as_bucket_index
+from bucketfmt.index.model import BucketIndex, Index, StoredBuckets, as_bucket_index
 from bucketfmt.index.numbered_buckets import SimpleBucketIndex
 from bucketfmt.limits import Limits
 from bucketfmt.location.find_index import IndexFinder
@@ -104,29 +102,25 @@ class IndexView:
         except BucketfmtError:
             return None  # P001 tells
 
-    def unproved_layout(
-        self,
-        partition_path: str,
-        ring: Sequence[HashingNode] | None,
-        directory: Sequence[DirectoryBucket] | None,
-    ) -> BucketLayout | None:
+    def unproved_layout(self, partition_path: str, stored: StoredBuckets) -> BucketLayout | None:
         """Return the layout that keys of a partition are to be compared with.
 
         None where the layout is unknown, or contradicted already.
 
         Args:
             partition_path: The partition.
-            ring: The nodes in force; None for a partition without a sound ring.
-            directory: The buckets in force; None for a partition without a sound directory.
+            stored: The nodes, or the directory, in force; only those that are sound.
         """
         index = self._index_of(partition_path)
         if index is None or self.is_contradicted or self.lacks_hash_fields:
             return None
-        if (index.has_rings and ring is None) or (index.has_directories and directory is None):
+        if index.has_rings and stored.ring is None:
+            return None
+        if index.has_directories and stored.directory is None:
             return None
         try:
             return index.unproved_layout(
-                partition_path, self.hash_fields, self.dialect, self.limits, ring, directory
+                partition_path, self.hash_fields, self.dialect, self.limits, stored
             )
         except BucketfmtError:
             return None  # P001 tells

@@ -18,7 +18,7 @@ from bucketfmt.format.names.instants import INIT_INSTANT
 from bucketfmt.format.names.names import format_consistent_file_id
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.index.layout import BucketLayout
-from bucketfmt.index.model import BucketIndex
+from bucketfmt.index.model import NOTHING_STORED, BucketIndex, StoredBuckets
 from bucketfmt.limits import Limits
 from bucketfmt.resize.growth import Duration
 from bucketfmt.resize.plan_rewrite import RewriteStep
@@ -146,11 +146,11 @@ def plan_layout(
     Raises:
         CorruptError, LimitError, UnsupportedError: as `BucketIndex.num_buckets_of`.
     """
-    ring = None
+    stored = NOTHING_STORED
     if index.has_rings:
         number = index.num_buckets_of(partition_path, limits)
-        ring = _ring_of(partition_path, number, instant)
-    return index.unproved_layout(partition_path, config.record_key_fields, dialect, limits, ring)
+        stored = StoredBuckets(ring=_ring_of(partition_path, number, instant))
+    return index.unproved_layout(partition_path, config.record_key_fields, dialect, limits, stored)
 
 
 def _ring_of(partition_path: str, num_buckets: int, instant: str) -> tuple[HashingNode, ...]:
