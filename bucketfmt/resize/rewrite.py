@@ -34,7 +34,7 @@ from bucketfmt.rows.parquet.parquet_chunks import Codec
 from bucketfmt.snapshot.state import TableState
 from bucketfmt.storage.store import Store
 from bucketfmt.timeline.load import load_pending_clusterings
-from bucketfmt.write.commit.receipts import stats_by_partition
+from bucketfmt.write.commit.receipts import file_groups_of, stats_by_partition
 from bucketfmt.write.commit.result import CommitResult
 from bucketfmt.write.commit.started_work import StartedWork
 from bucketfmt.write.commit.transaction import Transaction
@@ -237,7 +237,7 @@ class StartedRewrite(StartedWork):
         """
         found = self._transaction.find_winners(receipts)
         planned = sorted(group for payload in self.payloads for group in groups_of(payload))
-        if sorted((r.partition_path, r.file_id) for r in found) != planned:
+        if file_groups_of(found) != planned:
             raise ValueError(
                 "a change of buckets is published with the receipts of each of its steps"
             )

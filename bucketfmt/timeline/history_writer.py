@@ -283,7 +283,7 @@ def _modern(data: bytes, instant: Instant, limits: Limits) -> bytes:
     content = decode_instant_content(data, limits)
     if content is None:
         return data
-    return encode_instant_content(content, instant.action, State.COMPLETED, 2)
+    return bytes(encode_instant_content(content, instant.action, State.COMPLETED, 2))
 
 
 def _entry(

@@ -8,7 +8,7 @@ on the store before its data file is. Markers are direct, an empty file each, or
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain
 
@@ -135,7 +135,7 @@ def delete_announced_files(
     requested_time: str,
     limits: Limits = DEFAULT_LIMITS,
     *,
-    kept: Collection[str] = (),
+    kept: Iterable[str] = (),
 ) -> Collection[str]:
     """Remove the files that an instant announced, and may have written, except the paths `kept`.
 

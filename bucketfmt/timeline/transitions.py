@@ -19,6 +19,7 @@ from bucketfmt.errors import (
     LockLostError,
     StorageError,
 )
+from bucketfmt.format.encoding.cursor import Buffer
 from bucketfmt.format.names.instants import State, comparable_action, format_instant_file_name
 from bucketfmt.format.names.paths import join_path
 from bucketfmt.format.table.table_config import TableConfig
@@ -183,7 +184,7 @@ def _check_inflight(timeline: Timeline, requested_time: str, action: str) -> Non
     )
 
 
-def _publish(store: Store, path: str, data: bytes, may_publish: Callable[[], bool]) -> None:
+def _publish(store: Store, path: str, data: Buffer, may_publish: Callable[[], bool]) -> None:
     """Create the file, or find that an earlier try did: the content tells who made the file."""
     failure: StorageError | None = None
     for _ in range(_TRIES_MAX):
@@ -244,7 +245,7 @@ def _was_kept(was_kept: Callable[[], bool]) -> bool:
     return False
 
 
-def _is_published(store: Store, path: str, data: bytes) -> bool:
+def _is_published(store: Store, path: str, data: Buffer) -> bool:
     if store.info(path) is None:
         return False
     try:

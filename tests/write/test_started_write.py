@@ -21,7 +21,13 @@ import bucketfmt as bf
 from bucketfmt.format.metadata.metadata_encoding import encode_metadata_record
 from bucketfmt.format.metadata.metadata_records import RecordLocation
 from bucketfmt.format.metadata.metadata_schemas import metadata_schema
-from bucketfmt.format.timeline.commit_metadata import WriteStat
+from bucketfmt.format.timeline.commit_metadata import (
+    CommitMetadata,
+    WriteStat,
+    decode_commit_metadata,
+    encode_commit_metadata_avro,
+    encode_commit_metadata_json,
+)
 from bucketfmt.limits import DEFAULT_LIMITS
 from bucketfmt.storage.local_store import LocalStore
 from bucketfmt.write.commit import transaction
@@ -29,9 +35,12 @@ from bucketfmt.write.commit.receipts import (
     PointedReceipt,
     Receipt,
     RowReport,
-    decode_receipts,
+    decode_receipt,
     encode_receipt,
+    file_groups_of,
     find_winners,
+    reports_by_path,
+    stats_by_partition,
 )
 from bucketfmt.write.files import data_file
 from bucketfmt.write.files.row_report import RowReporter
@@ -267,7 +276,7 @@ def test_one_that_comes_too_late_by_an_instant_hurts_no_one(
                 late = [
                     stat.path
                     for r in started.task.write(given, "0-0-1")
-                    if (stat := decode_receipts([r], started.instant, DEFAULT_LIMITS)[0].stat)
+                    if (stat := decode_receipt(r, started.instant, DEFAULT_LIMITS).stat)
                 ]
         model.upsert(given)
         groups = bf.open(table.uri).inspect.file_groups()
@@ -480,14 +489,14 @@ def with_statistics(record: bytes) -> bytes:
 
 def test_receipts_are_small_and_come_back_whole() -> None:
     sent = encode_receipt(receipt("1-0-2"))
-    assert decode_receipts([sent], "9", DEFAULT_LIMITS) == [receipt("1-0-2")]
+    assert decode_receipt(sent, "9", DEFAULT_LIMITS) == receipt("1-0-2")
     assert len(sent) < 200
     logged = msgspec.structs.replace(STAT, prev_commit="null", log_version=1, log_offset=0)
     sent = encode_receipt(receipt("1-0-2", logged))
-    assert decode_receipts([sent], "9", DEFAULT_LIMITS) == [receipt("1-0-2", logged)]
+    assert decode_receipt(sent, "9", DEFAULT_LIMITS) == receipt("1-0-2", logged)
 
 
-def test_receipts_say_what_recurs_once_and_share_it_in_memory() -> None:
+def test_receipts_say_what_recurs_once() -> None:
     stats = [
         WriteStat(file_id=f, path=f"p/{f}_1-0-2_9.parquet", partition_path="p", prev_commit="8")
         for f in ("f", "g")
@@ -500,13 +509,7 @@ def test_receipts_say_what_recurs_once_and_share_it_in_memory() -> None:
         "path": "p/f_1-0-2_9.parquet",
         "prevCommit": "8",
     }
-    found = decode_receipts(sent, "9", DEFAULT_LIMITS)
-    assert [receipt.stat for receipt in found] == stats
-    for receipt in found:
-        assert receipt.stat is not None
-        assert receipt.stat.file_id is receipt.file_id
-        assert receipt.stat.partition_path is found[0].partition_path
-        assert receipt.stat.prev_commit is found[0].stat.prev_commit
+    assert [decode_receipt(each, "9", DEFAULT_LIMITS).stat for each in sent] == stats
 
 
 KEYS = pa.chunked_array([["a", "b"]])
@@ -535,7 +538,7 @@ def test_a_receipt_that_is_sent_has_the_statistics_and_not_the_keys(version: int
     whole = replace(
         receipt("1-0-2"), report=report, pointed=(PointedReceipt(STAT, empty), PointedReceipt(STAT))
     )
-    [found] = decode_receipts([encode_receipt(whole)], "9", DEFAULT_LIMITS)
+    found = decode_receipt(encode_receipt(whole), "9", DEFAULT_LIMITS)
     assert found == replace(
         whole,
         report=RowReport(report.column_stats),
@@ -545,10 +548,9 @@ def test_a_receipt_that_is_sent_has_the_statistics_and_not_the_keys(version: int
 
 def test_a_receipt_of_this_process_is_taken_as_it_is_if_its_file_is_of_the_write() -> None:
     own = replace(receipt("1-0-2"), report=RowReport(keys=(pa.array(["a"]), pa.array([]))))
-    [found] = decode_receipts([own], "9", DEFAULT_LIMITS)
-    assert found is own
+    assert decode_receipt(own, "9", DEFAULT_LIMITS) is own
     with pytest.raises(bf.CorruptError, match="no file of it"):
-        decode_receipts([own], "8", DEFAULT_LIMITS)
+        decode_receipt(own, "8", DEFAULT_LIMITS)
 
 
 def test_keys_are_reported_where_they_are_wanted_and_few_and_hold_no_other_rows() -> None:
@@ -583,11 +585,56 @@ def test_keys_are_reported_where_they_are_wanted_and_few_and_hold_no_other_rows(
 )
 def test_receipts_that_are_none_are_refused(bad: bytes) -> None:
     with pytest.raises((bf.CorruptError, bf.UnsafePathError)):
-        decode_receipts([bad], "9", DEFAULT_LIMITS)
+        decode_receipt(bad, "9", DEFAULT_LIMITS)
     with pytest.raises(bf.CorruptError):
-        decode_receipts([encode_receipt(receipt("1-0-2"))], "8", DEFAULT_LIMITS)
+        decode_receipt(encode_receipt(receipt("1-0-2")), "8", DEFAULT_LIMITS)
 
 
-def test_of_several_attempts_the_last_counts() -> None:
-    attempts = [receipt(token) for token in ("3-1-9", "3-1-11", "3-0-40")]
-    assert find_winners(attempts) == [attempts[1]]
+@pytest.mark.parametrize("is_sent", [False, True])
+def test_of_several_attempts_the_last_counts(is_sent: bool) -> None:
+    attempts = [
+        receipt(token, msgspec.structs.replace(STAT, path=f"p/f_{token}_9.parquet"))
+        for token in ("3-1-9", "3-1-11", "3-0-40")
+    ]
+    sent = [encode_receipt(each) if is_sent else each for each in attempts]
+    winners = find_winners(sent, "9", DEFAULT_LIMITS)
+    assert winners == {"p": {"f": sent[1]}}
+    assert list(stats_by_partition(winners)["p"]) == [attempts[1].stat]
+    with pytest.raises(ValueError, match="tasks 3 and 4 both had rows of file group f"):
+        find_winners([*sent, receipt("4-0-0", None)], "9", DEFAULT_LIMITS)
+
+
+def test_sent_receipts_of_one_file_stay_as_they_are_and_give_the_same_commit() -> None:
+    def stat_of(partition: str, file_id: str) -> WriteStat:
+        path = f"{partition}/{file_id}_1-0-2_9.parquet"
+        return WriteStat(file_id, path, prev_commit="8", partition_path=partition, num_writes=7)
+
+    def receipt_of(partition: str, file_id: str, **given: Any) -> Receipt:
+        stat = stat_of(partition, file_id)
+        said = {"partition_path": partition, "file_id": file_id, "write_token": "1-0-2"}
+        return Receipt(**{**said, "stat": stat, **given})
+
+    plain, late = receipt_of("p", "f"), receipt_of("q", "f")
+    reported = receipt_of("p", "g", report=RowReport([]))
+    virtual = receipt_of("p", "h", pointed=(PointedReceipt(stat_of("p", "i"), RowReport([])),))
+    empty, lone = receipt_of("p", "j", stat=None), receipt_of("r", "k", stat=None)
+    receipts = (plain, late, reported, virtual, empty, lone)
+    sent = [encode_receipt(each) for each in receipts]
+    winners = find_winners(sent, "9", DEFAULT_LIMITS)
+    assert winners == {
+        "p": {"f": sent[0], "g": reported, "h": virtual, "j": empty},
+        "q": {"f": sent[1]},
+        "r": {"k": lone},
+    }
+    assert file_groups_of(winners) == [*(("p", f) for f in "fghj"), ("q", "f"), ("r", "k")]
+    assert reports_by_path(winners) == dict.fromkeys(
+        ("p/g_1-0-2_9.parquet", "p/i_1-0-2_9.parquet"), RowReport([])
+    )
+    listed = {"p": [stat_of("p", f) for f in "fghi"], "q": [stat_of("q", "f")]}
+    stats = stats_by_partition(winners)
+    assert {path: list(own) for path, own in stats.items()} == listed
+    assert (len(stats["p"]), stats["p"][0], stats["p"][1:]) == (4, listed["p"][0], listed["p"][1:])
+    lazy, whole = (CommitMetadata(partition_to_write_stats=each) for each in (stats, listed))
+    for encode in (encode_commit_metadata_avro, encode_commit_metadata_json):
+        assert encode(lazy, False) == encode(whole, False)
+        assert decode_commit_metadata(encode(lazy, False)) == whole

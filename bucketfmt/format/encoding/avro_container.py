@@ -113,24 +113,27 @@ def encode_container(schema: AvroSchema, records: Iterable[Mapping[str, Any]]) -
     for record in records:
         fastavro.schemaless_writer(block, parsed, record)
         count += 1
-    return container_of(schema, block.getvalue(), count)
+    return bytes(container_of(schema, bytearray(block.getbuffer()), count))
 
 
-def container_of(schema: AvroSchema, block: Buffer, count: int) -> bytes:
-    """Return an Avro container of one block of so many encoded records. As `encode_container`."""
+def container_of(schema: AvroSchema, block: bytearray, count: int) -> bytearray:
+    """Return an Avro container of one block of so many encoded records. As `encode_container`.
+
+    The block becomes the container: large ones are not copied.
+    """
     sync = hashlib.md5(block, usedforsecurity=False).digest()
     schema_json = msgspec.json.encode(schema)
-    return b"".join(
+    block[:0] = b"".join(
         (
             CONTAINER_MAGIC,
             _zigzag(1) + _zigzag(len(b"avro.schema")) + b"avro.schema",
             _zigzag(len(schema_json)) + schema_json + _zigzag(0),
             sync,
             _zigzag(count) + _zigzag(len(block)),
-            block,
-            sync,
         )
     )
+    block += sync
+    return block
 
 
 def decode_datum(data: Buffer, schema: AvroSchema) -> Any:

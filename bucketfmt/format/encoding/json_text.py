@@ -7,6 +7,7 @@ same layout makes files written here comparable with Hudi's by eye and by byte.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any, TypeVar
 
 import msgspec
@@ -78,7 +79,7 @@ def _check_no_duplicate_properties(data: Buffer, what: str) -> None:
 
 
 def encode_jackson_json(value: object) -> bytes:
-    """Return `value` (dicts, lists, texts, integers, booleans, None) as Jackson prints it.
+    """Return `value` (dicts, lists, iterators, texts, integers, booleans, None) as Jackson prints.
 
     Objects span lines and indent by two, arrays stay on the line, `" : "` separates key and value.
 
@@ -99,7 +100,7 @@ def _format(value: object, indent: str) -> str:
         inner = indent + "  "
         members = [f"{inner}{_quote(key)} : {_format(item, inner)}" for key, item in value.items()]
         return "{\n" + ",\n".join(members) + f"\n{indent}}}" if members else "{ }"
-    if isinstance(value, (list, tuple)):
+    if isinstance(value, (list, tuple, Iterator)):
         items = [_format(item, indent) for item in value]
         return f"[ {', '.join(items)} ]" if items else "[ ]"
     raise TypeError(f"{type(value).__name__} cannot be written in Hudi's JSON")

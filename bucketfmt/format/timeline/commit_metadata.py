@@ -250,19 +250,30 @@ def encode_commit_metadata_json(metadata: CommitMetadata, replace: bool = False)
         TypeError: a key or a value of the extra metadata is not text.
         ValueError: file ids are replaced and `replace` is false.
     """
-    record = _to_record(metadata, replace)
-    for stats in record["partitionToWriteStats"].values():
-        for stat in stats:
-            for name in _ABSENT_WHEN_NULL:
-                if stat[name] is None:
-                    del stat[name]
-            if "logFiles" in stat:
-                # column ranges Hudi 0.15 keeps in memory and spills here; no reader wants them
-                stat["recordsStats"] = {"val": None}
-    return encode_jackson_json(record)
+    record = _to_record(_without_stats(metadata), replace)
+    stats = metadata.partition_to_write_stats.items()
+    # Stat by stat: the members of a million stats would take more memory than the text.
+    return encode_jackson_json(
+        record | {_STATS: {path: map(_json_stat, own) for path, own in stats}}
+    )
 
 
-def encode_commit_metadata_avro(metadata: CommitMetadata, replace: bool) -> bytes:
+def _json_stat(stat: WriteStat) -> dict[str, Any]:
+    members: dict[str, Any] = msgspec.to_builtins(stat)
+    for name in _ABSENT_WHEN_NULL:
+        if members[name] is None:
+            del members[name]
+    if "logFiles" in members:
+        # column ranges Hudi 0.15 keeps in memory and spills here; no reader wants them
+        members["recordsStats"] = {"val": None}
+    return members
+
+
+def _without_stats(metadata: CommitMetadata) -> CommitMetadata:
+    return msgspec.structs.replace(metadata, partition_to_write_stats={})
+
+
+def encode_commit_metadata_avro(metadata: CommitMetadata, replace: bool) -> bytearray:
     """Return the Avro container of a layout 2 file.
 
     `replace` says that the action is a replacecommit, which is a record of its own.
@@ -276,8 +287,7 @@ def encode_commit_metadata_avro(metadata: CommitMetadata, replace: bool) -> byte
     for field in schema["fields"]:
         if field["name"] == _STATS:
             _encode_stats(encoded, metadata.partition_to_write_stats)
-            without = msgspec.structs.replace(metadata, partition_to_write_stats={})
-            record = commit_metadata_record(without, replace)
+            record = commit_metadata_record(_without_stats(metadata), replace)
         else:
             encoded += encode_datum(field["type"], record[field["name"]])
     return container_of(schema, encoded, 1)

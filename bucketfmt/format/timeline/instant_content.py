@@ -130,7 +130,7 @@ _COMPLETED: dict[str, type[InstantContent]] = {
 
 def encode_instant_content(
     content: InstantContent | None, action: str, state: State, layout: int
-) -> bytes:
+) -> Buffer:
     """Return the bytes of an instant's file as Hudi would write it.
 
     A requested commit or deltacommit has no content. An inflight file has no content either, with
@@ -162,6 +162,7 @@ def encode_instant_content(
         return b""
     if isinstance(content, CommitMetadata):
         replace = state is State.COMPLETED and completes_as == "replacecommit"
-        encode = encode_commit_metadata_json if layout == 1 else encode_commit_metadata_avro
-        return encode(content, replace)
+        if layout == 1:
+            return encode_commit_metadata_json(content, replace)
+        return encode_commit_metadata_avro(content, replace)
     return _ENCODERS[type(content)](content)

@@ -34,7 +34,7 @@ from bucketfmt.snapshot.data_files.files import FileSlice
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.snapshot.state import TableState
 from bucketfmt.storage.store import Store
-from bucketfmt.write.commit.receipts import stats_by_partition
+from bucketfmt.write.commit.receipts import file_groups_of, stats_by_partition
 from bucketfmt.write.commit.result import CommitResult, result_of
 from bucketfmt.write.commit.started_work import PendingInstant, StartedWork
 from bucketfmt.write.files.table_codec import find_codec
@@ -124,7 +124,7 @@ class StartedResize(StartedWork):
         """
         found = self._pending.find_winners(receipts)
         planned = sorted(group for payload in self.payloads for group in groups_of(payload))
-        if sorted((r.partition_path, r.file_id) for r in found) != planned:
+        if file_groups_of(found) != planned:
             raise ValueError("a resize is published with the receipts of each of its groups")
         written = stats_by_partition(found)
         self._pending.delete_other_files(written)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, cast
 
 import msgspec
 import pyarrow as pa
@@ -21,7 +22,7 @@ from bucketfmt.format.encoding.struct_types import prepare_to_decode
 from bucketfmt.format.metadata.metadata_encoding import encode_metadata_record
 from bucketfmt.format.metadata.metadata_records import ColumnStats, decode_metadata_record
 from bucketfmt.format.metadata.metadata_schemas import metadata_schema
-from bucketfmt.format.names.names import find_data_file_name, parse_write_token
+from bucketfmt.format.names.names import FileGroupId, find_data_file_name, parse_write_token
 from bucketfmt.format.names.paths import check_relative_path, join_path
 from bucketfmt.format.timeline.commit_metadata import WriteStat
 from bucketfmt.limits import Limits
@@ -30,8 +31,10 @@ __all__ = [
     "PointedReceipt",
     "Receipt",
     "RowReport",
-    "decode_receipts",
+    "Winners",
+    "decode_receipt",
     "encode_receipt",
+    "file_groups_of",
     "find_winners",
     "reports_by_path",
     "stats_by_partition",
@@ -164,46 +167,43 @@ def _encode_report(report: RowReport) -> _SentReport:
     return _SentReport(tuple(encode_metadata_record(each, schema) for each in report.column_stats))
 
 
-def decode_receipts(sent: Iterable[bytes | Receipt], instant: str, limits: Limits) -> list[Receipt]:
-    """Return the receipts of the write of an instant. Those of this process are taken as they are.
+def decode_receipt(sent: bytes | Receipt, instant: str, limits: Limits) -> Receipt:
+    """Return a receipt of the write of an instant. One of this process is taken as it is.
 
     Raises:
-        CorruptError: one does not decode, or tells of a file that is not this write's.
-        UnsafePathError: one names a file outside the table.
-        TypeError: `sent` is no list of receipts.
+        CorruptError: it does not decode, or tells of a file that is not this write's.
+        UnsafePathError: it names a file outside the table.
+        TypeError: `sent` is no receipt.
     """
-    check_kind("receipts", sent, Iterable, "a list of what tasks of the write returned")
-    found = []
-    texts: dict[str, str] = {}  # partition paths and commits before: each is one text in memory
-    for each in sent:
-        if not isinstance(each, Receipt):
-            check_kind("each of receipts", each, bytes, "what a task of the write returned")
-        receipt = each if isinstance(each, Receipt) else _decode(each, texts)
-        parse_write_token(receipt.write_token)
-        if receipt.partition_path:
-            check_relative_path(receipt.partition_path, limits)
-        if receipt.stat is not None:
-            _check_file(receipt, receipt.file_id, receipt.stat, instant)
-        for file in receipt.pointed:
-            _check_file(receipt, file.stat.file_id, file.stat, instant)
-        found.append(receipt)
-    return found
+    if not isinstance(sent, Receipt):
+        check_kind("each of receipts", sent, bytes, "what a task of the write returned")
+    receipt = sent if isinstance(sent, Receipt) else _decode(sent)
+    parse_write_token(receipt.write_token)
+    if receipt.partition_path:
+        check_relative_path(receipt.partition_path, limits)
+    if receipt.stat is not None:
+        _check_file(receipt, receipt.file_id, receipt.stat, instant)
+    for file in receipt.pointed:
+        _check_file(receipt, file.stat.file_id, file.stat, instant)
+    return receipt
 
 
-def _decode(data: bytes, texts: dict[str, str]) -> Receipt:
+def _decode_sent(data: bytes) -> _SentReceipt:
     sent = decode_json(data, _SentReceipt, "a receipt")
-    path = texts.setdefault(sent.partition_path, sent.partition_path)
     for stat in (sent.stat, *(file.stat for file in sent.pointed)):
         if stat is None:
             continue
         if stat.partition_path is None:
-            force_setattr(stat, "partition_path", path)
+            force_setattr(stat, "partition_path", sent.partition_path)
         if stat.file_id is None:
             force_setattr(stat, "file_id", sent.file_id)
-        if stat.prev_commit is not None:
-            force_setattr(stat, "prev_commit", texts.setdefault(stat.prev_commit, stat.prev_commit))
+    return sent
+
+
+def _decode(data: bytes) -> Receipt:
+    sent = _decode_sent(data)
     return Receipt(
-        partition_path=path,
+        partition_path=sent.partition_path,
         file_id=sent.file_id,
         write_token=sent.write_token,
         stat=sent.stat,
@@ -240,40 +240,104 @@ def _check_file(receipt: Receipt, file_id: str | None, stat: WriteStat, instant:
         )
 
 
-def find_winners(receipts: Iterable[Receipt]) -> Sequence[Receipt]:
-    """Return one receipt for each bucket: of several attempts of one task, that of the last.
+Winners = Mapping[str, Mapping[str, bytes | Receipt]]
+"""One receipt for each file group, by partition path and file id.
+
+A receipt that was sent and tells of one file, and nothing of its rows, stays as it was sent: there
+may be a million, and decoded they take more than twice the memory.
+"""
+
+
+def find_winners(sent: Iterable[bytes | Receipt], instant: str, limits: Limits) -> Winners:
+    """Return a receipt for each file group: of several attempts of one task, that of the last.
+
+    Args:
+        sent: What the tasks of a write returned.
+        instant: The requested time of the write.
+        limits: Bounds on what is read.
 
     Raises:
-        ValueError: different tasks had rows of one bucket, so that none has them all.
+        CorruptError, UnsafePathError: as `decode_receipt`.
+        TypeError: `sent` is no list of receipts.
+        ValueError: different tasks had rows of one file group, so that none has them all.
     """
-    winners: dict[tuple[str, str], Receipt] = {}
-    for receipt in receipts:
-        known = winners.setdefault((receipt.partition_path, receipt.file_id), receipt)
-        if known is receipt:
-            continue
-        first, second = parse_write_token(known.write_token), parse_write_token(receipt.write_token)
-        if first.task_partition_id != second.task_partition_id:
-            raise ValueError(
-                f"tasks {first.task_partition_id} and {second.task_partition_id} both had rows of "
-                f"file group {receipt.file_id} in partition {receipt.partition_path!r}; give all "
-                "rows of a bucket to one task"
-            )
-        attempts = [(token.stage_id, token.task_attempt_id) for token in (first, second)]
-        if attempts[1] > attempts[0]:
-            winners[receipt.partition_path, receipt.file_id] = receipt
-    return list(winners.values())
+    check_kind("receipts", sent, Iterable, "a list of what tasks of the write returned")
+    winners: dict[str, dict[str, bytes | Receipt]] = {}
+    for each in sent:
+        receipt = decode_receipt(each, instant, limits)
+        own = winners.setdefault(receipt.partition_path, {})
+        known = own.get(receipt.file_id)
+        if known is None or _is_later(receipt, _receipt_of(known)):
+            own[receipt.file_id] = each if _tells_of_one_file(receipt) else receipt
+    return winners
 
 
-def stats_by_partition(receipts: Iterable[Receipt]) -> dict[str, list[WriteStat]]:
+def _is_later(receipt: Receipt, known: Receipt) -> bool:
+    """Whether a receipt is of a later attempt of the task than one of the same file group."""
+    first, second = parse_write_token(known.write_token), parse_write_token(receipt.write_token)
+    if first.task_partition_id != second.task_partition_id:
+        raise ValueError(
+            f"tasks {first.task_partition_id} and {second.task_partition_id} both had rows of "
+            f"file group {receipt.file_id} in partition {receipt.partition_path!r}; give all "
+            "rows of a bucket to one task"
+        )
+    attempts = [(token.stage_id, token.task_attempt_id) for token in (first, second)]
+    return attempts[1] > attempts[0]
+
+
+def _tells_of_one_file(receipt: Receipt) -> bool:
+    return receipt.stat is not None and receipt.report is None and not receipt.pointed
+
+
+def _receipt_of(winner: bytes | Receipt) -> Receipt:
+    return winner if isinstance(winner, Receipt) else _decode(winner)
+
+
+def file_groups_of(winners: Winners) -> list[FileGroupId]:
+    """Return the (partition path, file id) of each file group, sorted."""
+    return sorted((path, file_id) for path, own in winners.items() for file_id in own)
+
+
+def stats_by_partition(winners: Winners) -> dict[str, Sequence[WriteStat]]:
     """Return the files of the receipts, as commit metadata has them."""
-    found: dict[str, list[WriteStat]] = {}
-    for receipt in receipts:
-        for stat, _ in receipt.files:
-            found.setdefault(receipt.partition_path, []).append(stat)
+    found: dict[str, Sequence[WriteStat]] = {}
+    for path, own in winners.items():
+        files: list[bytes | WriteStat] = []
+        for winner in own.values():
+            if isinstance(winner, Receipt):
+                files += [stat for stat, _ in winner.files]
+            else:
+                files.append(winner)
+        if files:
+            found[path] = _SentStats(files)
     return found
 
 
-def reports_by_path(receipts: Iterable[Receipt]) -> dict[str, RowReport]:
+class _SentStats(Sequence[WriteStat]):
+    """Files, of which those that were sent are decoded whenever they are looked at."""
+
+    def __init__(self, files: Sequence[bytes | WriteStat]) -> None:
+        self._files = files
+
+    def __len__(self) -> int:
+        return len(self._files)
+
+    def __iter__(self) -> Iterator[WriteStat]:
+        return map(_stat_of, self._files)
+
+    def __getitem__(self, index: Any) -> Any:
+        found = self._files[index]
+        return list(map(_stat_of, found)) if isinstance(index, slice) else _stat_of(found)
+
+
+def _stat_of(file: bytes | WriteStat) -> WriteStat:
+    if isinstance(file, WriteStat):
+        return file
+    return cast("WriteStat", _decode_sent(file).stat)  # only bytes are kept that tell of a file
+
+
+def reports_by_path(winners: Winners) -> dict[str, RowReport]:
     """Return what the receipts tell of rows, by the paths of the files."""
-    files = [file for receipt in receipts for file in receipt.files]
+    receipts = [each for own in winners.values() for each in own.values()]
+    files = [file for each in receipts if isinstance(each, Receipt) for file in each.files]
     return {stat.path: report for stat, report in files if stat.path and report is not None}

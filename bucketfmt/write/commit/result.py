@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import asdict, dataclass
+from itertools import chain
 
 from bucketfmt.facts import facts_html
 from bucketfmt.format.names.instants import INIT_INSTANT
@@ -88,22 +89,25 @@ def result_of(
         copied_for: Requested times of resizes: rows in log files that bear them are counted in
             other files.
     """
-    stats = [stat for own in metadata.partition_to_write_stats.values() for stat in own]
-    counted = [
-        stat
-        for stat in stats
-        if not copied_for or (name := file_name_of(stat)) is None or name.instant not in copied_for
-    ]
+    files = []
+    inserted = updated = deleted = size = 0
+    for stat in chain.from_iterable(metadata.partition_to_write_stats.values()):
+        files.append(stat.path or "")
+        size += stat.total_write_bytes
+        if not copied_for or (name := file_name_of(stat)) is None or name.instant not in copied_for:
+            inserted += stat.num_inserts
+            updated += stat.num_update_writes
+            deleted += stat.num_deletes
     return CommitResult(
         instant=instant.requested_time,
         completion_time=instant.completion_time or instant.requested_time,
         action=instant.action,
         operation=metadata.operation_type or "UNKNOWN",
-        rows_inserted=sum(stat.num_inserts for stat in counted),
-        rows_updated=sum(stat.num_update_writes for stat in counted),
-        rows_deleted=sum(stat.num_deletes for stat in counted),
-        files=tuple(stat.path or "" for stat in stats),
-        bytes_written=sum(stat.total_write_bytes for stat in stats),
+        rows_inserted=inserted,
+        rows_updated=updated,
+        rows_deleted=deleted,
+        files=tuple(files),
+        bytes_written=size,
         file_groups_replaced=sum(map(len, metadata.partition_to_replace_file_ids.values())),
         repeated=repeated,
     )

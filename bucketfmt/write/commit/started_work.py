@@ -24,7 +24,7 @@ from bucketfmt.write.commit.locked_table import LockedTable, WritableTable
 from bucketfmt.write.commit.receipts import (
     Receipt,
     RowReport,
-    decode_receipts,
+    Winners,
     find_winners,
     reports_by_path,
 )
@@ -81,7 +81,7 @@ class PendingInstant:
                 "one here. A write can be handed over before the fork (hand_over, resume_write)"
             )
 
-    def find_winners(self, receipts: Iterable[bytes | Receipt]) -> Sequence[Receipt]:
+    def find_winners(self, receipts: Iterable[bytes | Receipt]) -> Winners:
         """Return one receipt for each file group, whatever attempts there were.
 
         What they report of rows goes to the metadata table with `complete`.
@@ -92,7 +92,7 @@ class PendingInstant:
             UnsupportedError: this is a forked child.
         """
         self.check_own()
-        found = find_winners(decode_receipts(receipts, self.instant, self.table.limits))
+        found = find_winners(receipts, self.instant, self.table.limits)
         self._reports = reports_by_path(found)
         return found
 
@@ -107,7 +107,7 @@ class PendingInstant:
             UnsupportedError: this is a forked child.
         """
         self.check_own()
-        kept = {stat.path or "" for stats in written.values() for stat in stats}
+        kept = (stat.path or "" for stats in written.values() for stat in stats)
         self._markers = delete_announced_files(
             self.table.store, self.instant, self.table.limits, kept=kept
         )

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 
 import msgspec
 
@@ -408,8 +409,8 @@ class Transaction(PendingInstant):
         self._is_ended = True
 
 
-def _stats_of(metadata: CommitMetadata) -> list[WriteStat]:
-    return [stat for own in metadata.partition_to_write_stats.values() for stat in own]
+def _stats_of(metadata: CommitMetadata) -> Iterator[WriteStat]:
+    return chain.from_iterable(metadata.partition_to_write_stats.values())
 
 
 def _has_base_files(metadata: CommitMetadata) -> bool:

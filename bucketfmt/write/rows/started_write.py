@@ -221,8 +221,8 @@ class StartedWrite(StartedWork):
             state = basis.snapshot.state
             newest = state.timeline.completed.commits.last
             return nothing_done(self._operation, state.config.table_type, newest)
-        given = {receipt.partition_path for receipt in found}
-        del found  # of a million file groups they take as much memory as the encoded commit
+        given = set(found)
+        del found  # of a million file groups their ids take 140 MB
         hidden = find_replacement(basis, self._operation, given, self._dropped, self.instant)
         metadata = CommitMetadata(
             partition_to_write_stats=by_partition,

@@ -47,7 +47,7 @@ from bucketfmt.timeline.load import (
 )
 from bucketfmt.timeline.markers import delete_markers
 from bucketfmt.timeline.timeline import Instant, Timeline
-from bucketfmt.write.commit.receipts import stats_by_partition
+from bucketfmt.write.commit.receipts import file_groups_of, stats_by_partition
 from bucketfmt.write.commit.result import CommitResult, result_of
 from bucketfmt.write.commit.started_work import PendingInstant, StartedWork
 from bucketfmt.write.commit.transactions import Transactions
@@ -364,7 +364,7 @@ class StartedCompaction(StartedWork):
             UnsupportedError: this is a forked child, and the parent began the compaction.
         """
         found = self._pending.find_winners(receipts)
-        if sorted((r.partition_path, r.file_id) for r in found) != self._groups:
+        if file_groups_of(found) != self._groups:
             raise ValueError("a compaction is published with a receipt for each of its slices")
         written = stats_by_partition(found)
         store, others = (
