@@ -19,7 +19,8 @@ from bucketfmt.storage.fsspec_store import FsspecStore
 from bucketfmt.storage.open import open_store
 from bucketfmt.timeline.machine import Machine
 from tests.stores.servers import Place
-from tests.write.models import SCHEMA, Model, create_table, rows
+from tests.write.models import Model, create_table, rows
+from tests.write.shared_counter import assert_counted, begin_counter, count_up
 
 Options = Mapping[str, Any]
 _WAIT_S = 300
@@ -40,19 +41,8 @@ def us_rows(number: int, ts: int, price: float = 1.0) -> pa.Table:
     return rows(range(0, 3 * number, 3), ts, price)
 
 
-def count_up(uri: str, options: Options, times: int, number: int) -> None:
-    """Add to a counter that the writers share, and give each addition a row of its own."""
-    table, done = open_table(uri, options), 0
-    while done < times:
-        seen = table.timeline
-        (row,) = table.lookup(pa.table({"id": ["counter"], "region": ["us"]})).to_pylist()
-        own = {**row, "id": f"own-{number}-{done}"}
-        counted = {**row, "price": row["price"] + 1, "ts": row["ts"] + 1}
-        try:
-            table.upsert(pa.Table.from_pylist([own, counted], SCHEMA), read_at=seen)
-        except bf.ConflictError:
-            continue
-        done += 1
+def count_twice(uri: str, options: Options, number: int) -> None:
+    count_up(open_table(uri, options), 2, number)
 
 
 def upsert_and_die(uri: str, options: Options, what: str) -> None:
@@ -83,17 +73,12 @@ def read(table: bf.Table) -> dict[tuple[str, str], dict[str, Any]]:
 
 def test_two_writers(place: Place) -> None:
     uri, options = place.new_uri(), place.options
-    first = {"id": "counter", "name": "n", "price": 0.0, "ts": 0, "region": "us"}
-    create(uri, options).upsert(pa.Table.from_pylist([first], SCHEMA))
+    begin_counter(create(uri, options))
     began = time.monotonic()
-    writers = [start("count_up", uri, options, 2, number) for number in range(2)]
+    writers = [start("count_twice", uri, options, number) for number in range(2)]
     assert [writer.wait(_WAIT_S) for writer in writers] == [0, 0]
     print(f"two writers on {place.root}: {time.monotonic() - began:.0f} s")
-    table = open_table(uri, options)
-    found = {row["id"]: row["price"] for row in table.scan().to_arrow().to_pylist()}
-    assert found.pop("counter") == 4.0
-    assert sorted(found) == [f"own-{number}-{turn}" for number in range(2) for turn in range(2)]
-    assert table.check(depth="full").status == "clean"
+    assert_counted(open_table(uri, options))
 
 
 @pytest.mark.parametrize("what", ["data", ".hoodie/timeline"])

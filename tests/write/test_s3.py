@@ -18,7 +18,8 @@ import pytest
 import bucketfmt as bf
 from bucketfmt.storage.s3_store import S3Store
 from bucketfmt.timeline.machine import Machine
-from tests.write.models import SCHEMA, Model, create_table, rows
+from tests.write.models import Model, create_table, rows
+from tests.write.shared_counter import assert_counted, begin_counter, count_up
 
 boto3 = pytest.importorskip("boto3")
 moto = pytest.importorskip("moto")
@@ -122,29 +123,17 @@ def test_a_table_is_created_once(s3_options: Options, uri: str) -> None:
         create(uri, fresh(s3_options))
 
 
-def _count_up(uri: str, options: Options, times: int, number: int) -> None:
-    """Add to a counter all writers share; give each addition a row of its own, too."""
-    table, done = bf.open(uri, options), 0
-    while done < times:
-        seen = table.timeline
-        (row,) = table.lookup(pa.table({"id": ["counter"], "region": ["us"]})).to_pylist()
-        own = {**row, "id": f"own-{number}-{done}"}
-        counted = {**row, "price": row["price"] + 1, "ts": row["ts"] + 1}
-        try:
-            table.upsert(pa.Table.from_pylist([own, counted], SCHEMA), read_at=seen)
-        except bf.ConflictError:
-            continue
-        done += 1
+def _count_up(uri: str, options: Options, number: int) -> None:
+    count_up(bf.open(uri, options), 2, number)
 
 
 def count_up_together(s3_options: Options, uri: str) -> None:
     """By the lock that Hudi has for S3: a lease that is replaced on condition only."""
     table = create(uri, s3_options)
-    start = {"id": "counter", "name": "n", "price": 0.0, "ts": 0, "region": "us"}
-    table.upsert(pa.Table.from_pylist([start], SCHEMA))
+    begin_counter(table)
     context = multiprocessing.get_context("spawn")
     writers = [
-        context.Process(target=_count_up, args=(uri, s3_options, 2, number)) for number in range(2)
+        context.Process(target=_count_up, args=(uri, s3_options, number)) for number in range(2)
     ]
     for writer in writers:
         writer.start()
@@ -152,10 +141,7 @@ def count_up_together(s3_options: Options, uri: str) -> None:
         writer.join(240)
     assert [writer.exitcode for writer in writers] == [0, 0]
     table = bf.open(uri, fresh(s3_options))
-    found = {row["id"]: row["price"] for row in table.scan().to_arrow().to_pylist()}
-    assert found.pop("counter") == 4.0
-    assert sorted(found) == [f"own-{number}-{turn}" for number in range(2) for turn in range(2)]
-    assert table.check(depth="full").status == "clean"
+    assert_counted(table)
     lease = json.loads(table.store.read(".hoodie/.locks/table_lock.json", 10_000))
     assert lease["expired"] is True  # given back
 
