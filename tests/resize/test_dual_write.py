@@ -67,6 +67,18 @@ def write(table: bf.Table, model: Model, ts: int) -> None:
     model.delete(gone.column("id").to_pylist())
 
 
+def update_without_price(table: bf.Table, model: Model) -> None:
+    """Rows that lack the column keep its stored values."""
+    given = rows(range(0, 60, 3), 9).drop_columns(["price"])
+    table.upsert(given, missing="keep")
+    model.upsert(
+        pa.Table.from_pylist(
+            [{**model.rows[r["region"], r["id"]], **r} for r in given.to_pylist()], SCHEMA
+        )
+    )
+    assert_reads_as(table.uri, model)
+
+
 def kill_an_upsert_everywhere(table: bf.Table, model: Model) -> None:
     """After each death all rows of the upsert are read, or none: now and after the resize."""
     given, later = rows(range(0, 30, 3), 20), rows(range(3, 60, 12), 21)
@@ -222,14 +234,7 @@ def test_late_rows_of_keys_deleted_meanwhile_are_refused(tmp_path: Path) -> None
 def test_rows_lacking_columns_keep_values_of_merged_buckets(tmp_path: Path) -> None:
     table, model = filled(tmp_path / "t")
     schedule_resize(table, merge=[0, 1, 2])
-    given = rows(range(0, 60, 3), 9).drop_columns(["price"])
-    table.upsert(given, missing="keep")
-    model.upsert(
-        pa.Table.from_pylist(
-            [{**model.rows[r["region"], r["id"]], **r} for r in given.to_pylist()], SCHEMA
-        )
-    )
-    assert_reads_as(table.uri, model)
+    update_without_price(table, model)
     execute(table, model)
 
 

@@ -19,7 +19,14 @@ from bucketfmt.testing.interleavings import interleave_everywhere
 from bucketfmt.testing.memory_store import MemoryStore
 from tests.resize import test_dual_write as dual
 from tests.resize.pending import find_copies, schedule_resize
-from tests.resize.test_dual_write import US, execute, kill_an_upsert_everywhere, of_partition, write
+from tests.resize.test_dual_write import (
+    US,
+    execute,
+    kill_an_upsert_everywhere,
+    of_partition,
+    update_without_price,
+    write,
+)
 from tests.write.metadata_records import assert_in_step
 from tests.write.models import SCHEMA, Model, Row, assert_reads_as, rows
 
@@ -179,14 +186,7 @@ def test_a_slice_that_is_rewritten_takes_the_rows_as_well(tmp_path: Path) -> Non
 def test_rows_that_lack_columns_and_late_rows_of_deleted_keys(tmp_path: Path) -> None:
     table, model = filled(tmp_path / "t")
     schedule_resize(table, merge=[0, 1, 2])
-    given = rows(range(0, 60, 3), 9).drop_columns(["price"])
-    table.upsert(given, missing="keep")
-    model.upsert(
-        pa.Table.from_pylist(
-            [{**model.rows[r["region"], r["id"]], **r} for r in given.to_pylist()], SCHEMA
-        )
-    )
-    assert_reads_as(table.uri, model)
+    update_without_price(table, model)
     table.upsert(rows([0], 20))
     table.delete(rows([0], 20).select(["id", "region"]))
     model.delete(["key-000000"])
