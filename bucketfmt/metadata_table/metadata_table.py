@@ -211,8 +211,16 @@ class MetadataTable:
         return self.config.table_version
 
     def is_visible(self, requested_time: str) -> bool:
-        """Whether files that were written at that instant are committed."""
-        return self.timeline.is_completed(requested_time)
+        """Whether files that were written at that instant are committed.
+
+        An instant that is not on the active timeline may be archived though an earlier one is
+        active: that of a write that took long.
+        """
+        timeline = self.timeline
+        if timeline.is_completed(requested_time) or timeline.writes.contains(requested_time):
+            return timeline.is_completed(requested_time)
+        with _in_metadata_table():
+            return self._completion_times.since(requested_time).is_completed(requested_time)
 
     def completion_time(self, requested_time: str) -> str:
         """When a commit of the metadata table completed.

@@ -23,8 +23,10 @@ from bucketfmt.metadata_table.definitions import find_indexed_columns, load_inde
 from bucketfmt.storage.folder_store import FolderStore
 from bucketfmt.storage.open import open_store
 from bucketfmt.testing.recording_store import RecordingStore
+from bucketfmt.timeline.history import load_history
 from bucketfmt.timeline.load import load_timeline
 from bucketfmt.timeline.table_properties import load_config
+from bucketfmt.timeline.timeline import Instant
 from bucketfmt.write.metadata import metadata_services
 from bucketfmt.write.metadata.initialise import KEPT_PARTITIONS
 from bucketfmt.write.metadata.records.file_statistics import ColumnStatistics, FileStatistics
@@ -34,7 +36,7 @@ from bucketfmt.write.metadata.records.statistics_records import (
     partition_stats,
 )
 from bucketfmt.write.properties.plan_create import TableType
-from bucketfmt.write.services.plan_archive import ArchivePolicy
+from bucketfmt.write.services.plan_archive import ArchiveBasis, ArchivePolicy, plan_archive
 from tests.write.metadata_records import assert_in_step, records_of
 from tests.write.models import NO_SERVICES
 
@@ -396,12 +398,19 @@ def test_commits_that_are_archived_before_an_older_clean_are_not_taken_for_unkno
     assert bf.open(table.uri).check().findings == ()
 
 
+def plan_archive_past_pending(basis: ArchiveBasis, kept: ArchivePolicy) -> tuple[Instant, ...]:
+    """Archive metadata tables as they may have been: pending instants of the table do not count."""
+    last = basis.timeline.completed.of("commit").instants[-1]
+    return plan_archive(replace(basis, before=last.requested_time), kept)
+
+
 def test_what_is_archived_is_known_where_an_older_change_of_buckets_completed_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The oldest instant that is active does not tell how far the metadata table was archived."""
     monkeypatch.setattr(metadata_services, "_DELTA_COMMITS", 2)
     monkeypatch.setattr(metadata_services, "_KEPT", ArchivePolicy(1, 2))
+    monkeypatch.setattr(metadata_services, "plan_archive", plan_archive_past_pending)
     table = make(tmp_path / "t", 9)
     table.metadata_table.init()
     table.upsert(rows(range(5), ts=0))
@@ -434,11 +443,18 @@ def test_what_is_archived_is_known_where_an_older_change_of_buckets_completed_la
 
 
 @pytest.mark.rule("TL-29")
+@pytest.mark.parametrize("is_archived_past", [False, True])
 @pytest.mark.parametrize("version", [8, 9])
 def test_a_write_that_took_long_stays_until_its_records_are_in_base_files(
-    tmp_path: Path, version: int, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, version: int, is_archived_past: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It was requested before, and completed after, the last compaction of the metadata table."""
+    """It was requested before, and completed after, the last compaction of the metadata table.
+
+    The instants that the metadata table had meanwhile are later, and those that are archived would
+    count as never completed.
+    """
+    if is_archived_past:
+        monkeypatch.setattr(metadata_services, "plan_archive", plan_archive_past_pending)
     monkeypatch.setattr(metadata_services, "_DELTA_COMMITS", 3)
     monkeypatch.setattr(metadata_services, "_KEPT", ArchivePolicy(1, 1))
     table = make(tmp_path / "t", version, "MERGE_ON_READ")
@@ -447,15 +463,19 @@ def test_a_write_that_took_long_stays_until_its_records_are_in_base_files(
     own = rows(range(100, 104, 2), ts=1)
     with table.start_write("upsert", SCHEMA) as started:
         receipts = list(started.task.write(own, "0-0-0"))
-        for ts in range(1, 9):
-            table.upsert(rows(range(1, 4, 2), ts))  # in the other partition
+        for key in range(201, 241, 2):  # in the other partition, each in few file groups
+            table.upsert(rows(range(key, key + 1), ts=1))
+        below = FolderStore(table.store, METADATA_TABLE)
+        own_archived = load_history(below, load_config(below, DEFAULT_LIMITS), DEFAULT_LIMITS)
         done = started.publish(receipts)
+    assert own_archived
+    assert is_archived_past == (own_archived[-1].requested_time > done.instant)
     archived: set[str] = set()
-    for ts in range(10, 19):
+    for key in range(301, 319, 2):
         archived |= {i.requested_time for i in table.archive(min_commits=1, max_commits=1)}
         assert_in_step(table)
         assert bf.open(table.uri).lookup(["100", "102"]).num_rows == 2
-        table.upsert(rows(range(1, 4, 2), ts))
+        table.upsert(rows(range(key, key + 1), ts=1))
     assert done.instant in archived
     assert bf.open(table.uri).check("full").findings == ()
 

@@ -62,7 +62,7 @@ def serve_metadata_table(table: LockedTable, below: LockedTable) -> None:
         return
     is_old = below.config.table_version < 8
     _clean(table, below, newest.requested_time + _CLEAN_SUFFIX if is_old else None)
-    _archive(below)
+    _archive(table, below)
     slices = [reader.file_slice for reader in _groups(_open(table, below))]
     plan = plan_compaction(slices, ())
     if plan is not None:
@@ -211,14 +211,21 @@ def _execute_clean(below: LockedTable, instant: Instant, plan: CleanerPlan) -> N
     below.load_timeline()
 
 
-def _archive(below: LockedTable) -> None:
-    """Move instants whose records the last compaction has merged into the history."""
+def _archive(table: LockedTable, below: LockedTable) -> None:
+    """Move instants whose records the last compaction has merged into the history.
+
+    An instant of the table that is pending will come with its own time, which is the earliest then:
+    what is archived by then has to be earlier, or it would count as never completed.
+    """
     timeline = below.load_timeline()
     last = find_last_compaction(timeline)
     if last is None:
         return
-    basis = ArchiveBasis(timeline, (), before=find_unmerged_since(timeline, last))
-    planned = plan_archive(basis, _KEPT)
+    pending = table.timeline.pending.first
+    before = find_unmerged_since(timeline, last)
+    if pending is not None:
+        before = min(before, pending.requested_time)
+    planned = plan_archive(ArchiveBasis(timeline, (), before=before), _KEPT)
     put_archived(below.store, below.config, planned, below.limits)
     delete_active(below.store, below.config, planned)
     compact_history(below.store, below.config, below.limits)
