@@ -13,7 +13,7 @@ import bucketfmt as bf
 from bucketfmt.testing.memory_store import MemoryStore
 from bucketfmt.testing.recording_store import RecordingStore
 from bucketfmt.timeline.table_properties import load_config
-from tests.write.models import NO_SERVICES, SCHEMA, Model, create_of_one_bucket, rows
+from tests.write.models import NO_SERVICES, SCHEMA, Model, create_table, rows
 
 _TIMELINE = ".hoodie/timeline"
 
@@ -46,7 +46,7 @@ def read(store: bf.Store) -> list[dict[str, object]]:
 
 
 def test_who_wrote_last_lists_the_timeline_under_the_lock_only(tmp_path: Path) -> None:
-    other = create_of_one_bucket(tmp_path / "t")
+    other = create_table(tmp_path / "t", bf.SimpleBucketIndex(1))
     store = RecordingStore(other.store)
     table = opened(store)
 
