@@ -236,6 +236,17 @@ def test_keys_that_differ_late_are_found(
     assert file.find(sorted(set(asked))) == [plain.get(key) for key in sorted(set(asked))]
 
 
+def test_keys_are_told_from_keys_with_the_same_eight_bytes() -> None:
+    """Eight bytes tell each entry from the others, and not from keys that the file lacks."""
+    numbers = range(1, 200)
+    file = HFile.of(with_entries(*((b"same%08d-end-of-key" % n, b"%d" % n) for n in numbers)))
+    values = [b"%d" % number for number in numbers]
+    assert file.find([b"same%08d-end-of-key" % number for number in numbers]) == values
+    for other in (b"same%08d-end-of-KEY", b"same%08d-end-of-key.", b"Same%08d-end-of-key"):
+        sought = [b"same%08d-end-of-key" % n if n % 3 else other % n for n in numbers]
+        assert file.find(sought) == [b"%d" % n if n % 3 else None for n in numbers]
+
+
 def test_blocks_are_decoded_alike_whatever_was_decoded_before() -> None:
     entries = [(b"key %03d" % number, b"v" * (number % 90)) for number in range(300)]
     blocks = [EntryColumns.of(entries[at : at + 10]).encode() for at in range(0, 300, 10)]

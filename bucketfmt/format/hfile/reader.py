@@ -153,6 +153,7 @@ class HFile:
                 places[begin + which] = np.arange(num_found, num_found + len(hits))
                 values.append(entries.values(hits))
                 num_found += len(hits)
+            del entries  # the next batch is decoded in the same memory
         found = pa.concat_arrays(values)
         if num_found == len(keys):  # in the order of the keys
             return found

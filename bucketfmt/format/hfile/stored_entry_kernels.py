@@ -139,7 +139,8 @@ class StoredEntries:
         """Return the entries that have one of some keys.
 
         Keys are compared eight bytes at a time, from where the first key and the last begin to
-        differ. Only keys that agree with a sought one in these bytes are compared whole.
+        differ. Only keys that agree with a sought one in these bytes are compared whole: with that
+        key alone, where no two entries agree in these bytes, and no two sought keys.
 
         Args:
             sought: `large_binary`, no key twice.
@@ -149,7 +150,15 @@ class StoredEntries:
         """
         if not len(self) or not len(sought):
             return np.empty(0, np.int64), np.empty(0, np.int64)
-        wanted = np.sort(key_words(sought, self._skip))
+        wanted = key_words(sought, self._skip)
+        if self._has_distinct_words and (wanted[1:] > wanted[:-1]).all():
+            begins = np.searchsorted(self._words, wanted)
+            places = np.flatnonzero(self._words.take(begins, mode="clip") == wanted)
+            alike = begins[places]
+            is_hit = pc.equal(self.keys(alike), sought.take(pa.array(places)))
+            is_hit = is_hit.to_numpy(zero_copy_only=False)
+            return alike[is_hit], places[is_hit]
+        wanted.sort()
         wanted = wanted[np.diff(wanted, prepend=~wanted[:1]) != 0]
         begins = np.searchsorted(self._words, wanted)
         counts = np.searchsorted(self._words, wanted, "right") - begins
@@ -161,12 +170,9 @@ class StoredEntries:
 
     def check_order(self) -> None:
         """Raise CorruptError: the keys are not in order, or a key is there twice."""
-        if len(self) < 2:
+        if len(self) < 2 or self._has_distinct_words:
             return
-        ascend = self._words[1:] > self._words[:-1]
-        if ascend.all():
-            return
-        others = np.flatnonzero(~ascend)
+        others = np.flatnonzero(self._words[1:] <= self._words[:-1])
         if not pc.all(pc.greater(self.keys(others + 1), self.keys(others))).as_py():
             raise CorruptError("the keys of an HFile are not in order, or a key is there twice")
 
@@ -174,6 +180,11 @@ class StoredEntries:
     def _skip(self) -> int:
         """How many bytes the first key and the last have in common, and so all between have."""
         return common_length(self.key(0), self.key(len(self) - 1))
+
+    @cached_property
+    def _has_distinct_words(self) -> bool:
+        """Whether the words alone tell that the keys are in order, and none is there twice."""
+        return bool((self._words[1:] > self._words[:-1]).all())
 
     @cached_property
     def _words(self) -> _Words:
