@@ -211,16 +211,9 @@ class MetadataTable:
         return self.config.table_version
 
     def is_visible(self, requested_time: str) -> bool:
-        """Whether files that were written at that instant are committed.
-
-        An instant that is not on the active timeline may be archived though an earlier one is
-        active: that of a write that took long.
-        """
-        timeline = self.timeline
-        if timeline.is_completed(requested_time) or timeline.writes.contains(requested_time):
-            return timeline.is_completed(requested_time)
+        """Whether files that were written at that instant are committed."""
         with _in_metadata_table():
-            return self._completion_times.since(requested_time).is_completed(requested_time)
+            return self._completion_times.is_completed(requested_time)
 
     def completion_time(self, requested_time: str) -> str:
         """When a commit of the metadata table completed.
@@ -229,7 +222,8 @@ class MetadataTable:
         instant began, which those that initialised partitions have not.
         """
         timeline = self.timeline
-        if timeline.needs_history(requested_time) and not is_initial_instant(requested_time):
+        is_listed = requested_time in timeline.requested_times
+        if timeline.layout > 1 and not is_listed and not is_initial_instant(requested_time):
             with _in_metadata_table():
                 timeline = self._completion_times.since(requested_time)
         return timeline.completion_time(requested_time) or requested_time

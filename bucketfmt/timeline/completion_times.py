@@ -30,6 +30,18 @@ class CompletionTimes:
         self._reads = 0
         self._known = "~", timeline  # the time since which history is known; "~" is after all
 
+    def is_completed(self, time: str) -> bool:
+        """Return whether files written at this time are committed.
+
+        An instant that is not on the active timeline may be archived though an earlier one is
+        active: that of a write that took long, or one that initialised a partition of a metadata
+        table. Errors as of `since`.
+        """
+        timeline = self._known[1]
+        if timeline.is_completed(time) or timeline.writes.contains(time):
+            return timeline.is_completed(time)
+        return self.since(time).is_completed(time)
+
     def since(self, time: str) -> Timeline:
         """Return the timeline with the archived instants that were requested at `time` or later.
 

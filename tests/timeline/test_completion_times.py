@@ -45,3 +45,15 @@ def test_who_asks_ever_further_back_has_all_read() -> None:
         assert times.since(time).completion_time(time) == instant.completion_time
     assert [since for since, _ in history.asked] == [f"{n:03}" for n in range(89, 81, -1)] + [""]
     assert times.since("").history == tuple(ARCHIVED)
+
+
+def test_what_is_archived_is_completed_though_an_earlier_instant_is_active() -> None:
+    history = History()
+    states = {"005": State.COMPLETED, "085": State.INFLIGHT, "090": State.COMPLETED}
+    instants = (Instant(time, "commit", state, None, time) for time, state in states.items())
+    times = CompletionTimes(Timeline(tuple(instants), 2), history)
+    assert [times.is_completed(time) for time in ("003", "005", "085", "090")] == [1, 1, 0, 1]
+    assert history.asked == []
+    assert times.is_completed("070")
+    assert not times.is_completed("0705")
+    assert history.asked == [("070", "~")]

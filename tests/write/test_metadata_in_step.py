@@ -480,6 +480,33 @@ def test_a_write_that_took_long_stays_until_its_records_are_in_base_files(
     assert bf.open(table.uri).check("full").findings == ()
 
 
+@pytest.mark.parametrize("newest", [range(0), range(105, 106)])
+@pytest.mark.parametrize("version", [8, 9])
+def test_a_partition_that_is_made_later_leaves_the_others_their_file_groups(
+    tmp_path: Path, version: int, newest: range, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its first instant is the earliest, and what made the others is archived.
+
+    Args:
+        newest: Keys of the first file group of the record index, which is compacted last then.
+    """
+    monkeypatch.setattr(metadata_services, "_DELTA_COMMITS", 2)
+    monkeypatch.setattr(metadata_services, "_KEPT", ArchivePolicy(1, 2))
+    table = make(tmp_path / "t", version)
+    table.upsert(rows(range(4), ts=0))
+    table.metadata_table.init("record_index")
+    table.upsert(rows(range(4, 60), ts=1))
+    for ts in range(2, 16):  # without new keys
+        table.upsert(rows(range(2), ts))
+    table.upsert(rows(newest, ts=16))
+    for ts in range(17, 19):
+        table.upsert(rows(range(2), ts))
+    table.metadata_table.init("column_stats")
+    table.upsert(rows(range(60, 100), ts=20))
+    assert_in_step(table)
+    assert bf.open(table.uri).check("full").findings == ()
+
+
 @pytest.mark.rotated(0)
 @pytest.mark.parametrize("version", [6, 9])
 def test_a_restore_makes_it_anew(tmp_path: Path, version: int) -> None:

@@ -35,6 +35,8 @@ from bucketfmt.limits import Limits
 from bucketfmt.metadata_table.metadata_table import find_last_compaction
 from bucketfmt.storage.store import FileInfo, Store
 from bucketfmt.storage.streams import map_in_threads, waiting_count
+from bucketfmt.timeline.completion_times import CompletionTimes
+from bucketfmt.timeline.history import load_history
 from bucketfmt.timeline.load import load_timeline
 from bucketfmt.timeline.timeline import Instant
 from bucketfmt.write.commit.locked_table import LockedTable
@@ -194,6 +196,8 @@ class _GroupWriter:
     def __init__(self, table: LockedTable, time: str, pending: Collection[str]) -> None:
         self._table, self._time, self._pending = table, time, pending
         self._by_write = table.config.table_version >= 8
+        load = partial(load_history, table.store, table.config, table.limits)
+        self._completion_times = CompletionTimes(table.timeline, load)
 
     def pieces(self, partition: str, updates: PartUpdates) -> Iterable[_Piece]:
         """Yield what changes in each file group of a partition, and new file groups."""
@@ -263,14 +267,13 @@ class _GroupWriter:
         Returns:
             The file groups by the partition of the table that they are for; None: for all.
         """
-        timeline = self._table.timeline
         found: dict[str, _Group] = {}
         for entry in self._table.store.list(partition):
             name = find_metadata_file_name(entry.name)
             if isinstance(name, LogFileName):
                 is_lasting = not self._by_write or name.instant not in self._pending
                 group = _Group(name.file_id, name.instant, name.version, is_lasting)
-            elif name is not None and timeline.is_completed(name.instant):
+            elif name is not None and self._completion_times.is_completed(name.instant):
                 group = _Group(name.file_id, name.instant, 0)
             else:  # the base file of a compaction that failed, or no data file
                 continue
