@@ -5,6 +5,7 @@ I/O: lists, and reads hashing metadata unless only names are wanted.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from bucketfmt.check.examined import ExaminedState
@@ -24,6 +25,7 @@ from bucketfmt.check.placement.buckets import (
     find_duplicate_groups,
     find_foreign_groups,
     find_groups_beyond,
+    find_numbers,
     find_skew,
 )
 from bucketfmt.check.placement.directories import DirectoryCheck
@@ -65,12 +67,11 @@ class PartitionChecker:
         self._directories: dict[str, DirectoryCheck] = {}
         self._groups = sum(map(len, slices.values()))
         # A migration that did not end has moved some partitions to buckets.
-        self._moved = {
-            (path, file_id)
-            for commit in state.commits
-            if commit.migration is not None
-            for path, file_id, *_ in commit.files
-        }
+        self._moved: Mapping[str, set[str]] = defaultdict(set)
+        for commit in state.commits:
+            if commit.migration is not None:
+                for path, file_id, *_ in commit.files:
+                    self._moved[path].add(file_id)
         self._ledger = WriteLedger.of(
             self._state.timeline, self._state.config.table_version, self._state.commits
         )
@@ -83,6 +84,7 @@ class PartitionChecker:
         yield Counted("partitions")
         yield Counted("file groups", len(slices))
         yield Counted("files listed", sum(map(len, listed.values())))
+        numbered = [] if view.has_stored_buckets else find_numbers(slices)
         explained: set[str] = set()
         if view.is_ring:
             yield from self._check_ring(partition_path, slices)
@@ -93,16 +95,17 @@ class PartitionChecker:
             yield from directory.find_faults(resized, names_only=self._names_only)
         elif view.has_buckets:
             duplicates = (
-                () if view.has_several_groups else find_duplicate_groups(slices, self._ledger)
+                () if view.has_several_groups else find_duplicate_groups(numbered, self._ledger)
             )
             for duplicate in duplicates:
                 explained.update(stray.file_id for stray in duplicate.strays)
                 yield duplicate
             num_buckets = view.num_buckets(partition_path)
             if num_buckets is not None and not view.is_contradicted:
-                yield from find_groups_beyond(slices, num_buckets, view.has_rules)
+                yield from find_groups_beyond(numbered, num_buckets, view.has_rules)
         if not view.has_stored_buckets:
-            others = [own for own in slices if (partition_path, own.file_id) not in self._moved]
+            moved = self._moved.get(partition_path, ())
+            others = [each for each in numbered if each[1].file_id not in moved]
             yield from find_foreign_groups(others, view.has_buckets, self._groups)
         if view.has_stored_buckets or view.has_buckets:
             yield from find_skew(partition_path, slices)

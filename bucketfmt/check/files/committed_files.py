@@ -117,6 +117,8 @@ def find_wrong_sizes(
     for file in (file for file_slice in slices for file in file_slice.files):
         if file.size is None:
             continue  # lost
+        if file.size and file.written is not None and file.size == file.written.size:
+            continue  # mostly
         fault = find_size_fault(file, table_version)
         if fault is not None:
             yield Finding.of(
@@ -181,6 +183,8 @@ def find_leftovers(
             continue
         attempts: Mapping[tuple[object, ...], list[DataFile]] = {}
         for file in files:
+            if file.written is not None and file.name.instant in ledger.files_of:
+                continue  # mostly: a commit names it, and its instant is committed
             if ledger.is_abandoned(file):
                 yield _left(file, "the timeline does not have its instant", "warning", False)
             elif ledger.is_stray(file):

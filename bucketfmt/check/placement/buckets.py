@@ -6,7 +6,7 @@ Pure: file slices in, findings out. B001 to B004, B010; P001 where rules give th
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from bucketfmt.check.files.committed_files import WriteLedger
@@ -20,6 +20,7 @@ __all__ = [
     "find_duplicate_groups",
     "find_foreign_groups",
     "find_groups_beyond",
+    "find_numbers",
     "find_skew",
     "is_bucket_shaped",
 ]
@@ -31,6 +32,9 @@ _TINY_BYTES = 2 * _MIB  # of the mean bucket, in a partition that is no toy:
 _TOY_BYTES = 64 * _MIB
 _CHANCE = 10_000  # less than one in so many random file ids begins with five zeros, three digits
 _SMALL_BUCKET = 1_000
+
+NumberedSlice = tuple[int | None, FileSlice]
+"""A slice after the bucket id that its file id begins with; None where it begins with none."""
 
 
 def is_bucket_shaped(file_id: str) -> bool:
@@ -77,13 +81,17 @@ class DuplicateGroups:
         )
 
 
+def find_numbers(slices: Iterable[FileSlice]) -> list[NumberedSlice]:
+    """Return each slice with the bucket id that its file id begins with."""
+    return [(find_bucket_id(file_slice.file_id), file_slice) for file_slice in slices]
+
+
 def find_duplicate_groups(
-    slices: Sequence[FileSlice], ledger: WriteLedger
+    slices: Iterable[NumberedSlice], ledger: WriteLedger
 ) -> Iterator[DuplicateGroups]:
     """Yield the buckets that have more than one live file group."""
     of_bucket: Mapping[int, list[FileSlice]] = defaultdict(list)
-    for file_slice in slices:
-        bucket_id = find_bucket_id(file_slice.file_id)
+    for bucket_id, file_slice in slices:
         if bucket_id is not None:
             of_bucket[bucket_id].append(file_slice)
     for bucket_id, groups in sorted(of_bucket.items()):
@@ -94,17 +102,19 @@ def find_duplicate_groups(
 
 
 def find_foreign_groups(
-    slices: Sequence[FileSlice], is_bucket_table: bool, groups_of_table: int
+    slices: Iterable[NumberedSlice], is_bucket_table: bool, groups_of_table: int
 ) -> Iterator[Finding]:
     """Yield B003 for file groups whose ids another kind of index made.
 
     `groups_of_table` tells how many random ids there are that may look like a bucket's.
     """
     if is_bucket_table:
-        foreign = [s for s in slices if find_bucket_id(s.file_id) is None]
+        foreign = [s for bucket_id, s in slices if bucket_id is None]
         evidence = "begins with no bucket number, as all others do"
     else:
-        foreign = [s for s in slices if is_bucket_shaped(s.file_id)]
+        foreign = [
+            s for bucket_id, s in slices if bucket_id is not None and bucket_id < _SMALL_BUCKET
+        ]
         evidence = "is that of a bucket, in a table that has none"
         if len(foreign) * _CHANCE <= groups_of_table:
             return
@@ -118,14 +128,13 @@ def find_foreign_groups(
 
 
 def find_groups_beyond(
-    slices: Sequence[FileSlice], num_buckets: int, by_rules: bool
+    slices: Iterable[NumberedSlice], num_buckets: int, by_rules: bool
 ) -> Iterator[Finding]:
     """Yield B004 for file groups whose bucket number is `num_buckets` or more.
 
     P001 where the partition's rule gave the number.
     """
-    for file_slice in slices:
-        bucket_id = find_bucket_id(file_slice.file_id)
+    for bucket_id, file_slice in slices:
         if bucket_id is not None and bucket_id >= num_buckets:
             origin = "by the partition's rule" if by_rules else "stated for the table"
             yield Finding.of(
@@ -137,7 +146,7 @@ def find_groups_beyond(
             )
 
 
-def find_skew(partition_path: str, slices: Collection[FileSlice]) -> Iterator[Finding]:
+def find_skew(partition_path: str, slices: Sequence[FileSlice]) -> Iterator[Finding]:
     """Yield B010 where a bucket is far too large, or (info) nearly all are far too small."""
     sizes = [file_slice.size for file_slice in slices]
     if len(sizes) < 2:
@@ -148,7 +157,7 @@ def find_skew(partition_path: str, slices: Collection[FileSlice]) -> Iterator[Fi
         f"{skew.largest_to_median:.1f}, Gini {skew.gini:.2f}; suggested number of buckets "
         f"{skew.suggested_buckets}"
     )
-    largest = max(slices, key=lambda file_slice: file_slice.size)
+    largest = slices[sizes.index(max(sizes))]
     if largest.size > 2 * skew.target_bytes and skew.largest_to_median > _UNEVEN:
         yield Finding.of(
             "B010",

@@ -164,14 +164,15 @@ def load_index_view(
         events.append(Finding.of("B005", error.message, data_loss=False))
     except BucketfmtError as error:
         events.append(event_of_error(error, "B005", "the index"))
-    shaped = _are_buckets([s.file_id for own in slices.values() for s in own])
     by_buckets = as_bucket_index(index)
     has_buckets = by_buckets is not None and by_buckets.has_numbered_buckets
+    if index is None:
+        has_buckets = _are_buckets([s.file_id for own in slices.values() for s in own])
     hash_fields = by_buckets.hash_fields if by_buckets is not None else None
     return IndexView(
         index=index,
         is_stated=index is not None,
-        has_buckets=has_buckets or (index is None and shaped),
+        has_buckets=has_buckets,
         is_contradicted=False,
         dialect=dialect_for_table_version(config.table_version),
         hash_fields=hash_fields or config.record_key_fields,

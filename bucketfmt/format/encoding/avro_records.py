@@ -161,7 +161,11 @@ def decode_text(data: bytes, at: int) -> tuple[str, int]:
         CorruptError: the text is longer than the data.
         IndexError, UnicodeDecodeError: the data end, or the text is not UTF-8.
     """
-    size, at = _decode_long(data, at)
+    size = data[at]
+    if size < 0x80 and not size & 1:  # most texts are short: it takes half as long
+        size, at = size >> 1, at + 1
+    else:
+        size, at = _decode_long(data, at)
     end = at + size
     if not at <= end <= len(data):
         raise CorruptError("an Avro text is longer than the file", offset=at)

@@ -116,9 +116,14 @@ class FileSlice(msgspec.Struct, frozen=True, gc=False):
     @property
     def files(self) -> tuple[DataFile, ...]:
         """The base file, if any, and the log files."""
-        return (self.base_file, *self.log_files) if self.base_file else self.log_files
+        if self.base_file is None:
+            return self.log_files
+        return (self.base_file, *self.log_files) if self.log_files else (self.base_file,)
 
     @property
     def size(self) -> int:
         """Bytes of all its files, as listed."""
-        return sum(file.size or 0 for file in self.files)
+        size = 0
+        for file in self.files:
+            size += file.size or 0
+        return size
