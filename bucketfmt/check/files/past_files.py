@@ -138,16 +138,11 @@ def find_past_files(
     slices: Mapping[str, Sequence[FileSlice]],
 ) -> Iterator[PastFile]:
     """Yield the files that commits name and that are not there, but for those `slices` need."""
-    known: dict[str, set[str]] = {
-        path: {file.path for own in files.values() for file in own}
-        for path, files in listed.items()
-    }
-    for path, own in slices.items():
-        known[path].update(file.path for file_slice in own for file in file_slice.files)
+    known = {file.path for groups in listed.values() for own in groups.values() for file in own}
+    known.update(file.path for own in slices.values() for each in own for file in each.files)
     for commit in commits:
         for _, file_id, path, *_ in commit.files:
-            folder = path.rpartition("/")[0]
-            if folder in known and path not in known[folder]:
+            if path not in known and (folder := path.rpartition("/")[0]) in listed:
                 yield PastFile(folder, file_id, path, commit.requested_time)
 
 

@@ -5,7 +5,7 @@ Pure: file slices in, findings out. B001 to B004, B010; P001 where rules give th
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -87,18 +87,18 @@ def find_numbers(slices: Iterable[FileSlice]) -> list[NumberedSlice]:
 
 
 def find_duplicate_groups(
-    slices: Iterable[NumberedSlice], ledger: WriteLedger
+    slices: Sequence[NumberedSlice], ledger: WriteLedger
 ) -> Iterator[DuplicateGroups]:
     """Yield the buckets that have more than one live file group."""
+    counts = Counter(bucket_id for bucket_id, _ in slices)
     of_bucket: Mapping[int, list[FileSlice]] = defaultdict(list)
     for bucket_id, file_slice in slices:
-        if bucket_id is not None:
+        if bucket_id is not None and counts[bucket_id] > 1:
             of_bucket[bucket_id].append(file_slice)
     for bucket_id, groups in sorted(of_bucket.items()):
-        if len(groups) > 1:
-            strays = [s for s in groups if all(ledger.is_stray(file) for file in s.files)]
-            told = len(groups) - len(strays) == 1
-            yield DuplicateGroups(bucket_id, tuple(groups), tuple(strays) if told else ())
+        strays = [s for s in groups if all(ledger.is_stray(file) for file in s.files)]
+        told = len(groups) - len(strays) == 1
+        yield DuplicateGroups(bucket_id, tuple(groups), tuple(strays) if told else ())
 
 
 def find_foreign_groups(

@@ -123,7 +123,7 @@ class FileSlice(msgspec.Struct, frozen=True, gc=False):
     @property
     def size(self) -> int:
         """Bytes of all its files, as listed."""
-        size = 0
-        for file in self.files:
+        size = self.base_file.size or 0 if self.base_file is not None else 0
+        for file in self.log_files:
             size += file.size or 0
         return size
