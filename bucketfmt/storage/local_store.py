@@ -40,7 +40,7 @@ from bucketfmt.storage.store import FileInfo
 __all__ = ["LocalStore"]
 
 _NO_HARD_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
-_READ_BYTES_MAX = 1 << 30  # one read(2) returns less than 2 GiB
+_READ_BYTES_MAX = 0x7FFFF000  # what one read(2) returns at most; more is read in parts and copied
 
 _PATH = attrgetter("path")
 
