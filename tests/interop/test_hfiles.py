@@ -26,10 +26,8 @@ pytestmark = pytest.mark.judge
 
 READERS = [
     ("0.15.0", "HBaseEngine"),
-    *((version, "NativeEngine") for version in VERSIONS[1:]),
+    *((version, "NativeEngine") for version in (*VERSIONS[1:], "1.1.1")),
 ]
-if find_bundle("1.1.1"):
-    READERS.append(("1.1.1", "NativeEngine"))
 OVERHEAD = 21  # of an entry
 BLOCK = 64 << 10
 
