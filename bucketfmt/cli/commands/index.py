@@ -13,6 +13,7 @@ from bucketfmt.cli.commands.check import Depth, run_check
 from bucketfmt.cli.commands.writing import LockOption, open_to_write
 from bucketfmt.cli.options import IndexOption, Output, OutputOption, StorageOption, TableArgument
 from bucketfmt.cli.render import print_facts
+from bucketfmt.texts import counted_text
 from bucketfmt.write.metadata.metadata_partitions import MetadataPartitions
 
 __all__ = ["check_partitions", "list_partitions", "pin"]
@@ -127,6 +128,6 @@ def _show(opened: Table, output: Output) -> None:
     if output is Output.JSON:
         print(json.dumps([{"name": each.name, "file_groups": each.file_groups} for each in found]))
     elif found:
-        print_facts({each.name: f"{each.file_groups} file groups" for each in found})
+        print_facts({each.name: counted_text(each.file_groups, "file group") for each in found})
     else:
         print("the table has no metadata table")
