@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timezone
+
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
 import bucketfmt as bf
+from bucketfmt.format.metadata.metadata_keys import format_bloom_filter_key
 from bucketfmt.limits import DEFAULT_LIMITS
 from bucketfmt.testing.memory_store import MemoryStore
 from bucketfmt.timeline.table_properties import load_config
@@ -51,6 +54,28 @@ def test_secondary_entries_are_values_and_keys() -> None:
     rows = found.scan(columns=["name", "id"]).to_arrow()
     said = sorted(zip(entries["value"].to_pylist(), entries["record_key"].to_pylist(), strict=True))
     assert said == sorted(zip(rows["name"].to_pylist(), rows["id"].to_pylist(), strict=True))
+
+
+@pytest.mark.parametrize("version", ["1.0.2", "1.2.0"])
+def test_expression_entries_are_bounds_and_filters_of_files(version: str) -> None:
+    found = opened(f"metadata/{version}/mdt_expression")
+    entries = found.inspect.metadata_entries("expr_index_by_day").to_pylist()
+    assert {entry["column"] for entry in entries} == {"ts"}
+    said = {
+        entry["file_name"]: (entry["minimum"], entry["maximum"], entry["values"])
+        for entry in entries
+        if entry["file_name"].endswith(".parquet")
+    }
+    days: dict[str, list[str]] = {}
+    for row in found.scan(["_hoodie_file_name", "ts"]).to_arrow().to_pylist():
+        day = datetime.fromtimestamp(row["ts"], timezone.utc).date().isoformat()
+        days.setdefault(row["_hoodie_file_name"], []).append(day)
+    expected = {name: (min(own), max(own), len(own)) for name, own in days.items()}
+    assert {name: said[name] for name in expected} == expected
+    keys = set(found.inspect.metadata_entries("expr_index_by_name")["key"].to_pylist())
+    files = found.inspect.files().to_pylist()
+    paths = [file["path"].rpartition("/") for file in files]
+    assert {format_bloom_filter_key(partition, name) for partition, _, name in paths} <= keys
 
 
 @pytest.mark.parametrize("version", ["0.15.0", "1.2.0"])
