@@ -17,7 +17,7 @@ from bucketfmt.errors import (
     TableNotFoundError,
     UnsupportedError,
 )
-from bucketfmt.format.metadata.metadata_keys import keeps_newest_record
+from bucketfmt.format.metadata.metadata_keys import file_id_prefix, keeps_newest_record
 from bucketfmt.format.names.instants import INIT_INSTANT
 from bucketfmt.format.names.layout import METADATA_TABLE
 from bucketfmt.format.names.names import FileGroupId, find_metadata_file_name
@@ -103,6 +103,7 @@ class MetadataTable:
 
         Raises:
             CorruptError: a file group is missing, or a file name is damaged.
+            UnsupportedError: Hudi had no partition of that name when this was written.
             StorageError: the store failed.
             ValueError: the table does not list the partition.
         """
@@ -136,6 +137,12 @@ class MetadataTable:
 
     def _load_partition(self, name: str) -> MetadataPartition:
         folder = join_path(METADATA_TABLE, name)
+        if file_id_prefix(name) is None:
+            raise UnsupportedError(
+                f"partition {name!r} of the metadata table is of a kind that is not known here; "
+                f"leave it to Hudi, or remove it: metadata_table.drop({name!r})",
+                path=folder,
+            )
         slices = find_file_slices(name, self._list_groups(name), self, self._compactions(name))
         if not slices and not self._may_be_empty(name):
             raise CorruptError(

@@ -7,7 +7,8 @@ Each line of standard input is a JSON object, and is answered by one on standard
 
     read      table, into, options: keeps a view as parquet
     write     table, rows, options: writes the rows of a parquet file
-    index     table, column, options: makes a secondary index, by Spark SQL
+    index     table, column, options, expression: makes an index of the same name as the column, by
+              Spark SQL: a secondary index, or bounds of an expression that has these options
     service   table, service, instant, options: a table service, by Hudi's write client
     rescale   table, how, rules, default, dry_run: partition_bucket_index_manager
     make      plan: writes and reads the planned table of that name, as `hudi_writer.py` says
@@ -61,7 +62,12 @@ class Session:
             self.spark.conf.set(key, value)
         try:
             self.spark.sql(f"create table judged using hudi location '{asked['table']}'")
-            made = f"create index {asked['column']} on judged ({asked['column']})"
+            column, expression = asked["column"], asked["expression"]
+            made = f"create index {column} on judged ({column})"
+            if expression:
+                given = ", ".join(f"{key}='{value}'" for key, value in expression.items())
+                made = f"create index {column} on judged using column_stats({column})"
+                made += f" options({given})"
             self.spark.sql(made).collect()
         finally:
             self.spark.sql("drop table if exists judged")

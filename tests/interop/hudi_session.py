@@ -57,13 +57,20 @@ class HudiSession:
         self._process.ask(do="read", table=table, into=into, options=given, where=where)
         return ds.dataset(into, format="parquet").to_table()
 
-    def make_index(self, table: str, column: str, options: Mapping[str, str]) -> None:
-        """Have a secondary index made, by `create index`.
+    def make_index(
+        self,
+        table: str,
+        column: str,
+        options: Mapping[str, str],
+        expression: Mapping[str, str] | None = None,
+    ) -> None:
+        """Have a secondary index made, by `create index`, or one of bounds of an expression.
 
         Raises:
             HudiRefusesError: it was not made.
         """
-        self._process.ask(do="index", table=table, column=column, options={**options})
+        given = {"options": {**options}, "expression": {**(expression or {})}}
+        self._process.ask(do="index", table=table, column=column, **given)
 
     def service(
         self, table: str, service: str, instant: str | None, options: Mapping[str, str]

@@ -24,6 +24,7 @@ __all__ = [
     "format_metadata_file_id",
     "format_partition_stats_key",
     "format_secondary_key",
+    "is_expression_index",
     "is_secondary_index",
     "keeps_newest_record",
     "parse_files_key",
@@ -114,6 +115,11 @@ def keeps_newest_record(metadata_partition: str) -> bool:
 def is_secondary_index(metadata_partition: str) -> bool:
     """Return whether a partition of this name is a secondary index."""
     return metadata_partition.startswith(_NAMED_PREFIXES[0])
+
+
+def is_expression_index(metadata_partition: str) -> bool:
+    """Return whether a partition of this name is an expression index."""
+    return metadata_partition.startswith(_NAMED_PREFIXES[1])
 
 
 def file_group_of_key(key: str, num_file_groups: int) -> int:

@@ -22,7 +22,7 @@ from bucketfmt.format.metadata.metadata_files import (
     encode_initial_block,
     encode_metadata_base_file,
 )
-from bucketfmt.format.metadata.metadata_keys import format_metadata_file_id
+from bucketfmt.format.metadata.metadata_keys import format_metadata_file_id, is_expression_index
 from bucketfmt.format.metadata.metadata_schemas import metadata_schema
 from bucketfmt.format.names.instants import INIT_INSTANT
 from bucketfmt.format.names.layout import (
@@ -95,7 +95,7 @@ def initialise_partitions(table: LockedTable, names: Iterable[str]) -> None:
         wanted |= {"partition_stats"} & {*listed}  # are worked out from it, and go with it
     contents = TableContents(table)
     made = (*KEPT_PARTITIONS, *contents.secondary_columns)
-    _check_names(wanted, made, table.config)
+    _check_names(sorted(wanted), made, table.config)
     known = {*listed, *table.config.metadata_partitions_unfinished}
     drop_partitions(table, [name for name in listed if name in wanted], sorted(wanted & known))
     below_store = FolderStore(table.store, METADATA_TABLE)
@@ -117,26 +117,35 @@ def drop_partitions(
 ) -> None:
     """Remove partitions of the metadata table; without `files`, all of it.
 
+    The definitions of expression indexes go too: where Hudi finds one of an index that is not
+    there, it refuses to read the rows for which the expression has some value.
+
     Args:
         table: The table.
         names: Of the partitions.
         unfinished: Those that the caller makes anew.
 
     Raises:
+        CorruptError: the definitions of indexes are damaged.
+        UnsafePathError: a name points to another folder. Nothing is changed.
         StorageError: the store failed. Do it again.
     """
-    if not names:
-        return
-    if "files" in names:
-        drop_metadata_table(table.store, table.limits, table.machine.now(), unfinished)
-        table.load_config()
-        return
-    gone = set(names)
+    gone = {*names}
+    if "files" in gone:
+        gone |= {*table.config.metadata_partitions}
     if "column_stats" in gone:
         gone.add("partition_stats")  # is worked out from it
-    _list(table, lambda known: [name for name in known if name not in gone], gone, unfinished)
-    for name in gone:
-        table.store.delete_tree(join_path(METADATA_TABLE, name))
+    expressions = [name for name in gone if is_expression_index(name)]
+    if expressions:
+        forget_definitions(table, expressions)  # first: after a crash amid this, they are listed
+    if "files" in gone:
+        drop_metadata_table(table.store, table.limits, table.machine.now(), unfinished)
+        table.load_config()
+    elif gone:
+        folders = [check_relative_path(join_path(METADATA_TABLE, n), table.limits) for n in gone]
+        _list(table, lambda known: [name for name in known if name not in gone], gone, unfinished)
+        for folder in folders:
+            table.store.delete_tree(folder)
 
 
 def forget_definitions(table: LockedTable, names: Collection[str]) -> None:
@@ -156,9 +165,11 @@ def forget_definitions(table: LockedTable, names: Collection[str]) -> None:
 def _check_names(names: Iterable[str], made: Sequence[str], config: TableConfig) -> None:
     for name in names:
         if name not in made:
+            listed = name in config.metadata_partitions
             raise UnsupportedError(
                 f"partition {name!r} of the metadata table is not made here, only "
                 f"{', '.join(made)}; have Hudi make it"
+                + (f", or remove it: metadata_table.drop({name!r})" if listed else "")
             )
         if name == "partition_stats" and config.table_version < 8:
             raise UnsupportedError("partition_stats begin with table version 8")

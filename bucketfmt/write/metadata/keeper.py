@@ -166,8 +166,7 @@ class MetadataKeeper:
             drop_metadata_table(store, limits, time.time(), _listed(load_config(store, limits)))
 
     def _drop(self, table: LockedTable) -> None:
-        drop_metadata_table(table.store, table.limits, table.machine.now())
-        table.load_config()
+        drop_partitions(table, ["files"])
 
 
 def _listed(config: TableConfig) -> set[str]:
@@ -218,7 +217,7 @@ def _rebuild(table: LockedTable) -> None:
 def _warn_of_removed(names: Sequence[str]) -> None:
     _warn(
         f"{', '.join(names)} of the metadata table cannot be kept in step, and "
-        f"{'is' if len(names) == 1 else 'are'} removed; Hudi makes "
+        f"{'is' if len(names) == 1 else 'are'} removed; have Hudi make "
         f"{'it' if len(names) == 1 else 'them'} anew"
     )
 

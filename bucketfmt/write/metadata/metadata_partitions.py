@@ -11,8 +11,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from bucketfmt.arguments import check_text
+from bucketfmt.format.metadata.metadata_keys import file_id_prefix
 from bucketfmt.format.table.table_config import TableConfig
-from bucketfmt.metadata_table.metadata_table import advising_rebuild, load_metadata_table
+from bucketfmt.metadata_table.metadata_table import (
+    MetadataTable,
+    advising_rebuild,
+    load_metadata_table,
+)
 from bucketfmt.timeline.load import load_timeline
 from bucketfmt.timeline.table_properties import load_config
 from bucketfmt.write.commit.locked_table import LockedTable
@@ -68,7 +73,7 @@ class MetadataPartitions:
             if found is None:
                 return ()
             return tuple(
-                ListedPartition(name, sum(map(len, found.partition(name).groups.values())))
+                ListedPartition(name, _count_groups(found, name))
                 for name in sorted(found.partition_names)
             )
 
@@ -138,6 +143,13 @@ class MetadataPartitions:
         with self._owner.locked() as table:
             recover(Rollbacks(table))
             yield table
+
+
+def _count_groups(metadata: MetadataTable, name: str) -> int:
+    """Return the number of file groups of a partition, which may be of an unknown kind."""
+    if file_id_prefix(name) is None:
+        return len(metadata.slice_histories(name))
+    return sum(map(len, metadata.partition(name).groups.values()))
 
 
 def _listed(config: TableConfig) -> list[str]:
