@@ -64,6 +64,42 @@ def test_a_batch_that_is_repeated_after_a_crash_is_not_written_twice(
     assert len(table.timeline.instants) == 3
 
 
+@pytest.mark.rotated(1, among="streams of Spark", one_of=3)
+def test_services_run_by_themselves_between_the_batches(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    table, model = make(tmp_path, "mor"), Model()
+    services = bf.Services(
+        compact_after=2, clean=bf.Retention(retain=2), clean_after=2, archive=bf.ArchivePolicy(4, 6)
+    )
+    source = tmp_path / "source"
+    source.mkdir()
+    for number in range(8):
+        given = rows(range(5 * number, 5 * number + 20), ts=number, price=float(number))
+        pq.write_table(given, source / f"{number}.parquet")
+        model.upsert(given)
+    write = bs.batch_writer(table.uri, "orders", writer=bf.WriterConfig(services=services))
+    query = (
+        spark.readStream.schema(spark_schema(arrow_for_spark(SCHEMA)))
+        .option("maxFilesPerTrigger", 1)
+        .parquet(str(source))
+        .writeStream.foreachBatch(write)
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    assert_reads_as(table.uri, model)
+    after = bf.open(table.uri)
+    actions = [instant.action for instant in after.timeline.instants]
+    assert {"commit", "clean", "deltacommit"} == set(actions)  # a commit is a compaction here
+    assert len(actions) <= 8  # of eight batches and the services that followed them
+    assert max(after.inspect.file_groups()["log_files"].to_pylist()) <= 2
+    due = after.maintain(services, dry_run=True)
+    assert (due.compaction, due.clean, due.archived) == (None, None, ())
+    assert [f for f in after.check(depth="full").findings if f.severity != "info"] == []
+
+
 def test_it_makes_the_key_itself(tmp_path: Path) -> None:
     table = make(tmp_path, "cow")
     for query, options in (("", {}), ("a", {"idempotency_key": "b"})):
