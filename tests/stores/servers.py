@@ -213,15 +213,16 @@ def run_hdfs() -> Iterator[Place]:
         cluster = ["org.apache.hadoop.test.MiniDFSClusterManager", "-format", "-datanodes", "1"]
         settings = ["-httpport", f"{port}", "-D", "dfs.permissions.enabled=false"]
         with _run([*command, *cluster, *settings], folder) as process:
-            url = f"http://127.0.0.1:{port}/webhdfs/v1/?op=LISTSTATUS&user.name=tests"
-            _await(process, folder, _is_ok(url))
+            # Names a data node for the file once there is one; the name node listens before.
+            url = f"http://127.0.0.1:{port}/webhdfs/v1/f?op=CREATE&noredirect=true&user.name=tests"
+            _await(process, folder, _is_ok(urllib.request.Request(url, method="PUT")))
             yield Place(f"webhdfs://127.0.0.1:{port}", {"user": "tests"})
 
 
-def _is_ok(url: str) -> Callable[[], bool]:
+def _is_ok(request: urllib.request.Request) -> Callable[[], bool]:
     def ask() -> bool:
         try:
-            with urllib.request.urlopen(url, timeout=5) as answer:
+            with urllib.request.urlopen(request, timeout=5) as answer:
                 return bool(answer.status == http.HTTPStatus.OK)
         except OSError:
             return False
