@@ -250,6 +250,9 @@ def _filters() -> Iterator[Vector]:
                 _question("/////wAAAAcBAAAAAA==", None, []),
                 _question(_SIMPLE, "DYNAMIC_V0", []),
                 _question("/////wAAAAcBAAAAMAAAAAUAAAADAAAAAA==", "DYNAMIC_V0", []),
+                _question("/////wAAAAEBAAAACAAAAAAAAAAAAAAAAf////8AAAABAQAAAAgA", "DYNAMIC_V0", []),
+                _question("/////wAAAAEBAAAACP////8AAAAAAAAAAf////8AAAABAQAAAAgA", "DYNAMIC_V0", []),
+                _question("/////wAAAAEBAAAACAAAAAX/////AAAAAf////8AAAABAQAAAAgA", "DYNAMIC_V0", []),
             ]
         ),
         error="corrupt",

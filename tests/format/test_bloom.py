@@ -191,6 +191,21 @@ def test_keys_hudi_cannot_add() -> None:
             BloomFilterBuilder(*settings)
 
 
+def _dynamic(keys_per_row: int, keys: int) -> str:
+    """A dynamic filter of one row of 8 bits, as hexadecimal digits."""
+    head = "ffffffff000000010100000008"
+    return head + struct.pack(">iii", keys_per_row, keys, 1).hex() + head + "00"
+
+
+def test_a_false_size_makes_no_row() -> None:
+    forged = decode_bloom_filter(b64encode(bytes.fromhex(_dynamic(2**31 - 1, 0))), "DYNAMIC_V0")
+    builder = BloomFilterBuilder.resume(forged)
+    builder.add(pa.array(["a", "b"]))
+    grown = builder.build()
+    assert (grown.num_bits, grown.keys_per_row, grown.keys_in_last_row) == (8, 2**31 - 1, 2)
+    assert grown.might_contain_many(pa.array(["a", "b"])).all()
+
+
 @pytest.mark.parametrize(
     ("data", "type_code", "error", "message"),
     [
@@ -233,6 +248,9 @@ def test_keys_hudi_cannot_add() -> None:
             CorruptError,
             "other parameters",
         ),
+        (_dynamic(0, 0), "DYNAMIC_V0", CorruptError, "0 keys in a row"),
+        (_dynamic(-1, 0), "DYNAMIC_V0", CorruptError, "-1 keys in a row"),
+        (_dynamic(5, -1), "DYNAMIC_V0", CorruptError, "-1 in the last"),
         ("ffffffff00000001010000000801", "DYNAMIC_V1", UnsupportedError, "DYNAMIC_V1"),
     ],
 )

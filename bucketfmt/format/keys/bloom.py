@@ -179,7 +179,9 @@ class BloomFilterBuilder:
         if bloom_filter.hash_type is not HashType.MURMUR:
             raise UnsupportedError("keys cannot be added to a bloom filter of Jenkins hashes")
         keys_per_row, keys = bloom_filter.keys_per_row, bloom_filter.keys_in_last_row
-        builder = cls(bloom_filter.filter_type, keys_per_row or 1, max_entries=max_entries)
+        # Made for one key: the keys per row that a file states are no reason for a large row.
+        builder = cls(bloom_filter.filter_type, 1, max_entries=max_entries)
+        builder._num_entries = keys_per_row or 1
         builder._num_bits, builder._num_hashes = bloom_filter.num_bits, bloom_filter.num_hashes
         packed = (np.frombuffer(row, np.uint8) for row in bloom_filter.rows)
         builder._rows = [
@@ -267,7 +269,14 @@ def decode_bloom_filter(
     if filter_type is BloomFilterType.SIMPLE:
         result = BloomFilter(*head, (_decode_bits(cursor, head[0]),))
     else:
+        start = cursor.position
         keys_per_row, keys_in_last_row = cursor.i32("keys per row"), cursor.i32("keys")
+        if keys_per_row <= 0 or keys_in_last_row < 0:
+            raise CorruptError(
+                f"a dynamic bloom filter of {keys_per_row} keys in a row, and {keys_in_last_row} "
+                "in the last",
+                offset=start,
+            )
         count = cursor.count(cursor.i32("rows"), _OLD_HEAD_BYTES + (head[0] + 7) // 8, "rows")
         if count == 0:
             raise CorruptError("a dynamic bloom filter has no rows")
