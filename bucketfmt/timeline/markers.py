@@ -8,7 +8,7 @@ on the store before its data file is. Markers are direct, an empty file each, or
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain
 
@@ -136,16 +136,26 @@ def delete_announced_files(
     limits: Limits = DEFAULT_LIMITS,
     *,
     kept: Iterable[str] = (),
+    check: Callable[[], None] = lambda: None,
 ) -> Collection[str]:
-    """Remove the files that an instant announced, and may have written, except the paths `kept`.
+    """Remove the files that an instant announced, and may have written.
 
-    Returns the paths of the files that announced them, for `delete_markers`.
+    Args:
+        store: The table's files.
+        requested_time: Of the instant.
+        limits: Bounds on what is read.
+        kept: The paths of the files that stay.
+        check: Called once it is known what was announced; raises where nothing may be removed.
+
+    Returns:
+        The paths of the files that announced them, for `delete_markers`.
 
     Raises:
         StorageError: the store failed; some files may be left.
         CorruptError: see `load_markers`.
     """
     by_file = _load(store, requested_time, limits)
+    check()
     markers = chain.from_iterable(by_file.values())
     paths = {join_path(marker.partition_path, marker.data_file_name) for marker in markers}
     map_in_threads(store.delete, sorted(paths.difference(kept)), waiting_count(store))

@@ -254,6 +254,28 @@ def test_what_was_left_is_executed_again_or_taken_back(tmp_path: Path, version: 
     assert_reads_as(table.uri, model)
 
 
+def test_who_stood_still_deletes_no_file_of_who_began_a_resize_again(tmp_path: Path) -> None:
+    table, model = filled(tmp_path / "t")
+    first = table.start_resize(max_file_size=SMALL, max_buckets=8)
+    assert first is not None
+    late = [r for i, p in enumerate(first.payloads) for r in first.task.rewrite(p, f"{i}-0-1")]
+    [alive] = Path(table.uri, ".hoodie/.heartbeat").iterdir()
+    first._pending.heartbeat._last = 0.0  # as after a pause
+    alive.unlink()
+    second = bf.open(table.uri).start_resize()
+    assert second is not None
+    assert second.instant == first.instant
+    receipts = [
+        r for i, p in enumerate(second.payloads) for r in second.task.rewrite(p, f"{i}-0-2")
+    ]
+    with pytest.raises(bf.ConflictError, match="stood still"), first:
+        first.publish(late)
+    assert alive.exists()
+    with second:
+        second.publish(receipts)
+    assert_reads_as(table.uri, model)
+
+
 @made_once
 def resized_and_compacted(path: Path) -> tuple[bf.Table, Model]:
     """Return a table of two resizes and many commits, so that the resizes may be archived."""

@@ -501,6 +501,31 @@ def test_a_write_that_a_plan_names_is_taken_back(tmp_path: Path, has_logs: bool)
     assert_reads_as(table.uri, model)
 
 
+@pytest.mark.parametrize("version", VERSIONS)
+def test_who_stood_still_deletes_no_file_of_who_began_it_again(
+    tmp_path: Path, version: int
+) -> None:
+    table, model = make(tmp_path / "t", version)
+    first = bf.open(table.uri, writer=NO_SERVICES).start_compaction()
+    assert first is not None
+    late = [first.task.compact(p, f"{i}-0-1") for i, p in enumerate(first.payloads)]
+    [alive] = Path(table.uri, ".hoodie/.heartbeat").iterdir()
+    first._pending.heartbeat._last = 0.0  # as after a pause
+    alive.unlink()
+    second = table.start_compaction()
+    assert second is not None
+    assert second.instant == first.instant
+    receipts = [second.task.compact(p, f"{i}-0-2") for i, p in enumerate(second.payloads)]
+    with pytest.raises(bf.ConflictError, match="stood still"), first:
+        first.publish(late)
+    assert alive.exists()
+    with second:
+        second.publish(receipts)
+    assert not alive.exists()
+    assert_reads_as(table.uri, model)
+    assert table.check("full").status == "clean"
+
+
 def test_a_plan_whose_files_are_gone_says_so(tmp_path: Path) -> None:
     table, _ = make(tmp_path / "t")
     compactor(table).schedule()

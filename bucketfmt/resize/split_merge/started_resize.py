@@ -155,7 +155,7 @@ class StartedResize(StartedWork):
 
     def abandon(self) -> None:
         """Leave it pending, for anyone to begin again. Nothing happens once it is published."""
-        self._pending.heartbeat.stop()
+        self._pending.leave_to_others()
 
     def _leave(self, error: BaseException | None) -> None:
         # While it may be published yet, nobody may begin it again.

@@ -13,7 +13,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import TypeVar
 
-from bucketfmt.errors import BucketfmtError, UnsupportedError
+from bucketfmt.errors import BucketfmtError, ConflictError, UnsupportedError
 from bucketfmt.format.timeline.commit_metadata import CommitMetadata, WriteStat
 from bucketfmt.process import this_process
 from bucketfmt.storage.streams import do_together
@@ -103,14 +103,35 @@ class PendingInstant:
             written: The files to commit, by partition path.
 
         Raises:
+            ConflictError: the heartbeat was lost. Nothing was deleted.
             StorageError: the store failed; some of the files may be left.
             UnsupportedError: this is a forked child.
         """
         self.check_own()
         kept = (stat.path or "" for stats in written.values() for stat in stats)
         self._markers = delete_announced_files(
-            self.table.store, self.instant, self.table.limits, kept=kept
+            self.table.store, self.instant, self.table.limits, kept=kept, check=self._check_alive
         )
+
+    def _check_alive(self) -> None:
+        # Whoever began a lost compaction or resize again announces files that it may have committed
+        # already. What was announced before the heartbeat was lost is not theirs.
+        if self.heartbeat.is_lost():
+            raise ConflictError(
+                f"the heartbeat of {self._instant.action} {self.instant} was lost: this process "
+                "stood still for so long that others may have taken it back or begun it again. "
+                "Nothing is published; reload the table and retry"
+            )
+
+    def leave_to_others(self) -> None:
+        """Leave the instant pending, for anyone to begin again. A second call does nothing.
+
+        Where the heartbeat was lost, its file may be that of somebody who has begun it again.
+        """
+        if self.heartbeat.is_lost():
+            self.heartbeat.abandon()
+        else:
+            self.heartbeat.stop()
 
     def complete(self, table: LockedTable, metadata: CommitMetadata) -> Instant:
         """Publish the instant, while its heartbeat is kept. Errors as of `LockedTable.publish`."""
