@@ -28,6 +28,7 @@ from bucketfmt.format.keys.hashing_kernels import (
     xxhash32s,
     xxhash64s,
 )
+from bucketfmt.format.keys.utf8_units import is_of_many_scripts
 from tests.format.test_hashing import LIST_HASHES, RING_HASHES
 from tests.rotation import examples
 
@@ -155,6 +156,52 @@ def test_rows_of_one_length(alphabet: str, length: int) -> None:
 def test_rows_longer_than_a_chunk() -> None:
     rows = ["x" * 200_001, "é" * 70_000, "", "😀" * 65_536, "y"]
     assert java_string_hashes(pa.array(rows)).tolist() == [java_string_hash(row) for row in rows]
+
+
+@pytest.mark.parametrize("others", ["", "aéЖ日😀"])
+def test_every_character(others: str) -> None:
+    codes = np.array([code for code in range(0x110000) if not 0xD800 <= code < 0xE000])
+    last = np.where(codes < 0x10000, codes, 0xDC00 + (codes & 0x3FF))
+    first = np.where(codes < 0x10000, 0, 0xD800 + (codes - 0x10000 >> 10))
+    ahead = java_string_hash(others) * np.where(codes < 0x10000, 31, 31 * 31)
+    rows = [others + chr(code) for code in codes.tolist()]
+    expected = (ahead + first * 31 + last).astype(np.uint32).view(np.int32)
+    assert np.array_equal(java_string_hashes(pa.array(rows)), expected)
+
+
+@pytest.mark.parametrize("behind", [[], ["é"]])
+def test_what_is_not_utf8_is_corrupt_amid_many_scripts(behind: list[str]) -> None:
+    seconds = [0x00, 0x7F, 0x80, 0x8F, 0x90, 0x9F, 0xA0, 0xBF, 0xC0, 0xFF]
+    tails = [b"", b"\x80", b"\xbf", b"\x80\xbf", b"\xbfA", b"\x80\x80\x80"]
+    heads = [bytes([first, second]) for first in range(0x7F, 0x100) for second in seconds]
+    before = "aéЖ日😀" * 100
+    for row in (head + tail for head in heads for tail in tails):
+        column = pa.array([before.encode(), row, *map(str.encode, behind)], pa.binary())
+        try:
+            texts = [row.decode(), *behind]
+        except UnicodeDecodeError:
+            with pytest.raises(CorruptError, match="UTF-8"):
+                java_string_hashes(column)
+        else:
+            expected = [java_string_hash(text) for text in texts]
+            assert java_string_hashes(column).tolist()[1:] == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("aé" * 20, True),
+        ("日abc" * 20, True),
+        ("日abcdefgh" * 20, False),
+        ("日本" * 20, False),
+        ("a" * 2000 + "aé" * 2000, False),
+        ("é", False),
+    ],
+)
+def test_scripts_alternate_where_each_fourth_character_has_another_length(
+    text: str, expected: bool
+) -> None:
+    assert is_of_many_scripts(np.frombuffer(text.encode(), np.uint8)) == expected
 
 
 def test_many_rows_of_many_lengths_in_lock_step() -> None:

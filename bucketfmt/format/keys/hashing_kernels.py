@@ -9,6 +9,8 @@ Implementation: a column is one byte buffer and its row offsets. The Java hash i
 31, and 31 has an inverse modulo 2^32: every byte is weighed by its own power of the inverse, the
 weights are summed row by row in one pass, and one multiplication puts each sum right. Rows of one
 length need no inverse: they are the lines of a matrix, which is multiplied by the powers of 31.
+Texts in which ASCII and scripts alternate are not decoded: `utf8_units` tells what each byte adds
+to its code unit. CPython decodes the others in less time.
 The other hashes run all rows in lock step, a stripe of bytes at a time, longest rows first.
 Semantics: `hashing`, which has the same functions for one value.
 """
@@ -32,6 +34,7 @@ from bucketfmt.format.keys.lock_step import (
     xxhash32_rows,
     xxhash64_rows,
 )
+from bucketfmt.format.keys.utf8_units import find_units, is_of_many_scripts
 
 __all__ = [
     "bucket_ids",
@@ -272,9 +275,14 @@ def _java_array(array: pa.Array) -> _U32s:
         counts = counts[rows]  # empty rows hash to 0, and reduceat takes none
         if len(counts) == 0:
             continue
-        if units.max() >= 0x80:
-            units, counts = _utf16_units(units, starts[rows] - bounds[0])
-        hashes[rows] = _polynomials(units, counts)
+        if units.max() < 0x80:
+            hashes[rows] = _polynomials(units, counts)
+            continue
+        starts = starts[rows] - bounds[0]
+        if is_of_many_scripts(units):
+            hashes[rows] = _utf8_polynomials(units, starts)
+        else:
+            hashes[rows] = _polynomials(*_utf16_units(units, starts))
     return result
 
 
@@ -291,6 +299,21 @@ def _utf16_units(data: _Bytes, starts: _Offsets) -> tuple[npt.NDArray[np.uint16]
     per_byte += data >= 0xF0  # a character of four bytes is a surrogate pair
     ends = np.cumsum(per_byte, dtype=np.int64)[np.append(starts[1:], len(data)) - 1]
     return np.frombuffer(units, "<u2"), np.diff(ends, prepend=0)
+
+
+def _utf8_polynomials(data: _Bytes, starts: _Offsets) -> _U32s:
+    """Return the polynomial in 31 of the UTF-16 code units of every row of UTF-8, none empty."""
+    worth, begins = find_units(data, starts)
+    weights = begins * np.uint32(_INVERSE_OF_31 - 1)
+    weights += np.uint32(1)
+    np.multiply.accumulate(weights, out=weights)  # a power of the inverse for each code unit
+    lasts = np.append(starts[1:], len(data)) - 1
+    of_lasts = weights[lasts]
+    weights *= worth
+    np.add.accumulate(weights, out=weights)  # faster than reduceat where lengths vary
+    sums = np.diff(weights[lasts], prepend=np.uint32(0))
+    hashes: _U32s = sums * _inverses(of_lasts)
+    return hashes
 
 
 def _polynomials(units: npt.NDArray[Any], counts: _Offsets) -> _U32s:
@@ -326,3 +349,11 @@ def _powers(base: int, count: int) -> _U32s:
     powers = np.full(count, base, np.uint32)
     powers[0] = 1
     return np.multiply.accumulate(powers, dtype=np.uint32)
+
+
+def _inverses(odd: _U32s) -> _U32s:
+    """Return the inverses of odd numbers modulo 2^32, by Newton's method."""
+    found: _U32s = odd.copy()  # right in the last 3 bits, and in twice as many after each step
+    for _ in range(4):
+        found *= np.uint32(2) - odd * found
+    return found
