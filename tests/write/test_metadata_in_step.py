@@ -507,6 +507,32 @@ def test_a_partition_that_is_made_later_leaves_the_others_their_file_groups(
     assert bf.open(table.uri).check("full").findings == ()
 
 
+@pytest.mark.parametrize("end", ["published", "aborted", "rolled back"])
+@pytest.mark.parametrize("version", [6, 9])
+def test_files_of_a_pending_write_are_in_it_once_the_write_completed(
+    tmp_path: Path, version: int, end: str
+) -> None:
+    """It is made while they are there, and a write that is aborted removes them."""
+    table = make(tmp_path / "t", version, "MERGE_ON_READ")
+    table.upsert(rows(range(4), ts=0))
+    started = table.start_write("upsert", SCHEMA)
+    receipts = list(started.task.write(rows(range(2, 8), ts=1), "0-0-0"))
+    table.metadata_table.init("column_stats")
+    if end == "published":
+        with started:
+            started.publish(receipts)
+    elif end == "aborted":
+        started.abort()
+    else:
+        started._transaction.heartbeat.abandon()
+        Path(table.uri, ".hoodie/.heartbeat", started.instant).unlink()
+        table.upsert(rows(range(8, 10), ts=2))
+    found = bf.open(table.uri)
+    assert found.scan().to_arrow().num_rows == {"published": 8, "aborted": 4, "rolled back": 6}[end]
+    assert found.check("full").findings == ()
+    assert_in_step(table)
+
+
 @pytest.mark.rotated(0)
 @pytest.mark.parametrize("version", [6, 9])
 def test_a_restore_makes_it_anew(tmp_path: Path, version: int) -> None:

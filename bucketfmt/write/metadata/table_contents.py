@@ -7,6 +7,8 @@ HoodieTableMetadataUtil.readRecordKeysFromFileSlices.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from itertools import chain
 
 import pyarrow as pa
 
@@ -26,6 +28,7 @@ from bucketfmt.format.metadata.metadata_records import (
 )
 from bucketfmt.format.metadata.metadata_schemas import metadata_schema
 from bucketfmt.format.names.names import BaseFileName
+from bucketfmt.format.names.paths import join_path
 from bucketfmt.metadata_table.definitions import (
     find_indexed_columns,
     find_secondary_columns,
@@ -38,6 +41,7 @@ from bucketfmt.snapshot.schema import find_stated_schema
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.snapshot.state import TableState
 from bucketfmt.storage.streams import map_in_threads, waiting_count
+from bucketfmt.timeline.markers import load_markers
 from bucketfmt.write.commit.locked_table import LockedTable
 from bucketfmt.write.metadata.records.file_bloom_filter import read_bloom_filter
 from bucketfmt.write.metadata.records.file_statistics import ColumnStatistics, FileStatistics
@@ -123,24 +127,40 @@ class TableContents:
     def _committed(self) -> Sequence[tuple[str, DataFile]]:
         """The (partition path, file) of each file that is not of a pending instant.
 
-        Until table version 6 the names of log files do not tell: blocks that are not committed are
-        passed over by readers. From version 8 on log files with rows for a pending resize bear the
-        time of the resize.
+        Until table version 6 the names of log files do not tell, but what a pending instant has
+        announced: its writer may yet remove them. From version 8 on log files with rows for a
+        pending resize bear the time of the resize.
         """
         timeline, by_write = self._state.timeline, self._config.table_version >= 8
+        announced = set() if by_write else self._load_announced()
         recorded = {own[2] for commit in self._state.commits for own in commit.files}
-        return [
+        listed = [
             (path, file)
             for path in self._lister.partitions
             for group in self._lister.files(path).values()
             for file in group
+        ]
+        if not by_write:
+            announced |= self._load_announced()  # what was announced since, and is listed
+        return [
+            (path, file)
+            for path, file in listed
             if file.size
+            and (file.path in recorded or file.path not in announced)
             and (
                 timeline.is_completed(file.name.instant)
                 or not (by_write or isinstance(file.name, BaseFileName))
                 or file.path in recorded
             )
         ]
+
+    def _load_announced(self) -> set[str]:
+        """Return the paths of the files that pending instants have announced."""
+        pending = [instant.requested_time for instant in self._state.timeline.pending.instants]
+        load = partial(load_markers, self._store, limits=self._limits)
+        found = map_in_threads(load, pending, waiting_count(self._store))
+        markers = chain.from_iterable(found)
+        return {join_path(marker.partition_path, marker.data_file_name) for marker in markers}
 
     def _files(self) -> dict[str, MetadataRecord]:
         sizes: dict[str, dict[str, FileEntry]] = {path: {} for path in self._lister.partitions}
