@@ -36,6 +36,7 @@ __all__ = ["FsspecStore"]
 
 _MODIFIED_KEYS = ("mtime", "LastModified", "last_modified", "modified", "updated", "created")
 _READ_AHEAD_BYTES = 512 << 10
+_TRIES = 3
 
 # File systems that a forked child has of its parent. Their sockets and their event loop are the
 # parent's; were they closed here, the parent would wait for answers for ever.
@@ -114,13 +115,17 @@ class FsspecStore:
     def read(self, path: str, limit_bytes: int) -> bytes:
         """Return the whole file, as `Store.read` says."""
         with self._located(path) as full:
-            size = self._size(full)
-            if size > limit_bytes:
-                raise LimitError(
-                    f"{size} bytes, and the limit for this kind of file is {limit_bytes}; "
-                    "if the table is trusted, open it with larger limits"
-                )
-            return bytes(self._fs.cat_file(full))
+            for _ in range(_TRIES):
+                size = self._size(full)
+                if size > limit_bytes:
+                    raise LimitError(
+                        f"{size} bytes, and the limit for this kind of file is {limit_bytes}; "
+                        "if the table is trusted, open it with larger limits"
+                    )
+                data = bytes(self._fs.cat_file(full))
+                if len(data) == size:  # else the answer was cut short, or the file was replaced
+                    return data
+            raise StorageError(f"{_TRIES} answers were not as long as the file is; retry")
 
     def read_versioned(self, path: str, limit_bytes: int) -> tuple[bytes, str]:
         """Return the whole file and its version, as `Store.read_versioned` says."""

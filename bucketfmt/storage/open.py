@@ -52,12 +52,14 @@ def _open_remote(url: str, storage_options: Mapping[str, Any], limits: Limits) -
     from bucketfmt.storage.fsspec_store import FsspecStore  # noqa: PLC0415
     from bucketfmt.storage.gcs_store import GcsStore  # noqa: PLC0415
     from bucketfmt.storage.s3_store import S3Store  # noqa: PLC0415
+    from bucketfmt.storage.webhdfs_store import WebHdfsStore  # noqa: PLC0415
 
     kinds = {
         **dict.fromkeys(("s3", "s3a"), S3Store),
         **dict.fromkeys(("gs", "gcs"), GcsStore),
         **dict.fromkeys(("az", "abfs", "abfss"), AzureStore),
         "memory": FsspecMemoryStore,
+        "webhdfs": WebHdfsStore,
     }
     protocol = "" if "::" in url else url.partition("://")[0]
     return kinds.get(protocol, FsspecStore)(url, storage_options, limits)

@@ -1,0 +1,122 @@
+"""Nodes of HDFS that stall, reset, refuse or lie: what is read is right, or there is an error."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import bucketfmt as bf
+from bucketfmt.errors import NotFoundError, StorageError
+from bucketfmt.storage import webhdfs_store
+from bucketfmt.storage.open import open_store
+from tests.rotation import seed
+from tests.storage.fake_webhdfs import fake_webhdfs
+from tests.storage.faulty_server import STALL_S, FaultyProxy, Protocol, ServerFault, faulty_proxy
+from tests.write.models import create_table, rows
+
+_WEBHDFS = Protocol(
+    listing=re.compile("op=LISTSTATUS"),
+    content=re.compile("^/data/"),
+    condition=re.compile("(?!)"),
+    without_newest=lambda listing: listing,
+    error=lambda _, name: (
+        "application/json",
+        json.dumps({"RemoteException": {"exception": name, "message": "struck"}}),
+    ),
+)
+_READS = [
+    fault
+    for fault in ServerFault
+    if fault not in (ServerFault.LATE_LISTING, ServerFault.REFUSED_AFTER)
+]
+_REQUESTS = 14  # of the read below, at least
+
+
+class Reading:
+    """A table behind a proxy, and what it holds."""
+
+    def __init__(self, proxy: FaultyProxy, local: bf.Table) -> None:
+        self.proxy = proxy
+        self.uri = proxy.url.replace("http://", "webhdfs://") + "/trips"
+        self.expected = in_order(local.scan().to_arrow())
+
+    def read(self) -> pa.Table:
+        options: Mapping[str, Any] = {"user": "tests", "skip_instance_cache": True}
+        return in_order(bf.open(self.uri, options).scan().to_arrow())
+
+
+def in_order(table: pa.Table) -> pa.Table:
+    return table.sort_by([("region", "ascending"), ("id", "ascending")])
+
+
+@pytest.fixture(scope="module")
+def reading(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reading]:
+    folder = tmp_path_factory.mktemp("webhdfs")
+    local = create_table(folder / "trips", bf.SimpleBucketIndex(2), "MERGE_ON_READ")
+    local.upsert(rows(range(30), 1))
+    local.upsert(rows(range(10, 40), 2))
+    with pytest.MonkeyPatch.context() as patch, fake_webhdfs(folder) as url:
+        patch.setattr(webhdfs_store, "_SILENCE_S", STALL_S / 2)
+        patch.setattr(webhdfs_store, "_FIRST_WAIT_S", 0.001)
+        with faulty_proxy(url, _WEBHDFS) as proxy:
+            yield Reading(proxy, local)
+
+
+def taken(fault: ServerFault, draw: str, config: pytest.Config) -> list[int]:
+    every = range(1, _REQUESTS + 1)
+    if config.getoption("--every-case"):
+        return list(every)
+    return Random(f"{seed()} {draw} {fault.name}").sample(every, 2)
+
+
+@pytest.mark.parametrize("fault", _READS, ids=lambda fault: fault.name)
+def test_a_fault_that_passes(
+    reading: Reading, fault: ServerFault, pytestconfig: pytest.Config
+) -> None:
+    for at in taken(fault, "passes", pytestconfig):
+        reading.proxy.strike(at, fault)
+        assert reading.read().equals(reading.expected), at
+        if fault is not ServerFault.SHORT:  # of which fewer requests are
+            assert reading.proxy.struck, at
+
+
+@pytest.mark.parametrize("fault", _READS, ids=lambda fault: fault.name)
+def test_an_outage(reading: Reading, fault: ServerFault, pytestconfig: pytest.Config) -> None:
+    for at in taken(fault, "lasts", pytestconfig)[: 5 if "STALL" in fault.name else None]:
+        reading.proxy.strike(at, fault, lasts=True)
+        try:
+            found = reading.read()
+        except StorageError as error:
+            assert "retry" in str(error)  # noqa: PT017
+        else:
+            assert found.equals(reading.expected), at
+    reading.proxy.strike(0, None)
+    assert reading.read().equals(reading.expected)
+
+
+def test_an_error_of_a_data_node_is_not_the_content_of_a_file(reading: Reading) -> None:
+    store = open_store(reading.uri, {"user": "tests", "skip_instance_cache": True})
+    reading.proxy.strike(1, None)
+    assert b"hoodie.table.name" in store.read(".hoodie/hoodie.properties", 1 << 20)
+    at = [number for number, told in enumerate(requests_of_a_read(reading), 1) if "/data/" in told]
+    assert at
+    for number in at:
+        reading.proxy.strike(number, ServerFault.UNAVAILABLE, lasts=True)
+        with pytest.raises(StorageError, match="503"):
+            store.read(".hoodie/hoodie.properties", 1 << 20)
+    reading.proxy.strike(0, None)
+    with pytest.raises(NotFoundError):
+        store.read(".hoodie/missing", 1 << 20)
+
+
+def requests_of_a_read(reading: Reading) -> list[str]:
+    store = open_store(reading.uri, {"user": "tests", "skip_instance_cache": True})
+    reading.proxy.strike(0, ServerFault.UNAVAILABLE)
+    store.read(".hoodie/hoodie.properties", 1 << 20)
+    return list(reading.proxy.seen)
