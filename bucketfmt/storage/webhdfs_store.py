@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import parse_qs, urlsplit
 
 from bucketfmt.storage.fsspec_store import FsspecStore
@@ -31,11 +31,13 @@ class WebHdfsStore(FsspecStore):
     connection, sends less than was asked for, or answers 429, 500, 502, 503 or 504.
     """
 
+    # A file system of its own: other users of fsspec keep the session that theirs has.
+    _options: ClassVar[Mapping[str, Any]] = {"skip_instance_cache": True}
+
     def _open(self) -> tuple[tuple[Any, str], str]:
         opened, root = super()._open()
         fs, _ = opened
-        if not isinstance(fs.session, _PatientSession):  # fsspec hands out one file system again
-            fs.session = _PatientSession(fs.session)
+        fs.session = _PatientSession(fs.session)
         return opened, root
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from random import Random
-from typing import Any
 
+import fsspec
 import pyarrow as pa
 import pytest
 
@@ -47,8 +47,7 @@ class Reading:
         self.expected = in_order(local.scan().to_arrow())
 
     def read(self) -> pa.Table:
-        options: Mapping[str, Any] = {"user": "tests", "skip_instance_cache": True}
-        return in_order(bf.open(self.uri, options).scan().to_arrow())
+        return in_order(bf.open(self.uri, {"user": "tests"}).scan().to_arrow())
 
 
 def in_order(table: pa.Table) -> pa.Table:
@@ -101,7 +100,7 @@ def test_an_outage(reading: Reading, fault: ServerFault, pytestconfig: pytest.Co
 
 
 def test_an_error_of_a_data_node_is_not_the_content_of_a_file(reading: Reading) -> None:
-    store = open_store(reading.uri, {"user": "tests", "skip_instance_cache": True})
+    store = open_store(reading.uri, {"user": "tests"})
     reading.proxy.strike(1, None)
     assert b"hoodie.table.name" in store.read(".hoodie/hoodie.properties", 1 << 20)
     at = [number for number, told in enumerate(requests_of_a_read(reading), 1) if "/data/" in told]
@@ -115,8 +114,17 @@ def test_an_error_of_a_data_node_is_not_the_content_of_a_file(reading: Reading) 
         store.read(".hoodie/missing", 1 << 20)
 
 
+def test_a_file_system_of_the_caller_keeps_its_session(reading: Reading) -> None:
+    url = reading.uri
+    own, _ = fsspec.core.url_to_fs(url, user="tests")
+    session = own.session
+    reading.read()
+    assert fsspec.core.url_to_fs(url, user="tests")[0] is own
+    assert own.session is session
+
+
 def requests_of_a_read(reading: Reading) -> list[str]:
-    store = open_store(reading.uri, {"user": "tests", "skip_instance_cache": True})
+    store = open_store(reading.uri, {"user": "tests"})
     reading.proxy.strike(0, ServerFault.UNAVAILABLE)
     store.read(".hoodie/hoodie.properties", 1 << 20)
     return list(reading.proxy.seen)
