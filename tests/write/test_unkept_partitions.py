@@ -15,6 +15,7 @@ from bucketfmt.format.table.table_config import METADATA_PARTITIONS
 from bucketfmt.limits import DEFAULT_LIMITS
 from bucketfmt.testing.memory_store import MemoryStore
 from bucketfmt.timeline.table_properties import change_properties, load_config
+from bucketfmt.write.metadata import keeper
 from bucketfmt.write.metadata.keeper import MetadataPolicy
 from soak.tables import table_files
 from tests.write.metadata_records import assert_in_step
@@ -66,6 +67,13 @@ def rows_of(table: bf.Table) -> list[dict[str, object]]:
     return found.sort_by("id").to_pylist()
 
 
+def contents_of(table: bf.Table) -> list[str]:
+    """The rows without Hudi's columns, as text, in order."""
+    found = table.scan().to_arrow()
+    names = [name for name in found.column_names if not name.startswith("_hoodie")]
+    return sorted(map(str, found.select(names).to_pylist()))
+
+
 @pytest.mark.rule("MDT-22")
 @pytest.mark.parametrize("version", ["1.0.2", "1.2.0"])
 def test_an_expression_index_goes_with_its_definition(version: str) -> None:
@@ -85,6 +93,27 @@ def test_an_expression_index_goes_with_the_metadata_table() -> None:
     table.upsert(table.scan(limit=3).to_arrow())
     assert load_config(table.store, DEFAULT_LIMITS).metadata_partitions == ()
     assert json.loads(table.store.read(DEFINITIONS, 1 << 20)) == {"indexDefinitions": {}}
+
+
+def test_an_expression_index_goes_where_the_metadata_table_is_to_be_made_anew(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As after a rollback of an instant whose records are in base files of the metadata table."""
+    table = with_expression_index("1.2.0")
+    rows = contents_of(table)
+    monkeypatch.setattr(keeper, "remove_delta_commit", lambda *_: False)
+    with pytest.warns(UserWarning, match="the next change of the table makes it anew"):
+        keeper.MetadataKeeper("sync").take_back(table.store, DEFAULT_LIMITS, "20990101000000000")
+    left = load_config(table.store, DEFAULT_LIMITS).metadata_partitions_unfinished
+    assert left == ("expr_index_by_day", "expr_index_by_name", "files")
+    with pytest.warns(UserWarning, match="expr_index_by_day, expr_index_by_name of the metadata"):
+        table.upsert(table.scan(limit=3).to_arrow())
+    config = load_config(table.store, DEFAULT_LIMITS)
+    assert config.metadata_partitions == ("files",)
+    assert config.metadata_partitions_unfinished == ()
+    assert json.loads(table.store.read(DEFINITIONS, 1 << 20)) == {"indexDefinitions": {}}
+    assert_in_step(table)
+    assert contents_of(table) == rows
 
 
 def test_an_expression_index_stays_where_nothing_is_written() -> None:

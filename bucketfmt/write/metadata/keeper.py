@@ -81,10 +81,11 @@ class MetadataKeeper:
             self._drop(table)
             return
         unfinished = table.config.metadata_partitions_unfinished
-        lost = sorted(listed - {*unfinished} - _find_kept(table))
+        lost = sorted(listed - _find_kept(table))
         if lost:
             _warn_of_removed(lost)
             drop_partitions(table, lost)
+            unfinished = table.config.metadata_partitions_unfinished
         why = _find_gap(table) if table.config.metadata_partitions else None
         if why is not None:
             _warn(f"the metadata table is made anew: {why}")
@@ -179,8 +180,11 @@ def _listed(config: TableConfig) -> set[str]:
 
 
 def _find_kept(table: LockedTable) -> set[str]:
-    """Return the listed partitions that can be kept in step."""
-    listed = table.config.metadata_partitions
+    """Return the partitions, listed or to be made anew, that can be kept in step."""
+    listed = (
+        *table.config.metadata_partitions,
+        *table.config.metadata_partitions_unfinished,
+    )
     kept = {*listed} & {*KEPT_PARTITIONS}
     definitions = load_index_definitions(table.store, table.config, table.limits)
     if any(map(is_secondary_index, listed)):
