@@ -25,6 +25,7 @@ __all__ = ["migrate", "rehash", "rescale", "resize"]
 
 _TRIES = 4
 """How often a change of buckets is begun, where other writers overtake the change."""
+_Start = Callable[[], "bf.StartedRewrite | bf.StartedResize | None"]
 _RECEIPTS = pa.schema({"payload": pa.binary(), "receipt": pa.binary()})
 
 
@@ -166,28 +167,24 @@ def resize(
         CorruptError: a file is missing or damaged, or a ring is.
         CommitUnknownError: the store failed, and the commit may have taken effect.
     """
-    started = open_table(spark, uri, storage_options, index, writer).start_resize(
-        codec=codec, **options
-    )
+    table = open_table(spark, uri, storage_options, index, writer)
+    start = partial(table.start_resize, codec=codec, **options)
+    if isinstance(table.index, bf.ExtendibleHashingIndex):
+        return _run(spark, start)
+    return _run_once(spark, start)  # a resize of rings that is overtaken was taken back, or is done
+
+
+def _run(spark: SparkSession, start: _Start) -> bf.CommitResult | None:
+    """Begin a change of buckets and run it, and begin again where others overtook the change."""
+    return repeat_on_conflict("a change of buckets", _TRIES - 1, partial(_run_once, spark, start))
+
+
+def _run_once(spark: SparkSession, start: _Start) -> bf.CommitResult | None:
+    started = start()
     if started is None:
         return None
     with started:
         return started.run(partial(_execute, spark))
-
-
-def _run(
-    spark: SparkSession, start: Callable[[], bf.StartedRewrite | None]
-) -> bf.CommitResult | None:
-    """Begin a change of buckets and run it, and begin again where others overtook the change."""
-
-    def run() -> bf.CommitResult | None:
-        started = start()
-        if started is None:
-            return None
-        with started:
-            return started.run(partial(_execute, spark))
-
-    return repeat_on_conflict("a change of buckets", _TRIES - 1, run)
 
 
 def _execute(

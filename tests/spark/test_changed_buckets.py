@@ -11,7 +11,7 @@ import bucketfmt as bf
 import bucketfmt_spark as bs
 from bucketfmt_spark.table_services import buckets
 from tests.spark.test_writing import make
-from tests.write.models import Model, assert_reads_as, rows
+from tests.write.models import Model, assert_reads_as, create_table, rows
 
 
 def test_what_others_write_meanwhile_is_executed_again(
@@ -83,3 +83,32 @@ def test_rings_are_resized_and_a_failed_resize_is_executed_again(
     assert table.inspect.buckets().num_rows == 24
     assert not table.timeline.pending.instants
     assert_reads_as(table.uri, model)
+
+
+def test_a_resize_of_directories_that_is_overtaken_is_begun_again(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, model = create_table(str(tmp_path / "t"), bf.ExtendibleHashingIndex(1)), Model()
+    model.upsert(given := rows(range(60), ts=1))
+    table.upsert(given)
+    instants = []
+    execute = buckets._execute
+
+    def execute_and_replace(
+        session: SparkSession, task: bf.RewriteTask, payloads: list[bytes]
+    ) -> list[list[bytes]]:
+        receipts = execute(session, task, payloads)
+        if not instants:
+            model.drop("us")
+            model.upsert(given := rows([n for n in range(200, 240) if n % 3 == 0], ts=2))
+            bf.open(table.uri).insert_overwrite(given)
+        instants.append(task.instant)
+        return receipts
+
+    monkeypatch.setattr(buckets, "_execute", execute_and_replace)
+    result = bs.resize(spark, table.uri, max_file_size=1, max_buckets=8)
+    assert result is not None
+    assert len({*instants}) == 2, "begun twice"
+    assert_reads_as(table.uri, model)
+    assert bf.open(table.uri).check(depth="full").status == "clean"
+    assert not bf.open(table.uri).timeline.pending.instants
