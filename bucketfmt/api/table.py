@@ -16,6 +16,7 @@ from bucketfmt.progress import ProgressCallback
 from bucketfmt.report.contents import load_contents
 from bucketfmt.report.table_report import TableReport
 from bucketfmt.table.table import Moment
+from bucketfmt.timeline.table_properties import load_config
 from bucketfmt.write.undo.plan_rollback import RollbackResult
 from bucketfmt.write.undo.plan_savepoint import find_completed_write
 from bucketfmt.write.undo.restore import RestoreResult, preview_restore, restore
@@ -187,8 +188,10 @@ class Table(ResizableTable):
         Raises:
             ValueError: the depth or a partition is unknown, or the index of `open` contradicts
                 the table.
-            StorageError: the timeline cannot be listed.
+            CorruptError: hoodie.properties is damaged.
+            StorageError: hoodie.properties cannot be read, or the timeline cannot be listed.
         """
+        self._adopt(load_config(self.store, self.limits))
         return checking.check_table(
             self.store,
             self.config,

@@ -158,7 +158,7 @@ class WritableTable(ReadableTable):
     @cached_property
     def metadata_table(self) -> MetadataPartitions:
         """The partitions of Hudi's metadata table: `list`, `init`, `rebuild` and `drop`."""
-        return MetadataPartitions(self._transactions)
+        return MetadataPartitions(self._transactions, self._adopt)
 
     def upsert(self, data: DataLike, **options: Unpack[WriteArguments]) -> CommitResult:
         """Write rows: adds rows with new keys, and replaces rows with known keys.

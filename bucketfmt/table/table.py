@@ -102,6 +102,7 @@ class Table:
 
     def _repr_html_(self) -> str:
         """Return the facts of `describe` for a notebook."""
+        self._adopt(load_config(self.store, self.limits))
         return facts_html(f"{self.config.name} at {self.uri}", describe_table(self))
 
     def __dir__(self) -> list[str]:

@@ -15,6 +15,7 @@ from bucketfmt.format.metadata.metadata_keys import file_group_of_key
 from soak.tables import table_files
 from tests.check.metadata_planting import Change, edit_records, metadata_files
 from tests.check.planting import Patient, check_soon
+from tests.write.models import create_table, rows
 
 pytestmark = pytest.mark.rotated
 
@@ -262,3 +263,18 @@ def test_m005_rows_without_entries_and_entries_without_rows(tmp_path: Path, name
     assert f"1 entries are of no row, or belong into another file group: {keys[0] + 'x'!r}" in stale
     bf.open(tmp_path).metadata_table.rebuild(partition)
     assert not check_soon(tmp_path, "full").findings
+
+
+def test_a_table_opened_before_is_checked_with_the_metadata_table_that_another_made(
+    tmp_path: Path,
+) -> None:
+    opened = create_table(str(tmp_path / "t"), bf.SimpleBucketIndex(2))
+    opened.upsert(rows(range(9), ts=1))
+    bf.open(opened.uri).metadata_table.init("files")
+    for file in metadata_files(Path(opened.uri), "files"):
+        file.unlink()
+    (finding,) = opened.check("quick").findings
+    assert finding.id == "M002"
+    bf.open(opened.uri).metadata_table.drop()
+    assert opened.check("quick").findings == ()
+    assert "metadata table</th><td style='text-align:left'>none</td>" in opened._repr_html_()

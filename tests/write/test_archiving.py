@@ -183,6 +183,40 @@ def test_a_replacement_stays_while_the_clean_of_what_it_hides_is_pending(
     assert table.check("full").findings == ()
 
 
+@pytest.mark.parametrize("version", VERSIONS)
+def test_nothing_is_archived_while_somebody_makes_the_metadata_table_anew(
+    tmp_path: Path, version: int
+) -> None:
+    table, model = make(tmp_path / "t", version)
+    table.metadata_table.init("files")
+    before = table.timeline.instants
+    table.store.delete_tree(".hoodie/metadata")  # as a rebuild does, once the table was read
+    assert table.archive(min_commits=3, max_commits=5, dry_run=True) == ()
+    assert table.timeline.instants == before
+    table.metadata_table.rebuild()
+    write(table, model, 9)
+    assert_reads_as(table.uri, model)
+    assert table.check("full").findings == ()
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_what_a_metadata_table_of_another_process_needs_is_not_archived(
+    tmp_path: Path, version: int
+) -> None:
+    table, model = make(tmp_path / "t", version)
+    other = bf.open(table.uri, writer=NO_SERVICES)
+    assert table.archive(min_commits=3, max_commits=5, dry_run=True)
+    other.metadata_table.init("files")
+    first = write(other, model, 9)
+    for ts in range(10, 16):
+        write(other, model, ts)
+    planned = table.archive(min_commits=3, max_commits=5, dry_run=True)
+    assert planned == table.archive(min_commits=3, max_commits=5)
+    assert first.instant in {i.requested_time for i in table.timeline.instants}
+    assert_reads_as(table.uri, model)
+    assert bf.open(table.uri).check("full").findings == ()
+
+
 def compact_metadata_table(table: bf.Table, model: Model) -> None:
     """Write until the metadata table has been compacted again, as archiving waits for that."""
     for ts in range(20, 32):

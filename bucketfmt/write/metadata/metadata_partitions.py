@@ -6,7 +6,7 @@ MetadataCommand, CREATE INDEX and DROP INDEX of Spark SQL.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -50,13 +50,15 @@ class ListedPartition:
 class MetadataPartitions:
     """The partitions of the metadata table of one table."""
 
-    def __init__(self, transactions: Transactions) -> None:
+    def __init__(self, transactions: Transactions, adopt: Callable[[TableConfig], None]) -> None:
         """Set up.
 
         Args:
             transactions: How the table is written to.
+            adopt: Takes the properties of the table once they are changed.
         """
         self._owner = transactions
+        self._adopt = adopt
 
     def list(self) -> tuple[ListedPartition, ...]:
         """Return the partitions that the table lists; none if it has no metadata table.
@@ -141,8 +143,11 @@ class MetadataPartitions:
         for name in names:
             check_text("names", name)
         with self._owner.locked() as table:
-            recover(Rollbacks(table))
-            yield table
+            try:
+                recover(Rollbacks(table))
+                yield table
+            finally:
+                self._adopt(table.config)
 
 
 def _count_groups(metadata: MetadataTable, name: str) -> int:

@@ -9,8 +9,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
+from bucketfmt.errors import TableNotFoundError
 from bucketfmt.format.names.layout import METADATA_TABLE
 from bucketfmt.format.names.names import FileGroupId, LogFileName, find_data_file_name
+from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.metadata_table.metadata_table import find_last_compaction, find_unmerged_since
 from bucketfmt.snapshot.newest import on_newest
 from bucketfmt.snapshot.snapshot import Snapshot
@@ -58,7 +60,7 @@ class Archiver:
         Without a listing of files. What files held back in the last `run` is taken for held until
         a clean, which removes files, has completed.
         """
-        basis = _basis_of(state)
+        basis = _basis_of(state, state.config)
         clean, held = self._held
         if clean == _find_last_clean(state):
             basis = replace(basis, before=min(basis.before, held))
@@ -83,7 +85,7 @@ class Archiver:
             if before:
                 delete_active(table.store, table.config, before)
                 state = self._snapshot().state
-            basis = _basis_of(state)
+            basis = _basis_of(state, table.config)
             planned = plan_archive(_with_listing(basis, state), kept)
             held = (i.requested_time for i in plan_archive(basis, kept) if i not in planned)
             self._held = _find_last_clean(state), next(held, _NONE_HELD)
@@ -97,23 +99,31 @@ class Archiver:
 def _preview(kept: ArchivePolicy, snapshot: Snapshot) -> tuple[Instant, ...]:
     state = snapshot.state
     before = _load_archived_before(state)
-    basis = _basis_of(state).without(before)
+    config = load_config(state.store, state.limits)
+    basis = _basis_of(state, config).without(before)
     return (*before, *plan_archive(_with_listing(basis, state), kept))
 
 
-def _basis_of(state: TableState) -> ArchiveBasis:
+def _basis_of(state: TableState, config: TableConfig) -> ArchiveBasis:
     """Return the basis without the listing.
 
-    Readers of the metadata table until Hudi 0.15 take its records as valid only as long as their
-    instants are on the active timeline of the table, or compacted.
+    The state may hold properties from before another process made a metadata table, so `config`
+    says whether there is one. Readers of the metadata table until Hudi 0.15 take its records as
+    valid only as long as their instants are on the active timeline of the table, or compacted.
     """
-    before = "~"
-    if state.config.metadata_partitions:
-        below = FolderStore(state.store, METADATA_TABLE)
-        config = load_config(below, state.limits)
-        last = find_last_compaction(load_timeline(below, config, state.limits))
-        before = "" if last is None else find_unmerged_since(state.timeline, last)
+    before = _find_unmerged(state) if config.metadata_partitions else "~"
     return ArchiveBasis(state.timeline, state.commits, before=before)
+
+
+def _find_unmerged(state: TableState) -> str:
+    """Return the earliest instant that readers of the metadata table look for; "": any."""
+    below = FolderStore(state.store, METADATA_TABLE)
+    try:
+        config = load_config(below, state.limits)
+    except TableNotFoundError:  # whoever makes it anew has removed it since the table was read
+        return ""
+    last = find_last_compaction(load_timeline(below, config, state.limits))
+    return "" if last is None else find_unmerged_since(state.timeline, last)
 
 
 def _find_last_clean(state: TableState) -> Instant | None:
