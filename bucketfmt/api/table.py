@@ -16,7 +16,6 @@ from bucketfmt.progress import ProgressCallback
 from bucketfmt.report.contents import load_contents
 from bucketfmt.report.table_report import TableReport
 from bucketfmt.table.table import Moment
-from bucketfmt.timeline.table_properties import load_config
 from bucketfmt.write.undo.plan_rollback import RollbackResult
 from bucketfmt.write.undo.plan_savepoint import find_completed_write
 from bucketfmt.write.undo.restore import RestoreResult, preview_restore, restore
@@ -153,7 +152,7 @@ class Table(ResizableTable):
         """Return the partition paths that `check` examines, for dividing the work.
 
         Raises:
-            StorageError: the timeline cannot be listed.
+            StorageError: hoodie.properties cannot be read, or the timeline cannot be listed.
         """
         return checking.find_partitions(self.store, self.config, self.limits)
 
@@ -188,10 +187,8 @@ class Table(ResizableTable):
         Raises:
             ValueError: the depth or a partition is unknown, or the index of `open` contradicts
                 the table.
-            CorruptError: hoodie.properties is damaged.
             StorageError: hoodie.properties cannot be read, or the timeline cannot be listed.
         """
-        self._adopt(load_config(self.store, self.limits))
         return checking.check_table(
             self.store,
             self.config,

@@ -7,6 +7,7 @@ Ctrl-C ends it with a report of what was found until then.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime, timezone
 from functools import partial
 from typing import TypeVar, get_args
@@ -37,9 +38,10 @@ from bucketfmt.check.placement.second_look import SecondLook
 from bucketfmt.check.placement.seen_keys import SeenKeys
 from bucketfmt.check.properties import load_properties_faults
 from bucketfmt.check.report import CheckReport, Depth, Event, Finding, NotChecked, ReportBuilder
+from bucketfmt.check.salvage import load_config_to_check
 from bucketfmt.check.sound_slices import SoundSlice, decode_sound_slice, files_of
 from bucketfmt.check.timeline import find_lost_timeline, load_timeline_faults
-from bucketfmt.errors import BucketfmtError
+from bucketfmt.errors import BucketfmtError, CorruptError, TableNotFoundError
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.limits import Limits
 from bucketfmt.location.find_index import IndexFinder
@@ -73,7 +75,8 @@ def check_table(
 ) -> CheckReport:
     """Check a table. Arguments as in `bucketfmt.Table.check`.
 
-    `now` (with a time zone) is what instants are called stale by.
+    `config` is the table's properties as they were known: they are read again. `now` (with a time
+    zone) is what instants are called stale by.
 
     Raises:
         TypeError: an argument of another type.
@@ -227,6 +230,8 @@ class _Check:
     # -- stages
 
     def _load_state(self) -> ExaminedState:
+        with suppress(CorruptError, TableNotFoundError):  # T006 tells of it; what was known is left
+            self._config = load_config_to_check(self._store, self._limits)
         self._state = load_examined_state(self._store, self._config, self._limits)
         return self._state
 
