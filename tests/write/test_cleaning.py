@@ -8,25 +8,32 @@ from dataclasses import replace
 from pathlib import Path
 
 import msgspec
+import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
 import bucketfmt as bf
 from bucketfmt.errors import CorruptError
+from bucketfmt.format.metadata.metadata_keys import format_bloom_filter_key
+from bucketfmt.format.names.paths import join_path
 from bucketfmt.format.timeline.plans import OWN_PLAN, CleanerPlan, encode_cleaner_plan
 from bucketfmt.format.timeline.service_metadata import (
     CleanMetadata,
     SavepointMetadata,
     SavepointPartitionMetadata,
 )
-from bucketfmt.testing.faulty_store import Fault
+from bucketfmt.limits import DEFAULT_LIMITS
+from bucketfmt.testing.faulty_store import Fault, FaultPlan, FaultyStore, Killed
+from bucketfmt.testing.memory_store import MemoryStore
 from bucketfmt.timeline.load import load_instant_content
 from bucketfmt.timeline.timeline import Instant
 from bucketfmt.timeline.transitions import put_completed, put_inflight, put_requested
 from bucketfmt.write.services.cleaning import Cleaner
 from bucketfmt.write.services.compaction import Compactor
+from bucketfmt.write.services.pending_cleans import load_doomed
 from bucketfmt.write.services.plan_clean import Retention
-from tests.write.crashes import crashes, is_as
+from tests.write.crashes import crashes, is_as, open_on
+from tests.write.metadata_records import records_of
 from tests.write.models import (
     NO_SERVICES,
     REGIONS,
@@ -359,3 +366,42 @@ def test_what_killed_writers_left_goes_after_an_hour(tmp_path: Path) -> None:
     assert young.exists()
     assert foreign.exists()
     assert_reads_as(str(tmp_path), model)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_partitions_are_made_anew_while_a_clean_of_another_process_deletes(
+    tmp_path: Path, version: int
+) -> None:
+    """The clean holds no lock as it deletes: files were gone between the listing and the read."""
+
+    class CleanedStore(FaultyStore):
+        """A store whose doomed files go when the first file of the table is opened."""
+
+        def open_arrow(self, path: str) -> pa.NativeFile:
+            while doomed and not path.startswith(".hoodie"):
+                disk.delete(join_path(*doomed.pop()))
+            return super().open_arrow(path)
+
+    made, model = make(tmp_path / "t", version)
+    names = ("column_stats", "bloom_filters")
+    made.metadata_table.init(*names)
+    disk = MemoryStore.of_folder(made.uri)
+    dies = FaultyStore(disk, FaultPlan(1, Fault.KILL_BEFORE, frozenset({"delete"})))
+    with pytest.raises(Killed):
+        open_on(dies).clean(retain=1, dry_run=False)
+    table = open_on(disk)
+    doomed = load_doomed(disk, table.config, table.timeline, DEFAULT_LIMITS)
+    assert len(doomed) >= 9
+
+    open_on(CleanedStore(disk)).metadata_table.rebuild(*names)
+
+    assert not doomed
+    for path in [path for path in disk.files if path.startswith(".hoodie/.heartbeat/")]:
+        disk.delete(path)
+    assert open_on(disk).clean(retain=1, dry_run=False).instants
+    assert is_as(open_on(disk), model)
+    listed = {file.path for file in disk.list("us")}
+    kept = {file for file in listed if file.endswith(".parquet")}
+    assert {format_bloom_filter_key("us", file.rpartition("/")[2]) for file in kept} <= records_of(
+        open_on(disk), "bloom_filters"
+    ).keys()

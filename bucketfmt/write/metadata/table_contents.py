@@ -57,6 +57,7 @@ from bucketfmt.write.metadata.records.secondary_index import (
 from bucketfmt.write.metadata.records.slice_keys import read_slice_keys
 from bucketfmt.write.metadata.records.statistics_records import partition_stats
 from bucketfmt.write.metadata.update import PartitionUpdate, PartUpdates
+from bucketfmt.write.services.pending_cleans import load_doomed
 
 __all__ = ["TableContents"]
 
@@ -154,6 +155,15 @@ class TableContents:
             )
         ]
 
+    @cached_property
+    def _staying(self) -> Sequence[tuple[str, DataFile]]:
+        """Of the committed files, what no clean is deleting: cleans delete without the lock."""
+        state = self._state
+        doomed = load_doomed(state.store, state.config, state.timeline, state.limits)
+        return [
+            (path, file) for path, file in self._committed if (path, str(file.name)) not in doomed
+        ]
+
     def _load_announced(self) -> set[str]:
         """Return the paths of the files that pending instants have announced."""
         pending = [instant.requested_time for instant in self._state.timeline.pending.instants]
@@ -176,8 +186,8 @@ class TableContents:
 
     @cached_property
     def _stats(self) -> Mapping[str, Sequence[ColumnStats]]:
-        """The statistics of each committed file, by path."""
-        paths = [file.path for _, file in self._committed]
+        """The statistics of each committed file that stays, by path."""
+        paths = [file.path for _, file in self._staying]
         files = FileStatistics(self._store, self._statistics)
         read = map_in_threads(files.read, paths, waiting_count(self._store))
         return dict(zip(paths, read, strict=True))
@@ -185,7 +195,7 @@ class TableContents:
     def _column_stats(self) -> dict[str, MetadataRecord]:
         return {
             format_column_stats_key(stats.column or "", path, str(file.name)): stats
-            for path, file in self._committed
+            for path, file in self._staying
             for stats in self._stats[file.path]
         }
 
@@ -203,7 +213,7 @@ class TableContents:
         return found
 
     def _bloom_filters(self) -> dict[str, MetadataRecord]:
-        bases = [(p, f) for p, f in self._committed if isinstance(f.name, BaseFileName)]
+        bases = [(p, f) for p, f in self._staying if isinstance(f.name, BaseFileName)]
 
         def read(given: tuple[str, DataFile]) -> MetadataRecord | None:
             file = given[1]
