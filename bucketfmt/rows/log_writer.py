@@ -151,7 +151,8 @@ def _raw_values(
         if test(column.type):
             return kind, (column.cast(storage) if storage else column).to_pylist()
     raise UnsupportedError(
-        f"ordering field {name}: Hudi has no ordering value of type {column.type}"
+        f"ordering field {name}: Hudi has no ordering value of type {column.type} for deletes; "
+        "take a column of another type"
     )
 
 

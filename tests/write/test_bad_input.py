@@ -305,6 +305,15 @@ CREATED = {
     ),
     "key twice": ({"record_key": ["id", "id"]}, bf.SchemaError, "record_key named twice: id"),
     "key that is no name": ({"record_key": [None]}, TypeError, "record_key is a list"),
+    "ordering that deletes have not": (
+        {
+            "schema": SCHEMA.append(pa.field("raw", pa.binary(3))),
+            "ordering": ["raw"],
+            "table_type": "MERGE_ON_READ",
+        },
+        bf.UnsupportedError,
+        "ordering field raw: Hudi has no ordering value of type fixed_size_binary",
+    ),
     "key without text": (
         {"schema": SCHEMA.append(pa.field("raw", pa.binary())), "record_key": ["raw"]},
         bf.UnsupportedError,

@@ -40,6 +40,7 @@ from bucketfmt.rows.columns.column_paths import find_column
 from bucketfmt.rows.columns.column_types import stored_columns
 from bucketfmt.rows.columns.meta_columns import check_own_column
 from bucketfmt.rows.columns.virtual_keys import partition_paths, record_keys
+from bucketfmt.rows.log_writer import make_delete_block
 from bucketfmt.rows.merging.merge_rules import find_merge_rules
 from bucketfmt.write.properties.stated_codec import check_stated_codec
 
@@ -229,8 +230,10 @@ def _check_writers_take(properties: Mapping[str, str], schema: pa.Schema) -> Non
         raise ValueError(f"properties: {error.message}") from None
     check_stated_codec(config)
     nothing = schema.empty_table()
-    record_keys(nothing, config)
+    keys = record_keys(nothing, config)
     partition_paths(nothing, config)
+    if config.table_type == "MERGE_ON_READ":  # whose deletes have ordering values
+        make_delete_block(keys, "", nothing, config.ordering_fields, config.table_version)
     find_merge_rules(config)
 
 
