@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial, reduce
+from functools import partial
 from heapq import merge
 from itertools import groupby
 from operator import itemgetter
@@ -153,7 +153,7 @@ class GroupReader:
                         found[number].append(layer.decode(value))
             if self._replaces:
                 wanted = [number for number in wanted if not found[number]]
-        return [reduce(merge_records, records[::-1]) if records else None for records in found]
+        return [merge_records(records[::-1]) if records else None for records in found]
 
     def locate(self, keys: pa.LargeBinaryArray) -> RecordLocations:
         """Return the locations of keys, in a file group of the record index: as `lookup`, faster.
@@ -210,7 +210,7 @@ class GroupReader:
                 if record is None or newer is None or self._replaces:
                     record = newer
                 else:
-                    record = merge_records(record, newer)
+                    record = merge_records([record, newer])
             if record is not None:
                 yield key, record
 

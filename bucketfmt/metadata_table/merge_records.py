@@ -7,8 +7,9 @@ HoodieTableMetadataUtil.combineFileSystemMetadata and mergeColumnStatsRecords.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import reduce
 from typing import Any
 
 from bucketfmt.errors import CorruptError
@@ -28,22 +29,26 @@ _DECIMAL_ORDINAL = 10
 _SIGN = 0x80  # Java's bytes have one
 
 
-def merge_records(older: MetadataRecord, newer: MetadataRecord) -> MetadataRecord:
-    """Return the record that stands for both.
+def merge_records(records: Sequence[MetadataRecord]) -> MetadataRecord:
+    """Return the record that stands for all of these, the oldest first and one at least.
 
     Raises:
         CorruptError: the records are of different types.
     """
-    if type(older) is not type(newer):
+    newest = records[-1]
+    if len({type(record) for record in records}) > 1:
+        names = ", ".join(sorted({type(record).__name__ for record in records}))
         raise CorruptError(
-            f"records of one key are of different types, {type(older).__name__} and "
-            f"{type(newer).__name__}; rebuild the metadata table"
+            f"records of one key are of different types, {names}; rebuild the metadata table"
         )
-    if isinstance(older, FilesRecord) and isinstance(newer, FilesRecord):
-        return replace(newer, entries=_merge_files(older.entries, newer.entries))
-    if isinstance(older, ColumnStats) and isinstance(newer, ColumnStats):
-        return _merge_statistics(older, newer)
-    return newer
+    if len(records) == 1:
+        return newest
+    if isinstance(newest, FilesRecord):
+        files = [record.entries for record in records if isinstance(record, FilesRecord)]
+        return replace(newest, entries=reduce(_merge_files, files))
+    if isinstance(newest, ColumnStats):
+        return _merge_statistics([own for own in records if isinstance(own, ColumnStats)])
+    return newest
 
 
 def _merge_files(
@@ -62,56 +67,56 @@ def _merge_files(
     return merged
 
 
-def _merge_statistics(older: ColumnStats, newer: ColumnStats) -> ColumnStats:
-    """The bounds of both, unless the newer record stands for all there is."""
-    if older.is_deleted or newer.is_deleted or newer.is_tight:
-        return newer
+def _merge_statistics(records: Sequence[ColumnStats]) -> ColumnStats:
+    """The bounds of all records since the last one that stands for all there is."""
+    first = len(records) - 1
+    while first and not (
+        records[first - 1].is_deleted or records[first].is_deleted or records[first].is_tight
+    ):
+        first -= 1
+    own = records[first:]
+    if len(own) == 1:
+        return own[0]
     return replace(
-        newer,
-        minimum=_outer(_minimum(older), _minimum(newer), least=True),
-        maximum=_outer(_maximum(older), _maximum(newer), least=False),
-        value_count=_add(older.value_count, newer.value_count),
-        null_count=_add(older.null_count, newer.null_count),
-        total_bytes=_add(older.total_bytes, newer.total_bytes),
-        total_uncompressed_bytes=_add(
-            older.total_uncompressed_bytes, newer.total_uncompressed_bytes
-        ),
+        own[-1],
+        minimum=_outermost([(each.minimum, each) for each in own], least=True),
+        maximum=_outermost([(each.maximum, each) for each in own], least=False),
+        value_count=_sum([each.value_count for each in own]),
+        null_count=_sum([each.null_count for each in own]),
+        total_bytes=_sum([each.total_bytes for each in own]),
+        total_uncompressed_bytes=_sum([each.total_uncompressed_bytes for each in own]),
     )
 
 
-def _add(older: int | None, newer: int | None) -> int | None:
-    return None if older is None or newer is None else older + newer
+def _sum(counts: Sequence[int | None]) -> int | None:
+    known = [count for count in counts if count is not None]
+    return sum(known) if len(known) == len(counts) else None
 
 
-_Bound = tuple[StatValue, str | None]
-"""A bound, and precision and scale where it is a decimal in Hudi's newer form."""
+def _outermost(
+    bounds: Sequence[tuple[StatValue | None, ColumnStats]], *, least: bool
+) -> StatValue | None:
+    """The outermost of the bounds of records. As in Hudi, a bound that is missing does not count.
 
-
-def _minimum(stats: ColumnStats) -> _Bound | None:
-    return None if stats.minimum is None else (stats.minimum, _decimal_type(stats))
-
-
-def _maximum(stats: ColumnStats) -> _Bound | None:
-    return None if stats.maximum is None else (stats.maximum, _decimal_type(stats))
-
-
-def _decimal_type(stats: ColumnStats) -> str | None:
-    return stats.value_type_info if stats.value_type == _DECIMAL_ORDINAL else None
-
-
-def _outer(older: _Bound | None, newer: _Bound | None, *, least: bool) -> StatValue | None:
-    """The outer of two bounds. As in Hudi, a bound that is missing does not count.
-
-    None where the two have no common order.
+    A bound that has no common order with the outermost before leaves none of both.
     """
-    if older is None or newer is None:
-        known = newer if older is None else older
-        return None if known is None else known[0]
-    (kind, place), (newer_kind, newer_place) = _place(*older), _place(*newer)
-    if kind is None or kind != newer_kind:
-        return None
-    is_older = (place < newer_place) if least else (place > newer_place)
-    return StatValue(newer[0].wrapper, older[0].value) if is_older else newer[0]
+    outermost: StatValue | None = None
+    type_before: str | None = None
+    for bound, stats in bounds:
+        decimal_type = stats.value_type_info if stats.value_type == _DECIMAL_ORDINAL else None
+        if bound is None or outermost is None:
+            outermost = outermost if bound is None else bound
+        else:
+            kind, place = _place(outermost, type_before)
+            its_kind, its_place = _place(bound, decimal_type)
+            if kind is None or kind != its_kind:
+                outermost = None
+            elif (place < its_place) if least else (place > its_place):
+                outermost = StatValue(bound.wrapper, outermost.value)
+            else:
+                outermost = bound
+        type_before = decimal_type
+    return outermost
 
 
 def _place(bound: StatValue, decimal_type: str | None) -> tuple[str | None, Any]:

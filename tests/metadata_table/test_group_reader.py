@@ -29,7 +29,6 @@ from bucketfmt.format.metadata.metadata_schemas import metadata_schema
 from bucketfmt.format.names.names import find_metadata_file_name
 from bucketfmt.limits import DEFAULT_LIMITS
 from bucketfmt.metadata_table.group_reader import GroupReader
-from bucketfmt.metadata_table.merge_records import merge_records
 from bucketfmt.metadata_table.metadata_partition import MetadataPartition
 from bucketfmt.snapshot.data_files.files import DataFile, FileSlice
 from bucketfmt.testing.memory_store import MemoryStore
@@ -137,11 +136,6 @@ def test_any_change_of_a_log_is_read_or_refused(data: Any) -> None:
     log[at] = data.draw(st.integers(0, 255))
     with suppress(BucketfmtError):
         assert len(list(reader(bytes(log)).scan())) <= 2
-
-
-def test_records_of_several_types_are_refused() -> None:
-    with pytest.raises(CorruptError, match="different types"):
-        merge_records(A, FilesRecord({}, False))
 
 
 def test_file_groups_are_numbered_without_gaps() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+from functools import lru_cache
 
 from bucketfmt.errors import CorruptError
 from bucketfmt.format.keys.hashing import java_string_hash, xxhash64
@@ -169,6 +170,7 @@ def format_bloom_filter_key(partition_path: str, file_name: str) -> str:
     return _hash64(format_files_key(partition_path)) + _hash128(file_name)
 
 
+@lru_cache(maxsize=4096)  # columns and partitions are those of many files
 def _hash64(text: str) -> str:
     value = xxhash64(text.encode(), _HASH_SEED) & 0xFFFFFFFFFFFFFFFF
     return base64.b64encode(value.to_bytes(8, "big")).decode()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import reduce
 from typing import Any
 
 from bucketfmt.format.metadata.metadata_encoding import encode_metadata_record
@@ -122,7 +121,7 @@ def metadata_location(question: Json) -> Json:
 def metadata_merge(question: Json) -> Json:
     """What several records of one key add up to."""
     records = [_given_record(given) for given in question]
-    merged = reduce(merge_records, records)
+    merged = merge_records(records)
     if isinstance(merged, FilesRecord):
         return {"files": {name: [str(e.size), e.is_deleted] for name, e in merged.entries.items()}}
     assert isinstance(merged, ColumnStats)

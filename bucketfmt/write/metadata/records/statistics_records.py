@@ -155,9 +155,7 @@ def partition_stats(partition_path: str, files: Iterable[ColumnStats]) -> dict[s
     found: dict[str, MetadataRecord] = {}
     for column, all_of_it in by_column.items():
         own = _of_one_type([stats for stats in all_of_it if stats.value_count] or all_of_it)
-        merged: MetadataRecord = own[0]
-        for stats in own[1:]:
-            merged = merge_records(merged, stats)
+        merged = merge_records(own)
         if isinstance(merged, ColumnStats):
             found[format_partition_stats_key(column, partition_path)] = replace(
                 _ordered_by_utf8(merged, own),
