@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 import time
+from itertools import product
 from pathlib import Path
 
 from benchmarks.measure import UNKNOWN_CAUSE, Figure, Result, Timing, cpu_ratio, ratio
@@ -97,29 +98,38 @@ def measure_metadata_cost(data: Path) -> list[Result]:
 
 def measure_metadata_writing(data: Path) -> list[Result]:
     """Make a record index, and upsert with the metadata table in step, turn about with Hudi."""
-    makings, upserts = ([Timing(_US, [], []), Timing(_HUDI, [], [])] for _ in range(2))
+    makings = [Timing(_US, [], []), Timing(_HUDI, [], [])]
+    upserts = {kind: [Timing(_US, [], []), Timing(_HUDI, [], [])] for kind in _KINDS}
     with tempfile.TemporaryDirectory(prefix="bucketfmt-bench-") as temporary:
         folder = Path(temporary)
         rows, updates, _ = write_input(data / "cow", folder, with_parquet=True)
         with run_hudi(rows.with_suffix(".parquet"), updates.with_suffix(".parquet")) as hudi:
-            for turn in range(_ROUNDS):
-                ours, theirs = folder / f"ours{turn}", folder / f"theirs{turn}"
+            for turn, (kind, timings) in product(range(_ROUNDS), upserts.items()):
+                ours, theirs = folder / f"ours_{kind}{turn}", folder / f"theirs_{kind}{turn}"
                 ignored = Timing("", [], [])
-                run_writing(ignored, f"load {COW}", ours, rows)
+                our_making, their_making = makings if kind == COW else (ignored, ignored)
+                run_writing(ignored, f"load {kind}", ours, rows)
                 run_writing(ignored, "make statistics", ours)
-                order = {"path": str(theirs), "table_type": COW, "codec": "zstd"}
+                order = {"path": str(theirs), "table_type": kind, "codec": "zstd"}
                 hudi.run(ignored, work="load", metadata="statistics", **order)
-                run_writing(makings[0], _MAKE_INDEX, ours)
-                hudi.run(makings[1], work="index", **order)
-                run_writing(upserts[0], "upsert", ours, updates)
-                hudi.run(upserts[1], work="upsert", metadata="record index", **order)
+                run_writing(our_making, _MAKE_INDEX, ours)
+                hudi.run(their_making, work="index", **order)
+                run_writing(timings[0], "upsert", ours, updates)
+                hudi.run(timings[1], work="upsert", metadata="record index", **order)
                 check_alike(ours, theirs)
                 shutil.rmtree(ours)
                 shutil.rmtree(theirs)
-    for timing in (*makings, *upserts):
+    for timing in (*makings, *(each for timings in upserts.values() for each in timings)):
         timing.peaks.clear()
     return [
-        _against_hudi("COW upsert of 200 k rows of 2 M, statistics and record index", upserts, 6),
+        *(
+            _against_hudi(
+                f"{_KINDS[kind]} upsert of 200 k rows of 2 M, statistics and record index",
+                timings,
+                6,
+            )
+            for kind, timings in upserts.items()
+        ),
         _against_hudi("A record index made of 2 M rows, beside Hudi", makings, 5),
     ]
 
