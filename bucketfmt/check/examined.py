@@ -171,14 +171,15 @@ class ExaminedLister:
             return ()
 
     def _keep(self, folder: str, entries: Sequence[FileInfo]) -> _ExaminedFiles:
-        files, others = [], []
+        files, others, faulty = [], [], []
         for entry in entries:
             name = self._find_name(entry)
+            if entry.fault is not None or (entry.is_dir and name is not None):
+                faulty.append(entry)
             if name is not None:
                 files.append(listed_file(entry, name))
             elif not entry.is_dir and entry.fault is None:
                 others.append(entry.name)
-        faulty = [e for e in entries if e.fault is not None or (e.is_dir and self._find_name(e))]
         kept = _ExaminedFiles(group_files(files), others, faulty)
         with self._lock:
             return self._found.setdefault(folder, kept)

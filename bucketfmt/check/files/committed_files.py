@@ -14,6 +14,7 @@ from typing import Literal
 from bucketfmt.check.report import Finding, NotChecked
 from bucketfmt.format.names.names import BaseFileName, LogFileName
 from bucketfmt.format.timeline.write_operation import WriteOperation
+from bucketfmt.process import cached_property
 from bucketfmt.snapshot.data_files.files import DataFile, FileSlice
 from bucketfmt.snapshot.data_files.written_files import CommitRecord
 from bucketfmt.timeline.timeline import Timeline
@@ -37,28 +38,24 @@ class WriteLedger:
     Attributes:
         timeline: All instants.
         table_version: 6, 8 or 9.
-        files_of: The paths that each completed write names whose metadata could be read.
+        commits: The completed writes whose metadata could be read and names files, by instant.
     """
 
     timeline: Timeline
     table_version: int
-    files_of: Mapping[str, frozenset[str]]
+    commits: Mapping[str, CommitRecord]
 
     @classmethod
     def of(
         cls, timeline: Timeline, table_version: int, commits: Iterable[CommitRecord]
     ) -> WriteLedger:
         """Return the ledger of these commits. One that names no file tells nothing of files."""
-        files_of = {
-            commit.requested_time: frozenset(path for _, _, path, *_ in commit.files)
-            for commit in commits
-            if commit.files
-        }
-        return cls(timeline, table_version, files_of)
+        known = {commit.requested_time: commit for commit in commits if commit.files}
+        return cls(timeline, table_version, known)
 
     def fate(self, instant: str) -> Literal["committed", "untold", "pending", "unknown"]:
         """Return what became of a write: `untold` if its commit is archived or unreadable."""
-        if instant in self.files_of:
+        if instant in self.commits:
             return "committed"
         if self.timeline.is_completed(instant):
             return "untold"
@@ -73,7 +70,7 @@ class WriteLedger:
         if file.written is not None or not self._names_its_write(file):
             return False
         instant = file.name.instant
-        return self.fate(instant) == "committed" and file.path not in self.files_of[instant]
+        return instant in self.commits and file.path not in self._paths_of(instant)
 
     def is_abandoned(self, file: DataFile) -> bool:
         """Return whether the timeline does not know (any more) the instant that a file bears.
@@ -87,6 +84,18 @@ class WriteLedger:
         """Return whether an instant is newer than all that the timeline knows."""
         last = self.timeline.last
         return last is None or instant > last.requested_time
+
+    def _paths_of(self, instant: str) -> frozenset[str]:
+        """Return the files that a committed write names. Few writes are asked for them."""
+        paths = self._found_paths.get(instant)
+        if paths is None:
+            files = self.commits[instant].files
+            paths = self._found_paths[instant] = frozenset(path for _, _, path, *_ in files)
+        return paths
+
+    @cached_property
+    def _found_paths(self) -> dict[str, frozenset[str]]:
+        return {}
 
     def _names_its_write(self, file: DataFile) -> bool:
         return isinstance(file.name, BaseFileName) or self.table_version >= 8
@@ -183,7 +192,7 @@ def find_leftovers(
             continue
         attempts: Mapping[tuple[object, ...], list[DataFile]] = {}
         for file in files:
-            if file.written is not None and file.name.instant in ledger.files_of:
+            if file.written is not None and file.name.instant in ledger.commits:
                 continue  # mostly: a commit names it, and its instant is committed
             if ledger.is_abandoned(file):
                 yield _left(file, "the timeline does not have its instant", "warning", False)
@@ -249,6 +258,8 @@ def _tried_twice(file: DataFile, named: Sequence[DataFile]) -> Finding:
 
 def find_reused_file_ids(commits: Sequence[CommitRecord]) -> Iterator[Finding]:
     """Yield T003 for file groups that a commit wrote to which it, or one before it, replaced."""
+    if not any(commit.replaced for commit in commits):
+        return
     replaced: dict[tuple[str, str], CommitRecord] = {}
     for commit in sorted(commits, key=lambda commit: commit.requested_time):
         for group in commit.replaced:

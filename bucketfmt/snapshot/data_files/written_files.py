@@ -150,12 +150,14 @@ def group_committed_files(
     return found
 
 
-def find_written_files(committed: Iterable[CommittedFile]) -> dict[str, WrittenFile]:
+def find_written_files(committed: Sequence[CommittedFile]) -> dict[str, WrittenFile]:
     """Return the files that the newest slices of one file group must have, by path.
 
     What was written before the newest base file is left out: cleaning may have removed it,
     and no reader of the newest slice needs it. `committed` comes last completed first.
     """
+    if len(committed) == 1:  # most groups of a large table are so
+        return {committed[0].path: _as_written(committed[0])}
     base_instant = ""
     found: dict[str, WrittenFile] = {}
     for file in committed:
@@ -165,12 +167,21 @@ def find_written_files(committed: Iterable[CommittedFile]) -> dict[str, WrittenF
             if file.name.instant < base_instant:
                 continue
             base_instant = file.name.instant
-        known, size = found.get(file.path), file.size
-        spans: tuple[tuple[int, int], ...] = ((file.offset, size),) if size else ()
-        counts: tuple[RecordedCounts, ...]
-        counts = (RecordedCounts(file.requested_time, file.num_writes, file.num_deletes),)
+        known, written = found.get(file.path), _as_written(file)
         if known is not None:
-            size = max(size, known.size)
-            spans, counts = spans + known.spans, counts + known.counts
-        found[file.path] = WrittenFile(file.path, file.name, size, spans, counts)
+            written = WrittenFile(
+                file.path,
+                file.name,
+                max(written.size, known.size),
+                written.spans + known.spans,
+                written.counts + known.counts,
+            )
+        found[file.path] = written
     return found
+
+
+def _as_written(file: CommittedFile) -> WrittenFile:
+    """Return what one commit says of a file."""
+    spans = ((file.offset, file.size),) if file.size else ()
+    counts = (RecordedCounts(file.requested_time, file.num_writes, file.num_deletes),)
+    return WrittenFile(file.path, file.name, file.size, spans, counts)
