@@ -1,4 +1,4 @@
-"""The command of the benchmarks: one curve of growth, printed and not kept."""
+"""The command of the benchmarks, what its tables say, and what is judged."""
 
 from __future__ import annotations
 
@@ -10,6 +10,10 @@ import pytest
 
 import benchmarks
 from benchmarks.__main__ import main
+from benchmarks.measure import Result, Timing
+from benchmarks.remote.requests import _OWED
+from benchmarks.report import format_results
+from benchmarks.writing.growth import measure_curve
 
 KEPT = Path(benchmarks.__file__).parent
 
@@ -53,3 +57,33 @@ def test_what_is_no_curve(
     with pytest.raises(SystemExit):
         main()
     assert error in capsys.readouterr().err
+
+
+def test_times_are_the_medians_over_the_rounds() -> None:
+    """Of the medians of all rounds, both would be 2."""
+    first = Timing("us", [1.0, 2.0, 4.0], [1.0, 2.0, 4.0])
+    other = Timing("them", [3.0, 4.0, 4.0], [3.0, 2.0, 4.0])
+    (line,) = (
+        line
+        for line in format_results([Result("a work", [first, other])]).splitlines()
+        if line.startswith("| them")
+    )
+    assert [cell.strip() for cell in line.split("|")[1:-1]] == [
+        *("them", "4.000", "3.000", "3.000", "2.00", "1.00")
+    ]
+
+
+def test_upserts_and_look_ups_are_judged_by_their_growth_with_commits() -> None:
+    figures = measure_curve("commits", [2, 3]).figures
+    assert [figure.name for figure in figures] == [
+        "an upsert of a row, 3 commits against 2",
+        "a look-up, 3 commits against 2",
+    ]
+    assert all(figure.value > 0 and figure.at_most == 1.5 for figure in figures)
+
+
+def test_works_on_an_object_store_are_judged_at_the_latency_that_is_owed() -> None:
+    """And once more at 1 s, where the processors do not hold requests back."""
+    for work in ("upsert into 160 file groups", "compaction of 160 file groups"):
+        assert _OWED[work] == _OWED[f"{work}, 1 s each"]
+        assert (_OWED[work].depth, _OWED[work].requests) == (25, 960)
