@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from random import Random
 from typing import Literal
 
@@ -148,6 +148,27 @@ def test_writes_are_refused_with_the_reason_before_anything_is_sent(reading: Rea
     due = table.preview_compaction()
     assert due.file_groups
     assert due == reading.local.preview_compaction()
+
+
+def test_requests_of_reads(reading: Reading) -> None:
+    """As `docs/how-to/hdfs.md` has them: fsspec asks for the state of a file twice."""
+
+    def requests_of(work: Callable[[], object]) -> int:
+        reading.proxy.strike(0, ServerFault.UNAVAILABLE)
+        work()
+        return len(reading.proxy.seen)
+
+    opened: list[bf.Table] = []
+    store = open_store(reading.uri, {"user": "tests"})
+    key = pa.table({"id": ["key-000003"], "region": ["us"]})
+    assert requests_of(lambda: store.list(".hoodie/timeline")) == 1
+    assert requests_of(lambda: store.read(".hoodie/hoodie.properties", 1 << 20)) <= 4
+    ranges = [(0, 4), (100, 4)]
+    assert requests_of(lambda: store.read_ranges(".hoodie/hoodie.properties", ranges)) <= 1 + 3 * 2
+    assert requests_of(lambda: opened.append(bf.open(reading.uri, {"user": "tests"}))) <= 4
+    assert opened[0].lookup(key).num_rows == 1
+    # The timeline; the base file is open, and the log file is read whole.
+    assert requests_of(lambda: opened[0].lookup(key)) <= 1 + 4 + 4
 
 
 def test_a_file_system_of_the_caller_keeps_its_session(reading: Reading) -> None:
