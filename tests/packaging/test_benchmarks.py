@@ -13,6 +13,7 @@ from benchmarks.__main__ import main
 from benchmarks.measure import Result, Timing
 from benchmarks.remote.requests import _OWED
 from benchmarks.report import format_results
+from benchmarks.writing import growth
 from benchmarks.writing.growth import measure_curve
 
 KEPT = Path(benchmarks.__file__).parent
@@ -41,7 +42,7 @@ def test_a_curve_is_printed_at_the_sizes_asked_for(
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
-        (["--curve", "rows=4"], "of the curves commits, partitions, columns"),
+        (["--curve", "rows=4"], "of the curves commits, partitions, file_groups, columns"),
         (["--curve", "columns"], "columns: CURVE=SIZE,SIZE..."),
         (["--curve", "columns=4,x"], "columns=4,x: CURVE=SIZE,SIZE..."),
         (["growth", "--curve", "columns=4"], "leave the names out"),
@@ -80,6 +81,19 @@ def test_upserts_and_look_ups_are_judged_by_their_growth_with_commits() -> None:
         "a look-up, 3 commits against 2",
     ]
     assert all(figure.value > 0 and figure.at_most == 1.5 for figure in figures)
+
+
+def test_every_bucket_of_the_curve_of_file_groups_has_a_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tables = []
+    monkeypatch.setattr(growth, "_timed", lambda name, call, _: tables.append(call.args[0]) or name)
+    result = growth.measure_file_groups(tmp_path, [3, 50])
+    assert len(result.timings) == 8
+    for table, size in ((tables[0], 3), (tables[-1], 50)):
+        groups = table.inspect.file_groups()
+        assert groups.num_rows == table.scan().count() == size
+        assert sorted(groups["bucket_id"].to_pylist()) == list(range(size))
 
 
 def test_works_on_an_object_store_are_judged_at_the_latency_that_is_owed() -> None:
