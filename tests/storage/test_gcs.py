@@ -17,7 +17,7 @@ gcsfs = pytest.importorskip("gcsfs")
 
 
 def test_a_folder_is_listed_no_further_than_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All pages in memory first, a folder of a million files would take a gigabyte."""
+    """A folder of a million files is refused before all of its pages are in memory."""
     names = [f"trips/d/{number:05}" for number in range(5_500)]
     asked = []
 

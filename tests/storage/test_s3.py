@@ -85,7 +85,7 @@ def test_a_missing_bucket_is_not_written_to(s3_options: dict[str, Any], verb: st
 def test_a_folder_is_listed_no_further_than_the_limit(
     s3_options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All pages in memory first, a folder of a million files would take a gigabyte."""
+    """A folder of a million files is refused before all of its pages are in memory."""
     uri = f"s3://tables/{uuid.uuid4().hex}"
     store = open_store(uri, s3_options)
     names = [f"d/{number:02}" for number in range(9)]
