@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from benchmarks.measure import Figure, Result, Timing, ratio
+from benchmarks.measure import Figure, Result, Timing, cpu_ratio, ratio
 
 __all__ = ["encode_run", "format_figures", "format_results", "write_report"]
 
@@ -65,7 +65,7 @@ def _format_result(result: Result) -> str:
             f"{min(timing.walls):.3f}",
             f"{timing.cpu:.3f}",
             f"{_times(timing, result.timings[0]):.2f}",
-            f"{timing.cpu / result.timings[0].cpu:.2f}",
+            f"{_cpu_times(timing, result.timings[0]):.2f}",
         ]
         cells += [f"{(result.amount or 0) / timing.wall:.2f}"] if has_amount else []
         cells += [f"{max(timing.peaks) / 1e6:.0f}"] if has_peaks else []
@@ -78,6 +78,12 @@ def _times(timing: Timing, first: Timing) -> float:
     if len(timing.walls) == len(first.walls):
         return ratio([timing, first], timing.peer, first.peer)
     return timing.wall / first.wall
+
+
+def _cpu_times(timing: Timing, first: Timing) -> float:
+    if len(timing.cpus) == len(first.cpus) and all(first.cpus):
+        return cpu_ratio([timing, first], timing.peer, first.peer)
+    return timing.cpu / first.cpu
 
 
 def format_figures(figures: Iterable[Figure]) -> str:

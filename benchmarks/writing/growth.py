@@ -1,4 +1,4 @@
-"""How the cost of a call grows with commits, partitions, columns and log files.
+"""How the cost of a call grows with commits, partitions, file groups, columns and log files.
 
 A table of results has a line for each size; its "x" columns are relative to the smallest size.
 Tables are made here: no Hudi, local disk. The commits of `measure_commits` and the log files of
@@ -18,10 +18,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 import bucketfmt as bf
 from benchmarks.measure import Figure, Result, Timing
+from bucketfmt.format.keys.hashing_kernels import bucket_ids
 from bucketfmt.format.timeline.commit_metadata import CommitMetadata, encode_commit_metadata_avro
 from bucketfmt.testing.recording_store import RecordingStore
 
@@ -30,6 +32,7 @@ __all__ = ["SIZES", "measure_curve", "measure_growth"]
 SIZES: Mapping[str, Sequence[int]] = {
     "commits": (10, 100, 500, 2_000),
     "partitions": (10, 100, 1_000, 5_000, 10_000),
+    "file_groups": (100, 1_000, 5_000, 20_000),
     "columns": (10, 100, 500, 2_000),
     "log_files": (1, 10, 50, 200),
     "left_alone": (100, 500, 1_000, 2_000),
@@ -46,6 +49,10 @@ _LISTINGS = (
     "operating system listing 6,000 files, and Python making their names. The rest is some twenty "
     "passes over 2,000 instants."
 )
+_LOOKUP_LISTING = (
+    "A look-up lists the timeline once: nearly all that it grows by is the operating system "
+    "listing 6,000 files, and Python making their names."
+)
 _FILES = "Python opens each file alone; a look-up also decodes the statistics of its keys there."
 _FIELDS = "Columns are merged and encoded one after another, each by calls from Python."
 
@@ -60,6 +67,7 @@ def measure_curve(name: str, sizes: Sequence[int]) -> Result:
     curves: dict[str, Callable[[Path, Sequence[int]], Result]] = {
         "commits": measure_commits,
         "partitions": measure_partitions,
+        "file_groups": measure_file_groups,
         "columns": measure_columns,
         "log_files": measure_log_files,
         "left_alone": measure_left_alone,
@@ -81,10 +89,15 @@ def measure_commits(folder: Path, sizes: Sequence[int]) -> Result:
         timings.append(
             _timed(f"{size} commits, upsert of a row", lambda t=table: t.upsert(_rows([1], 2)))
         )
-    warm = [timing.cpu for timing in timings if "upsert" in timing.peer]
-    name = f"an upsert of a row, {sizes[-1]} commits against {sizes[0]}"
-    figure = Figure(name, warm[-1] / warm[0], "x", 1.5, cause=_LISTINGS)
-    return Result("Commits on the active timeline", timings, [figure])
+    figures = []
+    for call, name, cause in (
+        ("upsert of a row", "an upsert of a row", _LISTINGS),
+        (" commits, look-up", "a look-up", _LOOKUP_LISTING),
+    ):
+        warm = [timing.cpu for timing in timings if timing.peer.endswith(call)]
+        told = f"{name}, {sizes[-1]} commits against {sizes[0]}"
+        figures.append(Figure(told, warm[-1] / warm[0], "x", 1.5, cause=cause))
+    return Result("Commits on the active timeline", timings, figures)
 
 
 def measure_partitions(folder: Path, sizes: Sequence[int]) -> Result:
@@ -111,6 +124,28 @@ def _judge_partitions(size: int, found: Sequence[Timing], peak: int) -> list[Fig
             Figure(f"{name} of {size} partitions", seconds, "CPU s", bound, cause=_FILES)
         )
     return [*figures, Figure(f"peak memory, {size} partitions", peak / 1e6, "MB", 600)]
+
+
+def measure_file_groups(folder: Path, sizes: Sequence[int]) -> Result:
+    """Measure calls on a table without partitions, of as many buckets, each of which has a row."""
+    timings: list[Timing] = []
+    for size in sizes:
+        numbers = _one_for_each_bucket(size)
+        table = _create(folder / f"file_groups_{size}", buckets=size)
+        table.upsert(_rows(numbers, 1))
+        key, row = [f"k{numbers[0]}"], _rows(numbers[:1], 2)
+        table = bf.open(table.uri, writer=_OWN)
+        calls: list[tuple[str, Callable[[bf.Table], object], int]] = [
+            ("cold look-up", lambda t: t.lookup(key), 1),  # noqa: B023
+            ("look-up", lambda t: t.lookup(key), _REPETITIONS),  # noqa: B023
+            ("upsert of a row", lambda t: t.upsert(row), _REPETITIONS),  # noqa: B023
+            ("count", lambda t: t.scan().count(), 1),
+        ]
+        timings += [
+            _timed(f"{size} file groups, {name}", partial(call, table), repetitions)
+            for name, call, repetitions in calls
+        ]
+    return Result("File groups of a table without partitions", timings)
 
 
 def measure_columns(folder: Path, sizes: Sequence[int]) -> Result:
@@ -231,6 +266,13 @@ def _rows(numbers: Sequence[int], value: int) -> pa.Table:
     count = len(numbers)
     keys = [f"k{number}" for number in numbers]
     return pa.table({"id": keys, "v": [value] * count, "p": ["p"] * count}, _SCHEMA)
+
+
+def _one_for_each_bucket(buckets: int) -> list[int]:
+    """Return numbers of rows, whose keys have these many buckets, one each."""
+    keys = pa.array([f"k{number}" for number in range(20 * buckets)])
+    _, first = np.unique(bucket_ids([keys], buckets), return_index=True)
+    return [int(number) for number in first]
 
 
 def _partitioned(partitions: int, value: int) -> pa.Table:

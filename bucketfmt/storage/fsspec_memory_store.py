@@ -29,6 +29,7 @@ class FsspecMemoryStore(FsspecStore):
     """
 
     _version_key: ClassVar[str] = "created"
+    _is_written: ClassVar[bool] = True
 
     @property
     def failures_are_final(self) -> bool:

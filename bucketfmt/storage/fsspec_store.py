@@ -2,7 +2,7 @@
 
 Does I/O. A file system is written to only where bucketfmt knows how it creates a file unless the
 file exists, and how it replaces a file on condition. Each of those has a subclass, which overrides
-`put_if_absent` and `replace_if`; this class refuses them.
+`put_if_absent` and `replace_if`; this class refuses every verb that writes.
 """
 
 from __future__ import annotations
@@ -53,6 +53,8 @@ class FsspecStore:
     _options: ClassVar[Mapping[str, Any]] = {}
     # Where fsspec's entry of a file has the version; empty where files have no version to rely on.
     _version_key: ClassVar[str] = ""
+    # Whether files are created and replaced on condition; else no verb writes.
+    _is_written: ClassVar[bool] = False
 
     def __init__(
         self, url: str, storage_options: Mapping[str, Any], limits: Limits = DEFAULT_LIMITS
@@ -206,10 +208,7 @@ class FsspecStore:
     def put_if_absent(self, path: str, data: Buffer) -> bool:
         """Create the file unless it is there, as `Store.put_if_absent` says."""
         with self._located(path, to_write=True):
-            raise UnsupportedError(
-                f"bucketfmt knows no way to create a file atomically over {self._protocol}; "
-                "keep the table on a local disk, S3, Google Cloud Storage or Azure"
-            )
+            raise self._refusal()
 
     def replace(self, path: str, data: Buffer) -> None:
         """Set the content of the file, as `Store.replace` says."""
@@ -219,7 +218,7 @@ class FsspecStore:
     def replace_if(self, path: str, data: Buffer, version: str) -> str | None:
         """Set the content if the file is of this version, as `Store.replace_if` says."""
         with self._located(path, to_write=True):
-            raise self._no_versions()
+            raise self._refusal()
 
     def delete(self, path: str) -> None:
         """Remove one file. Nothing happens if the file does not exist."""
@@ -246,13 +245,17 @@ class FsspecStore:
 
     def _check_versioned(self) -> None:
         if not self._version_key:
-            raise self._no_versions()
+            raise self._refusal()
 
-    def _no_versions(self) -> UnsupportedError:
+    def _refusal(self) -> UnsupportedError:
+        reason = (
+            _HDFS_IS_READ
+            if self._protocol in _HDFS
+            else "bucketfmt knows no way to create a file atomically and to replace a file on "
+            f"condition over {self._protocol}"
+        )
         return UnsupportedError(
-            f"bucketfmt knows no way to replace a file on condition over {self._protocol}; "
-            "keep the table on a local disk, S3, Google Cloud Storage or Azure, or lock it by "
-            "other means"
+            f"{reason}; keep the table on a local disk, S3, Google Cloud Storage or Azure"
         )
 
     def _size(self, full: str) -> int:
@@ -277,6 +280,8 @@ class FsspecStore:
         count_requests()
         try:
             check_relative_path(path, self._limits)
+            if to_write and not self._is_written:
+                raise self._refusal()
             yield f"{self._root}/{path}" if path else self._root
         except BucketfmtError as error:
             error.within(path=path)
@@ -343,6 +348,11 @@ _PACKAGES = {
     **dict.fromkeys(("gs", "gcs"), "bucketfmt[gcs]"),
     **dict.fromkeys(("abfs", "abfss", "az"), "bucketfmt[azure]"),
 }
+_HDFS = ("webhdfs", "hdfs", "arrow_hdfs")
+_HDFS_IS_READ = (
+    "tables on HDFS are read only: fsspec creates a file there before the file has its content, "
+    "and HDFS replaces no file on condition"
+)
 _HDFS_NEEDS = (
     "hdfs:// needs Java and Hadoop's client: set JAVA_HOME, HADOOP_HOME and "
     "CLASSPATH=$(hadoop classpath --glob), or use webhdfs://HOST:PORT/PATH, which needs neither"

@@ -57,7 +57,9 @@ class GcsStore(ObjectStore):
         """Return the entries of one folder, as `Store.list` says, by a request for each page."""
         with self._located(path) as full:
             try:
-                files, folders = self._run(self._fs._do_list_objects(full))
+                # One above the limit, and the empty object that may mark the folder.
+                most = self._limits.folder_entries_max + 2
+                files, folders = self._run(self._fs._do_list_objects(full, max_results=most))
             except FileNotFoundError:
                 return []
             bucket = self._fs.split_path(full)[0]

@@ -12,7 +12,7 @@ import builtins
 import io
 from abc import abstractmethod
 from collections.abc import Coroutine, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import pyarrow as pa
 from fsspec.asyn import sync
@@ -42,6 +42,8 @@ class ObjectBytes(NamedTuple):
 
 class ObjectStore(FsspecStore):
     """The files below one URL. See `Store` for the verbs."""
+
+    _is_written: ClassVar[bool] = True
 
     @abstractmethod
     async def _get_whole(self, full: str, limit_bytes: int) -> ObjectBytes:

@@ -45,10 +45,27 @@ class S3Store(ObjectStore):
         """Return the entries of one folder, as `Store.list` says, by a request for each page."""
         with self._located(path) as full:
             try:
-                entries = self._run(self._fs._lsdir(full, refresh=True))
+                entries = self._run(self._list(full))
             except FileNotFoundError:
                 return []
             return self._entries(path, full, entries)
+
+    async def _list(self, full: str) -> builtins.list[Mapping[str, Any]]:
+        """Return the entries as s3fs has them, no more than the limit. Nothing keeps them."""
+        from botocore.exceptions import ClientError  # noqa: PLC0415  (as s3fs)
+        from s3fs.errors import translate_boto_error  # noqa: PLC0415
+
+        bucket, folder, _ = self._fs.split_path(full)
+        prefix = f"{folder.strip('/')}/" if folder.strip("/") else ""
+        found: builtins.list[Mapping[str, Any]] = []
+        try:
+            async for entry in self._fs._iterdir(bucket, delimiter="/", prefix=prefix):
+                if entry["name"].rstrip("/") != full.strip("/"):  # else it marks the folder itself
+                    found.append(entry)
+                    self._limits.check("folder_entries_max", len(found))
+        except ClientError as error:
+            raise translate_boto_error(error) from error
+        return found
 
     def put_if_absent(self, path: str, data: Buffer) -> bool:
         """Create the file unless it is there, as `Store.put_if_absent` says."""

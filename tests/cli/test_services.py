@@ -1,4 +1,4 @@
-"""compact, clean, archive, rollback, savepoint and restore, as their users meet them."""
+"""compact, clean, maintain, archive, rollback and so on, as their users meet them."""
 
 from __future__ import annotations
 
@@ -206,6 +206,52 @@ class TestClean:
         assert "nothing was done (--dry-run)" in run.out
         fails(cli("clean", table.uri, "--retain", "0"), 64, "--retain")
         fails(cli("clean", table.uri, "--policy", "ALL"), 64, "--policy")
+
+
+class TestMaintain:
+    DUE = ("--compact-after", "3", "--retain", "1", "--clean-after", "1", "--min-commits", "1")
+
+    def test_what_it_does(self, cli: Cli, tmp_path: Path) -> None:
+        table = make(tmp_path / "t", writes=0)
+        served = bf.open(table.uri, writer=bf.WriterConfig(services=None))
+        for ts in range(1, 4):
+            served.upsert(rows(ts))
+        served.compact()
+        for ts in range(4, 7):
+            served.upsert(rows(ts))
+        times = [instant.requested_time for instant in served.timeline.instants]
+        arguments = ["maintain", table.uri, *self.DUE, "--max-commits", "2"]
+        before = files(table)
+        planned = succeeds(cli(*arguments, "--dry-run", "--output", "json")).json
+        assert planned["compaction"]["file_groups"] == 2
+        assert planned["archived"] == times[: len(planned["archived"])]
+        assert len(planned["archived"]) >= 2
+        shown = succeeds(cli(*arguments, "--dry-run")).out
+        assert "file groups to compact  2\n" in shown
+        assert f"instants to archive     {len(planned['archived'])}\n" in shown
+        assert "nothing was done (--dry-run)" in shown
+        assert files(table) == before
+
+        done = succeeds(cli(*arguments, "--output", "json")).json
+        assert done["compaction"]["operation"] == "COMPACT"
+        gone = [path for path in before if path not in files(table)]
+        assert set(done["clean"]["files"]) == {path for path in gone if ".hoodie" not in path}
+        assert done["clean"]["files"]
+        assert done["archived"][: len(planned["archived"])] == planned["archived"]
+        left = {instant.requested_time for instant in table.timeline.instants}
+        assert left.isdisjoint(done["archived"])
+        assert done["compaction"]["instant"] in left
+        assert newest_ts(table) == 6
+        assert succeeds(cli(*arguments)).out == "nothing is due\n"
+
+    def test_what_it_says(self, cli: Cli, table: bf.Table) -> None:
+        before = files(table)
+        assert succeeds(cli("maintain", table.uri)).out == "nothing is due\n"
+        nothing = {"compaction": None, "clean": None, "archived": []}
+        assert succeeds(cli("maintain", table.uri, "--output", "json")).json == nothing
+        fails(cli("maintain", table.uri, "--compact-after", "0"), 64, "--compact-after")
+        fails(cli("maintain", table.uri, "--min-commits", "50"), 64, "min_commits")
+        assert files(table) == before
 
 
 class TestArchive:

@@ -19,6 +19,7 @@ from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.testing.memory_store import MemoryStore
 from bucketfmt.timeline.table_properties import load_config
 from soak.tables import table_files
+from tests.rotation import seed
 
 METADATA = ".hoodie/metadata/"
 VERSIONS = ("0.15.0", "1.0.2", "1.2.0")
@@ -94,7 +95,7 @@ def a_filter(chance: random.Random) -> Filter:
 @pytest.mark.rotated(0, among="works at random", one_of=2)
 @pytest.mark.parametrize("version", VERSIONS)
 def test_reads_after_writes_in_step_and_not(version: str) -> None:
-    chance = random.Random(version)
+    chance = random.Random(f"{seed()} {version}")
     store = MemoryStore(dict(table_files(f"{version}/mdt_bucket")))
     for _ in range(3):
         write(opened(store), chance)

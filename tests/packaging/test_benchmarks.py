@@ -1,4 +1,4 @@
-"""The command of the benchmarks: one curve of growth, printed and not kept."""
+"""The command of the benchmarks, what its tables say, and what is judged."""
 
 from __future__ import annotations
 
@@ -10,6 +10,11 @@ import pytest
 
 import benchmarks
 from benchmarks.__main__ import main
+from benchmarks.measure import Result, Timing
+from benchmarks.remote.requests import _OWED
+from benchmarks.report import format_results
+from benchmarks.writing import growth
+from benchmarks.writing.growth import measure_curve
 
 KEPT = Path(benchmarks.__file__).parent
 
@@ -37,7 +42,7 @@ def test_a_curve_is_printed_at_the_sizes_asked_for(
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
-        (["--curve", "rows=4"], "of the curves commits, partitions, columns"),
+        (["--curve", "rows=4"], "of the curves commits, partitions, file_groups, columns"),
         (["--curve", "columns"], "columns: CURVE=SIZE,SIZE..."),
         (["--curve", "columns=4,x"], "columns=4,x: CURVE=SIZE,SIZE..."),
         (["growth", "--curve", "columns=4"], "leave the names out"),
@@ -53,3 +58,46 @@ def test_what_is_no_curve(
     with pytest.raises(SystemExit):
         main()
     assert error in capsys.readouterr().err
+
+
+def test_times_are_the_medians_over_the_rounds() -> None:
+    """Of the medians of all rounds, both would be 2."""
+    first = Timing("us", [1.0, 2.0, 4.0], [1.0, 2.0, 4.0])
+    other = Timing("them", [3.0, 4.0, 4.0], [3.0, 2.0, 4.0])
+    (line,) = (
+        line
+        for line in format_results([Result("a work", [first, other])]).splitlines()
+        if line.startswith("| them")
+    )
+    assert [cell.strip() for cell in line.split("|")[1:-1]] == [
+        *("them", "4.000", "3.000", "3.000", "2.00", "1.00")
+    ]
+
+
+def test_upserts_and_look_ups_are_judged_by_their_growth_with_commits() -> None:
+    figures = measure_curve("commits", [2, 3]).figures
+    assert [figure.name for figure in figures] == [
+        "an upsert of a row, 3 commits against 2",
+        "a look-up, 3 commits against 2",
+    ]
+    assert all(figure.value > 0 and figure.at_most == 1.5 for figure in figures)
+
+
+def test_every_bucket_of_the_curve_of_file_groups_has_a_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tables = []
+    monkeypatch.setattr(growth, "_timed", lambda name, call, _: tables.append(call.args[0]) or name)
+    result = growth.measure_file_groups(tmp_path, [3, 50])
+    assert len(result.timings) == 8
+    for table, size in ((tables[0], 3), (tables[-1], 50)):
+        groups = table.inspect.file_groups()
+        assert groups.num_rows == table.scan().count() == size
+        assert sorted(groups["bucket_id"].to_pylist()) == list(range(size))
+
+
+def test_works_on_an_object_store_are_judged_at_the_latency_that_is_owed() -> None:
+    """And once more at 1 s, where the processors do not hold requests back."""
+    for work in ("upsert into 160 file groups", "compaction of 160 file groups"):
+        assert _OWED[work] == _OWED[f"{work}, 1 s each"]
+        assert (_OWED[work].depth, _OWED[work].requests) == (25, 960)

@@ -33,9 +33,11 @@ class _FailingFileSystem(MemoryFileSystem):
 
     protocol = "failing"
     cachable = False
+    calls = 0
     error: Exception = KeyError("unexpected answer")
 
     def _fail(self, *_args: Any, **_kwargs: Any) -> Any:
+        type(self).calls += 1
         raise self.error
 
     info = ls = cat_file = pipe_file = rm_file = rm = open = _fail
@@ -55,6 +57,7 @@ def test_whatever_a_backend_raises_is_a_storage_error(
     failing: Store, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     monkeypatch.setattr(_FailingFileSystem, "error", error)
+    monkeypatch.setattr(FsspecStore, "_is_written", True)  # as the stores that are written to
     for attempt in (
         lambda: failing.read("f", 10),
         lambda: failing.read_ranges("f", [(0, 1)]),
@@ -185,8 +188,19 @@ def test_missing_is_told_from_broken(failing: Store, monkeypatch: pytest.MonkeyP
         failing.read("f", 10)
 
 
-def test_a_store_without_conditions_replaces_nothing(failing: Store) -> None:
-    with pytest.raises(UnsupportedError, match="over failing"):
-        failing.replace_if("f", b"1", "v")
-    with pytest.raises(UnsupportedError, match="over failing"):
-        failing.read_versioned("f", 10)
+def test_a_store_without_conditions_is_not_written_to(
+    failing: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_FailingFileSystem, "calls", 0)
+    for attempt in (
+        lambda: failing.read_versioned("f", 10),
+        lambda: failing.put_if_absent("f", b"1"),
+        lambda: failing.replace_if("f", b"1", "v"),
+        lambda: failing.replace("f", b"1"),
+        lambda: failing.delete("f"),
+        lambda: failing.delete_tree("f"),
+    ):
+        with pytest.raises(UnsupportedError, match=r"f: .*over failing; keep the table") as caught:
+            attempt()
+        assert caught.value.path == "f"
+    assert _FailingFileSystem.calls == 0

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from bucketfmt.errors import StorageError
+from bucketfmt.errors import LimitError, StorageError
+from bucketfmt.limits import Limits
 from bucketfmt.storage.open import open_store
 from bucketfmt.storage.store import Store
 from bucketfmt.testing import StoreContract
@@ -79,3 +80,33 @@ def test_a_missing_bucket_is_not_written_to(s3_options: dict[str, Any], verb: st
     store = open_store("s3://no-such-bucket/t", s3_options)
     with pytest.raises(StorageError, match="there is no bucket 'no-such-bucket'"):
         getattr(store, verb)(".hoodie/hoodie.properties", b"x=1")
+
+
+def test_a_folder_is_listed_no_further_than_the_limit(
+    s3_options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder of a million files is refused before all of its pages are in memory."""
+    uri = f"s3://tables/{uuid.uuid4().hex}"
+    store = open_store(uri, s3_options)
+    names = [f"d/{number:02}" for number in range(9)]
+    for name in names:
+        store.put_if_absent(name, b"")
+    s3fs.S3FileSystem(**s3_options).pipe_file(f"{uri}/d/", b"")  # marks the folder
+    pages, call = [], s3fs.S3FileSystem._call_s3
+
+    async def call_with_small_pages(self: Any, method: str, **given: Any) -> Any:
+        if method == "list_objects_v2":
+            pages.append(given)
+            given["MaxKeys"] = 2
+        return await call(self, method, **given)
+
+    monkeypatch.setattr(s3fs.S3FileSystem, "_call_s3", call_with_small_pages)
+    for most, pages_read in ((9, 5), (8, 5), (3, 3), (2, 2)):
+        limited = open_store(uri, s3_options, Limits(folder_entries_max=most))
+        pages.clear()
+        if most == len(names):
+            assert [entry.path for entry in limited.list("d")] == names
+        else:
+            with pytest.raises(LimitError, match=f"{most + 1} exceeds .* folder_entries_max"):
+                limited.list("d")
+        assert len(pages) == pages_read

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from random import Random
+from typing import Literal
 
 import fsspec
 import pyarrow as pa
@@ -18,7 +19,7 @@ from bucketfmt.storage.open import open_store
 from tests.rotation import seed
 from tests.storage.fake_webhdfs import fake_webhdfs
 from tests.storage.faulty_server import STALL_S, FaultyProxy, Protocol, ServerFault, faulty_proxy
-from tests.write.models import create_table, rows
+from tests.write.models import SCHEMA, create_table, rows
 
 _WEBHDFS = Protocol(
     listing=re.compile("op=LISTSTATUS"),
@@ -35,6 +36,7 @@ _READS = [
     for fault in ServerFault
     if fault not in (ServerFault.LATE_LISTING, ServerFault.REFUSED_AFTER)
 ]
+_REFUSAL = r"read only: .* before the file has its content, .* no file on condition; keep the table"
 _REQUESTS = 14  # of the read below, at least
 
 
@@ -44,6 +46,7 @@ class Reading:
     def __init__(self, proxy: FaultyProxy, local: bf.Table) -> None:
         self.proxy = proxy
         self.uri = proxy.url.replace("http://", "webhdfs://") + "/trips"
+        self.local = local
         self.expected = in_order(local.scan().to_arrow())
 
     def read(self) -> pa.Table:
@@ -112,6 +115,60 @@ def test_an_error_of_a_data_node_is_not_the_content_of_a_file(reading: Reading) 
     reading.proxy.strike(0, None)
     with pytest.raises(NotFoundError):
         store.read(".hoodie/missing", 1 << 20)
+
+
+def test_writes_are_refused_with_the_reason_before_anything_is_sent(reading: Reading) -> None:
+    def opened(lock: Literal["auto", "filesystem", "process"]) -> bf.Table:
+        writer = bf.WriterConfig(lock=lock, services=None)
+        return bf.open(reading.uri, {"user": "tests"}, writer=writer)
+
+    table, by_file, by_process = opened("auto"), opened("filesystem"), opened("process")
+    rows_of_one = rows([0], 3)
+    reading.proxy.strike(0, ServerFault.RESET_BEFORE)
+    for write in (
+        lambda: table.upsert(rows_of_one),
+        lambda: by_file.upsert(rows_of_one),
+        lambda: by_process.upsert(rows_of_one),
+        lambda: by_process.delete(pa.table({"id": ["key-000003"], "region": ["us"]})),
+        by_process.compact,
+        by_process.savepoint,
+        by_process.metadata_table.init,
+        lambda: table.maintain(bf.Services(compact_after=1)),
+        lambda: bf.create(
+            f"{reading.uri}_new",
+            schema=SCHEMA,
+            record_key=["id"],
+            index=bf.SimpleBucketIndex(2),
+            storage_options={"user": "tests"},
+        ),
+    ):
+        with pytest.raises(bf.UnsupportedError, match=_REFUSAL):
+            write()
+    assert {told.partition(" ")[0] for told in reading.proxy.seen} == {"GET"}
+    due = table.preview_compaction()
+    assert due.file_groups
+    assert due == reading.local.preview_compaction()
+
+
+def test_requests_of_reads(reading: Reading) -> None:
+    """As `docs/how-to/hdfs.md` has them: fsspec asks for the state of a file twice."""
+
+    def requests_of(work: Callable[[], object]) -> int:
+        reading.proxy.strike(0, ServerFault.UNAVAILABLE)
+        work()
+        return len(reading.proxy.seen)
+
+    opened: list[bf.Table] = []
+    store = open_store(reading.uri, {"user": "tests"})
+    key = pa.table({"id": ["key-000003"], "region": ["us"]})
+    assert requests_of(lambda: store.list(".hoodie/timeline")) == 1
+    assert requests_of(lambda: store.read(".hoodie/hoodie.properties", 1 << 20)) <= 4
+    ranges = [(0, 4), (100, 4)]
+    assert requests_of(lambda: store.read_ranges(".hoodie/hoodie.properties", ranges)) <= 1 + 3 * 2
+    assert requests_of(lambda: opened.append(bf.open(reading.uri, {"user": "tests"}))) <= 4
+    assert opened[0].lookup(key).num_rows == 1
+    # The timeline; the base file is open, and the log file is read whole.
+    assert requests_of(lambda: opened[0].lookup(key)) <= 1 + 4 + 4
 
 
 def test_a_file_system_of_the_caller_keeps_its_session(reading: Reading) -> None:

@@ -77,8 +77,13 @@ def test_writes_are_refused_and_leave_nothing(hdfs: Place, tmp_path: Path) -> No
     before = files(hdfs, uri)
     table = bf.open(uri, hdfs.options)
     gone = pa.table({"id": ["key-000000"], "region": ["us"]})
-    for write in (lambda: table.upsert(rows([0], 2)), lambda: table.delete(gone)):
-        with pytest.raises(bf.UnsupportedError, match="over webhdfs"):
+    locked = bf.open(uri, hdfs.options, writer=bf.WriterConfig(lock="process"))
+    for write in (
+        lambda: table.upsert(rows([0], 2)),
+        lambda: table.delete(gone),
+        lambda: locked.upsert(rows([0], 2)),
+    ):
+        with pytest.raises(bf.UnsupportedError, match="HDFS are read only"):
             write()
     assert files(hdfs, uri) == before
     assert table.scan().count() == 6

@@ -10,6 +10,7 @@ import pytest
 
 import bucketfmt as bf
 from bucketfmt.write.metadata import metadata_services
+from tests.rotation import seed
 
 SCHEMA = pa.schema(
     [("id", pa.string()), ("part", pa.string()), ("n", pa.int64()), ("ts", pa.int64())]
@@ -123,7 +124,7 @@ def test_works_at_random(
         table_version=version,
         properties={"hoodie.datasource.write.hive_style_partitioning": "true"},
     )
-    played = Played(table, random.Random(name))
+    played = Played(table, random.Random(f"{seed()} {name}"))
     works = [played.upsert] * 4 + [played.delete, played.overwrite, played.drop]
     works += [played.roll_back, played.compact, played.clean]
     for _ in range(16):

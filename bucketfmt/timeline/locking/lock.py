@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import platform
 import random
+import threading
 import time
 import uuid
 import warnings
@@ -93,6 +94,31 @@ class Waiting:
 DEFAULT_WAITING = Waiting()
 
 
+@dataclass(frozen=True)
+class _Holder:
+    """The thread of this process that took a mutex, and when by `Waiting.monotonic`."""
+
+    thread: str
+    taken: float
+
+    @classmethod
+    def this_thread(cls, waiting: Waiting) -> _Holder:
+        return cls(threading.current_thread().name, waiting.monotonic())
+
+    def seconds(self, waiting: Waiting) -> str:
+        return f"{max(0.0, waiting.monotonic() - self.taken):.0f} s"
+
+
+class _HeldMutex(Mutex):
+    """A mutex that tells who took it last."""
+
+    __slots__ = ("holder",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.holder: _Holder | None = None
+
+
 class LockProvider:
     """Hands out locks of one table. Safe to use from several threads, and in a forked child.
 
@@ -112,7 +138,7 @@ class LockProvider:
         """
         self._new_lock = new_lock
         self._waiting = waiting
-        self._queue = Mutex()
+        self._queue = _HeldMutex()
 
     @contextmanager
     def taken(self) -> Iterator[TableLock]:
@@ -129,16 +155,30 @@ class LockProvider:
         began = waiting.monotonic()
         if not waiting.acquire(self._queue, waiting.timeout_s):
             raise LockTimeoutError(
-                f"the table lock could not be acquired in {waiting.timeout_s:g} s: other threads "
-                "that share this Table hold it. Retry later, or wait longer"
+                f"the table lock could not be acquired in {_seconds(waiting.timeout_s)}: "
+                f"{self._describe_first()}. Retry later, or wait longer"
             )
         try:
+            self._queue.holder = _Holder.this_thread(waiting)
             left_s = max(0.0, began + waiting.timeout_s - waiting.monotonic())
             with self._new_lock(replace(waiting, timeout_s=left_s)) as lock:
                 yield lock
         finally:
             if process == this_process():  # else a child left the body that its parent is in
                 self._queue.release()
+
+    def _describe_first(self) -> str:
+        first = self._queue.holder
+        if first is None:  # it is about to say so
+            return "other threads that share this Table hold it"
+        return (
+            f"thread {first.thread!r}, of the threads that share this Table, has held it or waited "
+            f"for it for {first.seconds(self._waiting)}"
+        )
+
+
+def _seconds(timeout_s: float) -> str:
+    return f"{round(timeout_s, 1):g} s"
 
 
 class TableLock(ABC):
@@ -190,7 +230,7 @@ class TableLock(ABC):
                 with suppress(BucketfmtError):
                     self._withdraw()
         raise LockTimeoutError(
-            f"the table lock could not be acquired in {self._waiting.timeout_s:g} s: "
+            f"the table lock could not be acquired in {_seconds(self._waiting.timeout_s)}: "
             f"{self._describe_owner()}. Retry later, or wait longer"
         )
 
@@ -270,7 +310,7 @@ class TableLock(ABC):
         """Return what happens to a lock that could not be released, for a warning."""
 
 
-_mutexes: WeakValueDictionary[str, Mutex] = WeakValueDictionary()
+_mutexes: WeakValueDictionary[str, _HeldMutex] = WeakValueDictionary()
 _mutexes_guard = Mutex()
 
 
@@ -292,7 +332,7 @@ class InProcessLock(TableLock):
         self._table = table
         self._chosen_for = process or this_process()
         with _mutexes_guard:
-            self._mutex = _mutexes.setdefault(table, Mutex())
+            self._mutex = _mutexes.setdefault(table, _HeldMutex())
 
     def _try_acquire(self) -> bool:
         if self._chosen_for != this_process():
@@ -302,7 +342,10 @@ class InProcessLock(TableLock):
                 "Rows that the other process writes would be lost. Open the table with another "
                 'lock; or, if only this process writes, make WriterConfig(lock="process") here'
             )
-        return self._mutex.acquire(0)
+        is_acquired = self._mutex.acquire(0)
+        if is_acquired:
+            self._mutex.holder = _Holder.this_thread(self._waiting)
+        return is_acquired
 
     def _withdraw(self) -> None:
         return  # a try tells whether it took the lock
@@ -314,7 +357,13 @@ class InProcessLock(TableLock):
         self._mutex.release()
 
     def _describe_owner(self) -> str:
-        return f"another thread of this process has it for {self._table}"
+        holder = self._mutex.holder
+        if holder is None:
+            return f"another thread of this process holds it for {self._table}"
+        return (
+            f"thread {holder.thread!r} of this process has held it for "
+            f"{holder.seconds(self._waiting)}, for {self._table}"
+        )
 
     def _describe_stuck(self) -> str:
         return "It ends with this process"
