@@ -31,8 +31,8 @@ _ALPHABET = "abcdefghijklmnopqrstuvwxyz0123456789-äöüßéñЖЯшяαβγ日�
 _SCRIPTS = ("abcdefghij", "äöüßéèçñåø", "абвгдежзик", "日本語漢字仮名中文", "😀😁🚀🎉😎")
 _PASSES = (
     "Where scripts alternate within a key, bytes are not decoded: some forty passes over arrays of "
-    "a chunk find what each byte adds to its code unit. The running product and the running sum, "
-    "which no vector instruction makes, take two fifths of the time, the proof of UTF-8 a seventh."
+    "a chunk find what each byte adds to its code unit, and the polynomial takes a step in each of "
+    "thousands of pieces of the text at a time."
 )
 
 
