@@ -1,0 +1,158 @@
+"""A process dies amid an archival, or a reader comes amid it: instants have gone one by one.
+
+A change of buckets is requested before, and completed after, writes to the file groups that it
+replaces. So it is removed from the active timeline before these writes are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import bucketfmt as bf
+from bucketfmt.testing.crashes import SimulatedProcess, kill_everywhere
+from bucketfmt.testing.faulty_store import Fault
+from bucketfmt.testing.memory_store import MemoryStore
+from bucketfmt.write.properties.create import create_table
+from bucketfmt.write.properties.plan_create import plan_properties
+
+NO_SERVICES = bf.WriterConfig(services=None)
+SCHEMA = pa.schema([("id", pa.string()), ("v", pa.int64()), ("p", pa.string())])
+KEYS = [f"k{number}" for number in range(8)]
+
+
+def rows(v: int) -> pa.Table:
+    return pa.table({"id": KEYS, "v": [v] * len(KEYS), "p": ["a"] * len(KEYS)}, SCHEMA)
+
+
+def opened(files: MemoryStore, process: int, chance: int | None = None) -> bf.Table:
+    return SimulatedProcess(files, process, NO_SERVICES, chance=chance).open()
+
+
+def archive(table: bf.Table) -> object:
+    return table.archive(min_commits=1, max_commits=1)
+
+
+@lru_cache
+def rehashed_amid_writes(version: int, table_type: Any) -> tuple[MemoryStore, tuple[str, str]]:
+    """A table that was rehashed while others wrote, and then cleaned.
+
+    Returns:
+        The files; the requested times of the rehash and of the last write that came amid it.
+    """
+    files = MemoryStore()
+    properties = plan_properties(
+        name="t",
+        schema=SCHEMA,
+        record_key=["id"],
+        partition_by=["p"],
+        index=bf.SimpleBucketIndex(2),
+        table_type=table_type,
+        table_version=version,
+    )
+    create_table(files, properties, bf.SimpleBucketIndex(2))
+    table = opened(files, 0)
+    table.upsert(rows(1))
+    with table.start_rehash(4) or pytest.fail("it has two") as started:
+        other = opened(files, 0, chance=1)  # at the same time
+        amid = [other.upsert(rows(v)).instant for v in (2, 3)]
+        started.run(lambda task, steps: [task.rewrite(step, "0-0-0") for step in steps])
+        rehash = started.instant
+    assert rehash < amid[0]
+    table = opened(files, 2)
+    for v in (4, 5, 6):
+        table.upsert(rows(v))
+        table.compact()
+    table.clean(retain=1, dry_run=False)
+    return files, (rehash, amid[-1])
+
+
+def half_archived(version: int, table_type: str) -> list[MemoryStore]:
+    """The table after each removal that left writes behind, and not the rehash that hides them."""
+    files, (rehash, last_amid) = rehashed_amid_writes(version, table_type)
+    left = {}
+    for aftermath in kill_everywhere(files, archive, process=3, writer=NO_SERVICES):
+        if aftermath.plan.fault is Fault.KILL_AFTER and aftermath.operation.startswith("delete"):
+            timeline = opened(aftermath.store, 4).timeline
+            if rehash not in timeline.requested_times and last_amid in timeline.requested_times:
+                left[timeline.instants] = aftermath.store
+    return [*left.values()]
+
+
+KINDS = [
+    (version, table_type)
+    for version in (6, 8, 9)
+    for table_type in ("COPY_ON_WRITE", "MERGE_ON_READ")
+]
+
+
+@pytest.mark.rotated
+@pytest.mark.parametrize(("version", "table_type"), KINDS)
+def test_what_an_archived_rehash_replaced_stays_replaced(version: int, table_type: str) -> None:
+    found = half_archived(version, table_type)
+    assert len(found) == 2, "one of the writes amid it went, too, or none"
+    for files in found:
+        table = opened(files, 5)
+        assert table.scan().to_arrow().sort_by("id").equals(rows(6))
+        assert table.lookup(["k1"]).column("v").to_pylist() == [6]
+        assert table.locate(KEYS).num_rows == len(KEYS), "each bucket has one file group"
+        report = table.check(depth="full")
+        assert (report.status, report.findings) == ("clean", ())
+        table.upsert(rows(7))
+        assert table.scan().to_arrow().sort_by("id").equals(rows(7))
+        archive(table)
+        assert opened(files, 6).scan().to_arrow().sort_by("id").equals(rows(7))
+        assert opened(files, 6).check(depth="full").findings == ()
+
+
+@pytest.mark.rotated(0)
+@pytest.mark.parametrize(("version", "table_type"), KINDS)
+def test_what_none_replaced_is_lost(version: int, table_type: str) -> None:
+    files = half_archived(version, table_type)[0]
+    file_slice = opened(files, 5).scan().plan().slices[0]
+    for path in [*files.files]:
+        if path.startswith("a/") and file_slice.file_id in path:
+            files.delete(path)
+    table = opened(files, 5)
+    with pytest.raises(bf.CorruptError, match="names this file and it does not exist"):
+        table.scan().to_arrow()
+    report = table.check(depth="quick")
+    assert {finding.id for finding in report.findings} == {"T002"}
+    assert file_slice.files[0].path in {p for f in report.findings for p in f.subject.paths}
+
+
+@pytest.mark.rotated(0)
+@pytest.mark.parametrize(("version", "table_type"), KINDS)
+def test_an_archived_rehash_hides_no_later_commit(version: int, table_type: str) -> None:
+    """As where a file id is used again: what was written to it since may be lost."""
+    files = half_archived(version, table_type)[0]
+    table = opened(files, 5)
+    state = table.state
+    earlier = {
+        group: replace(by, completion_time=by.requested_time, rewritten_until=None)
+        for group, by in state.replaced_in_history.items()
+    }
+    assert earlier
+    vars(state)["replaced_in_history"] = earlier
+    with pytest.raises(bf.CorruptError, match="names this file and it does not exist") as told:
+        table.scan().to_arrow()
+    assert any(file_id in str(told.value.path) for _, file_id in earlier)
+
+
+@pytest.mark.rotated(0)
+@pytest.mark.parametrize(("version", "table_type"), KINDS)
+def test_a_damaged_history_is_told(version: int, table_type: str) -> None:
+    files = half_archived(version, table_type)[0]
+    history = [p for p in files.files if "/history/" in p or "/archived/" in p]
+    (path,) = [p for p in history if p.endswith(".parquet") or ".commits_.archive" in p]
+    files.replace(path, bytes(100))
+    table = opened(files, 5)
+    with pytest.raises(bf.CorruptError) as told:
+        table.scan().to_arrow()
+    assert told.value.path == path
+    report = table.check(depth="quick")
+    assert path in {p for finding in report.findings for p in finding.subject.paths}
