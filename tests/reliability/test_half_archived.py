@@ -6,6 +6,8 @@ replaces. So it is removed from the active timeline before these writes are.
 
 from __future__ import annotations
 
+import builtins
+from collections.abc import Collection
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -14,9 +16,14 @@ import pyarrow as pa
 import pytest
 
 import bucketfmt as bf
+from bucketfmt.format.names.instants import find_instant_file
+from bucketfmt.limits import DEFAULT_LIMITS
+from bucketfmt.storage.store import FileInfo
 from bucketfmt.testing.crashes import SimulatedProcess, kill_everywhere
 from bucketfmt.testing.faulty_store import Fault
 from bucketfmt.testing.memory_store import MemoryStore
+from bucketfmt.testing.recording_store import RecordingStore
+from bucketfmt.timeline.table_properties import load_config
 from bucketfmt.write.properties.create import create_table
 from bucketfmt.write.properties.plan_create import plan_properties
 
@@ -156,3 +163,74 @@ def test_a_damaged_history_is_told(version: int, table_type: str) -> None:
     assert told.value.path == path
     report = table.check(depth="quick")
     assert path in {p for finding in report.findings for p in finding.subject.paths}
+
+
+class ListedDuringArchival(RecordingStore):
+    """Lists the timeline, when it is told to, while another process archives.
+
+    Attributes:
+        seen_before: The names that the listing comes to before the archival; None: it lists as
+            usual. All others are listed as they are afterwards.
+    """
+
+    def __init__(self, files: MemoryStore, folder: str) -> None:
+        super().__init__(files)
+        self._files, self._folder = files, folder
+        self.seen_before: Collection[str] | None = None
+
+    def list(self, path: str) -> builtins.list[FileInfo]:
+        before = super().list(path)
+        names = {*self._during_archival(path, [entry.name for entry in before])}
+        return [entry for entry in before if entry.name in names]
+
+    def list_names(self, path: str) -> builtins.list[str]:
+        return self._during_archival(path, super().list_names(path))
+
+    def _during_archival(self, path: str, before: builtins.list[str]) -> builtins.list[str]:
+        seen_before, self.seen_before = self.seen_before, None
+        if path != self._folder or seen_before is None:
+            self.seen_before = seen_before
+            return before
+        archive(opened(self._files, 2))
+        left = {entry.name for entry in self._files.list(path)}
+        return [name for name in before if name in left or name in seen_before]
+
+
+@pytest.mark.rotated(0, each="version")
+@pytest.mark.parametrize(("version", "table_type"), KINDS)
+@pytest.mark.parametrize("number", [1, 2, 4])
+def test_a_listing_that_lasts_through_an_archival(
+    version: int, table_type: str, number: int
+) -> None:
+    """It has the oldest instants, and lacks later ones: their rows were not read.
+
+    A table that has read the commits before reads none that would not be there.
+    """
+    files = MemoryStore()
+    properties = plan_properties(
+        name="t",
+        schema=SCHEMA,
+        record_key=["id"],
+        partition_by=["p"],
+        index=bf.SimpleBucketIndex(8),
+        table_type=table_type,  # type: ignore[arg-type]
+        table_version=version,
+    )
+    create_table(files, properties, bf.SimpleBucketIndex(8))
+    writer = opened(files, 0)
+    for v, key in enumerate(KEYS):
+        writer.upsert(pa.table({"id": [key], "v": [v], "p": ["a"]}, SCHEMA))
+    config = load_config(files, DEFAULT_LIMITS)
+    store = ListedDuringArchival(files, config.timeline_path)
+    table = bf.Table(store, config, DEFAULT_LIMITS, None)
+    assert table.scan().count() == 8
+    writer.upsert(pa.table({"id": ["new"], "v": [8], "p": ["a"]}, SCHEMA))
+    layout = config.timeline_layout
+    names = [entry.name for entry in files.list(config.timeline_path)]
+    found = [(file.requested_time, n) for n in names if (file := find_instant_file(n, layout))]
+    oldest = sorted({time for time, _ in found})[:number]
+    store.seen_before = [name for time, name in found if time in oldest]
+    rows_by_key = {row["id"]: row["v"] for row in table.scan().to_arrow().to_pylist()}
+    assert store.seen_before is None, "it was archived meanwhile"
+    assert len(table.timeline.instants) == 1
+    assert rows_by_key == {**{key: v for v, key in enumerate(KEYS)}, "new": 8}
