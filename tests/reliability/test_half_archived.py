@@ -19,13 +19,15 @@ import bucketfmt as bf
 from bucketfmt.format.names.instants import find_instant_file
 from bucketfmt.limits import DEFAULT_LIMITS
 from bucketfmt.storage.store import FileInfo
-from bucketfmt.testing.crashes import SimulatedProcess, kill_everywhere
+from bucketfmt.testing.crashes import Aftermath, Looks, SimulatedProcess, kill_everywhere
 from bucketfmt.testing.faulty_store import Fault
 from bucketfmt.testing.memory_store import MemoryStore
 from bucketfmt.testing.recording_store import RecordingStore
 from bucketfmt.timeline.table_properties import load_config
 from bucketfmt.write.properties.create import create_table
 from bucketfmt.write.properties.plan_create import plan_properties
+from soak import works
+from soak.works import Kind, Work, make
 
 NO_SERVICES = bf.WriterConfig(services=None)
 SCHEMA = pa.schema([("id", pa.string()), ("v", pa.int64()), ("p", pa.string())])
@@ -114,6 +116,74 @@ def test_what_an_archived_rehash_replaced_stays_replaced(version: int, table_typ
         archive(table)
         assert opened(files, 6).scan().to_arrow().sort_by("id").equals(rows(7))
         assert opened(files, 6).check(depth="full").findings == ()
+
+
+SPLIT = {"max_file_size": 1, "min_buckets": 1, "max_buckets": 8}
+
+
+def split_amid_writes(kind: Kind) -> MemoryStore:
+    """A table of rings or directories, whose buckets were split while others wrote."""
+    files = make(kind, Work("split", archive))
+
+    def opened_by(process: int, chance: int | None = None) -> bf.Table:
+        return SimulatedProcess(files, process, kind.writer, chance=chance).open()
+
+    def write_amid(other: bf.Table) -> None:
+        for v in (3, 4):
+            other.upsert(two_partitions(v))
+
+    table = opened_by(1)
+    if kind.is_ring:
+        table.schedule_resize(**SPLIT)
+        write_amid(opened_by(1, chance=9))
+        table.resize(**SPLIT)
+    else:
+        with table.start_resize(**SPLIT) or pytest.fail("it has two") as started:
+            assert isinstance(started, bf.StartedRewrite)
+            write_amid(opened_by(1, chance=9))
+            started.run(lambda task, steps: [task.rewrite(step, "0-0-0") for step in steps])
+    table = opened_by(2)
+    for v in (5, 6, 7):
+        table.upsert(two_partitions(v))
+        if kind.is_logged:
+            table.compact()
+    table.clean(retain=1, dry_run=False)
+    return files
+
+
+def two_partitions(v: int) -> pa.Table:
+    return works.rows(*((f"k{number}", v, "ab"[number % 2]) for number in range(8)))
+
+
+@pytest.mark.rotated(0)
+@pytest.mark.parametrize(
+    "kind", [kind for kind in works.KINDS if kind.is_ring or kind.is_directory], ids=str
+)
+def test_what_an_archived_split_replaced_stays_replaced(kind: Kind) -> None:
+    files = split_amid_writes(kind)
+    looked_up_in_history = 0
+
+    def look(aftermath: Aftermath) -> None:
+        nonlocal looked_up_in_history
+        table = SimulatedProcess(aftermath.store, 4, kind.writer).open()
+        assert sorted_rows(table) == sorted_rows(two_partitions(7)), aftermath
+        looked_up_in_history += "replaced_in_history" in vars(table.state)
+        errors = [f for f in table.check(depth="quick").findings if f.severity == "error"]
+        assert errors == [], aftermath
+
+    looks = Looks(look)
+    for aftermath in kill_everywhere(files, archive, process=3, writer=kind.writer):
+        if aftermath.operation.startswith("delete"):
+            looks(aftermath)
+    assert looked_up_in_history, "the split was removed before a write amid it"
+
+
+def sorted_rows(table: bf.Table | pa.Table) -> list[dict[str, Any]]:
+    return (
+        table.to_arrow().sort_by("id").to_pylist()
+        if isinstance(table, bf.Table)
+        else (table.sort_by("id").to_pylist())
+    )
 
 
 @pytest.mark.rotated(0)
