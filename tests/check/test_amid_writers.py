@@ -61,3 +61,18 @@ def test_a_rehash_that_is_archived(kind: Kind) -> None:
         assert [f for f in each.first.value.findings if f.severity == "error"] == [], each
         met += 1
     assert met > 3
+
+
+@pytest.mark.rotated(0)
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind.is_directory], ids=str)
+def test_a_resize_that_begins(kind: Kind) -> None:
+    """The timeline that was listed lacks the resize, and the partitions have its directories."""
+    base = make(kind, Work("resize", check))
+    resize = partial(bf.Table.resize, max_file_size=1, min_buckets=1, max_buckets=8)
+    met = 0
+    for each in interleave_everywhere(base, check, resize, process=2, writer=kind.writer):
+        assert each.second.error is None
+        assert isinstance(each.first.value, CheckReport), each
+        assert [f for f in each.first.value.findings if f.severity == "error"] == [], each
+        met += 1
+    assert met > 3
