@@ -322,6 +322,10 @@ class Snapshot:
         that it replaces. Archival removes instants one by one, the oldest first, and a process that
         archives may die: then the commits are active, and what hides them is archived.
 
+        A change that was requested after the commits, or that the timeline has as pending, was
+        archived since the timeline was listed. This snapshot does not see what replaced the file
+        groups, so their rows are not to be had any more: whoever opens the files is told so.
+
         Args:
             partition_path: The partition.
             file_ids: File groups that commits name and of which no file is there.
@@ -332,6 +336,8 @@ class Snapshot:
             last = self._committed[partition_path][file_id][0]
             if (
                 by is not None
+                and by.requested_time < last.requested_time
+                and by.requested_time not in self.state.timeline.requested_times
                 and last.completion_time <= by.hides_until
                 and self._is_within(by.requested_time, by.completion_time)
             ):
