@@ -144,10 +144,21 @@ class Turns:
         if self.table.config.table_type == "MERGE_ON_READ":
             operations += ["schedule", "compact"]
         if not isinstance(self.table.index, bf.ConsistentHashingIndex):
-            operations += ["overwrite", "drop"]
-        if side is self.hudi and self.hudi.overwrites_nothing:
-            operations.remove("overwrite")
+            operations += self._replacements(side)
         self.do(side, self.random.choice(operations))
+
+    def _replacements(self, side: Side) -> list[str]:
+        """Return what a side does to whole partitions.
+
+        Where Hudi keeps a record index of buckets with logs, the entries of keys that are in a log
+        alone stay if Hudi drops or overwrites their partition.
+        """
+        is_logged = self.table.config.table_type == "MERGE_ON_READ"
+        has_buckets = not isinstance(self.table.index, bf.RecordIndex)
+        is_indexed = self.hudi.session.has_record_index and has_buckets
+        if side is self.hudi and is_logged and is_indexed:
+            return []
+        return ["overwrite", "drop"]
 
     def do(self, side: Side, *operations: str) -> None:
         """Do these things one after the other, and compare."""

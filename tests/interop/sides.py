@@ -154,7 +154,7 @@ def _assert_found_by_keys(session: HudiSession, uri: str, rows: pa.Table) -> Non
 def assert_clean(session: HudiSession, table: bf.Table, done: Sequence[str] = ()) -> None:
     """The full check finds nothing, but for keys that Hudi itself leaves out of a record index.
 
-    Such keys are of tables with buckets, merge-on-read or of version 6, and Hudi wrote their rows.
+    Such keys are of merge-on-read tables with buckets, and Hudi wrote their rows.
 
     Args:
         session: Of Hudi.
@@ -163,13 +163,8 @@ def assert_clean(session: HudiSession, table: bf.Table, done: Sequence[str] = ()
     """
     table = bf.open(table.uri)
     findings = [own for own in table.check(depth="full").findings if own.severity != "info"]
-    config = table.config
-    has_buckets = not isinstance(table.index, bf.RecordIndex)
-    if (
-        session.has_record_index
-        and has_buckets
-        and (config.table_type == "MERGE_ON_READ" or config.table_version < 8)
-    ):
+    is_logged = table.config.table_type == "MERGE_ON_READ"
+    if session.has_record_index and is_logged and not isinstance(table.index, bf.RecordIndex):
         _assert_left_out_by_hudi(session, table, done)
         findings = [own for own in findings if _LEFT_OUT not in str(own)]
     assert not findings, f"{findings} after {done}"
@@ -293,8 +288,6 @@ class Hudi:
         self.writes_null_dates = not (session.has_metadata_table and session.version == "1.0.2")
         init_metadata_table(session, table)
         config = table.config
-        # In 0.15 it refuses to move keys of the record index to other file groups of their buckets.
-        self.overwrites_nothing = session.has_record_index and config.table_version < 8
         self._manual = {
             "hoodie.table.name": config.name,
             "hoodie.embed.timeline.server": "false",  # a server a write: a tenth of the time
