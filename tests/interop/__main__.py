@@ -6,8 +6,8 @@ usage: python -m tests.interop replay VERSION SEED        one table again; its f
        python -m tests.interop flink SEED...              tables that Flink writes in turns with us
        python -m tests.interop soak MINUTES [SEED]        tables of all versions, from SEED on
 
-METADATA is metadata=on or metadata=off: whether the tables have a metadata table. Without it,
-matrix plays both.
+METADATA is metadata=off, metadata=on or metadata=index: whether the tables have a metadata table,
+and whether it has a record index. Without it, matrix plays all three.
 """
 
 from __future__ import annotations
@@ -22,16 +22,17 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from functools import partial
 from pathlib import Path
+from typing import get_args
 
 from tests.interop.flink_turns import format_flink, play_flink_in_turns
-from tests.interop.hudi_session import HudiSession
+from tests.interop.hudi_session import HudiSession, Metadata
 from tests.interop.judge import Verdict, judge_table
 from tests.interop.matrix import all_kinds_of, format_matrix, play_kind, play_matrix
 from tests.interop.plans import VERSIONS, Plan, make_plan
 
 _TABLES_PER_JVM = 24
 _JVMS = 2
-_METADATA = {"metadata=off": False, "metadata=on": True}
+_METADATA: dict[str, Metadata] = {f"metadata={word}": word for word in get_args(Metadata)}
 
 
 def replay(version: str, seed: int) -> int:
@@ -45,11 +46,11 @@ def replay(version: str, seed: int) -> int:
     return _tell(plan, judge_table(plan, folder))
 
 
-def turns(version: str, kind: str, seed: int, has_metadata_table: bool) -> int:
+def turns(version: str, kind: str, seed: int, metadata: Metadata) -> int:
     """Write in turns again."""
     folder = Path(tempfile.mkdtemp(prefix=f"turns-{version}-{kind}-{seed}-"))
     with closing(HudiSession(version, folder / "hudi")) as session:
-        ended = play_kind(session, kind, seed, folder, has_metadata_table)
+        ended = play_kind(session, kind, seed, folder, metadata)
         return int(any(one.tally is None for one in ended))
 
 
@@ -96,8 +97,9 @@ def soak(minutes: float, seed: int) -> int:
             for kind in all_kinds_of(version):
                 if time.monotonic() < ends or not played[version]:
                     own = folder / f"{version}-{kind}"
-                    is_odd = (seed // _TABLES_PER_JVM + played[version]) % 2 == 1
-                    ended = play_kind(session, kind, seed, own, has_metadata_table=is_odd)
+                    number = seed // _TABLES_PER_JVM + played[version]
+                    metadata = [*_METADATA.values()][number % len(_METADATA)]
+                    ended = play_kind(session, kind, seed, own, metadata)
                     failed += sum(one.tally is None for one in ended)
                     played[version] += 1
             session.close()
@@ -136,7 +138,7 @@ def main(arguments: list[str]) -> int:
         case ["replay", version, seed]:
             return replay(version, int(seed))
         case ["turns", version, kind, seed]:
-            return turns(version, kind, int(seed), has_metadata_table=False)
+            return turns(version, kind, int(seed), "off")
         case ["turns", version, kind, seed, metadata] if metadata in _METADATA:
             return turns(version, kind, int(seed), _METADATA[metadata])
         case ["matrix", *given] if given and given[-1].isdecimal():

@@ -15,8 +15,8 @@ import bucketfmt as bf
 from bucketfmt.format.names.names import find_data_file_name
 from bucketfmt.format.names.paths import escape_partition_value
 from bucketfmt.write.services.plan_clean import CleanPolicy
-from tests.interop.hudi_session import HudiSession
-from tests.interop.sides import Bucketfmt, Hudi, Side
+from tests.interop.hudi_session import HudiRefusesError, HudiSession
+from tests.interop.sides import Bucketfmt, Hudi, Side, assert_clean
 
 __all__ = [
     "SCHEMA",
@@ -107,6 +107,8 @@ class Turns:
         saved: The savepoint, and at that time the rows, what was deleted, and what was given up.
         rounds: How often both were compared with the rows.
         is_non_blocking: Whether our writer only appends: a delete hides late rows of its key.
+        has_record_index: Whether keys are drawn as a record index has them: unique in the table,
+            or one of each in a write where the index is partitioned.
     """
 
     hudi: Hudi
@@ -118,6 +120,7 @@ class Turns:
     time: int = 0
     rounds: int = 0
     is_non_blocking: bool = False
+    has_record_index: bool = False
 
     def __post_init__(self) -> None:
         self.us: Side = Bucketfmt(self.table)
@@ -132,12 +135,30 @@ class Turns:
     def play(self, side: Side) -> None:
         """Do one random thing."""
         operations = ["upsert"] * 4 + ["delete"] * 2 + ["clean", "archive", "rollback"]
-        operations += ["savepoint"] if self.saved is None else ["restore"]
+        if self.saved is None:
+            operations.append("savepoint")
+        elif side is self.us or not self._is_partitioned:
+            # Hudi's restore makes a partitioned record index anew, for which its client, unlike
+            # its data source, is to be told the schema.
+            operations.append("restore")
         if self.table.config.table_type == "MERGE_ON_READ":
             operations += ["schedule", "compact"]
         if not isinstance(self.table.index, bf.ConsistentHashingIndex):
-            operations += ["overwrite", "drop"]
+            operations += self._replacements(side)
         self.do(side, self.random.choice(operations))
+
+    def _replacements(self, side: Side) -> list[str]:
+        """Return what a side does to whole partitions.
+
+        Where Hudi keeps a record index of buckets with logs, the entries of keys that are in a log
+        alone stay if Hudi drops or overwrites their partition.
+        """
+        is_logged = self.table.config.table_type == "MERGE_ON_READ"
+        has_buckets = not isinstance(self.table.index, bf.RecordIndex)
+        is_indexed = self.hudi.session.has_record_index and has_buckets
+        if side is self.hudi and is_logged and is_indexed:
+            return []
+        return ["overwrite", "drop"]
 
     def do(self, side: Side, *operations: str) -> None:
         """Do these things one after the other, and compare."""
@@ -183,9 +204,7 @@ class Turns:
         rows = _sorted(table.scan().to_arrow())
         differs = self._difference(rows)
         assert not differs, f"we read {differs} after {self.done}"
-        report = table.check(depth="full")
-        findings = [finding for finding in report.findings if finding.severity != "info"]
-        assert not findings, f"{findings} after {self.done}"
+        assert_clean(self.hudi.session, table, self.done)
 
     def compare_past(self) -> None:
         """Both read the same of the last commits but one, and of base files alone."""
@@ -264,9 +283,19 @@ class Turns:
         assert may_keep_all or len(self.table.timeline.instants) < before, "nothing was archived"
 
     def _rollback(self, side: Side) -> None:
-        """Take back what either has just written."""
+        """Take back what either has just written.
+
+        Hudi refuses where it has compacted the metadata table since. Then bucketfmt goes on with
+        the rollback that Hudi has begun.
+        """
         self.random.choice((self.us, self.hudi)).upsert(as_table(self.draw()))
-        side.rollback(self._newest_write())
+        instant = self._newest_write()
+        try:
+            side.rollback(instant)
+        except HudiRefusesError as error:
+            if "is earlier than the latest compaction" not in str(error):
+                raise
+            self.us.rollback(instant)
 
     def _savepoint(self, side: Side) -> None:
         # After a restore, Hudi takes what it has restored for cleaned.
@@ -287,6 +316,11 @@ class Turns:
         side.delete_savepoint(instant)
 
     # -- the model
+
+    @property
+    def _is_partitioned(self) -> bool:
+        """Whether the table is located by a partitioned record index."""
+        return bool(getattr(self.table.index, "partitioned", False))
 
     @property
     def _expected(self) -> list[dict[str, Any]]:
@@ -318,12 +352,17 @@ class Turns:
         for _ in range(self.random.randrange(1, 25)):
             key = f"kéy-{self.random.randrange(_KEYS):03d}"
             region = self.random.choice(regions)
+            if self.has_record_index and not self._is_partitioned:
+                key += f"-{region}"
             if (region, key) in self._given_up and not is_ours:
                 continue
             time = self.time * 10 + self.random.randrange(-15, 5)
             deleted = self.deleted.get((region, key))
             if deleted is not None:
                 time = self.random.randrange(deleted) if is_ours else max(time, deleted)
+            if self.has_record_index and self._is_partitioned:
+                # Hudi 1.2 joins the keys of a write with their places by the key alone.
+                drawn = {place: row for place, row in drawn.items() if place[1] != key}
             drawn[region, key] = {
                 "id": key,
                 "name": self.random.choice([None, "", "ä𝄞", f"n{self.time}"]),
@@ -335,8 +374,18 @@ class Turns:
         return drawn or self.draw(regions, side)
 
     def draw_deletes(self, side: Side) -> _Rows:
-        """Draw rows whose keys a side deletes."""
-        return self.draw()
+        """Draw rows whose keys a side deletes: in one partition, where Hudi looks for a key by a
+        partitioned record index.
+
+        With event time ordering, Hudi 1.2 compares deletes of merge-on-read tables with all rows
+        of the file groups that the write deletes from, by the key alone, and deletes each key in
+        all of them.
+        """
+        drawn = self.draw()
+        if side is self.us or not self._is_partitioned:
+            return drawn
+        first, _ = min(drawn)
+        return {place: row for place, row in drawn.items() if place[0] == first}
 
     def merge(self, given: _Rows, side: Side | None = None) -> None:
         for key, row in given.items():
@@ -381,7 +430,13 @@ def start_turns(
     hudi = Hudi(session, table, options)
     random = Random(f"{seed}/{session.version}/{kind}")
     appends = writer is not None and writer.concurrency == "non_blocking"
-    return turns(hudi, table, random, is_non_blocking=appends)
+    return turns(
+        hudi,
+        table,
+        random,
+        is_non_blocking=appends,
+        has_record_index=session.has_record_index,
+    )
 
 
 def as_table(rows: _Rows) -> pa.Table:

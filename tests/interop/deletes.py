@@ -11,7 +11,7 @@ import pyarrow as pa
 import bucketfmt as bf
 from tests.interop.carry_on import TABLE_VERSIONS, Tally, index_of
 from tests.interop.hudi_session import HudiSession
-from tests.interop.sides import Bucketfmt, Hudi, Side
+from tests.interop.sides import Bucketfmt, Hudi, Side, assert_clean
 
 __all__ = ["play_deletes"]
 
@@ -123,8 +123,7 @@ class _Game:
         for whose, found in (("we", table.scan().to_arrow()), ("Hudi", self.hudi.read())):
             read = found.select(_SCHEMA.names).cast(_SCHEMA).sort_by("id").to_pylist()
             assert read == expected, f"{whose} misread after {self._done}"
-        findings = [f for f in table.check(depth="full").findings if f.severity != "info"]
-        assert not findings, f"{findings} after {self._done}"
+        assert_clean(self.hudi.session, table, self._done)
 
     def tally(self) -> Tally:
         hudis = sum(done.endswith("by Hudi") for done in self._done)

@@ -11,7 +11,7 @@ import pyarrow as pa
 import bucketfmt as bf
 from tests.interop.carry_on import Tally
 from tests.interop.hudi_session import HudiSession
-from tests.interop.sides import options_of_metadata, read_by_hudi
+from tests.interop.sides import assert_clean, options_of_metadata, read_by_hudi
 
 __all__ = ["play_dual_writes"]
 
@@ -115,9 +115,7 @@ class _Play:
         table = bf.open(self.uri)
         ours = table.scan().to_arrow().select(_SCHEMA.names).sort_by("id").to_pylist()
         assert ours == expected, f"we misread after {self.done}"
-        report = table.check(depth="full")
-        findings = [finding for finding in report.findings if finding.severity != "info"]
-        assert not findings, f"{findings} after {self.done}"
+        assert_clean(self._session, table, self.done)
         hudis = (
             read_by_hudi(self._session, self.uri).select(_SCHEMA.names).sort_by("id").to_pylist()
         )

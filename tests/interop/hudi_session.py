@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -14,7 +14,12 @@ from tests.interop.answering import AnsweringProcess, HudiRefusesError
 from tests.interop.hudi import ROOT, find_python
 from tests.interop.plans import Plan
 
-__all__ = ["HudiRefusesError", "HudiSession"]
+__all__ = ["HudiRefusesError", "HudiSession", "Metadata"]
+
+Metadata = Literal["off", "on", "index"]
+"""Of tables that are written in turns: no metadata table; one with the statistics and the bloom
+filters; one with the statistics and the record index.
+"""
 
 
 class HudiSession:
@@ -23,16 +28,31 @@ class HudiSession:
     Attributes:
         version: Of Hudi.
         folder: Where the planned tables are, and what Hudi reads of them; see `hudi_writer.py`.
-        has_metadata_table: Whether the tables that are written in turns have a metadata table.
+        metadata: What the tables that are written in turns have for a metadata table.
     """
 
     def __init__(self, version: str, folder: Path) -> None:
         self.version = version
         self.folder = folder
-        self.has_metadata_table = False
+        self.metadata: Metadata = "off"
+        self._written: dict[str, set[str]] = {}
         script = ROOT / "tests/interop/hudi_server.py"
         command = [str(find_python()), str(script), version, str(folder)]
         self._process = AnsweringProcess(command, folder)
+
+    @property
+    def has_metadata_table(self) -> bool:
+        """Whether the tables that are written in turns have a metadata table."""
+        return self.metadata != "off"
+
+    @property
+    def has_record_index(self) -> bool:
+        """Whether the metadata table has a record index."""
+        return self.metadata == "index"
+
+    def written(self, table: str) -> Set[str]:
+        """Return the instants of the writes of Hudi to a table."""
+        return self._written.get(table, set())
 
     def write(self, table: str, rows: pa.Table, options: Mapping[str, str]) -> None:
         """Have rows written.
@@ -42,7 +62,9 @@ class HudiSession:
         """
         path = self.folder / "rows.parquet"
         pq.write_table(rows, path, coerce_timestamps="us")
+        before = _instants(table)
         self._process.ask(do="write", table=table, rows=str(path), options={**options})
+        self._written.setdefault(table, set()).update(_instants(table) - before)
 
     def read(
         self, table: str, options: Mapping[str, str] | None = None, where: str | None = None
@@ -109,3 +131,10 @@ class HudiSession:
     def close(self) -> None:
         """End it."""
         self._process.close()
+
+
+def _instants(table: str) -> set[str]:
+    """Return the instants on the timeline of a table, by the names of their files."""
+    timeline = Path(table, ".hoodie")
+    paths = (*timeline.glob("[0-9]*"), *timeline.glob("timeline/[0-9]*"))
+    return {path.name.partition(".")[0].partition("_")[0] for path in paths}

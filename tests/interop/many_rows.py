@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import bucketfmt as bf
 from tests.interop.carry_on import TABLE_VERSIONS, Tally
 from tests.interop.hudi_session import HudiSession
-from tests.interop.sides import Hudi
+from tests.interop.sides import Hudi, assert_clean
 
 __all__ = ["play_many_rows"]
 
@@ -99,7 +99,7 @@ def _compare(table: bf.Table, hudi: Hudi, held: dict[str, dict[str, object]]) ->
     expected = _sorted(_table(held))
     for found in map(_sorted, (table.scan().to_arrow(), hudi.read())):
         assert found.equals(expected) or found.to_pylist() == expected.to_pylist()
-    assert table.check(depth="full").status == "clean"
+    assert_clean(hudi.session, table)
 
 
 def _compare_filtered(table: bf.Table, hudi: Hudi) -> None:

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import get_args
 
 from tests.interop.carry_on import (
     TABLE_VERSIONS,
@@ -19,7 +20,7 @@ from tests.interop.carry_on import (
 from tests.interop.deletes import play_deletes
 from tests.interop.dual_writes import play_dual_writes
 from tests.interop.extendible import play_extendible, play_overwritten, play_several_groups
-from tests.interop.hudi_session import HudiSession
+from tests.interop.hudi_session import HudiSession, Metadata
 from tests.interop.many_rows import play_many_rows
 from tests.interop.metadata_turns import (
     play_bulk_inserted,
@@ -86,6 +87,7 @@ _WITH_METADATA_TABLE = (
     "migrated",
 )  # of their own
 
+_HUDI_READS_ONLY = ("extendible", "several groups", "overwritten")
 _MANY_ROWS = {("0.15.0", "cow-simple"), ("1.0.2", "mor-simple"), ("1.2.0", "cow-simple")}
 
 
@@ -94,13 +96,13 @@ class Ended:
     """How a play ended.
 
     Attributes:
-        has_metadata_table: Whether the table had a metadata table that both kept in step.
+        metadata: What the table had for a metadata table that both kept in step.
         tally: What it came to; None if there was a disagreement.
     """
 
     version: str
     kind: str
-    has_metadata_table: bool
+    metadata: Metadata
     play: str
     tally: Tally | None
 
@@ -110,16 +112,18 @@ def all_kinds_of(version: str) -> list[str]:
     return [*kinds_of(version), *record_kinds_of(version), *shapes_of(version)]
 
 
-def plays_of(version: str, kind: str, has_metadata_table: bool = False) -> list[str]:
+def plays_of(version: str, kind: str, metadata: Metadata = "off") -> list[str]:
     """Return the plays of a kind: Hudi has non-blocking writes from 1.0 on, simple buckets only.
 
     Args:
         version: Of Hudi.
         kind: Of the table.
-        has_metadata_table: Whether the table has a metadata table that both keep in step. Plays
-            that begin with another metadata table, or go without, are left out then.
+        metadata: What the table has for a metadata table that both keep in step. Plays that begin
+            with another metadata table, or go without, are left out where it has one.
     """
-    if has_metadata_table:
+    if metadata == "index":
+        return _plays_with_record_index(version, kind)
+    if metadata == "on":
         own = {*_WITH_METADATA_TABLE}
         own |= {"shapes"} if kind.endswith("metadata-table") else set()
         return [play for play in plays_of(version, kind) if play not in own]
@@ -161,13 +165,28 @@ def plays_of(version: str, kind: str, has_metadata_table: bool = False) -> list[
     ]
 
 
+def _plays_with_record_index(version: str, kind: str) -> list[str]:
+    """Return the plays of a kind whose tables have a record index besides statistics."""
+    if kind in record_kinds_of(version):
+        of_whole_table = [] if kind.endswith("partition") else ["deletes"]  # without partitions
+        return ["in order", "at random", *of_whole_table]
+    plays = plays_of(version, kind, "on")
+    if version != "0.15.0":
+        return plays
+    if kind.startswith("cow"):
+        # Hudi leaves the keys out that it adds, and a row does not tell who added its key.
+        return [play for play in plays if play in _HUDI_READS_ONLY]
+    # Hudi refuses to overwrite partitions.
+    return [play for play in plays if play != "side by side"]
+
+
 def play_kind(
-    session: HudiSession, kind: str, seed: int, folder: Path, has_metadata_table: bool
+    session: HudiSession, kind: str, seed: int, folder: Path, metadata: Metadata
 ) -> list[Ended]:
     """Play all there is of a kind of table; disagreements are told, and their folders kept."""
     ended = []
-    session.has_metadata_table = has_metadata_table
-    for name in plays_of(session.version, kind, has_metadata_table):
+    session.metadata = metadata
+    for name in plays_of(session.version, kind, metadata):
         tally, own = None, folder / name.replace(" ", "-")
         try:
             with copying(), serving_metadata_soon():
@@ -177,10 +196,9 @@ def play_kind(
         else:
             told = str(tally)
             shutil.rmtree(own)
-        how = "with a metadata table" if has_metadata_table else "without"
-        where = f"{session.version} {kind} {seed} {how}, {name}"
+        where = f"{session.version} {kind} {seed} metadata={metadata}, {name}"
         print(f"{where}: {told}", file=sys.stderr, flush=True)
-        ended.append(Ended(session.version, kind, has_metadata_table, name, tally))
+        ended.append(Ended(session.version, kind, metadata, name, tally))
     return ended
 
 
@@ -188,18 +206,18 @@ def play_matrix(
     versions: Sequence[str],
     seeds: Sequence[int],
     folder: Path,
-    metadata_tables: Sequence[bool],
+    metadata_tables: Sequence[Metadata] = get_args(Metadata),
 ) -> list[Ended]:
-    """Play everything, with one Hudi after the other, without a metadata table and with one."""
+    """Play everything, with one Hudi after the other, with these metadata tables."""
     ended: list[Ended] = []
     for version in versions:
         session = HudiSession(version, folder / version)
         for kind in all_kinds_of(version):
             # Nothing of a shape is random.
             for seed in seeds[:1] if kind in shapes_of(version) else seeds:
-                for has_one in metadata_tables:
-                    own = folder / f"{version}-{kind}-{seed}-{'with' if has_one else 'without'}"
-                    ended += play_kind(session, kind, seed, own, has_one)
+                for metadata in metadata_tables:
+                    own = folder / f"{version}-{kind}-{seed}-{metadata}"
+                    ended += play_kind(session, kind, seed, own, metadata)
         session.close()
     return ended
 
@@ -215,10 +233,12 @@ def format_matrix(ended: Sequence[Ended]) -> str:
     groups: dict[tuple[str, str, str], list[Ended]] = {}
     for one in ended:
         kind = f"{one.kind[:3]}, other shapes" if one.play == "shapes" else one.kind
-        has_one = "yes" if one.has_metadata_table or one.play in _WITH_METADATA_TABLE else ""
-        groups.setdefault((one.version, kind, has_one), []).append(one)
-    for (version, kind, has_one), own in groups.items():
-        row = [str(TABLE_VERSIONS[version]), version, kind, has_one]
+        told = {"off": "", "on": "yes", "index": "record index"}[one.metadata]
+        if one.play in _WITH_METADATA_TABLE:
+            told = "yes"
+        groups.setdefault((one.version, kind, told), []).append(one)
+    for (version, kind, told), own in groups.items():
+        row = [str(TABLE_VERSIONS[version]), version, kind, told]
         for play in PLAYS:
             rounds = [one.tally.rounds for one in own if one.play == play and one.tally]
             row.append(str(sum(rounds)) if rounds else "")

@@ -9,9 +9,14 @@ from typing import Any
 
 import bucketfmt as bf
 from bucketfmt.format.names.names import find_data_file_name
-from tests.interop.carry_on import Tally, Turns, as_table, start_turns
+from tests.interop.carry_on import Tally, Turns, as_table, index_of, start_turns
 from tests.interop.hudi_session import HudiSession
-from tests.interop.sides import Side, metadata_options, serving_metadata_soon
+from tests.interop.sides import (
+    Side,
+    metadata_options,
+    record_index_options,
+    serving_metadata_soon,
+)
 from tests.write.metadata_records import assert_in_step
 
 __all__ = ["play_bulk_inserted", "play_metadata_table", "play_secondary_index"]
@@ -30,15 +35,15 @@ def _options(has_record_index: bool) -> dict[str, str]:
     }
 
 
-_BY_PARTITION = {
-    "hoodie.index.type": "RECORD_LEVEL_INDEX",
-    "hoodie.metadata.record.level.index.enable": "true",
-    "hoodie.metadata.record.level.index.min.filegroup.count": "2",
-}
-
-
 class _MetadataTurns(Turns):
-    """Turns after which Hudi reads the same with the metadata table and without it."""
+    """Turns after which Hudi reads the same with the metadata table and without it.
+
+    The keys are as a record index has them.
+    """
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.has_record_index = True
 
     def compare(self) -> None:
         """Compare what both read, by all ways to read, and the metadata table with the files."""
@@ -76,42 +81,16 @@ class _MetadataTurns(Turns):
         assert found == expected, f"the record index differs after {self.done}"
 
     def draw(self, regions: Any = None, side: Side | None = None) -> Any:
-        """Draw rows whose keys are unique in the table, as a global record index has them.
-
-        Hudi 1.0 fails to log a null date where column statistics are on, so all dates are given.
-        """
+        """Draw rows with dates: Hudi 1.0 fails to log a null one where statistics are on."""
         drawn = super().draw(side=side) if regions is None else super().draw(regions, side)
         day = date(2020, 1, 1 + self.time % 28)
-        if getattr(self.table.index, "partitioned", False):
-            # Hudi 1.2 joins the keys of a write with their places by the key alone, so that one
-            # write may not have a key in two partitions.
-            once = {key: region for region, key in drawn}
-            kept = {(region, key): drawn[region, key] for key, region in once.items()}
-            return {place: {**row, "day": day} for place, row in kept.items()}
-        return {
-            (region, f"{key}-{region}"): {**row, "id": f"{key}-{region}", "day": day}
-            for (region, key), row in drawn.items()
-        }
+        return {place: {**row, "day": day} for place, row in drawn.items()}
 
     def _bulk_insert(self, side: Side) -> None:
         drawn = self.draw(side=side)
         given = {place: row for place, row in drawn.items() if place not in self.rows}
         side.bulk_insert(as_table(given))
         self.merge(given, side)
-
-    def draw_deletes(self, side: Side) -> Any:
-        """Draw rows whose keys a side deletes: in one partition, where Hudi looks for a key by a
-        partitioned record index.
-
-        With event time ordering, Hudi 1.2 compares deletes of merge-on-read tables with all rows
-        of the file groups that the write deletes from, by the key alone, and deletes each key in
-        all of them.
-        """
-        drawn = super().draw_deletes(side)
-        if side is self.us or not getattr(self.table.index, "partitioned", False):
-            return drawn
-        first, _ = min(drawn)
-        return {place: row for place, row in drawn.items() if place[0] == first}
 
 
 def play_metadata_table(session: HudiSession, folder: Path, kind: str, seed: int) -> Tally:
@@ -123,7 +102,7 @@ def play_metadata_table(session: HudiSession, folder: Path, kind: str, seed: int
     """
     options = _options(kind.startswith("cow") and session.version != "0.15.0")
     if "records" in kind:
-        options = _options_of_records(session, kind)
+        options = _options_of_records(kind)
     turns = start_turns(session, folder, kind, seed, _WRITER, options, _MetadataTurns)
     us, hudi = turns.us, turns.hudi
     services = ["clean", "archive"]
@@ -160,14 +139,13 @@ def play_bulk_inserted(session: HudiSession, folder: Path, kind: str, seed: int)
     The first are put into the empty table, whose metadata table bucketfmt makes, with the
     partitions that Hudi's options name.
     """
-    options = _options_of_records(session, kind)
+    options = _options_of_records(kind)
     turns = start_turns(session, folder, kind, seed, _WRITER, options, _MetadataTurns)
     us, hudi = turns.us, turns.hudi
     of_columns = (
         ["column_stats", "partition_stats"] if session.version != "0.15.0" else ["column_stats"]
     )
-    has_stats = options["hoodie.metadata.index.column.stats.enable"] == "true"
-    turns.table.metadata_table.init("bloom_filters", *(of_columns if has_stats else ()))
+    turns.table.metadata_table.init("bloom_filters", *of_columns)
     with serving_metadata_soon(), warnings.catch_warnings():
         warnings.filterwarnings("error", "the metadata table is")  # made anew, or removed
         turns.do(us, "bulk_insert")
@@ -200,7 +178,6 @@ class _SecondaryTurns(_MetadataTurns):
 def play_secondary_index(session: HudiSession, folder: Path, kind: str, seed: int) -> Tally:
     """Hudi makes a secondary index; both write, and bucketfmt makes it anew."""
     options = {**_options(has_record_index=True), "hoodie.index.type": "RECORD_INDEX"}
-    options |= _without_stats(session)
     turns = start_turns(session, folder, kind, seed, _WRITER, options, _SecondaryTurns)
     us, hudi = turns.us, turns.hudi
     services = ["compact"] if turns.table.config.table_type == "MERGE_ON_READ" else []
@@ -217,22 +194,11 @@ def play_secondary_index(session: HudiSession, folder: Path, kind: str, seed: in
     return turns.tally()
 
 
-def _options_of_records(session: HudiSession, kind: str) -> dict[str, str]:
+def _options_of_records(kind: str) -> dict[str, str]:
     """Return the options of Hudi's writers of a kind of table that is located by a record index."""
-    if kind.endswith("records"):
-        return {**_options(has_record_index=True), "hoodie.index.type": "RECORD_INDEX"}
-    return {**_options(has_record_index=False), **_BY_PARTITION, **_without_stats(session)}
-
-
-def _without_stats(session: HudiSession) -> dict[str, str]:
-    """Return the options by which Hudi 1.2 keeps no statistics of columns and partitions.
-
-    Beside these and a secondary or partitioned record index, it fails in a write
-    (docs/reliability.md).
-    """
-    if session.version != "1.2.0":
-        return {}
-    return {"hoodie.metadata.index.column.stats.enable": "false"}
+    _, index = index_of(kind)
+    assert isinstance(index, bf.RecordIndex)
+    return {**_options(has_record_index=True), **record_index_options(index)}
 
 
 def _is_cheap(row: dict[str, Any]) -> bool:

@@ -10,6 +10,7 @@ import pyarrow as pa
 import bucketfmt as bf
 from tests.interop.carry_on import Tally, doubled_buckets
 from tests.interop.hudi_session import HudiSession
+from tests.interop.sides import assert_clean, options_of_metadata, read_by_hudi
 
 __all__ = ["play_pinned_index"]
 
@@ -29,7 +30,7 @@ def play_pinned_index(session: HudiSession, folder: Path, kind: str, seed: int) 
     uri, random, held = str(folder / "pinned"), Random(seed), {}
     plain = {
         "hoodie.table.name": "pinned",
-        "hoodie.metadata.enable": str(session.has_metadata_table).lower(),
+        **options_of_metadata(session),
         "hoodie.compact.inline": "false",
         "hoodie.datasource.write.operation": "upsert",
         "hoodie.datasource.write.table.type": (
@@ -75,8 +76,8 @@ def _recorded(uri: str) -> dict[str, str]:
 def _compare(session: HudiSession, uri: str, held: _Rows) -> None:
     expected = sorted(held.values(), key=lambda row: str(row["id"]))
     table = bf.open(uri)
-    hudis = session.read(uri)
+    hudis = read_by_hudi(session, uri)
     for found in (table.scan().to_arrow(), hudis):
         assert found.select(_SCHEMA.names).sort_by("id").to_pylist() == expected
     assert not doubled_buckets(hudis)
-    assert table.check(depth="full").status == "clean"
+    assert_clean(session, table)

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import bucketfmt as bf
 from tests.interop.carry_on import Tally
 from tests.interop.hudi_session import HudiSession
-from tests.interop.sides import options_of_metadata, read_by_hudi
+from tests.interop.sides import assert_clean, options_of_metadata, read_by_hudi
 
 __all__ = ["play_resized"]
 
@@ -84,8 +84,7 @@ def play_resized(session: HudiSession, folder: Path, kind: str, seed: int) -> Ta
         expected = sorted(held.values(), key=lambda row: str(row["id"]))
         for found in (bf.open(uri).scan().to_arrow(), read_by_hudi(session, uri)):
             assert found.select(_SCHEMA.names).sort_by("id").to_pylist() == expected
-        report = bf.open(uri).check(depth="full")
-        assert report.status == "clean", report.findings
+        assert_clean(session, bf.open(uri))
 
     def both_write() -> None:
         compare()

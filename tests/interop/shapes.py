@@ -18,7 +18,7 @@ import bucketfmt as bf
 from bucketfmt.rows.log_writer import DataFormat
 from tests.interop.carry_on import TABLE_VERSIONS, Tally, doubled_buckets
 from tests.interop.hudi_session import HudiSession
-from tests.interop.sides import Bucketfmt, Hudi, Side
+from tests.interop.sides import Bucketfmt, Hudi, Side, assert_clean
 
 __all__ = ["play_shape", "shapes_of"]
 
@@ -165,9 +165,7 @@ class _Game:
         expected = [self._rows[number] for number in sorted(self._rows)]
         table = bf.open(self._table.uri)
         assert _sorted(table.scan().to_arrow()) == expected, f"we misread after {self.done}"
-        report = table.check(depth="full")
-        findings = [finding for finding in report.findings if finding.severity != "info"]
-        assert not findings, f"{findings} after {self.done}"
+        assert_clean(self._hudi.session, table, self.done)
         # Where paths are formatted times, Hudi reads those for the column they are made of.
         names = [
             n for n in _SCHEMA.names if n != "made" or table.config.partition_path_holds_values

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from datetime import date
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, get_args
 
 import pyarrow as pa
 import pytest
@@ -20,7 +20,7 @@ from bucketfmt.write.commit.transaction import Transaction
 from bucketfmt.write.metadata import initialise
 from soak.covering import cover
 from tests.interop.carry_on import SCHEMA, as_table, doubled_buckets, start_turns
-from tests.interop.hudi_session import HudiSession
+from tests.interop.hudi_session import HudiSession, Metadata
 from tests.interop.matrix import PLAYS, all_kinds_of, plays_of
 from tests.interop.plans import VERSIONS
 from tests.interop.sides import Hudi, copying, metadata_options, serving_metadata_soon
@@ -30,17 +30,17 @@ from tests.write.metadata_records import assert_in_step
 SEED = int(os.environ.get("JUDGE_SEED", "0"))
 DAY = date(2020, 1, 1)
 INSTEAD = pytest.mark.rotated(among="plays, and tests with a JVM of their own")
-Turn = tuple[str, str, str, str]
+Turn = tuple[str, str, str, Metadata]
 TURNS: list[Turn] = [
-    (version, kind, play, "with a metadata table" if has_metadata_table else "without")
+    (version, kind, play, metadata)
     for version in VERSIONS
     for kind in all_kinds_of(version)
-    for has_metadata_table in (False, True)
-    for play in plays_of(version, kind, has_metadata_table)
+    for metadata in get_args(Metadata)
+    for play in plays_of(version, kind, metadata)
 ]
 
 
-IN_ORDER = [turn for turn in TURNS if turn[2:] == ("in order", "without")]
+IN_ORDER = [turn for turn in TURNS if turn[2:] == ("in order", "off")]
 SHAPES = [turn for turn in TURNS if turn[2] == "shapes"]
 OTHERS = [turn for turn in TURNS if turn not in IN_ORDER and turn not in SHAPES]
 
@@ -77,10 +77,10 @@ def test_writing_in_turns(
     version: str,
     kind: str,
     play: str,
-    metadata: str,
+    metadata: Metadata,
 ) -> None:
     session = hudi(version)
-    monkeypatch.setattr(session, "has_metadata_table", metadata != "without")
+    monkeypatch.setattr(session, "metadata", metadata)
     with copying(), serving_metadata_soon():
         PLAYS[play](session, tmp_path, kind, SEED)
 

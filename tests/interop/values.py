@@ -14,7 +14,7 @@ import bucketfmt as bf
 from bucketfmt.rows.columns.column_types import NESTING_MAX
 from tests.interop.carry_on import TABLE_VERSIONS, Tally, index_of
 from tests.interop.hudi_session import HudiSession
-from tests.interop.sides import Bucketfmt, Hudi
+from tests.interop.sides import Bucketfmt, Hudi, assert_clean
 
 __all__ = ["play_values"]
 
@@ -167,5 +167,4 @@ def _compare(table: bf.Table, hudi: Hudi, rows: dict[int, dict[str, Any]]) -> No
             found = sorted(hudi.read(where=where)["id"].to_pylist())
             held = sorted(row["id"] for row in rows.values() if holds(row))
             assert found == held, f"Hudi has {found} where {where}, not {held}"
-    report = bf.open(table.uri).check(depth="full")
-    assert report.status == "clean", report.findings
+    assert_clean(hudi.session, table)

@@ -12,6 +12,7 @@ import pytest
 
 import bucketfmt as bf
 from bucketfmt.format.names.names import BaseFileName, LogFileName, find_data_file_name
+from bucketfmt.write.services.compaction import Compactor
 from tests.write.nbcc_process import NON_BLOCKING, rows, start_processes
 
 pytestmark = pytest.mark.rotated
@@ -63,6 +64,11 @@ def read(table: bf.Table) -> dict[str, int]:
     found = opened.scan().to_arrow().to_pylist()
     assert len(found) == opened.scan().count()
     return {row["id"]: row["ts"] for row in found}
+
+
+def indexed(table: bf.Table) -> list[str]:
+    entries = bf.open(table.uri).inspect.metadata_entries("record_index")
+    return sorted(entries["record_key"].to_pylist())
 
 
 def file_ids(table: bf.Table) -> list[str]:
@@ -121,6 +127,41 @@ def test_a_delete_next_to_an_upsert(tmp_path: Path) -> None:
         bf.open(table.uri, writer=NON_BLOCKING).delete(["a"])
         publish(upserting, pa.table({"id": ["b", "c"], "ts": [2, 2]}))
     assert read(table) == {"b": 2, "c": 2}
+
+
+@pytest.mark.parametrize("version", [8, 9])
+def test_the_record_index_has_the_keys_that_readers_see(tmp_path: Path, version: int) -> None:
+    """Nobody looks for deletes before a row is logged, nor for rows before a delete is."""
+    table = make(tmp_path / "t", version=version)
+    table.metadata_table.init("record_index")
+    table.upsert(pa.table({"id": ["a", "b", "c"], "ts": [10, 10, 10]}))
+    table.delete(["a"])
+    table.upsert(pa.table({"id": ["a", "d"], "ts": [5, 5]}))  # the delete of "a" hides its row
+    assert indexed(table) == sorted(read(table)) == ["b", "c", "d"]
+    with start(table, "delete") as deleting:
+        table.delete(["c"])
+        table.upsert(pa.table({"id": ["b"], "ts": [20]}))
+        publish(deleting, pa.table({"id": ["b", "d"], "ts": [15, 15]}))
+    assert indexed(table) == sorted(read(table)) == ["b"]
+    table.compact()
+    assert indexed(table) == sorted(read(table)) == ["b"]
+
+
+@pytest.mark.parametrize("version", [8, 9])
+def test_the_record_index_keeps_a_key_whose_row_a_pending_compaction_brings_back(
+    tmp_path: Path, version: int
+) -> None:
+    """The base file has no delete that would hide a row which was logged since."""
+    table = make(tmp_path / "t", version=version)
+    table.metadata_table.init("record_index")
+    table.upsert(pa.table({"id": ["a", "b"], "ts": [10, 10]}))
+    table.delete(["a"])
+    opened = bf.open(table.uri, writer=bf.WriterConfig(lock="filesystem", services=None))
+    Compactor(opened._snapshot, opened._transactions).schedule()
+    with start(table) as late:
+        publish(late, pa.table({"id": ["a"], "ts": [5]}))
+    table.compact()
+    assert indexed(table) == sorted(read(table)) == ["a", "b"]
 
 
 @pytest.mark.parametrize("version", [8, 9])

@@ -40,11 +40,14 @@ class PendingChange:
         instant: The instant, inflight.
         content: What the completed file of the instant will hold.
         reports: What is known of the rows of its files, by path.
+        is_blind: Whether its files were logged whatever their file groups hold: what others logged
+            may hide rows, and bring back what it deletes.
     """
 
     instant: Instant
     content: InstantContent
     reports: Mapping[str, RowReport] = field(default_factory=dict)
+    is_blind: bool = False
 
     @property
     def moves_files(self) -> bool:
@@ -233,6 +236,8 @@ class LockedTable:
         content: InstantContent,
         heartbeat: Heartbeat | None = None,
         reports: Mapping[str, RowReport] | None = None,
+        *,
+        is_blind: bool = False,
     ) -> Instant:
         """Complete an inflight instant: from now on readers see what it did.
 
@@ -243,6 +248,7 @@ class LockedTable:
             content: What it did.
             heartbeat: Of the instant, where it has one.
             reports: What is known of the rows of its files, by path.
+            is_blind: See `PendingChange`.
 
         Returns:
             The completed instant.
@@ -257,7 +263,7 @@ class LockedTable:
 
         def prepare() -> None:
             for hook in self._publish_hooks:
-                hook(self, PendingChange(instant, content, reports or {}))
+                hook(self, PendingChange(instant, content, reports or {}, is_blind))
 
         def is_alive() -> bool:
             return heartbeat is None or not heartbeat.is_lost()

@@ -133,9 +133,12 @@ class PendingInstant:
         else:
             self.heartbeat.stop()
 
-    def complete(self, table: LockedTable, metadata: CommitMetadata) -> Instant:
+    def complete(
+        self, table: LockedTable, metadata: CommitMetadata, *, is_blind: bool = False
+    ) -> Instant:
         """Publish the instant, while its heartbeat is kept. Errors as of `LockedTable.publish`."""
-        return table.publish(self._instant, metadata, self.heartbeat, self._reports)
+        reports = self._reports
+        return table.publish(self._instant, metadata, self.heartbeat, reports, is_blind=is_blind)
 
     def end(self) -> None:
         """Delete what nobody needs once the instant is completed."""

@@ -124,6 +124,7 @@ class Transaction(PendingInstant):
         idempotency_key: str | None = None,
         *,
         may_overlap: bool = False,
+        is_blind: bool = False,
         put_index: Callable[[Store], None] | None = None,
     ) -> CommitResult:
         """Complete the commit.
@@ -134,6 +135,7 @@ class Transaction(PendingInstant):
             before: Whoever completed after this may be in conflict.
             idempotency_key: See `WriteOptions`.
             may_overlap: Others may have logged to the same file groups: see `find_conflicts`.
+            is_blind: See `PendingChange`.
             put_index: Writes the files that state the buckets once the commit is completed.
 
         Raises:
@@ -163,7 +165,7 @@ class Transaction(PendingInstant):
                     self._has_put_index = True
                     put_index(table.store)
                 try:
-                    done = self.complete(table, metadata)
+                    done = self.complete(table, metadata, is_blind=is_blind)
                 except LockLostError as error:
                     lost = error
                 else:

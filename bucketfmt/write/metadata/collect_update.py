@@ -9,8 +9,10 @@ HoodieBackedTableMetadataWriter.getRecordIndexReplacedRecords.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from bucketfmt.format.buckets.index_settings import has_directories
 from bucketfmt.format.metadata.metadata_keys import (
@@ -51,6 +53,7 @@ from bucketfmt.write.metadata.records.file_bloom_filter import read_bloom_filter
 from bucketfmt.write.metadata.records.file_statistics import ColumnStatistics, FileStatistics
 from bucketfmt.write.metadata.records.plan_files import plan_files
 from bucketfmt.write.metadata.records.record_index_update import (
+    KeyChange,
     RecordIndexReader,
     instant_milliseconds,
     plan_record_index,
@@ -59,6 +62,7 @@ from bucketfmt.write.metadata.records.secondary_index import (
     plan_secondary_index,
     read_secondary_keys,
 )
+from bucketfmt.write.metadata.records.slice_keys import read_keys_among
 from bucketfmt.write.metadata.records.statistics_records import (
     deleted_column_stats,
     deleted_partition_stats,
@@ -300,12 +304,41 @@ class UpdateCollector:
         changes = reader.read_commit(
             content, self._files_of, Snapshot(self._state), self._change.reports
         )
+        if self._change.is_blind:
+            changes = self._as_read(changes)
         instant_ms = instant_milliseconds(self._change.instant.requested_time, config)
         definition = self._definitions.get("record_index")
         partitions = None
         if definition is not None and definition.is_partitioned:
             partitions = content.partition_to_write_stats
         return plan_record_index(changes, [instant_ms] * len(changes), schema, partitions)
+
+    def _as_read(self, changes: Sequence[KeyChange]) -> list[KeyChange]:
+        """Return which of the keys of a blind change readers see once the change is published.
+
+        A delete that others logged may hide a row of the change, and a row that others logged may
+        outlive a delete of the change. Of a row that a delete hides now, a pending compaction may
+        compact the delete alone: such rows are kept in the index.
+        """
+        snapshot, columns = Snapshot(self._state), self._after.schema
+        slices = {
+            (path, own.file_id): own
+            for path in {change.partition_path for change in changes}
+            for own in self._after.newest_slices(path)
+        }
+
+        def look(change: KeyChange) -> KeyChange:
+            file_slice = slices.get((change.partition_path, change.file_id))
+            keys = pc.unique(pa.concat_arrays([change.written, change.removed]))
+            if columns is None or file_slice is None or not len(keys):
+                return change
+            seen = read_keys_among(snapshot, columns, file_slice, keys)
+            if (change.partition_path, change.file_id) in self._state.pending_compactions:
+                seen = pc.unique(pa.concat_arrays([seen, change.written]))
+            gone = keys.filter(pc.invert(pc.is_in(keys, seen)))
+            return replace(change, written=seen, removed=gone)
+
+        return map_in_threads(look, changes, waiting_count(self._store))
 
     @cached_property
     def _secondary_columns(self) -> Mapping[str, str]:

@@ -236,6 +236,7 @@ class StartedWrite(StartedWork):
             options.read_at or basis.snapshot.state.timeline,
             options.idempotency_key,
             may_overlap=is_append and options.read_at is None,
+            is_blind=is_append,
             put_index=partial(put_directories, hidden.directories) if hidden.directories else None,
         )
         if result.repeated:
