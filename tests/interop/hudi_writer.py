@@ -58,6 +58,9 @@ class Writer:
             builder = builder.config(key, value)
         self.spark = builder.getOrCreate()
         self.spark.sparkContext.setLogLevel("OFF")
+        # Hudi 1.2 compares schemas of the metadata table by identity. If the first that a JVM does
+        # is to compact a metadata table, each write fails then, unless this class is there before.
+        _ = self.spark._jvm.org.apache.hudi.metadata.HoodieMetadataPayload.KEY_FIELD_NAME
 
     def plan_path(self, name: str) -> Path:
         """Return where the plan of a table is."""

@@ -139,7 +139,7 @@ def _assert_found_by_keys(session: HudiSession, uri: str, rows: pa.Table) -> Non
     These are keys that the index has: `assert_clean` says which ones may lack.
     """
     table = bf.open(uri)
-    if len(table.config.record_key_fields) != 1:
+    if len(table.config.record_key_fields) != 1 or not table.config.populate_meta_fields:
         return
     (column,) = table.config.record_key_fields
     indexed = table.inspect.metadata_entries("record_index")["record_key"]
