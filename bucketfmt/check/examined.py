@@ -248,6 +248,15 @@ class ExaminedState(TableState):
             return ()
 
     @cached_property
+    def replaced_in_history(self) -> Mapping[FileGroupId, CommitRecord]:
+        """The file groups that archived instants replaced; none where they cannot be read."""
+        try:
+            return super().replaced_in_history
+        except BucketfmtError as error:
+            self.events.append(event_of_error(error, "T001", self.config.history_path))
+            return {}
+
+    @cached_property
     def _timeline_with_archived(self) -> Timeline:
         return self.timeline.with_history(self.archived_instants)
 

@@ -6,7 +6,7 @@ I/O: lists, and reads hashing metadata unless only names are wanted.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from bucketfmt.check.examined import ExaminedState
 from bucketfmt.check.files.committed_files import (
@@ -92,7 +92,8 @@ class PartitionChecker:
             directory = DirectoryCheck(state, partition_path, slices)
             self._directories[partition_path] = directory
             resized = self._replaced(partition_path)
-            yield from directory.find_faults(resized, names_only=self._names_only)
+            faults = directory.find_faults(resized, names_only=self._names_only)
+            yield from self._unless_overtaken(partition_path, faults)
         elif view.has_buckets:
             duplicates = (
                 () if view.has_several_groups else find_duplicate_groups(numbered, self._ledger)
@@ -163,9 +164,24 @@ class PartitionChecker:
             return False
         state = self._state
         now = load_timeline(state.store, state.config, state.limits)
-        if any(map(now.contains, finding.instants)):
-            return True
+        if any(now.contains(i) or now.writes.is_before_start(i) for i in finding.instants):
+            return True  # it may also have been archived since
         return any(state.store.info(path) is None for path in finding.paths)
+
+    def _unless_overtaken(self, partition_path: str, events: Iterable[Event]) -> Iterator[Event]:
+        """Yield events; not those about file groups that a clean or an archival overtook.
+
+        A clean deletes the ring or directory that was in force when the timeline was listed, once
+        the timeline begins after the next one. The ring in force then leads to none of the file
+        groups that were live, nor does an older one.
+        """
+        for event in events:
+            is_of_groups = isinstance(event, Finding) and bool(event.subject.file_groups)
+            if is_of_groups and self._state.load_what_overtook() is not None:
+                why = "the table was written to while it was checked; check again"
+                yield NotChecked(f"the buckets of partition {partition_path!r}", why)
+            else:
+                yield event
 
     # -- rings
 
@@ -174,7 +190,7 @@ class PartitionChecker:
         ring = load_ring(self._state, partition_path, slices, events, self._names_only)
         self._rings[partition_path] = ring
         yield from events
-        yield from find_lost_ring(ring, slices)
+        yield from self._unless_overtaken(partition_path, find_lost_ring(ring, slices))
         if self._names_only:
             return
         timeline = self._state.timeline
@@ -186,7 +202,8 @@ class PartitionChecker:
             pending={i.requested_time for i in timeline.pending.instants},
             archived={i.requested_time for i in self._state.archived_instants},
         )
-        yield from find_off_ring_groups(ring, slices, self._replaced(partition_path))
+        off = find_off_ring_groups(ring, slices, self._replaced(partition_path))
+        yield from self._unless_overtaken(partition_path, off)
 
     def _replaced(self, partition_path: str) -> set[str]:
         return {

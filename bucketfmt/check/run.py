@@ -54,6 +54,8 @@ from bucketfmt.timeline.load import load_timeline
 
 __all__ = ["check_table", "find_partitions"]
 
+_RELOADS = 3
+
 _T = TypeVar("_T")
 _E = TypeVar("_E")
 
@@ -230,10 +232,19 @@ class _Check:
     # -- stages
 
     def _load_state(self) -> ExaminedState:
+        self._load_config()
+        for _ in range(_RELOADS):
+            state = self._state = load_examined_state(self._store, self._config, self._limits)
+            if not self._load_config():  # as a change of buckets changes the properties
+                break
+        return state
+
+    def _load_config(self) -> bool:
+        """Read the properties; return whether they changed."""
+        before = self._config
         with suppress(CorruptError, TableNotFoundError):  # T006 tells of it; what was known is left
             self._config = load_config_to_check(self._store, self._limits)
-        self._state = load_examined_state(self._store, self._config, self._limits)
-        return self._state
+        return self._config.properties != before.properties
 
     def _find_slices(
         self, snapshot: Snapshot, chosen: Sequence[str]

@@ -68,7 +68,10 @@ def load_timeline_faults(state: ExaminedState, now: datetime) -> Iterator[Event]
     yield Counted("instants", len(timeline.instants))
     empty = list(find_empty_commits(files, state.config.timeline_layout))
     yield from empty
-    yield from find_missing_requests(files, timeline, folder)
+    for finding in find_missing_requests(files, timeline, folder):
+        # Whoever takes an instant back meanwhile removes its inflight file first.
+        if any(state.store.info(path) is not None for path in finding.paths):
+            yield finding
     pending = [i for i in timeline.pending.instants if not _may_wait(state, i)]
     heard = _signs_of_life(state, files)
     yield from find_stale_instants(pending, heard, now, state.config.timezone, folder)

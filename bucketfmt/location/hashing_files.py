@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from bucketfmt.errors import BucketfmtError, ConflictError
+from bucketfmt.errors import BucketfmtError, ConflictError, CorruptError, NotFoundError
 from bucketfmt.format.buckets.hashing_metadata import (
     HashingMetadata,
     choose_hashing_metadata,
@@ -51,6 +51,7 @@ __all__ = [
 ]
 
 _RINGS_SAMPLED = 8
+_LISTINGS_MAX = 8
 
 
 @dataclass(frozen=True)
@@ -160,10 +161,27 @@ def choose_hashing_instant(
 def load_hashing_metadata(state: TableState, partition_path: str) -> HashingMetadata | None:
     """Return the ring in force of a partition; None before its first write.
 
+    A clean deletes a ring, and its marker, after it has marked the next one, and nothing on the
+    timeline tells. So where a file is gone that was listed, the files are listed again.
+
     Raises:
         CorruptError: the file does not decode, or a marker stands without its metadata.
+        NotFoundError: a file that is listed is not there.
     """
     listed = list_hashing_files(state.store, partition_path)
+    for _ in range(_LISTINGS_MAX):
+        try:
+            return _load_listed(state, partition_path, listed)
+        except (CorruptError, NotFoundError):  # noqa: PERF203
+            before, listed = listed, list_hashing_files(state.store, partition_path)
+            if listed == before:
+                raise
+    return _load_listed(state, partition_path, listed)
+
+
+def _load_listed(
+    state: TableState, partition_path: str, listed: HashingFiles
+) -> HashingMetadata | None:
     if not listed.metadata:
         return None
     files = {parse_hashing_metadata_name(file.name): file for file in listed.metadata}

@@ -6,8 +6,9 @@ I/O: reads the instants' files that are not kept yet, many at a time, the newest
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
-from bucketfmt.errors import BucketfmtError, CorruptError, StorageError
+from bucketfmt.errors import BucketfmtError, CorruptError, NotFoundError, StorageError
 from bucketfmt.format.names.paths import join_path
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.format.timeline.commit_metadata import CommitMetadata
@@ -15,13 +16,15 @@ from bucketfmt.limits import Limits
 from bucketfmt.process import Mutex
 from bucketfmt.snapshot.data_files.written_files import CommitRecord
 from bucketfmt.storage.store import FileInfo, Store
-from bucketfmt.storage.streams import map_in_threads, waiting_count
+from bucketfmt.storage.streams import beside, map_in_threads, waiting_count
 from bucketfmt.timeline.load import load_commit_metadata, load_timeline
 from bucketfmt.timeline.timeline import Instant, Timeline, count_shared
 
 __all__ = ["KeptCommits"]
 
 _LISTINGS = 3
+_INSTANTS_OF_A_PAGE = 300
+"""The files of fewer instants are listed by one request: object stores return 1,000 and more."""
 
 
 class KeptCommits:
@@ -41,16 +44,26 @@ class KeptCommits:
 
         Commits of other instants, which have left the timeline, are kept no longer.
 
+        A listing does not show one moment: amid an archival it may have an old instant and lack
+        later ones, whose rows would not be read. Archival removes the oldest instants first, so
+        none was removed during the listing if the oldest one is there after it. An object store
+        lists a short timeline by one request, at one moment.
+
         Raises:
             CorruptError: a commit does not decode.
-            NotFoundError: the file of an instant is gone.
+            NotFoundError: the file of an instant is gone: list the timeline again.
         """
         before, known = self._loaded
         shared = count_shared(before, instants)
         newest_first = instants[shared:][::-1]
-        found = map_in_threads(
-            lambda instant: self.load_one(config, instant), newest_first, waiting_count(self._store)
-        )
+        is_one_moment = not self._store.failures_are_final and len(instants) < _INSTANTS_OF_A_PAGE
+        oldest = () if is_one_moment else instants[:1]
+        with beside(self._store, partial(self._check_there, config, oldest)):
+            found = map_in_threads(
+                lambda instant: self.load_one(config, instant),
+                newest_first,
+                waiting_count(self._store),
+            )
         loaded = (*known[:shared], *found[::-1])
         with self._guard:
             for gone in {*before[shared:]}.difference(newest_first):
@@ -152,6 +165,13 @@ class KeptCommits:
             with self._guard:
                 self._own.pop(instant.requested_time, None)  # it was archived, or taken back
         return None
+
+    def _check_there(self, config: TableConfig, instants: Sequence[Instant]) -> None:
+        """Check that the files of instants are there; those that are not kept are read anyway."""
+        for instant in instants:
+            path = join_path(config.timeline_path, instant.file_name)
+            if instant in self._kept and self._store.info(path) is None:
+                raise NotFoundError("archived since the timeline was listed; read again", path=path)
 
     def load_one(self, config: TableConfig, instant: Instant) -> CommitRecord:
         """Return the commit of one completed write. Errors as of `load`."""

@@ -312,7 +312,37 @@ class Snapshot:
         file_ids = listed | committed
         replaced = self._replaced.get(partition_path, set())
         check_replaced(partition_path, file_ids, replaced, self._replaced_strays)
-        return file_ids - replaced
+        gone = committed - listed - replaced
+        return file_ids - replaced - self._find_replaced_in_history(partition_path, gone)
+
+    def _find_replaced_in_history(self, partition_path: str, file_ids: set[str]) -> set[str]:
+        """Return those of some file groups that an archived instant replaced.
+
+        A change of buckets is requested before, and completed after, commits to the file groups
+        that it replaces. Archival removes instants one by one, the oldest first, and a process that
+        archives may die: then the commits are active, and what hides them is archived.
+
+        A change that was requested after the commits, or that the timeline has as pending, was
+        archived since the timeline was listed. This snapshot does not see what replaced the file
+        groups, so their rows are not to be had any more: whoever opens the files is told so.
+
+        Args:
+            partition_path: The partition.
+            file_ids: File groups that commits name and of which no file is there.
+        """
+        found = set()
+        for file_id in file_ids:
+            by = self.state.replaced_in_history.get((partition_path, file_id))
+            last = self._committed[partition_path][file_id][0]
+            if (
+                by is not None
+                and by.requested_time < last.requested_time
+                and by.requested_time not in self.state.timeline.requested_times
+                and last.completion_time <= by.hides_until
+                and self._is_within(by.requested_time, by.completion_time)
+            ):
+                found.add(file_id)
+        return found
 
     def files_of(self, partition_path: str, file_id: str) -> list[DataFile]:
         """Return a group's files: those listed, and those that commits name and that are gone."""

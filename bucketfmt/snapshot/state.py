@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
+from operator import attrgetter
 
 from bucketfmt.errors import (
     BucketfmtError,
@@ -34,7 +35,7 @@ from bucketfmt.snapshot.schema import find_stating_commit
 from bucketfmt.storage.store import Store
 from bucketfmt.storage.streams import do_together
 from bucketfmt.timeline.completion_times import CompletionTimes
-from bucketfmt.timeline.history import load_history
+from bucketfmt.timeline.history import load_archived_replacements, load_history
 from bucketfmt.timeline.load import (
     load_pending_compactions,
     load_pending_ring_changes,
@@ -248,6 +249,26 @@ class TableState:
         Earlier ones may be among them. Errors as of `load_history`.
         """
         return self._completion_times.since(time).history
+
+    @cached_property
+    def replaced_in_history(self) -> Mapping[FileGroupId, CommitRecord]:
+        """The file groups that archived instants replaced, each with the last such instant.
+
+        Only those that may hide what an active commit wrote: they completed no earlier than one.
+        Errors as of `load_history`.
+        """
+        since = min((commit.completion_time for commit in self.commits), default="~")
+        replaced: dict[FileGroupId, CommitRecord] = {}
+        for instant, metadata in load_archived_replacements(
+            self.store, self.config, since, self.limits
+        ):
+            time = instant.requested_time
+            completed = instant.completion_time or time
+            record = CommitRecord.from_metadata(time, completed, metadata, self.limits)
+            for group in record.replaced:
+                known = replaced.get(group, record)
+                replaced[group] = max(known, record, key=attrgetter("hides_until"))
+        return replaced
 
     def completion_time(self, requested_time: str) -> str | None:
         """Return when an instant completed, asking the archived timeline only if need be."""

@@ -61,6 +61,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Moment", "Table"]
 
+_LISTINGS = 8
+"""How often the timeline is listed where instants of the listing are gone when they are read."""
+
 Moment = str | datetime
 """An instant (`20240131120000000`), ISO text, or a datetime."""
 
@@ -126,7 +129,7 @@ class Table:
 
     def _find_state(self, listed: Timeline | None) -> TableState:
         """Return the state of the table now; `listed` is the timeline if it was just listed."""
-        for attempts_left in (2, 1, 0):
+        for attempts_left in reversed(range(_LISTINGS)):
             timeline = self._kept_commits.list_timeline(self.config, listed)
             listed = None
             with self._lock:

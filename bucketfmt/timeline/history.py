@@ -33,6 +33,7 @@ from bucketfmt.format.timeline.archived_timeline import (
     decode_history_row,
     decode_history_version,
 )
+from bucketfmt.format.timeline.commit_metadata import CommitMetadata
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
 from bucketfmt.storage.store import Store
 from bucketfmt.timeline.timeline import Instant
@@ -41,6 +42,7 @@ __all__ = [
     "list_archive_files",
     "load_archive_file",
     "load_archived_instants",
+    "load_archived_replacements",
     "load_history",
     "load_history_files",
     "load_history_version",
@@ -114,6 +116,34 @@ def load_archived_instants(
     """
     for _, entry in _load_entries(store, config, limits, since, until, _CONTENT_COLUMNS):
         yield entry
+
+
+def load_archived_replacements(
+    store: Store, config: TableConfig, since: str, limits: Limits = DEFAULT_LIMITS
+) -> Iterator[tuple[Instant, CommitMetadata]]:
+    """Yield the archived replacecommits that completed at `since` or later, with their content.
+
+    In layout 1 all of them: the time of a file is not known for sure. Errors are those of
+    `load_history`.
+    """
+    replacing = {
+        instant.requested_time: instant
+        for instant in load_history(store, config, limits)
+        if instant.action == "replacecommit" and instant.is_completed
+    }
+    if config.timeline_layout != 1:
+        replacing = {t: i for t, i in replacing.items() if (i.completion_time or "") >= since}
+    if not replacing:
+        return
+    first, last = min(replacing), max(replacing)
+    for entry in load_archived_instants(store, config, limits, since=first, until=last):
+        instant = replacing.get(entry.requested_time)
+        if (
+            instant is not None
+            and (entry.action, entry.state) == (instant.action, instant.state)
+            and isinstance(entry.metadata, CommitMetadata)
+        ):
+            yield instant, entry.metadata
 
 
 def _load_entries(

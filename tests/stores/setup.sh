@@ -14,6 +14,9 @@ has() {
 if has go fake-gcs-server; then
     GOBIN="$into/bin" go install github.com/fsouza/fake-gcs-server@v1.52.2
 fi
+if has go versitygw; then
+    GOBIN="$into/bin" go install github.com/versity/versitygw/cmd/versitygw@v1.8.0
+fi
 if has npm azurite; then
     npm install --silent --no-audit --no-fund --no-package-lock --prefix "$into/azurite" azurite@3.35.0
 fi

@@ -7,7 +7,7 @@ import pytest
 from bucketfmt.storage.open import open_store
 from bucketfmt.storage.store import Store
 from bucketfmt.testing import StoreContract
-from tests.stores.servers import Place
+from tests.stores.servers import S3PROXY_WHY, Place
 
 
 class TestServer(StoreContract):
@@ -18,8 +18,7 @@ class TestServer(StoreContract):
     @pytest.fixture
     def store(self, place: Place, uri: str, request: pytest.FixtureRequest) -> Store:
         if "one_winner" in request.node.name and "s3proxy" in request.node.name:
-            why = "S3Proxy 3.0.0 compares first and puts later: two writers succeed at times"
-            request.applymarker(pytest.mark.xfail(reason=why, strict=False))
+            request.applymarker(pytest.mark.xfail(reason=S3PROXY_WHY, strict=False))
         return open_store(uri, place.options)
 
     @pytest.fixture

@@ -12,7 +12,7 @@ from bucketfmt.storage.store import WRITE_VERBS, FileInfo
 from bucketfmt.testing.faulty_store import Fault, FaultPlan, FaultyStore
 from bucketfmt.testing.memory_store import MemoryStore
 from bucketfmt.testing.simulated_machine import ByHand, SimulatedMachine
-from bucketfmt.timeline.locking.heartbeat import Heartbeats
+from bucketfmt.timeline.locking.heartbeat import Heartbeats, check_beating, is_kept_up
 
 T = "20240101000000000"
 FILE = f".hoodie/.heartbeat/{T}"
@@ -156,6 +156,45 @@ def test_a_slow_write_counts_from_its_beginning(clock: Clock, beats: list) -> No
             super().replace(path, data)
 
     assert Heartbeats(Slow(), now=clock, repeat=clock.repeat).start(T).is_lost()
+
+
+def test_one_that_was_written_too_late_stays_lost(clock: Clock, beats: list) -> None:
+    """Others may have seen the file before, when it was old, and have rolled the instant back."""
+
+    class Slow(MemoryStore):
+        seconds = 0
+
+        def replace(self, path: str, data: bytes) -> None:
+            clock.time += self.seconds
+            super().replace(path, data)
+
+    store = Slow(now=clock)
+    heartbeats = Heartbeats(store, now=clock, repeat=clock.repeat)
+    heartbeat = heartbeats.start(T)
+    clock.time += 60
+    store.seconds = 59
+    assert beats[0].call() is True
+    assert not heartbeat.is_lost()
+    clock.time += 1
+    store.seconds = 61
+    assert beats[0].call() is False
+    assert not heartbeats.is_expired(T), "its file is new"
+    assert heartbeat.is_lost()
+    assert not is_kept_up(store, T)
+
+
+def test_who_missed_it_goes_on_with_nothing(clock: Clock, beats: list) -> None:
+    """Others delete its files, and the heartbeat last; or they have begun the instant again."""
+    store = MemoryStore(now=clock)
+    heartbeats = Heartbeats(store, now=clock, repeat=clock.repeat)
+    heartbeat = heartbeats.start(T)
+    check_beating(store, T)
+    clock.time += 121
+    assert store.files == {FILE: b""}
+    with pytest.raises(ConflictError, match="has ended"):
+        check_beating(store, T)
+    heartbeat.abandon()
+    check_beating(store, T)  # this process was not to write it any more
 
 
 def test_what_never_beat_is_expired_and_what_tells_no_time_is_not(clock: Clock) -> None:

@@ -86,8 +86,9 @@ def lines_of(*markers: MarkerName) -> bytes:
     return "".join(f"{marker}\n" for marker in markers).encode()
 
 
-def test_many_files_are_announced_together() -> None:
-    store = RecordingStore(memory := OverNetwork())
+@pytest.mark.parametrize("kind", [OverNetwork, MemoryStore])
+def test_many_files_are_announced_together(kind: type[MemoryStore]) -> None:
+    store = RecordingStore(memory := kind())
     heartbeat = Heartbeats(store).start(T)
     announcer, (*first, late) = Announcer(store, T), some_markers(4)
     with announcer.together(first):
@@ -124,13 +125,10 @@ def test_a_few_files_are_announced_one_by_one(number: int) -> None:
 
 
 @pytest.mark.parametrize("kind", [OverNetwork, MemoryStore])
-def test_without_the_heartbeat_or_on_a_disk_each_file_is_announced_as_it_is_put(
-    kind: type[MemoryStore],
-) -> None:
+def test_without_the_heartbeat_each_file_is_announced_as_it_is_put(kind: type[MemoryStore]) -> None:
     store = RecordingStore(kind())
     heartbeat = Heartbeats(store).start(T)
-    if kind is OverNetwork:
-        heartbeat.abandon()
+    heartbeat.abandon()
     announcer, markers = Announcer(store, T), some_markers(5)
     with announcer.together(markers):
         assert not store.paths("put_if_absent")

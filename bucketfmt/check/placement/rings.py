@@ -26,6 +26,7 @@ from bucketfmt.location.hashing_files import (
 )
 from bucketfmt.snapshot.data_files.files import FileSlice
 from bucketfmt.storage.store import FileInfo
+from bucketfmt.timeline.load import load_timeline
 
 __all__ = ["Ring", "find_lost_ring", "find_off_ring_groups", "find_ring_faults", "load_ring"]
 
@@ -84,6 +85,9 @@ def load_ring(
         with suppress(CorruptError):
             markers.add(parse_hashing_marker_name(name))
 
+    for instant in _find_late(state, {*files, *markers}):
+        files.pop(instant, None)
+        markers.discard(instant)
     events.append(Counted("hashing metadata files", len(files)))
     loaded: dict[str, HashingMetadata] = {}
     unsound: set[str] = set()
@@ -111,6 +115,25 @@ def load_ring(
     except CorruptError as error:
         events.append(_fault("C001", partition_path, error.message, [], [max(markers)]))
     return Ring(partition_path, files, frozenset(markers), loaded, in_force, frozenset(unsound))
+
+
+def _find_late(state: ExaminedState, instants: Iterable[str]) -> set[str]:
+    """Return the instants of resizes that began, or were completed, since the timeline was listed.
+
+    A ring may be marked as committed by then, and leads to file groups that this check does not
+    see.
+    """
+    listed = state.timeline
+    known = {INIT_INSTANT, *(i.requested_time for i in listed.commits.completed.instants)}
+    late = {i for i in instants if i not in known and not listed.commits.is_before_start(i)}
+    if not late:
+        return late
+    now = load_timeline(state.store, state.config, state.limits)
+    return {
+        instant
+        for instant in late
+        if now.is_completed(instant) or (now.contains(instant) and not listed.contains(instant))
+    }
 
 
 def _load(

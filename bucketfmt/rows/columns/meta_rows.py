@@ -11,7 +11,6 @@ from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from bucketfmt.rows.columns.meta_columns import (
     COMMIT_SEQNO,
@@ -124,14 +123,26 @@ def _numbered(prefix: str, first: int, count: int) -> pa.ChunkedArray:
     end = first + count
     if 0 < count <= _FEW_ROWS:
         return pa.chunked_array([[f"{prefix}{n}" for n in range(first, end)]], pa.string())
-    starts = range(first, end, _NUMBERED_ROWS)
-    chunks = [_numbered_array(prefix, n, min(n + _NUMBERED_ROWS, end)) for n in starts]
+    chunks = []
+    while first < end:
+        stop = min(end, 10 ** len(str(first)), first + _NUMBERED_ROWS)
+        chunks.append(_numbered_alike(prefix.encode(), first, stop))
+        first = stop
     return pa.chunked_array(chunks, pa.string())
 
 
-def _numbered_array(prefix: str, first: int, end: int) -> pa.StringArray:
-    numbers = pa.array(np.arange(first, end)).cast(pa.string())
-    return pc.binary_join_element_wise(pa.scalar(prefix), numbers, "")
+def _numbered_alike(prefix: bytes, first: int, stop: int) -> pa.StringArray:
+    """Return the texts of numbers that all have as many digits: lines of a matrix."""
+    count, width = stop - first, len(prefix) + len(str(first))
+    text = np.empty((count, width), np.uint8)
+    text[:, : len(prefix)] = np.frombuffer(prefix, np.uint8)
+    numbers = np.arange(first, stop, dtype=np.min_scalar_type(stop))
+    for column in reversed(range(len(prefix), width)):
+        tenths = numbers // 10
+        text[:, column] = numbers - tenths * 10 + ord("0")
+        numbers = tenths
+    offsets = np.arange(0, (count + 1) * width, width, dtype=np.int32)
+    return pa.StringArray.from_buffers(count, pa.py_buffer(offsets), pa.py_buffer(text))
 
 
 def _constant(text: str, size: int) -> pa.Array:

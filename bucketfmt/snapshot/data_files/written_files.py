@@ -84,6 +84,15 @@ class CommitRecord:
         """Whether it wrote log files."""
         return any(isinstance(file[3], LogFileName) for file in self.files)
 
+    @property
+    def hides_until(self) -> str:
+        """When commits completed to whose file groups it hides the files, if it replaced them.
+
+        A change of buckets states the newest such commit, since table version 6 has no completion
+        times.
+        """
+        return max(self.completion_time, self.rewritten_until or "")
+
     @classmethod
     def from_metadata(
         cls,

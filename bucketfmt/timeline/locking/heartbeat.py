@@ -31,11 +31,16 @@ def check_beating(store: Store, requested_time: str) -> None:
     writes then.
 
     Raises:
-        ConflictError: the instant has no heartbeat any more.
+        ConflictError: the instant has no heartbeat any more, or this process has missed too many of
+            those that it was to write.
         StorageError: the store failed.
     """
-    if is_kept_up(store, requested_time):
+    own = _kept_up.get((store.uri, requested_time))
+    if own is not None and own.is_kept_up():
         return  # this process knows when the instant ends: no need to ask the store
+    # Where it was missed, a file may be that of somebody who has begun the instant again.
+    if own is not None and own.was_missed():
+        raise _ended(requested_time)
     if store.info(heartbeat_path(requested_time)) is None:
         raise _ended(requested_time)
 
@@ -213,6 +218,11 @@ class Heartbeat:
         """Return whether this process keeps it up: it has neither ended nor is it lost."""
         return self._renewal is not None and not self.is_lost()
 
+    def was_missed(self) -> bool:
+        """Return whether this process has missed too many that it was to write."""
+        is_own = self._renewal is not None and self._process == this_process()
+        return is_own and self.is_lost()
+
     def stop(self) -> None:
         """End the heartbeat at the end of the instant: remove its file. A second call does nothing.
 
@@ -255,5 +265,7 @@ class Heartbeat:
         if self.is_lost():
             return False  # too late to revive it
         self._store.replace(self._path, b"")
+        if self.is_lost():
+            return False  # the file was there too late: others may have seen that it was old
         self._last = beaten
         return True

@@ -1,7 +1,7 @@
 """Announces the data files that one process writes for an instant, by markers.
 
-I/O. A marker is on the store before its data file is. Over a network the markers of many files are
-put together, and all while the files are being made. Source: DirectWriteMarkers, and
+I/O. A marker is on the store before its data file is. The markers of many files are put together;
+over a network, while the files are being made. Source: DirectWriteMarkers, and
 TimelineServerBasedWriteMarkers, whose server is here the process itself.
 """
 
@@ -14,7 +14,7 @@ from itertools import count
 
 from bucketfmt.format.names.names import MarkerName
 from bucketfmt.storage.store import Store
-from bucketfmt.storage.streams import beside
+from bucketfmt.storage.streams import Turns, beside
 from bucketfmt.timeline.locking.heartbeat import is_kept_up
 from bucketfmt.timeline.markers import put_marker, put_marker_file, put_markers_together
 
@@ -29,12 +29,14 @@ class Announcer:
     Attributes:
         store: The table's files.
         requested_time: Of the instant.
+        turns: Of the threads that make files, which they leave while they wait for the disk.
     """
 
     def __init__(self, store: Store, requested_time: str) -> None:
         """Set up; nothing is announced yet."""
         self.store = store
         self.requested_time = requested_time
+        self.turns = Turns(1)
         self._together: Collection[MarkerName] = ()
         self._wait: Callable[[], int] | None = None  # until these are announced
         self._others: set[MarkerName] = set()
@@ -42,15 +44,16 @@ class Announcer:
 
     @contextmanager
     def together(self, markers: Sequence[MarkerName]) -> Iterator[None]:
-        """Announce files by a few requests, over a network, while the body makes them.
+        """Announce files by a few requests: on a disk before the body, else while it makes them.
 
         To be used once, and where no other process writes files of the instant. As `early`, only
-        the process that keeps the instant alive does so.
+        the process that keeps the instant alive does so. On a disk, a marker for each file would
+        be two or three waits for the disk for each.
 
         Raises:
             StorageError: the store failed.
         """
-        if len(markers) < _TOGETHER_MIN or not self._is_early:
+        if len(markers) < _TOGETHER_MIN or not is_kept_up(self.store, self.requested_time):
             yield
             return
         put = partial(put_markers_together, self.store, self.requested_time, markers)
@@ -69,7 +72,8 @@ class Announcer:
         Raises:
             StorageError: the store failed.
         """
-        if self._wait is not None or not self._is_early:
+        is_early = not self.store.failures_are_final and is_kept_up(self.store, self.requested_time)
+        if self._wait is not None or not is_early:
             yield
             return
         with beside(self.store, partial(self.announce, marker)):
@@ -92,7 +96,3 @@ class Announcer:
             number = first + next(self._numbers)
             put_marker_file(self.store, self.requested_time, number, (marker,))
         self._others.add(marker)
-
-    @property
-    def _is_early(self) -> bool:
-        return not self.store.failures_are_final and is_kept_up(self.store, self.requested_time)

@@ -36,7 +36,7 @@ def recover(rollbacks: Rollbacks) -> None:
         timeline = table.load_timeline()
     for instant in reversed(timeline.pending.of(*_WRITES).instants):
         if planner.is_dead(instant) and not planner.is_clustering(instant):
-            rollbacks.take_back(planner.plan(timeline, instant))
+            rollbacks.take_back(timeline, instant)
             timeline = table.load_timeline()
 
 

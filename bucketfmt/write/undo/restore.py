@@ -148,9 +148,7 @@ def _take_back(
         ]
         if not found:
             return None
-        plan = planner.plan(timeline, found[0], in_restore=True)
-        rollback = table.request("rollback", plan)
-        planned = planner.parse(rollback, plan)
+        rollback, planned = rollbacks.begin(timeline, found[0], in_restore=True)
     metadata = rollbacks.execute(rollback, planned)
     return rollback, metadata, planned.result(rollback.requested_time)
 

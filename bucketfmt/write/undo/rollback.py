@@ -28,13 +28,12 @@ from bucketfmt.format.names.names import (
     find_data_file_name,
 )
 from bucketfmt.format.names.paths import join_path
-from bucketfmt.format.timeline.plans import RollbackPlan
 from bucketfmt.format.timeline.service_metadata import RollbackMetadata, RollbackPartitionMetadata
 from bucketfmt.location.directory_files import delete_directories
 from bucketfmt.location.hashing_files import delete_ring, delete_ring_markers
 from bucketfmt.location.rule_files import delete_rules
 from bucketfmt.timeline.markers import delete_markers, load_markers, put_marker
-from bucketfmt.timeline.timeline import Instant
+from bucketfmt.timeline.timeline import Instant, Timeline
 from bucketfmt.write.commit.locked_table import LockedTable
 from bucketfmt.write.undo.index_taken_back import take_back_index
 from bucketfmt.write.undo.plan_rollback import PlannedRollback, RollbackResult
@@ -76,14 +75,28 @@ class Rollbacks:
             rollback, planned = begun
             self.finish(rollback, planned)
             return planned.result(rollback.requested_time)
-        return self.take_back(self.planner.plan_allowed(timeline, requested_time))
+        return self.take_back(timeline, self.planner.find_allowed(timeline, requested_time))
 
-    def take_back(self, plan: RollbackPlan) -> RollbackResult:
-        """Put a rollback on the timeline, where whoever comes after a crash finds it, and do it."""
-        rollback = self.table.request("rollback", plan)
-        planned = self.planner.parse(rollback, plan)
+    def take_back(self, timeline: Timeline, target: Instant) -> RollbackResult:
+        """Take an instant back that may be taken back."""
+        rollback, planned = self.begin(timeline, target)
         self.finish(rollback, planned)
         return planned.result(rollback.requested_time)
+
+    def begin(
+        self, timeline: Timeline, target: Instant, *, in_restore: bool = False
+    ) -> tuple[Instant, PlannedRollback]:
+        """Put a rollback on the timeline, where whoever comes after a crash finds it.
+
+        The heartbeat of the target goes before the files are listed. Its writer may have stood
+        still, and be no more dead than it looks: it puts the file that it was about to put, then
+        finds no heartbeat and deletes the file. What it put before is found by the listing.
+        """
+        if not target.is_completed:
+            self.table.heartbeats.discard(target.requested_time)
+        plan = self.planner.plan(timeline, target, in_restore=in_restore)
+        rollback = self.table.request("rollback", plan)
+        return rollback, self.planner.parse(rollback, plan)
 
     def finish(self, rollback: Instant, planned: PlannedRollback) -> None:
         """Do what a plan says, or the rest of it, and complete the rollback.

@@ -221,12 +221,12 @@ class RollbackPlanner:
         begun = self.find_begun(timeline, requested_time)
         if begun is not None:
             return begun[1].result(None)
-        plan = self.plan_allowed(timeline, requested_time)
+        plan = self.plan(timeline, self.find_allowed(timeline, requested_time))
         resizes = _resizes(timeline)
         return parse_rollback_plan(plan, self.config, self.limits, resizes).result(None)
 
-    def plan_allowed(self, timeline: Timeline, requested_time: str) -> RollbackPlan:
-        """Return what to do to take one write back, if that takes no rows from under others.
+    def find_allowed(self, timeline: Timeline, requested_time: str) -> Instant:
+        """Return one write, if to take it back takes no rows from under others.
 
         Raises:
             ValueError: no write of that time is on the active timeline.
@@ -234,7 +234,7 @@ class RollbackPlanner:
         """
         target = find_target(timeline, requested_time)
         self.check_allowed(timeline, target)
-        return self.plan(timeline, target)
+        return target
 
     def plan(
         self, timeline: Timeline, target: Instant, *, in_restore: bool = False
