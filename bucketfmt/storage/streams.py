@@ -14,7 +14,6 @@ from typing import Generic, TypeVar
 from bucketfmt.storage.store import Store
 
 __all__ = [
-    "Turns",
     "beside",
     "do_together",
     "map_in_order",
@@ -99,37 +98,6 @@ def map_in_threads(function: Callable[[_T], _R], items: Sequence[_T], workers: i
         return [function(item) for item in items]
     with ThreadPoolExecutor(min(workers, len(items))) as pool:
         return list(pool.map(function, items))
-
-
-class Turns:
-    """Has a number of threads compute, and one more while another waits for the disk.
-
-    Attributes:
-        count: The threads that compute.
-    """
-
-    def __init__(self, count: int) -> None:
-        """Set up; nobody has a turn yet."""
-        self.count = count
-        self._free = threading.Semaphore(count)
-
-    def map(self, function: Callable[[_T], _R], items: Sequence[_T]) -> list[_R]:
-        """Return `function` of each item, in order. Each call has a turn, and may leave it."""
-
-        def in_turn(item: _T) -> _R:
-            with self._free:
-                return function(item)
-
-        return map_in_threads(in_turn, items, self.count + 1 if self.count > 1 else 1)
-
-    @contextmanager
-    def left(self) -> Iterator[None]:
-        """Let another thread compute while the body waits; the caller has a turn."""
-        self._free.release()
-        try:
-            yield
-        finally:
-            self._free.acquire()
 
 
 def map_in_order(function: Callable[[_T], _R], items: Iterable[_T], workers: int) -> Iterator[_R]:

@@ -14,7 +14,7 @@ from itertools import count
 
 from bucketfmt.format.names.names import MarkerName
 from bucketfmt.storage.store import Store
-from bucketfmt.storage.streams import Turns, beside
+from bucketfmt.storage.streams import beside
 from bucketfmt.timeline.locking.heartbeat import is_kept_up
 from bucketfmt.timeline.markers import put_marker, put_marker_file, put_markers_together
 
@@ -29,14 +29,12 @@ class Announcer:
     Attributes:
         store: The table's files.
         requested_time: Of the instant.
-        turns: Of the threads that make files, which they leave while they wait for the disk.
     """
 
     def __init__(self, store: Store, requested_time: str) -> None:
         """Set up; nothing is announced yet."""
         self.store = store
         self.requested_time = requested_time
-        self.turns = Turns(1)
         self._together: Collection[MarkerName] = ()
         self._wait: Callable[[], int] | None = None  # until these are announced
         self._others: set[MarkerName] = set()

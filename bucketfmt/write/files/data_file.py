@@ -6,8 +6,6 @@ Source: HoodieWriteHandle, DirectWriteMarkers, HoodiePartitionMetadata.
 
 from __future__ import annotations
 
-from contextlib import nullcontext
-
 import pyarrow as pa
 
 from bucketfmt.errors import ConflictError, LimitError, NotFoundError, StorageError
@@ -21,8 +19,6 @@ from bucketfmt.timeline.locking.heartbeat import check_beating
 from bucketfmt.write.files.announcer import Announcer
 
 __all__ = ["put_data_file"]
-
-_BYTES_OF_WAITING = 16 << 20  # of a file: who waits still has the rows of it in memory
 
 
 def put_data_file(
@@ -46,19 +42,6 @@ def put_data_file(
         ConflictError: the instant has ended meanwhile.
         StorageError: the store failed, or a file of that name is there.
     """
-    is_small = len(data) <= _BYTES_OF_WAITING
-    with announcer.turns.left() if is_small else nullcontext():
-        return _put(announcer, marker, file_id, data, is_partition_known=is_partition_known)
-
-
-def _put(
-    announcer: Announcer,
-    marker: MarkerName,
-    file_id: str,
-    data: bytes | pa.Buffer,
-    *,
-    is_partition_known: bool,
-) -> WriteStat:
     store, requested_time = announcer.store, announcer.requested_time
     partition_path = marker.partition_path
     path = join_path(partition_path, marker.data_file_name)

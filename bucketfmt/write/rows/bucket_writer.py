@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import TypeVar, get_args
+from typing import get_args
 
 import numpy as np
 import pyarrow as pa
@@ -33,7 +33,6 @@ from bucketfmt.rows.parquet.parquet_chunks import Codec
 from bucketfmt.slices.slice_columns import RowSpec
 from bucketfmt.slices.slice_reader import SliceReader
 from bucketfmt.snapshot.data_files.files import FileSlice
-from bucketfmt.storage.streams import Turns
 from bucketfmt.table.keys import key_columns
 from bucketfmt.table.lookup import read_keys_of_slices
 from bucketfmt.table.scan import output_schema
@@ -48,9 +47,6 @@ from bucketfmt.write.rows.grouping import GroupedRows, find_targets
 from bucketfmt.write.rows.placing import PlacedRows, place_rows
 
 __all__ = ["BucketWriter", "FileFormats"]
-
-_T = TypeVar("_T")
-_R = TypeVar("_R")
 
 _FILE_IDS = uuid.UUID("8c9a2c51-3f0e-5b8e-9a64-0d0f6c1f7a3d")  # of no meaning, but ours
 
@@ -115,11 +111,6 @@ class BucketWriter:
     def placed(self, gathered: GroupedRows) -> AbstractContextManager[PlacedRows]:
         """Return gathered rows by routes that lead to file groups. As `place_rows`."""
         return place_rows(self._basis, self._operation, gathered)
-
-    def in_turns(self, write: Callable[[_T], _R], items: Sequence[_T], workers: int) -> list[_R]:
-        """Return `write`, which writes a bucket, of each item, on so many threads that compute."""
-        self._writer.announcer.turns = turns = Turns(workers)
-        return turns.map(write, items)
 
     def announced(self, plans: Iterable[GroupWrite]) -> AbstractContextManager[None]:
         """Announce files while the body makes them. As `Announcer.together`."""

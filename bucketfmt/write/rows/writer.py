@@ -29,7 +29,7 @@ from bucketfmt.location.routes import Route
 from bucketfmt.progress import ProgressCallback, Steps
 from bucketfmt.snapshot.newest import on_newest
 from bucketfmt.snapshot.snapshot import Snapshot
-from bucketfmt.storage.streams import task_count, worker_count
+from bucketfmt.storage.streams import map_in_threads, task_count, worker_count
 from bucketfmt.table.keys import KeySet
 from bucketfmt.timeline.table_properties import load_config
 from bucketfmt.timeline.timeline import Timeline
@@ -352,7 +352,7 @@ class TableWriter:
             sizes = [plan.file_slice.size for plan, _ in plans if plan.file_slice is not None]
             workers = self._workers or task_count(self._transactions.store, sizes)
             with writer.announced(plan for plan, _ in plans):
-                return writer.in_turns(write, list(enumerate(plans)), workers)
+                return map_in_threads(write, list(enumerate(plans)), workers)
 
 
 def _has_other_routes(before: Basis, now: Basis, routed: Iterable[Route]) -> bool:

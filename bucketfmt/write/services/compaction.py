@@ -40,7 +40,7 @@ from bucketfmt.snapshot.data_files.files import FileSlice
 from bucketfmt.snapshot.newest import on_newest
 from bucketfmt.snapshot.schema import find_stated_text
 from bucketfmt.snapshot.snapshot import Snapshot
-from bucketfmt.storage.streams import Turns, beside, do_together, task_count
+from bucketfmt.storage.streams import beside, do_together, map_in_threads, task_count
 from bucketfmt.timeline.load import (
     load_compaction_plan,
     load_pending_clusterings,
@@ -254,9 +254,8 @@ class Compactor:
             return receipt
 
         workers = self._workers or task_count(self._owner.store, started.sizes)
-        announcer.turns = Turns(workers)
         with announcer.together([task.marker(*given) for given in tokened]):
-            return announcer.turns.map(compact, tokened)
+            return map_in_threads(compact, tokened, workers)
 
     def _plan(
         self,
