@@ -44,7 +44,7 @@ from bucketfmt.snapshot.state import TableState
 from bucketfmt.storage.store import FileInfo, Store
 from bucketfmt.storage.streams import map_in_threads, waiting_count
 from bucketfmt.timeline.history import load_history
-from bucketfmt.timeline.load import load_pending_compactions
+from bucketfmt.timeline.load import load_pending_compactions, load_timeline
 from bucketfmt.timeline.timeline import Instant, Timeline
 
 __all__ = ["ExaminedState", "event_of_error", "event_of_instant"]
@@ -224,6 +224,16 @@ class ExaminedState(TableState):
             self.has_moved |= isinstance(error, NotFoundError)
             self.events.append(event_of_instant(error, instant))
             return None
+
+    def came_or_went(self, instants: Iterable[str], paths: Iterable[str]) -> bool:
+        """Whether files are of writes that began since the timeline was listed, or are gone now.
+
+        The writes may have been archived meanwhile. Lists the timeline.
+        """
+        now = load_timeline(self.store, self.config, self.limits)
+        if any(now.contains(i) or now.writes.is_before_start(i) for i in instants):
+            return True
+        return any(self.store.info(path) is None for path in paths)
 
     @cached_property
     def pending_compactions(self) -> Mapping[FileGroupId, Instant]:

@@ -43,7 +43,7 @@ from bucketfmt.index.layout import BucketLayout
 from bucketfmt.index.model import StoredBuckets
 from bucketfmt.process import cached_property
 from bucketfmt.snapshot.data_files.files import FileSlice
-from bucketfmt.timeline.load import load_clustering_plan, load_timeline
+from bucketfmt.timeline.load import load_clustering_plan
 from bucketfmt.timeline.timeline import Instant
 
 __all__ = ["PartitionChecker"]
@@ -162,11 +162,7 @@ class PartitionChecker:
         """
         if not any(map(self._ledger.is_newest, finding.instants)):
             return False
-        state = self._state
-        now = load_timeline(state.store, state.config, state.limits)
-        if any(now.contains(i) or now.writes.is_before_start(i) for i in finding.instants):
-            return True  # it may also have been archived since
-        return any(state.store.info(path) is None for path in finding.paths)
+        return self._state.came_or_went(finding.instants, finding.paths)
 
     def _unless_overtaken(self, partition_path: str, events: Iterable[Event]) -> Iterator[Event]:
         """Yield events; not those about file groups that a clean or an archival overtook.

@@ -205,14 +205,14 @@ class GroupReader:
         """
         streams = [self._entries(n, layer, prefix) for n, layer in enumerate(self._layers)]
         for key, entries in groupby(merge(*streams, key=itemgetter(0, 1)), itemgetter(0)):
-            record: MetadataRecord | None = None
-            for _, _, newer in entries:
-                if record is None or newer is None or self._replaces:
-                    record = newer
-                else:
-                    record = merge_records([record, newer])
-            if record is not None:
-                yield key, record
+            records: list[MetadataRecord] = []
+            for _, _, record in entries:
+                if record is None or self._replaces:
+                    records.clear()
+                if record is not None:
+                    records.append(record)
+            if records:
+                yield key, merge_records(records)
 
     def scan_columns(self, schema: MetadataSchema) -> EntryColumns:
         """Return all records, encoded, in the order of their keys.

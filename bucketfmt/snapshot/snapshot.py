@@ -324,7 +324,7 @@ class Snapshot:
 
         A change that was requested after the commits, or that the timeline has as pending, was
         archived since the timeline was listed. This snapshot does not see what replaced the file
-        groups, so their rows are not to be had any more: whoever opens the files is told so.
+        groups, so their rows can no longer be read: whoever opens the files is told so.
 
         Args:
             partition_path: The partition.

@@ -70,7 +70,7 @@ class WriteLedger:
         if file.written is not None or not self._names_its_write(file):
             return False
         instant = file.name.instant
-        return instant in self.commits and file.path not in self._paths_of(instant)
+        return instant in self.commits and file.path not in self._paths[instant]
 
     def is_abandoned(self, file: DataFile) -> bool:
         """Return whether the timeline does not know (any more) the instant that a file bears.
@@ -85,17 +85,13 @@ class WriteLedger:
         last = self.timeline.last
         return last is None or instant > last.requested_time
 
-    def _paths_of(self, instant: str) -> frozenset[str]:
-        """Return the files that a committed write names. Few writes are asked for them."""
-        paths = self._found_paths.get(instant)
-        if paths is None:
-            files = self.commits[instant].files
-            paths = self._found_paths[instant] = frozenset(path for _, _, path, *_ in files)
-        return paths
-
     @cached_property
-    def _found_paths(self) -> dict[str, frozenset[str]]:
-        return {}
+    def _paths(self) -> Mapping[str, frozenset[str]]:
+        """The files that each committed write names: few tables have a file to look for there."""
+        return {
+            instant: frozenset(path for _, _, path, *_ in commit.files)
+            for instant, commit in self.commits.items()
+        }
 
     def _names_its_write(self, file: DataFile) -> bool:
         return isinstance(file.name, BaseFileName) or self.table_version >= 8

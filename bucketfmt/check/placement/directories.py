@@ -22,7 +22,6 @@ from bucketfmt.location.directory_files import list_directory_files, load_direct
 from bucketfmt.snapshot.data_files.files import FileSlice
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.storage.store import FileInfo
-from bucketfmt.timeline.load import load_timeline
 
 __all__ = ["DirectoryCheck"]
 
@@ -71,18 +70,13 @@ class DirectoryCheck:
         pending = self._state.timeline.pending
         for instant, file in sorted(files.items()):
             is_later = in_force is None or instant > in_force
-            if is_later and not pending.contains(instant) and not self._came_since(instant, file):
+            if not is_later or pending.contains(instant):
+                continue
+            if not self._state.came_or_went([instant], [file.path]):
                 text = f"metadata of {instant}, which is on no timeline: what is left of a resize"
                 yield self._fault("C002", text, [file.path], [instant])
         if not names_only:
             yield from self._find_faults_inside(files, in_force, resized)
-
-    def _came_since(self, instant: str, file: FileInfo) -> bool:
-        """Whether a directory is of a resize that began after the timeline was listed."""
-        state = self._state
-        now = load_timeline(state.store, state.config, state.limits)
-        is_known = now.contains(instant) or now.writes.is_before_start(instant)
-        return is_known or state.store.info(file.path) is None
 
     def _find_faults_inside(
         self, files: dict[str, FileInfo], in_force: str | None, resized: Collection[str]
