@@ -25,7 +25,8 @@ from bucketfmt.testing.crashes import SimulatedProcess
 from bucketfmt.testing.faulty_store import Fault, FaultyStore
 from bucketfmt.testing.memory_store import MemoryStore
 from bucketfmt.testing.recording_store import Operation
-from bucketfmt.timeline.locking.lock import InProcessLock, Waiting
+from bucketfmt.timeline.locking.in_process_lock import InProcessLock
+from bucketfmt.timeline.locking.lock import Waiting
 from bucketfmt.write.commit.open import WriterConfig
 
 __all__ = ["Interleaving", "Outcome", "interleave_everywhere"]

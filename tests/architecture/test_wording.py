@@ -26,7 +26,7 @@ NOT_FOR_THE_COMMAND_LINE = {
     "check/report_text.py",
     "index/common_buckets.py",  # joins on Spark
     "table/bucket_groups.py",
-    "timeline/locking/lock.py",  # a table that was sent to another process
+    "timeline/locking/in_process_lock.py",  # a table that was sent to another process
     "resize/advice.py",  # has a command and a call for each recommendation
 }
 METHODS = [name for name in dir(bf.Table) if callable(getattr(bf.Table, name)) and name[0] != "_"]

@@ -86,6 +86,20 @@ ACTS: dict[str, tuple[Callable[[bf.Table], object], object]] = {
     "locate": (lambda t: t.locate(["k1"], partitions=["b"]).column("file_id").to_pylist(), None),
     "write": (write, [("k1", 9, "b")]),
 }
+
+
+def assert_done_all_the_same(
+    act: str, kind: Kind, base: MemoryStore, cleaned: CleanedOnRead | CleanedOnList
+) -> None:
+    """The work has the result that it has without a clean: `cleaned` is the table with one."""
+    do, expected = ACTS[act]
+    if expected is None:
+        expected = do(opened(RecordingStore(base.copy()), kind))
+        assert expected, "the key is there"
+    assert do(opened(cleaned, kind)) == expected
+    assert cleaned.is_cleaned
+
+
 RINGS = [kind for kind in KINDS if kind.is_ring]
 pytestmark = pytest.mark.rotated(1)
 
@@ -94,13 +108,7 @@ pytestmark = pytest.mark.rotated(1)
 @pytest.mark.parametrize("kind", RINGS, ids=str)
 def test_a_ring_that_is_gone_when_it_is_read(kind: Kind, act: str) -> None:
     base = make(kind, Work("read", read_rows))
-    do, expected = ACTS[act]
-    if expected is None:
-        expected = do(opened(RecordingStore(base.copy()), kind))
-        assert expected, "the key is there"
-    store = CleanedOnRead(base)
-    assert do(opened(store, kind)) == expected
-    assert store.is_cleaned
+    assert_done_all_the_same(act, kind, base, CleanedOnRead(base))
 
 
 @pytest.mark.parametrize("act", ACTS)
@@ -108,13 +116,7 @@ def test_a_ring_that_is_gone_when_it_is_read(kind: Kind, act: str) -> None:
 def test_a_marker_whose_ring_went_amid_the_listing(kind: Kind, act: str) -> None:
     base = make(kind, Work("read", read_rows))
     replace_rings(base)
-    do, expected = ACTS[act]
-    if expected is None:
-        expected = do(opened(RecordingStore(base.copy()), kind))
-        assert expected, "the key is there"
-    store = CleanedOnList(base)
-    assert do(opened(store, kind)) == expected
-    assert store.is_cleaned
+    assert_done_all_the_same(act, kind, base, CleanedOnList(base))
 
 
 class Unreadable(RecordingStore):

@@ -20,8 +20,10 @@ from bucketfmt.errors import UnsupportedError
 from bucketfmt.process import Mutex, cached_property, this_process
 from bucketfmt.storage.local_store import LocalStore
 from bucketfmt.testing.faulty_store import Fault, FaultPlan, FaultyStore
+from bucketfmt.timeline.locking.file_system_based_lock import FileSystemBasedLock
 from bucketfmt.timeline.locking.heartbeat import Heartbeats
-from bucketfmt.timeline.locking.lock import FileSystemBasedLock, InProcessLock, LockProvider
+from bucketfmt.timeline.locking.in_process_lock import InProcessLock
+from bucketfmt.timeline.locking.lock import LockProvider
 from bucketfmt.timeline.locking.storage_based_lock import StorageBasedLock
 from tests.write.models import SCHEMA, Model, assert_reads_as, create_table, rows
 

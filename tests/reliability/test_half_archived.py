@@ -38,6 +38,21 @@ def rows(v: int) -> pa.Table:
     return pa.table({"id": KEYS, "v": [v] * len(KEYS), "p": ["a"] * len(KEYS)}, SCHEMA)
 
 
+def created(version: int, table_type: Any, index: bf.SimpleBucketIndex) -> MemoryStore:
+    files = MemoryStore()
+    properties = plan_properties(
+        name="t",
+        schema=SCHEMA,
+        record_key=["id"],
+        partition_by=["p"],
+        index=index,
+        table_type=table_type,
+        table_version=version,
+    )
+    create_table(files, properties, index)
+    return files
+
+
 def opened(files: MemoryStore, process: int, chance: int | None = None) -> bf.Table:
     return SimulatedProcess(files, process, NO_SERVICES, chance=chance).open()
 
@@ -53,17 +68,7 @@ def rehashed_amid_writes(version: int, table_type: Any) -> tuple[MemoryStore, tu
     Returns:
         The files; the requested times of the rehash and of the last write that came amid it.
     """
-    files = MemoryStore()
-    properties = plan_properties(
-        name="t",
-        schema=SCHEMA,
-        record_key=["id"],
-        partition_by=["p"],
-        index=bf.SimpleBucketIndex(2),
-        table_type=table_type,
-        table_version=version,
-    )
-    create_table(files, properties, bf.SimpleBucketIndex(2))
+    files = created(version, table_type, bf.SimpleBucketIndex(2))
     table = opened(files, 0)
     table.upsert(rows(1))
     with table.start_rehash(4) or pytest.fail("it has two") as started:
@@ -276,17 +281,7 @@ def test_a_listing_that_lasts_through_an_archival(
 
     A table that has read the commits before reads none that would not be there.
     """
-    files = MemoryStore()
-    properties = plan_properties(
-        name="t",
-        schema=SCHEMA,
-        record_key=["id"],
-        partition_by=["p"],
-        index=bf.SimpleBucketIndex(8),
-        table_type=table_type,  # type: ignore[arg-type]
-        table_version=version,
-    )
-    create_table(files, properties, bf.SimpleBucketIndex(8))
+    files = created(version, table_type, bf.SimpleBucketIndex(8))
     writer = opened(files, 0)
     for v, key in enumerate(KEYS):
         writer.upsert(pa.table({"id": [key], "v": [v], "p": ["a"]}, SCHEMA))

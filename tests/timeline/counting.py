@@ -14,7 +14,8 @@ from typing import Any
 
 from bucketfmt.storage.open import open_store
 from bucketfmt.storage.store import Store
-from bucketfmt.timeline.locking.lock import FileSystemBasedLock, TableLock, Waiting
+from bucketfmt.timeline.locking.file_system_based_lock import FileSystemBasedLock
+from bucketfmt.timeline.locking.lock import TableLock, Waiting
 from bucketfmt.timeline.locking.storage_based_lock import StorageBasedLock
 
 COUNTER = "counter"

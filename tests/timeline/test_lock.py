@@ -16,7 +16,9 @@ from bucketfmt.storage.store import WRITE_VERBS, Store
 from bucketfmt.testing.faulty_store import Fault, FaultPlan, FaultyStore, Killed
 from bucketfmt.testing.memory_store import MemoryStore
 from bucketfmt.testing.recording_store import RecordingStore
-from bucketfmt.timeline.locking.lock import FileSystemBasedLock, InProcessLock, TableLock, Waiting
+from bucketfmt.timeline.locking.file_system_based_lock import FileSystemBasedLock
+from bucketfmt.timeline.locking.in_process_lock import InProcessLock
+from bucketfmt.timeline.locking.lock import TableLock, Waiting
 from bucketfmt.timeline.locking.storage_based_lock import StorageBasedLock
 from tests.timeline.counting import COUNTER, count, count_in_processes
 
@@ -135,11 +137,11 @@ def test_threads_exclude_each_other() -> None:
 
 
 def test_tables_have_locks_of_their_own_which_end_with_them() -> None:
-    from bucketfmt.timeline.locking import lock
+    from bucketfmt.timeline.locking import in_process_lock
 
     with InProcessLock("a"), InProcessLock("b", NOT_AT_ALL):
-        assert {"a", "b"} <= set(lock._mutexes)
-    assert "a" not in lock._mutexes
+        assert {"a", "b"} <= set(in_process_lock._mutexes)
+    assert "a" not in in_process_lock._mutexes
 
 
 # --- the file of FileSystemBasedLockProvider

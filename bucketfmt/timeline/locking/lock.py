@@ -1,8 +1,7 @@
 """The table lock: one writer at a time between looking at the timeline and adding to it.
 
-Does I/O, sleeps. Source: `LockManager`, `InProcessLockProvider`,
-`FileSystemBasedLockProvider`. A table does not record which kind of lock its writers use. All
-writers must be configured with the same kind. `StorageBasedLock` has its own module.
+Does I/O, sleeps. Source: `LockManager`. A table does not record which kind of lock its writers use.
+All writers must be configured with the same kind. Each kind has its own module.
 
 A lock that can expire, or that an operator can remove, may be lost while its owner is busy.
 So `holds` is called right before each publication, and having acquired the lock does not suffice.
@@ -10,40 +9,26 @@ So `holds` is called right before each publication, and having acquired the lock
 
 from __future__ import annotations
 
-import os
-import platform
 import random
-import threading
 import time
-import uuid
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from datetime import datetime
 from types import TracebackType
 from typing import TypeVar
-from weakref import WeakValueDictionary
 
 from bucketfmt.errors import (
     BucketfmtError,
     LockTimeoutError,
-    NotFoundError,
     StorageError,
-    UnsupportedError,
 )
-from bucketfmt.format.encoding.json_text import encode_jackson_json
-from bucketfmt.format.names.layout import FILE_LOCK, LEASE
-from bucketfmt.format.table.table_lock import decode_table_lease
-from bucketfmt.limits import DEFAULT_LIMITS, Limits
 from bucketfmt.process import Mutex, this_process
-from bucketfmt.storage.store import Store
+from bucketfmt.timeline.locking.held_mutex import HeldMutex, Holder
 
 __all__ = [
     "DEFAULT_WAITING",
-    "FileSystemBasedLock",
-    "InProcessLock",
     "LockProvider",
     "TableLock",
     "Waiting",
@@ -94,31 +79,6 @@ class Waiting:
 DEFAULT_WAITING = Waiting()
 
 
-@dataclass(frozen=True)
-class _Holder:
-    """The thread of this process that took a mutex, and when by `Waiting.monotonic`."""
-
-    thread: str
-    taken: float
-
-    @classmethod
-    def this_thread(cls, waiting: Waiting) -> _Holder:
-        return cls(threading.current_thread().name, waiting.monotonic())
-
-    def seconds(self, waiting: Waiting) -> str:
-        return f"{max(0.0, waiting.monotonic() - self.taken):.0f} s"
-
-
-class _HeldMutex(Mutex):
-    """A mutex that tells who took it last."""
-
-    __slots__ = ("holder",)
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.holder: _Holder | None = None
-
-
 class LockProvider:
     """Hands out locks of one table. Safe to use from several threads, and in a forked child.
 
@@ -138,7 +98,7 @@ class LockProvider:
         """
         self._new_lock = new_lock
         self._waiting = waiting
-        self._queue = _HeldMutex()
+        self._queue = HeldMutex()
 
     @contextmanager
     def taken(self) -> Iterator[TableLock]:
@@ -159,7 +119,7 @@ class LockProvider:
                 f"{self._describe_first()}. Retry later, or wait longer"
             )
         try:
-            self._queue.holder = _Holder.this_thread(waiting)
+            self._queue.holder = Holder.this_thread(waiting.monotonic())
             left_s = max(0.0, began + waiting.timeout_s - waiting.monotonic())
             with self._new_lock(replace(waiting, timeout_s=left_s)) as lock:
                 yield lock
@@ -173,7 +133,7 @@ class LockProvider:
             return "other threads that share this Table hold it"
         return (
             f"thread {first.thread!r}, of the threads that share this Table, has held it or waited "
-            f"for it for {first.seconds(self._waiting)}"
+            f"for it for {first.describe_time(self._waiting.monotonic())}"
         )
 
 
@@ -308,205 +268,3 @@ class TableLock(ABC):
     @abstractmethod
     def _describe_stuck(self) -> str:
         """Return what happens to a lock that could not be released, for a warning."""
-
-
-_mutexes: WeakValueDictionary[str, _HeldMutex] = WeakValueDictionary()
-_mutexes_guard = Mutex()
-
-
-class InProcessLock(TableLock):
-    """Excludes other threads of one process only, as for a table in memory."""
-
-    def __init__(
-        self, table: str, waiting: Waiting = DEFAULT_WAITING, process: str | None = None
-    ) -> None:
-        """Set up the lock.
-
-        Args:
-            table: Identifies the table among others, for example its `Store.uri`.
-            waiting: How long to try.
-            process: The process that the caller has chosen this kind of lock for; this one by
-                default.
-        """
-        super().__init__(waiting)
-        self._table = table
-        self._chosen_for = process or this_process()
-        with _mutexes_guard:
-            self._mutex = _mutexes.setdefault(table, _HeldMutex())
-
-    def _try_acquire(self) -> bool:
-        if self._chosen_for != this_process():
-            raise UnsupportedError(
-                'lock="process" excludes the threads of one process, and this is another process '
-                "than the one that chose it: a forked child, or one that the Table was sent to. "
-                "Rows that the other process writes would be lost. Open the table with another "
-                'lock; or, if only this process writes, make WriterConfig(lock="process") here'
-            )
-        is_acquired = self._mutex.acquire(0)
-        if is_acquired:
-            self._mutex.holder = _Holder.this_thread(self._waiting)
-        return is_acquired
-
-    def _withdraw(self) -> None:
-        return  # a try tells whether it took the lock
-
-    def _still_holds(self) -> bool:
-        return True
-
-    def _release(self) -> None:
-        self._mutex.release()
-
-    def _describe_owner(self) -> str:
-        holder = self._mutex.holder
-        if holder is None:
-            return f"another thread of this process holds it for {self._table}"
-        return (
-            f"thread {holder.thread!r} of this process has held it for "
-            f"{holder.seconds(self._waiting)}, for {self._table}"
-        )
-
-    def _describe_stuck(self) -> str:
-        return "It ends with this process"
-
-
-def _of_two_kinds(why: str) -> UnsupportedError:
-    return UnsupportedError(
-        f'this writer locks the table by lock="filesystem" ({FILE_LOCK}), and another writer by '
-        f"Hudi's StorageBasedLockProvider, the default ({LEASE}): {why}. Nothing was published. "
-        "Give all writers of the table the same lock="
-    )
-
-
-class FileSystemBasedLock(TableLock):
-    """Hudi's `FileSystemBasedLockProvider`: the table is locked while a file exists.
-
-    For local disks. Hudi's lock file is empty. The table is locked until the file is deleted or, if
-    writers agree on an expiry, until the file is that old. The lock file written here names its
-    owner: Hudi shows the name in its error, and `holds` compares the name, because another writer
-    can remove the file (Hudi deletes any lock file when it closes).
-
-    The lease of `StorageBasedLock`, the default, is looked at when the lock is acquired and before
-    each publication: a writer that uses the other kind of lock would be excluded by neither.
-    """
-
-    def __init__(
-        self,
-        store: Store,
-        *,
-        expire_minutes: int = 0,
-        path: str = FILE_LOCK,
-        owner: str | None = None,
-        now: Callable[[], float] = time.time,
-        waiting: Waiting = DEFAULT_WAITING,
-        limits: Limits = DEFAULT_LIMITS,
-    ) -> None:
-        """Set up the lock.
-
-        Args:
-            store: The table's files.
-            expire_minutes: `hoodie.write.lock.filesystem.expire`: a lock file of this age has
-                expired; 0 for never. The same for all writers.
-            path: The lock file; Flink's writers have it at `.hoodie/.aux/lock`.
-            owner: Identifies this writer among all others; a new UUID by default.
-            now: Returns seconds since the epoch.
-            waiting: How long to try.
-            limits: Bounds on what is read.
-
-        Raises:
-            ValueError: the expiry is negative.
-        """
-        super().__init__(waiting)
-        if expire_minutes < 0:
-            raise ValueError(
-                "the lease of a lock must not be negative; 0 minutes means that the "
-                "lock never expires"
-            )
-        self._store = store
-        self._expire_s = expire_minutes * 60
-        self._path = path
-        self._now = now
-        self._limit_bytes = limits.properties_bytes_max
-        self._limits = limits
-        self._owner = owner or str(uuid.uuid4())
-        self._since = 0.0
-        self._lease = b""  # of the other kind of lock, when this lock was acquired
-
-    def _try_acquire(self) -> bool:
-        self._since = now = self._now()
-        if self._store.info(self._path) is None:
-            is_acquired = self._store.put_if_absent(self._path, self._content(now))
-        else:
-            is_acquired = self._try_take_over(now)
-        if is_acquired:
-            self._lease = self._read_lease()
-            lease = decode_table_lease(self._lease, self._limits) if self._lease else None
-            if lease is not None and not lease.expired and lease.valid_until >= now * 1000:
-                raise _of_two_kinds(f"{lease.owner} holds the lock of the other kind")
-        return is_acquired
-
-    def _try_take_over(self, now: float) -> bool:
-        """Acquire an expired lock, or a lock that an earlier try of this owner acquired."""
-        try:
-            content, version = self._store.read_versioned(self._path, self._limit_bytes)
-        except NotFoundError:
-            return False  # given back just now
-        # Listed after the version was read: a file that was replaced since has another version.
-        info = self._store.info(self._path)
-        is_expired = info is not None and info.modified and self._is_expired(info.modified)
-        if not is_expired and self._owner.encode() not in content:
-            return False
-        return self._store.replace_if(self._path, self._content(now), version) is not None
-
-    def _still_holds(self) -> bool:
-        # With a tenth of the time left, so that it does not end while the file is written.
-        if self._is_expired(self._since, part=0.9) or not self._is_ours():
-            return False
-        if self._read_lease() != self._lease:
-            raise _of_two_kinds("another writer acquired the lock of the other kind meanwhile")
-        return True
-
-    def _read_lease(self) -> bytes:
-        try:
-            return self._store.read(LEASE, self._limit_bytes)
-        except NotFoundError:
-            return b""
-
-    def _release(self) -> None:
-        # An expired file is left: someone may be taking it over this very moment.
-        if not self._is_expired(self._since) and self._is_ours():
-            self._store.delete(self._path)
-
-    def _is_expired(self, since: float, part: float = 1.0) -> bool:
-        return self._expire_s > 0 and self._now() - since > self._expire_s * part
-
-    def _is_ours(self) -> bool:
-        try:
-            return self._owner.encode() in self._store.read(self._path, self._limit_bytes)
-        except NotFoundError:
-            return False
-
-    def _content(self, now: float) -> bytes:
-        """Return the content that Hudi calls a `LockInfo`, with the name of this owner."""
-        created = datetime.fromtimestamp(now).isoformat(" ", "milliseconds")
-        thread = f"bucketfmt on {platform.node()}, process {os.getpid()}"
-        return encode_jackson_json(
-            {
-                "lockCreateTime": created,
-                "lockThreadName": thread,
-                "lockStacksInfo": [],
-                "owner": self._owner,
-            }
-        )
-
-    def _describe_owner(self) -> str:
-        try:
-            content = " ".join(self._store.read(self._path, 4096).decode(errors="replace").split())
-        except BucketfmtError:
-            content = "unknown"
-        expiry = f"expires after {self._expire_s // 60} min" if self._expire_s else "never expires"
-        return f"{self._path} exists and {expiry}; owner {content or 'a Hudi writer'}"
-
-    def _describe_stuck(self) -> str:
-        if self._expire_s:
-            return f"It expires in {self._expire_s // 60} min"
-        return f"Delete {self._path}, or no one can write"

@@ -16,14 +16,10 @@ from bucketfmt.process import this_process
 from bucketfmt.snapshot.kept_commits import KeptCommits
 from bucketfmt.storage.store import Store
 from bucketfmt.timeline.clock import InstantClock
+from bucketfmt.timeline.locking.file_system_based_lock import FileSystemBasedLock
 from bucketfmt.timeline.locking.heartbeat import Heartbeats
-from bucketfmt.timeline.locking.lock import (
-    FileSystemBasedLock,
-    InProcessLock,
-    LockProvider,
-    TableLock,
-    Waiting,
-)
+from bucketfmt.timeline.locking.in_process_lock import InProcessLock
+from bucketfmt.timeline.locking.lock import LockProvider, TableLock, Waiting
 from bucketfmt.timeline.locking.storage_based_lock import ReleasedLease, StorageBasedLock
 from bucketfmt.timeline.machine import Machine
 from bucketfmt.write.commit.non_blocking import Concurrency
