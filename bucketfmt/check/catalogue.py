@@ -476,6 +476,19 @@ _KINDS = (
         True,
         "apache/hudi#14090",
     ),
+    FindingKind(
+        "M006",
+        "Statistics of a partition that leave rows out",
+        "error",
+        "Two writers wrote to the partition at a time, and the one that began first was done "
+        "last: Hudi merges the metadata table in the order in which writes were begun. Its readers "
+        "leave the partition out where a filter is on the values that the statistics lack.",
+        "The columns, with the bounds that the statistics have and those of the files.",
+        'Rebuild the partition: `metadata_table.rebuild("partition_stats")`. bucketfmt itself does '
+        "not go by them.",
+        True,
+        "apache/hudi#12073, #12106",
+    ),
 )
 
 CATALOGUE: Mapping[str, FindingKind] = {kind.id: kind for kind in _KINDS}

@@ -28,7 +28,7 @@ from bucketfmt.format.metadata.metadata_records import ColumnStats, StatValue
 from bucketfmt.rows.filters import Filter
 from bucketfmt.rows.row_ranges import ColumnRange, RowGroupRanges
 
-__all__ = ["find_file_ranges", "find_partition_ranges", "prunable_columns"]
+__all__ = ["find_file_ranges", "prunable_columns"]
 
 _WRAPPED_SCALE = 15  # of decimals before table version 9
 _EPOCH_DAY = date(1970, 1, 1).toordinal()
@@ -104,26 +104,6 @@ def find_file_ranges(
                 None if None in nulls else sum(count or 0 for count in nulls),
                 kind,
             )
-    return RowGroupRanges(-1, columns)
-
-
-def find_partition_ranges(statistics: Sequence[ColumnStats], schema: pa.Schema) -> RowGroupRanges:
-    """Return the ranges of the rows of a partition.
-
-    Nothing is said of nulls: files from before a column was added have only nulls there, and no
-    part in its statistics.
-
-    Args:
-        statistics: Of columns in the partition.
-        schema: The columns of the table, in Arrow types.
-    """
-    columns: dict[str, ColumnRange] = {}
-    for own in statistics:
-        name = own.column or ""
-        kind = schema.field(name).type
-        found = _range_of(own, kind) if own.is_tight and not pa.types.is_string(kind) else None
-        if found is not None:
-            columns[name] = ColumnRange(found.low, found.high, None, kind)
     return RowGroupRanges(-1, columns)
 
 

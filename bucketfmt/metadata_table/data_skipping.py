@@ -1,7 +1,8 @@
-"""Leaving out file slices and partitions by the statistics in the metadata table.
+"""Leaving out file slices by the statistics in the metadata table.
 
-I/O: reads `column_stats` and `partition_stats`, where that takes fewer requests than what it may
-leave out. Source: ColumnStatsIndexSupport, PartitionStatsIndexSupport.
+I/O: reads `column_stats`, where that takes fewer requests than what it may leave out. Those of
+partitions may lack rows of writes that others overtook (docs/decisions/0040). Source:
+ColumnStatsIndexSupport.
 """
 
 from __future__ import annotations
@@ -10,25 +11,18 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
-from bucketfmt.format.metadata.metadata_keys import (
-    format_column_stats_key,
-    format_partition_stats_key,
-)
+from bucketfmt.format.metadata.metadata_keys import format_column_stats_key
 from bucketfmt.format.metadata.metadata_records import ColumnStats, MetadataRecord
-from bucketfmt.metadata_table.column_ranges import (
-    find_file_ranges,
-    find_partition_ranges,
-    prunable_columns,
-)
+from bucketfmt.metadata_table.column_ranges import find_file_ranges, prunable_columns
 from bucketfmt.metadata_table.metadata_partition import MetadataPartition
 from bucketfmt.metadata_table.trusted_metadata import TrustedMetadata
 from bucketfmt.rows.filters import Filter
 from bucketfmt.rows.row_ranges import RowGroupRanges
 from bucketfmt.snapshot.data_files.files import DataFile, FileSlice
 
-__all__ = ["prune_partitions", "prune_slices"]
+__all__ = ["prune_slices"]
 
-_COLUMN_STATS, _PARTITION_STATS = "column_stats", "partition_stats"
+_COLUMN_STATS = "column_stats"
 
 
 def prune_slices(
@@ -100,38 +94,3 @@ def _covers(record: ColumnStats, file: DataFile) -> bool:
 
 def _key(column: str, partition_path: str, file: DataFile) -> str:
     return format_column_stats_key(column, partition_path, str(file.name))
-
-
-def prune_partitions(
-    metadata: TrustedMetadata,
-    partition_paths: Sequence[str],
-    row_filter: Filter,
-    schema: pa.Schema,
-    *,
-    whatever_it_costs: bool = False,
-) -> list[str]:
-    """Return the partitions that may have rows for which a filter holds, as the table is now.
-
-    Arguments and errors as of `prune_slices`. The statistics are those of the newest file slices.
-    """
-    columns = prunable_columns(row_filter, schema)
-    if not columns or not partition_paths:
-        return list(partition_paths)
-
-    def read(partition: MetadataPartition) -> dict[str, MetadataRecord] | None:
-        if partition.num_files > len(partition_paths) and not whatever_it_costs:
-            return None
-        return partition.lookup(
-            [format_partition_stats_key(c, path) for path in partition_paths for c in columns]
-        )
-
-    found = metadata.ask(_PARTITION_STATS, read)
-    if found is None:
-        return list(partition_paths)
-
-    def may_match(path: str) -> bool:
-        records = (found.get(format_partition_stats_key(column, path)) for column in columns)
-        own = [record for record in records if isinstance(record, ColumnStats)]
-        return row_filter.may_match(find_partition_ranges(own, schema))
-
-    return [path for path in partition_paths if may_match(path)]

@@ -195,6 +195,23 @@ class GroupReader:
             self._limits,
         )
 
+    def logged_keys(self, names: Container[str]) -> pa.LargeBinaryArray:
+        """Return the keys of records that some of the log files add or delete.
+
+        Args:
+            names: Of the log files.
+
+        Raises:
+            CorruptError, UnsupportedError, StorageError: as `scan`.
+        """
+        found = [pa.array([], _BYTES)]
+        for layer in self.with_logs(names)._log_layers():
+            found.append(pa.array(layer.deleted, _BYTES))
+            if layer.records is not None:
+                with self._reading(layer):
+                    found += (batch.keys for batch in layer.records.batches())
+        return pa.concat_arrays(found)
+
     def scan(self, prefix: bytes = b"") -> Iterator[tuple[bytes, MetadataRecord]]:
         """Yield the keys that begin with a prefix, in order, each with its record.
 

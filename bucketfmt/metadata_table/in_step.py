@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from bucketfmt.metadata_table.valid_instants import is_initial_instant
+from bucketfmt.metadata_table.valid_instants import is_amending_instant, is_initial_instant
 from bucketfmt.timeline.timeline import Instant, Timeline
 
 __all__ = ["Step", "find_step"]
@@ -113,6 +113,7 @@ def _find_ahead(data: Timeline, metadata: Timeline) -> list[str]:
         if first <= time <= last
         and time not in known
         and not (data.layout == 1 and len(time) > _MILLISECONDS_DIGITS)
+        and not is_amending_instant(time)
         and not any(restore < time for restore in restores)  # a restore is followed by a listing
     ]
 
@@ -123,7 +124,8 @@ def _is_initial(instant: Instant, layout: int) -> bool:
     if layout == 1 or len(time) > _MILLISECONDS_DIGITS:  # so before an upgrade, too
         suffix = time[-_SUFFIX_DIGITS:]
         is_longer = len(time) > _MILLISECONDS_DIGITS or is_initial_instant(time)
-        return is_longer and suffix >= _FIRST_INITIAL_SUFFIX
+        is_amending = layout > 1 and is_amending_instant(time)
+        return is_longer and suffix >= _FIRST_INITIAL_SUFFIX and not is_amending
     return is_initial_instant(time)
 
 

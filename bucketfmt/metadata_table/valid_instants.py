@@ -9,16 +9,48 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from bucketfmt.errors import ConflictError
 from bucketfmt.format.names.instants import INIT_INSTANT
 from bucketfmt.process import cached_property
 from bucketfmt.timeline.timeline import Timeline
 
-__all__ = ["ValidInstants", "is_initial_instant"]
+__all__ = ["ValidInstants", "find_amending_instant", "is_amending_instant", "is_initial_instant"]
+
+_MILLISECONDS_DIGITS = 17
+_FIRST_AMENDING_SUFFIX, _LAST_AMENDING_SUFFIX = 500, 999
+_SUFFIX_DIGITS = 3
 
 
 def is_initial_instant(time: str) -> bool:
     """Return whether partitions were initialised at this time, which is before any commit."""
     return time.startswith(INIT_INSTANT)
+
+
+def is_amending_instant(time: str) -> bool:
+    """Return whether a delta commit of this time says anew what an earlier one has said.
+
+    Its records are those of a change that was begun before others and published after them. No
+    instant of the table has this time (docs/decisions/0040).
+    """
+    suffix = time[_MILLISECONDS_DIGITS:]
+    return len(suffix) == _SUFFIX_DIGITS and suffix >= str(_FIRST_AMENDING_SUFFIX)
+
+
+def find_amending_instant(time: str) -> str:
+    """Return the time of a delta commit that is merged after one of this time, and before others.
+
+    Raises:
+        ConflictError: five hundred have amended the same instant.
+    """
+    number = _FIRST_AMENDING_SUFFIX
+    if is_amending_instant(time):
+        number = int(time[_MILLISECONDS_DIGITS:]) + 1
+    if number > _LAST_AMENDING_SUFFIX:
+        raise ConflictError(
+            f"too many writes that were begun before {time} are published after it. Nothing is "
+            "published; reload the table and retry"
+        )
+    return f"{time[:_MILLISECONDS_DIGITS]}{number}"
 
 
 class ValidInstants:

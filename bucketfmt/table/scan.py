@@ -24,7 +24,7 @@ from bucketfmt.extras import of_extra
 from bucketfmt.facts import facts_html
 from bucketfmt.index.layout import BucketLayout
 from bucketfmt.location.find_index import IndexFinder
-from bucketfmt.metadata_table.data_skipping import prune_partitions, prune_slices
+from bucketfmt.metadata_table.data_skipping import prune_slices
 from bucketfmt.metadata_table.metadata_lister import metadata_behind
 from bucketfmt.metadata_table.trusted_metadata import TrustedMetadata
 from bucketfmt.process import cached_property
@@ -107,9 +107,6 @@ class Scan:
         snapshot, row_filter = self._snapshot, self._spec.row_filter
         config, schema = snapshot.state.config, self._spec.table.data
         partitions = plan_partitions(snapshot.partitions, config, schema, row_filter)
-        metadata = self._metadata
-        if metadata is not None and row_filter is not None and snapshot.is_newest:
-            partitions = prune_partitions(metadata, partitions, row_filter, schema)
         slices = snapshot.slices_of(partitions)
         if self._spec.read_optimized:
             slices = [s for s in slices if s.base_file is not None]
@@ -120,7 +117,7 @@ class Scan:
                 for path, own in groupby(slices, key=lambda s: s.partition_path)
                 for file_slice in self._prune(path, list(own))
             ]
-        wanted = kept
+        wanted, metadata = kept, self._metadata
         if metadata is not None and row_filter is not None:
             wanted = prune_slices(metadata, kept, row_filter, schema)
         return ScanPlan(

@@ -388,6 +388,20 @@ def _timelines() -> Iterator[Vector]:
             {**known, "ahead": [t[4]], "leftovers": [t[8]]},
         ),
         (
+            {
+                "layout": 2,
+                "data": [f"{t[1]}_{t[6]}.commit", f"{t[3]}_{t[4]}.commit", f"{t[7]}_{t[8]}.commit"],
+                "metadata": [
+                    initial,
+                    f"{t[1]}_{t[5]}.deltacommit",
+                    f"{t[3]}_{t[4]}.deltacommit",
+                    f"{t[3]}500_{t[6]}.deltacommit",
+                    f"{t[7]}_{t[8]}.deltacommit",
+                ],
+            },
+            known,
+        ),
+        (
             {"layout": 1, "data": [f"{t[1]}.commit"], "metadata": [f"{t[1]}010.deltacommit"]},
             known,
         ),
@@ -402,7 +416,7 @@ def _timelines() -> Iterator[Vector]:
     ]
     yield Vector(
         "metadata-step.all",
-        ["MDT-18"],
+        ["MDT-18", "MDT-24"],
         _TEXT,
         ListOf([{**given, "archived": []} for given, _ in steps]),
         [expected for _, expected in steps],

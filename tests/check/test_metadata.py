@@ -1,4 +1,4 @@
-"""M001 to M005: the metadata table against the table."""
+"""M001 to M006: the metadata table against the table."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import bucketfmt as bf
 from bucketfmt.check.report import Finding
 from bucketfmt.format.metadata.metadata_keys import file_group_of_key
+from bucketfmt.write.metadata import keeper
+from bucketfmt.write.properties.plan_create import TableType
 from soak.tables import table_files
 from tests.check.metadata_planting import Change, edit_records, metadata_files
 from tests.check.planting import Patient, check_soon
@@ -263,6 +266,42 @@ def test_m005_rows_without_entries_and_entries_without_rows(tmp_path: Path, name
     assert f"1 entries are of no row, or belong into another file group: {keys[0] + 'x'!r}" in stale
     bf.open(tmp_path).metadata_table.rebuild(partition)
     assert not check_soon(tmp_path, "full").findings
+
+
+@pytest.mark.parametrize("kind", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+@pytest.mark.parametrize("version", [8, 9])
+def test_m006_statistics_of_a_partition_without_a_write_that_others_overtook(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int, kind: TableType
+) -> None:
+    """As writers of Hudi leave them, which do not say again what they said before others."""
+    schema = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("part", pa.string())])
+    table = bf.create(
+        tmp_path / "t",
+        schema=schema,
+        record_key=["id"],
+        partition_by=["part"],
+        index=bf.SimpleBucketIndex(2),
+        table_type=kind,
+        table_version=version,
+    )
+    given = {key: pa.table({"id": [key], "ts": [7], "part": ["x"]}, schema) for key in "ab"}
+    table.upsert(pa.concat_tables(given.values()))
+    assert len(set(table.locate(pa.concat_tables(given.values()))["file_id"].to_pylist())) == 2
+    table.metadata_table.init("column_stats", "partition_stats")
+    monkeypatch.setattr(keeper, "find_last_overtaking", lambda *_: None)
+    with table.start_write("upsert", schema) as late:
+        table.upsert(pa.table({"id": ["a"], "ts": [8], "part": ["x"]}, schema))
+        rows_of_late = pa.table({"id": ["b"], "ts": [-9], "part": ["x"]}, schema)
+        late.publish(list(late.task.write(rows_of_late, "0-0-0")))
+    assert not check_soon(tmp_path / "t", "default").findings
+    (finding,) = check_soon(tmp_path / "t", "full").findings
+    assert (finding.id, finding.severity, finding.data_loss) == ("M006", "error", True)
+    assert finding.subject.partition == "x"
+    assert finding.evidence == "statistics of ts from 7 to 8, and its files from -9 to 8"
+    found = bf.open(tmp_path / "t").scan(filter=[("ts", "<", 0)]).to_arrow()
+    assert found["id"].to_pylist() == ["b"]
+    bf.open(tmp_path / "t").metadata_table.rebuild("partition_stats")
+    assert not check_soon(tmp_path / "t", "full").findings
 
 
 def test_a_table_opened_before_is_checked_with_the_metadata_table_that_another_made(

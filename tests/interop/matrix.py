@@ -173,7 +173,7 @@ def _plays_with_record_index(version: str, kind: str) -> list[str]:
     # The records of the index are merged by the time at which a write was begun: bucketfmt begins a
     # change of buckets again that another write came amid, and keeps no index beside writes amid a
     # resize of a ring. Hudi's procedure for rescaling takes no options, and removes the index.
-    own = {"overlapping", "rescaled", "resized amid", "dual writes", "virtual logs"}
+    own = {"rescaled", "resized amid", "dual writes", "virtual logs"}
     plays = [play for play in plays_of(version, kind, "on") if play not in own]
     if version != "0.15.0":
         return plays

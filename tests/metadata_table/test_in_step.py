@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+from bucketfmt.errors import ConflictError
 from bucketfmt.limits import DEFAULT_LIMITS
 from bucketfmt.metadata_table.in_step import Step, find_step
 from bucketfmt.metadata_table.metadata_table import load_metadata_table
-from bucketfmt.metadata_table.valid_instants import ValidInstants
+from bucketfmt.metadata_table.valid_instants import (
+    ValidInstants,
+    find_amending_instant,
+    is_amending_instant,
+)
 from bucketfmt.testing.memory_store import MemoryStore
 from bucketfmt.timeline.load import load_timeline
 from bucketfmt.timeline.table_properties import load_config
@@ -45,6 +50,7 @@ def test_metadata_tables_of_hudi_are_in_step(table: str) -> None:
 
 
 INITIAL = f"{ZEROS}000.deltacommit"
+AMENDING_5 = f"{time(5)}500.deltacommit"
 
 
 @pytest.mark.parametrize(
@@ -67,6 +73,13 @@ INITIAL = f"{ZEROS}000.deltacommit"
         ),
         # began after the table was read
         (["5.commit"], [INITIAL, "5.deltacommit", "7.deltacommit"], Step()),
+        # what 5 said again, since 3 was published after it
+        (
+            ["3.commit", "5.commit", "9.commit"],
+            [INITIAL, "3.deltacommit", "5.deltacommit", AMENDING_5, "9.deltacommit"],
+            Step(),
+        ),
+        (["5.commit", "7.commit"], [AMENDING_5, "5.deltacommit"], Step(missing=(time(7),))),
         # compaction and cleaning of the metadata table
         (["5.commit", "9.clean"], [INITIAL, "5.deltacommit", "6.commit", "9.deltacommit"], Step()),
         # completed before a listing made the metadata table
@@ -116,6 +129,17 @@ def test_archived_instants_of_the_metadata_table_count() -> None:
     archived = timeline(2, INITIAL, "5.deltacommit", "7.deltacommit")
     assert find_step(data, active).missing == (time(5), time(7))
     assert find_step(data, active, archived.instants) == Step()
+
+
+def test_amending_instants_come_after_what_they_amend_and_before_the_next() -> None:
+    amending = [find_amending_instant(time(5))]
+    amending += [find_amending_instant(amending[0])]
+    assert amending == [f"{time(5)}500", f"{time(5)}501"]
+    assert sorted([time(6), *amending, time(5)]) == [time(5), *amending, time(6)]
+    others = [time(5), f"{time(5)}010", f"{ZEROS}000", f"{time(5)}001"]
+    assert [is_amending_instant(each) for each in (*amending, *others)] == [True] * 2 + [False] * 4
+    with pytest.raises(ConflictError, match=f"begun before {time(5)}999 are published after"):
+        find_amending_instant(f"{time(5)}999")
 
 
 def test_what_is_said_of_a_step() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 import bucketfmt as bf
 from bucketfmt.limits import DEFAULT_LIMITS
-from bucketfmt.metadata_table.data_skipping import prune_partitions, prune_slices
+from bucketfmt.metadata_table.data_skipping import prune_slices
 from bucketfmt.metadata_table.metadata_lister import metadata_behind
 from bucketfmt.rows.filters import Filter, parse_filter
 from bucketfmt.slices.slice_columns import RowSpec
@@ -59,11 +59,7 @@ def read_both_ways(store: MemoryStore, chance: random.Random, *, is_used: bool) 
     assert rows_of(snapshot) == rows
     schema = snapshot.schema.data
     for row_filter in [a_filter(chance) for _ in range(15)]:
-        slices = snapshot.slices_of(
-            prune_partitions(
-                metadata, snapshot.partitions, row_filter, schema, whatever_it_costs=True
-            )
-        )
+        slices = snapshot.slices_of(snapshot.partitions)
         kept = prune_slices(metadata, slices, row_filter, schema, whatever_it_costs=True)
         names = {(each.partition_path, each.file_id) for each in kept}
         for name, own in rows.items():

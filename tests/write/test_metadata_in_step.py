@@ -591,3 +591,45 @@ def test_files_that_a_write_made_are_not_read_again(tmp_path: Path, kind: TableT
         assert written
         assert not written & {*store.paths("read", "read_range", "open_arrow")}
         assert_in_step(bf.open(path))
+
+
+@pytest.mark.parametrize("version", [8, 9])
+@pytest.mark.parametrize("kind", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+def test_statistics_of_a_partition_have_rows_of_a_write_that_others_overtook(
+    tmp_path: Path, kind: TableType, version: int
+) -> None:
+    """Hudi leaves partitions out by them, and merges them in the order in which writes were begun.
+
+    The first write is begun before the others and published last; its row has the largest value.
+    """
+    schema = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("part", pa.string())])
+
+    def rows(ts: int, *keys: str) -> pa.Table:
+        return pa.table({"id": keys, "ts": [ts] * len(keys), "part": ["x"] * len(keys)}, schema)
+
+    table = bf.create(
+        tmp_path / "t",
+        schema=schema,
+        record_key=["id"],
+        partition_by=["part"],
+        index=bf.SimpleBucketIndex(4),
+        table_type=kind,
+        table_version=version,
+        writer=NO_SERVICES,
+    )
+    table.upsert(rows(10, *(f"k{i}" for i in range(20))))
+    table.metadata_table.init("column_stats", "partition_stats")
+    located = table.locate(rows(10, "k0", "k1", "k2", "k3"))
+    assert len(set(located["file_id"].to_pylist())) == 4
+    started = [bf.open(table.uri).start_write("upsert", schema) for _ in range(3)]
+    for number in (2, 1, 0):
+        task = started[number].task
+        started[number].publish(list(task.write(rows(1000 - number, f"k{number}"), "0-0-0")))
+        assert_in_step(table)
+    found = records_of(table, "partition_stats")
+    (ts,) = [r for r in found.values() if isinstance(r, ColumnStats) and r.column == "ts"]
+    assert ts.maximum is not None
+    assert ts.maximum.value == 1000
+    for turn in range(12):  # until the metadata table has been compacted
+        table.upsert(rows(turn, "k3"))
+    assert_in_step(table)

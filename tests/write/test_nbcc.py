@@ -130,6 +130,27 @@ def test_a_delete_next_to_an_upsert(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("version", [8, 9])
+def test_the_record_index_has_a_row_that_outlives_a_delete_begun_later(
+    tmp_path: Path, version: int
+) -> None:
+    """Records of the index are merged in the order in which their writes were begun."""
+    table = make(tmp_path / "t", version=version)
+    table.metadata_table.init("record_index")
+    table.upsert(pa.table({"id": ["a", "b", "c"], "ts": [10, 10, 10]}))
+    with start(table) as first, start(table) as second:
+        table.delete(["a", "b"])
+        publish(second, one("a", 20))
+        publish(first, one("b", 30))
+    assert indexed(table) == sorted(read(table)) == ["a", "b", "c"]
+    table.delete(["a"])  # begun after all of these
+    assert indexed(table) == sorted(read(table)) == ["b", "c"]
+    for turn in range(12):  # until the metadata table has been compacted
+        table.upsert(one(f"d{turn}", 40))
+    assert indexed(table) == sorted(read(table))
+    assert len(indexed(table)) == 14
+
+
+@pytest.mark.parametrize("version", [8, 9])
 def test_the_record_index_has_the_keys_that_readers_see(tmp_path: Path, version: int) -> None:
     """Nobody looks for deletes before a row is logged, nor for rows before a delete is."""
     table = make(tmp_path / "t", version=version)

@@ -14,6 +14,7 @@ from bucketfmt.check.metadata.files_partition import (
     find_file_differences,
     find_partition_differences,
 )
+from bucketfmt.check.metadata.partition_statistics import find_narrow_statistics
 from bucketfmt.check.metadata.record_index import find_record_index_faults
 from bucketfmt.check.metadata.secondary_index import find_secondary_index_faults
 from bucketfmt.check.report import Counted, Depth, Event, Finding, NotChecked
@@ -39,6 +40,7 @@ from bucketfmt.write.services.pending_cleans import load_doomed
 __all__ = ["load_metadata_faults"]
 
 _FILES, _RECORD_INDEX = "files", "record_index"
+_STATISTICS, _PARTITION_STATISTICS = "column_stats", "partition_stats"
 _NO_KEYS = "the table does not store record keys"
 
 
@@ -48,10 +50,11 @@ def load_metadata_faults(
     slices: Mapping[str, Sequence[FileSlice]],
     depth: Depth,
 ) -> Iterator[Event]:
-    """Yield M001 to M005.
+    """Yield M001 to M006.
 
     Every depth reads the partition `files`. Depth default reads the other partitions but those
-    that have an entry for each record, which depth full compares with the keys of the table.
+    that have an entry for each record, which depth full compares with the keys of the table. It
+    compares the statistics of partitions with those of their files, too.
 
     Args:
         state: The table.
@@ -106,6 +109,8 @@ def _find_differences(
                     yield from _compare_secondary_index(state, partition, snapshot, slices)
                 else:
                     yield Counted("entries of the metadata table", sum(1 for _ in partition.scan()))
+                if name == _PARTITION_STATISTICS and depth == "full" and step.is_in_step:
+                    yield from _compare_statistics(metadata, snapshot, slices)
             except BucketfmtError as error:
                 where = join_path(METADATA_TABLE, name)
                 yield event_of_error(error, "M002", where)
@@ -199,6 +204,14 @@ def _compare_secondary_index(
         yield from find_secondary_index_faults(
             partition, column, definitions[name], snapshot, _workers(state, slices)
         )
+
+
+def _compare_statistics(
+    metadata: MetadataTable, snapshot: Snapshot, slices: Mapping[str, Sequence[FileSlice]]
+) -> Iterator[Event]:
+    if _STATISTICS in metadata.partition_names and any(slices.values()):
+        of_partitions, of_files = map(metadata.partition, (_PARTITION_STATISTICS, _STATISTICS))
+        yield from find_narrow_statistics(of_partitions, of_files, snapshot.schema.data, slices)
 
 
 def _workers(state: ExaminedState, slices: Mapping[str, Sequence[FileSlice]]) -> int:

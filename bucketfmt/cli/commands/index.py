@@ -80,7 +80,7 @@ def check_partitions(
     output: OutputOption = Output.TEXT,
     storage_option: StorageOption = None,
 ) -> None:
-    """Check the metadata table alone, by findings M001 to M005. Writes nothing.
+    """Check the metadata table alone, by findings M001 to M006. Writes nothing.
 
     Exit codes: 0 clean, 1 findings, 2 could not check, 3 met an unsupported feature.
     """

@@ -33,11 +33,12 @@ from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.format.timeline.commit_metadata import CommitMetadata, WriteStat
 from bucketfmt.limits import Limits
 from bucketfmt.metadata_table.metadata_table import find_last_compaction
+from bucketfmt.metadata_table.valid_instants import is_amending_instant
 from bucketfmt.storage.store import FileInfo, Store
 from bucketfmt.storage.streams import map_in_threads, waiting_count
 from bucketfmt.timeline.completion_times import CompletionTimes
 from bucketfmt.timeline.history import load_history
-from bucketfmt.timeline.load import load_timeline
+from bucketfmt.timeline.load import load_commit_metadata, load_timeline
 from bucketfmt.timeline.timeline import Instant
 from bucketfmt.write.commit.locked_table import LockedTable
 from bucketfmt.write.metadata.update import MetadataUpdate, PartitionUpdate, PartUpdates
@@ -49,6 +50,7 @@ INITIAL_WRITE_TOKEN = "0-0-0"  # noqa: S105
 
 _ROLLBACK_BLOCK = "0"  # HoodieCommandBlockTypeEnum
 _UPSERT = "UPSERT_PREPPED"
+_AMENDS = "bucketfmt.amends"  # in a delta commit: of which instant of the table it is
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,11 @@ class _Group:
 
 
 def put_delta_commit(
-    table: LockedTable, time: str, update: MetadataUpdate, pending: Collection[str]
+    table: LockedTable,
+    time: str,
+    update: MetadataUpdate,
+    pending: Collection[str],
+    amends: str | None = None,
 ) -> None:
     """Write a delta commit; what an earlier try has left of it is removed first.
 
@@ -81,6 +87,8 @@ def put_delta_commit(
         update: The records.
         pending: The pending instants of the table. A file group that only they have written to may
             go with them.
+        amends: The instant of the table that the records come from, where `time` is another one:
+            see `find_amending_instant`.
 
     Raises:
         CorruptError: a partition lacks file groups.
@@ -98,12 +106,16 @@ def put_delta_commit(
         if stat is not None:
             stats.setdefault(stat.partition_path or "", []).append(stat)
     table.load_timeline()
-    metadata = CommitMetadata(partition_to_write_stats=stats, operation_type=_UPSERT)
+    metadata = CommitMetadata(
+        partition_to_write_stats=stats,
+        extra_metadata={} if amends is None else {_AMENDS: amends},
+        operation_type=_UPSERT,
+    )
     table.publish(instant, metadata)
 
 
 def remove_delta_commit(store: Store, config: TableConfig, limits: Limits, time: str) -> bool:
-    """Remove the delta commit of an instant, whatever there is of it.
+    """Remove the delta commit of an instant, whatever there is of it, and what amends it.
 
     It is done before the instant of the table leaves the timeline: from then on readers would take
     the records as valid, as those of an archived instant.
@@ -121,7 +133,8 @@ def remove_delta_commit(store: Store, config: TableConfig, limits: Limits, time:
         StorageError: the store failed; do it again.
     """
     timeline = load_timeline(store, config, limits)
-    own = [i for i in timeline.instants if i.requested_time == time]
+    amending = partial(_amends, store, config, limits, time)
+    own = [i for i in timeline.instants if i.requested_time == time or amending(i)]
     if not own:
         return True
     last = find_last_compaction(timeline)
@@ -132,17 +145,28 @@ def remove_delta_commit(store: Store, config: TableConfig, limits: Limits, time:
     for instant in own:
         if instant.is_completed:
             store.delete(join_path(config.timeline_path, instant.file_name))
-    remove = partial(_remove_of, store, config, limits, time)
+    times = {instant.requested_time for instant in own}
+    remove = partial(_remove_of, store, config, limits, times)
     folders = [e.path for e in store.list("") if e.is_dir and e.name != METADATA_FOLDER]
     entries = [entry for path in folders for entry in store.list(path)]
     map_in_threads(remove, entries, waiting_count(store))
     for state in (State.INFLIGHT, State.REQUESTED):
         for instant in own:
             name = format_instant_file_name(
-                time, instant.action, state, None, config.timeline_layout
+                instant.requested_time, instant.action, state, None, config.timeline_layout
             )
             store.delete(join_path(config.timeline_path, name))
     return True
+
+
+def _amends(store: Store, config: TableConfig, limits: Limits, time: str, instant: Instant) -> bool:
+    """Whether a delta commit amends that of an instant. A pending one has no other purpose left."""
+    if config.timeline_layout == 1 or not is_amending_instant(instant.requested_time):
+        return False
+    if not instant.is_completed:
+        return True
+    metadata = load_commit_metadata(store, config, instant, limits)
+    return metadata.extra_metadata.get(_AMENDS) == time
 
 
 def _time_of(instant: Instant, config: TableConfig) -> str:
@@ -152,16 +176,17 @@ def _time_of(instant: Instant, config: TableConfig) -> str:
 
 
 def _remove_of(
-    store: Store, config: TableConfig, limits: Limits, time: str, entry: FileInfo
+    store: Store, config: TableConfig, limits: Limits, own: Collection[str], entry: FileInfo
 ) -> None:
-    """Remove what a delta commit has written to a file, if it has."""
+    """Remove what delta commits have written to a file, if they have: one, until version 6."""
     name = find_metadata_file_name(entry.name)
     if not isinstance(name, LogFileName):
         return
     if config.table_version >= 8:
-        if name.instant == time:
+        if name.instant in own:
             store.delete(entry.path)
         return
+    (time,) = own
     spans = decode_log_file(store.read(entry.path, limits.log_file_bytes_max), limits)
     times = {None if isinstance(span, CorruptSpan) else span.instant_time for span in spans}
     if times == {time}:

@@ -21,6 +21,7 @@ from bucketfmt.format.timeline.service_metadata import RestoreMetadata, Rollback
 from bucketfmt.limits import Limits
 from bucketfmt.metadata_table.definitions import find_secondary_columns, load_index_definitions
 from bucketfmt.metadata_table.metadata_table import advising_rebuild, load_metadata_table
+from bucketfmt.metadata_table.valid_instants import find_amending_instant
 from bucketfmt.snapshot.listing import StoreLister
 from bucketfmt.snapshot.schema import find_stated_schema
 from bucketfmt.snapshot.state import TableState
@@ -28,6 +29,7 @@ from bucketfmt.storage.folder_store import FolderStore
 from bucketfmt.storage.store import Store
 from bucketfmt.timeline.table_properties import has_table, load_config
 from bucketfmt.write.commit.locked_table import LockedTable, PendingChange
+from bucketfmt.write.metadata.amending import find_last_overtaking, find_overruled
 from bucketfmt.write.metadata.collect_update import UpdateCollector
 from bucketfmt.write.metadata.delta_commit import put_delta_commit, remove_delta_commit
 from bucketfmt.write.metadata.initialise import (
@@ -140,7 +142,13 @@ class MetadataKeeper:
         below = table.below(METADATA_TABLE)
         serve_metadata_table(table, below)
         pending = {instant.requested_time for instant in table.timeline.pending.instants}
-        put_delta_commit(below, change.instant.requested_time, update, pending)
+        time = change.instant.requested_time
+        put_delta_commit(below, time, update, pending)
+        last = find_last_overtaking(below.timeline, time)
+        if last is not None:
+            overruled = find_overruled(table, time, update, is_blind=change.is_blind)
+            if overruled:
+                put_delta_commit(below, find_amending_instant(last), overruled, pending, time)
 
     def take_back(self, store: Store, limits: Limits, requested_time: str) -> None:
         """Remove what the metadata table has of an instant that leaves the timeline.
