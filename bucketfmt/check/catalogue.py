@@ -481,7 +481,8 @@ _KINDS = (
         "Statistics of a partition that leave rows out",
         "error",
         "Two writers wrote to the partition at a time, and the one that began first was done "
-        "last: Hudi merges the metadata table in the order in which writes were begun. Its readers "
+        "last: Hudi merges the metadata table in the order in which writes were begun. Or Hudi "
+        "1.0.2 wrote to the partition while a compaction was pending there. Hudi's readers "
         "leave the partition out where a filter is on the values that the statistics lack.",
         "The columns, with the bounds that the statistics have and those of the files.",
         'Rebuild the partition: `metadata_table.rebuild("partition_stats")`. bucketfmt itself does '

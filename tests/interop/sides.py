@@ -152,9 +152,10 @@ def _assert_found_by_keys(session: HudiSession, uri: str, rows: pa.Table) -> Non
 
 
 def assert_clean(session: HudiSession, table: bf.Table, done: Sequence[str] = ()) -> None:
-    """The full check finds nothing, but for keys that Hudi itself leaves out of a record index.
+    """The full check finds nothing, but for what Hudi itself leaves out of merge-on-read tables.
 
-    Such keys are of merge-on-read tables with buckets, and Hudi wrote their rows.
+    That is keys of a record index beside buckets, whose rows Hudi wrote, and in Hudi 1.0.2 bounds
+    of the rows of a partition where a compaction is pending.
 
     Args:
         session: Of Hudi.
@@ -167,6 +168,8 @@ def assert_clean(session: HudiSession, table: bf.Table, done: Sequence[str] = ()
     if session.has_record_index and is_logged and not isinstance(table.index, bf.RecordIndex):
         _assert_left_out_by_hudi(session, table, done)
         findings = [own for own in findings if _LEFT_OUT not in str(own)]
+    if is_logged and session.version == "1.0.2":
+        findings = [own for own in findings if own.id != "M006"]
     assert not findings, f"{findings} after {done}"
 
 
