@@ -23,6 +23,7 @@ from benchmarks.reading.hashing import measure_java_hash, measure_ring
 from benchmarks.reading.keys import measure_locate, measure_lookup
 from benchmarks.reading.memory import measure_memory
 from benchmarks.reading.report_page import measure_report_page
+from benchmarks.reading.small_files import measure_small_files
 from benchmarks.reading.snapshots import measure_cow, measure_log_only, measure_mor
 from benchmarks.reading.startup import measure_startup
 from benchmarks.remote.requests import measure_remote
@@ -62,6 +63,7 @@ _BENCHMARKS = {
     "file_groups": _Benchmark(measure_file_groups),
     "record_index": _Benchmark(measure_record_index),
     "check": _Benchmark(measure_check, ("cow_5x",)),
+    "small_files": _Benchmark(measure_small_files),
     "writing": _Benchmark(measure_writing, ("cow",)),
     "rehash": _Benchmark(measure_rehash, ("cow", "cow_5x")),
     "rescale": _Benchmark(measure_rescale, ("cow",)),

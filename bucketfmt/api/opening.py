@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
+from bucketfmt.api.examining import examine_in_processes
 from bucketfmt.api.table import Table
-from bucketfmt.arguments import (
-    check_kind,
-)
+from bucketfmt.arguments import check_int, check_kind
 from bucketfmt.check.report import CheckReport, Depth
 from bucketfmt.check.salvage import load_config_to_check
 from bucketfmt.index.model import Index
@@ -165,25 +165,39 @@ def check_table(
     max_findings: int = 100,
     progress: ProgressCallback | None = None,
     metadata_table_only: bool = False,
+    processes: int = 1,
 ) -> CheckReport:
     """Check the table at `uri`, even if `open` refuses the table for damaged properties.
 
     The damage becomes finding T006, and the table is checked by the properties that are left.
     The first arguments are those of `open`, the others those of `Table.check`.
 
+    With `processes`, so many processes open the data files: for tables of many small files. Python
+    spawns them, so a script that asks for more than one has to begin with
+    `if __name__ == "__main__":`.
+
     Raises:
         TableNotFoundError: there is no table at `uri`.
         CorruptError: hoodie.properties is too damaged for reading the table.
         UnsupportedError: this release does not read tables of this version or kind.
-        ValueError: `index`, or another argument, contradicts the table.
+        ValueError: `index`, or another argument, contradicts the table; or several processes for
+            a part of a table.
     """
-    return _open_damaged(uri, storage_options, index, limits).check(
+    opening = partial(_open_damaged, uri, storage_options, index, limits)
+    examined: list[bytes] = []
+    if check_int("processes", processes, 1) > 1:
+        if partitions is not None or since is not None or metadata_table_only:
+            raise ValueError("several processes check a whole table; leave out `processes`")
+        if depth != "quick":
+            examined = examine_in_processes(opening, depth, processes, progress)
+    return opening().check(
         depth,
         partitions,
         since,
         max_findings,
         progress,
         metadata_table_only=metadata_table_only,
+        examined=examined,
     )
 
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 import bucketfmt as bf
+from bucketfmt.api import opening
 from bucketfmt.check.report import Counted, NotChecked
 from bucketfmt.check.sound_slices import SoundSlice, decode_sound_slice
+from bucketfmt.progress import Progress
 from bucketfmt.testing.recording_store import RecordingStore
 
 
@@ -74,3 +79,60 @@ def test_shares_and_values_that_are_not_as_they_were_sent(
     told = SoundSlice((("a", 1),), {"keys": 2}, (("a", "why"),), 2, 1)
     assert decode_sound_slice(told.encode()) == told
     assert list(told.events()) == [Counted("keys", 2), NotChecked("a", "why", is_gap=False)]
+
+
+@pytest.mark.parametrize("depth", ["quick", "full"])
+def test_processes_report_what_one_does(golden: Callable[[str, str], Path], depth: str) -> None:
+    root = golden("1.2.0", "mor")
+    told: list[Progress] = []
+    report = bf.check_table(root, depth=depth, processes=2, progress=told.append)  # type: ignore[arg-type]
+    assert report == bf.check_table(root, depth=depth)  # type: ignore[arg-type]
+    by_processes = [(one.done, one.total) for one in told if one.stage == "processes"]
+    assert by_processes == ([] if depth == "quick" else [(1, 2), (2, 2)])
+
+
+def test_processes_find_damage_and_damaged_properties(
+    golden_copy: Callable[[str, str], Path],
+) -> None:
+    root = golden_copy("1.2.0", "cow")
+    one = bf.open(root).scan().plan().slices[0].base_file
+    assert one is not None
+    (root / one.path).write_bytes((root / one.path).read_bytes()[:-20])
+    properties = root / ".hoodie/hoodie.properties"
+    properties.write_bytes(properties.read_bytes() + b"hoodie.table.checksum=1\n")
+    report = bf.check_table(root, depth="full", processes=2)
+    assert {"T006", "T002"} == {finding.id for finding in report.findings}
+    assert report == bf.check_table(root, depth="full")
+
+
+def test_processes_check_a_whole_table(golden: Callable[[str, str], Path]) -> None:
+    root = golden("1.2.0", "cow")
+    for part in ({"partitions": [""]}, {"since": "2020"}, {"metadata_table_only": True}):
+        with pytest.raises(ValueError, match="several processes check a whole table"):
+            bf.check_table(root, processes=2, **part)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="processes is 1 or more, not 0"):
+        bf.check_table(root, processes=0)
+    with pytest.raises(bf.TableNotFoundError):
+        bf.check_table(root / "missing", processes=2, depth="full")
+
+
+def test_a_process_that_dies_leaves_its_slices_to_the_check(
+    golden: Callable[[str, str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = golden("1.2.0", "cow")
+    expected = bf.check_table(root, depth="full")
+    monkeypatch.setattr(opening, "_open_damaged", DyingElsewhere(os.getpid(), root))
+    assert bf.check_table(root, depth="full", processes=2) == expected
+
+
+@dataclass
+class DyingElsewhere:
+    """Opens a table in this process, and kills every other."""
+
+    process: int
+    root: Path
+
+    def __call__(self, *_: object) -> bf.Table:
+        if os.getpid() != self.process:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return bf.open(self.root)

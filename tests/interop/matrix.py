@@ -175,6 +175,8 @@ def _plays_with_record_index(version: str, kind: str) -> list[str]:
     # resize of a ring. Hudi's procedure for rescaling takes no options, and removes the index.
     own = {"rescaled", "resized amid", "dual writes", "virtual logs"}
     plays = [play for play in plays_of(version, kind, "on") if play not in own]
+    if version == "1.0.2" and kind == "cow-virtual":
+        return []  # Hudi reads the keys of each file that it writes from a column that is not there
     if version != "0.15.0":
         return plays
     if kind.startswith("cow"):

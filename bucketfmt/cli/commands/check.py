@@ -55,6 +55,9 @@ def check(
     max_findings: Annotated[
         int, typer.Option("--max-findings", min=1, help="Keep this many findings, the worst first.")
     ] = 100,
+    processes: Annotated[
+        int, typer.Option("--processes", min=1, help="Open data files in so many processes.")
+    ] = 1,
     output: OutputOption = Output.TEXT,
     as_json: Annotated[bool, typer.Option("--json", help="The same as --output json.")] = False,
     storage_option: StorageOption = None,
@@ -73,6 +76,7 @@ def check(
         partitions=partition,
         since=since,
         max_findings=max_findings,
+        processes=processes,
     )
 
 
