@@ -338,10 +338,10 @@ def _check_logs(file_slice: FileSlice) -> None:
             )
 
 
-def find_last_compaction(timeline: Timeline) -> Instant | None:
-    """Return the last completed compaction of a metadata table."""
+def find_last_compaction(timeline: Timeline, until: str = "~") -> Instant | None:
+    """Return the last completed compaction of a metadata table, of those requested until a time."""
     compactions = timeline.completed.of("commit").instants
-    return compactions[-1] if compactions else None
+    return next((i for i in reversed(compactions) if i.requested_time <= until), None)
 
 
 @contextmanager

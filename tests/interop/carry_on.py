@@ -286,10 +286,15 @@ class Turns:
         """Take back what either has just written.
 
         Hudi refuses where it has compacted the metadata table since. Then bucketfmt goes on with
-        the rollback that Hudi has begun.
+        the rollback that Hudi has begun. What bucketfmt has compacted after the write stays.
         """
-        self.random.choice((self.us, self.hudi)).upsert(as_table(self.draw()))
+        writer = self.random.choice((self.us, self.hudi))
+        given = self.draw()
+        writer.upsert(as_table(given))
         instant = self._newest_write()
+        if self._is_compaction(instant):
+            self.merge(given, writer)
+            return
         try:
             side.rollback(instant)
         except HudiRefusesError as error:
@@ -313,6 +318,9 @@ class Turns:
         self.deleted = {**self.deleted, **deleted}
         self._given_up |= given_up
         side.restore(instant)
+        if side is self.hudi and self.hudi.session.version == "1.0.2" and self.has_record_index:
+            # It lacks keys of a write amid which the metadata table was compacted.
+            bf.open(self.table.uri).metadata_table.rebuild("record_index")
         side.delete_savepoint(instant)
 
     # -- the model
@@ -339,10 +347,19 @@ class Turns:
         return {path for path in Path(self.table.uri).glob("*/*") if find_data_file_name(path.name)}
 
     def _newest_write(self) -> str:
-        written = self.table.timeline.writes.completed.instants
+        """Return the last write in the order in which a rollback and a restore take them back."""
+        timeline = self.table.timeline
+        written = timeline.writes.completed.instants
+        if timeline.layout == 1:
+            return written[-1].requested_time
         return max(
             written, key=lambda i: (i.completion_time or "", i.requested_time)
         ).requested_time
+
+    def _is_compaction(self, instant: str) -> bool:
+        commits = self.table.timeline.completed.of("commit").instants
+        is_logged = self.table.config.table_type == "MERGE_ON_READ"
+        return is_logged and instant in {i.requested_time for i in commits}
 
     def draw(self, regions: Sequence[str] = _REGIONS, side: Side | None = None) -> _Rows:
         """Draw rows for a side to write; None: for either."""

@@ -34,7 +34,7 @@ def test_keys_may_lack_in_the_record_index_whose_rows_hudi_wrote(
         table_version=table_version,
     )
     table.metadata_table.init("record_index")
-    session = mock.Mock(spec=HudiSession, has_record_index=True)
+    session = mock.Mock(spec=HudiSession, has_record_index=True, version="1.2.0")
     session.written.return_value = set()
     judged = cast("HudiSession", session)
     table.upsert(_rows("a", "b"))

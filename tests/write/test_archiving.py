@@ -8,6 +8,7 @@ import pytest
 
 import bucketfmt as bf
 from bucketfmt.format.names.instants import State
+from bucketfmt.format.names.layout import METADATA_TABLE
 from bucketfmt.format.timeline.archived_timeline import ArchivedInstant
 from bucketfmt.format.timeline.commit_metadata import CommitMetadata
 from bucketfmt.format.timeline.plans import CleanerPlan, CompactionPlan
@@ -16,10 +17,13 @@ from bucketfmt.format.timeline.service_metadata import (
     RollbackMetadata,
     SavepointMetadata,
 )
+from bucketfmt.limits import DEFAULT_LIMITS
 from bucketfmt.progress import Progress
+from bucketfmt.storage.folder_store import FolderStore
 from bucketfmt.testing.faulty_store import Fault
 from bucketfmt.timeline.history import load_archived_instants, load_history
-from bucketfmt.timeline.load import load_commit_metadata
+from bucketfmt.timeline.load import load_commit_metadata, load_timeline
+from bucketfmt.timeline.table_properties import load_config
 from bucketfmt.timeline.timeline import Instant
 from bucketfmt.timeline.transitions import put_completed, put_inflight
 from tests.write.crashes import crashes, is_as
@@ -215,6 +219,33 @@ def test_what_a_metadata_table_of_another_process_needs_is_not_archived(
     assert first.instant in {i.requested_time for i in table.timeline.instants}
     assert_reads_as(table.uri, model)
     assert bf.open(table.uri).check("full").findings == ()
+
+
+@pytest.mark.rule("TL-30")
+@pytest.mark.parametrize("version", VERSIONS)
+def test_what_a_metadata_table_needs_once_the_table_is_restored_is_not_archived(
+    tmp_path: Path, version: int
+) -> None:
+    """Hudi takes its compactions since the savepoint back, and reads the log blocks below them."""
+    table, model = make(tmp_path / "t", version)
+    table.metadata_table.init("files")
+    compact_metadata_table(table, model)
+    after = write(table, model, 40)
+    table.savepoint(write(table, model, 41).instant)
+    for ts in range(42, 54):
+        write(table, model, ts)
+    below = FolderStore(table.store, METADATA_TABLE)
+    timeline = load_timeline(below, load_config(below, DEFAULT_LIMITS), DEFAULT_LIMITS)
+    before, last = (i.requested_time for i in timeline.completed.of("commit").instants)
+    assert before < after.instant < last, "the metadata table was compacted before and since"
+    archived = table.archive(min_commits=1, max_commits=1)
+    assert archived
+    assert all(instant.requested_time <= before for instant in archived)
+    table.delete_savepoint(table.timeline.of("savepoint").instants[0].requested_time)
+    gone = {i.requested_time for i in table.archive(min_commits=1, max_commits=1)}
+    assert after.instant in gone
+    assert_reads_as(table.uri, model)
+    assert table.check("full").findings == ()
 
 
 def compact_metadata_table(table: bf.Table, model: Model) -> None:

@@ -116,13 +116,19 @@ def _basis_of(state: TableState, config: TableConfig) -> ArchiveBasis:
 
 
 def _find_unmerged(state: TableState) -> str:
-    """Return the earliest instant that readers of the metadata table look for; "": any."""
+    """Return the earliest instant that readers of the metadata table look for; "": any.
+
+    They look for it now or once the table is restored, which takes back the compactions of the
+    metadata table that were requested after the savepoint.
+    """
     below = FolderStore(state.store, METADATA_TABLE)
     try:
         config = load_config(below, state.limits)
     except TableNotFoundError:  # whoever makes it anew has removed it since the table was read
         return ""
-    last = find_last_compaction(load_timeline(below, config, state.limits))
+    savepoint = state.timeline.of("savepoint").first
+    until = "~" if savepoint is None else savepoint.requested_time
+    last = find_last_compaction(load_timeline(below, config, state.limits), until)
     return "" if last is None else find_unmerged_since(state.timeline, last)
 
 
