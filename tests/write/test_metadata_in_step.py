@@ -27,9 +27,11 @@ from bucketfmt.timeline.history import load_history
 from bucketfmt.timeline.load import load_timeline
 from bucketfmt.timeline.table_properties import load_config
 from bucketfmt.timeline.timeline import Instant
+from bucketfmt.write.files import row_report
 from bucketfmt.write.metadata import metadata_services
 from bucketfmt.write.metadata.initialise import KEPT_PARTITIONS
 from bucketfmt.write.metadata.records.file_statistics import ColumnStatistics, FileStatistics
+from bucketfmt.write.metadata.records.record_index_update import RecordIndexReader
 from bucketfmt.write.metadata.records.statistics_records import (
     ColumnValues,
     column_stats,
@@ -633,3 +635,59 @@ def test_statistics_of_a_partition_have_rows_of_a_write_that_others_overtook(
     for turn in range(12):  # until the metadata table has been compacted
         table.upsert(rows(turn, "k3"))
     assert_in_step(table)
+
+
+@pytest.mark.parametrize("way", ["reported", "too many to report", "sent"])
+@pytest.mark.parametrize("version", [8, 9])
+def test_keys_of_a_slice_that_is_rewritten_with_its_log(
+    tmp_path: Path, version: int, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A row that a delete of the log would hide is written to a base file, with all of the slice.
+
+    Whoever commits reads the keys of that file where its writer does not tell them.
+    """
+    if way == "too many to report":
+        monkeypatch.setattr(row_report, "_KEY_BYTES_MAX", 0)
+    schema = pa.schema(
+        [("id", pa.string()), ("ts", pa.int64()), ("_hoodie_is_deleted", pa.bool_())]
+    )
+
+    def rows_of(*given: tuple[str, int], deleted: Sequence[str] = ()) -> pa.Table:
+        ids, times = ([each[place] for each in given] for place in range(2))
+        return pa.table([ids, times, [own in deleted for own in ids]], schema=schema)
+
+    table = bf.create(
+        tmp_path / "t",
+        schema=schema,
+        record_key=["id"],
+        ordering=["ts"],
+        index=bf.SimpleBucketIndex(1),
+        table_type="MERGE_ON_READ",
+        table_version=version,
+        writer=NO_SERVICES,
+    )
+    table.metadata_table.init("record_index")
+    table.upsert(rows_of(("a", 1), ("b", 1), ("d", 1)))
+    table.compact()
+    with pytest.MonkeyPatch.context() as patch:  # as Hudi logs a key beside a record index
+        patch.setattr(RecordIndexReader, "read_commit", lambda *_: [])
+        table.upsert(rows_of(("lacking", 1)))
+    table.upsert(rows_of(("b", 2), ("c", 1)))
+    table.upsert(rows_of(("a", 9), deleted=["a"]))
+    assert indexed_keys(table) == ["b", "c", "d"]
+
+    given = rows_of(("a", 5), ("c", 3), ("lacking", 2), deleted=["c"])
+    if way == "sent":
+        with table.start_write("upsert", schema) as started:
+            started.publish(list(started.task.write(given, "0-0-0")))
+    else:
+        table.upsert(given)
+    (path,) = bf.open(table.uri).inspect.files()["path"].to_pylist()
+    assert path.endswith(".parquet"), "the slice was rewritten"
+    assert indexed_keys(table) == ["a", "b", "d", "lacking"]
+    assert bf.open(table.uri).check("full").findings == ()
+
+
+def indexed_keys(table: bf.Table) -> list[str]:
+    entries = bf.open(table.uri).inspect.metadata_entries("record_index")
+    return sorted(entries["record_key"].to_pylist())

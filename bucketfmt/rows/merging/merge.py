@@ -131,6 +131,11 @@ class MergedLog:
         return self.record_keys.filter(pa.array(~self._has_row))
 
     @property
+    def written_keys(self) -> pa.Array:
+        """The keys that the log has rows of."""
+        return self.record_keys.filter(pa.array(self._has_row))
+
+    @property
     def keys_deleted_without_ordering(self) -> pa.Array:
         """Those of `deleted_keys` whose delete no ordering value is compared with."""
         return self.record_keys.filter(pa.array(~self._has_row & self._is_unordered))

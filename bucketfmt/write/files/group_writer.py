@@ -241,7 +241,10 @@ class GroupWriter:
             return None
         stat = self._put(plan, merged.data)
         stat = merged.complete(stat, file_slice.base_file, self._config.table_version)
-        report = self._report(plan, merged.data, merged.written_keys, merged.removed_keys)
+        written = merged.written_keys
+        if file_slice.log_files:  # of which the index may lack the keys that Hudi logged
+            written = pa.chunked_array([log.written_keys])
+        report = self._report(plan, merged.data, written, merged.removed_keys)
         return WrittenFile(stat, report)
 
     def _report(

@@ -31,10 +31,10 @@ from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.format.timeline.commit_metadata import NULL_COMMIT, CommitMetadata, WriteStat
 from bucketfmt.format.timeline.write_operation import WriteOperation
 from bucketfmt.limits import Limits
-from bucketfmt.rows.columns.meta_columns import RECORD_KEY
+from bucketfmt.rows.columns.meta_columns import COMMIT_TIME, RECORD_KEY
 from bucketfmt.rows.columns.virtual_keys import record_keys
 from bucketfmt.rows.row_file import open_row_file
-from bucketfmt.snapshot.data_files.files import DataFile
+from bucketfmt.snapshot.data_files.files import DataFile, FileSlice
 from bucketfmt.snapshot.data_files.virtual_logs import followed
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.storage.store import Store
@@ -171,7 +171,7 @@ class RecordIndexReader:
             report = reports.get(stat.path or "")
             if report is not None and report.keys is not None:
                 return KeyChange(partition, stat.file_id or "", *report.keys)
-            return self._read_stat(*given, files_of)
+            return self._read_stat(*given, files_of, snapshot)
 
         changes = map_in_threads(read, stats, waiting)
         if operation is not WriteOperation.CLUSTER:  # the keys are in the new file groups
@@ -191,6 +191,7 @@ class RecordIndexReader:
         partition: str,
         stat: WriteStat,
         files_of: Callable[[str, str], Iterable[DataFile]],
+        snapshot: Snapshot,
     ) -> KeyChange:
         path = stat.path or ""
         name = find_data_file_name(path.rpartition("/")[2])
@@ -198,6 +199,10 @@ class RecordIndexReader:
         if isinstance(name, LogFileName):
             written, removed = self._keys_of_log(path)
             return KeyChange(partition, file_id, pc.unique(written), pc.unique(removed))
+        logged = self._find_logged(partition, file_id, snapshot)
+        if logged and name is not None:
+            changed = self._differences_from(logged, path, name.instant, snapshot)
+            return KeyChange(partition, file_id, *changed)
         before = self._find_replaced_base(partition, stat, files_of)
         if before is None:
             return KeyChange(partition, file_id, self._keys_of_base(path), _no_keys())
@@ -206,6 +211,28 @@ class RecordIndexReader:
         return KeyChange(
             partition, file_id, *_differences(self._keys_of_base(before), self._keys_of_base(path))
         )
+
+    def _find_logged(self, partition: str, file_id: str, snapshot: Snapshot) -> list[FileSlice]:
+        """Return the file slice that a base file replaces, if it has log files."""
+        if self._config.table_type != "MERGE_ON_READ":
+            return []
+        found = snapshot.slices_where(partition, {file_id}.__contains__)
+        return [file_slice for file_slice in found if file_slice.log_files]
+
+    def _differences_from(
+        self, logged: Sequence[FileSlice], path: str, instant: str, snapshot: Snapshot
+    ) -> tuple[pa.Array, pa.Array]:
+        """Return the keys that a base file has of its commit, and those that are there no more.
+
+        The index may lack keys of the slice that Hudi logged, and has none that the log deletes.
+        """
+        (old,) = read_slice_keys(snapshot, logged)
+        if not self._config.populate_meta_fields:
+            return _differences(old, self._keys_of_base(path))
+        rows = self._read_base(path, [RECORD_KEY, COMMIT_TIME])
+        new = self._keys_of(rows)
+        written = new.filter(pc.equal(rows[COMMIT_TIME], instant).combine_chunks())
+        return written, old.filter(pc.invert(pc.is_in(old, new)))
 
     def _find_replaced_base(
         self,
@@ -225,10 +252,13 @@ class RecordIndexReader:
 
     def _keys_of_base(self, path: str) -> pa.Array:
         columns = [RECORD_KEY] if self._config.populate_meta_fields else None
+        return self._keys_of(self._read_base(path, columns))
+
+    def _read_base(self, path: str, columns: list[str] | None) -> pa.Table:
         try:
             with self._store.open_arrow(path) as source:
                 reader = open_row_file(source, path.rpartition(".")[2], self._limits)
-                return self._keys_of(reader.read(columns))
+                return reader.read(columns)
         except BucketfmtError as error:
             raise error.within(path=path) from None
 
