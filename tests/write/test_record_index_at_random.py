@@ -1,4 +1,4 @@
-"""Any works one after the other on a table without buckets, against a dict."""
+"""Any works one after the other on a table with a record index, against a dict."""
 
 from __future__ import annotations
 
@@ -9,11 +9,18 @@ import pyarrow as pa
 import pytest
 
 import bucketfmt as bf
+from bucketfmt.write.files import row_report
 from bucketfmt.write.metadata import metadata_services
 from tests.rotation import seed
 
 SCHEMA = pa.schema(
-    [("id", pa.string()), ("part", pa.string()), ("n", pa.int64()), ("ts", pa.int64())]
+    [
+        ("id", pa.string()),
+        ("part", pa.string()),
+        ("n", pa.int64()),
+        ("ts", pa.int64()),
+        ("_hoodie_is_deleted", pa.bool_()),
+    ]
 )
 Key = tuple[str, str]
 
@@ -24,27 +31,51 @@ class Played:
     def __init__(self, table: bf.Table, chance: random.Random) -> None:
         self.table, self.chance = table, chance
         self.rows: dict[Key, tuple[int, int]] = {}
-        self.is_global = not isinstance(table.index, bf.RecordIndex) or not table.index.partitioned
+        self.has_buckets = not isinstance(table.index, bf.RecordIndex)
+        self.is_global = isinstance(table.index, bf.RecordIndex) and not table.index.partitioned
         self.past: list[tuple[str, dict[Key, tuple[int, int]]]] = []
         self.time = 0
 
-    def draw(self, parts: str = "abc") -> pa.Table:
-        ids = self.chance.sample(range(20), self.chance.randrange(1, 9))
-        given = [
-            {"id": f"k{i}", "part": self.chance.choice(parts), "n": self.time, "ts": self.time}
-            for i in ids
-        ]
-        return pa.Table.from_pylist(given, SCHEMA)
+    def draw(self, parts: str = "abc", *, marks: bool = False) -> pa.Table:
+        """Draw rows; with marks, some are older than those of their keys, and some are deletes."""
+        given = []
+        many = 8 if self.has_buckets else 20
+        for number in self.chance.sample(range(many), self.chance.randrange(1, 8)):
+            part = self.chance.choice(parts)
+            # A record index that knows no partitions has one place for a key.
+            key = f"k{number}{part}" if self.has_buckets else f"k{number}"
+            moves = self.is_global and (part, key) not in self.rows
+            ts = self.time - (self.chance.choice([0, 0, 3]) if marks and not moves else 0)
+            is_deleted = marks and not moves and self.chance.random() < 0.2
+            given.append((key, part, self.time, ts, is_deleted))
+        return pa.table(list(zip(*given, strict=True)), schema=SCHEMA)
 
     def upsert(self) -> None:
-        given = self.draw()
+        given = self.draw(marks=True)
         before = dict(self.rows)
         self.past = [(self.table.upsert(given).instant, before)]
+        self.merge(given)
+
+    def upsert_by_a_task(self) -> None:
+        """As a process of Spark: whoever commits is not told which keys came and went."""
+        given = self.draw(marks=True)
+        with self.table.start_write("upsert", SCHEMA) as started:
+            started.publish(list(started.task.write(given, "0-0-0")))
+        self.past = []
+        self.merge(given)
+
+    def merge(self, given: pa.Table) -> None:
         for row in given.to_pylist():
-            known = [key for key in self.rows if self.is_global and key[1] == row["id"]]
-            for key in known:  # update_partition_path
-                del self.rows[key]
-            self.rows[row["part"], row["id"]] = row["n"], row["ts"]
+            key = row["part"], row["id"]
+            if key in self.rows and row["ts"] < self.rows[key][1]:
+                continue
+            known = [own for own in self.rows if self.is_global and own[1] == row["id"]]
+            for own in known:  # update_partition_path
+                del self.rows[own]
+            if row["_hoodie_is_deleted"]:
+                self.rows.pop(key, None)
+            else:
+                self.rows[key] = row["n"], row["ts"]
 
     def delete(self) -> None:
         keys = self.chance.sample(sorted(self.rows), min(len(self.rows), 3))
@@ -80,7 +111,10 @@ class Played:
 
     def roll_back(self) -> None:
         if self.past:
-            instant, self.rows = self.past.pop()
+            instant, before = self.past.pop()
+            if self.table.timeline.writes.instants[-1].requested_time > instant:
+                return  # it was compacted, and stays
+            self.rows = before
             self.table.rollback(instant)
 
     def compact(self) -> None:
@@ -106,27 +140,46 @@ class Played:
 @pytest.mark.rotated(0, among="works at random", one_of=2)
 @pytest.mark.parametrize("table_type", ["COPY_ON_WRITE", "MERGE_ON_READ"])
 @pytest.mark.parametrize(
-    ("version", "partitioned"), [(9, False), (9, True), (8, False), (6, False)]
+    ("version", "kind"),
+    [
+        (9, "global"),
+        (9, "partitioned"),
+        (8, "global"),
+        (6, "global"),
+        (9, "buckets"),
+        (8, "buckets"),
+        (6, "buckets"),
+    ],
 )
 def test_works_at_random(
-    monkeypatch: pytest.MonkeyPatch, table_type: Any, version: int, partitioned: bool
+    monkeypatch: pytest.MonkeyPatch, table_type: Any, version: int, kind: str
 ) -> None:
     monkeypatch.setattr(metadata_services, "_DELTA_COMMITS", 2)
-    name = f"{table_type}{version}{partitioned}"
+    monkeypatch.setattr(row_report, "_KEY_BYTES_MAX", 100)  # some writers tell the keys
+    name = f"{table_type}{version}{kind}"
+    indexes: dict[str, bf.Index] = {
+        "global": bf.RecordIndex(update_partition_path=True),
+        "partitioned": bf.RecordIndex(partitioned=True),
+        "buckets": bf.SimpleBucketIndex(2),
+    }
     table = bf.create(
         f"memory://works_at_random/{name}",
         schema=SCHEMA,
         record_key=["id"],
         partition_by=["part"],
         ordering=["ts"],
-        index=bf.RecordIndex(update_partition_path=not partitioned, partitioned=partitioned),
+        index=indexes[kind],
         table_type=table_type,
         table_version=version,
         properties={"hoodie.datasource.write.hive_style_partitioning": "true"},
     )
+    if kind == "buckets":
+        table.metadata_table.init("record_index")
     played = Played(table, random.Random(f"{seed()} {name}"))
     works = [played.upsert] * 4 + [played.delete, played.overwrite, played.drop]
     works += [played.roll_back, played.compact, played.clean]
+    if kind == "buckets":  # for a record index, one process packs the keys into file groups
+        works += [played.upsert_by_a_task] * 2
     for _ in range(16):
         played.time += 1
         played.chance.choice(works)()
