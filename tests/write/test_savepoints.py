@@ -20,8 +20,9 @@ from bucketfmt.storage.open import open_store
 from bucketfmt.testing.faulty_store import Fault
 from bucketfmt.testing.memory_store import MemoryStore
 from bucketfmt.testing.recording_store import RecordingStore
+from bucketfmt.write.services.compaction import Compactor
 from tests.write.crashes import crashes, is_as, open_on
-from tests.write.models import Model, assert_reads_as, rows
+from tests.write.models import NO_SERVICES, Model, assert_reads_as, rows
 from tests.write.test_rollback import HUDI_OF, KINDS, VERSIONS, data_files, make
 
 pytestmark = pytest.mark.rotated
@@ -194,6 +195,63 @@ def test_writes_amid_a_compaction_are_in_the_savepoint_after_it(tmp_path: Path) 
     write_on(table)
     table.restore(amid.instant)
     assert_reads_as(table.uri, model)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_log_files_of_a_planned_compaction_go_with_it(tmp_path: Path, version: int) -> None:
+    """In version 6 they bear its time. They would hide rows once the timeline began after it."""
+    table, model, point = start_compacting(tmp_path, version)
+    before = data_files(table.uri).keys()
+    table.upsert(rows(range(10, 40), ts=3, price=3.0))
+    table.restore(point)
+    added = data_files(table.uri).keys() - before
+    assert all(version == 6 and path.endswith("_1-0-1") for path in added), "command blocks alone"
+    table.delete_savepoint(point)
+    assert_reads_as(table.uri, model)
+    for ts in range(4, 10):  # to one bucket of many
+        given = rows([10], ts=ts, price=float(ts))
+        table.upsert(given)
+        model.upsert(given)
+    archived = table.archive(min_commits=1, max_commits=1)
+    assert point in {instant.requested_time for instant in archived}
+    assert_reads_as(table.uri, model)
+    assert bf.open(table.uri).check("full").findings == ()
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_log_files_of_a_compaction_go_with_it_wherever_it_died(
+    tmp_path: Path, version: int
+) -> None:
+    table, model, point = start_compacting(tmp_path, version)
+    before = data_files(table.uri).keys()
+    table.upsert(rows(range(10, 40), ts=3, price=3.0))
+    for left, faulty in crashes(table, lambda own: own.compact(), Fault.KILL_AFTER):
+        left.restore(point)
+        assert is_as(left, model), faulty.struck
+        added = data_paths(left) - before
+        assert all(version == 6 and path.endswith("_1-0-1") for path in added), faulty.struck
+
+
+def data_paths(table: bf.Table) -> set[str]:
+    """Return the data files of a table of three partitions, whoever wrote them."""
+    return {
+        f"{partition}/{entry.name}"
+        for partition in ("us", "eu", "ap")
+        for entry in table.store.list(partition)
+        if find_data_file_name(entry.name)
+    }
+
+
+def start_compacting(folder: Path, version: int) -> tuple[bf.Table, Model, str]:
+    """Return a table with a planned compaction, its rows, and a savepoint of them."""
+    table, model = make(folder, version, "MERGE_ON_READ")
+    table = bf.open(table.uri, index=table.index, writer=NO_SERVICES)
+    given = rows(range(20, 50), ts=2, price=2.0)
+    table.upsert(given)
+    model.upsert(given)
+    point = table.savepoint()
+    assert Compactor(table._snapshot, table._transactions).schedule() is not None
+    return table, model, point
 
 
 def test_a_clean_keeps_what_a_savepoint_needs(started: tuple[bf.Table, Model]) -> None:

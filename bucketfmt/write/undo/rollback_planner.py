@@ -251,6 +251,7 @@ class RollbackPlanner:
         resized = self.find_resized_partitions(target.requested_time)
         # Writers log to the file groups of a resize that nobody has begun to execute.
         begun = target.state is not State.REQUESTED or bool(markers) or bool(resized)
+        begun = begun or self._is_logged_to(target)
         return plan_rollback(
             self.store.uri,
             self.config,
@@ -276,7 +277,7 @@ class RollbackPlanner:
             *(marker.partition_path for marker in markers),
             *resized,
         }
-        if not paths and not target.is_completed:
+        if not target.is_completed and (not paths or self._is_logged_to(target)):
             paths = {*StoreLister(self.store).partitions}
         return {
             path: {
@@ -286,6 +287,10 @@ class RollbackPlanner:
             }
             for path in sorted(paths)
         }
+
+    def _is_logged_to(self, target: Instant) -> bool:
+        """Whether writers log to the file slices of an instant that nobody has begun to execute."""
+        return target.action == "compaction" and self.config.table_version < 8
 
     def find_resized_partitions(self, requested_time: str) -> frozenset[str]:
         """Return the partitions whose rings an instant changes by its plan; empty without a plan.
