@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 import bucketfmt as bf
@@ -22,7 +23,7 @@ from bucketfmt.testing.memory_store import MemoryStore
 from bucketfmt.testing.recording_store import RecordingStore
 from bucketfmt.write.services.compaction import Compactor
 from tests.write.crashes import crashes, is_as, open_on
-from tests.write.models import NO_SERVICES, Model, assert_reads_as, rows
+from tests.write.models import NO_SERVICES, SCHEMA, Model, assert_reads_as, rows
 from tests.write.test_rollback import HUDI_OF, KINDS, VERSIONS, data_files, make
 
 pytestmark = pytest.mark.rotated
@@ -252,6 +253,27 @@ def start_compacting(folder: Path, version: int) -> tuple[bf.Table, Model, str]:
     point = table.savepoint()
     assert Compactor(table._snapshot, table._transactions).schedule() is not None
     return table, model, point
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("version", VERSIONS)
+def test_writes_that_overtook_another_are_in_the_savepoint(
+    tmp_path: Path, version: int, kind: str
+) -> None:
+    """In version 6 a restore takes back what was requested after the savepoint."""
+    table, model = make(tmp_path, version, kind)
+    early, late = rows([90], ts=2, price=2.0), rows([93], ts=2, price=3.0)
+    assert len({*table.locate(pa.concat_tables([early, late]))["bucket_id"].to_pylist()}) == 2
+    with table.start_write("upsert", SCHEMA) as started:
+        receipts = list(started.task.write(early, "0-0-0"))
+        table.upsert(late)
+        started.publish(receipts)
+    for given in (early, late):
+        model.upsert(given)
+    point = table.savepoint()
+    table.upsert(rows(range(80, 100), ts=3, price=4.0))
+    table.restore(point)
+    assert_reads_as(table.uri, model)
 
 
 def test_a_clean_keeps_what_a_savepoint_needs(started: tuple[bf.Table, Model]) -> None:

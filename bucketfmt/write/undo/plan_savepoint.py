@@ -23,8 +23,8 @@ def find_completed_write(
 ) -> str:
     """Return the requested time of a completed write; of the newest where None is given.
 
-    That is none which completed writes came after: of a compaction that took long, those that were
-    requested meanwhile did, and a restore to the compaction would take them back.
+    That is none which completed writes came after: of a compaction that took long, and in layout 1
+    of any write, those that were requested meanwhile did, and a restore would take them back.
 
     Raises:
         ValueError: no such write is completed.
@@ -33,6 +33,8 @@ def find_completed_write(
     if requested_time is None:
         if not writes:
             raise ValueError("the table has no completed write")
+        if timeline.layout == 1:
+            return writes[-1].requested_time
         newest = _find_newest(writes)
         if any(is_after(config, instant, newest) for instant in writes):
             newest = _find_newest([i for i in writes if i.action not in COMPACTIONS])
