@@ -74,6 +74,28 @@ def test_m001_file_that_only_the_metadata_table_lists(golden_copy: Copy, version
     assert finding.paths == (f"{partition}/gone.parquet",)
 
 
+@pytest.mark.parametrize("is_restored", [False, True])
+def test_m001_log_file_that_takes_back_what_was_logged(tmp_path: Path, is_restored: bool) -> None:
+    """Readers pass over what it takes back only as long as the timeline begins before that."""
+    table = create_table(
+        str(tmp_path / "t"), bf.SimpleBucketIndex(1), "MERGE_ON_READ", table_version=6
+    )
+    table.upsert(rows([3], ts=1))
+    table.metadata_table.init()
+    point = table.savepoint()
+    taken_back = table.upsert(rows([3], ts=2)).instant
+    if is_restored:
+        table.restore(point)
+    else:
+        table.rollback(taken_back)
+    (path,) = tmp_path.glob("t/*/.*.log.2_1-0-1")
+    assert check_soon(tmp_path / "t", "full").findings == ()
+    edit_records(tmp_path / "t", "files", without_file(path.name))
+    finding = only_finding(tmp_path / "t", "quick", "default", "full")
+    assert (finding.id, finding.severity) == ("M001", "error")
+    assert finding.paths == (f"{path.parent.name}/{path.name}",)
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 def test_m001_size_that_the_metadata_table_has_wrong(golden_copy: Copy, version: str) -> None:
     root = golden_copy(version, "mdt_bucket")

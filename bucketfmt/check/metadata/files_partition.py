@@ -48,7 +48,8 @@ def find_file_differences(
 
     Args:
         view: The two listings.
-        committed: The paths that completed writes of the active timeline name.
+        committed: The paths that completed writes of the active timeline name, and until version 6
+            those of the log files that its rollbacks and restores have added.
         table_version: 6, 8 or 9.
         behind: Instants that the metadata table does not know, and the paths of the files that
             their commits name; M004 tells of them.

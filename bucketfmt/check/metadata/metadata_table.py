@@ -7,6 +7,7 @@ metadata table's word without a look at the table, so a wrong word costs rows.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 
 from bucketfmt.check.examined import ExaminedState, event_of_error
 from bucketfmt.check.metadata.files_partition import (
@@ -28,6 +29,7 @@ from bucketfmt.format.metadata.metadata_records import FilesRecord
 from bucketfmt.format.names.layout import METADATA_TABLE
 from bucketfmt.format.names.paths import join_path
 from bucketfmt.format.table.table_config import TableConfig
+from bucketfmt.format.timeline.service_metadata import RestoreMetadata, RollbackMetadata
 from bucketfmt.metadata_table.definitions import find_secondary_columns, load_index_definitions
 from bucketfmt.metadata_table.in_step import Step
 from bucketfmt.metadata_table.metadata_partition import MetadataPartition
@@ -35,6 +37,7 @@ from bucketfmt.metadata_table.metadata_table import MetadataTable, load_metadata
 from bucketfmt.snapshot.data_files.files import FileSlice
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.storage.streams import reader_count
+from bucketfmt.timeline.load import load_instant_content
 from bucketfmt.write.services.pending_cleans import load_doomed
 
 __all__ = ["load_metadata_faults"]
@@ -151,6 +154,7 @@ def _compare_files(
     }
     doomed = load_doomed(state.store, state.config, state.timeline, state.limits)
     committed = {path for commit in state.commits for _, _, path, *_ in commit.files}
+    committed |= _load_command_logs(state) if state.config.table_version < 8 else set()
     seen = [path for path, own in slices.items() if own]
     yield from find_partition_differences(seen, listed, bool(behind))
     for path, own in slices.items():
@@ -163,6 +167,23 @@ def _compare_files(
             {name for partition, name in doomed if partition == path},
         )
         yield Counted("files in the metadata table", len(known.get(path, ())))
+
+
+def _load_command_logs(state: ExaminedState) -> set[str]:
+    """Return the log files that rollbacks and restores have added: without them, what was taken
+    back counts once it is archived.
+    """
+    found: set[str] = set()
+    for instant in state.timeline.completed.of("rollback", "restore").instants:
+        content = load_instant_content(state.store, state.config, instant, state.limits)
+        rollbacks = [content] if isinstance(content, RollbackMetadata) else []
+        if isinstance(content, RestoreMetadata):
+            rollbacks += chain.from_iterable(content.hoodie_restore_metadata.values())
+        for rollback in rollbacks:
+            for path, own in rollback.partition_metadata.items():
+                names = (logged.rpartition("/")[2] for logged in own.rollback_log_files)
+                found.update(join_path(path, name) for name in names)
+    return found
 
 
 def _compare_record_index(

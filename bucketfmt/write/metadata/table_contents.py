@@ -165,8 +165,16 @@ class TableContents:
         ]
 
     def _load_announced(self) -> set[str]:
-        """Return the paths of the files that pending instants have announced."""
-        pending = [instant.requested_time for instant in self._state.timeline.pending.instants]
+        """Return the paths of the files that pending instants have announced, and may yet remove.
+
+        What a rollback announces are log files with command blocks, which stay. The rollbacks of a
+        restore are pending until the restore is completed.
+        """
+        pending = [
+            instant.requested_time
+            for instant in self._state.timeline.pending.instants
+            if instant.action != "rollback"
+        ]
         load = partial(load_markers, self._store, limits=self._limits)
         found = map_in_threads(load, pending, waiting_count(self._store))
         markers = chain.from_iterable(found)
