@@ -145,10 +145,12 @@ def _assert_found_by_keys(session: HudiSession, uri: str, rows: pa.Table) -> Non
     (column,) = table.config.record_key_fields
     indexed = table.inspect.metadata_entries("record_index")["record_key"]
     own = rows.filter(pc.is_in(rows[RECORD_KEY], indexed)).sort_by(RECORD_KEY)
-    if _leaves_bounds_out(session, table):
+    if _is_of_hudi_1_0(session, table):
         findings = table.check(depth="full").findings
         wrong = [each.subject.partition for each in findings if each.id == "M006"]
         own = own.filter(pc.invert(pc.is_in(own[PARTITION_PATH], pa.array(wrong, pa.string()))))
+    if not own.num_rows:
+        return
     asked = own.take(list(range(0, own.num_rows, 1 + own.num_rows // _KEYS_ASKED)))
     values = asked[column].unique().to_pylist()
     where = f"{column} in ({', '.join(map(repr, values))})"
@@ -160,7 +162,8 @@ def assert_clean(session: HudiSession, table: bf.Table, done: Sequence[str] = ()
     """The full check finds nothing, but for what Hudi itself leaves out of merge-on-read tables.
 
     That is keys of a record index beside buckets, whose rows Hudi wrote, and in Hudi 1.0.2 bounds
-    of the rows of a partition where a compaction is pending.
+    of the rows of a partition where a compaction is pending. Hudi 1.0.2 archives instants behind a
+    restore, too, of which only Hudi 1.2 reads the log files wrong.
 
     Args:
         session: Of Hudi.
@@ -174,12 +177,12 @@ def assert_clean(session: HudiSession, table: bf.Table, done: Sequence[str] = ()
         if table.config.populate_meta_fields:  # they tell who wrote a row
             _assert_left_out_by_hudi(session, table, done)
         findings = [own for own in findings if _LEFT_OUT not in str(own)]
-    if _leaves_bounds_out(session, table):
-        findings = [own for own in findings if own.id != "M006"]
+    if _is_of_hudi_1_0(session, table):
+        findings = [own for own in findings if own.id not in ("M006", "T010")]
     assert not findings, f"{findings} after {done}"
 
 
-def _leaves_bounds_out(session: HudiSession, table: bf.Table) -> bool:
+def _is_of_hudi_1_0(session: HudiSession, table: bf.Table) -> bool:
     return session.version == "1.0.2" and table.config.table_type == "MERGE_ON_READ"
 
 
