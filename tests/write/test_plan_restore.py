@@ -192,10 +192,11 @@ def test_a_restored_table_is_as_the_savepoint_saw_it(
         (timeline_of("10", "11*"), None, "10"),
         (timeline_of("10", "11clean"), None, "10"),
         (timeline_of("10", "11"), "10", "10"),
+        (timeline_of("10>15", "11>12", layout=1), None, "11"),
     ],
 )
 def test_which_write_is_savepointed(timeline: Timeline, asked: str | None, expected: str) -> None:
-    assert find_completed_write(config_of(), timeline, asked) == expected
+    assert find_completed_write(config_of(timeline.layout), timeline, asked) == expected
 
 
 @pytest.mark.parametrize(
@@ -252,6 +253,9 @@ def clean(earliest: str = "") -> CleanMetadata:
         pytest.param(
             timeline_of("10", "13clean"), clean("12"), ["10"], id="what came after was restored"
         ),
+        pytest.param(
+            timeline_of("10>15", "11>12", "13clean"), clean("11"), ["10", "11"], id="overtaken"
+        ),
     ],
 )  # fmt: skip
 def test_what_a_clean_leaves_to_savepoint(
@@ -260,10 +264,10 @@ def test_what_a_clean_leaves_to_savepoint(
     for write in timeline.writes.instants:
         time = write.requested_time
         if time in allowed:
-            check_not_cleaned(timeline, time, last_clean)
+            check_not_cleaned(config_of(), timeline, time, last_clean)
         else:
             with pytest.raises(ValueError, match=f"{time} cannot be savepointed: a clean may"):
-                check_not_cleaned(timeline, time, last_clean)
+                check_not_cleaned(config_of(), timeline, time, last_clean)
 
 
 def file(name: str, size: int | None = 10) -> DataFile:

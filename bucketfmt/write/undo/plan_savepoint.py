@@ -60,11 +60,12 @@ def find_savepoint(timeline: Timeline, requested_time: str) -> Instant | None:
 
 
 def check_not_cleaned(
-    timeline: Timeline, requested_time: str, last_clean: InstantContent | None
+    config: TableConfig, timeline: Timeline, requested_time: str, last_clean: InstantContent | None
 ) -> None:
     """Refuse to savepoint a write whose files may be deleted already.
 
     Args:
+        config: The table's properties.
         timeline: The active timeline.
         requested_time: Of the write.
         last_clean: What the last completed clean of the timeline recorded; None if there is no
@@ -74,7 +75,7 @@ def check_not_cleaned(
         ValueError: a clean may have deleted files of the write.
     """
     retained = _first_retained(timeline, last_clean)
-    if requested_time < retained and not _is_newest(timeline, requested_time):
+    if requested_time < retained and not _is_newest(config, timeline, requested_time):
         raise ValueError(
             f"{requested_time} cannot be savepointed: a clean may have deleted its files; "
             f"{retained} is the first that can"
@@ -92,14 +93,14 @@ def _first_retained(timeline: Timeline, last_clean: InstantContent | None) -> st
     return max((t for t in writes if t <= clean.requested_time), default=clean.requested_time)
 
 
-def _is_newest(timeline: Timeline, requested_time: str) -> bool:
+def _is_newest(config: TableConfig, timeline: Timeline, requested_time: str) -> bool:
     """Whether nothing came after a write, so that the table still is as the write left it.
 
     After a restore that is so, although the clean before it retained only what is taken back.
     """
     written = timeline.writes.completed.instants
-    newest = max(written, key=lambda i: (i.completion_time or i.requested_time, i.requested_time))
-    return newest.requested_time == requested_time == max(i.requested_time for i in written)
+    target = next(i for i in written if i.requested_time == requested_time)
+    return not any(is_after(config, instant, target) for instant in written)
 
 
 def plan_savepoint(

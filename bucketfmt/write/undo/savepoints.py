@@ -75,7 +75,7 @@ def _plan(
     known = find_savepoint(timeline, instant)
     if known is not None and known.is_completed:
         return instant, None
-    check_not_cleaned(timeline, instant, _load_last_clean(planner, timeline))
+    check_not_cleaned(planner.config, timeline, instant, _load_last_clean(planner, timeline))
     state = planner.state(timeline)
     if has_virtual_logs(planner.config.properties):
         check_savepoint_stands_alone(timeline, state.commits, instant)
