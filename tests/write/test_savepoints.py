@@ -270,8 +270,10 @@ def test_writes_that_overtook_another_are_in_the_savepoint(
         started.publish(receipts)
     for given in (early, late):
         model.upsert(given)
+    table.clean(policy="KEEP_LATEST_FILE_VERSIONS", retain=1, dry_run=False)
     point = table.savepoint()
     table.upsert(rows(range(80, 100), ts=3, price=4.0))
+    table.clean(policy="KEEP_LATEST_FILE_VERSIONS", retain=1, dry_run=False)
     table.restore(point)
     assert_reads_as(table.uri, model)
 

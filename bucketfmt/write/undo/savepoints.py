@@ -5,6 +5,8 @@ I/O, under the table lock but for previews. Source: `SavepointActionExecutor`, `
 
 from __future__ import annotations
 
+from collections.abc import Set as AbstractSet
+
 from bucketfmt.format.buckets.index_settings import has_virtual_logs
 from bucketfmt.format.names.instants import State, format_instant_file_name
 from bucketfmt.format.names.paths import join_path
@@ -27,7 +29,7 @@ from bucketfmt.write.undo.plan_savepoint import (
     plan_savepoint,
 )
 from bucketfmt.write.undo.rollback import Rollbacks
-from bucketfmt.write.undo.rollback_conflicts import check_no_restore
+from bucketfmt.write.undo.rollback_conflicts import check_no_restore, is_after
 from bucketfmt.write.undo.rollback_planner import RollbackPlanner
 
 __all__ = ["delete_savepoint", "preview_savepoint", "put_savepoint"]
@@ -79,8 +81,8 @@ def _plan(
     state = planner.state(timeline)
     if has_virtual_logs(planner.config.properties):
         check_savepoint_stands_alone(timeline, state.commits, instant)
-    slices = _load_slices(state, instant)
     doomed = load_doomed(planner.store, planner.config, timeline, planner.limits)
+    slices = [*_load_needed(planner, timeline, instant), *_load_past(state, instant, doomed)]
     return instant, plan_savepoint(instant, slices, doomed)
 
 
@@ -91,16 +93,32 @@ def _load_last_clean(planner: RollbackPlanner, timeline: Timeline) -> InstantCon
     return load_instant_content(planner.store, planner.config, clean, planner.limits)
 
 
-def _load_slices(state: TableState, instant: str) -> list[FileSlice]:
-    """Return the file slices that the table needs to be restored to an instant.
+def _load_needed(planner: RollbackPlanner, timeline: Timeline, instant: str) -> list[FileSlice]:
+    """Return the file slices that readers see once the table is restored to an instant."""
+    written = timeline.writes.completed.instants
+    target = next(each for each in written if each.requested_time == instant)
+    gone = {each for each in written if is_after(planner.config, each, target)}
+    left = tuple(each for each in timeline.instants if each not in gone)
+    return _slices_of(Snapshot(planner.state(Timeline(left, timeline.layout))))
 
-    A restore leaves what was completed by then, and of compactions what was requested by then.
+
+def _load_past(
+    state: TableState, instant: str, doomed: AbstractSet[tuple[str, str]]
+) -> list[FileSlice]:
+    """Return the file slices that readers see as of an instant, but for those that are cleaned.
+
+    They are others than those that a restore needs where the write has been overtaken.
     """
-    timeline = state.timeline
-    snapshots = [Snapshot(state, as_of=instant)]
-    if timeline.layout > 1:
-        snapshots.append(Snapshot(state, completed_until=timeline.completion_time(instant)))
-    return [s for snapshot in snapshots for s in snapshot.slices_of(snapshot.partitions)]
+
+    def is_kept(own: FileSlice) -> bool:
+        names = ((own.partition_path, str(file.name)) for file in own.files)
+        return all(file.size is not None for file in own.files) and doomed.isdisjoint(names)
+
+    return list(filter(is_kept, _slices_of(Snapshot(state, as_of=instant))))
+
+
+def _slices_of(snapshot: Snapshot) -> list[FileSlice]:
+    return snapshot.slices_of(snapshot.partitions)
 
 
 def delete_savepoint(rollbacks: Rollbacks, requested_time: str) -> None:
