@@ -24,6 +24,7 @@ from bucketfmt.storage.folder_store import FolderStore
 from bucketfmt.storage.open import open_store
 from bucketfmt.testing.recording_store import RecordingStore
 from bucketfmt.timeline.history import load_history
+from bucketfmt.timeline.history_writer import delete_active, put_archived
 from bucketfmt.timeline.load import load_timeline
 from bucketfmt.timeline.table_properties import load_config
 from bucketfmt.timeline.timeline import Instant
@@ -480,6 +481,37 @@ def test_a_write_that_took_long_stays_until_its_records_are_in_base_files(
         table.upsert(rows(range(key, key + 1), ts=1))
     assert done.instant in archived
     assert bf.open(table.uri).check("full").findings == ()
+
+
+@pytest.mark.parametrize("version", [8, 9])
+def test_all_is_made_anew_where_the_base_file_of_files_is_of_an_archived_instant(
+    tmp_path: Path, version: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after a restore by Hudi, which took later compactions back.
+
+    Hudi found no file of the table once a partition was made, by the earliest instant of all.
+    """
+    monkeypatch.setattr(metadata_services, "_DELTA_COMMITS", 3)
+    table = make(tmp_path / "t", version)
+    table.metadata_table.init(*partitions_of(version))
+    listed = table.metadata_table.list()
+    for ts in range(4):
+        table.upsert(rows(range(6), ts))
+    below = FolderStore(table.store, METADATA_TABLE)
+    config = load_config(below, DEFAULT_LIMITS)
+    instants = load_timeline(below, config).instants
+    compaction = max(number for number, i in enumerate(instants) if i.action == "commit")
+    put_archived(below, config, instants[: compaction + 1], DEFAULT_LIMITS)
+    delete_active(below, config, instants[: compaction + 1])
+    assert_in_step(bf.open(table.uri))
+
+    table.metadata_table.rebuild("column_stats")
+    assert_in_step(bf.open(table.uri))
+    assert table.metadata_table.list() == listed
+    active = load_timeline(below, load_config(below, DEFAULT_LIMITS)).requested_times
+    bases = [path.name for path in (tmp_path / "t" / METADATA_TABLE / "files").glob("*.hfile")]
+    assert bases
+    assert {name.rpartition("_")[2].partition(".")[0] for name in bases} <= active
 
 
 @pytest.mark.parametrize("newest", [range(0), range(105, 106)])

@@ -12,8 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timezone
 from functools import partial
+from itertools import chain
 
-from bucketfmt.errors import UnsupportedError
+from bucketfmt.errors import CorruptError, TableNotFoundError, UnsupportedError
 from bucketfmt.format.metadata.index_definitions import (
     IndexDefinition,
     encode_index_definitions,
@@ -45,6 +46,8 @@ from bucketfmt.format.table.table_config import (
 )
 from bucketfmt.format.timeline.commit_metadata import NULL_COMMIT, CommitMetadata, WriteStat
 from bucketfmt.metadata_table.definitions import INDEX_DEFINITIONS, load_index_definitions
+from bucketfmt.metadata_table.metadata_table import load_metadata_table
+from bucketfmt.metadata_table.valid_instants import is_initial_instant
 from bucketfmt.storage.folder_store import FolderStore
 from bucketfmt.storage.streams import map_in_threads, waiting_count
 from bucketfmt.timeline.history import load_history
@@ -79,6 +82,9 @@ def initialise_partitions(table: LockedTable, names: Iterable[str]) -> None:
     If the process dies amid this, `hoodie.properties` say which of those that were there are not
     made yet. The next writer makes them.
 
+    All are made anew where Hudi would not read `files` any more: it takes archived instants for
+    pending if an older one is active, and a partition is made by the earliest instant of all.
+
     Args:
         table: The table, on whose timeline nothing is left of dead writers.
         names: Of partitions. `files` is made as well where it is not there.
@@ -93,6 +99,8 @@ def initialise_partitions(table: LockedTable, names: Iterable[str]) -> None:
     wanted = {*names} | ({"files"} - {*listed})
     if "column_stats" in wanted:
         wanted |= {"partition_stats"} & {*listed}  # are worked out from it, and go with it
+    if "files" not in wanted and _is_archived(table):
+        wanted |= {*listed}
     contents = TableContents(table)
     made = (*KEPT_PARTITIONS, *contents.secondary_columns)
     _check_names(sorted(wanted), made, table.config)
@@ -110,6 +118,24 @@ def initialise_partitions(table: LockedTable, names: Iterable[str]) -> None:
         _put_partition(table, name, contents)
         _put_definition(table, name, contents)
         _list(table, partial(_with, name), {name})
+
+
+def _is_archived(table: LockedTable) -> bool:
+    """Whether the metadata table has archived the write of the base file of `files`.
+
+    It stands on that one again where a restore by Hudi took later compactions back.
+    """
+    try:
+        metadata = load_metadata_table(table.store, table.config, table.timeline, table.limits)
+        if metadata is None or metadata.timeline.layout == 1:
+            return False
+        readers = [*chain.from_iterable(metadata.partition("files").groups.values())]
+    except (CorruptError, TableNotFoundError, UnsupportedError):
+        return False
+    bases = (reader.file_slice.base_file for reader in readers)
+    instants = {base.name.instant for base in bases if base is not None}
+    active = metadata.timeline.requested_times
+    return any(time not in active and not is_initial_instant(time) for time in instants)
 
 
 def drop_partitions(
