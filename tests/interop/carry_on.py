@@ -261,8 +261,9 @@ class Turns:
         side.compact()
 
     def _clean(self, side: Side) -> None:
-        if self.saved is not None and {r for r, _ in self.saved[1]} - {r for r, _ in self.rows}:
-            # Hudi removes the folder of a dropped partition, with what a savepoint keeps there.
+        if {*_REGIONS} - {region for region, _ in self.rows}:
+            # Of a dropped partition Hudi removes the folder, with what a savepoint keeps there, and
+            # reads what its metadata table had of the partition once that has rows again.
             side = self.us
         side.clean(self.random.choice(get_args(CleanPolicy)))
 
