@@ -39,6 +39,8 @@ __all__ = [
     "report_table",
 ]
 
+_PROCESSES_MAX = 1_000  # which no machine gains by
+
 
 def open(  # noqa: A001  (bucketfmt.open)
     uri: str | os.PathLike[str],
@@ -185,7 +187,7 @@ def check_table(
     """
     opening = partial(_open_damaged, uri, storage_options, index, limits)
     examined: list[bytes] = []
-    if check_int("processes", processes, 1) > 1:
+    if check_int("processes", processes, 1, _PROCESSES_MAX) > 1:
         if partitions is not None or since is not None or metadata_table_only:
             raise ValueError("several processes check a whole table; leave out `processes`")
         if depth != "quick":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from bucketfmt.errors import CorruptError
@@ -27,6 +27,7 @@ from bucketfmt.format.metadata.metadata_files import (
 )
 from bucketfmt.format.metadata.metadata_keys import (
     file_group_of_key,
+    format_secondary_key,
     secondary_file_group_of_key,
 )
 from bucketfmt.format.metadata.metadata_records import (
@@ -218,9 +219,10 @@ def test_a_key_without_a_location_is_not_written() -> None:
 
 
 @given(st.lists(TEXT, max_size=12), st.integers(1, 11))
+@example(["\\"], 1)
 def test_file_groups_of_keys_in_columns_are_those_of_each_key(keys: list[str], count: int) -> None:
     keys.append("polygenelubricants")  # its hash is the least int32
-    valued = [f"{key}$" for key in keys]
+    valued = [format_secondary_key(key, "k") for key in keys]
     for kind in (pa.string(), BYTES):
         found = find_file_groups(pa.array(keys, pa.string()).cast(kind), count)
         assert found.tolist() == [file_group_of_key(key, count) for key in keys]
