@@ -16,6 +16,7 @@ import pyarrow as pa
 from bucketfmt.errors import CorruptError
 from bucketfmt.format.metadata.metadata_keys import (
     ALL_PARTITIONS_KEY,
+    is_secondary_index,
     parse_files_key,
     parse_secondary_key,
 )
@@ -89,7 +90,7 @@ def list_entries(partition: MetadataPartition, limit: int | None = None) -> pa.T
     records = islice(partition.scan(), limit)
     first = next(records, None)
     if first is None:
-        return _FILES.empty_table()
+        return _schema_of(partition.name).empty_table()
     schema, rows_of = _KINDS[type(first[1])]
     rows = list(rows_of(*first))
     for key, record in records:
@@ -102,6 +103,14 @@ def list_entries(partition: MetadataPartition, limit: int | None = None) -> pa.T
     columns = zip(*rows, strict=True) if rows else ([] for _ in schema)
     arrays = [pa.array(list(c), f.type) for c, f in zip(columns, schema, strict=True)]
     return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def _schema_of(name: str) -> pa.Schema:
+    """Return the columns for a partition without records."""
+    if is_secondary_index(name):
+        return _SECONDARY
+    known = {"files": _FILES, "bloom_filters": _BLOOM_FILTERS, "record_index": _LOCATIONS}
+    return known.get(name, _STATISTICS)
 
 
 def _files(key: str, record: Any) -> _Rows:

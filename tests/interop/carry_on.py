@@ -328,10 +328,10 @@ class Turns:
             if "no base file in MDT lesser than the commit to restore to" not in str(error):
                 raise
             self.us.restore(instant)
-        if side is self.hudi and self.has_record_index:
-            # It lacks keys of a write amid which Hudi 1.0.2 compacted the metadata table, and of
-            # instants that any Hudi has archived since.
-            bf.open(self.table.uri).metadata_table.rebuild("record_index")
+        if side is self.hudi and self.hudi.session.has_metadata_table:
+            # What Hudi has archived since counts no more in its metadata table, and the record
+            # index lacks keys of a write amid which Hudi 1.0.2 compacted the metadata table.
+            bf.open(self.table.uri).metadata_table.rebuild()
         side.delete_savepoint(instant)
 
     # -- the model
