@@ -106,6 +106,7 @@ class StorageBasedLock(TableLock):
         self._guard = threading.Lock()  # between the owner and the thread that renews
         self._held: _Found | None = None
         self._put_ms = 0
+        self._valid_until_ms = 0  # of the newest lease of this owner
         self._released = released or ReleasedLease()
         self._seen_since: tuple[str, float] | None = None  # the other owner, and when first seen
 
@@ -206,7 +207,10 @@ class StorageBasedLock(TableLock):
             self._seen_since = lease.owner, self._now()
 
     def _new_lease(self) -> TableLease:
-        return TableLease(False, self._now_ms() + self._validity_ms, self._owner)
+        """Return a lease that differs from each earlier one, also from one of this millisecond."""
+        until_ms = max(self._now_ms() + self._validity_ms, self._valid_until_ms + 1)
+        self._valid_until_ms = until_ms
+        return TableLease(False, until_ms, self._owner)
 
     def _is_ours(self, lease: TableLease) -> bool:
         return lease.owner == self._owner and not lease.expired
