@@ -189,7 +189,9 @@ def check_table(
     examined: list[bytes] = []
     if check_int("processes", processes, 1, _PROCESSES_MAX) > 1:
         if partitions is not None or since is not None or metadata_table_only:
-            raise ValueError("several processes check a whole table; leave out `processes`")
+            raise ValueError(
+                "several processes check a whole table; leave out partitions= or processes="
+            )
         if depth != "quick":
             examined = examine_in_processes(opening, depth, processes, progress)
     return opening().check(

@@ -213,7 +213,9 @@ def run() -> None:
         print(f"bucketfmt: {error}", file=sys.stderr)
         code = ExitCode.FAILED
     except (UsageError, ValueError, TypeError) as error:
-        print(f"bucketfmt: {in_shell_words(_usage_message(error))}", file=sys.stderr)
+        message = _usage_message(error)
+        if message:  # none where the help was printed, for want of arguments
+            print(f"bucketfmt: {in_shell_words(message)}", file=sys.stderr)
         code = ExitCode.USAGE
     sys.exit(code)
 

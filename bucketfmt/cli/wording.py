@@ -48,6 +48,7 @@ _OPTIONS = {
     "min_buckets": "--min-buckets",
     "missing": "--missing",
     "partitions": "--partition",
+    "processes": "--processes",
     "rules": "--rule",
 }
 """The option that takes what an argument takes."""

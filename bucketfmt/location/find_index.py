@@ -35,7 +35,6 @@ from bucketfmt.location.layouts import Layouts
 from bucketfmt.location.records.record_locations import (
     RECORD_INDEX,
     RecordLocations,
-    load_record_locations,
 )
 from bucketfmt.location.rehashed_number import RehashedNumber, find_rehashed_number
 from bucketfmt.location.rule_files import RuleFiles
@@ -200,10 +199,20 @@ class IndexFinder:
         return self._layouts.prove(snapshot, resolved, index, partition_path)
 
     def records(self, snapshot: Snapshot) -> RecordLocations:
-        """Return the record index of the table, as `load_record_locations`. Kept for a timeline."""
+        """Return the record index of the table, as `RecordLocations`. Kept for a timeline.
+
+        Raises:
+            ValueError: the caller's index contradicts what the metadata table states.
+        """
         found = self._record_locations
         if found is None or found[0] is not snapshot.state:
-            found = self._record_locations = snapshot.state, load_record_locations(snapshot.state)
+            found = self._record_locations = snapshot.state, RecordLocations(snapshot.state)
+            given = self.argument
+            if isinstance(given, RecordIndex) and given.partitioned and found[1].is_global:
+                raise ValueError(
+                    f"index={given}, but the record index of the table is of keys that are unique "
+                    "in the table; open the table without index="
+                )
         return found[1]
 
     def unproved_layout(self, snapshot: Snapshot, partition_path: str) -> BucketLayout | None:

@@ -20,7 +20,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bucketfmt.errors import BucketfmtError, CorruptError, UnsupportedError
+from bucketfmt.errors import (
+    BucketfmtError,
+    CorruptError,
+    LimitError,
+    NotFoundError,
+    UnsupportedError,
+)
 from bucketfmt.format.encoding.cursor import Buffer
 from bucketfmt.format.hfile.entry_kernels import EntryColumns, sorted_places
 from bucketfmt.format.hfile.reader import HFile
@@ -323,13 +329,21 @@ class GroupReader:
         size = file.check_exists()
         try:
             if size <= _WHOLE_BYTES:
-                records = HFile.of(self._store.read(file.path, size), self._limits)
+                records = HFile.of(self._read_whole(file.path, size), self._limits)
             else:
                 fetch = partial(self._store.read_ranges, file.path)
                 records = HFile(fetch, size, self._limits)
             return self._record_layer(file.path, records, None)
         except BucketfmtError as error:
             raise error.within(path=file.path) from None
+
+    def _read_whole(self, path: str, size: int) -> bytes:
+        try:
+            return self._store.read(path, size)
+        except LimitError as error:
+            raise NotFoundError(
+                "the file that was listed is gone, and a larger one has its name; read again"
+            ) from error
 
     def _log_layers(self) -> Iterator[_Layer]:
         path_of: dict[int, str] = {}

@@ -59,3 +59,9 @@ def test_the_metadata_table_is_checked_alone(tmp_path: Path, cli: Cli) -> None:
     run = cli("index", "check", root, "--output", "json")
     assert run.code == 1
     assert {found["id"] for found in run.json["findings"]} == {"M004"}
+
+
+def test_a_group_of_commands_alone_prints_its_help(cli: Cli) -> None:
+    run = cli("index")
+    assert (run.code, run.err) == (64, "")
+    assert "rebuild" in run.out

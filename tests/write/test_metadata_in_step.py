@@ -596,6 +596,71 @@ def test_a_restore_makes_it_anew(
     assert found.check("full").findings == ()
 
 
+@pytest.mark.rule("MDT-25")
+@pytest.mark.filterwarnings("ignore:the metadata table is")
+@pytest.mark.rotated(0, among="rollbacks of records in base files", one_of=6)
+@pytest.mark.parametrize("made_by", ["rebuild", "rebuild of keys", "init", "compactions"])
+@pytest.mark.parametrize("kind", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+@pytest.mark.parametrize("version", [6, 8, 9])
+def test_what_is_taken_back_goes_from_base_files_of_the_metadata_table_too(
+    tmp_path: Path, version: int, kind: TableType, made_by: str
+) -> None:
+    """Keys stayed gone from the record index, and the next upsert of them made second rows."""
+    table = bf.create(
+        tmp_path / "t",
+        schema=SCHEMA,
+        record_key=["id"],
+        partition_by=["part"],
+        ordering=["ts"],
+        index=bf.SimpleBucketIndex(2) if made_by == "init" else bf.RecordIndex(),
+        table_type=kind,
+        table_version=version,
+        writer=NO_SERVICES,
+    )
+    every = [str(key) for key in range(10)]
+    table.upsert(rows(range(10), ts=1))
+    deleted = table.delete(["1", "2"])
+    added = table.upsert(rows(range(10, 12), ts=2))
+    if made_by == "rebuild":
+        table.metadata_table.rebuild()
+    elif made_by == "rebuild of keys":
+        table.metadata_table.rebuild("record_index")
+    elif made_by == "init":
+        table.metadata_table.init("record_index")
+    else:
+        later = [table.upsert(rows(range(key, key + 1), ts=3)) for key in range(12, 24)]
+        for each in reversed(later):
+            table.rollback(each.instant)
+    for taken_back, left in ((added, 8), (deleted, 10)):
+        table.rollback(taken_back.instant)
+        assert table.scan().count() == left
+        assert len(table.lookup(every)) == left
+        assert bf.open(table.uri).check("full").findings == ()
+    table.upsert(rows(range(12), ts=4))
+    found = bf.open(table.uri).scan(["id"]).to_arrow()["id"].to_pylist()
+    assert sorted(found, key=int) == [str(key) for key in range(12)]
+    assert_in_step(table)
+
+
+@pytest.mark.rule("MDT-25")
+@pytest.mark.rotated(0)
+@pytest.mark.parametrize("kind", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+def test_log_files_of_a_rollback_that_an_earlier_rollback_listed_are_taken_off(
+    tmp_path: Path, kind: TableType
+) -> None:
+    """In version 6, rollbacks add log files to the slice of what is rolled back next."""
+    table = make(tmp_path / "t", 6, kind)
+    table.metadata_table.init("column_stats")
+    first = table.upsert(rows(range(4), ts=1))
+    second = table.upsert(rows(range(4), ts=2))
+    table.rollback(second.instant)
+    assert bf.open(table.uri).check("full").findings == ()
+    table.rollback(first.instant)
+    assert bf.open(table.uri).check("full").findings == ()
+    table.upsert(rows(range(6), ts=3))
+    assert_in_step(table)
+
+
 def test_partitions_that_cannot_be_kept_are_removed(golden_copy: Copy) -> None:
     root = golden_copy("1.2.0", "mdt_bucket")
     table = bf.open(root, index=bf.SimpleBucketIndex(4), writer=NO_SERVICES)

@@ -48,7 +48,7 @@ class Scanned:
 
 @pytest.fixture(autouse=True)
 def scanned(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(find_index, "load_record_locations", Scanned)
+    monkeypatch.setattr(find_index, "RecordLocations", Scanned)
 
 
 @pytest.fixture(params=TYPES)
@@ -178,7 +178,7 @@ def test_keys_may_be_unique_in_their_partitions_only(
     def of_partitions(state: TableState) -> Scanned:
         return Scanned(state, is_global=False)
 
-    monkeypatch.setattr(find_index, "load_record_locations", of_partitions)
+    monkeypatch.setattr(find_index, "RecordLocations", of_partitions)
     table = bf.open(uri)
     table.upsert(pa.concat_tables([given("a", "us", 1, 1.0), given("a", "eu", 1, 2.0)]))
     table.upsert(given("a", "eu", 2, 3.0))

@@ -103,7 +103,9 @@ def test_an_expression_index_goes_where_the_metadata_table_is_to_be_made_anew(
     rows = contents_of(table)
     monkeypatch.setattr(keeper, "remove_delta_commit", lambda *_: False)
     with pytest.warns(UserWarning, match="the next change of the table makes it anew"):
-        keeper.MetadataKeeper("sync").take_back(table.store, DEFAULT_LIMITS, "20990101000000000")
+        keeper.MetadataKeeper("sync").take_back(
+            table.store, DEFAULT_LIMITS, "20990101000000000", is_completed=False
+        )
     left = load_config(table.store, DEFAULT_LIMITS).metadata_partitions_unfinished
     assert left == ("expr_index_by_day", "expr_index_by_name", "files")
     with pytest.warns(UserWarning, match="expr_index_by_day, expr_index_by_name of the metadata"):

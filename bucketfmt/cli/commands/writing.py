@@ -210,7 +210,7 @@ def delete(
     )
     found = given_keys(keys, keys_from)
     if [bool(found), bool(filter_), bool(partition)].count(True) != 1:
-        raise typer.BadParameter("give KEY... (or --keys-from), --filter, or --partition")
+        raise typer.BadParameter("give one of KEY... (or --keys-from), --filter and --partition")
     conditions = parse_conditions(filter_, opened.schema)
     if dry_run:
         print_plan(_plan_delete(opened, found, conditions, partition or []), output)

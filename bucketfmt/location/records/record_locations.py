@@ -7,22 +7,33 @@ readRecordIndex, SparkMetadataTableRecordIndex.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeVar
 
 import pyarrow as pa
 
-from bucketfmt.errors import IndexUnknownError, NotFoundError
+from bucketfmt.errors import (
+    ConflictError,
+    CorruptError,
+    IndexUnknownError,
+    NotFoundError,
+    TableNotFoundError,
+)
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.metadata_table.metadata_partition import MetadataPartition
 from bucketfmt.metadata_table.metadata_table import advising_rebuild, load_metadata_table
 from bucketfmt.snapshot.state import TableState
 from bucketfmt.timeline.table_properties import load_config
 
-__all__ = ["RECORD_INDEX", "RecordLocations", "load_record_locations"]
+__all__ = ["RECORD_INDEX", "RecordLocations"]
 
 RECORD_INDEX = "record_index"
 """The partition of the metadata table."""
 
 _COLUMNS = pa.schema({"partition_path": pa.string(), "file_id": pa.string()})
+_TRIES = 3
+_OF_A_CHANGE = (CorruptError, IndexUnknownError, NotFoundError, TableNotFoundError)
+
+_T = TypeVar("_T")
 
 
 class RecordLocations:
@@ -32,16 +43,11 @@ class RecordLocations:
         is_global: Whether keys are unique in the table; else in each partition.
     """
 
-    def __init__(self, load: Callable[[], MetadataPartition]) -> None:
-        """Read which file groups the index has.
-
-        Args:
-            load: Returns the partition as it is now.
-        """
-        self._load = load
-        with advising_rebuild():
-            self._partition = load()
-        self.is_global = not self._partition.is_partitioned
+    def __init__(self, state: TableState) -> None:
+        """Read which file groups the index has; errors as of `find`."""
+        self._state = state
+        self._partition: MetadataPartition | None = None
+        self.is_global = self._ask(lambda partition: not partition.is_partitioned)
 
     def find(self, record_keys: pa.ChunkedArray, partition_path: str | None = None) -> pa.Table:
         """Return where each key is.
@@ -54,38 +60,51 @@ class RecordLocations:
             partition_path and file_id of each key, nulls for a key that the index does not have.
 
         Raises:
-            CorruptError: a file of the index is damaged.
+            IndexUnknownError: the table has no record index, or one that lacks commits.
+            ConflictError: another writer is making the index anew.
+            CorruptError: the metadata table is damaged.
+            UnsupportedError: the metadata table is of a kind that is not read.
             StorageError: the store failed.
         """
-        with advising_rebuild():
-            try:
-                found = self._partition.locate(record_keys, partition_path)
-            except NotFoundError:  # a compaction has replaced its files, and a clean deleted them
-                self._partition = self._load()
-                found = self._partition.locate(record_keys, partition_path)
+        found = self._ask(lambda partition: partition.locate(record_keys, partition_path))
         numbers = pa.array(found.numbers, mask=found.numbers < 0)
         paths = [own.partition_path for own in found.locations]
         file_ids = [own.file_id for own in found.locations]
         columns = [pa.array(each, pa.string()).take(numbers) for each in (paths, file_ids)]
         return pa.table(columns, schema=_COLUMNS)
 
+    def _ask(self, question: Callable[[MetadataPartition], _T]) -> _T:
+        """Return the answer of the partition, once it is not changed meanwhile.
 
-def load_record_locations(state: TableState) -> RecordLocations:
-    """Return the record index of a table.
+        A compaction replaces its files, which a clean deletes; and files that are made anew have
+        the names of those before.
+        """
+        partition, left = self._partition, _TRIES
+        while True:
+            left -= 1
+            try:
+                with advising_rebuild():
+                    if partition is None:
+                        partition = self._partition = self._load()
+                    return question(partition)
+            except _OF_A_CHANGE as error:
+                config = load_config(self._state.store, self._state.limits)
+                if RECORD_INDEX in config.metadata_partitions_unfinished:
+                    raise ConflictError(
+                        "another writer is making the record index anew; reload the table and "
+                        "retry. If that writer has died, the next write makes the index, or "
+                        "metadata_table.rebuild()"
+                    ) from error
+                if not left:
+                    raise
+                partition = None
 
-    Raises:
-        IndexUnknownError: the table has none, or one that lacks commits.
-        CorruptError: the metadata table is damaged.
-        UnsupportedError: the metadata table is of a kind that is not read.
-        StorageError: the store failed.
-    """
-    config = state.config
-    if RECORD_INDEX not in config.metadata_partitions:
-        config = load_config(state.store, state.limits)  # the index may have been made since
-    _check_listed(config)
-
-    def load() -> MetadataPartition:
-        table = load_metadata_table(state.store, config, state.timeline, state.limits)
+    def _load(self) -> MetadataPartition:
+        store, config, limits = self._state.store, self._state.config, self._state.limits
+        if RECORD_INDEX not in config.metadata_partitions:
+            config = load_config(store, limits)  # the index may have been made since
+        _check_listed(config)
+        table = load_metadata_table(store, config, self._state.timeline, limits)
         if table is None or not table.step.is_in_step:
             why = "" if table is None else f": {table.step}"
             raise IndexUnknownError(
@@ -95,10 +114,8 @@ def load_record_locations(state: TableState) -> RecordLocations:
         partition = table.partition(RECORD_INDEX)
         # Who removes the index takes it off the list first. Of a folder that was listed amid that
         # some file groups may be missing, and keys would be looked for in wrong ones.
-        _check_listed(load_config(state.store, state.limits))
+        _check_listed(load_config(store, limits))
         return partition
-
-    return RecordLocations(load)
 
 
 def _check_listed(config: TableConfig) -> None:

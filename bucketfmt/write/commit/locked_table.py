@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Protocol
 
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.format.timeline.instant_content import InstantContent
@@ -289,8 +290,13 @@ Called under the lock, once the change is known to be in conflict with no other.
 """
 
 
-RemovalHook = Callable[[Store, Limits, str], None]
-"""Takes back what a publish hook has done for the instant of this requested time."""
+class RemovalHook(Protocol):
+    """Takes back what a publish hook has done for an instant."""
+
+    def __call__(
+        self, store: Store, limits: Limits, requested_time: str, *, is_completed: bool
+    ) -> None:
+        """Take it back, or make ready for that; see `WritableTable.prepare_removal`."""
 
 
 class WritableTable:
@@ -335,16 +341,19 @@ class WritableTable:
         self.removal_hooks = removal_hooks
         self._config = config
 
-    def prepare_removal(self, requested_time: str) -> None:
-        """Take back what the publish hooks have done for an instant that is not to complete.
+    def prepare_removal(self, requested_time: str, *, is_completed: bool = False) -> None:
+        """Take back what the publish hooks have done for an instant that leaves the timeline.
 
-        Called while the instant is pending, before its last file is removed from the timeline.
+        Called while the instant is pending, before its last file is removed from the timeline; and
+        of a completed one also before it is pending again, as long as it can be told what has the
+        records of a completed instant.
 
         Raises:
+            CorruptError: what the publish hooks did is damaged.
             StorageError: the store failed; do it again.
         """
         for hook in self.removal_hooks:
-            hook(self.store, self.limits, requested_time)
+            hook(self.store, self.limits, requested_time, is_completed=is_completed)
 
     def list_timeline(self, config: TableConfig, listed: Timeline | None = None) -> Timeline:
         """List the timeline.

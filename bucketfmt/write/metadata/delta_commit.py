@@ -33,17 +33,22 @@ from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.format.timeline.commit_metadata import CommitMetadata, WriteStat
 from bucketfmt.limits import Limits
 from bucketfmt.metadata_table.metadata_table import find_last_compaction
-from bucketfmt.metadata_table.valid_instants import is_amending_instant
+from bucketfmt.metadata_table.valid_instants import is_amending_instant, is_initial_instant
 from bucketfmt.storage.store import FileInfo, Store
 from bucketfmt.storage.streams import map_in_threads, waiting_count
 from bucketfmt.timeline.completion_times import CompletionTimes
 from bucketfmt.timeline.history import load_history
 from bucketfmt.timeline.load import load_commit_metadata, load_timeline
-from bucketfmt.timeline.timeline import Instant
+from bucketfmt.timeline.timeline import Instant, Timeline
 from bucketfmt.write.commit.locked_table import LockedTable
 from bucketfmt.write.metadata.update import MetadataUpdate, PartitionUpdate, PartUpdates
 
-__all__ = ["INITIAL_WRITE_TOKEN", "put_delta_commit", "remove_delta_commit"]
+__all__ = [
+    "INITIAL_WRITE_TOKEN",
+    "is_in_base_files",
+    "put_delta_commit",
+    "remove_delta_commit",
+]
 
 INITIAL_WRITE_TOKEN = "0-0-0"  # noqa: S105
 """The write token of the log file that a file group begins with (DEFAULT_WRITE_TOKEN)."""
@@ -51,6 +56,7 @@ INITIAL_WRITE_TOKEN = "0-0-0"  # noqa: S105
 _ROLLBACK_BLOCK = "0"  # HoodieCommandBlockTypeEnum
 _UPSERT = "UPSERT_PREPPED"
 _AMENDS = "bucketfmt.amends"  # in a delta commit: of which instant of the table it is
+_INITIAL_SUFFIXES = "010"  # and above: of the instants of initialisations, in version 6
 
 
 @dataclass(frozen=True)
@@ -133,14 +139,10 @@ def remove_delta_commit(store: Store, config: TableConfig, limits: Limits, time:
         StorageError: the store failed; do it again.
     """
     timeline = load_timeline(store, config, limits)
-    amending = partial(_amends, store, config, limits, time)
-    own = [i for i in timeline.instants if i.requested_time == time or amending(i)]
+    own = _find_own(store, config, limits, timeline, time)
     if not own:
         return True
-    last = find_last_compaction(timeline)
-    if last is not None and any(
-        _time_of(i, config) <= last.requested_time for i in own if i.is_completed
-    ):
+    if _is_compacted(own, timeline, config):
         return False
     for instant in own:
         if instant.is_completed:
@@ -157,6 +159,54 @@ def remove_delta_commit(store: Store, config: TableConfig, limits: Limits, time:
             )
             store.delete(join_path(config.timeline_path, name))
     return True
+
+
+def is_in_base_files(store: Store, config: TableConfig, limits: Limits, time: str) -> bool:
+    """Return whether base files of the metadata table have records of a completed instant.
+
+    A compaction has put them there, or a partition was made when the instant was completed.
+
+    Args:
+        store: The files of the metadata table.
+        config: The properties of the metadata table.
+        limits: Bounds on what is read.
+        time: The instant of the table.
+
+    Raises:
+        CorruptError: the timeline of the metadata table is damaged.
+        StorageError: the store failed.
+    """
+    timeline = load_timeline(store, config, limits)
+    own = _find_own(store, config, limits, timeline, time)
+    written = [instant for instant in own if instant.is_completed]
+    if not written or _is_compacted(written, timeline, config):
+        return True  # where there is none, it was archived, or all partitions were made later
+    instants = (*timeline.completed.instants, *load_history(store, config, limits))
+    if config.timeline_layout == 1:  # they begin with the last instant that was completed
+        made = (i.requested_time for i in instants if len(i.requested_time) > len(time))
+        suffixes = (made_at[len(time) :] for made_at in made if made_at[: len(time)] >= time)
+        return any(suffix >= _INITIAL_SUFFIXES for suffix in suffixes)
+    first = min(_time_of(instant, config) for instant in written)
+    return any(
+        (instant.completion_time or "") > first
+        for instant in instants
+        if is_initial_instant(instant.requested_time)
+    )
+
+
+def _find_own(
+    store: Store, config: TableConfig, limits: Limits, timeline: Timeline, time: str
+) -> list[Instant]:
+    """Return the delta commit of an instant of the table, and those that amend it."""
+    amending = partial(_amends, store, config, limits, time)
+    return [i for i in timeline.instants if i.requested_time == time or amending(i)]
+
+
+def _is_compacted(own: Iterable[Instant], timeline: Timeline, config: TableConfig) -> bool:
+    last = find_last_compaction(timeline)
+    return last is not None and any(
+        _time_of(i, config) <= last.requested_time for i in own if i.is_completed
+    )
 
 
 def _amends(store: Store, config: TableConfig, limits: Limits, time: str, instant: Instant) -> bool:

@@ -31,7 +31,11 @@ from bucketfmt.timeline.table_properties import has_table, load_config
 from bucketfmt.write.commit.locked_table import LockedTable, PendingChange
 from bucketfmt.write.metadata.amending import find_last_overtaking, find_overruled
 from bucketfmt.write.metadata.collect_update import UpdateCollector
-from bucketfmt.write.metadata.delta_commit import put_delta_commit, remove_delta_commit
+from bucketfmt.write.metadata.delta_commit import (
+    is_in_base_files,
+    put_delta_commit,
+    remove_delta_commit,
+)
 from bucketfmt.write.metadata.initialise import (
     KEPT_PARTITIONS,
     drop_partitions,
@@ -69,9 +73,14 @@ class MetadataKeeper:
             CorruptError: the metadata table is made anew, and a file of the table is damaged.
             StorageError: the store failed.
         """
+        if self._keeps(table):
+            _mend(table)
+
+    def _keeps(self, table: LockedTable) -> bool:
+        """Return whether there are partitions to keep in step; remove those that are not to be."""
         listed = _listed(table.config)
         if not listed:
-            return
+            return False
         if self._policy == "refuse":
             raise UnsupportedError(
                 "the table has a metadata table, and the writer is set to write to no such table. "
@@ -80,25 +89,13 @@ class MetadataKeeper:
                 "hoodie.metadata.enable=false in Hudi's writers, whose next write removes it"
             )
         if self._policy == "drop":
-            self._drop(table)
-            return
-        unfinished = table.config.metadata_partitions_unfinished
+            drop_partitions(table, ["files"])
+            return False
         lost = sorted(listed - _find_kept(table))
         if lost:
             _warn_of_removed(lost)
             drop_partitions(table, lost)
-            unfinished = table.config.metadata_partitions_unfinished
-        why = _find_gap(table) if table.config.metadata_partitions else None
-        if why is not None:
-            _warn(f"the metadata table is made anew: {why}")
-            _rebuild(table)
-        elif unfinished:
-            _warn(
-                "the metadata table is made anew: a writer died while it made "
-                f"{', '.join(unfinished)}"
-            )
-            initialise_partitions(table, unfinished)
-            table.load_timeline()
+        return True
 
     def bring_in_step(self, table: LockedTable, change: PendingChange) -> None:
         """Write a change to the metadata table before the change is published.
@@ -114,16 +111,20 @@ class MetadataKeeper:
                 self._bring_in_step(table, change)
 
     def _bring_in_step(self, table: LockedTable, change: PendingChange) -> None:
-        self.check(table)
+        if not self._keeps(table):
+            return
+        is_restore = isinstance(change.content, RestoreMetadata)
+        if is_restore:
+            _rebuild(table)
+        else:
+            _mend(table)
         listed = table.config.metadata_partitions
         if not listed:
             return
         if isinstance(change.content, RollbackMetadata) and table.config.table_version >= 8:
             return  # the delta commit of the instant is gone, and the rollback adds no files
         update: MetadataUpdate = {}
-        if isinstance(change.content, RestoreMetadata):
-            _rebuild(table)
-        else:
+        if not is_restore:
             collector = UpdateCollector(table, change)
             lost = collector.lost_columns if "column_stats" in listed else ()
             if lost:
@@ -150,15 +151,21 @@ class MetadataKeeper:
             if overruled:
                 put_delta_commit(below, find_amending_instant(last), overruled, pending, time)
 
-    def take_back(self, store: Store, limits: Limits, requested_time: str) -> None:
+    def take_back(
+        self, store: Store, limits: Limits, requested_time: str, *, is_completed: bool
+    ) -> None:
         """Remove what the metadata table has of an instant that leaves the timeline.
 
         Args:
             store: The files of the table.
             limits: Bounds on what is read.
-            requested_time: Of the instant, which is pending.
+            requested_time: Of the instant.
+            is_completed: Whether the instant is still completed. Its records may be in base files
+                then, and the metadata table goes first; what is in log files is left until the
+                instant is pending.
 
         Raises:
+            CorruptError: the timeline of the metadata table is damaged.
             StorageError: the store failed; do it again.
         """
         if self._policy != "sync":
@@ -167,15 +174,16 @@ class MetadataKeeper:
         if not has_table(below):
             return
         config = load_config(below, limits)
-        if not remove_delta_commit(below, config, limits, requested_time):
+        if is_completed:
+            is_to_go = is_in_base_files(below, config, limits, requested_time)
+        else:
+            is_to_go = not remove_delta_commit(below, config, limits, requested_time)
+        if is_to_go:
             _warn(
                 f"the metadata table is removed, since the records of {requested_time}, which is "
                 "rolled back, are in its base files; the next change of the table makes it anew"
             )
             drop_metadata_table(store, limits, time.time(), _listed(load_config(store, limits)))
-
-    def _drop(self, table: LockedTable) -> None:
-        drop_partitions(table, ["files"])
 
 
 def _listed(config: TableConfig) -> set[str]:
@@ -218,6 +226,22 @@ def _find_gap(table: LockedTable) -> str | None:
     return None if step is None or step.is_in_step else str(step)
 
 
+def _mend(table: LockedTable) -> None:
+    """Make partitions anew that are not in step, or not there."""
+    unfinished = table.config.metadata_partitions_unfinished
+    why = _find_gap(table) if table.config.metadata_partitions else None
+    if why is not None:
+        _warn(f"the metadata table is made anew: {why}")
+        _rebuild(table)
+    elif unfinished:
+        _warn(
+            f"the metadata table is made anew: {', '.join(unfinished)}, which a rollback removed, "
+            "or a writer that died was making"
+        )
+        initialise_partitions(table, unfinished)
+        table.load_timeline()
+
+
 def _rebuild(table: LockedTable) -> None:
     """Make all partitions anew, from the files of the table."""
     config = table.config
@@ -235,4 +259,4 @@ def _warn_of_removed(names: Sequence[str]) -> None:
 
 
 def _warn(message: str) -> None:
-    warnings.warn(message, stacklevel=5)
+    warnings.warn(message, stacklevel=6)

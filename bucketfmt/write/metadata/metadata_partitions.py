@@ -92,11 +92,12 @@ class MetadataPartitions:
             CorruptError: a file of the table is damaged.
             StorageError: the store failed. The partitions that are listed are complete.
         """
+        wanted = names or ("files",)
         with self._held(names) as table:
-            there = [name for name in names if name in table.config.metadata_partitions]
+            there = [name for name in wanted if name in table.config.metadata_partitions]
             if there:
                 raise ValueError(f"{there[0]} is there already; rebuild makes it anew")
-            initialise_partitions(table, names or ("files",))
+            initialise_partitions(table, wanted)
 
     def rebuild(self, *names: str) -> None:
         """Make partitions anew; all that are listed where no names are given.

@@ -112,7 +112,8 @@ def plan_properties(
     check_kind("index", index, Index, "a value such as SimpleBucketIndex(8) or RecordIndex()")
     if _NAME.fullmatch(check_text("name", name)) is None:
         raise ValueError(
-            f"a table's name is letters, digits and _, not {name!r}; give another name"
+            f"a table's name is letters, digits and _, and begins with no digit, not {name!r}; "
+            "give another name"
         )
     record_key = check_names("record_key", record_key)
     partition_by = check_names("partition_by", partition_by)

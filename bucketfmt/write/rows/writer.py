@@ -191,7 +191,7 @@ class TableWriter:
         snapshot = self._snapshot_at(timeline)
         try:
             return on_newest(self._snapshot, self._with_records, snapshot)
-        except (CorruptError, IndexUnknownError, TableNotFoundError):
+        except (ConflictError, CorruptError, IndexUnknownError, TableNotFoundError):
             transactions = self._transactions
             config = load_config(transactions.store, transactions.limits)
             if not config.metadata_partitions_unfinished:

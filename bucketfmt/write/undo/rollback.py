@@ -119,6 +119,8 @@ class Rollbacks:
         if rollback.state is State.REQUESTED:
             self.table.begin(rollback.requested_time, "rollback")
         own = [f for f in files if _is_same(f.action, target.action)]
+        if any(file.state is State.COMPLETED for file in own):
+            self.table.prepare_removal(target.commit_time, is_completed=True)
         # Hudi leaves a ring marked as committed behind, whose file groups are gone.
         ringed = self._find_ringed(planned)
         for path in ringed:
@@ -136,6 +138,7 @@ class Rollbacks:
             self._store.delete(join_path(path, name))
         cancelled = self._cancel_blocks(rollback.requested_time, planned)
         self.table.prepare_removal(target.commit_time)
+        self.table.load_config()  # the metadata table may be gone
         for state in _STATES_TO_REMOVE:
             for file in own:
                 if file.state is state:

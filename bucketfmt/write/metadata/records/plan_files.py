@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 
 from bucketfmt.format.metadata.metadata_keys import ALL_PARTITIONS_KEY, format_files_key
 from bucketfmt.format.metadata.metadata_records import FileEntry, FilesRecord
+from bucketfmt.format.names.names import LogFileName, find_data_file_name
 from bucketfmt.format.timeline.commit_metadata import CommitMetadata
 from bucketfmt.format.timeline.instant_content import InstantContent
 from bucketfmt.format.timeline.service_metadata import CleanMetadata, RollbackMetadata
@@ -20,8 +21,8 @@ __all__ = ["plan_files"]
 def plan_files(content: InstantContent) -> dict[str, FilesRecord | None]:
     """Return what changes in `files` with an instant: records by key, None where a record goes.
 
-    Of a rollback only the files that it has added count, which it does until table version 6. The
-    files that it deletes were added by the instant that it takes back, whose records go with it.
+    Rollbacks add log files until table version 6. They delete files of the instant that they take
+    back, whose records go with it, and log files of the same slices that earlier rollbacks added.
 
     Args:
         content: What the completed file of the instant holds.
@@ -65,15 +66,19 @@ def _of_clean(metadata: CleanMetadata) -> dict[str, FilesRecord | None]:
 
 
 def _of_rollback(metadata: RollbackMetadata) -> dict[str, FilesRecord | None]:
-    found: dict[str, dict[str, int]] = {}
+    records: dict[str, FilesRecord | None] = {}
     for path, own in metadata.partition_metadata.items():
-        if not own.rollback_log_files:
-            continue
-        sizes = found.setdefault(path, {})
-        for files in (own.rollback_log_files, own.log_files_from_failed_commit):
-            for file, size in files.items():
-                sizes[_name(file)] = max(size, sizes.get(_name(file), 0))
-    return {format_files_key(path): _added(sizes) for path, sizes in found.items()}
+        sizes: dict[str, int] = {}
+        if own.rollback_log_files:
+            for files in (own.rollback_log_files, own.log_files_from_failed_commit):
+                for file, size in files.items():
+                    sizes[_name(file)] = max(size, sizes.get(_name(file), 0))
+        names = map(_name, own.success_delete_files)
+        gone = [name for name in names if isinstance(find_data_file_name(name), LogFileName)]
+        if sizes or gone:
+            entries = {**_added(sizes).entries, **{name: FileEntry(0, True) for name in gone}}
+            records[format_files_key(path)] = FilesRecord(entries, are_partitions=False)
+    return records
 
 
 def _partitions(paths: Iterable[str], are_deleted: bool) -> FilesRecord:
