@@ -86,6 +86,16 @@ class Index:
         """Whether a row of another partition than the stored one moves its key there."""
         return False
 
+    def check_kept(self, *, is_global: bool) -> None:
+        """Refuse another kind of record index than the table keeps.
+
+        Args:
+            is_global: Whether its keys are unique in the table; else in their partition.
+
+        Raises:
+            ValueError: the kind.
+        """
+
     def check_creatable(self, table_type: str, table_version: int) -> None:
         """Refuse kinds of new tables that the index is not for.
 
@@ -288,6 +298,18 @@ class RecordIndex(Index):
     def moves_keys(self) -> bool:
         """Whether a row of another partition than the stored one moves its key there."""
         return self.update_partition_path
+
+    def check_kept(self, *, is_global: bool) -> None:
+        """Refuse a partitioned index where keys are unique in the table.
+
+        Raises:
+            ValueError: the index.
+        """
+        if self.partitioned and is_global:
+            raise ValueError(
+                f"index={self}, but the record index of the table is of keys that are unique in "
+                "the table; open the table without index="
+            )
 
     def properties(self, record_key_fields: Sequence[str]) -> dict[str, str]:
         """Return the index type, and what becomes of keys that move."""
