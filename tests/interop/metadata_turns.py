@@ -93,6 +93,21 @@ class _MetadataTurns(Turns):
         self.merge(given, side)
 
 
+    def _rollbacks(self, side: Side) -> None:
+        """Take two writes back that are in base files of the metadata table.
+
+        Hudi would leave them there: it looks at compactions of the metadata table only.
+        """
+        written = []
+        for _ in range(2):
+            self.random.choice((self.us, self.hudi)).upsert(as_table(self.draw()))
+            written.append(self._newest_write())
+        assert not any(map(self._is_compaction, written))
+        self.table.metadata_table.rebuild()
+        for instant in reversed(written):
+            side.rollback(instant)
+
+
 def play_metadata_table(session: HudiSession, folder: Path, kind: str, seed: int) -> Tally:
     """Hudi makes the metadata table; both write, serve it, and it is rebuilt by bucketfmt.
 
@@ -129,6 +144,9 @@ def play_metadata_table(session: HudiSession, folder: Path, kind: str, seed: int
             # There Hudi's restore makes the record index anew, for which its client, unlike its
             # data source, is to be told the schema.
             turns.do(hudi, "savepoint", "delete", "restore")
+        turns.do(us, "upsert")
+        turns.do(us, "rollbacks")
+        turns.do(hudi, "upsert")
         turns.do(us, "upsert")
     return turns.tally()
 
