@@ -279,9 +279,8 @@ class MetadataTable:
             elif isinstance(content, RollbackPlan) and content.instant_to_rollback is not None:
                 yield content.instant_to_rollback.commit_time
             elif isinstance(content, RestoreMetadata):
-                for rollbacks in content.hoodie_restore_metadata.values():
-                    for rollback in rollbacks:
-                        yield from rollback.commits_rollback
+                for rollback in content.rollbacks:
+                    yield from rollback.commits_rollback
 
 
 def load_metadata_table(

@@ -6,7 +6,7 @@ it is first needed. A state never changes; `Table` makes another state when the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from operator import attrgetter
@@ -112,6 +112,11 @@ class TableState:
     def has_migrations(self) -> bool:
         """Whether one of these instants moved partitions to a bucket index."""
         return any(commit.migration is not None for commit in self.commits)
+
+    def without(self, instants: Collection[Instant]) -> TableState:
+        """Return this state once these instants have left the timeline; files stay listed."""
+        timeline, kept = self.timeline.without(instants), self._kept_commits
+        return TableState(self.store, self.config, timeline, self.limits, self.lister, kept)
 
     def listed_by(self, lister: FileLister) -> TableState:
         """Return this state with another lister; what was read of the timeline stays read."""

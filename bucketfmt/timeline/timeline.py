@@ -234,6 +234,10 @@ class Timeline:
         instants[place : place + is_known] = [done]
         return self._with(instants)
 
+    def without(self, instants: Collection[Instant]) -> Timeline:
+        """Return this timeline once these instants have left it."""
+        return self._with([each for each in self.instants if each not in instants])
+
     def with_history(self, history: Iterable[Instant]) -> Timeline:
         """Return this timeline with the completion times of these archived instants."""
         return replace(self, history=tuple(history))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
@@ -289,8 +289,8 @@ class Turns:
     def _rollback(self, side: Side) -> None:
         """Take back what either has just written.
 
-        Hudi refuses where it has compacted the metadata table since. Then bucketfmt goes on with
-        the rollback that Hudi has begun. What bucketfmt has compacted after the write stays.
+        Hudi refuses where it has compacted the metadata table since. What bucketfmt has compacted
+        after the write stays.
         """
         writer = self.random.choice((self.us, self.hudi))
         given = self.draw()
@@ -299,12 +299,17 @@ class Turns:
         if self._is_compaction(instant):
             self.merge(given, writer)
             return
+        refusal = "is earlier than the latest compaction"
+        self._undo(side, lambda by: by.rollback(instant), refusal)
+
+    def _undo(self, side: Side, act: Callable[[Side], None], refusal: str) -> None:
+        """Have a side take something back; where Hudi refuses, bucketfmt goes on."""
         try:
-            side.rollback(instant)
+            act(side)
         except HudiRefusesError as error:
-            if "is earlier than the latest compaction" not in str(error):
+            if refusal not in str(error):
                 raise
-            self.us.rollback(instant)
+            act(self.us)
 
     def _savepoint(self, side: Side) -> None:
         # After a restore, Hudi takes what it has restored for cleaned.
@@ -321,13 +326,9 @@ class Turns:
         self.saved = None
         self.deleted = {**self.deleted, **deleted}
         self._given_up |= given_up
-        try:
-            side.restore(instant)
-        except HudiRefusesError as error:
-            # It has compacted and cleaned the metadata table since. Its restore was begun.
-            if "no base file in MDT lesser than the commit to restore to" not in str(error):
-                raise
-            self.us.restore(instant)
+        # Where it has compacted and cleaned the metadata table since.
+        refusal = "no base file in MDT lesser than the commit to restore to"
+        self._undo(side, lambda by: by.restore(instant), refusal)
         if side is self.hudi and self.hudi.session.has_metadata_table:
             # What Hudi has archived since counts no more in its metadata table, and the record
             # index lacks keys of a write amid which Hudi 1.0.2 compacted the metadata table.

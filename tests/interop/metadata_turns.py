@@ -92,7 +92,6 @@ class _MetadataTurns(Turns):
         side.bulk_insert(as_table(given))
         self.merge(given, side)
 
-
     def _rollbacks(self, side: Side) -> None:
         """Take two writes back that are in base files of the metadata table.
 

@@ -87,9 +87,8 @@ class Removals:
                 self._add_names(path, rolled_back.success_delete_files)
                 self._add_names(path, rolled_back.failed_delete_files)
         elif isinstance(content, RestoreMetadata):
-            for rollbacks in content.hoodie_restore_metadata.values():
-                for rollback in rollbacks:
-                    self.add(requested_time, rollback)
+            for rollback in content.rollbacks:
+                self.add(requested_time, rollback)
 
     def explain(self, file: PastFile) -> bool:
         """Return whether the file was deleted by a service."""

@@ -7,7 +7,6 @@ metadata table's word without a look at the table, so a wrong word costs rows.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain
 
 from bucketfmt.check.examined import ExaminedState, event_of_error
 from bucketfmt.check.metadata.files_partition import (
@@ -178,11 +177,9 @@ def _load_command_logs(state: ExaminedState) -> set[str]:
         content = load_instant_content(state.store, state.config, instant, state.limits)
         rollbacks = [content] if isinstance(content, RollbackMetadata) else []
         if isinstance(content, RestoreMetadata):
-            rollbacks += chain.from_iterable(content.hoodie_restore_metadata.values())
+            rollbacks += content.rollbacks
         for rollback in rollbacks:
-            for path, own in rollback.partition_metadata.items():
-                names = (logged.rpartition("/")[2] for logged in own.rollback_log_files)
-                found.update(join_path(path, name) for name in names)
+            found.update(rollback.command_logs)
     return found
 
 

@@ -36,6 +36,7 @@ from bucketfmt.format.encoding.cursor import Buffer
 from bucketfmt.format.encoding.json_text import decode_json, encode_jackson_json
 from bucketfmt.format.encoding.struct_types import prepare_to_decode
 from bucketfmt.format.names.damaged_names import check_names
+from bucketfmt.format.names.names import BaseFileName, LogFileName, find_data_file_name
 from bucketfmt.format.timeline.hudi_schemas import hudi_schema
 from bucketfmt.format.timeline.timeline_record import (
     Int32,
@@ -116,6 +117,11 @@ class WriteStat(TimelineRecord, frozen=True, gc=False):
     log_offset: Int64 | None = None
     base_file: str | None = None
     log_files: Sequence[str] | None = None
+
+    @property
+    def file_name(self) -> BaseFileName | LogFileName | None:
+        """The name of the file; None if it is no data file's."""
+        return find_data_file_name((self.path or "").rpartition("/")[2])
 
 
 class CommitMetadata(TimelineRecord, frozen=True, kw_only=True):

@@ -10,8 +10,10 @@ returns that container.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 
+from bucketfmt.format.names.paths import join_path
 from bucketfmt.format.timeline.plans import IndexPartitionInfo, InstantInfo
 from bucketfmt.format.timeline.timeline_record import (
     Int32,
@@ -92,6 +94,13 @@ class RollbackMetadata(TimelineRecord, frozen=True, kw_only=True):
     version: Int32 = 1
     instants_rollback: Sequence[InstantInfo] = []
 
+    @property
+    def command_logs(self) -> Iterator[str]:
+        """The paths of the log files that the rollback has added."""
+        for path, own in self.partition_metadata.items():
+            for logged in own.rollback_log_files:
+                yield join_path(path, logged.rpartition("/")[2])
+
 
 class RestoreMetadata(TimelineRecord, frozen=True, kw_only=True):
     """A completed restore: {instant: its rollbacks}."""
@@ -102,6 +111,11 @@ class RestoreMetadata(TimelineRecord, frozen=True, kw_only=True):
     hoodie_restore_metadata: Mapping[str, Sequence[RollbackMetadata]]
     version: Int32 = 1
     restore_instant_info: Sequence[InstantInfo] = []
+
+    @property
+    def rollbacks(self) -> Iterator[RollbackMetadata]:
+        """The rollbacks of all instants."""
+        return chain.from_iterable(self.hoodie_restore_metadata.values())
 
 
 class SavepointPartitionMetadata(TimelineRecord, frozen=True, kw_only=True):

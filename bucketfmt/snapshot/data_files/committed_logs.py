@@ -154,6 +154,4 @@ def _recorded_in(content: InstantContent | None) -> Iterator[str]:
         for stats in content.partition_to_write_stats.values():
             yield from (stat.path or "" for stat in stats)
     elif isinstance(content, RollbackMetadata):
-        for path, partition in content.partition_metadata.items():
-            for logged in partition.rollback_log_files:
-                yield join_path(path, logged.rpartition("/")[2])
+        yield from content.command_logs

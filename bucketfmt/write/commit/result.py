@@ -11,7 +11,6 @@ from bucketfmt.format.names.instants import INIT_INSTANT
 from bucketfmt.format.timeline.commit_metadata import CommitMetadata
 from bucketfmt.format.timeline.write_operation import WriteOperation
 from bucketfmt.timeline.timeline import Instant
-from bucketfmt.write.undo.plan_rollback import file_name_of
 
 __all__ = ["CommitResult", "nothing_done", "result_of"]
 
@@ -94,7 +93,7 @@ def result_of(
     for stat in chain.from_iterable(metadata.partition_to_write_stats.values()):
         files.append(stat.path or "")
         size += stat.total_write_bytes
-        if not copied_for or (name := file_name_of(stat)) is None or name.instant not in copied_for:
+        if not copied_for or (name := stat.file_name) is None or name.instant not in copied_for:
             inserted += stat.num_inserts
             updated += stat.num_update_writes
             deleted += stat.num_deletes

@@ -50,7 +50,6 @@ from bucketfmt.write.commit.result import CommitResult, result_of
 from bucketfmt.write.commit.started_work import PendingInstant
 from bucketfmt.write.rows.basis import Basis
 from bucketfmt.write.rows.schema_change import settle_columns
-from bucketfmt.write.undo.plan_rollback import file_name_of
 from bucketfmt.write.undo.rollback_conflicts import check_resizes_kept, check_still_there
 
 __all__ = ["Transaction"]
@@ -350,7 +349,7 @@ class Transaction(PendingInstant):
         resizes = {instant.requested_time for instant in pending.instants} - {self.instant}
         if not resizes:
             return frozenset()
-        names = map(file_name_of, _stats_of(metadata))
+        names = (stat.file_name for stat in _stats_of(metadata))
         return frozenset(
             name.instant for name in names if name is not None and name.instant in resizes
         )

@@ -153,7 +153,7 @@ class UpdateCollector:
             check_relative_path(stat.path, self._limits): path
             for path, stats in content.partition_to_write_stats.items()
             for stat in stats
-            if stat.path and find_data_file_name(stat.path.rpartition("/")[2]) is not None
+            if stat.path and stat.file_name is not None
         }
         return [(partition, path) for path, partition in found.items()]
 

@@ -71,11 +71,9 @@ class ArchiveBasis:
 
     def without(self, instants: Collection[Instant]) -> ArchiveBasis:
         """Return the basis once these instants have left the active timeline."""
-        timeline = self.timeline
-        left = tuple(i for i in timeline.instants if i not in instants)
         gone = {i.requested_time for i in instants}
         commits = [c for c in self.commits if c.requested_time not in gone]
-        return replace(self, timeline=Timeline(left, timeline.layout), commits=commits)
+        return replace(self, timeline=self.timeline.without(instants), commits=commits)
 
 
 def find_archived_before(timeline: Timeline, history: Iterable[Instant]) -> tuple[Instant, ...]:

@@ -25,7 +25,7 @@ from bucketfmt.format.names.names import (
 )
 from bucketfmt.format.names.paths import check_relative_path, join_path
 from bucketfmt.format.table.table_config import TableConfig
-from bucketfmt.format.timeline.commit_metadata import CommitMetadata, WriteStat
+from bucketfmt.format.timeline.commit_metadata import CommitMetadata
 from bucketfmt.format.timeline.plans import (
     InstantInfo,
     RollbackPlan,
@@ -38,7 +38,6 @@ __all__ = [
     "Listing",
     "PlannedRollback",
     "RollbackResult",
-    "file_name_of",
     "parse_rollback_plan",
     "plan_rollback",
 ]
@@ -103,7 +102,7 @@ def plan_rollback(
     markers = tuple(markers)
     announced = {(marker.partition_path, marker.data_file_name) for marker in markers}
     recorded = [
-        (path, file_name_of(stat), stat)
+        (path, stat.file_name, stat)
         for path, stats in metadata.partition_to_write_stats.items()
         for stat in stats
         if target.is_completed
@@ -245,8 +244,3 @@ def parse_rollback_plan(
                 raise CorruptError(f"the rollback of {target.commit_time} names no such file slice")
             slices.append((path, slice_name, request.log_blocks_to_be_deleted))
     return PlannedRollback(target, tuple(files), tuple(slices))
-
-
-def file_name_of(stat: WriteStat) -> BaseFileName | LogFileName | None:
-    """Return the name of the file that a commit recorded; None if it is no data file's."""
-    return find_data_file_name((stat.path or "").rpartition("/")[2])

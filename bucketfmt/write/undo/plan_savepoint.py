@@ -13,7 +13,7 @@ from bucketfmt.format.timeline.instant_content import InstantContent
 from bucketfmt.format.timeline.service_metadata import CleanMetadata, SavepointPartitionMetadata
 from bucketfmt.snapshot.data_files.files import FileSlice
 from bucketfmt.timeline.timeline import Instant, Timeline
-from bucketfmt.write.undo.rollback_conflicts import COMPACTIONS, is_after
+from bucketfmt.write.undo.rollback_conflicts import COMPACTIONS, find_after, is_after
 
 __all__ = ["check_not_cleaned", "find_completed_write", "find_savepoint", "plan_savepoint"]
 
@@ -75,7 +75,9 @@ def check_not_cleaned(
         ValueError: a clean may have deleted files of the write.
     """
     retained = _first_retained(timeline, last_clean)
-    if requested_time < retained and not _is_newest(config, timeline, requested_time):
+    # After a restore nothing came after the write, although the clean before it retained only what
+    # was taken back: the table still is as the write left it.
+    if requested_time < retained and find_after(config, timeline, requested_time):
         raise ValueError(
             f"{requested_time} cannot be savepointed: a clean may have deleted its files; "
             f"{retained} is the first that can"
@@ -91,16 +93,6 @@ def _first_retained(timeline: Timeline, last_clean: InstantContent | None) -> st
         return last_clean.earliest_commit_to_retain
     writes = [i.requested_time for i in timeline.writes.completed.instants]
     return max((t for t in writes if t <= clean.requested_time), default=clean.requested_time)
-
-
-def _is_newest(config: TableConfig, timeline: Timeline, requested_time: str) -> bool:
-    """Whether nothing came after a write, so that the table still is as the write left it.
-
-    After a restore that is so, although the clean before it retained only what is taken back.
-    """
-    written = timeline.writes.completed.instants
-    target = next(i for i in written if i.requested_time == requested_time)
-    return not any(is_after(config, instant, target) for instant in written)
 
 
 def plan_savepoint(

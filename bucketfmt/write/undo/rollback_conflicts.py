@@ -22,7 +22,7 @@ from bucketfmt.format.timeline.commit_metadata import NULL_COMMIT, CommitMetadat
 from bucketfmt.format.timeline.plans import CompactionPlan
 from bucketfmt.snapshot.overtaken import find_rolled_back
 from bucketfmt.timeline.timeline import Instant, Timeline
-from bucketfmt.write.undo.plan_rollback import Listing, file_name_of
+from bucketfmt.write.undo.plan_rollback import Listing
 
 __all__ = [
     "COMPACTIONS",
@@ -32,6 +32,7 @@ __all__ = [
     "check_not_last",
     "check_resizes_kept",
     "check_still_there",
+    "find_after",
     "find_target",
     "is_after",
 ]
@@ -108,6 +109,13 @@ def is_after(config: TableConfig, instant: Instant, other: Instant) -> bool:
     if other.completion_time is None:
         return instant.completion_time is None and instant.requested_time > other.requested_time
     return instant.completion_time is None or instant.completion_time > other.completion_time
+
+
+def find_after(config: TableConfig, timeline: Timeline, requested_time: str) -> list[Instant]:
+    """Return the completed writes that a restore to one of them takes back."""
+    written = timeline.writes.completed.instants
+    target = next(each for each in written if each.requested_time == requested_time)
+    return [each for each in written if is_after(config, each, target)]
 
 
 def _check_no_stated_migration(config: TableConfig, what: str, metadata: CommitMetadata) -> None:
@@ -209,7 +217,7 @@ def check_basis_kept(
         bases = {n for n in map(find_data_file_name, names(path)) if isinstance(n, BaseFileName)}
         kept = {(base.file_id, base.instant) for base in bases}
         for stat in stats:
-            is_base = isinstance(file_name_of(stat), BaseFileName)
+            is_base = isinstance(stat.file_name, BaseFileName)
             if is_base and stat.prev_commit not in (None, NULL_COMMIT):
                 known = stat.prev_base_file
                 if (

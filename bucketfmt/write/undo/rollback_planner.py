@@ -250,15 +250,15 @@ class RollbackPlanner:
         markers = load_markers(self.store, target.requested_time, self.limits)
         resized = self.find_resized_partitions(target.requested_time)
         # Writers log to the file groups of a resize that nobody has begun to execute.
-        begun = target.state is not State.REQUESTED or bool(markers) or bool(resized)
-        begun = begun or self._is_logged_to(target)
+        is_begun = target.state is not State.REQUESTED or bool(markers) or bool(resized)
+        is_listed = is_begun or self._is_logged_to(target)
         return plan_rollback(
             self.store.uri,
             self.config,
             target,
             metadata,
             markers,
-            self._list(target, metadata, markers, resized) if begun else {},
+            self._list(target, metadata, markers, resized) if is_listed else {},
             _resizes(timeline),
             in_restore=in_restore,
         )

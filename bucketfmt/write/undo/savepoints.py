@@ -29,7 +29,7 @@ from bucketfmt.write.undo.plan_savepoint import (
     plan_savepoint,
 )
 from bucketfmt.write.undo.rollback import Rollbacks
-from bucketfmt.write.undo.rollback_conflicts import check_no_restore, is_after
+from bucketfmt.write.undo.rollback_conflicts import check_no_restore, find_after
 from bucketfmt.write.undo.rollback_planner import RollbackPlanner
 
 __all__ = ["delete_savepoint", "preview_savepoint", "put_savepoint"]
@@ -82,7 +82,9 @@ def _plan(
     if has_virtual_logs(planner.config.properties):
         check_savepoint_stands_alone(timeline, state.commits, instant)
     doomed = load_doomed(planner.store, planner.config, timeline, planner.limits)
-    slices = [*_load_needed(planner, timeline, instant), *_load_past(state, instant, doomed)]
+    # Readers see the first once the table is restored to the instant.
+    restored = state.without(find_after(planner.config, timeline, instant))
+    slices = [*_slices_of(Snapshot(restored)), *_load_past(state, instant, doomed)]
     return instant, plan_savepoint(instant, slices, doomed)
 
 
@@ -91,15 +93,6 @@ def _load_last_clean(planner: RollbackPlanner, timeline: Timeline) -> InstantCon
     if clean is None:
         return None
     return load_instant_content(planner.store, planner.config, clean, planner.limits)
-
-
-def _load_needed(planner: RollbackPlanner, timeline: Timeline, instant: str) -> list[FileSlice]:
-    """Return the file slices that readers see once the table is restored to an instant."""
-    written = timeline.writes.completed.instants
-    target = next(each for each in written if each.requested_time == instant)
-    gone = {each for each in written if is_after(planner.config, each, target)}
-    left = tuple(each for each in timeline.instants if each not in gone)
-    return _slices_of(Snapshot(planner.state(Timeline(left, timeline.layout))))
 
 
 def _load_past(

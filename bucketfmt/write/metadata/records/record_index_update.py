@@ -25,7 +25,11 @@ from bucketfmt.format.metadata.record_location_kernels import (
     encode_record_locations,
 )
 from bucketfmt.format.names.instants import parse_instant_time
-from bucketfmt.format.names.names import BaseFileName, LogFileName, find_data_file_name
+from bucketfmt.format.names.names import (
+    BaseFileName,
+    FileGroupId,
+    LogFileName,
+)
 from bucketfmt.format.names.paths import join_path
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.format.timeline.commit_metadata import NULL_COMMIT, CommitMetadata, WriteStat
@@ -164,16 +168,22 @@ class RecordIndexReader:
             for stat in own
             if stat.path
         ]
-        waiting = waiting_count(self._store)
+        told = {path: report.keys for path, report in reports.items() if report.keys is not None}
+        untold = [(path, stat) for path, stat in stats if stat.path not in told]
+        logged = self._find_logged(untold, snapshot)
 
         def read(given: tuple[str, WriteStat]) -> KeyChange:
             partition, stat = given
-            report = reports.get(stat.path or "")
-            if report is not None and report.keys is not None:
-                return KeyChange(partition, stat.file_id or "", *report.keys)
-            return self._read_stat(*given, files_of, snapshot)
+            file_id = stat.file_id or ""
+            keys = told.get(stat.path or "")
+            if keys is not None:
+                return KeyChange(partition, file_id, *keys)
+            before = logged.get((partition, file_id))
+            if before is not None:
+                return self._read_rewritten(stat, before, snapshot)
+            return self._read_stat(partition, stat, files_of)
 
-        changes = map_in_threads(read, stats, waiting)
+        changes = map_in_threads(read, stats, waiting_count(self._store))
         if operation is not WriteOperation.CLUSTER:  # the keys are in the new file groups
             replaced = [
                 file_slice
@@ -191,18 +201,11 @@ class RecordIndexReader:
         partition: str,
         stat: WriteStat,
         files_of: Callable[[str, str], Iterable[DataFile]],
-        snapshot: Snapshot,
     ) -> KeyChange:
-        path = stat.path or ""
-        name = find_data_file_name(path.rpartition("/")[2])
-        file_id = stat.file_id or ""
-        if isinstance(name, LogFileName):
+        path, file_id = stat.path or "", stat.file_id or ""
+        if isinstance(stat.file_name, LogFileName):
             written, removed = self._keys_of_log(path)
             return KeyChange(partition, file_id, pc.unique(written), pc.unique(removed))
-        logged = self._find_logged(partition, file_id, snapshot)
-        if logged and name is not None:
-            changed = self._differences_from(logged, path, name.instant, snapshot)
-            return KeyChange(partition, file_id, *changed)
         before = self._find_replaced_base(partition, stat, files_of)
         if before is None:
             return KeyChange(partition, file_id, self._keys_of_base(path), _no_keys())
@@ -212,27 +215,37 @@ class RecordIndexReader:
             partition, file_id, *_differences(self._keys_of_base(before), self._keys_of_base(path))
         )
 
-    def _find_logged(self, partition: str, file_id: str, snapshot: Snapshot) -> list[FileSlice]:
-        """Return the file slice that a base file replaces, if it has log files."""
-        if self._config.table_type != "MERGE_ON_READ":
-            return []
-        found = snapshot.slices_where(partition, {file_id}.__contains__)
-        return [file_slice for file_slice in found if file_slice.log_files]
+    def _find_logged(
+        self, stats: Iterable[tuple[str, WriteStat]], snapshot: Snapshot
+    ) -> dict[FileGroupId, FileSlice]:
+        """Return the file slices with log files that base files replace."""
+        replaced: dict[str, set[str]] = {}
+        if self._config.table_type == "MERGE_ON_READ":
+            for path, stat in stats:
+                if isinstance(stat.file_name, BaseFileName):
+                    replaced.setdefault(path, set()).add(stat.file_id or "")
+        return {
+            (path, own.file_id): own
+            for path, file_ids in replaced.items()
+            for own in snapshot.slices_where(path, file_ids.__contains__)
+            if own.log_files
+        }
 
-    def _differences_from(
-        self, logged: Sequence[FileSlice], path: str, instant: str, snapshot: Snapshot
-    ) -> tuple[pa.Array, pa.Array]:
+    def _read_rewritten(self, stat: WriteStat, before: FileSlice, snapshot: Snapshot) -> KeyChange:
         """Return the keys that a base file has of its commit, and those that are there no more.
 
         The index may lack keys of the slice that Hudi logged, and has none that the log deletes.
         """
-        (old,) = read_slice_keys(snapshot, logged)
+        path, (old,) = stat.path or "", read_slice_keys(snapshot, [before])
         if not self._config.populate_meta_fields:
-            return _differences(old, self._keys_of_base(path))
+            changed = _differences(old, self._keys_of_base(path))
+            return KeyChange(before.partition_path, before.file_id, *changed)
         rows = self._read_base(path, [RECORD_KEY, COMMIT_TIME])
-        new = self._keys_of(rows)
+        new, name = self._keys_of(rows), stat.file_name
+        instant = None if name is None else name.instant
         written = new.filter(pc.equal(rows[COMMIT_TIME], instant).combine_chunks())
-        return written, old.filter(pc.invert(pc.is_in(old, new)))
+        removed = old.filter(pc.invert(pc.is_in(old, new)))
+        return KeyChange(before.partition_path, before.file_id, written, removed)
 
     def _find_replaced_base(
         self,
