@@ -37,7 +37,7 @@ IndexOption = Annotated[
         "--index",
         metavar="INDEX",
         help="Index, where none is recorded: simple:N[:FIELDS], partition:N:RULES, consistent:N, "
-        "extendible:N, multigroup:N[:BYTES].",
+        "extendible:N, multigroup:N[:BYTES], record[:moving|:partitioned].",
     ),
 ]
 

@@ -59,8 +59,8 @@ class Index:
 
         >>> bf.SimpleBucketIndex(16, ("id",)).text
         'simple:16:id'
-        >>> bf.RecordIndex().text
-        'record index'
+        >>> bf.BloomIndex().text
+        'bloom index'
         """
         return f"{type(self).__name__[: -len('Index')].lower()} index"
 
@@ -298,6 +298,12 @@ class RecordIndex(Index):
     def moves_keys(self) -> bool:
         """Whether a row of another partition than the stored one moves its key there."""
         return self.update_partition_path
+
+    @property
+    def text(self) -> str:
+        """The index as `parse_index` takes it: `record`, `record:moving`, `record:partitioned`."""
+        kinds = {"moving": self.update_partition_path, "partitioned": self.partitioned}
+        return ":".join(["record", *(name for name, is_so in kinds.items() if is_so)])
 
     def check_kept(self, *, is_global: bool) -> None:
         """Refuse a partitioned index where keys are unique in the table.

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 from bucketfmt.arguments import check_text
-from bucketfmt.index.model import Index
+from bucketfmt.index.model import Index, RecordIndex
 from bucketfmt.index.numbered_buckets import (
     MultiGroupBucketIndex,
     PartitionBucketIndex,
@@ -12,6 +14,11 @@ from bucketfmt.index.numbered_buckets import (
 from bucketfmt.index.stored_buckets import ConsistentHashingIndex, ExtendibleHashingIndex
 
 __all__ = ["parse_index"]
+
+_RECORD_INDEXES = {
+    index.text: index
+    for index in (RecordIndex(*flags) for flags in product((False, True), repeat=2))
+}
 
 
 def parse_index(text: str) -> Index:
@@ -23,13 +30,17 @@ def parse_index(text: str) -> Index:
 
     Args:
         text: `simple:N`, `simple:N:FIELD,FIELD`, `partition:N:REGEX,N;...`, `consistent:N`,
-            `consistent:N:virtual-logs`, `extendible:N`, `multigroup:N` or `multigroup:N:BYTES`.
+            `consistent:N:virtual-logs`, `extendible:N`, `multigroup:N`, `multigroup:N:BYTES`,
+            `record`, `record:moving` (a row moves its key to the partition of the row) or
+            `record:partitioned` (keys are unique in their partition).
 
     Raises:
         ValueError: the text names no index, or there is no such number of buckets.
         TypeError: `text` is not text.
     """
     check_text("text", text)
+    if text in _RECORD_INDEXES:
+        return _RECORD_INDEXES[text]
     kind, _, rest = text.partition(":")
     number, _, detail = rest.partition(":")
     try:
@@ -49,5 +60,6 @@ def parse_index(text: str) -> Index:
         raise ValueError(f"{text}: {error}") from error
     raise ValueError(
         f"{text}: give simple:N[:FIELD,FIELD], partition:N:REGEX,N;..., "
-        "consistent:N[:virtual-logs], extendible:N, or multigroup:N[:BYTES]"
+        "consistent:N[:virtual-logs], extendible:N, multigroup:N[:BYTES], or "
+        "record[:moving|:partitioned]"
     )

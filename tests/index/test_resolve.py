@@ -199,6 +199,9 @@ def test_a_bucket_number_has_eight_digits(number: int) -> None:
         "consistent:4:virtual-logs",
         "extendible:2",
         "multigroup:2:1048576",
+        "record",
+        "record:moving",
+        "record:partitioned",
     ],
 )
 def test_an_index_as_text_and_back(text: str) -> None:
@@ -206,4 +209,4 @@ def test_an_index_as_text_and_back(text: str) -> None:
 
 
 def test_an_index_without_a_text() -> None:
-    assert RecordIndex().text == "record index"
+    assert BloomIndex().text == "bloom index"

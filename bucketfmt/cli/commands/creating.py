@@ -65,7 +65,8 @@ def create(
         typer.Option(
             "--index",
             help="simple:N[:FIELDS], partition:N:RULES, consistent:N[:virtual-logs], extendible:N, "
-            "or multigroup:N[:BYTES]; by default simple:8, for about 1 GiB in each partition.",
+            "multigroup:N[:BYTES], or record[:moving|:partitioned]; by default simple:8, for about "
+            "1 GiB in each partition.",
         ),
     ] = None,
     partition_by: Annotated[
