@@ -432,4 +432,29 @@ def test_crash_points_of_restores(tmp_path: Path, version: int, kind: str) -> No
         expected.rows = dict(model.rows)
         expected.upsert(more)
         assert is_as(again, expected), broken.struck
+        assert again.check("full").findings == (), broken.struck
     assert points >= 16
+
+
+@pytest.mark.filterwarnings("ignore:the metadata table is")
+@pytest.mark.rotated(0, among="crashes at each write", one_of=4)
+@pytest.mark.parametrize("version", VERSIONS)
+def test_log_files_of_what_a_dead_restore_took_back_stay_gone(tmp_path: Path, version: int) -> None:
+    """Command blocks were added anew to slices that the restore had deleted since."""
+    table, _ = make(tmp_path, version, "MERGE_ON_READ", buckets=1)
+    table.metadata_table.init("column_stats")
+    point = table.savepoint()
+    expected = {tuple(row.items()) for row in rows_by_key(table)}
+    table.upsert(rows(range(10), ts=2, price=2.0))
+    table.compact()
+    table.upsert(rows(range(20), ts=3, price=3.0))
+    table.upsert(rows(range(5), ts=4, price=4.0))
+    for again, broken in crashes(table, lambda t: t.restore(point), Fault.KILL_AFTER):
+        late = open_on(MemoryStore(again.store.files))  # type: ignore[attr-defined]
+        restores = again.timeline.of("restore").instants
+        if restores and restores[0].is_completed:
+            late.upsert(rows(range(5), ts=5, price=5.0))
+        else:
+            late.restore(point)
+            assert {tuple(row.items()) for row in rows_by_key(late)} == expected, broken.struck
+        assert late.check("full").findings == (), broken.struck

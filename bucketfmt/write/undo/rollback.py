@@ -9,7 +9,8 @@ rollback is completed: whoever comes after a crash finds the plan and does the s
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from bucketfmt.errors import ConflictError
 from bucketfmt.format.log.log_block import BlockType, HeaderKey, encode_log_block
@@ -44,6 +45,23 @@ __all__ = ["Rollbacks"]
 _ROLLBACK_BLOCK = "0"  # HoodieCommandBlockTypeEnum
 _STATES_TO_REMOVE = (State.INFLIGHT, State.REQUESTED)
 _NAMES_MAX = 100
+
+
+@dataclass(frozen=True)
+class _Cancelled:
+    """A log file with the command block that takes back what was logged to a slice.
+
+    Attributes:
+        partition_path: Of the slice.
+        name: Of the log file.
+        size: Of the log file.
+        logged: The log files that are taken back, with their sizes.
+    """
+
+    partition_path: str
+    name: str
+    size: int
+    logged: Mapping[str, int]
 
 
 class Rollbacks:
@@ -136,7 +154,7 @@ class Rollbacks:
             delete_ring(self._store, path, target.commit_time)
         for path, name in planned.files:
             self._store.delete(join_path(path, name))
-        cancelled = self._cancel_blocks(rollback.requested_time, planned)
+        cancelled = self._cancel_blocks(rollback.requested_time, planned, is_done=not own)
         self.table.prepare_removal(target.commit_time)
         self.table.load_config()  # the metadata table may be gone
         for state in _STATES_TO_REMOVE:
@@ -173,9 +191,13 @@ class Rollbacks:
         return sorted(resized.union(path for path, _ in planned.files))
 
     def _cancel_blocks(
-        self, rollback_instant: str, planned: PlannedRollback
-    ) -> list[tuple[str, str, int]]:
-        """Add a command block to each slice that the target logged to; return them with sizes."""
+        self, rollback_instant: str, planned: PlannedRollback, *, is_done: bool
+    ) -> list[_Cancelled]:
+        """Add a command block to each slice that the target logged to.
+
+        Once the target has left the timeline, all were added: what is not there any more went with
+        its slice, as a restore takes back what had begun the slice.
+        """
         header: dict[int, str] = {
             HeaderKey.INSTANT_TIME: rollback_instant,
             HeaderKey.COMMAND_BLOCK_TYPE: _ROLLBACK_BLOCK,
@@ -184,14 +206,14 @@ class Rollbacks:
         block = encode_log_block(BlockType.COMMAND, header)
         announced = load_markers(self._store, rollback_instant, self.table.limits)
         done = []
-        for path, any_name, _ in planned.slices:
+        for path, any_name, logged in planned.slices:
             name = _find_announced(announced, path, any_name)
             known = None if name is None else self._store.info(join_path(path, str(name)))
             if name is not None and known is not None:  # by whoever began this rollback
-                done.append((path, str(name), known.size))
-            else:
+                done.append(_Cancelled(path, str(name), known.size, logged))
+            elif not is_done:
                 name = self._put_command_block(rollback_instant, path, any_name, block)
-                done.append((path, str(name), len(block)))
+                done.append(_Cancelled(path, str(name), len(block), logged))
         return done
 
     def _put_command_block(
@@ -215,11 +237,11 @@ class Rollbacks:
         self,
         rollback_instant: str,
         planned: PlannedRollback,
-        cancelled: Sequence[tuple[str, str, int]],
+        cancelled: Sequence[_Cancelled],
         took_ms: int,
     ) -> RollbackMetadata:
         root = self._store.uri
-        paths = {path for path, _ in planned.files} | {path for path, _, _ in planned.slices}
+        paths = {path for path, _ in planned.files} | {each.partition_path for each in cancelled}
         partitions = {
             path: RollbackPartitionMetadata(
                 partition_path=path,
@@ -228,15 +250,15 @@ class Rollbacks:
                 ],
                 failed_delete_files=[],
                 rollback_log_files={
-                    f"{root}/{join_path(path, name)}": size
-                    for p, name, size in cancelled
-                    if p == path
+                    f"{root}/{join_path(path, each.name)}": each.size
+                    for each in cancelled
+                    if each.partition_path == path
                 },
                 log_files_from_failed_commit={
                     name: size
-                    for p, _, blocks in planned.slices
-                    for name, size in blocks.items()
-                    if p == path
+                    for each in cancelled
+                    for name, size in each.logged.items()
+                    if each.partition_path == path
                 },
             )
             for path in sorted(paths)
