@@ -329,10 +329,12 @@ class Turns:
         # Where it has compacted and cleaned the metadata table since.
         refusal = "no base file in MDT lesser than the commit to restore to"
         self._undo(side, lambda by: by.restore(instant), refusal)
-        if side is self.hudi and self.hudi.session.has_metadata_table:
+        restored = bf.open(self.table.uri)
+        if side is self.hudi and restored.config.metadata_partitions:
             # What Hudi has archived since counts no more in its metadata table, and the record
-            # index lacks keys of a write amid which Hudi 1.0.2 compacted the metadata table.
-            bf.open(self.table.uri).metadata_table.rebuild()
+            # index lacks keys of a write amid which Hudi 1.0.2 compacted the metadata table. To a
+            # savepoint before its first compaction, Hudi 0.15 removes the metadata table.
+            restored.metadata_table.rebuild()
         side.delete_savepoint(instant)
 
     # -- the model
