@@ -7,6 +7,7 @@ usage: python -m soak corruption       damage every byte of every file of the ti
        python -m soak crashes [--all]  a fault at every operation of all that writes
        python -m soak interleavings    every two things done to a table, one amid the other
        python -m soak threads          threads, forks and processes that share one Table
+       python -m soak kills            processes that are killed amid work on a record index
        python -m soak indexes          tables opened with every index but their own
        python -m soak machine [KIND]   whatever may be done to a table, in whatever order
        python -m soak written          digests of what every work writes, to compare revisions
@@ -25,6 +26,7 @@ from soak.damages import DAMAGES
 from soak.fuzzing import fuzz_all
 from soak.indexes import run_subjects
 from soak.interleavings import MEETINGS, interleave_all
+from soak.kills import run_kills
 from soak.lengths import FORGERS, forge_lengths
 from soak.machine import MACHINES
 from soak.machine_runs import run_machines
@@ -75,6 +77,10 @@ def _parse_arguments() -> argparse.Namespace:
     threads.add_argument("--rounds", type=int, default=4, help="keys and increments of a worker")
     threads.add_argument("--seed", type=int, default=0, help="of the order of the trials")
 
+    kills = commands.add_parser("kills")
+    kills.add_argument("--minutes", type=float, default=10, help="begin no table after this")
+    kills.add_argument("--seed", type=int, default=0, help="of the first tables")
+
     indexes = commands.add_parser("indexes")
     indexes.add_argument("--minutes", type=float, default=10, help="begin no table after this")
     indexes.add_argument("--seed", type=int, default=0, help="of the tables")
@@ -89,7 +95,7 @@ def _parse_arguments() -> argparse.Namespace:
 
     commands.add_parser("report")
 
-    for command in (corruption, crashes, meetings, threads, indexes, machine):
+    for command in (corruption, crashes, meetings, threads, kills, indexes, machine):
         command.add_argument("--save", action="store_true", help="keep the figures for the report")
     for command in (corruption, fuzz, peers, crashes, meetings, machine):
         command.add_argument("--workers", type=int, default=2)
@@ -131,8 +137,9 @@ def main() -> int:
                 minutes=arguments.minutes,
                 save=arguments.save,
             )
-    if arguments.command == "indexes":
-        return run_subjects(arguments.seed, minutes=arguments.minutes, save=arguments.save)
+    if arguments.command in ("indexes", "kills"):
+        run = run_subjects if arguments.command == "indexes" else run_kills
+        return run(arguments.seed, minutes=arguments.minutes, save=arguments.save)
     if arguments.command == "machine":
         return run_machines(
             arguments.kind or list(MACHINES),

@@ -326,15 +326,19 @@ class Turns:
         self.saved = None
         self.deleted = {**self.deleted, **deleted}
         self._given_up |= given_up
+        listed = bf.open(self.table.uri).config.metadata_partitions
         # Where it has compacted and cleaned the metadata table since.
         refusal = "no base file in MDT lesser than the commit to restore to"
         self._undo(side, lambda by: by.restore(instant), refusal)
-        restored = bf.open(self.table.uri)
-        if side is self.hudi and restored.config.metadata_partitions:
+        if side is self.hudi and listed:
             # What Hudi has archived since counts no more in its metadata table, and the record
             # index lacks keys of a write amid which Hudi 1.0.2 compacted the metadata table. To a
             # savepoint before its first compaction, Hudi 0.15 removes the metadata table.
-            restored.metadata_table.rebuild()
+            restored = bf.open(self.table.uri)
+            if restored.config.metadata_partitions:
+                restored.metadata_table.rebuild()
+            else:
+                restored.metadata_table.init(*{*listed} - {"files"})
         side.delete_savepoint(instant)
 
     # -- the model
