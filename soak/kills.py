@@ -34,16 +34,19 @@ __all__ = ["KINDS", "Kind", "play_kills", "run_kills"]
 _SCHEMA = pa.schema(
     [("id", pa.string()), ("part", pa.string()), ("n", pa.int64()), ("ts", pa.int64())]
 )
-_WRITER = bf.WriterConfig(
-    lock="storage", lock_lease_s=1.0, heartbeat_interval_s=0.15, services=None
-)
-_DEAD_AFTER_S = 1.2  # heartbeats are old, and the lease has ended
 _KEYS = 40
 _LIFE_S = (0.02, 0.9)
 _WORKS_MAX = 100
 _KILLS = 8  # of a table
 
 _Rows = dict[str, int]
+
+
+def _writer(lease_s: float) -> bf.WriterConfig:
+    """Return settings by which a dead writer is known to be dead before its lease has ended."""
+    return bf.WriterConfig(
+        lock="storage", lock_lease_s=lease_s, heartbeat_interval_s=lease_s * 0.15, services=None
+    )
 
 
 class Kind(NamedTuple):
@@ -167,24 +170,35 @@ class _Worker:
         self._known = replace(self._known, saved=None)
 
 
-def _run(uri: str, known: _Known, connection: Connection, seed: float) -> None:
+def _run(
+    uri: str, writer: bf.WriterConfig, known: _Known, connection: Connection, seed: float
+) -> None:
     """Be the child."""
     warnings.simplefilter("ignore")
     try:
-        _Worker(bf.open(uri, writer=_WRITER), known, connection, seed).work()
+        _Worker(bf.open(uri, writer=writer), known, connection, seed).work()
     except Exception:
         connection.send(traceback.format_exc())
 
 
-def play_kills(folder: str, kind: Kind, seed: str, kills: int = _KILLS) -> tuple[int, str | None]:
+def play_kills(
+    folder: str, kind: Kind, seed: str, kills: int = _KILLS, lease_s: float = 1.0
+) -> tuple[int, str | None]:
     """Have children work on one table, and kill them.
+
+    Args:
+        folder: Of the table.
+        kind: Of the table.
+        seed: Of what is done, and when each child is killed.
+        kills: How many children.
+        lease_s: How long a child may stand still without losing the lock.
 
     Returns:
         The works that were done, and what is wrong, in words; None if nothing is.
     """
     chance = random.Random(f"{seed} {kind}")  # noqa: S311
     context, known, works = multiprocessing.get_context("fork"), _Known(), 0
-    index = bf.parse_index(kind.index)
+    index, writer = bf.parse_index(kind.index), _writer(lease_s)
     table = bf.create(
         folder,
         schema=_SCHEMA,
@@ -194,13 +208,13 @@ def play_kills(folder: str, kind: Kind, seed: str, kills: int = _KILLS) -> tuple
         index=index,
         table_type=kind.table_type,
         table_version=kind.version,
-        writer=_WRITER,
+        writer=writer,
     )
     if not isinstance(index, bf.RecordIndex):
         table.metadata_table.init("record_index")
     for _ in range(kills):
         connection, childs = context.Pipe(duplex=False)
-        child = context.Process(target=_run, args=(folder, known, childs, chance.random()))
+        child = context.Process(target=_run, args=(folder, writer, known, childs, chance.random()))
         child.start()
         childs.close()
         time.sleep(chance.uniform(*_LIFE_S))
@@ -218,28 +232,33 @@ def play_kills(folder: str, kind: Kind, seed: str, kills: int = _KILLS) -> tuple
                     begun = told
         known = replace(known, time=known.time + 1)
         try:
-            known = _go_on(folder, known, begun, chance)
+            known = _go_on(folder, writer, known, begun, chance)
         except Exception:
             return works, f"{kind} with seed {seed}, {begun}: {traceback.format_exc()}"
     return works, None
 
 
 def _go_on(
-    uri: str, known: _Known, begun: tuple[_Rows, str] | None, chance: random.Random
+    uri: str,
+    writer: bf.WriterConfig,
+    known: _Known,
+    begun: tuple[_Rows, str] | None,
+    chance: random.Random,
 ) -> _Known:
     """Read the table that a dead process left, write to it, and return what it holds then."""
+    dead_after_s = 1.2 * (writer.lock_lease_s or 0)
     possible = [known.rows] if begun is None else [known.rows, begun[0]]
-    table = bf.open(uri, writer=_WRITER)
+    table = bf.open(uri, writer=writer)
     if table.timeline.pending.of("restore").instants and known.saved is not None:
-        time.sleep(_DEAD_AFTER_S)
+        time.sleep(dead_after_s)
         table.restore(known.saved[0])
         possible = [known.saved[1]]
     _check_rows(uri, possible)
-    time.sleep(chance.choice([0, _DEAD_AFTER_S]))
+    time.sleep(chance.choice([0, dead_after_s]))
     given = {f"{chance.randrange(_KEYS)}": known.time}
-    bf.open(uri, writer=_WRITER).upsert(_as_table(given))
+    bf.open(uri, writer=writer).upsert(_as_table(given))
     rows = _check_rows(uri, [{**each, **given} for each in possible])
-    fresh = bf.open(uri, writer=_WRITER)
+    fresh = bf.open(uri, writer=writer)
     found = fresh.lookup([f"{number}" for number in range(_KEYS)])
     if sorted(found["id"].to_pylist()) != sorted(rows):
         raise AssertionError(f"a look-up finds {sorted(found['id'].to_pylist())} of {sorted(rows)}")
@@ -288,7 +307,7 @@ def run_kills(seed: int, *, minutes: float, save: bool) -> int:
         metadata_services._DELTA_COMMITS = random.Random(own).choice([2, 3, 6])  # noqa: S311
         with tempfile.TemporaryDirectory() as folder:
             works, wrong = play_kills(f"{folder}/t", kind, own)
-        sums[kind].update(tables=1, kills=_KILLS, works=works, bad=wrong is not None)
+        sums[kind].update(tables=1, kills=_KILLS, works=works, bad=int(wrong is not None))
         if wrong is not None:
             print(f"\n{wrong}", flush=True)
         print(f"{number + 1} tables", end="\r", file=sys.stderr, flush=True)

@@ -14,5 +14,5 @@ from tests.rotation import seed
 @pytest.mark.rotated(0, among="kills", one_of=10)
 @pytest.mark.parametrize("kind", KINDS, ids=str)
 def test_a_killed_process_leaves_no_wrong_row(tmp_path: Path, kind: Kind) -> None:
-    _, wrong = play_kills(str(tmp_path / "t"), kind, seed(), kills=3)
+    _, wrong = play_kills(str(tmp_path / "t"), kind, seed(), kills=2, lease_s=5)
     assert wrong is None, wrong
