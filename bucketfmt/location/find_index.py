@@ -207,8 +207,8 @@ class IndexFinder:
         found = self._record_locations
         if found is None or found[0] is not snapshot.state:
             found = self._record_locations = snapshot.state, RecordLocations(snapshot.state)
-            if self.argument is not None:
-                self.argument.check_kept(is_global=found[1].is_global)
+        if self.argument is not None:
+            self.argument.check_kept(is_global=found[1].is_global)
         return found[1]
 
     def unproved_layout(self, snapshot: Snapshot, partition_path: str) -> BucketLayout | None:
