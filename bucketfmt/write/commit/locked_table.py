@@ -136,7 +136,7 @@ class LockedTable:
         self.lock = lock
         self._locks = table.locks
         self._publish_hooks = table.publish_hooks
-        self.prepare_removal = table.prepare_removal
+        self._prepare_removal = table.prepare_removal
         self._list_timeline = table.list_timeline
         self._timeline = timeline and self._list_timeline(config, timeline)
         self._early = early
@@ -164,6 +164,12 @@ class LockedTable:
         """
         self.config = load_config(self.store, self.limits)
         return self.config
+
+    def prepare_removal(self, requested_time: str, *, is_completed: bool = False) -> None:
+        """As `WritableTable.prepare_removal`; the metadata table may be gone then."""
+        self._prepare_removal(requested_time, is_completed=is_completed)
+        if self.config.metadata_partitions:
+            self.load_config()
 
     def below(self, folder: str) -> LockedTable:
         """Return the table in a folder of this table. The lock of this table is its lock as well.

@@ -118,28 +118,11 @@ class MetadataKeeper:
             _rebuild(table)
         else:
             _mend(table)
-        listed = table.config.metadata_partitions
-        if not listed:
+        if not table.config.metadata_partitions:
             return
         if isinstance(change.content, RollbackMetadata) and table.config.table_version >= 8:
             return  # the delta commit of the instant is gone, and the rollback adds no files
-        update: MetadataUpdate = {}
-        if not is_restore:
-            collector = UpdateCollector(table, change)
-            lost = collector.lost_columns if "column_stats" in listed else ()
-            if lost:
-                _warn(
-                    f"column_stats of the metadata table are removed, since the new type of "
-                    f"{', '.join(lost)} has no statistics in this table version; make them anew "
-                    "(metadata_table.init()), without these columns"
-                )
-                drop_partitions(table, ["column_stats"])
-                listed = table.config.metadata_partitions
-            if collector.lost_indexes:
-                _warn_of_removed(collector.lost_indexes)
-                drop_partitions(table, collector.lost_indexes)
-                listed = table.config.metadata_partitions
-            update = collector.collect(listed)
+        update = {} if is_restore else _collect(table, change)
         below = table.below(METADATA_TABLE)
         serve_metadata_table(table, below)
         pending = {instant.requested_time for instant in table.timeline.pending.instants}
@@ -224,6 +207,24 @@ def _find_gap(table: LockedTable) -> str | None:
     except (TableNotFoundError, CorruptError, UnsupportedError) as error:
         return str(error)
     return None if step is None or step.is_in_step else str(step)
+
+
+def _collect(table: LockedTable, change: PendingChange) -> MetadataUpdate:
+    """Return what a change does to each partition that can be kept in step; remove the others."""
+    collector = UpdateCollector(table, change)
+    listed = table.config.metadata_partitions
+    lost = collector.lost_columns if "column_stats" in listed else ()
+    if lost:
+        _warn(
+            f"column_stats of the metadata table are removed, since the new type of "
+            f"{', '.join(lost)} has no statistics in this table version; make them anew "
+            "(metadata_table.init()), without these columns"
+        )
+        drop_partitions(table, ["column_stats"])
+    if collector.lost_indexes:
+        _warn_of_removed(collector.lost_indexes)
+        drop_partitions(table, collector.lost_indexes)
+    return collector.collect(table.config.metadata_partitions)
 
 
 def _mend(table: LockedTable) -> None:

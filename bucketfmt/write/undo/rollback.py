@@ -156,7 +156,6 @@ class Rollbacks:
             self._store.delete(join_path(path, name))
         cancelled = self._cancel_blocks(rollback.requested_time, planned, is_done=not own)
         self.table.prepare_removal(target.commit_time)
-        self.table.load_config()  # the metadata table may be gone
         for state in _STATES_TO_REMOVE:
             for file in own:
                 if file.state is state:
