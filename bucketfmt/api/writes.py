@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, TypedDict, get_args
@@ -230,7 +230,8 @@ class WritableTable(ReadableTable):
         """Delete the rows with the given keys, or the rows that pass a filter.
 
         The filter is evaluated at one moment, and again if another writer wrote to the buckets of
-        the rows before they were deleted. If there is no such row, nothing is committed
+        the rows, or moved rows to another partition, before they were deleted; so are keys without
+        a partition looked up. If there is no such row, nothing is committed
         (`CommitResult.committed`), unless `idempotency_key` or `commit_metadata` is to be recorded.
 
         Args:
@@ -244,22 +245,27 @@ class WritableTable(ReadableTable):
         """
         if (keys is None) == (filter is None):
             raise ValueError("delete takes either keys or a filter; give one of them")
-        if filter is not None:
-            return self._delete_where(filter, _options(options))
-        found = self._read_keys(keys)
-        if found.partition_paths is None:
-            found = self._keys_of(self.lookup(found.record_keys, key_columns(self.config)))
-        return self._writer.delete_keys(found, _options(options))
-
-    def _delete_where(self, row_filter: FilterLike, options: WriteOptions) -> CommitResult:
-        """Delete the rows that pass; evaluate the filter again after a conflict."""
         columns = key_columns(self.config)
+        if filter is not None:
+            return self._delete_found(
+                lambda: self.scan(columns, filter).to_arrow(), _options(options)
+            )
+        given = self._read_keys(keys)
+        if given.partition_paths is None:
+            return self._delete_found(
+                lambda: self.lookup(given.record_keys, columns), _options(options)
+            )
+        return self._writer.delete_keys(given, _options(options))
+
+    def _delete_found(self, find: Callable[[], pa.Table], options: WriteOptions) -> CommitResult:
+        """Delete rows of the table; find them again after a conflict."""
         left = options.allowed_retries
         while True:
             read_at = options.read_at or self.timeline
             try:
-                found = self._keys_of(self.scan(columns, row_filter).to_arrow())
-                return self._writer.delete_keys(found, replace(options, read_at=read_at))
+                found = self._keys_of(find())
+                since = replace(options, read_at=read_at, num_found=len(found.record_keys))
+                return self._writer.delete_keys(found, since)
             except (ConflictError, NotFoundError):
                 if not left:
                     raise

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from bucketfmt.errors import IndexUnknownError
+from bucketfmt.errors import ConflictError, IndexUnknownError
 from bucketfmt.location.file_groups.group_locator import GroupLocator
 from bucketfmt.location.find_index import IndexFinder
 from bucketfmt.location.locator import BucketLocator, Locator
@@ -26,7 +26,8 @@ def find_locator(snapshot: Snapshot, index_finder: IndexFinder) -> Locator:
         UnsupportedError: the table states an index this release does not know, or one that needs
             columns which the table does not have.
     """
-    with suppress(IndexUnknownError):  # which `layout` raises, where a layout is asked for
+    # Either is raised again where a layout is asked for; look-ups read all file groups then.
+    with suppress(ConflictError, IndexUnknownError):
         index = index_finder.resolve(snapshot).index
         if index is not None and index.keeps_locations:
             records = index_finder.records(snapshot)

@@ -204,7 +204,7 @@ class BucketLocator:
         record_keys = keys.record_keys
         try:
             layout = self.layout(path)
-        except IndexUnknownError:
+        except (ConflictError, IndexUnknownError):  # a conflict: the index is being made anew
             yield from ((found, record_keys) for found in self._snapshot.slices(path))
             return
         bucket_ids = keys.assign(layout)

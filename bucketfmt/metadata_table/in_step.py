@@ -1,19 +1,24 @@
-"""Whether a metadata table has everything that its table has.
+"""Whether a metadata table has everything that its table has, and nothing else.
 
-Pure: two timelines in, what is missing or too much out. Hudi's readers do not ask: to them a commit
+Pure: timelines in, what is missing or too much out. Hudi's readers do not ask: to them a commit
 is invisible that the metadata table lacks. Source: HoodieBackedTableMetadataWriter (update,
 initializeFromFilesystem, generateUniqueInstantTime) and its subclass for table version 6.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from bucketfmt.metadata_table.valid_instants import is_amending_instant, is_initial_instant
+from bucketfmt.snapshot.overtaken import (
+    find_rolled_back,
+    find_undoing,
+    find_what_may_be_archived,
+)
 from bucketfmt.timeline.timeline import Instant, Timeline
 
-__all__ = ["Step", "find_step"]
+__all__ = ["Step", "find_newer", "find_step"]
 
 _FILE_ACTIONS = frozenset({"commit", "deltacommit", "replacecommit", "clean"})
 _FILE_ACTIONS_LAYOUT_1 = _FILE_ACTIONS | {"rollback"}
@@ -78,6 +83,47 @@ def find_step(data: Timeline, metadata: Timeline, archived: Iterable[Instant] = 
         ahead=tuple(_find_ahead(data, metadata)),
         leftovers=tuple(sorted(synced & {i.requested_time for i in data.pending.instants})),
     )
+
+
+def find_newer(before: Timeline, now: Timeline, metadata: Timeline) -> str | None:
+    """Return what happened to a table since, in words, that base files may have which were read.
+
+    Log blocks of later instants do not count. Base files do not tell of which instants they have
+    the records: of all that had completed when they were planned. None if they have no later ones.
+
+    Args:
+        before: The active timeline of the table, for which the metadata table was read.
+        now: The same, listed after that.
+        metadata: The active timeline of the metadata table, listed after that too.
+    """
+    undone = find_rolled_back(before, now)
+    if undone is not None:
+        return f"{undone.action} {undone.requested_time} was rolled back"
+    undoing = find_undoing(before, now)
+    if undoing is not None:
+        return f"{undoing.action} {undoing.requested_time} was begun"
+    archived = find_what_may_be_archived(before, now)
+    if archived is not None:
+        return f"what was written since {archived} was archived"
+    made = max(_base_times(metadata), default="")
+    completed = before.completed.requested_times
+    for instant in now.writes.completed.instants:
+        if instant.requested_time not in completed and _time_of(instant, now.layout) <= made:
+            return f"{instant.action} {instant.requested_time} was completed"
+    return None
+
+
+def _base_times(metadata: Timeline) -> Iterator[str]:
+    """Yield the times up to which base files have all records; older ones may be archived.
+
+    In layout 1 a requested time, else a completion time.
+    """
+    for instant in metadata.completed.instants:
+        if instant.action == "deltacommit" and _is_initial(instant, metadata.layout):
+            yield _start_of(instant, metadata.layout)
+        elif instant.action == "commit":
+            time = instant.requested_time
+            yield time[:_MILLISECONDS_DIGITS] if metadata.layout == 1 else time
 
 
 def _find_missing(data: Timeline, own: list[Instant], synced: set[str]) -> list[str]:

@@ -2,7 +2,9 @@
 
 A commit is written to the metadata table before it completes, so a record counts when its instant
 has completed in the table, or is not a pending one. Source:
-HoodieTableMetadataUtil.getValidInstantTimestamps (Hudi 1.2, which reads older tables too).
+HoodieTableMetadataUtil.getValidInstantTimestamps (Hudi 1.2, which reads older tables too). To Hudi
+the records count, too, of a write that began after the timeline of the table was listed: here they
+do not, since it may not have completed, and what it moves is not where that timeline has it.
 """
 
 from __future__ import annotations
@@ -58,7 +60,7 @@ class ValidInstants:
 
     Args:
         data: The active timeline of the table.
-        metadata: The active timeline of its metadata table.
+        metadata: The active timeline of its metadata table, read after `data`.
         load_rolled_back: Returns the instants that the completed rollbacks and restores of the
             table took back. It is called only for instants that neither timeline has.
     """
@@ -68,13 +70,14 @@ class ValidInstants:
     ) -> None:
         self._metadata = metadata
         self._pending = {instant.requested_time for instant in data.pending.instants}
+        until = _find_end(data)
         self._known = {
             *(instant.requested_time for instant in data.completed.instants),
             *(
-                instant.requested_time
-                for instant in metadata.completed.of("deltacommit").instants
-                if instant.requested_time not in self._pending
-                or is_initial_instant(instant.requested_time)
+                time
+                for time in metadata.completed.of("deltacommit").requested_times
+                if is_initial_instant(time)
+                or (time not in self._pending and time[:_MILLISECONDS_DIGITS] <= until)
             ),
             *(i.requested_time for i in metadata.completed.of("rollback", "restore").instants),
         }
@@ -88,3 +91,14 @@ class ValidInstants:
     @cached_property
     def _rolled_back(self) -> frozenset[str]:
         return frozenset(self._load_rolled_back())
+
+
+def _find_end(data: Timeline) -> str:
+    """Return the time after which only writes began of which this timeline knows nothing.
+
+    After a restore, Hudi adds to the metadata table what it lists then, at a time of its own.
+    """
+    last = data.last
+    if last is None:
+        return ""
+    return "~" if last.action == "restore" else last.requested_time

@@ -11,6 +11,7 @@ from bucketfmt.timeline.timeline import Instant, Timeline, count_shared
 __all__ = [
     "find_completed_since",
     "find_rolled_back",
+    "find_undoing",
     "find_what_may_be_archived",
     "find_what_overtook",
 ]
@@ -31,6 +32,20 @@ def find_rolled_back(before: Timeline, now: Timeline) -> Instant | None:
         if (time, instant.action) not in there and not now.is_before_start(time):
             return instant
     return None
+
+
+def find_undoing(before: Timeline, now: Timeline) -> Instant | None:
+    """Return a rollback or restore that was begun after a timeline was read; None if none was.
+
+    What it takes back may have been completed after that, too.
+
+    Args:
+        before: The timeline that was read.
+        now: The timeline as it is.
+    """
+    known = before.requested_times
+    undoing = now.of("rollback", "restore").instants
+    return next((i for i in undoing if i.requested_time not in known), None)
 
 
 def find_completed_since(before: Timeline, now: Timeline) -> Instant | None:

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from bucketfmt.arguments import check_bool, check_int, check_text
-from bucketfmt.errors import BucketfmtError, IndexUnknownError
+from bucketfmt.errors import BucketfmtError, ConflictError, IndexUnknownError
 from bucketfmt.format.log.log_block import CorruptSpan, HeaderKey
 from bucketfmt.format.log.log_file import decode_log_file
 from bucketfmt.format.names.names import find_bucket_id
@@ -190,7 +190,7 @@ class Inspect:
         rows: list[dict[str, Any]] = []
         for path in self._snapshot.partitions:
             layout: BucketLayout | None = None
-            with suppress(IndexUnknownError):
+            with suppress(ConflictError, IndexUnknownError):
                 layout = self._index_finder.layout(self._snapshot, path)
             bucket_of = layout.bucket_of if layout else self._bucket_of(path)
             own: list[dict[str, Any]] = [

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from bucketfmt.arguments import check_bool, check_int, check_kind, check_names, check_text
 from bucketfmt.errors import (
+    ConflictError,
     CorruptError,
     IndexUnknownError,
     LimitError,
@@ -148,9 +149,9 @@ class Scan:
     def _pruning_layout(self, path: str) -> BucketLayout | None:
         """Return the layout that file groups may be left out by; None for none.
 
-        Rows do not depend on the index: where the index is unknown or damaged, reads go on, and
-        `locate`, `lookup` and `check` tell. Keys of a few file groups are no reason to leave out
-        others (docs/decisions/0002).
+        Rows do not depend on the index: where the index is unknown, damaged or being made, reads go
+        on, and `locate`, `lookup` and `check` tell. Keys of a few file groups are no reason to
+        leave out others (docs/decisions/0002).
 
         Raises:
             ValueError: the caller's index contradicts the table.
@@ -159,7 +160,7 @@ class Scan:
             if not self._index_finder.declared(self._snapshot).is_declared:
                 return None
             return self._index_finder.layout(self._snapshot, path)
-        except (CorruptError, IndexUnknownError, LimitError, UnsupportedError):
+        except (ConflictError, CorruptError, IndexUnknownError, LimitError, UnsupportedError):
             return None
 
     def tasks(self) -> list[ReadTask]:

@@ -371,12 +371,26 @@ def _timelines() -> Iterator[Vector]:
     rolled = {"layout": 2, "data": data, "metadata": own, "rolled_back": [t[7]]}
     times = [zeros, t[1], t[4], t[5], t[7], t[8]]
     valid = [zeros, t[1], t[5], t[7]]
+    began_since = {
+        "layout": 2,
+        "data": data[:2],
+        "metadata": [*own, f"{t[5]}500_{t[7]}.deltacommit"],
+        "rolled_back": [],
+    }
+    restored = {**began_since, "data": [*data[:2], f"{t[7]}_{t[7]}.restore"]}
+    amended = f"{t[5]}500"
     yield Vector(
         "metadata-valid.all",
         ["MDT-16"],
         _TEXT,
-        ListOf([{**rolled, "times": times}]),
-        [valid],
+        ListOf(
+            [
+                {**rolled, "times": times},
+                {**began_since, "times": [t[5], amended, t[8]]},
+                {**restored, "times": [t[5], amended, t[8]]},
+            ]
+        ),
+        [valid, [t[5], amended], [t[5], amended, t[8]]],
     )
     known = {"missing": [], "ahead": [], "leftovers": [], "unfinished": False}
     steps: list[tuple[dict[str, object], dict[str, object]]] = [

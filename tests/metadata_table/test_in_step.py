@@ -6,7 +6,7 @@ import pytest
 
 from bucketfmt.errors import ConflictError
 from bucketfmt.limits import DEFAULT_LIMITS
-from bucketfmt.metadata_table.in_step import Step, find_step
+from bucketfmt.metadata_table.in_step import Step, find_newer, find_step
 from bucketfmt.metadata_table.metadata_table import load_metadata_table
 from bucketfmt.metadata_table.valid_instants import (
     ValidInstants,
@@ -172,3 +172,61 @@ def test_instants_whose_records_count(layout: int) -> None:
     assert f"{ZEROS}000" in valid
     assert counts == [4, 5, 6, 9]
     assert len(asked) == 1
+
+
+@pytest.mark.rule("MDT-16")
+@pytest.mark.parametrize("layout", [1, 2])
+def test_records_of_writes_that_began_since_do_not_count(layout: int) -> None:
+    """They are in the metadata table before they are completed, and move keys."""
+    metadata = timeline(layout, INITIAL, "5.deltacommit", AMENDING_5, "8.deltacommit")
+    asked = [time(5), f"{time(5)}500", time(8)]
+    for names, counting in (
+        (["5.commit"], asked[:2]),
+        (["5.commit", "8.commit.inflight"], asked[:2]),
+        (["5.commit", "9.commit"], asked),
+        (["5.commit", "6.restore"], asked),
+        ([], []),
+    ):
+        valid = ValidInstants(timeline(layout, *names), metadata, list)
+        assert [each for each in asked if each in valid] == counting, names
+
+
+# The first is what a reader knew; the second, what the table has then.
+BEGUN = ["3.commit", "5.commit", "7.commit.requested"]
+DONE = ["3.commit", "5.commit", "7.commit"]
+
+
+@pytest.mark.rule("MDT-16")
+@pytest.mark.parametrize(
+    ("layout", "now", "metadata", "newer"),
+    [
+        (2, BEGUN, ["9.commit"], None),
+        (2, DONE, [], None),  # in log blocks only
+        (2, DONE, ["9.commit"], "commit 7 was completed"),
+        (2, DONE, ["8.commit"], "commit 7 was completed"),  # at 8
+        (2, DONE, ["7.commit"], None),  # as of before 8
+        (2, DONE, ["9.commit.inflight"], None),
+        (2, [*BEGUN, "8.commit"], [f"{ZEROS}007.deltacommit"], None),  # initialised at 8
+        (2, [*BEGUN, "8.commit"], [f"{ZEROS}008.deltacommit"], "commit 8 was completed"),
+        (2, [*BEGUN, "8.commit"], ["9.commit"], "commit 8 was completed"),
+        (2, ["3.commit", "5.commit", "8.rollback"], [], "rollback 8 was begun"),
+        (2, [*BEGUN, "8.rollback.requested"], [], "rollback 8 was begun"),
+        (2, [*BEGUN, "8.restore.inflight"], [], "restore 8 was begun"),
+        (2, ["3.commit", "7.commit.requested"], [], "commit 5 was rolled back"),
+        (2, ["8.commit"], [], "what was written since 7 was archived"),
+        (1, DONE, [f"{time(8)}001.commit"], "commit 7 was completed"),
+        (1, DONE, [f"{time(7)}001.commit"], "commit 7 was completed"),
+        (1, DONE, [f"{time(6)}001.commit"], None),
+        (1, DONE, [f"{time(6)}010.deltacommit"], None),
+        (1, DONE, [f"{time(7)}010.deltacommit"], "commit 7 was completed"),
+    ],
+)
+def test_what_base_files_may_have_that_a_reader_does_not_know(
+    layout: int, now: list[str], metadata: list[str], newer: str | None
+) -> None:
+    found = find_newer(
+        timeline(layout, *BEGUN), timeline(layout, *now), timeline(layout, *metadata)
+    )
+    if newer is not None:
+        newer = " ".join(time(int(word)) if word.isdigit() else word for word in newer.split())
+    assert found == newer

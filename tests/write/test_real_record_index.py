@@ -9,9 +9,6 @@ import pyarrow as pa
 import pytest
 
 import bucketfmt as bf
-from bucketfmt.format.metadata.record_location_kernels import RecordLocations
-from bucketfmt.metadata_table.metadata_partition import MetadataPartition
-from bucketfmt.write.metadata import initialise
 from tests.write.models import SCHEMA, Model, create_table, rows
 
 KINDS = [
@@ -207,59 +204,6 @@ def test_a_folder_of_which_a_part_was_removed_is_no_index() -> None:
     with pytest.raises(bf.IndexUnknownError, match="does not list record_index"):
         reader.upsert(rows(range(40), ts=2))
     assert reader.lookup(keys).num_rows == 40
-
-
-@pytest.mark.parametrize("keys_then", [range(40, 400), range(0)])
-def test_an_index_that_is_made_anew_amid_a_look_up_is_read_again(
-    monkeypatch: pytest.MonkeyPatch, keys_then: range
-) -> None:
-    """Its files have the names of those before: a larger one was told to be over a limit."""
-    table = make(f"memory://record_index_made_anew_{len(keys_then)}")
-    other, locate, made = bf.open(table.uri), MetadataPartition.locate, []
-
-    def made_anew(partition: MetadataPartition, *given: Any) -> RecordLocations:
-        if not made:
-            made.append(True)
-            if keys_then:
-                other.upsert(rows(keys_then, ts=2))
-            else:
-                other.delete([f"key-{key:06}" for key in range(10, 40)])
-            other.metadata_table.rebuild()
-        return locate(partition, *given)
-
-    monkeypatch.setattr(MetadataPartition, "locate", made_anew)
-    found = table.locate([f"key-{key:06}" for key in range(40)])
-    assert made
-    assert found["file_id"].null_count == (0 if keys_then else 30)
-
-
-def test_an_index_that_another_writer_is_making_anew_is_a_conflict(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    table = make("memory://record_index_being_made_anew")
-    other, given = bf.open(table.uri), rows(range(40), ts=2)
-    seen = []
-
-    def put(*_: Any) -> None:
-        for act in (
-            lambda: table.locate(given.select(["id"])),
-            lambda: bf.open(table.uri).locate(given.select(["id"])),
-        ):
-            with pytest.raises(
-                bf.ConflictError, match="another writer is making the record index anew"
-            ):
-                act()
-            seen.append(True)
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(initialise, "_put_partition", put)
-        with pytest.raises(KeyboardInterrupt):
-            other.metadata_table.rebuild("record_index")
-    assert seen == [True, True]
-    bf.open(table.uri).upsert(given)
-    assert bf.open(table.uri).locate(given.select(["id"]))["file_id"].null_count == 0
-    assert bf.open(table.uri).check("full").findings == ()
 
 
 def test_an_index_argument_that_the_metadata_table_contradicts_is_refused() -> None:

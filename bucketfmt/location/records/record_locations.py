@@ -19,9 +19,11 @@ from bucketfmt.errors import (
     TableNotFoundError,
 )
 from bucketfmt.format.table.table_config import TableConfig
+from bucketfmt.metadata_table.in_step import find_newer
 from bucketfmt.metadata_table.metadata_partition import MetadataPartition
 from bucketfmt.metadata_table.metadata_table import advising_rebuild, load_metadata_table
 from bucketfmt.snapshot.state import TableState
+from bucketfmt.timeline.load import load_timeline
 from bucketfmt.timeline.table_properties import load_config
 
 __all__ = ["RECORD_INDEX", "RecordLocations"]
@@ -72,6 +74,30 @@ class RecordLocations:
         file_ids = [own.file_id for own in found.locations]
         columns = [pa.array(each, pa.string()).take(numbers) for each in (paths, file_ids)]
         return pa.table(columns, schema=_COLUMNS)
+
+    def check_as_of_state(self) -> None:
+        """Check that what was found is as of the state; a reader has to, before it uses it.
+
+        A writer need not: whoever moves a key writes to the file groups where it was and where it
+        is, so that publishing finds the conflict.
+
+        Raises:
+            ConflictError: the index was read after keys were moved, or may have been.
+            StorageError: the store failed.
+        """
+        state = self._state
+        now = load_timeline(state.store, state.config, state.limits)
+        if now.instants == state.timeline.instants:
+            return
+        try:
+            table = load_metadata_table(state.store, state.config, now, state.limits)
+        except _OF_A_CHANGE:
+            table = None
+        what: str | None = "the metadata table was made anew"
+        if table is not None:
+            what = find_newer(state.timeline, now, table.timeline)
+        if what is not None:
+            raise ConflictError(f"{what} while keys were looked up; look them up again")
 
     def _ask(self, question: Callable[[MetadataPartition], _T]) -> _T:
         """Return the answer of the partition, once it is not changed meanwhile.

@@ -70,7 +70,19 @@ class RecordLocator:
 
         Global keys without a partition are yielded once, those that the index does not have without
         a partition.
+
+        Raises:
+            ConflictError: at the end, as `RecordLocations.check_as_of_state`.
         """
+        yield from self._locate(record_keys, partition_paths, partitions)
+        self._records.check_as_of_state()
+
+    def _locate(
+        self,
+        record_keys: pa.ChunkedArray,
+        partition_paths: pa.ChunkedArray | None,
+        partitions: Sequence[str] | None,
+    ) -> Iterator[Located]:
         if not self.has_global_keys:
             every = self._snapshot.partitions
             for path, own, rows in keys_by_partition(
@@ -110,8 +122,14 @@ class RecordLocator:
         places = self._places(path, file_ids)
         ids = self._ids(path)
         wanted = {ids[place].as_py(): place for place in np.unique(places[places >= 0]).tolist()}
-        slices = self._snapshot.slices_where(path, wanted.__contains__)
-        return Located(path, rows, places, {wanted[own.file_id]: [own] for own in slices})
+        slices = {
+            wanted[own.file_id]: [own]
+            for own in self._snapshot.slices_where(path, wanted.__contains__)
+        }
+        for file_id, place in wanted.items():
+            if place not in slices:
+                raise _lost(path, file_id)
+        return Located(path, rows, places, slices)
 
     def _ids(self, path: str) -> pa.Array:
         """Return the file groups of a partition in order."""
@@ -130,12 +148,7 @@ class RecordLocator:
         places = pc.index_in(file_ids, self._ids(path))
         is_lost = pc.and_(places.is_null(), file_ids.is_valid())
         if pc.any(is_lost).as_py():
-            lost = file_ids.filter(is_lost)[0].as_py()
-            raise CorruptError(
-                f"the record index names file group {lost}, which the table does not have; rebuild "
-                "the index",
-                partition=path,
-            )
+            raise _lost(path, file_ids.filter(is_lost)[0].as_py())
         return np.asarray(pc.fill_null(places, -1).to_numpy(), np.int64)
 
     # -- writing
@@ -275,6 +288,14 @@ class RecordLocator:
 
     def put_metadata(self, partition_paths: Iterable[str]) -> None:
         """Nothing has to be there before the first file of a partition."""
+
+
+def _lost(path: str, file_id: str) -> CorruptError:
+    return CorruptError(
+        f"the record index names file group {file_id}, which the table does not have; rebuild the "
+        "index",
+        partition=path,
+    )
 
 
 def _sets_of(record_keys: pa.ChunkedArray) -> np.ndarray:

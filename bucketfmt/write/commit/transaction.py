@@ -29,7 +29,7 @@ from bucketfmt.format.names.names import BaseFileName, find_data_file_name
 from bucketfmt.format.names.paths import join_path
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.format.timeline.commit_metadata import CommitMetadata, WriteStat
-from bucketfmt.snapshot.overtaken import find_what_may_be_archived
+from bucketfmt.snapshot.overtaken import find_undoing, find_what_may_be_archived
 from bucketfmt.storage.store import Store
 from bucketfmt.storage.streams import beside
 from bucketfmt.timeline.history import load_history
@@ -296,6 +296,8 @@ class Transaction(PendingInstant):
         store, config = self.table.store, self.config
         check_still_there(before, now)
         self._check_not_archived(before, now)
+        if basis.index.keeps_locations:
+            _check_not_undone(basis.snapshot.state.timeline, now)
         candidates = find_candidates(
             config, before, now, self.instant, writes_base_files=_has_base_files(metadata)
         )
@@ -408,6 +410,20 @@ class Transaction(PendingInstant):
         delete_announced_files(store, self.instant, self.table.limits)
         delete_markers(store, self.instant)
         self._is_ended = True
+
+
+def _check_not_undone(before: Timeline, now: Timeline) -> None:
+    """Refuse to publish where the index may have been read with what was taken back since.
+
+    The index may be newer than the timeline that a write stands on: a key was found then where it
+    was moved to, by a write that was completed and rolled back meanwhile.
+    """
+    undoing = find_undoing(before, now)
+    if undoing is not None:
+        raise ConflictError(
+            f"{undoing.action} {undoing.requested_time} was begun since the record index was read "
+            "for this write. Nothing was published; reload the table and retry"
+        )
 
 
 def _stats_of(metadata: CommitMetadata) -> Iterator[WriteStat]:

@@ -78,6 +78,9 @@ class WriteOptions:
         idempotency_key: A commit with this key is made once: the same key again returns it.
         read_at: The timeline of the table that the caller read to decide what to write. Whoever
             wrote to the same buckets since is in conflict. None: the beginning of the write.
+        num_found: How many of the keys to delete were in the table as of `read_at`; None if that is
+            not known. If others wrote since, a key that is not there any more is a conflict: it may
+            have been moved to another partition.
         retries: How often to begin anew after a conflict. Not done with `read_at`.
         formats: How files are encoded.
         evolve: Whether the rows may add columns and widen types.
@@ -92,6 +95,7 @@ class WriteOptions:
     commit_metadata: Mapping[str, str] | None = None
     idempotency_key: str | None = None
     read_at: Timeline | None = None
+    num_found: int | None = None
     retries: int = 3
     formats: FileFormats = field(default_factory=FileFormats)
     evolve: bool = False

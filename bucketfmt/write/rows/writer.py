@@ -28,6 +28,7 @@ from bucketfmt.location.find_index import IndexFinder
 from bucketfmt.location.routes import Route
 from bucketfmt.progress import ProgressCallback, Steps
 from bucketfmt.snapshot.newest import on_newest
+from bucketfmt.snapshot.overtaken import find_completed_since
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.storage.streams import map_in_threads, task_count, worker_count
 from bucketfmt.table.keys import KeySet
@@ -244,7 +245,30 @@ class TableWriter:
         with basis.snapshot.state.written_upon():
             basis = self._pinned(basis, grouped.routes)
             with self._start(operation, basis, grouped.routes, options, dropped) as started:
-                return started.publish(self._write(started, grouped, options.progress))
+                receipts = self._write(started, grouped, options.progress)
+                self._check_found(receipts, options)
+                return started.publish(receipts)
+
+    def _check_found(self, receipts: Sequence[Receipt], options: WriteOptions) -> None:
+        """Refuse to delete some of the keys that were found, where others may have moved the rest.
+
+        Publishing compares the file groups that are written, and those of the rest are not.
+
+        Raises:
+            ConflictError: it is so.
+        """
+        if options.read_at is None or options.num_found is None:
+            return
+        deleted = sum(stat.num_deletes for receipt in receipts for stat, _ in receipt.files)
+        if deleted >= options.num_found:
+            return
+        came = find_completed_since(options.read_at, self._snapshot().state.timeline)
+        if came is not None:
+            raise ConflictError(
+                f"{came.action} {came.requested_time} was completed after the rows to delete were "
+                f"found, and only {deleted} of {options.num_found} are where they were. Nothing "
+                "was published; find them again"
+            )
 
     def _rerouted(
         self, basis: Basis, grouped: GroupedRows, gathered: ExitStack, newest: Snapshot
