@@ -8,6 +8,7 @@ usage: python -m soak corruption       damage every byte of every file of the ti
        python -m soak interleavings    every two things done to a table, one amid the other
        python -m soak threads          threads, forks and processes that share one Table
        python -m soak kills            processes that are killed amid work on a record index
+       python -m soak moves            processes that move keys of a record index, and others
        python -m soak indexes          tables opened with every index but their own
        python -m soak machine [KIND]   whatever may be done to a table, in whatever order
        python -m soak written          digests of what every work writes, to compare revisions
@@ -30,6 +31,7 @@ from soak.kills import run_kills
 from soak.lengths import FORGERS, forge_lengths
 from soak.machine import MACHINES
 from soak.machine_runs import run_machines
+from soak.moves import run_moves
 from soak.own_s3 import own_s3
 from soak.report import write_report
 from soak.strikes import Share
@@ -81,6 +83,10 @@ def _parse_arguments() -> argparse.Namespace:
     kills.add_argument("--minutes", type=float, default=10, help="begin no table after this")
     kills.add_argument("--seed", type=int, default=0, help="of the first tables")
 
+    moves = commands.add_parser("moves")
+    moves.add_argument("--minutes", type=float, default=5, help="begin no table after this")
+    moves.add_argument("--seed", type=int, default=0, help="of the first tables")
+
     indexes = commands.add_parser("indexes")
     indexes.add_argument("--minutes", type=float, default=10, help="begin no table after this")
     indexes.add_argument("--seed", type=int, default=0, help="of the tables")
@@ -95,7 +101,7 @@ def _parse_arguments() -> argparse.Namespace:
 
     commands.add_parser("report")
 
-    for command in (corruption, crashes, meetings, threads, kills, indexes, machine):
+    for command in (corruption, crashes, meetings, threads, kills, moves, indexes, machine):
         command.add_argument("--save", action="store_true", help="keep the figures for the report")
     for command in (corruption, fuzz, peers, crashes, meetings, machine):
         command.add_argument("--workers", type=int, default=2)
@@ -137,8 +143,9 @@ def main() -> int:
                 minutes=arguments.minutes,
                 save=arguments.save,
             )
-    if arguments.command in ("indexes", "kills"):
-        run = run_subjects if arguments.command == "indexes" else run_kills
+    by_minutes = {"indexes": run_subjects, "kills": run_kills, "moves": run_moves}
+    if arguments.command in by_minutes:
+        run = by_minutes[arguments.command]
         return run(arguments.seed, minutes=arguments.minutes, save=arguments.save)
     if arguments.command == "machine":
         return run_machines(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -12,9 +13,12 @@ import bucketfmt as bf
 from bucketfmt.format.names.instants import State
 from bucketfmt.format.timeline.plans import RestorePlan
 from bucketfmt.testing.faulty_store import Fault
+from bucketfmt.timeline import markers
 from bucketfmt.timeline.load import load_timeline
+from bucketfmt.timeline.timeline import Instant
 from bucketfmt.timeline.transitions import put_inflight, put_requested
 from bucketfmt.write.undo.rollback_conflicts import find_target
+from bucketfmt.write.undo.rollback_planner import RollbackPlanner
 from tests.same_rows import canonical
 from tests.write.crashes import crashes, is_as, open_on
 from tests.write.models import Model, assert_reads_as, rows
@@ -74,6 +78,41 @@ def test_a_living_writer_is_left_alone(tmp_path: Path, version: int) -> None:
         without_heartbeats(table)  # dead now, for all that others can know
         bf.open(table.uri).upsert(more)
         assert not table.timeline.pending.instants
+    assert_reads_as(table.uri, model)
+
+
+@pytest.mark.parametrize("moment", ["before it looks dead", "while its markers are read"])
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_writer_that_gives_up_meanwhile_is_no_dead_one(
+    tmp_path: Path, version: int, moment: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It does not hold the lock; a write of who did ended in an error, as its markers were gone."""
+    table, model = make(tmp_path, version, "MERGE_ON_READ")
+    given = rows(range(5), ts=3, price=3.0)
+    is_dead, read_text, gave_up = RollbackPlanner.is_dead, markers._read_text, []
+
+    def give_up() -> None:
+        if not gave_up:
+            gave_up.append(True)
+            transaction._abort()
+
+    def looks_dead(planner: RollbackPlanner, instant: Instant) -> bool:
+        if moment == "before it looks dead":
+            give_up()
+        return bool(gave_up and is_dead(planner, instant)) or not gave_up
+
+    def read_late(*args: Any) -> str:
+        give_up()
+        return read_text(*args)
+
+    transaction = table._transactions.begin("deltacommit")
+    markers.put_markers_together(table.store, transaction.instant, [])
+    monkeypatch.setattr(RollbackPlanner, "is_dead", looks_dead)
+    monkeypatch.setattr(markers, "_read_text", read_late)
+    bf.open(table.uri).upsert(given)
+    model.upsert(given)
+    assert gave_up
+    assert [i.action for i in table.timeline.instants].count("rollback") == 0
     assert_reads_as(table.uri, model)
 
 

@@ -8,7 +8,7 @@ they are executed again from their plans. Readers see none of it: what is pendin
 
 from __future__ import annotations
 
-from bucketfmt.errors import ConflictError
+from bucketfmt.errors import ConflictError, NotFoundError
 from bucketfmt.timeline.timeline import Instant, Timeline
 from bucketfmt.write.undo.plan_rollback import PlannedRollback
 from bucketfmt.write.undo.rollback import Rollbacks
@@ -36,8 +36,29 @@ def recover(rollbacks: Rollbacks) -> None:
         timeline = table.load_timeline()
     for instant in reversed(timeline.pending.of(*_WRITES).instants):
         if planner.is_dead(instant) and not planner.is_clustering(instant):
+            _take_back_dead(rollbacks, instant)
+
+
+def _take_back_dead(rollbacks: Rollbacks, instant: Instant) -> None:
+    """Roll a failed write back, unless its writer does.
+
+    A writer that gives up does not hold the lock. It takes its instant off the timeline, then its
+    heartbeat, and then its markers.
+    """
+    table = rollbacks.table
+    timeline = table.load_timeline()
+    try:
+        if _has(timeline, instant):
             rollbacks.take_back(timeline, instant)
-            timeline = table.load_timeline()
+    except NotFoundError:
+        if _has(table.load_timeline(), instant):
+            raise
+    table.load_timeline()
+
+
+def _has(timeline: Timeline, instant: Instant) -> bool:
+    pending = timeline.pending.of(instant.action)
+    return instant.requested_time in pending.requested_times
 
 
 def _finish_begun(
