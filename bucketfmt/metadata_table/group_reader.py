@@ -51,6 +51,7 @@ from bucketfmt.process import cached_property
 from bucketfmt.snapshot.data_files.files import DataFile, FileSlice
 from bucketfmt.snapshot.data_files.log_files import load_log_file
 from bucketfmt.storage.store import Store
+from bucketfmt.storage.streams import beside, map_in_order, reader_count
 
 __all__ = ["GroupReader"]
 
@@ -322,8 +323,11 @@ class GroupReader:
     def _load_layers(self) -> tuple[_Layer, ...]:
         """Return the layers, the oldest first."""
         base = self.file_slice.base_file
-        layers = [] if base is None else [self._base_layer(base)]
-        return (*layers, *self._log_layers())
+        if base is None:
+            return tuple(self._log_layers())
+        with beside(self._store, lambda: self._base_layer(base)) as loaded:
+            logs = list(self._log_layers())
+        return (loaded(), *logs)
 
     def _base_layer(self, file: DataFile) -> _Layer:
         size = file.check_exists()
@@ -347,10 +351,16 @@ class GroupReader:
 
     def _log_layers(self) -> Iterator[_Layer]:
         path_of: dict[int, str] = {}
+        logs = self.file_slice.log_files
+
+        def load(file: DataFile) -> list[LogBlock | CorruptSpan]:
+            return load_log_file(self._store, file, self._limits)
 
         def files() -> Iterator[list[LogBlock | CorruptSpan]]:
-            for file in self.file_slice.log_files:
-                blocks = load_log_file(self._store, file, self._limits)
+            loaded = map_in_order(
+                load, logs, reader_count(self._store, [f.size or 0 for f in logs])
+            )
+            for file, blocks in zip(logs, loaded, strict=True):
                 path_of.update((id(block), file.path) for block in blocks)
                 yield blocks
 

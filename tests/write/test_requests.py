@@ -164,6 +164,23 @@ def test_requests_of_reads(store: CountedStore, ticks: Ticks) -> None:
         table.locate(["key-000003"])
 
 
+def test_requests_of_look_ups_by_a_record_index(tmp_path: Path, ticks: Ticks) -> None:
+    """The log files of the metadata table were read one after another, 10 deeper."""
+    uri, writer = f"{tmp_path}/trips", bf.WriterConfig(services=None)
+    written = create_table(uri, bf.RecordIndex(), writer=writer)
+    for ts in range(_COMMITS):
+        written.upsert(rows(range(30), ts))
+    table = opened(CountedStore.of_folder(uri))  # type: ignore[arg-type]
+    # Twice the properties, timeline, folder and files of the metadata table; the properties and the
+    # timeline of the table once more, to tell that the index was as of the timeline.
+    with at_most(ticks, 24 + _COMMITS, 13):
+        assert table.lookup(["key-000003"]).num_rows == 1
+    with at_most(ticks, 3, 3):
+        assert table.lookup(["key-000003"]).num_rows == 1
+    with at_most(ticks, 2, 2):
+        assert table.locate(["key-000003"])["file_id"].null_count == 0
+
+
 def test_own_commits_are_kept_as_they_are_read(store: CountedStore, ticks: Ticks) -> None:
     table = opened(store)
     table.upsert(rows([3, 40], 100), idempotency_key="a")
