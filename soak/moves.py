@@ -1,9 +1,9 @@
 """Processes that read, move and delete rows of one table by its record index, beside one another.
 
-Two processes move keys to other partitions, one deletes some of them, one makes the index anew,
-compacts and cleans, and one reads; each is stopped for a while at any moment. What was acknowledged
-has to be there, in the order in which it was completed; a reader finds every key that is never
-deleted once, and never an older row than before; and at the end the check finds nothing.
+Two processes move keys to other partitions, one deletes some of them, one makes the index anew or
+drops it, compacts and cleans, and one reads; each is stopped for a while at any moment. What was
+acknowledged has to be there, in the order in which it was completed; a reader finds every key that
+is never deleted once, and never an older row than before; and at the end the check finds nothing.
 """
 
 from __future__ import annotations
@@ -100,8 +100,9 @@ class _Worker:
     def _try(self, act: Callable[[int], None], number: int) -> None:
         try:
             act(number)
-        except bf.ConflictError:  # nothing was done
+        except (bf.ConflictError, bf.IndexUnknownError):  # nothing was done
             self._counts["conflicts"] += 1
+            time.sleep(self._chance.uniform(0, 0.1))
 
     def move(self, number: int) -> None:
         """Upsert keys, each into any partition."""
@@ -126,12 +127,17 @@ class _Worker:
     def serve(self, _: int) -> None:
         """Make the index anew, or do a table service."""
         works = [lambda: self._table.metadata_table.rebuild("record_index")] * 3
-        works += [self._table.metadata_table.rebuild, self._table.clean]
+        works += [self._table.metadata_table.rebuild, self._table.clean, self._drop_and_make]
         if self._table.config.table_type == "MERGE_ON_READ":
             works.append(self._table.compact)
         self._chance.choice(works)()
         self._counts["services"] += 1
         time.sleep(self._chance.uniform(0, 1))
+
+    def _drop_and_make(self) -> None:
+        names = self._chance.choice([(), ("record_index",)])
+        self._table.metadata_table.drop(*names)
+        self._table.metadata_table.init("record_index")
 
     def read(self, _: int) -> None:
         """Look all staying keys up, and compare with what was seen before."""

@@ -314,6 +314,33 @@ def test_keys_are_looked_up_while_another_writer_makes_the_index_anew(
     assert_reads_as(table.uri, shared.model)
 
 
+@pytest.mark.parametrize("moment", MOMENTS[:2])
+def test_an_index_that_is_dropped_meanwhile_is_unknown(
+    monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    """It was told that there is no table at .hoodie/metadata."""
+    shared = Shared(f"record_index_dropped/{moment}".replace(" ", "_"), "MERGE_ON_READ", 9)
+    monkeypatch.setitem(CHANGES, "moved", lambda own: own.other.metadata_table.drop())
+    for act in (
+        lambda table: table.locate(IDS),
+        lambda table: table.upsert(rows(KEYS, ts=2)),
+        lambda table: table.delete(filter=f"id >= '{IDS[0]}'"),
+    ):
+        table = bf.open(shared.table.uri)
+        with monkeypatch.context() as patch:
+            done = overtaking(patch, shared, "moved", "none", moment)
+            with pytest.raises(bf.IndexUnknownError, match="the table has no record index"):
+                act(table)
+            assert done
+        assert bf.open(table.uri).lookup(IDS).num_rows == len(IDS)
+        shared.other.metadata_table.init("record_index")
+    table = bf.open(shared.table.uri)
+    with monkeypatch.context() as patch:
+        done = overtaking(patch, shared, "moved", "none", moment)
+        assert table.lookup(IDS).num_rows == len(IDS)
+        assert done
+
+
 @pytest.mark.parametrize("asked", ["keys", "filter"])
 def test_a_delete_makes_the_index_that_a_dead_writer_left(
     monkeypatch: pytest.MonkeyPatch, asked: str

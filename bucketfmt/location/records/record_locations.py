@@ -121,6 +121,7 @@ class RecordLocations:
                         "retry. If that writer has died, the next write makes the index, or "
                         "metadata_table.rebuild()"
                     ) from error
+                _check_listed(config)
                 if not left:
                     raise
                 partition = None
