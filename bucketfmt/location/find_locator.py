@@ -5,8 +5,6 @@ I/O where nothing states the index, and where the metadata table has the locatio
 
 from __future__ import annotations
 
-from contextlib import suppress
-
 from bucketfmt.errors import ConflictError, IndexUnknownError
 from bucketfmt.location.file_groups.group_locator import GroupLocator
 from bucketfmt.location.find_index import IndexFinder
@@ -26,12 +24,13 @@ def find_locator(snapshot: Snapshot, index_finder: IndexFinder) -> Locator:
         UnsupportedError: the table states an index this release does not know, or one that needs
             columns which the table does not have.
     """
-    # Either is raised again where a layout is asked for; look-ups read all file groups then.
-    with suppress(ConflictError, IndexUnknownError):
+    try:
         index = index_finder.resolve(snapshot).index
         if index is not None and index.keeps_locations:
             records = index_finder.records(snapshot)
             return RecordLocator(snapshot, records, moves_keys=index.moves_keys)
         if index is not None and index.group_bytes is not None:
             return GroupLocator(snapshot, index_finder, index.group_bytes)
+    except (ConflictError, IndexUnknownError) as error:
+        return BucketLocator(snapshot, index_finder, error)
     return BucketLocator(snapshot, index_finder)

@@ -153,15 +153,30 @@ class BucketLocator:
 
     late: LateRoutes | None = None
 
-    def __init__(self, snapshot: Snapshot, index_finder: IndexFinder) -> None:
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        index_finder: IndexFinder,
+        why_unknown: ConflictError | IndexUnknownError | None = None,
+    ) -> None:
+        """Set up.
+
+        Args:
+            snapshot: The table.
+            index_finder: Finds its index.
+            why_unknown: Raised where a layout is asked for; look-ups read all file groups then.
+        """
         self._snapshot = snapshot
         self._index_finder = index_finder
+        self._why_unknown = why_unknown
         self._layouts: dict[str, BucketLayout] = {}
         self._routings: dict[str, BucketLayout] = {}
         self._placed: dict[str, Mapping[int, Sequence[FileSlice]]] = {}
 
     def layout(self, partition_path: str) -> BucketLayout:
         """Return the layout of a partition, which may be new. As `IndexFinder.layout`."""
+        if self._why_unknown is not None:
+            raise self._why_unknown
         found = self._layouts.get(partition_path)
         if found is None:
             found = self._index_finder.layout(self._snapshot, partition_path)

@@ -10,6 +10,7 @@ from bucketfmt.timeline.timeline import Instant, Timeline, count_shared
 
 __all__ = [
     "find_completed_since",
+    "find_given_up",
     "find_rolled_back",
     "find_undoing",
     "find_what_may_be_archived",
@@ -46,6 +47,19 @@ def find_undoing(before: Timeline, now: Timeline) -> Instant | None:
     known = before.requested_times
     undoing = now.of("rollback", "restore").instants
     return next((i for i in undoing if i.requested_time not in known), None)
+
+
+def find_given_up(before: Timeline, now: Timeline) -> Instant | None:
+    """Return what was pending when a timeline was read and left it since; None if nothing did.
+
+    Its plan is gone, which whoever read the timeline may ask for.
+
+    Args:
+        before: The timeline that was read.
+        now: The timeline as it is.
+    """
+    known = now.requested_times
+    return next((i for i in before.pending.instants if i.requested_time not in known), None)
 
 
 def find_completed_since(before: Timeline, now: Timeline) -> Instant | None:

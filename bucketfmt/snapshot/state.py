@@ -30,7 +30,11 @@ from bucketfmt.process import cached_property
 from bucketfmt.snapshot.data_files.written_files import CommitRecord
 from bucketfmt.snapshot.kept_commits import KeptCommits
 from bucketfmt.snapshot.listing import FileLister
-from bucketfmt.snapshot.overtaken import find_completed_since, find_what_overtook
+from bucketfmt.snapshot.overtaken import (
+    find_completed_since,
+    find_given_up,
+    find_what_overtook,
+)
 from bucketfmt.snapshot.schema import find_stating_commit
 from bucketfmt.storage.store import Store
 from bucketfmt.storage.streams import do_together
@@ -181,7 +185,10 @@ class TableState:
             return "hoodie.properties changed"
         now = load_timeline(self.store, config, self.limits)
         came = find_completed_since(self.timeline, now)
-        return None if came is None else f"{came.action} {came.requested_time} was completed"
+        if came is not None:
+            return f"{came.action} {came.requested_time} was completed"
+        gone = find_given_up(self.timeline, now)
+        return None if gone is None else f"{gone.action} {gone.requested_time} was given up"
 
     def has_changed(self) -> bool:
         """Whether others have changed the timeline or the properties of the table since.

@@ -12,13 +12,13 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
-from bucketfmt.errors import NotFoundError
+from bucketfmt.errors import IndexUnknownError, NotFoundError
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.index.layout import BucketLayout
 from bucketfmt.location.find_index import IndexFinder
 from bucketfmt.location.find_locator import find_locator
 from bucketfmt.location.located import Located, keys_by_partition
-from bucketfmt.location.locator import place_slices
+from bucketfmt.location.locator import BucketLocator, place_slices
 from bucketfmt.metadata_table.bloom_skipping import prune_by_bloom_filters
 from bucketfmt.metadata_table.metadata_lister import metadata_behind
 from bucketfmt.slices.slice_columns import RowSpec
@@ -220,13 +220,22 @@ def lookup_rows(
 ) -> pa.Table:
     """Return the rows of keys. As `Table.lookup`."""
     output = output_schema(snapshot.schema, columns, meta_columns=False)
-    locator = find_locator(snapshot, index_finder)
     with snapshot.state.read_here():
-        found = list(locator.candidates(keys.record_keys, keys.partition_paths))
+        found = _candidates(snapshot, index_finder, keys)
         metadata = metadata_behind(snapshot.state.lister)
         if metadata is not None:
             found = prune_by_bloom_filters(metadata, found)
     return read_keys_of_slices(snapshot, found, output)
+
+
+def _candidates(
+    snapshot: Snapshot, index_finder: IndexFinder, keys: KeySet
+) -> list[tuple[FileSlice, pa.Array]]:
+    locator, asked = find_locator(snapshot, index_finder), (keys.record_keys, keys.partition_paths)
+    try:
+        return list(locator.candidates(*asked))
+    except IndexUnknownError as error:  # it was dropped since
+        return list(BucketLocator(snapshot, index_finder, error).candidates(*asked))
 
 
 def read_keys_of_slices(

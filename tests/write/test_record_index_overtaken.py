@@ -15,6 +15,7 @@ import pytest
 
 import bucketfmt as bf
 from bucketfmt.format.metadata.record_location_kernels import RecordLocations as Found
+from bucketfmt.location.records import record_locator
 from bucketfmt.location.records.record_locations import RecordLocations
 from bucketfmt.metadata_table.metadata_partition import MetadataPartition
 from bucketfmt.snapshot.snapshot import Snapshot
@@ -339,6 +340,77 @@ def test_an_index_that_is_dropped_meanwhile_is_unknown(
         done = overtaking(patch, shared, "moved", "none", moment)
         assert table.lookup(IDS).num_rows == len(IDS)
         assert done
+
+
+@pytest.mark.parametrize("gap", ["rebuild", "drop"])
+def test_an_index_that_was_away_for_one_look(monkeypatch: pytest.MonkeyPatch, gap: str) -> None:
+    """The properties are as before, so that nothing tells that the table has changed meanwhile."""
+    shared = Shared(f"record_index_away_for_one_look/{gap}", "COPY_ON_WRITE", 9)
+    other, ask = shared.other, RecordLocations._ask
+
+    def looks(number: int) -> Callable[[RecordLocations, Any], Any]:
+        count = []
+
+        def asked(records: RecordLocations, question: Any) -> Any:
+            count.append(True)
+            if len(count) != number:
+                return ask(records, question)
+            if gap == "drop":
+                other.metadata_table.drop("record_index")
+                try:
+                    return ask(records, question)
+                finally:
+                    other.metadata_table.init("record_index")
+            answers: list[Any] = []
+
+            def put(*given: Any) -> None:
+                if not answers:
+                    try:
+                        answers.append(ask(records, question))
+                    except bf.BucketfmtError as error:
+                        answers.append(error)
+                put_partition(*given)
+
+            with pytest.MonkeyPatch.context() as amid:
+                amid.setattr(initialise, "_put_partition", put)
+                other.metadata_table.rebuild("record_index")
+            if isinstance(answers[0], BaseException):
+                raise answers[0]
+            return answers[0]
+
+        return asked
+
+    put_partition = initialise._put_partition
+    error: type[bf.BucketfmtError] = bf.ConflictError if gap == "rebuild" else bf.IndexUnknownError
+    told = "is making the record index anew" if gap == "rebuild" else "has no record index"
+    with monkeypatch.context() as patch:
+        patch.setattr(RecordLocations, "_ask", looks(1))
+        with pytest.raises(error, match=told):  # and not that it tells no file group from a key
+            bf.open(shared.table.uri).locate(IDS)
+    for number in (1, 2) if gap == "drop" else (1,):
+        with monkeypatch.context() as patch:
+            patch.setattr(RecordLocations, "_ask", looks(number))
+            assert bf.open(shared.table.uri).lookup(IDS).num_rows == len(IDS)
+    assert_reads_as(shared.table.uri, shared.model)
+
+
+def test_a_write_beside_an_overwrite_that_gives_up_begins_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It ended in a NotFoundError: the plan of the other was gone."""
+    shared = Shared("record_index_and_one_that_gives_up", "MERGE_ON_READ", 9)
+    transaction = shared.other._transactions.begin("replacecommit")
+    load, given = record_locator.load_pending_clusterings, rows([*KEYS, 70], ts=2)
+
+    def given_up(*args: Any) -> Any:
+        if not transaction._is_ended:
+            transaction._abort()
+        return load(*args)
+
+    monkeypatch.setattr(record_locator, "load_pending_clusterings", given_up)
+    shared.upsert(given)
+    assert transaction._is_ended
+    assert_reads_as(shared.table.uri, shared.model)
 
 
 @pytest.mark.parametrize("asked", ["keys", "filter"])
