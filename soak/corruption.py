@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
+from soak.figures import keep_figures
 from soak.judge import Outcome
 from soak.regions import ROW_DATA, kind_of
 from soak.sweep import Sweep, Task, run_sweep
 from soak.tables import TABLES, files_to_damage, read_files, table_files
 
-__all__ = ["RESULTS", "print_bad", "save_figures", "sweep_peers", "sweep_tables"]
+__all__ = ["print_bad", "save_figures", "sweep_peers", "sweep_tables"]
 
 READERS = ("bucketfmt", "hudi-rs")
-
-RESULTS = Path(__file__).parent / "results"
 
 
 def sweep_tables(
@@ -106,5 +103,4 @@ def save_figures(sweeps: Iterable[Sweep], name: str) -> None:
     rows = [
         {**dict(zip(fields, key, strict=True)), "cases": n} for key, n in sorted(counts.items())
     ]
-    RESULTS.mkdir(exist_ok=True)
-    (RESULTS / f"{name}.json").write_text(json.dumps(rows, indent=1) + "\n")
+    keep_figures(rows, name)

@@ -11,8 +11,8 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from random import Random
 from typing import NamedTuple
 
-from soak.corruption import RESULTS
 from soak.covering import cover
+from soak.figures import RESULTS
 from soak.strikes import ALL, FAULTS, Share, Tally, strike_recovery, strike_work
 from soak.works import KINDS, WORKS, Kind, Work
 

@@ -7,7 +7,6 @@ the index is right.
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections import Counter
@@ -24,7 +23,7 @@ from bucketfmt.testing.memory_store import MemoryStore
 from bucketfmt.timeline.table_properties import load_config
 from bucketfmt.write.properties.create import create_table
 from bucketfmt.write.properties.plan_create import plan_properties
-from soak.corruption import RESULTS
+from soak.figures import tell_figures
 
 __all__ = [
     "REFUSALS",
@@ -416,9 +415,4 @@ def run_subjects(seed: int, *, minutes: float, save: bool) -> int:
         print(f"{number} tables", end="\r", file=sys.stderr, flush=True)
     print(file=sys.stderr)
     saved = [{"table": form, **total} for form, total in sorted(sums.items())]
-    for row in saved:
-        print(", ".join(f"{name} {value}" for name, value in row.items()))
-    if save:
-        RESULTS.mkdir(exist_ok=True)
-        (RESULTS / "indexes.json").write_text(json.dumps(saved, indent=1) + "\n")
-    return int(any(total["bad"] for total in sums.values()))
+    return tell_figures(saved, "indexes", save=save)

@@ -5,7 +5,6 @@ What is left is what one after the other would leave, or one of them where the o
 
 from __future__ import annotations
 
-import json
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Mapping
@@ -18,8 +17,8 @@ import bucketfmt as bf
 from bucketfmt.testing.crashes import SimulatedProcess
 from bucketfmt.testing.interleavings import Interleaving, interleave_everywhere
 from bucketfmt.testing.memory_store import MemoryStore
-from soak.corruption import RESULTS
 from soak.covering import spread
+from soak.figures import tell_figures
 from soak.works import (
     KINDS,
     NEXT,
@@ -174,12 +173,7 @@ def interleave_all(
         }
         for kind, total in sorted(sums.items())
     ]
-    for row in rows_saved:
-        print(", ".join(f"{name} {value}" for name, value in row.items()))
-    if save:
-        RESULTS.mkdir(exist_ok=True)
-        (RESULTS / "interleavings.json").write_text(json.dumps(rows_saved, indent=1) + "\n")
-    return int(any(total.bad for total in sums.values()))
+    return tell_figures(rows_saved, "interleavings", save=save)
 
 
 def interleave(meeting: Meeting, most: int | None = None, seed: str = "") -> Tally:

@@ -8,26 +8,23 @@ scan does, and the check finds nothing.
 
 from __future__ import annotations
 
-import json
 import multiprocessing
 import random
-import sys
-import tempfile
 import time
 import traceback
 import warnings
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from itertools import cycle, product
+from itertools import product
 from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 import bucketfmt as bf
-from bucketfmt.write.metadata import metadata_services
-from soak.corruption import RESULTS
+from soak.figures import tell_figures
+from soak.rounds import play_rounds
 
 __all__ = ["KINDS", "Kind", "play_kills", "run_kills"]
 
@@ -296,30 +293,9 @@ def run_kills(seed: int, *, minutes: float, save: bool) -> int:
         minutes: Begin no table after this.
         save: Keep the figures for the report.
     """
-    until = time.monotonic() + minutes * 60
-    sums = {kind: Counter[str]() for kind in KINDS}
-    warnings.simplefilter("ignore")
-    for number, kind in enumerate(cycle(KINDS)):
-        if time.monotonic() > until:
-            break
-        own = f"{seed + number // len(KINDS)}"
-        # How often the metadata table is compacted decides where its records are.
-        metadata_services._DELTA_COMMITS = random.Random(own).choice([2, 3, 6])  # noqa: S311
-        with tempfile.TemporaryDirectory() as folder:
-            works, wrong = play_kills(f"{folder}/t", kind, own)
-        sums[kind].update(tables=1, kills=_KILLS, works=works, bad=int(wrong is not None))
-        if wrong is not None:
-            print(f"\n{wrong}", flush=True)
-        print(f"{number + 1} tables", end="\r", file=sys.stderr, flush=True)
-    print(file=sys.stderr)
-    saved = [
-        {"table": f"version {kind.version}, {kind.table_type}, {kind.index}", **total}
-        for kind, total in sums.items()
-        if total
-    ]
-    for row in saved:
-        print(", ".join(f"{name} {value}" for name, value in row.items()))
-    if save:
-        RESULTS.mkdir(exist_ok=True)
-        (RESULTS / "kills.json").write_text(json.dumps(saved, indent=1) + "\n")
-    return int(any(total["bad"] for total in sums.values()))
+
+    def play(folder: str, kind: Kind, own: str) -> tuple[Counter[str], str | None]:
+        works, wrong = play_kills(folder, kind, own)
+        return Counter(kills=_KILLS, works=works), wrong
+
+    return tell_figures(play_rounds(KINDS, play, [2, 3, 6], seed, minutes), "kills", save=save)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import warnings
 from collections.abc import Sequence
@@ -12,7 +11,7 @@ from typing import NamedTuple
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from soak.corruption import RESULTS
+from soak.figures import keep_figures
 from soak.machine import MACHINES
 
 __all__ = ["MachineRun", "run_machine", "run_machines"]
@@ -87,6 +86,5 @@ def run_machines(kinds: Sequence[str], runs: int, steps: int, *, workers: int, s
             }
             for run in sorted(done)
         ]
-        RESULTS.mkdir(exist_ok=True)
-        (RESULTS / "machine.json").write_text(json.dumps(rows, indent=1) + "\n")
+        keep_figures(rows, "machine")
     return int(any(run.bad for run in done))

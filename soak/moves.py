@@ -8,20 +8,16 @@ is never deleted once, and never an older row than before; and at the end the ch
 
 from __future__ import annotations
 
-import json
 import multiprocessing
 import os
 import random
 import signal
-import sys
-import tempfile
 import time
 import traceback
 import warnings
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
-from itertools import cycle
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -30,8 +26,8 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 import bucketfmt as bf
-from bucketfmt.write.metadata import metadata_services
-from soak.corruption import RESULTS
+from soak.figures import tell_figures
+from soak.rounds import play_rounds
 
 __all__ = ["KINDS", "Kind", "play_moves", "run_moves"]
 
@@ -39,6 +35,8 @@ _SCHEMA = pa.schema([("id", pa.string()), ("part", pa.string()), ("n", pa.int64(
 _PARTS = "abc"
 _STAYING = [[f"s{mover}-{number}" for number in range(12)] for mover in range(2)]
 _DOOMED = [f"d-{number}" for number in range(20)]
+_SECONDS = 12  # of a table
+_FIGURES = ("works", "services", "reads", "conflicts")
 _CLOCKS_DIFFER_NS = 20_000_000
 """By how much the time of a file may be behind that of a process."""
 
@@ -303,32 +301,9 @@ def run_moves(seed: int, *, minutes: float, save: bool) -> int:
         minutes: Begin no table after this.
         save: Keep the figures for the report.
     """
-    until = time.monotonic() + minutes * 60
-    sums = {kind: Counter[str]() for kind in KINDS}
-    warnings.simplefilter("ignore")
-    for number, kind in enumerate(cycle(KINDS)):
-        if time.monotonic() > until:
-            break
-        own = f"{seed + number // len(KINDS)}"
-        # How often the metadata table is compacted decides where its records are.
-        metadata_services._DELTA_COMMITS = random.Random(own).choice([1, 3, 6])  # noqa: S311
-        with tempfile.TemporaryDirectory() as folder:
-            counts, wrong = play_moves(f"{folder}/t", kind, own, 12)
-        names = ("works", "services", "reads", "conflicts")
-        sums[kind].update(tables=1, **{name: counts[name] for name in names})
-        sums[kind].update(bad=int(wrong is not None))
-        if wrong is not None:
-            print(f"\n{wrong}", flush=True)
-        print(f"{number + 1} tables", end="\r", file=sys.stderr, flush=True)
-    print(file=sys.stderr)
-    saved = [
-        {"table": f"version {kind.version}, {kind.table_type}", **total}
-        for kind, total in sums.items()
-        if total
-    ]
-    for row in saved:
-        print(", ".join(f"{name} {value}" for name, value in row.items()))
-    if save:
-        RESULTS.mkdir(exist_ok=True)
-        (RESULTS / "moves.json").write_text(json.dumps(saved, indent=1) + "\n")
-    return int(any(total["bad"] for total in sums.values()))
+
+    def play(folder: str, kind: Kind, own: str) -> tuple[Counter[str], str | None]:
+        counts, wrong = play_moves(folder, kind, own, _SECONDS)
+        return Counter({name: counts[name] for name in _FIGURES}), wrong
+
+    return tell_figures(play_rounds(KINDS, play, [1, 3, 6], seed, minutes), "moves", save=save)

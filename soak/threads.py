@@ -27,8 +27,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import bucketfmt as bf
-from soak.corruption import RESULTS
 from soak.covering import cover
+from soak.figures import tell_figures
 from soak.works import KINDS, SCHEMA, Kind, rows
 
 __all__ = ["TRIALS", "Outcome", "Trial", "run_trial", "run_trials", "sample_trials"]
@@ -366,9 +366,4 @@ def run_trials(
         {"table": f"{concurrency}, {lock}", **total}
         for (concurrency, lock), total in sorted(sums.items())
     ]
-    for row in saved:
-        print(", ".join(f"{name} {value}" for name, value in row.items()))
-    if save:
-        RESULTS.mkdir(exist_ok=True)
-        (RESULTS / "threads.json").write_text(json.dumps(saved, indent=1) + "\n")
-    return int(any(total["bad"] for total in sums.values()))
+    return tell_figures(saved, "threads", save=save)

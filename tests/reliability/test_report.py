@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from soak.corruption import RESULTS
+from soak.figures import RESULTS
 from soak.judge import GOOD
 from soak.regions import ROW_DATA
 from soak.report import PAGE, format_report

@@ -48,17 +48,12 @@ def _take_back_dead(rollbacks: Rollbacks, instant: Instant) -> None:
     table = rollbacks.table
     timeline = table.load_timeline()
     try:
-        if _has(timeline, instant):
+        if timeline.is_pending(instant.requested_time):
             rollbacks.take_back(timeline, instant)
     except NotFoundError:
-        if _has(table.load_timeline(), instant):
+        if table.load_timeline().is_pending(instant.requested_time):
             raise
     table.load_timeline()
-
-
-def _has(timeline: Timeline, instant: Instant) -> bool:
-    pending = timeline.pending.of(instant.action)
-    return instant.requested_time in pending.requested_times
 
 
 def _finish_begun(

@@ -1,0 +1,63 @@
+"""Tables of every kind in turn, for some minutes, on which real processes work."""
+
+from __future__ import annotations
+
+import random
+import sys
+import tempfile
+import time
+import warnings
+from collections import Counter
+from collections.abc import Callable, Sequence
+from itertools import cycle
+from typing import Any, TypeVar
+
+from bucketfmt.write.metadata import metadata_services
+
+__all__ = ["play_rounds"]
+
+_Kind = TypeVar("_Kind", bound=tuple[Any, ...])
+
+
+def play_rounds(
+    kinds: Sequence[_Kind],
+    play: Callable[[str, _Kind, str], tuple[Counter[str], str | None]],
+    compact_after: Sequence[int],
+    seed: int,
+    minutes: float,
+) -> list[dict[str, str | int]]:
+    """Play on tables of every kind, and print what is wrong.
+
+    Args:
+        kinds: Of tables: (version, type, ...).
+        play: Takes a folder, a kind and a seed; returns figures, and what is wrong, in words.
+        compact_after: Numbers of delta commits, of which each round takes one: how often the
+            metadata table is compacted decides where its records are.
+        seed: Of the first round.
+        minutes: Begin no table after this.
+
+    Returns:
+        The sums of the figures for each kind, with the number of tables and of bad ones.
+    """
+    until = time.monotonic() + minutes * 60
+    sums = {kind: Counter[str]() for kind in kinds}
+    warnings.simplefilter("ignore")
+    for number, kind in enumerate(cycle(kinds)):
+        if time.monotonic() > until:
+            break
+        own = f"{seed + number // len(kinds)}"
+        metadata_services._DELTA_COMMITS = random.Random(own).choice(compact_after)  # noqa: S311
+        with tempfile.TemporaryDirectory() as folder:
+            figures, wrong = play(f"{folder}/t", kind, own)
+        sums[kind].update(tables=1)
+        sums[kind].update(figures)
+        sums[kind].update(bad=int(wrong is not None))
+        if wrong is not None:
+            print(f"\n{wrong}", flush=True)
+        print(f"{number + 1} tables", end="\r", file=sys.stderr, flush=True)
+    print(file=sys.stderr)
+    return [
+        {"table": f"version {', '.join(map(str, kind))}", **total}
+        for kind, total in sums.items()
+        if total
+    ]
