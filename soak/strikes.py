@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import bucketfmt as bf
+from bucketfmt.format.names.layout import FILE_LOCK, LEASE
 from bucketfmt.storage.store import WRITE_VERBS
 from bucketfmt.testing.crashes import (
     Aftermath,
@@ -149,7 +150,11 @@ def _count_struck(
 def strike_work(
     kind: Kind, work: Work, faults: Collection[str] = FAULTS, share: Share = ALL
 ) -> Tally:
-    """Strike one work on one kind of table, at every operation with every fault of these sorts."""
+    """Strike one work on one kind of table, at every operation with every fault of these sorts.
+
+    Raises:
+        ValueError: the work changes nothing of the table, so that striking it proves nothing.
+    """
     base = make(kind, work)
     expected = _expect(base, kind, work)
     return _strike(
@@ -255,8 +260,15 @@ def _expect(base: MemoryStore, kind: Kind, work: Work) -> _Expected:
         for instant in table.timeline.writes.completed.instants:
             scan = table.scan(as_of=instant.requested_time)
             between.append(sorted(tuple(row.values()) for row in scan.to_arrow().to_pylist()))
-    after = read_rows(_done(base, kind, work, _WORKER))
+    done = _done(base, kind, work, _WORKER)
+    if _without_locks(done) == _without_locks(base):
+        raise ValueError(f"{work.name} changes nothing of {kind}")
+    after = read_rows(done)
     return _Expected(read_rows(base), between, after)  # type: ignore[arg-type]
+
+
+def _without_locks(store: MemoryStore) -> dict[str, bytes]:
+    return {path: data for path, data in store.files.items() if path not in (FILE_LOCK, LEASE)}
 
 
 def _done(base: MemoryStore, kind: Kind, work: Work, process: int) -> MemoryStore:

@@ -221,6 +221,16 @@ def grow_old(t: bf.Table) -> None:
     t.upsert(rows(("k0", 5, "a")))
 
 
+def _fill_timeline(t: bf.Table) -> None:
+    """Leave commits to archive. A metadata table that has not merged its records keeps them all."""
+    grow_old(t)
+    for v in range(6, 20):
+        if t.archive(min_commits=1, max_commits=1, dry_run=True):
+            return
+        t.upsert(rows(("k0", v, "a")))
+    raise AssertionError("there is nothing to archive")
+
+
 def _savepoint_and_write_on(t: bf.Table) -> None:
     t.savepoint()
     _write_on(t)
@@ -431,7 +441,7 @@ WORKS = [
     Work("schedule a compaction", schedule, resume=_compact, is_possible=_is_logged),
     Work("compact", _compact, prepare=schedule, resume=_compact, is_possible=_is_logged),
     Work("clean", _clean, prepare=grow_old, resume=_clean),
-    Work("archive", _archive, prepare=grow_old, resume=_archive),
+    Work("archive", _archive, prepare=_fill_timeline, resume=_archive),
     Work("roll back", lambda t: t.rollback(newest_write(t)), prepare=_write_on, is_stepwise=True),
     Work("roll back a dead write", _roll_back_failed, dies=True),
     Work(
