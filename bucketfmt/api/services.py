@@ -129,8 +129,9 @@ class MaintainedTable(WritableTable):
         """Move the oldest instants to the archived timeline; return them.
 
         Reads return the same rows as before, and `changes` and `idempotency_key` also search the
-        archive. Only a `scan(as_of=...)` of an archived commit may find its files cleaned. Nothing
-        happens as long as there are at most `max_commits` commits.
+        archive. Only a `scan(as_of=...)` of an archived commit is refused where a clean may have
+        deleted files of it, even if it has not. Nothing happens as long as there are at most
+        `max_commits` commits.
 
         Args:
             min_commits: Leave at least this many commits.

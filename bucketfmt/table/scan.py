@@ -33,6 +33,7 @@ from bucketfmt.rows.columns.meta_columns import OPERATION
 from bucketfmt.rows.filters import Filter
 from bucketfmt.slices.slice_columns import RowSpec
 from bucketfmt.slices.slice_reader import SliceReader
+from bucketfmt.snapshot.cleaned_moments import check_not_cleaned
 from bucketfmt.snapshot.data_files.files import FileSlice
 from bucketfmt.snapshot.schema import TableSchema
 from bucketfmt.snapshot.snapshot import Snapshot
@@ -121,6 +122,7 @@ class Scan:
         wanted, metadata = kept, self._metadata
         if metadata is not None and row_filter is not None:
             wanted = prune_slices(metadata, kept, row_filter, schema)
+        check_not_cleaned(snapshot, wanted)
         return ScanPlan(
             tuple(wanted),
             len(snapshot.partitions) - len(partitions),

@@ -330,7 +330,8 @@ class Table:
             SchemaError: the table has no such column.
             UnsupportedError: the table merges records in an unsupported way.
             NotFoundError: when the scan reads: a rollback or a clean has deleted its files since
-                the scan was made; make a new scan.
+                the scan was made; make a new scan. Or a clean may have deleted files that the
+                moment needs (spec SLICE-11); read a later one.
         """
         snapshot = self._snapshot() if as_of is None else Snapshot(self.state, self._instant(as_of))
         return plan_scan(
@@ -357,6 +358,9 @@ class Table:
         None as `since` stands for the beginning. Rows are as of `until`; deleted rows are left out.
         Both moments are completion times in tables of version 8 and later, and requested times
         before, as in Hudi.
+
+        Raises:
+            SchemaError, UnsupportedError, NotFoundError: as of `scan`.
         """
         return plan_changes(
             self.state,

@@ -62,10 +62,14 @@ def _commit(
     }
     if replaces:
         record["partitionToReplaceFileIds"] = {"us": list(replaced)}
+    return {f".hoodie/timeline/{requested}_{completed}.{action}": _container(name, record)}
+
+
+def _container(name: str, record: dict[str, object]) -> dict[str, object]:
     schema = fastavro.parse_schema(json.loads((SCHEMAS / f"{name}.avsc").read_bytes()))
     out = BytesIO()
     fastavro.writer(out, schema, [record], sync_marker=bytes(16))
-    return {f".hoodie/timeline/{requested}_{completed}.{action}": {"hex": out.getvalue().hex()}}
+    return {"hex": out.getvalue().hex()}
 
 
 def _table(*paths: str, metafile: str = "us/.hoodie_partition_metadata", size: int = 10) -> Files:
@@ -221,6 +225,7 @@ def vectors() -> Iterator[Vector]:
         [_slice(_ONE, t[1], deep, partition="eu/x")],
     )
     yield from _lost()
+    yield from _cleaned()
 
 
 def _later() -> Files:
@@ -265,3 +270,77 @@ def _lost() -> Iterator[Vector]:
         },
         [_slice(_ONE, t[3], _base(t[3]))],
     )
+
+
+def _cleaned() -> Iterator[Vector]:
+    t = _T
+    first = _commit("commit", t[1], t[1], _base(t[1]))
+    later = {
+        **_commit("commit", t[5], t[5], _base(t[5])),
+        **_commit("commit", t[6], t[6], _base(t[6])),
+    }
+    left = _table(_base(t[5]), _base(t[6]))
+    other = {
+        **_table(_base(t[1]), _base(t[5], _TWO), _base(t[6], _TWO)),
+        **first,
+        **_commit("commit", t[5], t[5], _base(t[5], _TWO)),
+        **_commit("commit", t[6], t[6], _base(t[6], _TWO)),
+    }
+    history = f"{t[1]}_{t[1]}_0.parquet"
+    archived: Files = {
+        ".hoodie/timeline/history/_version_": {"text": "1"},
+        ".hoodie/timeline/history/manifest_1": {
+            "text": json.dumps({"files": [{"fileName": history, "fileLen": 9}]})
+        },
+        f".hoodie/timeline/history/{history}": {"size": 9},
+    }
+    savepoint: Files = {f".hoodie/timeline/{t[1]}_{t[2]}.savepoint": {"text": ""}}
+    kept = _slice(_ONE, t[1], _base(t[1]))
+    cases: list[tuple[str, str, Files, list[dict[str, object]] | None]] = [
+        ("archived-and-cleaned", t[1], {**left, **archived, **later, **_clean(t[6])}, None),
+        (
+            "cleaned-by-any-clean",
+            t[1],
+            {**left, **archived, **later, **_clean(t[6]), **_clean("", t[8])},
+            None,
+        ),
+        ("clean-keeps-versions", t[5], {**left, **archived, **later, **_clean("")}, None),
+        ("cleaned-file-gone", t[1], {**left, **first, **later, **_clean(t[6])}, None),
+        (
+            "right-before-what-is-kept",
+            t[5],
+            {**left, **archived, **later, **_clean(t[6])},
+            [_slice(_ONE, t[5], _base(t[5]))],
+        ),
+        ("cleaned-and-all-there", t[1], {**other, **_clean(t[6])}, [kept]),
+        (
+            "cleaned-but-savepointed",
+            t[1],
+            {**_table(_base(t[1]), _base(t[6])), **archived, **first, **savepoint}
+            | {**later, **_clean(t[6])},
+            [kept],
+        ),
+    ]
+    for name, as_of, files, expected in cases:
+        yield Vector(
+            f"snapshot.as-of-{name}",
+            ["SLICE-7", "SLICE-11", "DEV-32"],
+            "written for this text, after TimelineUtils.validateTimestampAsOf",
+            {"files": files, "as_of": as_of},
+            expected,
+            error=None if expected is not None else "cleaned",
+        )
+
+
+def _clean(first_kept: str, requested: str = _T[7]) -> Files:
+    """Return the completed file of a clean that keeps what is read as of an instant."""
+    record = {
+        "startCleanTime": requested,
+        "timeTakenInMillis": 1,
+        "totalFilesDeleted": 1,
+        "earliestCommitToRetain": first_kept,
+        "partitionMetadata": {},
+    }
+    return {
+        f".hoodie/timeline/{requested}_{requested}.clean": _container("HoodieCleanMetadata", record)
+    }

@@ -22,6 +22,7 @@ _ERRORS = (
     "limit",
     "key-encoding",
     "index-unknown",
+    "cleaned",
 )
 _INTEGER_MAX = 2**53 - 1
 _PLAIN_MIN, _PLAIN_MAX = 1e-4, 1e15

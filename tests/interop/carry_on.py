@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any, get_args
 import pyarrow as pa
 
 import bucketfmt as bf
+from bucketfmt.errors import NotFoundError
 from bucketfmt.format.names.names import find_data_file_name
 from bucketfmt.format.names.paths import escape_partition_value
 from bucketfmt.write.services.plan_clean import CleanPolicy
@@ -104,6 +106,8 @@ class Turns:
     Attributes:
         rows: The rows by partition and key.
         done: What was done, for messages.
+        past: The rows after each comparison, by the requested time of the newest write; without
+            those before what was taken back.
         saved: The savepoint, and at that time the rows, what was deleted, and what was given up.
         rounds: How often both were compared with the rows.
         is_non_blocking: Whether our writer only appends: a delete hides late rows of its key.
@@ -116,6 +120,7 @@ class Turns:
     random: Random
     rows: _Rows = field(default_factory=dict)
     done: list[str] = field(default_factory=list)
+    past: dict[str, _Rows] = field(default_factory=dict)
     saved: tuple[str, _Rows, dict[tuple[str, str], int], set[tuple[str, str]]] | None = None
     time: int = 0
     rounds: int = 0
@@ -181,6 +186,8 @@ class Turns:
         self.compare_ours()
         self.compare_hudis()
         self.rounds += 1
+        newest = self.table.timeline.writes.completed.instants[-1]
+        self.past[newest.requested_time] = dict(self.rows)
 
     def compare_hudis(self, **options: str) -> None:
         """Hudi reads what the model holds, and no bucket has two groups."""
@@ -219,6 +226,20 @@ class Turns:
             hudis = self.hudi.read(**options).select(SCHEMA.names).cast(SCHEMA)
             ours = self.table.scan(**arguments).to_arrow()
             assert _sorted(ours) == _sorted(hudis), f"{arguments} after {self.done}"
+
+    def compare_moments(self) -> None:
+        """We read past moments as they were, or refuse: none that Hudi reads as it was."""
+        for moment, rows in self.past.items():
+            expected = [rows[key] for key in sorted(rows)]
+            try:
+                ours = _sorted(self.table.scan(as_of=moment).to_arrow())
+            except NotFoundError:
+                with suppress(HudiRefusesError):
+                    hudis = self.hudi.read(as__of__instant=moment)
+                    own = _sorted(hudis.select(SCHEMA.names).cast(SCHEMA))
+                    assert own != expected, f"Hudi reads {moment} after {self.done}"
+            else:
+                assert ours == expected, f"as of {moment} after {self.done}"
 
     # -- what can be done
 
@@ -301,6 +322,7 @@ class Turns:
             return
         refusal = "is earlier than the latest compaction"
         self._undo(side, lambda by: by.rollback(instant), refusal)
+        self.past.clear()
 
     def _undo(self, side: Side, act: Callable[[Side], None], refusal: str) -> None:
         """Have a side take something back; where Hudi refuses, bucketfmt goes on."""
@@ -322,6 +344,7 @@ class Turns:
 
     def _restore(self, side: Side) -> None:
         assert self.saved is not None
+        self.past.clear()
         instant, self.rows, deleted, given_up = self.saved
         self.saved = None
         self.deleted = {**self.deleted, **deleted}
@@ -507,6 +530,7 @@ def play_in_order(session: HudiSession, folder: Path, kind: str, seed: int) -> T
     turns.do(us, "upsert", "upsert", "delete")
     turns.do(us, *services)
     turns.do(hudi, "upsert")
+    turns.compare_moments()
     return turns.tally()
 
 
@@ -517,4 +541,5 @@ def play_at_random(session: HudiSession, folder: Path, kind: str, seed: int) -> 
     for _ in range(10):
         turns.play(turns.us)
         turns.play(turns.hudi)
+    turns.compare_moments()
     return turns.tally()

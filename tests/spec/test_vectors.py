@@ -12,6 +12,7 @@ from bucketfmt.errors import (
     IndexUnknownError,
     KeyEncodingError,
     LimitError,
+    NotFoundError,
     TruncatedError,
     UnsafePathError,
     UnsupportedError,
@@ -29,6 +30,7 @@ ERRORS = {
     "limit": LimitError,
     "key-encoding": KeyEncodingError,
     "index-unknown": IndexUnknownError,
+    "cleaned": NotFoundError,
 }
 
 

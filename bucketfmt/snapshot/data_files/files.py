@@ -62,8 +62,7 @@ class DataFile(msgspec.Struct, frozen=True, gc=False):
         if self.size is None:
             who = "a completed commit" if self.written is not None else "the folder"
             raise CorruptError(
-                f"{who} names this file and it does not exist; restore it, "
-                "or read as of an instant before it was cleaned",
+                f"{who} names this file and it does not exist; restore it",
                 path=self.path,
             )
         return self.size

@@ -21,6 +21,7 @@ from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.index.layout import BucketLayout, FixedBuckets, RingBuckets
 from bucketfmt.rows.filters import parse_filter
 from bucketfmt.rows.parquet.base_file import BaseFileReader
+from bucketfmt.snapshot.cleaned_moments import check_not_cleaned
 from bucketfmt.snapshot.data_files.files import DataFile, FileSlice
 from bucketfmt.snapshot.data_files.log_files import check_spans
 from bucketfmt.snapshot.snapshot import Snapshot
@@ -47,6 +48,7 @@ def snapshot(question: Json) -> Json:
         state = bf.open(folder).state
         seen = Snapshot(state, question.get("as_of"))
         slices = seen.slices_of(seen.partitions)
+        check_not_cleaned(seen, slices)
         for file_slice in slices:
             for file in file_slice.files:
                 file.check_exists()
