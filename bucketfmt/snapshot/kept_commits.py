@@ -99,7 +99,7 @@ class KeptCommits:
         # In layout 1 the times of files count as well; an object store has no folders.
         if config.timeline_layout != 1 and self._store.failures_are_final:
             folder = self._store.info(config.timeline_path)
-            self._left = None if folder is None else (timeline.with_completed(done), folder)
+            self._left = None if folder is None else (timeline.with_instant(done), folder)
 
     def find_left(self) -> Timeline | None:
         """Return the timeline as this process left it; None where its folder was changed since.

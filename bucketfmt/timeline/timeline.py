@@ -227,11 +227,11 @@ class Timeline:
             and time not in self._completion_times
         )
 
-    def with_completed(self, done: Instant) -> Timeline:
-        """Return this timeline with an instant that was completed. For the whole timeline."""
+    def with_instant(self, instant: Instant) -> Timeline:
+        """Return this timeline once an instant has come to this state. For the whole timeline."""
         instants = [*self.instants]
-        place, is_known = _find_place(instants, _key(done, self.layout), self.layout)
-        instants[place : place + is_known] = [done]
+        place, is_known = _find_place(instants, _key(instant, self.layout), self.layout)
+        instants[place : place + is_known] = [instant]
         return self._with(instants)
 
     def without(self, instants: Collection[Instant]) -> Timeline:

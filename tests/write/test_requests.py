@@ -24,6 +24,7 @@ from bucketfmt.timeline.locking.heartbeat import Heartbeats
 from bucketfmt.timeline.table_properties import load_config
 from bucketfmt.timeline.timeline import Timeline, plan_timeline
 from bucketfmt.write.commit.locked_table import EarlyHeartbeat
+from tests.write.metadata_records import assert_in_step
 from tests.write.models import create_table, rows
 
 _COMMITS = 8
@@ -233,6 +234,49 @@ def test_requests_of_an_upsert(store: CountedStore, ticks: Ticks) -> None:
         table.upsert(rows([3], 104), idempotency_key="b")
     with at_most(ticks, 3, 3):
         assert table.upsert(rows([3], 105), idempotency_key="b").repeated
+
+
+def test_requests_of_an_upsert_that_the_metadata_table_is_told(
+    tmp_path: Path, ticks: Ticks
+) -> None:
+    """Each part that asked of the metadata table read it anew under the lock: 41 deep."""
+    uri, writer = f"{tmp_path}/trips", bf.WriterConfig(services=None)
+    written = create_table(uri, bf.SimpleBucketIndex(2), writer=writer)
+    for ts in range(_COMMITS):
+        written.upsert(rows(range(30), ts))
+        if not ts:
+            written.metadata_table.init("column_stats", "partition_stats")
+    table = opened(CountedStore.of_folder(uri))  # type: ignore[arg-type]
+    # Every tenth write compacts the metadata table first.
+    with at_most(ticks, 106, 34):
+        table.upsert(rows([3], 100))
+    # Besides those of a table without: each time under the lock, definitions beside properties and
+    # timeline of the metadata table; definitions; the partition; requested and inflight, beside
+    # which statistics are read; folders, log files, completed.
+    with at_most(ticks, 46, 24):
+        table.upsert(rows([3], 101))
+    assert_in_step(bf.open(_laid_out(table, tmp_path / "again")))
+
+
+def test_requests_of_an_upsert_by_a_record_index(tmp_path: Path, ticks: Ticks) -> None:
+    uri, writer = f"{tmp_path}/trips", bf.WriterConfig(services=None)
+    written = create_table(uri, bf.RecordIndex(), writer=writer)
+    for ts in range(_COMMITS):
+        written.upsert(rows(range(30), ts))
+    table = opened(CountedStore.of_folder(uri))  # type: ignore[arg-type]
+    with at_most(ticks, 101, 37):
+        table.upsert(rows([3], 100))
+    with at_most(ticks, 39, 27):
+        table.upsert(rows([3], 101))
+    assert_in_step(bf.open(_laid_out(table, tmp_path / "again")))
+
+
+def _laid_out(table: Table, folder: Path) -> Path:
+    assert isinstance(table.store, MemoryStore)
+    for path, data in table.store.files.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_bytes(data)
+    return folder
 
 
 def test_requests_of_a_compaction(tmp_path: Path, ticks: Ticks) -> None:

@@ -13,6 +13,7 @@ import bucketfmt as bf
 from bucketfmt.errors import UnsafePathError, UnsupportedError
 from bucketfmt.format.table.table_config import METADATA_PARTITIONS
 from bucketfmt.limits import DEFAULT_LIMITS
+from bucketfmt.snapshot.kept_commits import KeptCommits
 from bucketfmt.testing.memory_store import MemoryStore
 from bucketfmt.timeline.table_properties import change_properties, load_config
 from bucketfmt.write.metadata import keeper
@@ -103,7 +104,7 @@ def test_an_expression_index_goes_where_the_metadata_table_is_to_be_made_anew(
     rows = contents_of(table)
     monkeypatch.setattr(keeper, "remove_delta_commit", lambda *_: False)
     with pytest.warns(UserWarning, match="the next change of the table makes it anew"):
-        keeper.MetadataKeeper("sync").take_back(
+        keeper.MetadataKeeper("sync", KeptCommits(table.store, DEFAULT_LIMITS)).take_back(
             table.store, DEFAULT_LIMITS, "20990101000000000", is_completed=False
         )
     left = load_config(table.store, DEFAULT_LIMITS).metadata_partitions_unfinished

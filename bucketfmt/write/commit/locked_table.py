@@ -143,7 +143,7 @@ class LockedTable:
 
     @property
     def timeline(self) -> Timeline:
-        """The timeline as it was loaded last, under the lock."""
+        """The timeline as it was loaded last, under the lock, with what was put on it since."""
         return self.load_timeline() if self._timeline is None else self._timeline
 
     def load_timeline(self) -> Timeline:
@@ -171,11 +171,15 @@ class LockedTable:
         if self.config.metadata_partitions:
             self.load_config()
 
-    def below(self, folder: str) -> LockedTable:
+    def below(
+        self, folder: str, config: TableConfig | None = None, timeline: Timeline | None = None
+    ) -> LockedTable:
         """Return the table in a folder of this table. The lock of this table is its lock as well.
 
         Args:
             folder: Such as that of the metadata table.
+            config: Its properties, if they were read under this lock.
+            timeline: Its timeline, if it was listed under this lock.
 
         Raises:
             TableNotFoundError: there is no table.
@@ -183,10 +187,10 @@ class LockedTable:
             StorageError: the store failed.
         """
         store = FolderStore(self.store, folder)
-        config = load_config(store, self.limits)
+        config = config or load_config(store, self.limits)
         heartbeats = Heartbeats(store, now=self.machine.now, repeat=self.machine.repeat)
         below = WritableTable(store, self.limits, self._locks, self.clock, heartbeats, self.machine)
-        return LockedTable(below, config, self.lock)
+        return LockedTable(below, config, self.lock, timeline)
 
     def request(
         self, action: str, content: InstantContent | None = None, time: str | None = None
@@ -204,7 +208,7 @@ class LockedTable:
             StorageError: the store failed. The instant may be there.
         """
         time = time or self.clock.next_time((self.timeline.latest_time,))
-        return put_requested(self.store, self.config, time, action, content)
+        return self._noted(put_requested(self.store, self.config, time, action, content))
 
     def request_alive(
         self, action: str, content: InstantContent | None = None
@@ -235,7 +239,13 @@ class LockedTable:
             ConflictError: somebody else has begun it.
             StorageError: the store failed. The instant may be inflight.
         """
-        return put_inflight(self.store, self.config, requested_time, action, content)
+        return self._noted(put_inflight(self.store, self.config, requested_time, action, content))
+
+    def _noted(self, instant: Instant) -> Instant:
+        """Return the instant, which the timeline has from now on."""
+        if self._timeline is not None:
+            self._timeline = self._timeline.with_instant(instant)
+        return instant
 
     def publish(
         self,
@@ -245,6 +255,7 @@ class LockedTable:
         reports: Mapping[str, RowReport] | None = None,
         *,
         is_blind: bool = False,
+        is_last: bool = True,
     ) -> Instant:
         """Complete an inflight instant: from now on readers see what it did.
 
@@ -256,6 +267,8 @@ class LockedTable:
             heartbeat: Of the instant, where it has one.
             reports: What is known of the rows of its files, by path.
             is_blind: See `PendingChange`.
+            is_last: False where a change that readers need too is published next under this lock.
+                The lock is asked for after that one.
 
         Returns:
             The completed instant.
@@ -275,7 +288,7 @@ class LockedTable:
         def is_alive() -> bool:
             return heartbeat is None or not heartbeat.is_lost()
 
-        return put_completed(
+        done = put_completed(
             self.store,
             self.config,
             self.timeline,
@@ -284,9 +297,12 @@ class LockedTable:
             instant.action,
             content,
             may_publish=lambda: self.lock.may_publish() and is_alive(),
-            was_kept=lambda: self.lock.holds() and is_alive(),
+            was_kept=lambda: not is_last or (self.lock.holds() and is_alive()),
             prepare=prepare,
         )
+        if done.completion_time is None:  # in layout 1 the file tells, once it is listed
+            self._timeline = None
+        return self._noted(done)
 
 
 PublishHook = Callable[[LockedTable, PendingChange], None]

@@ -126,7 +126,7 @@ def open_transactions(
         UnsupportedError: the table is of version 3, 4 or 5.
     """
     config.check_written_version()
-    machine = writer.machine
+    machine, kept = writer.machine, kept_commits or KeptCommits(store, limits)
     return Transactions(
         store,
         limits,
@@ -144,8 +144,8 @@ def open_transactions(
             repeat=machine.repeat,
         ),
         machine,
-        MetadataKeeper(writer.metadata_table),
-        kept_commits or KeptCommits(store, limits),
+        MetadataKeeper(writer.metadata_table, kept),
+        kept,
         config,
     )
 

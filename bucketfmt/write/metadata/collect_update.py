@@ -29,6 +29,7 @@ from bucketfmt.format.metadata.metadata_records import (
 from bucketfmt.format.metadata.metadata_schemas import metadata_schema
 from bucketfmt.format.names.names import BaseFileName, find_data_file_name
 from bucketfmt.format.names.paths import check_relative_path, join_path
+from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.format.timeline.commit_metadata import CommitMetadata
 from bucketfmt.format.timeline.service_metadata import CleanMetadata
 from bucketfmt.format.timeline.write_operation import WriteOperation
@@ -36,19 +37,17 @@ from bucketfmt.location.records.record_locations import RECORD_INDEX
 from bucketfmt.metadata_table.definitions import (
     find_indexed_columns,
     find_secondary_columns,
-    load_index_definitions,
 )
-from bucketfmt.metadata_table.metadata_table import MetadataTable, load_metadata_table
 from bucketfmt.process import cached_property
 from bucketfmt.rows.avro.avro_schema import arrow_schema, parse_avro_schema
 from bucketfmt.rows.columns.meta_rows import meta_schema
 from bucketfmt.snapshot.data_files.files import DataFile
-from bucketfmt.snapshot.listing import StoreLister
 from bucketfmt.snapshot.schema import find_stated_schema
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.snapshot.state import TableState
 from bucketfmt.storage.streams import map_in_threads, waiting_count
-from bucketfmt.write.commit.locked_table import LockedTable, PendingChange
+from bucketfmt.write.commit.locked_table import PendingChange
+from bucketfmt.write.metadata.locked_metadata import LockedMetadata
 from bucketfmt.write.metadata.records.file_bloom_filter import read_bloom_filter
 from bucketfmt.write.metadata.records.file_statistics import ColumnStatistics, FileStatistics
 from bucketfmt.write.metadata.records.plan_files import plan_files
@@ -72,7 +71,7 @@ from bucketfmt.write.metadata.records.statistics_records import (
 from bucketfmt.write.metadata.table_after import TableAfter
 from bucketfmt.write.metadata.update import MetadataUpdate, PartitionUpdate, PartUpdates
 
-__all__ = ["UpdateCollector"]
+__all__ = ["UpdateCollector", "find_partitions_to_list"]
 
 _Records = dict[str, MetadataRecord]
 
@@ -80,21 +79,19 @@ _Records = dict[str, MetadataRecord]
 class UpdateCollector:
     """Collects the update of one change. Made for as long as the table lock is held."""
 
-    def __init__(self, table: LockedTable, change: PendingChange) -> None:
+    def __init__(self, state: TableState, change: PendingChange, metadata: LockedMetadata) -> None:
         """Set up.
 
         Args:
-            table: The table.
+            state: The table as it is, whose lister has the files of the change too.
             change: What is about to be published.
+            metadata: The metadata table as it is before the change.
         """
-        self._change = change
-        self._store, self._config, self._limits = table.store, table.config, table.limits
-        self._definitions = load_index_definitions(table.store, table.config, table.limits)
+        self._change, self._state = change, state
+        self._store, self._config, self._limits = state.store, state.config, state.limits
+        self._definitions, self._metadata = metadata.definitions, metadata.table
         self._indexed = find_indexed_columns(self._definitions)
-        self._statistics = ColumnStatistics(table.limits, self._indexed, table.config.table_version)
-        self._state = TableState(
-            table.store, table.config, table.timeline, table.limits, StoreLister(table.store)
-        )
+        self._statistics = ColumnStatistics(state.limits, self._indexed, state.config.table_version)
         self._after = TableAfter(self._state, change)
 
     @property
@@ -406,16 +403,28 @@ class UpdateCollector:
         return self._state.lister.files(partition).get(file_id, ())
 
     @cached_property
-    def _metadata(self) -> MetadataTable | None:
-        """The metadata table as it is before the change."""
-        return load_metadata_table(self._store, self._config, self._state.timeline, self._limits)
-
-    @cached_property
     def _table_columns(self) -> list[str]:
         """The columns of the table that have statistics, before the change."""
         commits = self._state.stating_commits
         schema = find_stated_schema(commits, self._config, self._limits)
         return [] if schema is None else self._statistics.columns_of(schema.with_meta)
+
+
+def find_partitions_to_list(config: TableConfig, change: PendingChange) -> Sequence[str]:
+    """Return the partitions whose files a collector asks for in any case. Pure.
+
+    Args:
+        config: The properties of the table.
+        change: What is about to be published.
+    """
+    content = change.content
+    if "partition_stats" not in config.metadata_partitions:
+        return ()
+    if not isinstance(content, CommitMetadata):
+        return ()
+    return [
+        *{**content.partition_to_write_stats, **content.partition_to_replace_file_ids},
+    ]
 
 
 def _name(path: str) -> object:

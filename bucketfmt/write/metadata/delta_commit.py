@@ -8,9 +8,10 @@ HoodieTableMetadataUtil.getValidInstantTimestamps.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 
 from bucketfmt.errors import CorruptError
 from bucketfmt.format.log.log_block import BlockType, CorruptSpan, HeaderKey, encode_log_block
@@ -35,7 +36,7 @@ from bucketfmt.limits import Limits
 from bucketfmt.metadata_table.metadata_table import find_last_compaction
 from bucketfmt.metadata_table.valid_instants import is_amending_instant, is_initial_instant
 from bucketfmt.storage.store import FileInfo, Store
-from bucketfmt.storage.streams import map_in_threads, waiting_count
+from bucketfmt.storage.streams import beside, map_in_threads, waiting_count
 from bucketfmt.timeline.completion_times import CompletionTimes
 from bucketfmt.timeline.history import load_history
 from bucketfmt.timeline.load import load_commit_metadata, load_timeline
@@ -79,18 +80,18 @@ class _Group:
 def put_delta_commit(
     table: LockedTable,
     time: str,
-    update: MetadataUpdate,
+    collect: Callable[[], MetadataUpdate],
     pending: Collection[str],
     amends: str | None = None,
-) -> None:
-    """Write a delta commit; what an earlier try has left of it is removed first.
+) -> MetadataUpdate:
+    """Write a delta commit, and return its records; what an earlier try has left is removed first.
 
     A partition of the table that is new to a partitioned record index gets a file group in it.
 
     Args:
         table: The metadata table, under the lock of the table that it is of.
         time: The instant of the table that the records come from.
-        update: The records.
+        collect: Returns the records. Over a network the delta commit begins meanwhile.
         pending: The pending instants of the table. A file group that only they have written to may
             go with them.
         amends: The instant of the table that the records come from, where `time` is another one:
@@ -101,23 +102,30 @@ def put_delta_commit(
         ConflictError: the lock was lost.
         StorageError: the store failed.
     """
-    remove_delta_commit(table.store, table.config, table.limits, time)
-    table.load_timeline()
-    instant = table.request("deltacommit", time=time)
-    table.begin(time, "deltacommit")
-    writer = _GroupWriter(table, time, pending)
+    if _find_own(table.store, table.config, table.limits, table.timeline, time):
+        remove_delta_commit(table.store, table.config, table.limits, time)
+        table.load_timeline()
+    writer, workers = _GroupWriter(table, time, pending), waiting_count(table.store)
+    with beside(table.store, partial(_begin, table, time)) as begun:
+        update = collect()
+        found = map_in_threads(lambda own: [*writer.pieces(*own)], [*update.items()], workers)
+        instant = begun()
     stats: dict[str, list[WriteStat]] = {}
-    pieces = [piece for path, own in update.items() for piece in writer.pieces(path, own)]
-    for stat in map_in_threads(writer.put, pieces, waiting_count(table.store)):
+    for stat in map_in_threads(writer.put, [*chain.from_iterable(found)], workers):
         if stat is not None:
             stats.setdefault(stat.partition_path or "", []).append(stat)
-    table.load_timeline()
     metadata = CommitMetadata(
         partition_to_write_stats=stats,
         extra_metadata={} if amends is None else {_AMENDS: amends},
         operation_type=_UPSERT,
     )
-    table.publish(instant, metadata)
+    table.publish(instant, metadata, is_last=False)  # the change of the table follows
+    return update
+
+
+def _begin(table: LockedTable, time: str) -> Instant:
+    table.request("deltacommit", time=time)
+    return table.begin(time, "deltacommit")
 
 
 def remove_delta_commit(store: Store, config: TableConfig, limits: Limits, time: str) -> bool:

@@ -10,19 +10,23 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Literal
 
-from bucketfmt.errors import CorruptError, TableNotFoundError, UnsupportedError
+from bucketfmt.errors import UnsupportedError
+from bucketfmt.format.metadata.index_definitions import IndexDefinition
 from bucketfmt.format.metadata.metadata_keys import is_secondary_index
 from bucketfmt.format.names.layout import METADATA_TABLE
 from bucketfmt.format.table.table_config import TableConfig
 from bucketfmt.format.timeline.service_metadata import RestoreMetadata, RollbackMetadata
 from bucketfmt.limits import Limits
-from bucketfmt.metadata_table.definitions import find_secondary_columns, load_index_definitions
-from bucketfmt.metadata_table.metadata_table import advising_rebuild, load_metadata_table
+from bucketfmt.metadata_table.definitions import find_secondary_columns
+from bucketfmt.metadata_table.metadata_table import advising_rebuild
 from bucketfmt.metadata_table.valid_instants import find_amending_instant
-from bucketfmt.snapshot.listing import StoreLister
+from bucketfmt.snapshot.kept_commits import KeptCommits
+from bucketfmt.snapshot.listing import FileLister, StoreLister
 from bucketfmt.snapshot.schema import find_stated_schema
 from bucketfmt.snapshot.state import TableState
 from bucketfmt.storage.folder_store import FolderStore
@@ -30,7 +34,7 @@ from bucketfmt.storage.store import Store
 from bucketfmt.timeline.table_properties import has_table, load_config
 from bucketfmt.write.commit.locked_table import LockedTable, PendingChange
 from bucketfmt.write.metadata.amending import find_last_overtaking, find_overruled
-from bucketfmt.write.metadata.collect_update import UpdateCollector
+from bucketfmt.write.metadata.collect_update import UpdateCollector, find_partitions_to_list
 from bucketfmt.write.metadata.delta_commit import (
     is_in_base_files,
     put_delta_commit,
@@ -41,6 +45,7 @@ from bucketfmt.write.metadata.initialise import (
     drop_partitions,
     initialise_partitions,
 )
+from bucketfmt.write.metadata.locked_metadata import LockedMetadata, load_locked_metadata
 from bucketfmt.write.metadata.metadata_services import serve_metadata_table
 from bucketfmt.write.metadata.update import MetadataUpdate
 from bucketfmt.write.properties.metadata_table import drop_metadata_table
@@ -58,9 +63,10 @@ class MetadataKeeper:
     Safe to use from several threads, and in a forked child.
     """
 
-    def __init__(self, policy: MetadataPolicy) -> None:
-        """Set up; see `MetadataPolicy`."""
+    def __init__(self, policy: MetadataPolicy, kept_commits: KeptCommits) -> None:
+        """Set up; see `MetadataPolicy`. `kept_commits`: of the table."""
         self._policy = policy
+        self._kept_commits = kept_commits
 
     def check(self, table: LockedTable) -> None:
         """Have the metadata table in step before work under the lock begins.
@@ -73,14 +79,22 @@ class MetadataKeeper:
             CorruptError: the metadata table is made anew, and a file of the table is damaged.
             StorageError: the store failed.
         """
-        if self._keeps(table):
-            _mend(table)
+        found = self._find(table)
+        if found is not None:
+            _mended(table, found)
 
-    def _keeps(self, table: LockedTable) -> bool:
-        """Return whether there are partitions to keep in step; remove those that are not to be."""
+    def _find(self, table: LockedTable, *ahead: Callable[[], object]) -> LockedMetadata | None:
+        """Return the metadata table that is to be kept in step; None if there is none.
+
+        Partitions that are not kept in step are removed.
+
+        Args:
+            table: The table.
+            ahead: What else is to be read, over a network at the same time.
+        """
         listed = _listed(table.config)
         if not listed:
-            return False
+            return None
         if self._policy == "refuse":
             raise UnsupportedError(
                 "the table has a metadata table, and the writer is set to write to no such table. "
@@ -90,12 +104,39 @@ class MetadataKeeper:
             )
         if self._policy == "drop":
             drop_partitions(table, ["files"])
-            return False
-        lost = sorted(listed - _find_kept(table))
-        if lost:
-            _warn_of_removed(lost)
-            drop_partitions(table, lost)
-        return True
+            return None
+        found = load_locked_metadata(table, *ahead)
+        lost = sorted(listed - self._find_kept(table, found.definitions))
+        if not lost:
+            return found
+        _warn_of_removed(lost)
+        drop_partitions(table, lost)
+        return load_locked_metadata(table)
+
+    def _find_kept(
+        self, table: LockedTable, definitions: Mapping[str, IndexDefinition]
+    ) -> set[str]:
+        """Return the partitions, listed or to be made anew, that can be kept in step."""
+        listed = (
+            *table.config.metadata_partitions,
+            *table.config.metadata_partitions_unfinished,
+        )
+        kept = {*listed} & {*KEPT_PARTITIONS}
+        if any(map(is_secondary_index, listed)):
+            commits = self._state_of(table, StoreLister(table.store)).commits
+            schema = find_stated_schema(commits, table.config, table.limits)
+            kept |= find_secondary_columns(listed, definitions, schema).keys()
+        columns = definitions.get("column_stats")
+        if columns is not None and any("." in column for column in columns.source_fields):
+            kept -= {"column_stats"}
+        if "column_stats" not in kept:
+            kept -= {"partition_stats"}
+        return kept if "files" in kept else set()
+
+    def _state_of(self, table: LockedTable, lister: FileLister) -> TableState:
+        """Return the table as it is, without what is about to be published."""
+        kept = self._kept_commits
+        return TableState(table.store, table.config, table.timeline, table.limits, lister, kept)
 
     def bring_in_step(self, table: LockedTable, change: PendingChange) -> None:
         """Write a change to the metadata table before the change is published.
@@ -111,28 +152,38 @@ class MetadataKeeper:
                 self._bring_in_step(table, change)
 
     def _bring_in_step(self, table: LockedTable, change: PendingChange) -> None:
-        if not self._keeps(table):
+        lister = StoreLister(table.store)
+        paths = find_partitions_to_list(table.config, change)
+        found = self._find(table, partial(lister.prepare, paths))
+        if found is None:
             return
         is_restore = isinstance(change.content, RestoreMetadata)
-        if is_restore:
-            _rebuild(table)
-        else:
-            _mend(table)
-        if not table.config.metadata_partitions:
+        found = _rebuilt(table) if is_restore else _mended(table, found)
+        if found.table is None:
             return
         if isinstance(change.content, RollbackMetadata) and table.config.table_version >= 8:
             return  # the delta commit of the instant is gone, and the rollback adds no files
-        update = {} if is_restore else _collect(table, change)
-        below = table.below(METADATA_TABLE)
-        serve_metadata_table(table, below)
+        if not is_restore:
+            _drop_lost(table, UpdateCollector(self._state_of(table, lister), change, found))
+        below = table.below(METADATA_TABLE, found.table.config, found.table.timeline)
+        served = serve_metadata_table(table, below)
+        before = found if served is None else replace(found, table=served)
+
+        def collect() -> MetadataUpdate:
+            if is_restore:
+                return {}
+            collector = UpdateCollector(self._state_of(table, lister), change, before)
+            return collector.collect(table.config.metadata_partitions)
+
         pending = {instant.requested_time for instant in table.timeline.pending.instants}
         time = change.instant.requested_time
-        put_delta_commit(below, time, update, pending)
+        update = put_delta_commit(below, time, collect, pending)
         last = find_last_overtaking(below.timeline, time)
         if last is not None:
             overruled = find_overruled(table, time, update, is_blind=change.is_blind)
             if overruled:
-                put_delta_commit(below, find_amending_instant(last), overruled, pending, time)
+                amending = find_amending_instant(last)
+                put_delta_commit(below, amending, lambda: overruled, pending, time)
 
     def take_back(
         self, store: Store, limits: Limits, requested_time: str, *, is_completed: bool
@@ -178,42 +229,9 @@ def _listed(config: TableConfig) -> set[str]:
     }
 
 
-def _find_kept(table: LockedTable) -> set[str]:
-    """Return the partitions, listed or to be made anew, that can be kept in step."""
-    listed = (
-        *table.config.metadata_partitions,
-        *table.config.metadata_partitions_unfinished,
-    )
-    kept = {*listed} & {*KEPT_PARTITIONS}
-    definitions = load_index_definitions(table.store, table.config, table.limits)
-    if any(map(is_secondary_index, listed)):
-        lister = StoreLister(table.store)
-        state = TableState(table.store, table.config, table.timeline, table.limits, lister)
-        schema = find_stated_schema(state.commits, table.config, table.limits)
-        kept |= find_secondary_columns(listed, definitions, schema).keys()
-    columns = definitions.get("column_stats")
-    if columns is not None and any("." in column for column in columns.source_fields):
-        kept -= {"column_stats"}
-    if "column_stats" not in kept:
-        kept -= {"partition_stats"}
-    return kept if "files" in kept else set()
-
-
-def _find_gap(table: LockedTable) -> str | None:
-    """Return why the metadata table is not in step, in words; None if it is."""
-    try:
-        metadata = load_metadata_table(table.store, table.config, table.timeline, table.limits)
-        step = None if metadata is None else metadata.step
-    except (TableNotFoundError, CorruptError, UnsupportedError) as error:
-        return str(error)
-    return None if step is None or step.is_in_step else str(step)
-
-
-def _collect(table: LockedTable, change: PendingChange) -> MetadataUpdate:
-    """Return what a change does to each partition that can be kept in step; remove the others."""
-    collector = UpdateCollector(table, change)
-    listed = table.config.metadata_partitions
-    lost = collector.lost_columns if "column_stats" in listed else ()
+def _drop_lost(table: LockedTable, collector: UpdateCollector) -> None:
+    """Remove the partitions that cannot be kept in step with a change."""
+    lost = collector.lost_columns if "column_stats" in table.config.metadata_partitions else ()
     if lost:
         _warn(
             f"column_stats of the metadata table are removed, since the new type of "
@@ -224,31 +242,30 @@ def _collect(table: LockedTable, change: PendingChange) -> MetadataUpdate:
     if collector.lost_indexes:
         _warn_of_removed(collector.lost_indexes)
         drop_partitions(table, collector.lost_indexes)
-    return collector.collect(table.config.metadata_partitions)
 
 
-def _mend(table: LockedTable) -> None:
-    """Make partitions anew that are not in step, or not there."""
+def _mended(table: LockedTable, found: LockedMetadata) -> LockedMetadata:
+    """Make partitions anew that are not in step, or not there; return the metadata table."""
     unfinished = table.config.metadata_partitions_unfinished
-    why = _find_gap(table) if table.config.metadata_partitions else None
-    if why is not None:
-        _warn(f"the metadata table is made anew: {why}")
-        _rebuild(table)
-    elif unfinished:
+    if found.gap is not None:
+        _warn(f"the metadata table is made anew: {found.gap}")
+        return _rebuilt(table)
+    if unfinished:
         _warn(
             f"the metadata table is made anew: {', '.join(unfinished)}, which a rollback removed, "
             "or a writer that died was making"
         )
-        initialise_partitions(table, unfinished)
-        table.load_timeline()
+        return _rebuilt(table, unfinished)
+    return found
 
 
-def _rebuild(table: LockedTable) -> None:
-    """Make all partitions anew, from the files of the table."""
+def _rebuilt(table: LockedTable, names: Collection[str] = ()) -> LockedMetadata:
+    """Make partitions anew, from the files of the table: by default all."""
     config = table.config
-    names = {*config.metadata_partitions, *config.metadata_partitions_unfinished}
-    initialise_partitions(table, names)
+    listed = {*config.metadata_partitions, *config.metadata_partitions_unfinished}
+    initialise_partitions(table, names or listed)
     table.load_timeline()
+    return load_locked_metadata(table)
 
 
 def _warn_of_removed(names: Sequence[str]) -> None:

@@ -7,7 +7,8 @@ subclass for table version 6.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 from bucketfmt.format.metadata.metadata_files import encode_metadata_base_file
 from bucketfmt.format.metadata.metadata_schemas import metadata_schema
@@ -16,14 +17,18 @@ from bucketfmt.format.names.layout import UNKNOWN_WRITE_TOKEN
 from bucketfmt.format.names.names import BaseFileName, find_metadata_file_name
 from bucketfmt.format.names.paths import join_path
 from bucketfmt.format.timeline.commit_metadata import CommitMetadata, WriteStat
-from bucketfmt.format.timeline.plans import CleanerPlan, CleanFileInfo, CompactionOperation
+from bucketfmt.format.timeline.plans import (
+    CleanerPlan,
+    CleanFileInfo,
+    CompactionOperation,
+    CompactionPlan,
+)
 from bucketfmt.format.timeline.write_operation import WriteOperation
 from bucketfmt.metadata_table.group_reader import GroupReader
 from bucketfmt.metadata_table.metadata_table import (
     MetadataTable,
     find_last_compaction,
     find_unmerged_since,
-    load_metadata_table,
 )
 from bucketfmt.storage.streams import map_in_threads, waiting_count
 from bucketfmt.timeline.history_writer import compact_history, delete_active, put_archived
@@ -42,32 +47,40 @@ _SLICES_KEPT = 2
 _KEPT = ArchivePolicy()
 _POLICY = "KEEP_LATEST_FILE_VERSIONS"
 
+_T = TypeVar("_T")
 
-def serve_metadata_table(table: LockedTable, below: LockedTable) -> None:
+
+def serve_metadata_table(table: LockedTable, below: LockedTable) -> MetadataTable | None:
     """Finish the compactions that were begun, and compact, clean and archive when it is time.
 
     Args:
         table: The table.
         below: Its metadata table.
 
+    Returns:
+        The metadata table as it is then; None if nothing was due.
+
     Raises:
         CorruptError: the metadata table is damaged.
         ConflictError: the lock was lost.
         StorageError: the store failed.
     """
-    for instant in below.timeline.pending.of("compaction").instants:
-        _execute(table, below, instant)
+    begun = below.timeline.pending.of("compaction").instants
+    for instant in begun:
+        old = load_compaction_plan(below.store, below.config, instant, below.limits)
+        _execute(below, instant, old, _open(table, below))
     newest = _find_due(table.timeline, below.timeline)
     if newest is None:
-        return
+        return _open(table, below) if begun else None
     is_old = below.config.table_version < 8
     _clean(table, below, newest.requested_time + _CLEAN_SUFFIX if is_old else None)
     _archive(table, below)
-    slices = [reader.file_slice for reader in _groups(_open(table, below))]
-    plan = plan_compaction(slices, ())
+    metadata = _open(table, below)
+    plan = plan_compaction([reader.file_slice for reader in _groups(metadata)], ())
     if plan is not None:
         time = newest.requested_time + _COMPACTION_SUFFIX if is_old else None
-        _execute(table, below, below.request("compaction", plan, time))
+        _execute(below, below.request("compaction", plan, time), plan, metadata)
+    return _open(table, below)
 
 
 def _find_due(data: Timeline, metadata: Timeline) -> Instant | None:
@@ -98,28 +111,39 @@ def _is_after(instant: Instant, compaction: Instant, layout: int) -> bool:
 
 
 def _open(table: LockedTable, below: LockedTable) -> MetadataTable:
-    below.load_timeline()
-    found = load_metadata_table(table.store, table.config, table.timeline, table.limits)
-    if found is None:
-        raise ValueError("the table has no metadata table")
-    return found
+    return MetadataTable(
+        table.store, table.config, table.timeline, below.config, below.timeline, table.limits
+    )
 
 
 def _groups(metadata: MetadataTable) -> Iterator[GroupReader]:
-    for name in metadata.partition_names:
-        for groups in metadata.partition(name).groups.values():
+    for partition in _of_each(metadata, metadata.partition):
+        for groups in partition.groups.values():
             yield from groups
+
+
+def _of_each(metadata: MetadataTable, load: Callable[[str], _T]) -> list[_T]:
+    """Return what is loaded of each partition, over a network at the same time."""
+    return map_in_threads(load, metadata.partition_names, waiting_count(metadata.store))
 
 
 # -- compaction
 
 
-def _execute(table: LockedTable, below: LockedTable, instant: Instant) -> None:
-    """Write the base files of a compaction, and complete it."""
-    plan = load_compaction_plan(below.store, below.config, instant, below.limits)
+def _execute(
+    below: LockedTable, instant: Instant, plan: CompactionPlan, metadata: MetadataTable
+) -> None:
+    """Write the base files of a compaction, and complete it.
+
+    Args:
+        below: The metadata table, to be written to.
+        instant: The compaction, requested or inflight.
+        plan: Of the compaction.
+        metadata: The metadata table, to be read from.
+    """
     if instant.state is State.REQUESTED:
         below.begin(instant.requested_time, "compaction")
-    readers = {reader.file_slice.file_id: reader for reader in _groups(_open(table, below))}
+    readers = {reader.file_slice.file_id: reader for reader in _groups(metadata)}
 
     def compact(operation: CompactionOperation) -> WriteStat | None:
         reader = readers.get(operation.file_id or "")
@@ -132,14 +156,12 @@ def _execute(table: LockedTable, below: LockedTable, instant: Instant) -> None:
     for stat in map_in_threads(compact, plan.operations, waiting_count(below.store)):
         if stat is not None:
             stats.setdefault(stat.partition_path or "", []).append(stat)
-    below.load_timeline()
-    metadata = CommitMetadata(
+    done = CommitMetadata(
         partition_to_write_stats=stats,
         compacted=True,
         operation_type=WriteOperation.COMPACT.operation_type,
     )
-    below.publish(instant, metadata)
-    below.load_timeline()
+    below.publish(instant, done)
 
 
 def _put_base_file(
@@ -180,8 +202,9 @@ def _clean(table: LockedTable, below: LockedTable, time: str | None) -> None:
         return  # a process that died before the compaction has cleaned
     found: dict[str, list[str]] = {}
     metadata = _open(table, below)
-    for name in metadata.partition_names:
-        for history in metadata.slice_histories(name):
+    histories = _of_each(metadata, metadata.slice_histories)
+    for name, groups in zip(metadata.partition_names, histories, strict=True):
+        for history in groups:
             for file_slice in history[:-_SLICES_KEPT]:
                 found.setdefault(name, []).extend(str(file.name) for file in file_slice.files)
     if not found:
@@ -202,13 +225,9 @@ def _execute_clean(below: LockedTable, instant: Instant, plan: CleanerPlan) -> N
     if instant.state is State.REQUESTED:
         below.begin(instant.requested_time, "clean", plan)
     deleted = parse_clean_plan(plan, below.limits, find_metadata_file_name)
-    for partition, names in deleted.items():
-        for name in names:
-            below.store.delete(join_path(partition, name))
-    below.load_timeline()
-    metadata = cleaned(instant.requested_time, plan, deleted, 0)
-    below.publish(instant, metadata)
-    below.load_timeline()
+    paths = [join_path(partition, name) for partition, own in deleted.items() for name in own]
+    map_in_threads(below.store.delete, paths, waiting_count(below.store))
+    below.publish(instant, cleaned(instant.requested_time, plan, deleted, 0))
 
 
 def _archive(table: LockedTable, below: LockedTable) -> None:
@@ -217,7 +236,7 @@ def _archive(table: LockedTable, below: LockedTable) -> None:
     An instant of the table that is pending will come with its own time, which is the earliest then:
     what is archived by then has to be earlier, or it would count as never completed.
     """
-    timeline = below.load_timeline()
+    timeline = below.timeline
     last = find_last_compaction(timeline)
     if last is None:
         return

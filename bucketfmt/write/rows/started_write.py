@@ -250,7 +250,7 @@ class StartedWrite(StartedWork):
                 result.instant, result.action, State.COMPLETED, result.completion_time, ""
             )
             timeline = basis.snapshot.state.timeline
-            self._maintenance.run_after(timeline.with_completed(done), rewrite)
+            self._maintenance.run_after(timeline.with_instant(done), rewrite)
         return replace(result, schema_changes=basis.schema_changes)
 
     def hand_over(self) -> WriteTask:
