@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,9 +12,11 @@ import pytest
 import bucketfmt as bf
 from bucketfmt.limits import DEFAULT_LIMITS
 from bucketfmt.testing.faulty_store import Fault
+from bucketfmt.testing.memory_store import MemoryStore
 from bucketfmt.timeline.table_properties import load_config
 from bucketfmt.write.metadata import initialise, metadata_services
 from bucketfmt.write.metadata.initialise import KEPT_PARTITIONS
+from bucketfmt.write.properties.metadata_table import drop_metadata_table
 from tests.write.crashes import crashes
 from tests.write.metadata_records import assert_in_step
 
@@ -196,6 +199,33 @@ def test_killed_while_partitions_are_made_anew_the_next_write_makes_them(
         keys = left.scan(["id"]).to_arrow()["id"].to_pylist()
         assert sorted(keys) == ["0", "1", "2", "3", "5"]
     assert ".hoodie/hoodie.properties" in struck
+
+
+@pytest.mark.filterwarnings("ignore:the metadata table is")
+@pytest.mark.parametrize("gone", ["last instant", "torn"])
+@pytest.mark.parametrize(("version", "index"), [(6, KEYS), (8, BUCKETS), (9, KEYS)])
+def test_killed_while_the_metadata_table_is_removed_the_next_write_makes_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int, index: bf.Index, gone: str
+) -> None:
+    """What was left of its timeline lacked instants: keys could not be looked up nor written."""
+    monkeypatch.setattr(initialise, "_GROUPS_OF_TABLE", (2, 2))
+    table = make(tmp_path / "t", version, "COPY_ON_WRITE", index)
+    listed = table.metadata_table.list()
+    before = MemoryStore.of_folder(table.uri).files
+    drop_metadata_table(table.store, DEFAULT_LIMITS, 0.0, [each.name for each in listed])
+    files = sorted(path for path in before if path.startswith(".hoodie/metadata/"))
+    is_done = re.compile(r"\.hoodie/metadata/\.hoodie/.*\.deltacommit").fullmatch
+    last = [path for path in files if is_done(path)][-1]
+    left = files[1::2] if gone == "torn" else [path for path in files if path != last]
+    for path in left:
+        table.store.replace(path, before[path])
+    after = bf.open(table.uri)
+    after.upsert(rows(5, ts=9))
+    assert after.metadata_table.list() == listed
+    assert_in_step(after)
+    keys = after.scan(["id"]).to_arrow()["id"].to_pylist()
+    assert sorted(keys) == ["0", "1", "2", "3", "5"]
+    assert after.lookup(["2", "5"]).num_rows == 2
 
 
 def test_partitions_that_a_dead_writer_was_making_anew_can_be_dropped(tmp_path: Path) -> None:

@@ -106,6 +106,10 @@ def initialise_partitions(table: LockedTable, names: Iterable[str]) -> None:
     _check_names(sorted(wanted), made, table.config)
     known = {*listed, *table.config.metadata_partitions_unfinished}
     drop_partitions(table, [name for name in listed if name in wanted], sorted(wanted & known))
+    if "files" in wanted and "files" not in listed:
+        # A process that died while it removed the metadata table has left instants of it, and not
+        # others: what it lacks would be missing in the new one.
+        table.store.delete_tree(METADATA_TABLE)
     below_store = FolderStore(table.store, METADATA_TABLE)
     now = table.machine.now()
     if not has_table(below_store):
