@@ -1,4 +1,4 @@
-"""Long runs: damage of every bit, coverage-guided fuzzing, peers on the same damage.
+"""Long runs of what `make test` samples: damage, faults, meetings, kills, and their figures.
 
 `make soak` runs everything; `python -m soak report` writes the tables of docs/reliability.md.
 """

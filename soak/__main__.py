@@ -21,24 +21,24 @@ import argparse
 import sys
 from random import Random
 
-from soak.corruption import print_bad, save_figures, sweep_peers, sweep_tables
-from soak.crashes import plan_pieces, sample_pieces, sample_recovery, strike_pieces
-from soak.damages import DAMAGES
-from soak.fuzzing import fuzz_all
-from soak.indexes import run_subjects
-from soak.interleavings import MEETINGS, interleave_all
-from soak.kills import run_kills
-from soak.lengths import FORGERS, forge_lengths
-from soak.machine import MACHINES
-from soak.machine_runs import run_machines
-from soak.moves import run_moves
+from soak.damage.corruption import print_bad, save_figures, sweep_peers, sweep_tables
+from soak.damage.damages import DAMAGES
+from soak.damage.fuzzing import fuzz_all
+from soak.damage.lengths import FORGERS, forge_lengths
+from soak.damage.tables import TABLES
+from soak.damage.targets import TARGETS
 from soak.own_s3 import own_s3
+from soak.processes.kills import run_kills
+from soak.processes.moves import run_moves
+from soak.processes.threads import TRIALS, run_trials
 from soak.report import write_report
-from soak.strikes import Share
-from soak.tables import TABLES
-from soak.targets import TARGETS
-from soak.threads import TRIALS, run_trials
-from soak.written import digest_works
+from soak.works.crashes import plan_pieces, sample_pieces, sample_recovery, strike_pieces
+from soak.works.indexes import run_subjects
+from soak.works.interleavings import MEETINGS, interleave_all
+from soak.works.machine import MACHINES
+from soak.works.machine_runs import run_machines
+from soak.works.strikes import Share
+from soak.works.written import digest_works
 
 
 def _parse_arguments() -> argparse.Namespace:

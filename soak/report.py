@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+from soak.damage.judge import Outcome
 from soak.figures import RESULTS
-from soak.judge import Outcome
 
 __all__ = ["PAGE", "format_report", "write_report"]
 

@@ -12,7 +12,7 @@ import bucketfmt as bf
 from bucketfmt.check.report import CheckReport, Depth
 from bucketfmt.check.run import check_table
 from bucketfmt.testing.interleavings import interleave_everywhere
-from soak.works import KINDS, NEXT, Kind, Work, grow_old, make, rows
+from soak.works.works import KINDS, NEXT, Kind, Work, grow_old, make, rows
 
 pytestmark = pytest.mark.rotated
 

@@ -15,7 +15,7 @@ from bucketfmt.check.report import Finding
 from bucketfmt.format.metadata.metadata_keys import file_group_of_key
 from bucketfmt.write.metadata import keeper
 from bucketfmt.write.properties.plan_create import TableType
-from soak.tables import table_files
+from soak.damage.tables import table_files
 from tests.check.metadata_planting import Change, edit_records, metadata_files
 from tests.check.planting import Patient, check_soon
 from tests.write.models import create_table, rows

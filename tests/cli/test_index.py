@@ -6,7 +6,7 @@ from pathlib import Path
 
 import bucketfmt as bf
 from tests.cli.conftest import Cli
-from tests.write.test_pin_index import SIMPLE_4, index_properties, plain_table
+from tests.write.commit.test_pin_index import SIMPLE_4, index_properties, plain_table
 
 
 def test_pinning_an_index(tmp_path: Path, cli: Cli) -> None:

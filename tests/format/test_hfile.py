@@ -53,8 +53,8 @@ from bucketfmt.format.hfile.trailer import (
 from bucketfmt.format.hfile.variable_length import decode_hadoop_vint, encode_hadoop_vint
 from bucketfmt.format.hfile.writer import encode_hfile
 from bucketfmt.limits import DEFAULT_LIMITS, Limits
-from soak.seeds import hfiles_of
-from soak.tables import table_files
+from soak.damage.seeds import hfiles_of
+from soak.damage.tables import table_files
 
 OWN_INFO = {
     b"hfile.AVG_KEY_LEN",

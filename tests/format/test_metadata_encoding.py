@@ -48,8 +48,8 @@ from bucketfmt.format.metadata.record_location_kernels import (
     encode_record_locations,
 )
 from bucketfmt.format.metadata.secondary_key_kernels import find_file_groups
-from soak.seeds import hfiles_of
-from soak.tables import table_files
+from soak.damage.seeds import hfiles_of
+from soak.damage.tables import table_files
 
 VERSIONS = {"0.15.0": 6, "1.0.2": 8, "1.2.0": 9}
 UUID = "72c3849d-e3ca-4135-a298-4ff2c4fcaa50"

@@ -38,8 +38,8 @@ from bucketfmt.format.metadata.metadata_records import (
     decode_metadata_record,
     decode_metadata_schema,
 )
-from soak.seeds import hfiles_of
-from soak.tables import table_files
+from soak.damage.seeds import hfiles_of
+from soak.damage.tables import table_files
 
 TABLES = [
     (version, name) for version in ("0.15.0", "1.0.2", "1.2.0") for name in ("rli", "mdt_bucket")

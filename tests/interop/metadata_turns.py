@@ -17,7 +17,7 @@ from tests.interop.sides import (
     record_index_options,
     serving_metadata_soon,
 )
-from tests.write.metadata_records import assert_in_step
+from tests.write.metadata.metadata_records import assert_in_step
 
 __all__ = ["play_bulk_inserted", "play_metadata_table", "play_secondary_index"]
 

@@ -25,7 +25,7 @@ from tests.interop.matrix import PLAYS, all_kinds_of, plays_of
 from tests.interop.plans import VERSIONS
 from tests.interop.sides import Hudi, copying, metadata_options, serving_metadata_soon
 from tests.rotation import seed
-from tests.write.metadata_records import assert_in_step
+from tests.write.metadata.metadata_records import assert_in_step
 
 SEED = int(os.environ.get("JUDGE_SEED", "0"))
 DAY = date(2020, 1, 1)

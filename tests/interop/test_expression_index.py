@@ -11,7 +11,7 @@ import pytest
 
 import bucketfmt as bf
 from bucketfmt.write.metadata.keeper import MetadataPolicy
-from soak.tables import table_files
+from soak.damage.tables import table_files
 from tests.interop.hudi_session import HudiSession
 
 pytestmark = pytest.mark.judge

@@ -10,7 +10,7 @@ import pytest
 
 import bucketfmt as bf
 from tests.interop.hudi_session import HudiSession
-from tests.write.metadata_records import assert_in_step
+from tests.write.metadata.metadata_records import assert_in_step
 
 pytestmark = pytest.mark.judge
 

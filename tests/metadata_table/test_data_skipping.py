@@ -27,7 +27,7 @@ from bucketfmt.snapshot.data_files.files import FileSlice
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.testing.memory_store import MemoryStore
 from bucketfmt.timeline.table_properties import load_config
-from soak.tables import table_files
+from soak.damage.tables import table_files
 from tests.metadata_table.tables import TABLES
 
 

@@ -13,7 +13,7 @@ from bucketfmt.format.metadata.metadata_keys import format_bloom_filter_key
 from bucketfmt.limits import DEFAULT_LIMITS
 from bucketfmt.testing.memory_store import MemoryStore
 from bucketfmt.timeline.table_properties import load_config
-from soak.tables import table_files
+from soak.damage.tables import table_files
 
 
 def opened(table: str) -> bf.Table:

@@ -17,7 +17,7 @@ from bucketfmt.testing.memory_store import MemoryStore
 from bucketfmt.timeline.load import load_timeline
 from bucketfmt.timeline.table_properties import load_config
 from bucketfmt.timeline.timeline import Timeline, plan_timeline
-from soak.tables import table_files
+from soak.damage.tables import table_files
 from tests.metadata_table.tables import TABLES
 
 ZEROS = "0" * 14

@@ -14,7 +14,7 @@ from bucketfmt.testing.memory_store import MemoryStore
 from bucketfmt.testing.recording_store import RecordingStore
 from bucketfmt.timeline.load import load_timeline
 from bucketfmt.timeline.table_properties import load_config
-from soak.tables import table_files
+from soak.damage.tables import table_files
 from tests.metadata_table.tables import TABLES, VERSIONS
 
 pytestmark = pytest.mark.rotated

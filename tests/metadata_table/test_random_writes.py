@@ -18,7 +18,7 @@ from bucketfmt.slices.slice_reader import SliceReader
 from bucketfmt.snapshot.snapshot import Snapshot
 from bucketfmt.testing.memory_store import MemoryStore
 from bucketfmt.timeline.table_properties import load_config
-from soak.tables import table_files
+from soak.damage.tables import table_files
 from tests.rotation import seed
 
 METADATA = ".hoodie/metadata/"

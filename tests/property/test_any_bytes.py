@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bucketfmt.errors import BucketfmtError
-from soak.targets import TARGETS, public_decoders
+from soak.damage.targets import TARGETS, public_decoders
 from tests.property.mutations import mutated
 from tests.rotation import examples
 

@@ -20,7 +20,7 @@ from bucketfmt.storage.store import FileInfo
 from bucketfmt.testing.memory_store import MemoryStore
 from bucketfmt.testing.recording_store import RecordingStore
 from bucketfmt.timeline.table_properties import load_config
-from soak.works import KINDS, Kind, Row, Work, make, read_rows, rows
+from soak.works.works import KINDS, Kind, Row, Work, make, read_rows, rows
 
 FIRST, NEXT = "00000000000000", "20200101000000000"
 FOLDER = ".hoodie/.bucket_index/consistent_hashing_metadata"

@@ -17,9 +17,9 @@ from bucketfmt.limits import DEFAULT_LIMITS
 from bucketfmt.table.table import Table
 from bucketfmt.testing.corruptions import Damage, flip_bits, flip_every_bit, truncate
 from bucketfmt.timeline.table_properties import load_config
-from soak.judge import GOOD, Judge, Outcome, Question, content_of
-from soak.regions import FRAMING, ROW_DATA, kind_of, regions_of
-from soak.tables import (
+from soak.damage.judge import GOOD, Judge, Outcome, Question, content_of
+from soak.damage.regions import FRAMING, ROW_DATA, kind_of, regions_of
+from soak.damage.tables import (
     TABLES,
     files_to_damage,
     question_about,

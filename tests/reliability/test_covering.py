@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from soak.covering import cover, spread, values_of
-from soak.interleavings import MEETINGS
+from soak.works.interleavings import MEETINGS
 
 CASES = list(product("abc", range(4), "xyz", (True, False)))
 

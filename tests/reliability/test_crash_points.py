@@ -6,9 +6,9 @@ import pytest
 
 import bucketfmt as bf
 from bucketfmt.testing.crashes import SimulatedProcess
-from soak.crashes import plan_pieces, sample_pieces
-from soak.strikes import FAULTS, count_points, strike_work
-from soak.works import KINDS, WORKS, Work, make, rows
+from soak.works.crashes import plan_pieces, sample_pieces
+from soak.works.strikes import FAULTS, count_points, strike_work
+from soak.works.works import KINDS, WORKS, Work, make, rows
 from tests.reliability.test_crashes import SHARE, choose
 from tests.rotation import seed
 

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from soak.crashes import RECOVERIES_SAMPLED, Piece, sample_pieces, sample_recovery, strike_piece
-from soak.strikes import FAULTS, Share, count_points
-from soak.works import KINDS, WORKS
+from soak.works.crashes import (
+    RECOVERIES_SAMPLED,
+    Piece,
+    sample_pieces,
+    sample_recovery,
+    strike_piece,
+)
+from soak.works.strikes import FAULTS, Share, count_points
+from soak.works.works import KINDS, WORKS
 from tests.rotation import seed, thin
 
 pytestmark = pytest.mark.filterwarnings("ignore:the table lock could not be given back")

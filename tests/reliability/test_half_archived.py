@@ -26,8 +26,8 @@ from bucketfmt.testing.recording_store import RecordingStore
 from bucketfmt.timeline.table_properties import load_config
 from bucketfmt.write.properties.create import create_table
 from bucketfmt.write.properties.plan_create import plan_properties
-from soak import works
-from soak.works import Kind, Work, make
+from soak.works import works
+from soak.works.works import Kind, Work, make
 
 NO_SERVICES = bf.WriterConfig(services=None)
 SCHEMA = pa.schema([("id", pa.string()), ("v", pa.int64()), ("p", pa.string())])

@@ -9,8 +9,8 @@ import pytest
 
 import bucketfmt as bf
 from soak.covering import cover
-from soak.interleavings import FIRSTS, MEETINGS, SECONDS, Meeting, interleave
-from soak.works import KINDS, rows
+from soak.works.interleavings import FIRSTS, MEETINGS, SECONDS, Meeting, interleave
+from soak.works.works import KINDS, rows
 from tests.rotation import seed, thin
 
 _WITH_METADATA = {str(kind) for kind in KINDS if kind.metadata}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from soak.kills import KINDS, Kind, play_kills
+from soak.processes.kills import KINDS, Kind, play_kills
 from tests.rotation import seed
 
 

@@ -14,7 +14,7 @@ import bucketfmt as bf
 from bucketfmt.testing.crashes import SimulatedProcess
 from bucketfmt.testing.interleavings import interleave_everywhere
 from bucketfmt.testing.memory_store import MemoryStore
-from soak.works import KINDS, NEXT, SCHEMA, Kind, Work, make, read_rows, rows
+from soak.works.works import KINDS, NEXT, SCHEMA, Kind, Work, make, read_rows, rows
 
 TASKS = [kind for kind in KINDS if kind.metadata == () and kind.index.group_bytes is None]
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from soak.lengths import FORGERS
+from soak.damage.lengths import FORGERS
 
 _ROOT = Path(__file__).parents[2]
 

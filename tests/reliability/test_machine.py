@@ -9,8 +9,8 @@ import pytest
 
 import bucketfmt as bf
 from bucketfmt.testing.faulty_store import Fault
-from soak.machine import MACHINES, Crash
-from soak.machine_runs import run_machine
+from soak.works.machine import MACHINES, Crash
+from soak.works.machine_runs import run_machine
 from tests.rotation import seed, thin
 
 TABLES, STEPS = 2, 25

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from soak.moves import KINDS, Kind, play_moves
+from soak.processes.moves import KINDS, Kind, play_moves
 from tests.rotation import seed
 
 

@@ -15,8 +15,8 @@ from bucketfmt.errors import UnsafePathError
 from bucketfmt.format.names.paths import check_relative_path
 from bucketfmt.testing.memory_store import MemoryStore
 from bucketfmt.testing.recording_store import RecordingStore
-from soak.judge import open_table_in, scan_all
-from soak.tables import tiny_table
+from soak.damage.judge import open_table_in, scan_all
+from soak.damage.tables import tiny_table
 
 OUTSIDE = {
     "parent": "../outside",

@@ -12,7 +12,7 @@ import pytest
 
 import bucketfmt as bf
 from bucketfmt.testing.interleavings import interleave_everywhere
-from soak.works import KINDS, Kind, Row, Work, make, read_rows, rows
+from soak.works.works import KINDS, Kind, Row, Work, make, read_rows, rows
 
 CHANGING = [
     kind

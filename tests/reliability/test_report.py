@@ -6,11 +6,11 @@ import json
 
 import pytest
 
+from soak.damage.judge import GOOD
+from soak.damage.regions import ROW_DATA
 from soak.figures import RESULTS
-from soak.judge import GOOD
-from soak.regions import ROW_DATA
 from soak.report import PAGE, format_report
-from soak.works import KINDS
+from soak.works.works import KINDS
 
 
 def test_the_page_shows_the_saved_figures() -> None:

@@ -10,7 +10,7 @@ import bucketfmt as bf
 from bucketfmt.storage.store import WRITE_VERBS
 from bucketfmt.testing.crashes import SimulatedProcess, strike_everywhere
 from bucketfmt.testing.faulty_store import Fault
-from soak.works import KINDS, WORKS, Kind, make, read_rows
+from soak.works.works import KINDS, WORKS, Kind, make, read_rows
 
 CLEAN = next(work for work in WORKS if work.name == "clean")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from soak.threads import Trial, run_trial, sample_trials
+from soak.processes.threads import Trial, run_trial, sample_trials
 from tests.rotation import seed, thin
 
 

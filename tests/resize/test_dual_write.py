@@ -18,7 +18,7 @@ from bucketfmt.testing.crashes import Aftermath, Looks, SimulatedProcess, kill_e
 from bucketfmt.testing.memory_store import MemoryStore
 from bucketfmt.timeline.load import load_commit_metadata
 from tests.resize.pending import find_copies, schedule_resize
-from tests.write.metadata_records import assert_in_step
+from tests.write.metadata.metadata_records import assert_in_step
 from tests.write.models import SCHEMA, Model, Row, assert_reads_as, create_table, made_once, rows
 
 VERSIONS = (6, 8, 9)

@@ -27,7 +27,7 @@ from bucketfmt.resize.bucket_service import BucketService
 from bucketfmt.resize.numbered.plan_rehash import plan_rehash
 from bucketfmt.snapshot.data_files.files import FileSlice
 from bucketfmt.write.services.compaction import Compactor
-from tests.write.metadata_records import assert_in_step
+from tests.write.metadata.metadata_records import assert_in_step
 from tests.write.models import SCHEMA, Model, assert_reads_as, create_table, made_once, rows
 
 KINDS = [(6, "MERGE_ON_READ"), (8, "COPY_ON_WRITE"), (9, "MERGE_ON_READ")]

@@ -12,7 +12,7 @@ import bucketfmt as bf
 from bucketfmt.format.buckets.partition_rules import plan_archived_rules
 from bucketfmt.write.services.compaction import Compactor
 from tests.resize.test_rehash import filled, make
-from tests.write.metadata_records import assert_in_step
+from tests.write.metadata.metadata_records import assert_in_step
 from tests.write.models import SCHEMA, assert_reads_as, rows
 
 CONFIGS = ".hoodie/.bucket_index/partition_bucket_index_meta"

@@ -25,7 +25,7 @@ from bucketfmt.resize.split_merge.plan_directory import (
 )
 from bucketfmt.resize.split_merge.resize_limits import ResizeLimits
 from bucketfmt.snapshot.data_files.files import DataFile, FileSlice
-from tests.write.metadata_records import assert_in_step
+from tests.write.metadata.metadata_records import assert_in_step
 from tests.write.models import SCHEMA, Model, assert_reads_as, create_table, made_once, rows
 
 SMALL = 1

@@ -27,7 +27,7 @@ from tests.resize.test_dual_write import (
     update_without_price,
     write,
 )
-from tests.write.metadata_records import assert_in_step
+from tests.write.metadata.metadata_records import assert_in_step
 from tests.write.models import SCHEMA, Model, Row, assert_reads_as, rows
 
 VERSIONS = (6, 8, 9)

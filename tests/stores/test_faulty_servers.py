@@ -1,6 +1,6 @@
 """Servers that stall, reset, refuse, or lie: no row is lost, and none is there twice.
 
-As `tests/write/test_faulty_s3.py`, for the services that are no S3.
+As `tests/write/remote/test_faulty_s3.py`, for the services that are no S3.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pytest
 from tests.rotation import seed
 from tests.storage.faulty_server import ServerFault
 from tests.stores.proxied import proxied
-from tests.write.faulty_trial import Trial
+from tests.write.remote.faulty_trial import Trial
 
 _LISTINGS, _REQUESTS = 7, 23  # of an upsert, see `test_requests.py`
 _SERVERS = ("fake-gcs-server", "azurite")

@@ -1,7 +1,7 @@
 """How many requests each verb of a store, and each work on a table, sends to a server.
 
-Which works wait for how many requests is counted in `tests/write/test_requests.py`, where each verb
-is one request. Here it is seen to be so, for the service of each kind.
+Which works wait for how many requests is counted in `tests/write/remote/test_requests.py`, where
+each verb is one request. Here it is seen to be so, for the service of each kind.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def test_a_folder_with_more_entries_than_the_limit(server: Proxied, store: Store
 
 
 def test_requests_of_works(server: Proxied) -> None:
-    """As `tests/write/test_requests.py` has them, but for what it takes to prove the index."""
+    """As in `tests/write/remote/test_requests.py`, but for what it takes to prove the index."""
     uri = server.direct.new_uri()
     create_table(
         uri,

@@ -13,7 +13,7 @@ from random import Random
 import pytest
 
 import bucketfmt as bf
-from soak.indexes import (
+from soak.works.indexes import (
     REFUSALS,
     WRITES,
     Rows,

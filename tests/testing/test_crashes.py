@@ -18,7 +18,7 @@ from bucketfmt.testing.crashes import (
 )
 from bucketfmt.testing.faulty_store import Fault, FaultPlan, Killed
 from bucketfmt.testing.memory_store import MemoryStore
-from soak.works import KINDS, WORKS, Kind, Work, make, rows
+from soak.works.works import KINDS, WORKS, Kind, Work, make, rows
 
 FILES = make(KINDS[3], WORKS[0])
 

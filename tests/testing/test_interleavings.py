@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import bucketfmt as bf
 from bucketfmt.testing.interleavings import interleave_everywhere
-from soak.works import KINDS, WORKS, make, rows
+from soak.works.works import KINDS, WORKS, make, rows
 
 KIND = KINDS[3]
 FILES = make(KIND, WORKS[0])

@@ -1,0 +1,1 @@
+"""Damaged tables: what is damaged, how, and how readers answer."""

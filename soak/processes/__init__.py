@@ -1,0 +1,1 @@
+"""Threads and processes that share a table, of which some are stopped or killed."""

@@ -1,0 +1,267 @@
+"""What was deleted does not come back, and what is written afterwards is there (ADR 0016)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import bucketfmt as bf
+from bucketfmt.write.rows import bucket_writer
+from tests.write.rows.test_ordering import KINDS, SCHEMA, row, rows, values
+
+pytestmark = [pytest.mark.rotated, pytest.mark.rule("MERGE-14")]
+
+
+def create(folder: Path, table_type: str, version: int, **more: object) -> bf.Table:
+    return bf.create(
+        folder / "t",
+        schema=SCHEMA,
+        record_key=["id"],
+        ordering=["ts"],
+        index=bf.SimpleBucketIndex(1),
+        table_type=table_type,  # type: ignore[arg-type]
+        table_version=version,
+        **more,  # type: ignore[arg-type]
+    )
+
+
+DELETES = ["keys", "filter", "marked", "marked low"]
+
+
+def delete(table: bf.Table, how: str, keys: list[str]) -> None:
+    if how == "keys":
+        table.delete(keys)
+    elif how == "filter":
+        table.delete(filter=[("id", "in", keys)])
+    else:
+        table.upsert(rows(*(row(key, "x", 7 if how == "marked" else 5, True) for key in keys)))
+
+
+@pytest.mark.parametrize(("table_type", "version"), KINDS)
+@pytest.mark.parametrize("how", DELETES)
+@pytest.mark.parametrize("is_compacted", [False, True], ids=["", "compacted"])
+def test_a_row_after_a_delete_is_a_new_row(
+    tmp_path: Path, table_type: str, version: int, how: str, is_compacted: bool
+) -> None:
+    """Whatever its ordering value, wherever the deleted row lies, however it was deleted."""
+    if is_compacted and table_type == "COPY_ON_WRITE":
+        pytest.skip("nothing to compact")
+    table = create(tmp_path, table_type, version)
+    table.upsert(rows(row("base", "old", 5), row("both", "old", 4), row("other", "kept", 1)))
+    table.upsert(rows(row("log", "old", 5), row("both", "older", 5)))
+    delete(table, how, ["base", "log", "both"])
+    assert values(table) == {"other": "kept"}
+    if is_compacted:
+        table.compact()
+    table.upsert(rows(*(row(key, "new", 2) for key in ("base", "log", "both"))))
+    expected = dict.fromkeys(("base", "log", "both"), "new") | {"other": "kept"}
+    assert values(table) == expected
+    table.upsert(rows(row("base", "stale", 1), row("log", "newer", 3)))
+    expected["log"] = "newer"
+    assert values(table) == expected
+    if table_type == "MERGE_ON_READ":
+        table.compact()
+        assert values(table) == expected
+    assert table.check(depth="full").status == "clean"
+    found = table.lookup(["base", "log", "both", "other"])
+    assert {r["id"]: r["v"] for r in found.to_pylist()} == expected
+
+
+def base_files(table: bf.Table) -> int:
+    return sum(1 for path in Path(table.uri).glob("*.parquet"))
+
+
+@pytest.mark.parametrize("version", [6, 8, 9])
+def test_only_rows_that_would_not_be_seen_cost_a_base_file(tmp_path: Path, version: int) -> None:
+    table = create(tmp_path, "MERGE_ON_READ", version)
+    table.upsert(rows(row("a", "old", 5), row("b", "old", 5), row("c", "old", 5)))
+    table.delete(["a", "b"])
+    table.upsert(rows(row("c", "late", 2), row("d", "new", 1)))  # no key that was deleted
+    table.upsert(rows(row("a", "newer", 6)))
+    assert base_files(table) == 1
+    assert values(table) == {"a": "newer", "c": "old", "d": "new"}
+    table.upsert(rows(row("b", "late", 4), row("e", "new", 1), row("d", "gone", 9, True)))
+    assert base_files(table) == 2
+    assert values(table) == {"a": "newer", "b": "late", "c": "old", "e": "new"}
+    table.upsert(rows(row("b", "stale", 3)))  # the base file has no deletes
+    assert base_files(table) == 2
+    assert values(table)["b"] == "late"
+    assert values(bf.open(table.uri)) == {"a": "newer", "b": "late", "c": "old", "e": "new"}
+
+
+@pytest.mark.parametrize("version", [6, 8, 9])
+def test_a_live_row_that_outlived_a_late_delete_is_not_replaced(
+    tmp_path: Path, version: int
+) -> None:
+    """A row marked as deleted that is older than the stored row deletes nothing."""
+    table = create(tmp_path, "MERGE_ON_READ", version)
+    table.upsert(rows(row("a", "old", 5)))
+    table.upsert(rows(row("a", "x", 3, True)))
+    table.upsert(rows(row("a", "late", 4)))
+    assert values(table) == {"a": "old"}
+
+
+@pytest.mark.parametrize("version", [6, 8, 9])
+def test_a_slice_under_a_pending_compaction_is_rewritten(tmp_path: Path, version: int) -> None:
+    table = create(tmp_path, "MERGE_ON_READ", version)
+    table.upsert(rows(row("a", "old", 5), row("b", "old", 5), row("c", "old", 5)))
+    table.delete(["a"])
+    compaction = table.start_compaction()
+    assert compaction is not None
+    table.delete(["b"])
+    table.upsert(rows(row("a", "new", 2), row("b", "new", 3)))
+    expected = {"a": "new", "b": "new", "c": "old"}
+    assert values(table) == expected
+    # What is logged now belongs to the newest base file, not to the slice of the compaction.
+    table.upsert(rows(row("b", "newer", 4)))
+    table.delete(["a"])
+    del expected["a"]
+    expected["b"] = "newer"
+    assert values(table) == expected
+    receipts = [compaction.task.compact(payload, "0-0-0") for payload in compaction.payloads]
+    compaction.publish(receipts)
+    assert values(bf.open(table.uri)) == expected
+    table.upsert(rows(row("b", "stale", 1), row("c", "newer", 6)))
+    table.compact()
+    assert values(table) == expected | {"c": "newer"}
+    assert table.check(depth="full").status == "clean"
+
+
+@pytest.mark.parametrize("version", [6, 8, 9])
+def test_a_compaction_that_began_meanwhile_does_not_hide_the_rows(
+    tmp_path: Path, version: int
+) -> None:
+    table = create(tmp_path, "MERGE_ON_READ", version)
+    table.upsert(rows(row("a", "old", 5), row("b", "old", 5)))
+    table.delete(["a"])
+    given = rows(row("a", "new", 2))
+    with table.start_write("upsert", given.schema) as started:
+        receipts = list(started.task.write(given, "0-0-0"))
+        bf.open(table.uri).compact()
+        with pytest.raises(bf.ConflictError):
+            started.publish(receipts)
+    table.upsert(given)
+    assert values(table) == {"a": "new", "b": "old"}
+
+
+@pytest.mark.parametrize("version", [6, 8, 9])
+def test_a_write_over_a_delete_is_taken_back_whole(tmp_path: Path, version: int) -> None:
+    table = create(tmp_path, "MERGE_ON_READ", version)
+    table.upsert(rows(row("a", "old", 5), row("b", "old", 5)))
+    table.delete(["a"])
+    done = table.upsert(rows(row("a", "new", 2)))
+    assert values(table) == {"a": "new", "b": "old"}
+    assert done.instant is not None
+    table.rollback(done.instant)
+    assert values(table) == {"b": "old"}
+    table.upsert(rows(row("a", "again", 1)))
+    assert values(table) == {"a": "again", "b": "old"}
+
+
+@pytest.mark.parametrize("version", [8, 9])
+def test_a_non_blocking_writer_brings_nothing_back(tmp_path: Path, version: int) -> None:
+    """It rewrites nothing. The delete keeps the ordering value, and a late row stays hidden."""
+    create(tmp_path, "MERGE_ON_READ", version)
+    writer = bf.WriterConfig(concurrency="non_blocking")
+    table = bf.open(tmp_path / "t", writer=writer)
+    table.upsert(rows(row("a", "old", 5), row("b", "old", 5)))
+    bf.open(table.uri).compact()
+    table.delete(["a"])
+    table.upsert(rows(row("a", "late", 2), row("b", "newer", 6)))
+    assert values(table) == {"b": "newer"}
+    table.upsert(rows(row("a", "new", 7)))
+    assert values(table) == {"a": "new", "b": "newer"}
+
+
+@pytest.mark.parametrize("version", [8, 9])
+def test_a_non_blocking_writer_refuses_rows_over_a_delete_without_ordering(
+    tmp_path: Path, version: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = create(tmp_path, "MERGE_ON_READ", version)
+    table.upsert(rows(row("a", "old", 5), row("b", "old", 5)))
+    monkeypatch.setattr(bucket_writer, "_deletes_need_ordering", lambda *_: False)  # as Hudi
+    table.delete(["a"])
+    late = rows(row("a", "late", 2))
+    appending = bf.open(table.uri, writer=bf.WriterConfig(concurrency="non_blocking"))
+    with pytest.raises(bf.UnsupportedError, match="deleted without an ordering value"):
+        appending.upsert(late)
+    assert values(table) == {"b": "old"}
+    table.upsert(late)
+    assert values(table) == {"a": "late", "b": "old"}
+
+
+@pytest.mark.parametrize("version", [6, 8, 9])
+def test_deletes_that_hudi_wrote_without_ordering_value(
+    tmp_path: Path, version: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Hudi 1.0 fails on any row over such a delete, so that none is logged in version 8."""
+    table = create(tmp_path, "MERGE_ON_READ", version)
+    table.upsert(rows(row("a", "old", 5), row("b", "old", 5), row("c", "old", 5)))
+    monkeypatch.setattr(bucket_writer, "_deletes_need_ordering", lambda *_: False)
+    table.delete(["a", "b"])
+    table.upsert(rows(row("b", "newer", 6)))
+    assert base_files(table) == (2 if version == 8 else 1)
+    table.upsert(rows(row("a", "late", 2)))
+    assert base_files(table) == 2
+    assert values(table) == {"a": "late", "b": "newer", "c": "old"}
+
+
+def test_virtual_keys(tmp_path: Path) -> None:
+    properties = {"hoodie.populate.meta.fields": "false"}
+    table = create(tmp_path, "MERGE_ON_READ", 9, properties=properties)
+    table.upsert(rows(row("a", "old", 5), row("b", "old", 5)))
+    table.delete(["a"])
+    table.upsert(rows(row("a", "new", 2)))
+    assert values(table) == {"a": "new", "b": "old"}
+
+
+def test_deletes_where_no_column_has_the_name_of_the_ordering_field(tmp_path: Path) -> None:
+    """Hudi 0.x records the ordering field `ts` by default, whatever columns there are."""
+    table = create(tmp_path, "MERGE_ON_READ", 9)
+    path = tmp_path / "t/.hoodie/hoodie.properties"
+    lines = [line for line in path.read_text().splitlines() if "checksum" not in line]
+    path.write_text("\n".join(lines).replace("ordering.fields=ts", "ordering.fields=other"))
+    table = bf.open(table.uri)
+    table.upsert(rows(row("a", "old", 5), row("b", "old", 5)))
+    table.delete(["a"])
+    assert values(table) == {"b": "old"}
+    table.upsert(rows(row("a", "new", 2)))
+    assert values(table) == {"a": "new", "b": "old"}
+
+
+@pytest.mark.parametrize("version", [6, 8, 9])
+def test_deletes_whose_commits_are_archived(tmp_path: Path, version: int) -> None:
+    """Nothing but the log tells then that there are deletes."""
+    table = create(tmp_path, "MERGE_ON_READ", version)
+    table.upsert(rows(row("a", "old", 5), row("b", "old", 5)))
+    table.delete(["a"])
+    for number in range(4):
+        table.upsert(rows(row("b", f"new {number}", 6 + number)))
+    table.archive(min_commits=2, max_commits=3)
+    table = bf.open(table.uri)
+    assert len(table.timeline.writes.completed.instants) <= 3
+    table.upsert(rows(row("a", "new", 2)))
+    assert values(table) == {"a": "new", "b": "new 3"}
+
+
+@pytest.mark.parametrize("how", ["keys", "keys, as Hudi", "marked"])
+@pytest.mark.parametrize("version", [6, 8, 9])
+def test_a_pending_compaction_of_the_deleted_row_does_not_bring_it_back(
+    tmp_path: Path, version: int, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The row is in the log when the delete is written, and in a base file afterwards."""
+    table = create(tmp_path, "MERGE_ON_READ", version)
+    table.upsert(rows(row("other", "kept", 1)))
+    table.upsert(rows(row("a", "old", 5)))
+    compaction = table.start_compaction()
+    assert compaction is not None
+    if how == "keys, as Hudi":
+        monkeypatch.setattr(bucket_writer, "_deletes_need_ordering", lambda *_: False)
+    delete(table, how.partition(",")[0], ["a"])
+    table.upsert(rows(row("a", "new", 4)))
+    expected = {"a": "new", "other": "kept"}
+    assert values(table) == expected
+    receipts = [compaction.task.compact(payload, "0-0-0") for payload in compaction.payloads]
+    compaction.publish(receipts)
+    assert values(bf.open(table.uri)) == expected
