@@ -227,8 +227,7 @@ class BucketLocator:
         buckets_of = _buckets_of(slices, layout)
         for file_slice in slices:
             own = buckets_of.get(file_slice.file_id)
-            is_own = None if own is None else pa.array(np.isin(bucket_ids, own))
-            yield file_slice, record_keys if is_own is None else record_keys.filter(is_own)
+            yield file_slice, record_keys if own is None else keys.of_buckets(own)
 
     def _slices(self, partition_path: str, bucket_ids: np.ndarray) -> list[FileSlice]:
         """Return the slices that may hold keys of these buckets."""
@@ -438,12 +437,25 @@ class _HashedKeys:
         self.record_keys: pa.Array = pc.unique(given)
         self._layout: BucketLayout | None = None
         self._bucket_ids = np.zeros(0, np.int32)
+        self._of_buckets: dict[tuple[int, ...], pa.Array] = {}
 
     def assign(self, layout: BucketLayout) -> np.ndarray:
         """Return the bucket id of each of `record_keys`. As `BucketLayout.assign`."""
         if layout != self._layout:
             self._layout, self._bucket_ids = layout, layout.assign(self.record_keys)
+            self._of_buckets = {}
         return self._bucket_ids
+
+    def of_buckets(self, wanted: Sequence[int]) -> pa.Array:
+        """Return those of `record_keys` that are in buckets of the layout that was asked for last.
+
+        Many partitions have the same buckets: the keys of a bucket are found once.
+        """
+        found = self._of_buckets.get(tuple(wanted))
+        if found is None:
+            is_in = pa.array(np.isin(self._bucket_ids, wanted))
+            found = self._of_buckets[tuple(wanted)] = self.record_keys.filter(is_in)
+        return found
 
 
 def _buckets_of(slices: Sequence[FileSlice], layout: BucketLayout) -> dict[str, list[int]]:

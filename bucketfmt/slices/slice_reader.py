@@ -303,7 +303,7 @@ class SliceReader:
         """Yield rows of row groups, one by one or in batches."""
         if batch_rows is None:
             for group in groups:
-                yield reader.read(names, [group])
+                yield reader.read(names, [group], not self._side_by_side)
         elif groups:
             at_once, use_threads = max(batch_rows, _BATCH_ROWS), not self._side_by_side
             for batch in reader.iter_batches(names, groups, at_once, use_threads):

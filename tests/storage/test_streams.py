@@ -1,0 +1,36 @@
+"""With how many threads files are read."""
+
+from __future__ import annotations
+
+import pytest
+
+from bucketfmt.storage import streams
+from bucketfmt.storage.fsspec_store import FsspecStore
+from bucketfmt.storage.local_store import LocalStore
+
+KB = 1 << 10
+
+
+@pytest.mark.parametrize(
+    ("sizes", "on_a_disk"),
+    [
+        ([], 1),
+        ([3 * KB * KB], 1),
+        ([4 * KB * KB], 4),
+        ([4 * KB] * 5_000, 1),  # small files: threads would wait for one another
+        ([31 * KB] * 5_000, 1),
+        ([33 * KB] * 5_000, 4),
+        ([4 * KB] * 1_000 + [100 * KB * KB], 4),
+    ],
+)
+def test_small_files_of_a_disk_are_read_by_one_thread(
+    sizes: list[int], on_a_disk: int, monkeypatch: pytest.MonkeyPatch, tmp_path: object
+) -> None:
+    monkeypatch.setattr(streams, "worker_count", lambda: 4)
+    assert streams.reader_count(LocalStore(str(tmp_path)), sizes) == on_a_disk
+
+
+def test_small_files_over_a_network_are_read_by_as_many_threads_as_wait() -> None:
+    network = FsspecStore("memory://nowhere", {})
+    assert not network.failures_are_final
+    assert streams.reader_count(network, [4 * KB] * 5_000) == streams.waiting_count(network)
