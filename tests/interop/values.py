@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pytest
 
 import bucketfmt as bf
 from bucketfmt.rows.columns.column_types import NESTING_MAX
@@ -104,7 +105,9 @@ def play_values(session: HudiSession, folder: Path, kind: str, _: int) -> Tally:
     wide = wide.append(pa.field("added", pa.list_(pa.float64())))
     more = {"whole": 2**40, "half": 0.5, "money": Decimal("1234567.0625"), "added": [0.1, 2.5]}
     rows |= {n: {**_row(n, 2), **more} for n in (1, 2)}
-    table.upsert(_table([rows[1], rows[2]], wide), evolve=True)
+    table.upsert(_table([_row(3, 2)], _SCHEMA))
+    rows[3] = _row(3, 2)
+    _widen(table, us, _table([rows[1], rows[2]], wide), is_logged=is_logged)
     _compare(table, hudi, rows)
 
     names = ["id", "region", "ts", "text", *([] if hudi.writes_null_dates else ["day"])]
@@ -125,7 +128,16 @@ def play_values(session: HudiSession, folder: Path, kind: str, _: int) -> Tally:
         _compare(table, hudi, rows)
     if session.has_metadata_table:
         _compare_nan(session, folder, kind)
-    return Tally(5, 4, 1)
+    return Tally(5, 5, 1)
+
+
+def _widen(table: bf.Table, us: Bucketfmt, rows: pa.Table, *, is_logged: bool) -> None:
+    """Write rows of wider types; a decimal of which rows are logged is refused before."""
+    if is_logged:
+        with pytest.raises(bf.UnsupportedError, match=r"column money: decimal128\(6, 2\) became"):
+            table.upsert(rows, evolve=True)
+        us.compact()
+    table.upsert(rows, evolve=True)
 
 
 def _compare_nan(session: HudiSession, folder: Path, kind: str) -> None:

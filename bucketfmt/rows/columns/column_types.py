@@ -1,8 +1,8 @@
 """Which Arrow types a table stores, and the type that a column has once it is in a table.
 
-Pure. A table stores types whose values Avro, parquet and every Hudi release read back equal.
-Sources: the Avro
-1.11 specification, HoodieSparkAvroSchemaConverters, AvroSchemaConverter of parquet-avro.
+Pure. A table stores types whose values Avro, parquet and every Hudi release that writes its
+version read back equal. Sources: the Avro 1.11 specification, HoodieSparkAvroSchemaConverters,
+AvroSchemaConverter of parquet-avro.
 """
 
 from __future__ import annotations
@@ -14,7 +14,14 @@ import pyarrow as pa
 
 from bucketfmt.errors import SchemaError, UnsupportedError
 
-__all__ = ["NESTING_MAX", "column_type", "find_wider_type", "is_list", "stored_columns"]
+__all__ = [
+    "NESTING_MAX",
+    "check_read_by_version",
+    "column_type",
+    "find_wider_type",
+    "is_list",
+    "stored_columns",
+]
 
 NESTING_MAX = 30
 """Levels of structs, lists and maps in a column that is created here.
@@ -55,6 +62,7 @@ _STORED: Mapping[pa.DataType, pa.DataType] = {
     pa.time64("us"): pa.time64("us"),
     pa.time64("ns"): pa.time64("us"),
 }
+_ZONELESS_VERSION = 9  # the first whose releases read timestamps without a time zone
 _UNITS = {"s": "ms", "ms": "ms", "us": "us", "ns": "us"}
 
 
@@ -113,6 +121,36 @@ def column_type(kind: pa.DataType, path: str, depth: int = 0) -> pa.DataType:
         element = column_type(kind.value_type, f"{path}.element", depth + 1)
         return pa.list_(pa.field("element", element, kind.value_field.nullable))
     raise UnsupportedError(f"column {path}: {_reason(kind)}")
+
+
+def check_read_by_version(kind: pa.DataType, path: str, table_version: int) -> None:
+    """Refuse a new column that the Hudi releases which write a table version do not read.
+
+    Of timestamps without a time zone, Hudi 0.15.0 on Spark reads no table, and Hudi 1.0.2 other
+    values; both end their upserts and compactions with an error.
+
+    Args:
+        kind: The type as a table stores it.
+        path: The name of the column in errors.
+        table_version: Of the table.
+
+    Raises:
+        UnsupportedError: the column, or a field in it, is a timestamp without a time zone.
+    """
+    if table_version >= _ZONELESS_VERSION:
+        return
+    if pa.types.is_timestamp(kind) and kind.tz is None:
+        raise UnsupportedError(
+            f"column {_shown(path)}: Hudi on Spark reads timestamps without a time zone from table "
+            f"version {_ZONELESS_VERSION} on, and this table has version {table_version}; give it "
+            f'a time zone: pa.timestamp("{kind.unit}", "UTC")'
+        )
+    if pa.types.is_map(kind):
+        check_read_by_version(kind.item_type, f"{path}.value", table_version)
+    elif pa.types.is_nested(kind):
+        for number in range(kind.num_fields):
+            field = kind.field(number)
+            check_read_by_version(field.type, f"{path}.{field.name}", table_version)
 
 
 def is_list(kind: pa.DataType) -> bool:

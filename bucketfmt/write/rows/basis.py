@@ -22,13 +22,18 @@ from bucketfmt.location.key_encoding import find_key_encoding
 from bucketfmt.location.locator import Locator
 from bucketfmt.process import cached_property
 from bucketfmt.rows.avro.avro_schema_json import avro_schema_json
-from bucketfmt.rows.columns.column_types import stored_columns
+from bucketfmt.rows.columns.column_types import check_read_by_version, stored_columns
 from bucketfmt.rows.columns.meta_columns import META_COLUMNS
 from bucketfmt.rows.merging.merge_rules import MergeRules, find_merge_rules
 from bucketfmt.snapshot.data_files.written_files import CommitRecord
 from bucketfmt.snapshot.schema import TableSchema, find_stated_text, find_stating_commit
 from bucketfmt.snapshot.snapshot import Snapshot
-from bucketfmt.write.rows.schema_change import GivenColumns, SchemaChange, plan_schema
+from bucketfmt.write.rows.schema_change import (
+    GivenColumns,
+    SchemaChange,
+    find_rescaled,
+    plan_schema,
+)
 
 __all__ = ["Basis", "check_operations_are_not_kept", "check_writable"]
 
@@ -127,20 +132,38 @@ class Basis:
                 "new columns in a table whose columns have ids (hoodie.schema.on.read.enable); "
                 "add them with ALTER TABLE in Spark first"
             )
+        if known is not None:
+            self._check_rescaled(known.data, planned)
         meta_columns = META_COLUMNS if config.populate_meta_fields else ()
         schema = TableSchema(planned, meta_columns=meta_columns)
         return schema, avro_schema_json(planned, name, namespace)
+
+    def _check_rescaled(self, known: pa.Schema, planned: pa.Schema) -> None:
+        """Refuse another type of a decimal of which rows are logged (`find_rescaled`)."""
+        rescaled = find_rescaled(known, planned)
+        if rescaled is None or self._config.table_type != "MERGE_ON_READ":
+            return
+        for path in self.snapshot.partitions:
+            if any(file_slice.log_files for file_slice in self.snapshot.slices(path)):
+                raise UnsupportedError(
+                    f"column {rescaled}, and Hudi reads rows that are logged as other values then; "
+                    "compact the table first, and write again",
+                    partition=path,
+                )
 
     def _plan_change(self, known: pa.Schema | None, incoming: GivenColumns | None) -> SchemaChange:
         if incoming is None:
             if known is None:
                 raise SchemaError("the table has no columns yet; write rows first")
             return SchemaChange(known)
-        if known is None:
-            return SchemaChange(stored_columns(incoming.schema))
         config = self._config
+        if known is None:
+            stored = stored_columns(incoming.schema)
+            for field in stored:
+                check_read_by_version(field.type, field.name, config.table_version)
+            return SchemaChange(stored)
         own = (*config.record_key_fields, *config.partition_fields, *config.ordering_fields)
-        return plan_schema(known, incoming, own)
+        return plan_schema(known, incoming, own, config.table_version)
 
     def _stated(self, text: str | None) -> TableSchema | None:
         if text is None and not self.snapshot.commits:

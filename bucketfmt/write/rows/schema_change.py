@@ -16,13 +16,26 @@ from typing import Literal
 import pyarrow as pa
 
 from bucketfmt.errors import ConflictError, SchemaError
-from bucketfmt.rows.columns.column_types import column_type, find_wider_type, is_list
+from bucketfmt.rows.avro.avro_schema import arrow_schema, parse_avro_schema
+from bucketfmt.rows.columns.column_types import (
+    check_read_by_version,
+    column_type,
+    find_wider_type,
+    is_list,
+)
 from bucketfmt.rows.columns.exact_cast import check_castable
 from bucketfmt.rows.columns.meta_columns import check_own_column
 from bucketfmt.snapshot.data_files.written_files import CommitRecord
 from bucketfmt.write.commit.conflicts import ConcurrentOperation
 
-__all__ = ["GivenColumns", "Missing", "SchemaChange", "plan_schema", "settle_columns"]
+__all__ = [
+    "GivenColumns",
+    "Missing",
+    "SchemaChange",
+    "find_rescaled",
+    "plan_schema",
+    "settle_columns",
+]
 
 Missing = Literal["error", "null", "keep"]
 """What becomes of columns that rows lack."""
@@ -60,7 +73,9 @@ class SchemaChange:
     missing: tuple[str, ...] = ()
 
 
-def plan_schema(table: pa.Schema, given: GivenColumns, own: Collection[str] = ()) -> SchemaChange:
+def plan_schema(
+    table: pa.Schema, given: GivenColumns, own: Collection[str] = (), table_version: int = 9
+) -> SchemaChange:
     """Return the table's columns once these rows are written.
 
     Args:
@@ -68,13 +83,14 @@ def plan_schema(table: pa.Schema, given: GivenColumns, own: Collection[str] = ()
         given: The columns of the rows.
         own: The columns that make keys, partitions and the order of rows: they keep their types,
             and no row lacks them.
+        table_version: Of the table.
 
     Raises:
         SchemaError: a column is new or missing, without consent, or of a type that has no value
             equal to any of the table's.
         UnsupportedError: a new column of a type that a table cannot hold.
     """
-    plan = _Plan(given, own)
+    plan = _Plan(given, own, table_version)
     fields = plan.level(list(table), list(given.schema), "")
     plan.check_new()
     names = set(given.schema.names)
@@ -85,12 +101,39 @@ def plan_schema(table: pa.Schema, given: GivenColumns, own: Collection[str] = ()
     return SchemaChange(pa.schema(fields), tuple(plan.changes), missing)
 
 
+def find_rescaled(before: pa.Schema, after: pa.Schema) -> str | None:
+    """Return a decimal that has another type after a change, in words; None if there is none.
+
+    Hudi reads a log block of Avro rows by the table's columns, and Avro knows a decimal by its
+    bytes alone: 5.25 that was logged with two digits behind the point is 0.525 with three.
+    """
+    return _find_rescaled(pa.struct(list(before)), pa.struct(list(after)), "")
+
+
+def _find_rescaled(before: pa.DataType, after: pa.DataType, path: str) -> str | None:
+    if pa.types.is_decimal(before) and pa.types.is_decimal(after) and before != after:
+        return f"{path}: {before} became {after}"
+    inner: list[tuple[pa.DataType, pa.DataType, str]] = []
+    if pa.types.is_struct(before) and pa.types.is_struct(after):
+        shared = [(field, after.get_field_index(field.name)) for field in before]
+        inner = [(f.type, after.field(n).type, f.name) for f, n in shared if n >= 0]
+    elif pa.types.is_map(before) and pa.types.is_map(after):
+        inner = [(before.item_type, after.item_type, "value")]
+    elif is_list(before) and is_list(after):
+        inner = [(before.value_type, after.value_type, "element")]
+    found = (
+        _find_rescaled(old, new, f"{path}.{name}" if path else name) for old, new, name in inner
+    )
+    return next(filter(None, found), None)
+
+
 class _Plan:
     """What one comparison of columns has found so far."""
 
-    def __init__(self, given: GivenColumns, own: Collection[str]) -> None:
+    def __init__(self, given: GivenColumns, own: Collection[str], table_version: int) -> None:
         self._given = given
         self._own = own
+        self._table_version = table_version
         self.changes: list[str] = []
         self._new: list[str] = []
         self._lacking: list[str] = []  # fields within columns
@@ -158,6 +201,7 @@ class _Plan:
     def _added(self, field: pa.Field, path: str, known: list[str]) -> pa.Field:
         inner = path + field.name
         kind = column_type(field.type, inner, inner.count("."))
+        check_read_by_version(kind, inner, self._table_version)
         if not path:
             check_own_column(field.name, kind)
         near = get_close_matches(field.name, known, n=1)
@@ -203,11 +247,19 @@ def settle_columns(
         is_change: Whether the write changes the columns.
 
     Raises:
-        ConflictError: others have changed them too, or would hide the change.
+        ConflictError: others have changed them too, or would hide the change; or rows were written
+            with a decimal that has another type now.
     """
     stating = [other for other in since if other.is_completed and other.schema]
     if not stating:
         return ours
+    for other in stating:
+        if other.schema != ours.schema and _is_rescaled(other.schema, ours.schema):
+            raise ConflictError(
+                "another write, meanwhile, has a decimal column of another type, and Hudi reads "
+                "logged rows of one type as other values of the other type. Nothing was published; "
+                "reload the table and retry"
+            )
     newest: ConcurrentOperation | CommitRecord = max(stating, key=lambda o: o.requested_time)
     if known is not None and known.requested_time > newest.requested_time:
         newest = known
@@ -223,3 +275,10 @@ def settle_columns(
             "published; reload the table and retry"
         )
     return ours
+
+
+def _is_rescaled(one: str | None, other: str | None) -> bool:
+    if not one or not other:
+        return False
+    schemas = [arrow_schema(parse_avro_schema(text)) for text in (one, other)]
+    return find_rescaled(*schemas) is not None

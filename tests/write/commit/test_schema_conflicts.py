@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from pathlib import Path
 
 import pyarrow as pa
@@ -127,3 +128,105 @@ def test_first_writes_with_other_columns(tmp_path: Path) -> None:
         with pytest.raises(bf.ConflictError, match="changes the table's columns"):
             publish(second, rows("y", 1, extra=1))
     assert read(table) == given.to_pylist()
+
+
+NARROW, WIDE = pa.decimal128(10, 2), pa.decimal128(11, 3)  # both take five bytes
+
+
+def priced(partition: str, ts: int, kind: pa.DataType = NARROW) -> pa.Table:
+    return rows(partition, ts).append_column("price", pa.array([Decimal(f"{ts}.25")], kind))
+
+
+def make_priced(folder: Path, version: int = 9) -> bf.Table:
+    table = bf.create(
+        str(folder),
+        schema=priced("x", 1).schema,
+        record_key=["id"],
+        partition_by=["p"],
+        ordering=["ts"],
+        index=bf.SimpleBucketIndex(1),
+        table_type="MERGE_ON_READ",
+        table_version=version,
+        writer=bf.WriterConfig(services=None),
+    )
+    table.upsert(pa.concat_tables([priced("x", 1), priced("y", 1)]))
+    table.compact()
+    return table
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_decimal_of_logged_rows_keeps_its_type_until_they_are_compacted(
+    tmp_path: Path, version: int
+) -> None:
+    """Hudi reads 5.25, logged with two digits behind the point, as 0.525 by a type with three."""
+    table = make_priced(tmp_path / "t", version)
+    table.upsert(priced("x", 5))
+    with pytest.raises(bf.UnsupportedError, match=r"price: decimal128\(10, 2\) became .*compact"):
+        table.upsert(priced("y", 7, WIDE), evolve=True)
+    assert table.schema.field("price").type == NARROW
+    table.compact()
+    assert table.upsert(priced("y", 7, WIDE), evolve=True).schema_changes == (
+        "price: decimal128(10, 2) became decimal128(11, 3)",
+    )
+    assert [str(row["price"]) for row in read(table)] == ["5.250", "7.250"]
+
+
+@pytest.mark.parametrize("is_changed_first", [True, False])
+def test_a_decimal_is_not_widened_beside_a_write_that_logs_it(
+    tmp_path: Path, is_changed_first: bool
+) -> None:
+    table = make_priced(tmp_path / "t")
+    wide, narrow = priced("x", 5, WIDE), priced("y", 6)
+    changing, logging = (start(table, wide), wide), (start(table, narrow), narrow)
+    first, second = (changing, logging) if is_changed_first else (logging, changing)
+    with first[0], second[0]:
+        publish(*first)
+        with pytest.raises(bf.ConflictError, match="decimal column of another type"):
+            publish(*second)
+    if is_changed_first:  # begun anew, the rows are written as the table has them
+        table.upsert(narrow)
+        assert [str(row["price"]) for row in read(table)] == ["5.250", "6.250"]
+    else:
+        with pytest.raises(bf.UnsupportedError, match="compact the table first"):
+            table.upsert(wide, evolve=True)
+
+
+def test_a_decimal_within_a_column_counts_too(tmp_path: Path) -> None:
+    def nested(kind: pa.DataType) -> pa.Table:
+        values = pa.array([[{"m": [("k", Decimal("5.25"))]}]], pa.list_(inner(kind)))
+        return rows("x", 1).append_column("deep", values)
+
+    def inner(kind: pa.DataType) -> pa.DataType:
+        return pa.struct([("m", pa.map_(pa.string(), kind))])
+
+    table = bf.create(
+        str(tmp_path / "t"),
+        schema=nested(NARROW).schema,
+        record_key=["id"],
+        index=bf.SimpleBucketIndex(1),
+        table_type="MERGE_ON_READ",
+    )
+    for _ in range(2):  # one of them is logged
+        table.upsert(nested(NARROW))
+    with pytest.raises(bf.UnsupportedError, match=r"column deep\.element\.m\.value: decimal"):
+        table.upsert(nested(WIDE), evolve=True)
+
+
+@pytest.mark.parametrize("version", [6, 8])
+def test_columns_that_hudi_does_not_read_are_not_made(tmp_path: Path, version: int) -> None:
+    """Timestamps without a time zone: Hudi on Spark reads them from table version 9 on."""
+    zoneless = pa.map_(pa.string(), pa.struct([("at", pa.timestamp("ns"))]))
+    schema = rows("x", 1).schema
+    with pytest.raises(bf.UnsupportedError, match=r'column m\.value\.at: .*\("us", "UTC"\)'):
+        bf.create(
+            str(tmp_path / "no"),
+            schema=schema.append(pa.field("m", zoneless)),
+            record_key=["id"],
+            table_version=version,
+        )
+    table = make(tmp_path / "t", version)
+    at = pa.array([0], pa.timestamp("ms"))
+    with pytest.raises(bf.UnsupportedError, match="column at: Hudi on Spark reads timestamps"):
+        table.upsert(rows("x", 2).append_column("at", at), evolve=True)
+    table.upsert(rows("x", 2).append_column("at", at.cast(pa.timestamp("ms", "UTC"))), evolve=True)
+    assert table.schema.field("at").type == pa.timestamp("ms", "UTC")

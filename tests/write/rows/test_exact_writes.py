@@ -242,6 +242,8 @@ def test_values_stay_or_the_write_is_refused(
 ) -> None:
     family = data.draw(st.sampled_from(FAMILIES))
     stored = shape(data.draw(st.sampled_from(family)))
+    version = 9 if any(map(is_zoneless, family)) else kind[1]
+    kind = kind[0], version
     other = data.draw(st.sampled_from([*family, *ONLY_IN_ROWS]))
     first = data.draw(column(stored, 3, whole=True))
     second = data.draw(column(shape(other), 2, whole=data.draw(st.booleans())))
@@ -252,10 +254,19 @@ def test_values_stay_or_the_write_is_refused(
         expected = dict(zip("abc", exact(first), strict=True))
         assert read(table, "v") == expected
         before = tree(Path(folder))
+        rows = keyed("cd", v=second)
+        rows = rows.set_column(1, "ts", pa.array([9, 9]))
         try:
-            rows = keyed("cd", v=second)
-            rows = rows.set_column(1, "ts", pa.array([9, 9]))
-            table.upsert(rows, evolve=evolve)
+            try:
+                table.upsert(rows, evolve=evolve)
+            except bf.UnsupportedError as error:
+                assert "logged" in str(error)  # noqa: PT017  (there may be none)
+                assert kind[0] == "MERGE_ON_READ"
+                assert pa.types.is_decimal(family[0])
+                assert tree(Path(folder)) == before
+                table.compact()
+                before = tree(Path(folder))
+                table.upsert(rows, evolve=evolve)
         except bf.SchemaError as error:
             assert "column v" in str(error)  # noqa: PT017  (there may be none)
             assert tree(Path(folder)) == before
@@ -264,6 +275,10 @@ def test_values_stay_or_the_write_is_refused(
         assert read(table, "v") == expected
         table.compact()
         assert read(table, "v") == expected
+
+
+def is_zoneless(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_timestamp(kind)) and kind.tz is None
 
 
 ALL_TYPES = [kind for family in FAMILIES for kind in family]
@@ -275,7 +290,8 @@ def test_what_create_takes_is_stored_and_read_equal(
     kind: tuple[str, int], data: st.DataObject
 ) -> None:
     odd = data.draw(st.integers(0, 9)) == 0
-    types = st.sampled_from([*ALL_TYPES, *NEVER] if odd else ALL_TYPES)
+    taken = [each for each in ALL_TYPES if kind[1] >= 9 or not is_zoneless(each)]
+    types = st.sampled_from([*ALL_TYPES, *NEVER] if odd else taken)
     fields = [
         pa.field(name, shape(data.draw(types)), data.draw(st.integers(0, 5)) > 0)
         for name, shape in zip("xyz", data.draw(st.permutations(SHAPES)), strict=False)
